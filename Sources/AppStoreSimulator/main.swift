@@ -1,0 +1,4 @@
+import X509
+import HummingbirdTLS
+import SwiftASN1
+print("x")

@@ -1,0 +1,6 @@
+import Hummingbird
+import Yams
+import ArgumentParser
+import Configuration
+import Crypto
+print("x")

@@ -1,0 +1,69 @@
+/// An identifier with a type of its own, so that a product ID cannot be passed as a transaction ID.
+///
+/// Identifiers are compared as strings: Apple's transaction IDs look like numbers, but no arithmetic holds for them.
+package protocol Identifier: RawRepresentable, Hashable, Codable, Sendable, CustomStringConvertible,
+  ExpressibleByStringLiteral
+where RawValue == String {
+  init(rawValue: String)
+}
+
+extension Identifier {
+  package init(_ rawValue: String) { self.init(rawValue: rawValue) }
+  package init(stringLiteral value: String) { self.init(rawValue: value) }
+  package var description: String { rawValue }
+}
+
+/// A product as App Store Connect names it, for example `com.example.app.pro.monthly`.
+package struct ProductID: Identifier {
+  package let rawValue: String
+  package init(rawValue: String) { self.rawValue = rawValue }
+}
+
+/// One purchase or one renewal of it (`transaction_id`). It changes when the purchase is restored.
+package struct TransactionID: Identifier {
+  package let rawValue: String
+  package init(rawValue: String) { self.rawValue = rawValue }
+}
+
+/// The first transaction of a purchase (`original_transaction_id`): the same through all renewals in production.
+package struct OriginalTransactionID: Identifier {
+  package let rawValue: String
+  package init(rawValue: String) { self.rawValue = rawValue }
+}
+
+/// A subscription group as Apple names it (`subscription_group_identifier`).
+package struct SubscriptionGroupID: Identifier {
+  package let rawValue: String
+  package init(rawValue: String) { self.rawValue = rawValue }
+}
+
+/// The app's own user, as the profile store and the tokens of callers name it.
+package struct UserID: Identifier {
+  package let rawValue: String
+  package init(rawValue: String) { self.rawValue = rawValue }
+}
+
+/// An app (`bundle_id`; `bid` in iOS 6-style answers).
+package struct BundleID: Identifier {
+  package let rawValue: String
+  package init(rawValue: String) { self.rawValue = rawValue }
+}
+
+/// Apple's two stores. A purchase belongs to exactly one of them.
+package enum StoreEnvironment: String, Hashable, Codable, Sendable, CaseIterable {
+  case production
+  case sandbox
+}
+
+/// What a subscription is remembered by: its environment and its original transaction ID.
+///
+/// The environment is part of the key because the two stores hand out IDs independently.
+package struct SubscriptionKey: Hashable, Codable, Sendable {
+  package let environment: StoreEnvironment
+  package let originalTransactionID: OriginalTransactionID
+
+  package init(environment: StoreEnvironment, originalTransactionID: OriginalTransactionID) {
+    self.environment = environment
+    self.originalTransactionID = originalTransactionID
+  }
+}

@@ -1,0 +1,97 @@
+package import struct FoundationEssentials.Date
+
+/// Where a piece of evidence comes from.
+package enum EvidenceSource: String, Hashable, Codable, Sendable {
+  case verifyReceipt = "verify_receipt"
+  case serverAPI = "server_api"
+  case signature
+  case notification
+}
+
+/// Everything one answer of Apple's tells about a customer's purchases.
+package struct PurchaseHistory: Hashable, Sendable {
+  package var environment: StoreEnvironment
+  package var source: EvidenceSource
+  /// Apple's clock on the answer; newer evidence replaces older, never the reverse.
+  package var evidenceTime: Date
+  /// The moment to judge at: Apple's request time where the answer has it, else the time it was asked.
+  package var judgedAt: Date
+  package var purchases: [Purchase]
+  package var renewals: [RenewalInfo]
+  /// Apple says that the customer's account is gone (status 21010).
+  package var isAccountGone: Bool
+
+  package init(
+    environment: StoreEnvironment,
+    source: EvidenceSource,
+    evidenceTime: Date,
+    judgedAt: Date,
+    purchases: [Purchase],
+    renewals: [RenewalInfo] = [],
+    isAccountGone: Bool = false
+  ) {
+    self.environment = environment
+    self.source = source
+    self.evidenceTime = evidenceTime
+    self.judgedAt = judgedAt
+    self.purchases = purchases
+    self.renewals = renewals
+    self.isAccountGone = isAccountGone
+  }
+
+  /// The answer, taken apart by subscription.
+  ///
+  /// A renewal without an original transaction ID is matched by its product; one that matches no row is dropped, as it
+  /// speaks of a subscription that this answer does not show.
+  package func evidence() -> [SubscriptionEvidence] {
+    var order: [OriginalTransactionID] = []
+    var rows: [OriginalTransactionID: [Purchase]] = [:]
+    for purchase in purchases {
+      if rows[purchase.originalTransactionID] == nil { order.append(purchase.originalTransactionID) }
+      rows[purchase.originalTransactionID, default: []].append(purchase)
+    }
+    return order.map { id in
+      let purchases = rows[id] ?? []
+      return SubscriptionEvidence(
+        key: SubscriptionKey(environment: environment, originalTransactionID: id),
+        source: source,
+        evidenceTime: evidenceTime,
+        judgedAt: judgedAt,
+        purchases: purchases,
+        renewals: renewals.filter { renewal in
+          if let original = renewal.originalTransactionID { return original == id }
+          return purchases.contains { $0.productID == renewal.productID }
+        },
+        isAccountGone: isAccountGone)
+    }
+  }
+}
+
+/// The newest that is known about one subscription (or one lifetime purchase).
+package struct SubscriptionEvidence: Hashable, Sendable {
+  package var key: SubscriptionKey
+  package var source: EvidenceSource
+  package var evidenceTime: Date
+  package var judgedAt: Date
+  package var purchases: [Purchase]
+  package var renewals: [RenewalInfo]
+  package var isAccountGone: Bool
+
+  package init(
+    key: SubscriptionKey,
+    source: EvidenceSource,
+    evidenceTime: Date,
+    judgedAt: Date,
+    purchases: [Purchase],
+    renewals: [RenewalInfo] = [],
+    isAccountGone: Bool = false
+  ) {
+    self.key = key
+    self.source = source
+    self.evidenceTime = evidenceTime
+    self.judgedAt = judgedAt
+    self.purchases = purchases
+    self.renewals = renewals
+    self.isAccountGone = isAccountGone
+  }
+}

@@ -1,0 +1,11 @@
+/// Text that must not reach a log, an error, a metric or a page: every way of printing it says `***`.
+package struct Secret: Hashable, Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+  /// The text itself. Use it where it is sent, nowhere else.
+  package let exposed: String
+
+  package init(_ text: String) { exposed = text }
+
+  package var description: String { "***" }
+  package var debugDescription: String { "***" }
+  package var customMirror: Mirror { Mirror(self, children: []) }
+}

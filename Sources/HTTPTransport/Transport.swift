@@ -1,0 +1,94 @@
+/// Sends one HTTP request and returns the whole answer.
+///
+/// An implementation never follows a redirect, never retries and never decompresses: each of these would hide from the
+/// caller how often, where to and how much was really sent.
+package protocol Transport: Sendable {
+  /// - Parameter deadline: when the answer has to be complete; waiting for a free slot counts.
+  /// - Throws: `TransportError`, and nothing else. Cancelling the task ends the transfer at once with `.cancelled`.
+  func send(
+    _ request: TransportRequest, deadline: ContinuousClock.Instant
+  ) async throws(TransportError) -> TransportResponse
+}
+
+/// A request with its body in memory.
+package struct TransportRequest: Sendable {
+  package enum Method: String, Sendable {
+    case get = "GET"
+    case post = "POST"
+    case patch = "PATCH"
+    case delete = "DELETE"
+  }
+
+  package var method: Method
+  package var url: String
+  package var headers: [TransportHeader]
+  package var body: [UInt8]
+  /// The most bytes of an answer's body that are taken; one more ends the transfer with `.tooLarge`.
+  package var responseBodyLimit: Int
+
+  package init(
+    method: Method, url: String, headers: [TransportHeader] = [], body: [UInt8] = [], responseBodyLimit: Int
+  ) {
+    self.method = method
+    self.url = url
+    self.headers = headers
+    self.body = body
+    self.responseBodyLimit = responseBodyLimit
+  }
+}
+
+package struct TransportHeader: Hashable, Sendable {
+  package var name: String
+  package var value: String
+
+  package init(_ name: String, _ value: String) {
+    self.name = name
+    self.value = value
+  }
+}
+
+/// A complete answer, whatever its status.
+package struct TransportResponse: Sendable {
+  package var status: Int
+  package var headers: [TransportHeader]
+  package var body: [UInt8]
+
+  package init(status: Int, headers: [TransportHeader] = [], body: [UInt8] = []) {
+    self.status = status
+    self.headers = headers
+    self.body = body
+  }
+
+  /// The first header of this name; names are compared without regard to case (RFC 9110, section 5.1).
+  package func header(_ name: String) -> String? {
+    headers.first { $0.name.lowercased() == name.lowercased() }?.value
+  }
+}
+
+/// Why there is no answer.
+package enum TransportError: Error, Hashable, Sendable {
+  /// The URL or a header cannot be sent as written.
+  case invalidRequest(String)
+  /// The host name did not resolve.
+  case resolve
+  /// No connection: refused, unreachable.
+  case connect
+  /// The peer's certificate was refused, or the handshake failed.
+  case tls(String)
+  /// The deadline passed.
+  case timedOut
+  /// The answer's body or its headers exceeded the limit, in bytes.
+  case tooLarge(limit: Int)
+  /// The connection ended in mid-answer: a reset, or fewer bytes than announced.
+  case reset
+  /// What came is not HTTP, or only a part of it.
+  case protocolViolation(String)
+  /// Too many requests are in flight and waiting already; nothing was sent.
+  case overloaded
+  /// The task was cancelled.
+  case cancelled
+  /// The transport was shut down.
+  case shutDown
+  /// Any other failure, by libcurl's number.
+  case other(code: Int)
+}

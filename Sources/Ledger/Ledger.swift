@@ -1,0 +1,156 @@
+package import Entitlements
+package import struct FoundationEssentials.Date
+
+/// What the service must never forget.
+///
+/// Every operation is one transaction: it happened wholly, durably, or not at all. An operation that returned has
+/// survived a power cut.
+package protocol Ledger: Sendable {
+  /// Records what an answer of Apple's proved for a user, and judges the user anew over everything known of them.
+  ///
+  /// - Returns: the verdict as recorded, or that the purchase belongs to somebody else (nothing is recorded then).
+  func record(_ entry: LedgerEntry) async throws(LedgerError) -> RecordOutcome
+
+  /// Everything known of a user's purchases and the verdict last recorded; `nil` for a user never seen.
+  func profile(of user: UserID) async throws(LedgerError) -> LedgerProfile?
+
+  /// The kept receipts that mention an original transaction ID: one per environment.
+  func receipts(mentioning id: OriginalTransactionID) async throws(LedgerError) -> [KeptReceipt]
+
+  /// The verdicts on a user, newest first.
+  /// - Parameter before: the `sequence` to continue below; `nil` begins with the newest.
+  func history(of user: UserID, before: Int64?, limit: Int) async throws(LedgerError) -> [HistoryEntry]
+
+  /// Whether the ledger can be read and written now.
+  func check() async throws(LedgerError)
+}
+
+/// Who keeps a purchase that a second user presents (`policy.ownership`).
+package enum OwnershipPolicy: String, Hashable, Sendable, CaseIterable {
+  /// The first user keeps it; the second is refused.
+  case keep
+  /// It goes to whoever presented it last.
+  case transfer
+  /// It goes to the second user if it granted the first nothing, as the ledger knew it before this answer.
+  case transferIfInactive = "transfer_if_inactive"
+}
+
+/// Judges a user over all their evidence at a moment. Pure; it runs inside the ledger's transaction.
+package typealias Judge = @Sendable (_ user: UserID, _ evidence: [SubscriptionEvidence], _ now: Date) -> Entitlement
+
+/// One answer of Apple's, ready to be recorded.
+package struct LedgerEntry: Sendable {
+  package var user: UserID
+  /// Apple's answer, by subscription. May be empty: a receipt without purchases.
+  package var evidence: [SubscriptionEvidence]
+  /// The keys that bear on ownership: those with a product of the catalog.
+  package var contestedKeys: Set<SubscriptionKey>
+  package var receipt: KeptReceipt
+  package var ownership: OwnershipPolicy
+  /// The moment to judge at.
+  package var judgedAt: Date
+  /// Our own clock, for the record only: nothing is decided by it.
+  package var recordedAt: Date
+  /// Names the request in the history.
+  package var requestID: String
+  package var judge: Judge
+
+  package init(
+    user: UserID, evidence: [SubscriptionEvidence], contestedKeys: Set<SubscriptionKey>, receipt: KeptReceipt,
+    ownership: OwnershipPolicy, judgedAt: Date, recordedAt: Date, requestID: String, judge: @escaping Judge
+  ) {
+    self.user = user
+    self.evidence = evidence
+    self.contestedKeys = contestedKeys
+    self.receipt = receipt
+    self.ownership = ownership
+    self.judgedAt = judgedAt
+    self.recordedAt = recordedAt
+    self.requestID = requestID
+    self.judge = judge
+  }
+}
+
+/// A receipt as it can be sent to Apple again.
+package struct KeptReceipt: Hashable, Sendable {
+  /// The standard base64 that Apple takes.
+  package var base64: String
+  package var environment: StoreEnvironment
+  package var bundleID: BundleID
+  /// The user whose purchase it proves, where that is settled; set by the ledger when it hands a receipt out.
+  package var owner: UserID?
+
+  package init(base64: String, environment: StoreEnvironment, bundleID: BundleID, owner: UserID? = nil) {
+    self.base64 = base64
+    self.environment = environment
+    self.bundleID = bundleID
+    self.owner = owner
+  }
+}
+
+package enum RecordOutcome: Sendable {
+  /// Recorded and durable.
+  case recorded(Recorded)
+  /// Every contested key belongs to another user, and the policy keeps it there. Nothing was recorded.
+  case ownedByAnotherUser
+}
+
+package struct Recorded: Sendable {
+  /// The verdict on the user after this answer.
+  package var entitlement: Entitlement
+  /// Whether it differs from the one before, its evidence time and explanation apart.
+  package var changed: Bool
+  /// Users who lost a purchase to this one, each judged anew and recorded.
+  package var losers: [UserID]
+  /// Keys of the answer left with their present owner while others were recorded.
+  package var keptByOthers: Int
+
+  package init(entitlement: Entitlement, changed: Bool, losers: [UserID], keptByOthers: Int) {
+    self.entitlement = entitlement
+    self.changed = changed
+    self.losers = losers
+    self.keptByOthers = keptByOthers
+  }
+}
+
+package struct LedgerProfile: Sendable {
+  package var evidence: [SubscriptionEvidence]
+  /// The verdict last recorded.
+  package var entitlement: Entitlement
+  /// Grows by one with every recorded verdict on the user.
+  package var version: Int64
+
+  package init(evidence: [SubscriptionEvidence], entitlement: Entitlement, version: Int64) {
+    self.evidence = evidence
+    self.entitlement = entitlement
+    self.version = version
+  }
+}
+
+/// One line of a user's history.
+package struct HistoryEntry: Sendable {
+  package var sequence: Int64
+  package var recordedAt: Date
+  package var requestID: String
+  package var entitlement: Entitlement
+  package var changed: Bool
+
+  package init(sequence: Int64, recordedAt: Date, requestID: String, entitlement: Entitlement, changed: Bool) {
+    self.sequence = sequence
+    self.recordedAt = recordedAt
+    self.requestID = requestID
+    self.entitlement = entitlement
+    self.changed = changed
+  }
+}
+
+/// Why an operation did not happen.
+package enum LedgerError: Error, Hashable, Sendable {
+  /// The disk is full or read-only, or the file is locked by another process. It may pass; nothing was recorded.
+  case unavailable(String)
+  /// The disk failed (SQLITE_IOERR) or the file is corrupt. The ledger takes no more writes: the process has to stop and
+  /// recover from the write-ahead log at its next start, as a failed fsync can "succeed" the next time with the data gone.
+  case failed(String)
+  /// The ledger was closed.
+  case closed
+}
