@@ -1,0 +1,168 @@
+import struct FoundationEssentials.Date
+
+/// The evidence on one subscription: all its keys, as a customer has one subscription per subscription group.
+///
+/// Apple names the group only in `latest_receipt_info`. Where it does, renewals that carry different original transaction
+/// IDs (the sandbox hands out a new one for each) are still one subscription; where it does not, the ID stands for the group.
+/// What a family member shares is a subscription beside the customer's own of the same group: both may run at once, and
+/// the end of one says nothing about the other.
+///
+/// https://developer.apple.com/documentation/storekit/product/subscriptioninfo/status
+struct SubscriptionGroup {
+  /// A row and what the evidence around it says.
+  struct Row {
+    let purchase: Purchase
+    let product: Catalog.Product?
+    let evidence: SubscriptionEvidence
+
+    /// When the row ended or will end: cut short by a cancellation, never for a lifetime purchase.
+    ///
+    /// A renewal is charged up to a day before it begins and may be refunded within that day: it ended when it would
+    /// have begun, not before the period that it was to follow.
+    var end: Date {
+      let paidEnd = product?.kind == .lifetime ? Date.distantFuture : purchase.expiresDate ?? Date.distantPast
+      guard var cancelled = purchase.cancellationDate else { return paidEnd }
+      if product?.kind != .lifetime, let begin = purchase.purchaseDate { cancelled = max(cancelled, begin) }
+      return min(paidEnd, cancelled)
+    }
+
+    /// Why the row cannot grant anything; `nil` when it is live.
+    var cause: Explanation.PassedOver.Cause? {
+      guard let product else { return .notCatalogued }
+      if evidence.isAccountGone { return .accountGone }
+      if purchase.isUpgraded { return .upgraded }
+      if purchase.cancellationDate != nil { return .cancelled }
+      if product.kind == .subscription, purchase.expiresDate == nil { return .noExpiry }
+      return nil
+    }
+  }
+
+  private enum Identity: Hashable {
+    case group(StoreEnvironment, SubscriptionGroupID, Purchase.Ownership)
+    case key(SubscriptionKey)
+  }
+
+  private struct Transaction: Hashable {
+    let environment: StoreEnvironment
+    let id: TransactionID
+  }
+
+  /// One billing period: the same under the new transaction ID that a restored purchase gets.
+  ///
+  /// The product and the end belong to it, as Apple's promise that the number is unique is not kept by every old row.
+  private struct Period: Hashable {
+    let webOrderLineItemID: String
+    let productID: ProductID
+    let expiresDate: Date
+  }
+
+  let rows: [Row]
+  /// The newest moment any of the evidence was judged at.
+  let judgedAt: Date
+
+  /// Groups a user's evidence. The order of evidence and of rows has no meaning.
+  static func groups(of evidence: [SubscriptionEvidence], catalog: Catalog) -> [SubscriptionGroup] {
+    // A row that names no group is in the one that other rows of its key name.
+    var groupOfKey: [SubscriptionKey: SubscriptionGroupID] = [:]
+    for item in evidence {
+      for group in item.purchases.lazy.compactMap(\.subscriptionGroupID) {
+        if let known = groupOfKey[item.key], known.rawValue <= group.rawValue { continue }
+        groupOfKey[item.key] = group
+      }
+    }
+    let told = evidence.flatMap { item in
+      item.purchases.map { Row(purchase: $0, product: catalog.products[$0.productID], evidence: item) }
+    }
+    // What is told twice counts once, as the newer evidence tells it: here each transaction, below each billing period.
+    let transactions = newest(of: told) {
+      Transaction(environment: $0.evidence.key.environment, id: $0.purchase.transactionID)
+    }
+    let members = Dictionary(grouping: transactions) { row in
+      let key = row.evidence.key
+      return (row.purchase.subscriptionGroupID ?? groupOfKey[key]).map {
+        Identity.group(key.environment, $0, row.purchase.ownership)
+      } ?? .key(key)
+    }
+    return members.values.compactMap { SubscriptionGroup($0, catalog: catalog) }
+  }
+
+  private init?(_ transactions: [Row], catalog: Catalog) {
+    guard let judgedAt = transactions.map(\.evidence.judgedAt).max() else { return nil }
+    self.judgedAt = judgedAt
+    let periods = Self.newest(of: transactions) { row in
+      let purchase = row.purchase
+      guard let item = purchase.webOrderLineItemID, !item.isEmpty, let expires = purchase.expiresDate else {
+        return nil as Period?
+      }
+      return Period(webOrderLineItemID: item, productID: purchase.productID, expiresDate: expires)
+    }
+    self.rows = periods.sorted { Self.isOrderedBefore($0, $1, catalog: catalog) }
+  }
+
+  /// One row for each identity: the newest. Rows without an identity are all kept.
+  private static func newest<ID: Hashable>(of rows: [Row], by identity: (Row) -> ID?) -> [Row] {
+    var kept: [Row] = []
+    var newest: [ID: Row] = [:]
+    for row in rows {
+      guard let id = identity(row) else {
+        kept.append(row)
+        continue
+      }
+      if let known = newest[id], !supersedes(row, known) { continue }
+      newest[id] = row
+    }
+    return kept + newest.values
+  }
+
+  /// Whether `a` is to be believed over `b`, another telling of the same.
+  ///
+  /// Newer evidence is. Within one answer the tellings differ only where one of them knows more: an end to the purchase
+  /// counts. The rest only makes sure that the order in which they come decides nothing.
+  private static func supersedes(_ a: Row, _ b: Row) -> Bool {
+    if a.evidence.evidenceTime != b.evidence.evidenceTime { return a.evidence.evidenceTime > b.evidence.evidenceTime }
+    if a.evidence.isAccountGone != b.evidence.isAccountGone { return a.evidence.isAccountGone }
+    let cancelled = (a.purchase.cancellationDate ?? .distantFuture, b.purchase.cancellationDate ?? .distantFuture)
+    if cancelled.0 != cancelled.1 { return cancelled.0 < cancelled.1 }
+    if a.purchase.isUpgraded != b.purchase.isUpgraded { return a.purchase.isUpgraded }
+    let expires = (a.purchase.expiresDate ?? .distantPast, b.purchase.expiresDate ?? .distantPast)
+    if expires.0 != expires.1 { return expires.0 > expires.1 }
+    let purchased = (a.purchase.purchaseDate ?? .distantPast, b.purchase.purchaseDate ?? .distantPast)
+    if purchased.0 != purchased.1 { return purchased.0 > purchased.1 }
+    if a.evidence.judgedAt != b.evidence.judgedAt { return a.evidence.judgedAt > b.evidence.judgedAt }
+    let texts = (String(describing: a.purchase), String(describing: b.purchase))
+    if texts.0 != texts.1 { return texts.0 < texts.1 }
+    let sources = (a.evidence.source.rawValue, b.evidence.source.rawValue)
+    if sources.0 != sources.1 { return sources.0 > sources.1 }
+    return a.evidence.key.originalTransactionID.rawValue < b.evidence.key.originalTransactionID.rawValue
+  }
+
+  /// The one that ends last first; ties go to the later purchase, then the higher tier, then the ID, so that the order in
+  /// which Apple sends rows never matters.
+  private static func isOrderedBefore(_ a: Row, _ b: Row, catalog: Catalog) -> Bool {
+    if a.end != b.end { return a.end > b.end }
+    let purchased = (a.purchase.purchaseDate ?? .distantPast, b.purchase.purchaseDate ?? .distantPast)
+    if purchased.0 != purchased.1 { return purchased.0 > purchased.1 }
+    let ranks = (a.product.map { catalog.rank(of: $0.tier) } ?? -1, b.product.map { catalog.rank(of: $0.tier) } ?? -1)
+    if ranks.0 != ranks.1 { return ranks.0 > ranks.1 }
+    return a.purchase.transactionID.rawValue > b.purchase.transactionID.rawValue
+  }
+
+  /// What Apple says about the next renewal of a row: matched by the original transaction ID, by the product only where
+  /// Apple gives no ID.
+  func renewal(of row: Row) -> RenewalInfo? {
+    let id = row.purchase.originalTransactionID
+    let product = row.purchase.productID
+    // Apple sends one element per product and ID; after a change of product the one of this product speaks. The rest of
+    // the order only makes sure that the order in which elements come decides nothing.
+    func isPreferred(_ a: RenewalInfo, over b: RenewalInfo) -> Bool {
+      if (a.originalTransactionID == nil) != (b.originalTransactionID == nil) { return a.originalTransactionID != nil }
+      if (a.productID == product) != (b.productID == product) { return a.productID == product }
+      let grace = (a.gracePeriodExpiresDate ?? .distantPast, b.gracePeriodExpiresDate ?? .distantPast)
+      if grace.0 != grace.1 { return grace.0 > grace.1 }
+      return String(describing: a) > String(describing: b)
+    }
+    return row.evidence.renewals
+      .filter { $0.originalTransactionID.map { $0 == id } ?? ($0.productID == product) }
+      .min { isPreferred($0, over: $1) }
+  }
+}

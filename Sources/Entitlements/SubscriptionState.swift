@@ -1,0 +1,125 @@
+import struct FoundationEssentials.Date
+
+/// What one subscription gives at a moment.
+struct SubscriptionState {
+  /// The row that speaks for the subscription.
+  var row: SubscriptionGroup.Row
+  var isEntitled: Bool
+  var status: SubscriptionStatus
+  var reason: EntitlementReason
+  /// The line of the decision table; `nil` where the table does not apply.
+  var line: Int?
+  var expiresAt: Date?
+  /// `nil` for lifetime and where there is no access.
+  var accessUntil: Date?
+  var renewal: RenewalInfo?
+  var policy: Explanation.PolicyValue?
+  var passedOver: [Explanation.PassedOver]
+  var judgedAt: Date
+  var isStale = false
+
+  /// When this state ended or will end; never, for lifetime access.
+  var end: Date {
+    if isEntitled { return accessUntil ?? .distantFuture }
+    return row.end
+  }
+}
+
+extension SubscriptionGroup {
+  /// The state at `now`, or `nil` when no row is of a catalogued product.
+  ///
+  /// A state that ended only because time went by since Apple was asked is not proof of its end: the renewal may be a
+  /// minute old. It stands, marked stale, for `policy.outageHold` more; after that the state is `unproven`.
+  func state(at now: Date, policy: EntitlementPolicy) -> SubscriptionState? {
+    // Never before the evidence itself: a clock of ours that runs behind Apple's proves nothing.
+    let now = max(now, judgedAt)
+    guard let state = decide(at: now, policy: policy) else { return nil }
+    // Only line 7 comes by time alone; a refund or an account that is gone was told.
+    guard state.line == 7, var last = lastEntitledState(of: state.row, policy: policy) else { return state }
+    let held = last.end.advanced(by: policy.outageHold)
+    last.policy = Explanation.PolicyValue(key: "policy.outage_hold", value: policy.outageHold.configurationText)
+    last.isStale = true
+    last.judgedAt = now
+    if now.isBefore(held) { return last }
+    last.isEntitled = false
+    last.status = .expired
+    last.reason = .unproven
+    last.line = nil
+    last.accessUntil = nil
+    return last
+  }
+
+  /// The last state with access that a row's evidence foretells, beginning at the moment it was judged at.
+  ///
+  /// That row's own evidence: an answer that does not mention the row, though of the same subscription group, says
+  /// nothing about it.
+  private func lastEntitledState(of row: Row, policy: EntitlementPolicy) -> SubscriptionState? {
+    var last: SubscriptionState?
+    var moment = row.evidence.judgedAt
+    // A paid period may be followed by a grace period and that by billing retry: three steps at the most.
+    for _ in 0..<3 {
+      guard let next = decide(at: moment, policy: policy), next.isEntitled else { break }
+      last = next
+      guard let end = next.accessUntil else { break }
+      moment = end
+    }
+    return last
+  }
+
+  /// The decision table: the first line that holds. Access runs while now < end.
+  private func decide(at now: Date, policy: EntitlementPolicy) -> SubscriptionState? {
+    let catalogued = rows.filter { $0.product != nil }
+    guard let newest = catalogued.first(where: { !$0.purchase.isUpgraded }) ?? catalogued.first else { return nil }
+    // Rows are sorted by their end, so the first live one is the one that ends last.
+    let last = catalogued.first { $0.cause == nil }
+    let speaker = last ?? newest
+    let renewal = renewal(of: speaker)
+
+    func state(
+      _ line: Int?, _ status: SubscriptionStatus, _ reason: EntitlementReason, of row: Row? = nil,
+      until accessUntil: Date? = nil, entitled: Bool = true, policy: Explanation.PolicyValue? = nil
+    ) -> SubscriptionState {
+      let row = row ?? speaker
+      return SubscriptionState(
+        row: row, isEntitled: entitled, status: status, reason: reason, line: line,
+        expiresAt: row.end == .distantFuture || row.end == .distantPast ? nil : row.end,
+        accessUntil: entitled ? accessUntil : nil, renewal: self.renewal(of: row), policy: policy,
+        passedOver: rows.filter { $0.purchase.transactionID != row.purchase.transactionID }.map {
+          Explanation.PassedOver(
+            transactionID: $0.purchase.transactionID, productID: $0.purchase.productID, cause: $0.cause ?? .endsEarlier)
+        }, judgedAt: now)
+    }
+
+    if let last, last.product?.kind == .lifetime { return state(1, .active, .lifetime) }
+    if let last, now.isBefore(last.end) {
+      return renewal?.autoRenews == false
+        ? state(3, .cancelled, .renewalOff, until: last.end)
+        : state(2, .active, .renewing, until: last.end)
+    }
+    if newest.cause == .accountGone {
+      return state(nil, .expired, .accountGone, of: newest, entitled: false)
+    }
+    if newest.purchase.cancellationDate != nil, !newest.purchase.isUpgraded {
+      let reason: EntitlementReason = newest.purchase.ownership == .familyShared ? .revoked : .refunded
+      return state(4, .expired, reason, of: newest, entitled: false)
+    }
+    if let last {
+      if let grace = renewal?.gracePeriodExpiresDate {
+        if now.isBefore(grace) { return state(5, .gracePeriod, .billingGrace, until: grace) }
+      } else if renewal?.isInBillingRetry == true {
+        let until = last.end.advanced(by: policy.billingRetryAccess)
+        let value = Explanation.PolicyValue(
+          key: "policy.billing_retry_access", value: policy.billingRetryAccess.configurationText)
+        if now.isBefore(until) { return state(6, .gracePeriod, .billingRetry, until: until, policy: value) }
+        return state(
+          7, .expired, EntitlementReason(expirationIntent: renewal?.expirationIntent), entitled: false, policy: value)
+      }
+    }
+    return state(7, .expired, EntitlementReason(expirationIntent: renewal?.expirationIntent), entitled: false)
+  }
+}
+
+extension Date {
+  /// Compared in milliseconds, Apple's unit.
+  fileprivate func isBefore(_ end: Date) -> Bool { millisecondsSince1970 < end.millisecondsSince1970 }
+}

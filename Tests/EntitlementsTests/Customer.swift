@@ -1,0 +1,79 @@
+import Entitlements
+
+import struct FoundationEssentials.Date
+
+/// Noon of 15 June 2024, UTC: the moment that most cases are judged at.
+let noon = Date(millisecondsSince1970: 1_718_452_800_000)
+
+/// A number of days from `noon`, plus some milliseconds.
+func day(_ days: Double, ms: Int64 = 0) -> Date {
+  Date(millisecondsSince1970: noon.millisecondsSince1970 + Int64(days * 86_400_000) + ms)
+}
+
+let pro: ProductID = "app.pro.monthly"
+let proYearly: ProductID = "app.pro.yearly"
+let premium: ProductID = "app.premium.monthly"
+let forever: ProductID = "app.forever"
+let unheardOf: ProductID = "app.unheard.of"
+
+/// The catalog of all cases: free < pro < premium, one lifetime product of premium.
+func makeCatalog() throws -> Catalog {
+  try Catalog(
+    tiers: ["free", "pro", "premium"],
+    products: [
+      pro: .init(tier: "pro"),
+      proYearly: .init(tier: "pro"),
+      premium: .init(tier: "premium"),
+      forever: .init(tier: "premium", kind: .lifetime),
+    ])
+}
+
+/// One row, by default a month of pro that ran out five days ago.
+func row(
+  _ transactionID: TransactionID, _ product: ProductID = pro, of original: OriginalTransactionID = "100",
+  group: SubscriptionGroupID? = nil, from begin: Date? = day(-35), until end: Date? = day(-5),
+  cancelled: Date? = nil, upgraded: Bool = false, ownership: Purchase.Ownership = .purchased,
+  trial: Bool = false, intro: Bool = false, period: String? = nil
+) -> Purchase {
+  Purchase(
+    productID: product, transactionID: transactionID, originalTransactionID: original, webOrderLineItemID: period,
+    subscriptionGroupID: group, purchaseDate: begin, expiresDate: end, cancellationDate: cancelled,
+    isUpgraded: upgraded, ownership: ownership, isTrial: trial, isIntroductoryOffer: intro)
+}
+
+func renewal(
+  _ product: ProductID? = pro, of original: OriginalTransactionID? = "100", next: ProductID? = nil,
+  renews: Bool? = nil, intent: Int? = nil, retry: Bool? = nil, grace: Date? = nil
+) -> RenewalInfo {
+  RenewalInfo(
+    originalTransactionID: original, productID: product, autoRenewProductID: next, autoRenews: renews,
+    expirationIntent: intent, isInBillingRetry: retry, gracePeriodExpiresDate: grace)
+}
+
+/// One answer of Apple's, taken apart by subscription.
+func answer(
+  at moment: Date = noon, _ rows: [Purchase], _ renewals: [RenewalInfo] = [], gone: Bool = false,
+  in environment: StoreEnvironment = .production, source: EvidenceSource = .verifyReceipt
+) -> [SubscriptionEvidence] {
+  PurchaseHistory(
+    environment: environment, source: source, evidenceTime: moment, judgedAt: moment, purchases: rows,
+    renewals: renewals, isAccountGone: gone
+  ).evidence()
+}
+
+func judge(
+  _ evidence: [SubscriptionEvidence], at now: Date = noon, retryAccess: Duration = .seconds(60 * 86_400),
+  hold: Duration = .seconds(7 * 86_400)
+) throws -> Entitlement {
+  Entitlement.judge(
+    evidence, at: now, catalog: try makeCatalog(),
+    policy: EntitlementPolicy(billingRetryAccess: retryAccess, outageHold: hold))
+}
+
+extension Entitlement {
+  /// What most cases compare: the verdict in one line.
+  var line: String {
+    let number = explanation.line.map(String.init) ?? "-"
+    return "\(number) \(status.rawValue) \(tier) \(reason.rawValue)\(isStale ? " stale" : "")"
+  }
+}

@@ -1,0 +1,184 @@
+import Entitlements
+import Testing
+
+import struct FoundationEssentials.Date
+
+/// What holds for every customer, tried on a few thousand made-up ones. The case number is the seed.
+@Suite struct PropertyTests {
+  static let cases = 0..<3_000
+
+  /// One customer with everything needed to judge them.
+  private struct Trial {
+    var maker: RandomCustomer
+    let evidence: [SubscriptionEvidence]
+    let now: Date
+    let policy: EntitlementPolicy
+    let catalog: Catalog
+
+    init(_ seed: Int, groups: [SubscriptionGroupID?] = [nil, nil, "A", "B"]) throws {
+      maker = RandomCustomer(seed: UInt64(seed))
+      evidence = maker.customer(groups: groups)
+      now = maker.random.moment(-25...70)
+      policy = maker.policy()
+      catalog = try makeCatalog()
+    }
+
+    func judge(_ evidence: [SubscriptionEvidence], at now: Date? = nil) -> Entitlement {
+      Entitlement.judge(evidence, at: now ?? self.now, catalog: catalog, policy: policy)
+    }
+
+    func rank(_ entitlement: Entitlement) -> Int { catalog.rank(of: entitlement.tier) }
+  }
+
+  @Test func `the order of rows, renewal info and evidence has no meaning`() throws {
+    for seed in Self.cases {
+      var trial = try Trial(seed)
+      // Some rows are told twice, once with a refund, and some renewal info contradicts itself.
+      var evidence = trial.evidence
+      for index in evidence.indices where trial.maker.random.chance(30) {
+        if var copy = evidence[index].purchases.first {
+          copy.cancellationDate = noon
+          evidence[index].purchases.append(copy)
+        }
+        evidence[index].renewals.append(
+          trial.maker.renewalInfo(of: evidence[index].key.originalTransactionID, pro))
+      }
+      let verdict = trial.judge(evidence)
+      for _ in 0..<3 {
+        evidence.shuffle(using: &trial.maker.random)
+        for index in evidence.indices {
+          evidence[index].purchases.shuffle(using: &trial.maker.random)
+          evidence[index].renewals.shuffle(using: &trial.maker.random)
+        }
+        #expect(trial.judge(evidence) == verdict, "seed \(seed)")
+      }
+    }
+  }
+
+  enum DeadRow: CaseIterable { case upgraded, cancelled, uncatalogued }
+
+  @Test(arguments: DeadRow.allCases)
+  func `a row that grants nothing never raises the tier`(kind: DeadRow) throws {
+    for seed in Self.cases {
+      var trial = try Trial(seed)
+      guard let index = trial.evidence.indices.randomElement(using: &trial.maker.random) else { continue }
+      var evidence = trial.evidence
+      var dead = trial.maker.purchase(
+        of: evidence[index].key.originalTransactionID, group: evidence[index].purchases.first?.subscriptionGroupID)
+      switch kind {
+      case .upgraded: dead.isUpgraded = true
+      case .cancelled: dead.cancellationDate = trial.maker.random.moment(-40...0)
+      case .uncatalogued: dead.productID = unheardOf
+      }
+      evidence[index].purchases.append(dead)
+      #expect(trial.rank(trial.judge(evidence)) <= trial.rank(trial.judge(trial.evidence)), "seed \(seed)")
+    }
+  }
+
+  @Test func `time alone never raises the tier`() throws {
+    for seed in Self.cases {
+      var trial = try Trial(seed)
+      var rank = Int.max
+      let moments = (0..<12).map { _ in trial.maker.random.moment(-30...470) }.sorted()
+      for moment in moments {
+        let next = trial.rank(trial.judge(trial.evidence, at: moment))
+        #expect(next <= rank, "seed \(seed), \(moment.millisecondsSince1970)")
+        rank = next
+      }
+    }
+  }
+
+  @Test func `a subscription stands by itself: the whole is the best of its parts`() throws {
+    for seed in Self.cases {
+      // No groups: every key is a subscription of its own.
+      let trial = try Trial(seed, groups: [nil])
+      let whole = trial.judge(trial.evidence)
+      let parts = trial.evidence.map { trial.judge([$0]) }.filter { $0.productID != nil }
+      guard !parts.isEmpty else {
+        #expect(whole.productID == nil, "seed \(seed)")
+        continue
+      }
+      #expect(trial.rank(whole) == parts.map(trial.rank).max(), "seed \(seed)")
+      let speaker = parts.filter { $0.explanation.decidedBy == whole.explanation.decidedBy }
+      #expect(
+        speaker.contains {
+          $0.tier == whole.tier && $0.status == whole.status && $0.reason == whole.reason
+            && $0.accessUntil == whole.accessUntil && $0.expiresAt == whole.expiresAt
+            && $0.willRenew == whole.willRenew && $0.isStale == whole.isStale
+        }, "seed \(seed)")
+    }
+  }
+
+  @Test func `another subscription never lowers the tier`() throws {
+    for seed in Self.cases {
+      var trial = try Trial(seed)
+      let more = trial.maker.subscription(99, groups: ["of its own"])
+      let before = trial.rank(trial.judge(trial.evidence))
+      #expect(trial.rank(trial.judge(trial.evidence + [more])) >= before, "seed \(seed)")
+      let running = answer(at: trial.now, [row("higher", premium, of: "higher", until: day(900))])
+      #expect(trial.judge(trial.evidence + running).tier == "premium", "seed \(seed)")
+    }
+  }
+
+  @Test func `status, tier and end of access always agree`() throws {
+    var seen: Set<EntitlementReason> = []
+    for seed in Self.cases {
+      let trial = try Trial(seed)
+      let verdict = trial.judge(trial.evidence)
+      seen.insert(verdict.reason)
+      let isEntitled = verdict.status != .expired && verdict.productID != nil
+      #expect((verdict.tier != "free") == isEntitled, "seed \(seed)")
+      #expect((verdict.accessUntil == nil) == (!isEntitled || verdict.reason == .lifetime), "seed \(seed)")
+      if let until = verdict.accessUntil, !verdict.isStale, let judgedAt = verdict.explanation.judgedAt {
+        #expect(judgedAt < until, "seed \(seed)")
+      }
+      #expect((verdict.explanation.decidedBy == nil) == (verdict.productID == nil), "seed \(seed)")
+      #expect(
+        (verdict.explanation.line == nil)
+          == [.noPurchases, .noKnownProduct, .accountGone, .unproven].contains(verdict.reason), "seed \(seed)")
+    }
+    // The cases are worth something only if they reach every rule.
+    #expect(seen == Set(EntitlementReason.allCases))
+  }
+
+  @Test func `every transaction either decides or is passed over, once`() throws {
+    for seed in Self.cases {
+      let trial = try Trial(seed)
+      let verdict = trial.judge(trial.evidence)
+      let rows = trial.evidence.flatMap(\.purchases).map(\.transactionID.rawValue)
+      let told = verdict.explanation.passedOver.map(\.transactionID.rawValue)
+      #expect(
+        (told + [verdict.explanation.decidedBy?.rawValue].compactMap { $0 }).sorted() == rows.sorted(), "seed \(seed)")
+      #expect(verdict.explanation.passedOverCount == told.count, "seed \(seed)")
+    }
+  }
+
+  @Test func `absurd dates and durations end in a verdict`() throws {
+    let dates: [Date] = [
+      .distantPast, .distantFuture, Date(millisecondsSince1970: .max), Date(millisecondsSince1970: .min), noon,
+    ]
+    let durations: [Duration] = [.zero, .seconds(-1), .seconds(Int64.max), .seconds(Int64.min)]
+    for end in dates {
+      for now in dates {
+        for duration in durations {
+          let evidence = answer(
+            [row("1", from: end, until: end), row("2", until: end, cancelled: now)],
+            [renewal(retry: true, grace: duration == .zero ? end : nil)])
+          let verdict = try judge(evidence, at: now, retryAccess: duration, hold: duration)
+          #expect((verdict.status == .expired) == (verdict.tier == "free"))
+        }
+      }
+    }
+  }
+
+  @Test func `ten years of monthly renewals under as many IDs are judged`() throws {
+    let rows = (0..<4_000).map { index in
+      row(
+        TransactionID("\(index)"), of: OriginalTransactionID("\(index)"), group: "G", from: day(Double(index - 3_999)),
+        until: day(Double(index - 3_998)))
+    }
+    let verdict = try judge(answer(rows))
+    #expect(verdict.line == "2 active pro renewing")
+    #expect(verdict.explanation.passedOverCount == 3_999)
+  }
+}

@@ -1,0 +1,98 @@
+import Entitlements
+
+import struct FoundationEssentials.Date
+
+/// Sebastiano Vigna's SplitMix64: the same numbers from the same seed, on every machine.
+struct SplitMix64: RandomNumberGenerator {
+  private var state: UInt64
+
+  init(seed: UInt64) { state = seed }
+
+  mutating func next() -> UInt64 {
+    state &+= 0x9E37_79B9_7F4A_7C15
+    var z = state
+    z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+    z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+    return z ^ (z >> 31)
+  }
+
+  mutating func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &self) < percent }
+
+  mutating func pick<T>(_ values: [T], or fallback: T) -> T { values.randomElement(using: &self) ?? fallback }
+
+  /// A moment near `noon`, on a coarse grid so that boundaries meet, sometimes a millisecond off it.
+  mutating func moment(_ days: ClosedRange<Int>) -> Date {
+    day(Double(Int.random(in: days, using: &self)), ms: chance(20) ? pick([-1, 1], or: 1) : 0)
+  }
+}
+
+/// Makes small customers, denser in trouble than real ones.
+struct RandomCustomer {
+  var random: SplitMix64
+  private var serial = 0
+
+  init(seed: UInt64) { random = SplitMix64(seed: seed) }
+
+  mutating func renewalInfo(of original: OriginalTransactionID, _ product: ProductID) -> RenewalInfo {
+    RenewalInfo(
+      originalTransactionID: original, productID: product,
+      autoRenewProductID: random.pick([nil, pro, premium], or: nil),
+      autoRenews: random.pick([nil, true, false], or: nil),
+      expirationIntent: random.pick([nil, 1, 2, 3, 4, 5, 17], or: nil),
+      isInBillingRetry: random.pick([nil, true, true, false], or: nil),
+      gracePeriodExpiresDate: random.chance(30) ? random.moment(-10...15) : nil)
+  }
+
+  mutating func purchase(of original: OriginalTransactionID, group: SubscriptionGroupID?) -> Purchase {
+    serial += 1
+    let product = random.pick([pro, pro, proYearly, premium, premium, unheardOf], or: pro)
+    let begin = random.moment(-40...5)
+    let end = begin.advanced(by: .seconds(86_400 * Int64(random.pick([1, 7, 30, 30, 365], or: 30))))
+    return Purchase(
+      productID: product, transactionID: TransactionID("\(serial)"), originalTransactionID: original,
+      subscriptionGroupID: group, purchaseDate: random.chance(95) ? begin : nil,
+      expiresDate: random.chance(95) ? end : nil, cancellationDate: random.chance(15) ? random.moment(-40...10) : nil,
+      isUpgraded: random.chance(10), ownership: random.chance(20) ? .familyShared : .purchased,
+      isTrial: random.chance(20))
+  }
+
+  /// One key: some rows and, mostly, what Apple says about the next renewal.
+  mutating func subscription(_ number: Int, groups: [SubscriptionGroupID?] = [nil]) -> SubscriptionEvidence {
+    let original = OriginalTransactionID("k\(number)")
+    let group = random.pick(groups, or: nil)
+    let rows = (0..<Int.random(in: 1...4, using: &random)).map { _ in purchase(of: original, group: group) }
+    let lifetime = random.chance(5)
+    let moment = random.moment(-20...0)
+    return SubscriptionEvidence(
+      key: SubscriptionKey(environment: .production, originalTransactionID: original), source: .verifyReceipt,
+      evidenceTime: moment, judgedAt: moment,
+      purchases: rows + (lifetime ? [self.lifetime(of: original, group: group)] : []),
+      renewals: random.chance(80) ? [renewalInfo(of: original, rows.last?.productID ?? pro)] : [],
+      isAccountGone: random.chance(4))
+  }
+
+  private mutating func lifetime(of original: OriginalTransactionID, group: SubscriptionGroupID?) -> Purchase {
+    var purchase = purchase(of: original, group: group)
+    purchase.productID = forever
+    purchase.expiresDate = nil
+    return purchase
+  }
+
+  /// Up to four keys, some of them of one group and some in the sandbox.
+  mutating func customer(groups: [SubscriptionGroupID?] = [nil, nil, "A", "B"]) -> [SubscriptionEvidence] {
+    (0..<Int.random(in: 0...4, using: &random)).map { number in
+      let evidence = subscription(number, groups: groups)
+      guard random.chance(20) else { return evidence }
+      var other = evidence
+      other.key = SubscriptionKey(environment: .sandbox, originalTransactionID: evidence.key.originalTransactionID)
+      return other
+    }
+  }
+
+  mutating func policy() -> EntitlementPolicy {
+    EntitlementPolicy(
+      billingRetryAccess: random.pick(
+        [.zero, .milliseconds(1), .seconds(3 * 86_400), .seconds(60 * 86_400)], or: .zero),
+      outageHold: random.pick([.zero, .milliseconds(1), .seconds(7 * 86_400)], or: .zero))
+  }
+}

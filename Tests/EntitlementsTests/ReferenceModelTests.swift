@@ -1,0 +1,47 @@
+import Entitlements
+import Testing
+
+import struct FoundationEssentials.Date
+
+@Suite struct ReferenceModelTests {
+  private static func wholeMilliseconds(_ duration: Duration) -> Int64 { Int64(duration / .milliseconds(1)) }
+
+  @Test(arguments: 0..<2)
+  func `the rules agree with a second, naive reading of the table`(half: Int) throws {
+    let catalog = try makeCatalog()
+    var lines: [String: Int] = [:]
+    for seed in 0..<5_000 {
+      var maker = RandomCustomer(seed: UInt64(1_000_000 * (half + 1) + seed))
+      let evidence = maker.subscription(1)
+      let policy = maker.policy()
+      // Anywhere, and with some luck just at one of the ends.
+      var moments = [maker.random.moment(-25...70)]
+      for end in evidence.purchases.compactMap(\.expiresDate) + evidence.renewals.compactMap(\.gracePeriodExpiresDate) {
+        for step in [-1, 0, 1] as [Int64] {
+          moments.append(end.advanced(by: .milliseconds(step)))
+          moments.append(end.advanced(by: policy.billingRetryAccess + .milliseconds(step)))
+          moments.append(end.advanced(by: policy.outageHold + .milliseconds(step)))
+        }
+      }
+      let model = ReferenceModel(
+        rows: evidence.purchases, renewal: evidence.renewals.first, isGone: evidence.isAccountGone,
+        answered: evidence.judgedAt.millisecondsSince1970,
+        retryAccess: Self.wholeMilliseconds(policy.billingRetryAccess),
+        hold: Self.wholeMilliseconds(policy.outageHold))
+      for now in moments.shuffled(using: &maker.random).prefix(8) {
+        let verdict = Entitlement.judge([evidence], at: now, catalog: catalog, policy: policy)
+        let told = ReferenceModel.Verdict(
+          line: verdict.explanation.line, status: verdict.status.rawValue, tier: verdict.tier.rawValue,
+          reason: verdict.reason.rawValue, accessUntil: verdict.accessUntil?.millisecondsSince1970,
+          isStale: verdict.isStale)
+        let expected = model.verdict(at: now.millisecondsSince1970)
+        #expect(told == expected, "half \(half), seed \(seed), \(now.millisecondsSince1970)")
+        lines[expected.reason, default: 0] += 1
+      }
+    }
+    // Every rule was compared, and none only by accident.
+    for reason in EntitlementReason.allCases where reason != .noPurchases {
+      #expect(lines[reason.rawValue, default: 0] >= 100, "\(reason)")
+    }
+  }
+}

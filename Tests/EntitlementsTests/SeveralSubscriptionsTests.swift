@@ -1,0 +1,301 @@
+import Entitlements
+import Testing
+
+import struct FoundationEssentials.Date
+
+/// Users with more than one subscription, key, environment or answer.
+@Suite struct SeveralSubscriptionsTests {
+  // MARK: Nothing that counts
+
+  @Test func `a user without any row has bought nothing`() throws {
+    for evidence in [[], answer([]), answer([], gone: true)] {
+      let verdict = try judge(evidence)
+      #expect(verdict.line == "- active free no_purchases")
+      #expect(verdict.explanation.passedOverCount == 0)
+      #expect(verdict.productID == nil)
+      #expect(verdict.accessUntil == nil)
+    }
+  }
+
+  @Test func `rows of unknown products alone are a gap in the catalog`() throws {
+    let verdict = try judge(answer([row("2", unheardOf, of: "200", until: day(10)), row("1", unheardOf)]))
+    #expect(verdict.line == "- active free no_known_product")
+    #expect(
+      verdict.explanation.passedOver == [
+        .init(transactionID: "1", productID: unheardOf, cause: .notCatalogued),
+        .init(transactionID: "2", productID: unheardOf, cause: .notCatalogued),
+      ])
+  }
+
+  @Test func `a known product speaks beside unknown ones, even when it ended`() throws {
+    let unknown = row("1", unheardOf, of: "200", until: day(10))
+    #expect(try judge(answer([unknown, row("2", until: day(5))])).line == "2 active pro renewing")
+    #expect(try judge(answer([unknown, row("2")], [renewal(intent: 1)])).line == "7 expired free voluntary")
+  }
+
+  @Test func `a catalog that learns a product judges the same evidence anew`() throws {
+    let evidence = answer([row("1", unheardOf, until: day(10))])
+    let wider = try Catalog(tiers: ["free", "gold"], products: [unheardOf: .init(tier: "gold")])
+    let verdict = Entitlement.judge(evidence, at: noon, catalog: wider, policy: EntitlementPolicy())
+    #expect(verdict.line == "2 active gold renewing")
+  }
+
+  // MARK: Which one speaks
+
+  struct Choice: CustomTestStringConvertible, Sendable {
+    let name: String
+    let rows: [Purchase]
+    var renewals: [RenewalInfo] = []
+    let speaker: TransactionID
+    let expected: String
+    var testDescription: String { name }
+  }
+
+  @Test(arguments: [
+    Choice(
+      name: "the highest tier, though it ends first",
+      rows: [
+        row("a", premium, of: "1", group: "A", until: day(1)), row("b", pro, of: "2", group: "B", until: day(300)),
+      ],
+      speaker: "a", expected: "2 active premium renewing"),
+    Choice(
+      name: "of the same tier the one that ends last",
+      rows: [
+        row("a", pro, of: "1", group: "A", until: day(1)), row("b", proYearly, of: "2", group: "B", until: day(300)),
+      ],
+      speaker: "b", expected: "2 active pro renewing"),
+    Choice(
+      name: "lifetime ends last of all",
+      rows: [row("a", forever, of: "1", until: nil), row("b", premium, of: "2", group: "B", until: day(9000))],
+      speaker: "a", expected: "1 active premium lifetime"),
+    Choice(
+      name: "an entitled lower tier before an ended higher one",
+      rows: [row("a", premium, of: "1", group: "A"), row("b", pro, of: "2", group: "B", until: day(1))],
+      speaker: "b", expected: "2 active pro renewing"),
+    Choice(
+      name: "grace of a higher tier before a lower one that runs",
+      rows: [row("a", premium, of: "1", group: "A"), row("b", pro, of: "2", group: "B", until: day(100))],
+      renewals: [renewal(premium, of: "1", grace: day(2))], speaker: "a",
+      expected: "5 grace_period premium billing_grace"),
+    Choice(
+      name: "a refund of one leaves the other",
+      rows: [
+        row("a", premium, of: "1", group: "A", until: day(100), cancelled: day(-1)),
+        row("b", pro, of: "2", group: "B", until: day(10)),
+      ], speaker: "b", expected: "2 active pro renewing"),
+    Choice(
+      name: "a refunded lifetime leaves the subscription",
+      rows: [row("a", forever, of: "1", until: nil, cancelled: day(-1)), row("b", pro, of: "2", until: day(10))],
+      speaker: "b", expected: "2 active pro renewing"),
+    Choice(
+      name: "none entitled: the one that ended last, whatever its tier",
+      rows: [
+        row("a", premium, of: "1", group: "A", until: day(-9)), row("b", pro, of: "2", group: "B", until: day(-8)),
+      ],
+      renewals: [renewal(premium, of: "1", intent: 1), renewal(pro, of: "2", intent: 3)], speaker: "b",
+      expected: "7 expired free price_increase"),
+    Choice(
+      name: "none entitled: a refund ended when it was refunded",
+      rows: [
+        row("a", premium, of: "1", until: day(90), cancelled: day(-7)), row("b", pro, of: "2", until: day(-6)),
+      ], renewals: [renewal(pro, of: "2", intent: 1)], speaker: "b", expected: "7 expired free voluntary"),
+  ])
+  func `of several subscriptions the best speaks`(choice: Choice) throws {
+    for rows in [choice.rows, choice.rows.reversed()] {
+      let verdict = try judge(answer(rows, choice.renewals))
+      #expect(verdict.line == choice.expected)
+      #expect(verdict.explanation.decidedBy == choice.speaker)
+    }
+  }
+
+  // MARK: Groups and keys
+
+  @Test func `in the sandbox every renewal may have an ID of its own; the group makes them one subscription`() throws {
+    let rows = (0..<44).map { index in
+      row(
+        TransactionID("\(1000 + index)"), of: OriginalTransactionID("\(1000 + index)"), group: "G",
+        from: day(-1, ms: Int64(index) * 300_000), until: day(-1, ms: Int64(index + 1) * 300_000))
+    }
+    let renewals = [renewal(of: "1043", renews: false, intent: 1, retry: false)]
+    let end = day(-1, ms: 44 * 300_000)
+    let before = end.advanced(by: .milliseconds(-1))
+    for rows in [rows, rows.reversed()] {
+      #expect(
+        try judge(answer(at: before, rows, renewals, in: .sandbox), at: before).line == "3 cancelled pro renewal_off")
+      let ended = try judge(answer(rows, renewals, in: .sandbox))
+      #expect(ended.line == "7 expired free voluntary")
+      #expect(ended.explanation.decidedBy == "1043")
+      #expect(ended.explanation.passedOver.allSatisfy { $0.cause == .endsEarlier })
+      #expect(ended.explanation.passedOverCount == 43)
+    }
+  }
+
+  @Test func `a fresh answer about the newest key of a group leaves no older key standing`() throws {
+    // Each answer names only the newest renewal; the older ones are known from answers that are old by now.
+    let first = answer(at: day(-9), [row("1", of: "1", group: "G", from: day(-10), until: day(-4))], in: .sandbox)
+    let second = answer([row("2", of: "2", group: "G", from: day(-4), until: day(-1))], in: .sandbox)
+    let verdict = try judge(first + second)
+    #expect(verdict.line == "7 expired free unknown")
+    #expect(verdict.explanation.decidedBy == "2")
+  }
+
+  @Test func `an answer that does not mention a key says nothing about it, even in the same group`() throws {
+    // Two Apple accounts of one user: the second answer knows nothing of the first account.
+    let first = answer(at: day(-20), [row("1", premium, of: "1", group: "G", from: day(-30), until: day(-2))])
+    let second = answer(at: day(-1), [row("2", pro, of: "2", group: "G", from: day(-90), until: day(-60))])
+    #expect(try judge(first).line == "2 active premium renewing stale")
+    #expect(try judge(first + second).line == "2 active premium renewing stale")
+  }
+
+  @Test func `without a group the original transaction ID makes a subscription`() throws {
+    let verdict = try judge(
+      answer([row("1", premium, from: day(-50), until: day(-20)), row("2", pro, from: day(-20), until: day(10))]))
+    #expect(verdict.line == "2 active pro renewing")
+    #expect(verdict.explanation.passedOver.map(\.cause) == [.endsEarlier])
+  }
+
+  @Test func `a row that names no group is in the group that its key names elsewhere`() throws {
+    let rows = [
+      row("1", of: "1", group: "G", from: day(-50), until: day(-20)),
+      row("2", of: "1", from: day(-20), until: day(-1), cancelled: day(-1.5)),
+      row("3", of: "3", group: "G", from: day(-40), until: day(-10)),
+    ]
+    for rows in [rows, rows.reversed()] {
+      #expect(try judge(answer(rows, [renewal(of: "3", retry: true)])).line == "4 expired free refunded")
+    }
+  }
+
+  @Test func `two groups are two subscriptions, even under one original transaction ID`() throws {
+    let rows = [row("1", premium, group: "A", until: day(3)), row("2", pro, group: "B", until: day(30))]
+    for rows in [rows, rows.reversed()] {
+      let verdict = try judge(answer(rows, [renewal(premium, renews: false), renewal(pro, renews: true)]))
+      #expect(verdict.line == "3 cancelled premium renewal_off")
+      #expect(verdict.explanation.passedOver.map(\.cause) == [.otherSubscription])
+    }
+  }
+
+  @Test func `a subscription shared by the family stands beside the own one of the same group`() throws {
+    let own = row("1", pro, of: "1", group: "G", until: day(40))
+    let shared = row("2", premium, of: "2", group: "G", until: day(10), ownership: .familyShared)
+    let takenBack = row("2", premium, of: "2", group: "G", until: day(10), cancelled: day(-1), ownership: .familyShared)
+    let inRetry = row("1", pro, of: "1", group: "G", until: day(-5))
+    let retry = renewal(pro, of: "1", retry: true)
+    for (rows, expected) in [
+      ([own, shared], "2 active premium renewing"), ([own, takenBack], "2 active pro renewing"),
+      ([inRetry, takenBack], "6 grace_period pro billing_retry"), ([inRetry, shared], "2 active premium renewing"),
+      ([takenBack], "4 expired free revoked"),
+    ] {
+      #expect(try judge(answer(rows, [retry])).line == expected)
+      #expect(try judge(answer(rows.reversed(), [retry])).line == expected)
+    }
+  }
+
+  @Test func `a transaction told twice counts once, even where only one telling knows that it is shared`() throws {
+    let older = answer(at: day(-2), [row("1", group: "G", until: day(10))], source: .signature)
+    let newer = answer([row("1", group: "G", until: day(10), cancelled: day(-1), ownership: .familyShared)])
+    #expect(try judge(older + newer).line == "4 expired free revoked")
+    #expect(try judge(newer + older).line == "4 expired free revoked")
+  }
+
+  @Test func `the two stores are apart, with the same IDs and the same group`() throws {
+    let bought = answer([row("1", pro, group: "G", until: day(3))])
+    let tested = answer([row("1", premium, group: "G", until: day(2))], [renewal(premium, renews: false)], in: .sandbox)
+    for evidence in [bought + tested, tested + bought] {
+      let verdict = try judge(evidence)
+      #expect(verdict.line == "3 cancelled premium renewal_off")
+      #expect(verdict.environment == .sandbox)
+      #expect(
+        verdict.explanation.passedOver == [.init(transactionID: "1", productID: pro, cause: .otherSubscription)])
+    }
+    let refunded = answer([row("1", premium, group: "G", until: day(2), cancelled: day(-1))], in: .sandbox)
+    #expect(try judge(bought + refunded).line == "2 active pro renewing")
+  }
+
+  @Test func `of two equal ones the real store speaks`() throws {
+    let bought = answer([row("1", until: day(3))])
+    let tested = answer([row("1", until: day(3))], in: .sandbox)
+    #expect(try judge(bought + tested).environment == .production)
+    #expect(try judge(tested + bought).environment == .production)
+  }
+
+  // MARK: Told twice
+
+  @Test(arguments: [
+    (
+      "refund told once", row("1", until: day(10)), row("1", until: day(10), cancelled: day(-1)),
+      "4 expired free refunded"
+    ),
+    ("upgrade told once", row("1", until: day(10)), row("1", until: day(10), upgraded: true), "7 expired free unknown"),
+    ("the same twice", row("1", until: day(10)), row("1", until: day(10)), "2 active pro renewing"),
+    ("end moved out", row("1", until: day(-5)), row("1", until: day(10)), "2 active pro renewing"),
+  ])
+  func `a transaction told twice in one answer counts once`(
+    name: String, first: Purchase, second: Purchase, expected: String
+  ) throws {
+    for rows in [[first, second], [second, first]] {
+      let verdict = try judge(answer(rows))
+      #expect(verdict.line == expected)
+      #expect(verdict.explanation.passedOverCount == 0)
+    }
+  }
+
+  @Test func `a billing period told under two transaction IDs counts once, and a refund of it counts`() throws {
+    let restored = row("2", until: day(10), period: "900")
+    for rows in [
+      [row("1", until: day(10), cancelled: day(-1), period: "900"), restored],
+      [restored, row("1", until: day(10), cancelled: day(-1), period: "900")],
+    ] {
+      #expect(try judge(answer(rows)).line == "4 expired free refunded")
+    }
+    let other = row("1", until: day(9), cancelled: day(-1), period: "900")
+    #expect(try judge(answer([other, restored])).line == "2 active pro renewing", "another end is another period")
+  }
+
+  @Test(arguments: [true, false])
+  func `newer evidence of a transaction replaces older`(newerKnowsOfTheRefund: Bool) throws {
+    let plain = row("1", of: "1", group: "G", until: day(10))
+    let refunded = row("1", of: "1", group: "G", until: day(10), cancelled: day(-3))
+    let older = answer(at: day(-2), [newerKnowsOfTheRefund ? plain : refunded])
+    let newer = answer(at: day(-1), [newerKnowsOfTheRefund ? refunded : plain])
+    for evidence in [older + newer, newer + older] {
+      let expected = newerKnowsOfTheRefund ? "4 expired free refunded" : "2 active pro renewing"
+      #expect(try judge(evidence).line == expected)
+    }
+  }
+
+  @Test func `newer evidence without a group replaces older evidence with one`() throws {
+    let older = answer(at: day(-2), [row("1", group: "G", until: day(10))])
+    let newer = answer(at: day(-1), [row("1", until: day(10), cancelled: day(-1.5))])
+    #expect(try judge(older + newer).line == "4 expired free refunded")
+    #expect(try judge(newer + older).line == "4 expired free refunded")
+  }
+
+  // MARK: Account gone
+
+  @Test func `an account that is gone ends its subscriptions at once`() throws {
+    for purchase in [row("1", until: day(10)), row("1"), row("1", forever, until: nil)] {
+      let verdict = try judge(answer([purchase], [renewal(renews: true, grace: day(3))], gone: true))
+      #expect(verdict.line == "- expired free account_gone")
+      #expect(verdict.accessUntil == nil)
+      #expect(verdict.explanation.decidedBy == "1")
+    }
+  }
+
+  @Test func `an account that is gone says nothing about another subscription`() throws {
+    let gone = answer([row("1", premium, of: "1", until: day(100))], gone: true)
+    let running = answer(at: day(-1), [row("2", pro, of: "2", until: day(10))])
+    for evidence in [gone + running, running + gone] {
+      let verdict = try judge(evidence)
+      #expect(verdict.line == "2 active pro renewing")
+      #expect(
+        verdict.explanation.passedOver == [.init(transactionID: "1", productID: premium, cause: .accountGone)])
+    }
+  }
+
+  @Test func `of two tellings of the same moment the account that is gone counts`() throws {
+    let gone = answer([row("1", until: day(10))], gone: true)
+    let there = answer([row("1", until: day(10))])
+    #expect(try judge(gone + there).line == "- expired free account_gone")
+    #expect(try judge(there + gone).line == "- expired free account_gone")
+  }
+}
