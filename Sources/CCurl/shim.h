@@ -1,1 +1,59 @@
+// Makes CURL, CURLM and CURLSH distinct types, so that one cannot be passed for another.
+#define CURL_STRICTER 1
 #include <curl/curl.h>
+
+// Swift cannot call a variadic C function: each wrapper below fixes the type of the one argument that varies.
+
+static inline CURLcode ccurl_easy_set_long(CURL *easy, CURLoption option, long value) {
+  return curl_easy_setopt(easy, option, value);
+}
+
+static inline CURLcode ccurl_easy_set_offset(CURL *easy, CURLoption option, curl_off_t value) {
+  return curl_easy_setopt(easy, option, value);
+}
+
+static inline CURLcode ccurl_easy_set_string(CURL *easy, CURLoption option, const char *value) {
+  return curl_easy_setopt(easy, option, value);
+}
+
+static inline CURLcode ccurl_easy_set_pointer(CURL *easy, CURLoption option, void *value) {
+  return curl_easy_setopt(easy, option, value);
+}
+
+static inline CURLcode ccurl_easy_set_list(CURL *easy, CURLoption option, struct curl_slist *value) {
+  return curl_easy_setopt(easy, option, value);
+}
+
+static inline CURLcode ccurl_easy_set_share(CURL *easy, CURLSH *share) {
+  return curl_easy_setopt(easy, CURLOPT_SHARE, share);
+}
+
+// Reads (CURLOPT_READFUNCTION) and writes (CURLOPT_WRITEFUNCTION, CURLOPT_HEADERFUNCTION) have one signature.
+typedef size_t (*ccurl_transfer_callback)(char *buffer, size_t size, size_t count, void *context);
+
+static inline CURLcode ccurl_easy_set_callback(CURL *easy, CURLoption option, ccurl_transfer_callback callback) {
+  return curl_easy_setopt(easy, option, callback);
+}
+
+static inline CURLcode ccurl_easy_get_long(CURL *easy, CURLINFO info, long *value) {
+  return curl_easy_getinfo(easy, info, value);
+}
+
+static inline CURLcode ccurl_easy_get_offset(CURL *easy, CURLINFO info, curl_off_t *value) {
+  return curl_easy_getinfo(easy, info, value);
+}
+
+static inline CURLMcode ccurl_multi_set_long(CURLM *multi, CURLMoption option, long value) {
+  return curl_multi_setopt(multi, option, value);
+}
+
+static inline CURLSHcode ccurl_share_lock_data(CURLSH *share, curl_lock_data data) {
+  return curl_share_setopt(share, CURLSHOPT_SHARE, data);
+}
+
+#ifdef __linux__
+#include <sys/prctl.h>
+
+// prctl is variadic, too; glibc shows pthread_setname_np only to those who define _GNU_SOURCE before everything else.
+static inline void ccurl_name_this_thread(const char *name) { prctl(PR_SET_NAME, name, 0, 0, 0); }
+#endif

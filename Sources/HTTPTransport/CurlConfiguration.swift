@@ -1,0 +1,107 @@
+extension CurlTransport {
+  /// Every knob of the transport, with the defaults of a careful owner.
+  package struct Configuration: Sendable {
+    package enum Scheme: String, Hashable, Sendable {
+      case https
+      case http
+    }
+
+    /// The only certificate authorities to trust, a PEM file, in place of the system's; `nil`: the system's bundle.
+    package var caFile: String?
+    /// The most transfers at once; with HTTP/1.1 also the most connections.
+    package var maxInFlight = 64
+    /// The most requests waiting for a slot; one more ends with `.overloaded`.
+    package var maxQueued = 1024
+    /// The most time for name look-up, TCP and TLS together. A request's own deadline may be nearer.
+    package var connectTimeout = Duration.seconds(3)
+    package var userAgent = "countersign"
+    /// The most bytes of an answer's header block, interim answers and trailers included.
+    package var responseHeaderLimit = 64 * 1024
+    package var allowedSchemes: Set<Scheme> = [.https]
+    /// Offer HTTP/2 by ALPN, and send concurrent requests to one host over one connection where the host takes it.
+    package var http2 = true
+    /// How long an idle connection may be taken up again; whole seconds.
+    package var idleConnectionLifetime = Duration.seconds(60)
+    /// Answers of the name look-up given beforehand: `HOST:PORT:ADDRESS` (libcurl's CURLOPT_RESOLVE). For tests.
+    package var resolve: [String] = []
+    /// The name of the transport's thread as `top -H` shows it; at most 15 bytes of it.
+    package var threadName = "curl-transport"
+
+    package init(caFile: String? = nil) { self.caFile = caFile }
+  }
+
+  /// Why a transport cannot be made. Each says what to do about it.
+  package enum SetupError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The file cannot be read, or holds no PEM certificate.
+    case unusableCAFile(String)
+    case noSystemCAFile
+    /// A value of the configuration that cannot be used, by its name.
+    case invalidConfiguration(String)
+    /// libcurl, by the name of its function, refused to work.
+    case libcurl(String)
+    /// No thread could be started; `errno`.
+    case thread(Int32)
+
+    package var description: String {
+      switch self {
+      case .unusableCAFile(let path): "\(path) cannot be read or holds no PEM certificate; name a CA bundle"
+      case .noSystemCAFile: "no CA bundle in the usual places; install ca-certificates or name a CA bundle"
+      case .invalidConfiguration(let name): "the value of \(name) cannot be used"
+      case .libcurl(let function): "\(function) failed; libcurl is missing, without TLS, or out of memory"
+      case .thread(let number): "no thread could be started (errno \(number)); raise the limit of processes"
+      }
+    }
+  }
+}
+
+/// A configuration that was checked, in the types that libcurl takes.
+struct CurlSettings: Sendable {
+  let caFile: String
+  let maxInFlight: Int
+  let maxQueued: Int
+  let connectTimeoutMilliseconds: Int
+  let idleConnectionSeconds: Int
+  let userAgent: String
+  let responseHeaderLimit: Int
+  let schemes: Set<String>
+  let http2: Bool
+  let resolve: [String]
+  let threadName: String
+
+  init(_ configuration: CurlTransport.Configuration) throws(CurlTransport.SetupError) {
+    func require(_ holds: Bool, _ name: String) throws(CurlTransport.SetupError) {
+      guard holds else { throw .invalidConfiguration(name) }
+    }
+    try require((1...10_000).contains(configuration.maxInFlight), "maxInFlight")
+    try require((0...1_000_000).contains(configuration.maxQueued), "maxQueued")
+    try require(
+      configuration.connectTimeout > .zero && configuration.connectTimeout < .seconds(86_400), "connectTimeout")
+    try require(
+      configuration.idleConnectionLifetime >= .seconds(1) && configuration.idleConnectionLifetime < .seconds(86_400),
+      "idleConnectionLifetime")
+    try require(configuration.responseHeaderLimit > 0, "responseHeaderLimit")
+    try require(!configuration.allowedSchemes.isEmpty, "allowedSchemes")
+    try require(HeaderField.isValue(configuration.userAgent), "userAgent")
+    try require(configuration.resolve.allSatisfy(HeaderField.isValue), "resolve")
+
+    caFile = try CABundle.path(configured: configuration.caFile)
+    maxInFlight = configuration.maxInFlight
+    maxQueued = configuration.maxQueued
+    connectTimeoutMilliseconds = configuration.connectTimeout.millisecondsRoundedUp
+    idleConnectionSeconds = Int(configuration.idleConnectionLifetime.components.seconds)
+    userAgent = configuration.userAgent
+    responseHeaderLimit = configuration.responseHeaderLimit
+    schemes = Set(configuration.allowedSchemes.map(\.rawValue))
+    http2 = configuration.http2
+    resolve = configuration.resolve
+    threadName = configuration.threadName
+  }
+}
+
+extension Duration {
+  /// Whole milliseconds, so that a timer set by it never fires early.
+  var millisecondsRoundedUp: Int {
+    let (seconds, attoseconds) = components
+    return Int(seconds) * 1000 + Int((attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000)
+  }
+}

@@ -1,0 +1,31 @@
+import CCurl
+
+#if canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#else
+  import Darwin
+#endif
+
+/// libcurl's process-wide start, once, at the first transport.
+enum CurlGlobal {
+  /// What libcurl would take from the environment: it sends traffic through a proxy it finds there, and writes the keys
+  /// of every TLS session to the file that SSLKEYLOGFILE names, which it opens in curl_global_init.
+  static let refusedVariables = [
+    "SSLKEYLOGFILE", "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY",
+  ]
+
+  private static let isReady: Bool = {
+    for variable in refusedVariables { unsetenv(variable) }
+    return curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
+  }()
+
+  /// - Throws: when libcurl cannot start, has no TLS, or would block the loop while it looks up a name.
+  static func start(http2: Bool) throws(CurlTransport.SetupError) {
+    guard isReady else { throw .libcurl("curl_global_init") }
+    guard let version = curl_version_info(CURLVERSION_FIRST) else { throw .libcurl("curl_version_info") }
+    let required = Int32(CURL_VERSION_SSL | CURL_VERSION_ASYNCHDNS) | (http2 ? Int32(CURL_VERSION_HTTP2) : 0)
+    guard version.pointee.features & required == required else { throw .libcurl("curl_version_info") }
+  }
+}

@@ -1,0 +1,182 @@
+import CCurl
+
+/// Drives all transfers, on one thread, until told to stop.
+///
+/// One turn: look into the mailbox, end what was cancelled or is late, start what waits while there are slots, let
+/// libcurl work, hand out what is done, sleep in poll until a socket, a deadline or the mailbox has news.
+///
+/// A submission is in exactly one place at a time (mailbox, `waiting`, `active`, `ended`) and is answered when it is
+/// taken out of the last: that is why each is answered once.
+final class CurlLoop {
+  private let settings: CurlSettings
+  private let handles: CurlHandles
+  private let mailbox: CurlMailbox
+
+  private var waiting: [UInt64: Submission] = [:]
+  /// The IDs of `waiting` in order of arrival, from `queueStart`; those that ended early are still listed.
+  private var queue: [UInt64] = []
+  private var queueStart = 0
+  private var active: [UInt64: CurlTransfer] = [:]
+  private var activeIDs: [OpaquePointer: UInt64] = [:]
+  private var deadlines = DeadlineHeap()
+  private var idleHandles: [EasyHandle] = []
+  private var ended: [(Submission, Result<TransportResponse, TransportError>)] = []
+  private var statistics = CurlTransport.Statistics()
+  private let clock = ContinuousClock()
+
+  /// The longest sleep with nothing under way.
+  private static let longestSleep = Duration.seconds(3600)
+
+  init(settings: CurlSettings, handles: CurlHandles, mailbox: CurlMailbox) {
+    self.settings = settings
+    self.handles = handles
+    self.mailbox = mailbox
+  }
+
+  func run() {
+    var failure: CURLMcode?
+    while failure == nil {
+      let contents = mailbox.take()
+      if contents.isShutDown {
+        for submission in contents.submitted { end(submission, .failure(.shutDown)) }
+        break
+      }
+      admit(contents)
+      failure = turn()
+    }
+    stop(failure)
+  }
+
+  private func admit(_ contents: CurlMailbox.Contents) {
+    for submission in contents.submitted {
+      if submission.mark.isSet {
+        end(submission, .failure(.cancelled))
+      } else {
+        waiting[submission.id] = submission
+        queue.append(submission.id)
+        deadlines.insert(submission.deadline, id: submission.id)
+      }
+    }
+    for id in contents.cancelled { abandon(id, .cancelled) }
+  }
+
+  /// - Returns: libcurl's number when it cannot go on.
+  private func turn() -> CURLMcode? {
+    let now = clock.now
+    while let nearest = nearestDeadline(), nearest <= now {
+      if let id = deadlines.entries.first?.id { abandon(id, .timedOut) }
+    }
+    start()
+    var running: Int32 = 0
+    let performed = curl_multi_perform(handles.multi, &running)
+    guard performed == CURLM_OK else { return performed }
+    // What starts now has a timer at zero in libcurl: the poll below returns at once, after the answers are out.
+    if collect() { start() }
+    deadlines.sweep(live: active.count + waiting.count, where: isLive)
+    answer()
+
+    let sleep = min(nearestDeadline().map { $0 - clock.now } ?? Self.longestSleep, Self.longestSleep)
+    let polled = curl_multi_poll(handles.multi, nil, 0, Int32(max(sleep, .zero).millisecondsRoundedUp), nil)
+    statistics.loopWakeups += 1
+    return polled == CURLM_OK ? nil : polled
+  }
+
+  /// Fills free slots from the queue.
+  private func start() {
+    while active.count < settings.maxInFlight, queueStart < queue.count {
+      let id = queue[queueStart]
+      queueStart += 1
+      guard let submission = waiting.removeValue(forKey: id) else { continue }
+      guard let handle = idleHandles.popLast() ?? EasyHandle() else {
+        end(submission, .failure(.other(code: Int(CURLE_OUT_OF_MEMORY.rawValue))))
+        continue
+      }
+      let transfer = CurlTransfer(submission, handle: handle, settings: settings)
+      let code = handle.prepare(for: transfer, settings: settings, share: handles.share)
+      guard code == CURLE_OK else {
+        end(submission, .failure(.other(code: Int(code.rawValue))))
+        continue
+      }
+      guard curl_multi_add_handle(handles.multi, handle.pointer) == CURLM_OK else {
+        end(submission, .failure(.other(code: Int(CURLE_FAILED_INIT.rawValue))))
+        continue
+      }
+      active[id] = transfer
+      activeIDs[handle.pointer] = id
+      statistics.peakInFlight = max(statistics.peakInFlight, active.count)
+    }
+    if queueStart > 1024 || queueStart == queue.count {
+      queue.removeFirst(queueStart)
+      queueStart = 0
+    }
+  }
+
+  /// Takes from libcurl what is done.
+  ///
+  /// - Returns: whether anything was.
+  private func collect() -> Bool {
+    var done: [(OpaquePointer, CURLcode)] = []
+    var left: Int32 = 0
+    while let message = curl_multi_info_read(handles.multi, &left) {
+      if message.pointee.msg == CURLMSG_DONE, let easy = message.pointee.easy_handle {
+        done.append((easy, message.pointee.data.result))
+      }
+    }
+    for (easy, code) in done {
+      guard let id = activeIDs[easy], let transfer = active[id] else { continue }
+      let result = transfer.result(code, settings: settings)
+      release(transfer, id: id)
+      end(transfer.submission, result)
+    }
+    return !done.isEmpty
+  }
+
+  /// Ends a request wherever it is; one that has ended already is left alone.
+  private func abandon(_ id: UInt64, _ error: TransportError) {
+    if let submission = waiting.removeValue(forKey: id) {
+      end(submission, .failure(error))
+    } else if let transfer = active[id] {
+      release(transfer, id: id)
+      end(transfer.submission, .failure(error))
+    }
+  }
+
+  /// Takes a transfer out of libcurl. If it is not done, this closes an HTTP/1.1 connection and resets an HTTP/2 stream.
+  private func release(_ transfer: CurlTransfer, id: UInt64) {
+    statistics.connectionsOpened += transfer.handle.connectionsOpened
+    active[id] = nil
+    activeIDs[transfer.handle.pointer] = nil
+    // Freeing a handle that cannot be removed removes it, too; only one that was removed is kept.
+    guard curl_multi_remove_handle(handles.multi, transfer.handle.pointer) == CURLM_OK else { return }
+    transfer.handle.reset()
+    idleHandles.append(transfer.handle)
+  }
+
+  private func end(_ submission: Submission, _ result: Result<TransportResponse, TransportError>) {
+    statistics.requestsEnded += 1
+    if case .success = result { statistics.transfersCompleted += 1 }
+    ended.append((submission, result))
+  }
+
+  /// Tells those whose requests ended. First the counts, so that they find their slot free.
+  private func answer() {
+    statistics.inFlight = active.count
+    statistics.queued = waiting.count
+    mailbox.publish(statistics, ended: ended.count)
+    for (submission, result) in ended { submission.continuation.resume(returning: result) }
+    ended.removeAll(keepingCapacity: true)
+  }
+
+  private func isLive(_ id: UInt64) -> Bool { active[id] != nil || waiting[id] != nil }
+
+  private func nearestDeadline() -> ContinuousClock.Instant? { deadlines.nearest(where: isLive)?.deadline }
+
+  /// Ends everything. A loop that libcurl let down ends its own transfers with libcurl's number.
+  private func stop(_ failure: CURLMcode?) {
+    let error = failure.map { TransportError.other(code: Int($0.rawValue)) } ?? .shutDown
+    for id in Array(active.keys) + Array(waiting.keys) { abandon(id, error) }
+    for submission in mailbox.close() { end(submission, .failure(error)) }
+    idleHandles.removeAll()
+    answer()
+  }
+}

@@ -1,0 +1,191 @@
+import CCurl
+
+/// Owns one of libcurl's easy handles (CURL *) with the lists and the error text lent to it. Belongs to the loop's thread.
+///
+/// Handles are kept and used again: a reset costs less than a new one.
+final class EasyHandle {
+  let pointer: OpaquePointer
+  /// CURL_ERROR_SIZE bytes, written by libcurl during a transfer.
+  private let errorText: UnsafeMutableBufferPointer<CChar>
+  private var headers: UnsafeMutablePointer<curl_slist>?
+  private var resolve: UnsafeMutablePointer<curl_slist>?
+
+  /// `nil` when libcurl is out of memory.
+  init?() {
+    guard let pointer = curl_easy_init() else { return nil }
+    self.pointer = pointer
+    errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
+    errorText.initialize(repeating: 0)
+  }
+
+  deinit {
+    curl_easy_cleanup(pointer)
+    curl_slist_free_all(headers)
+    curl_slist_free_all(resolve)
+    errorText.deallocate()
+  }
+
+  /// Forgets the request; the handle may serve another.
+  func reset() {
+    curl_easy_reset(pointer)
+    curl_slist_free_all(headers)
+    curl_slist_free_all(resolve)
+    headers = nil
+    resolve = nil
+    errorText.update(repeating: 0)
+  }
+
+  /// Tells libcurl everything about a transfer, which has to outlive its stay in the multi handle.
+  ///
+  /// Sets what is the default too where a default would be a danger: it must not depend on how libcurl was built.
+  func prepare(for transfer: CurlTransfer, settings: CurlSettings, share: OpaquePointer) -> CURLcode {
+    let request = transfer.submission.request
+    var setting = Setting(easy: pointer)
+
+    setting.string(CURLOPT_URL, request.url)
+    let schemes = settings.schemes.sorted().joined(separator: ",")
+    setting.string(CURLOPT_PROTOCOLS_STR, schemes)
+    setting.string(CURLOPT_REDIR_PROTOCOLS_STR, schemes)
+    setting.number(CURLOPT_FOLLOWLOCATION, 0)
+    setting.number(CURLOPT_DISALLOW_USERNAME_IN_URL, 1)
+    setting.number(CURLOPT_PATH_AS_IS, 1)
+    // An empty proxy is none, whatever the environment says.
+    setting.string(CURLOPT_PROXY, "")
+    setting.string(CURLOPT_NOPROXY, "*")
+    setting.number(CURLOPT_NETRC, Int(CURL_NETRC_IGNORED.rawValue))
+
+    setting.number(CURLOPT_SSL_VERIFYPEER, 1)
+    setting.number(CURLOPT_SSL_VERIFYHOST, 2)
+    setting.number(CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2))
+    setting.string(CURLOPT_CAINFO, settings.caFile)
+    // The directory built into Debian's libcurl would be trusted beside the file.
+    setting.string(CURLOPT_CAPATH, nil)
+    setting.share(share)
+
+    setting.number(CURLOPT_NOSIGNAL, 1)
+    // Without it, ending a transfer waits for its name look-up and holds up all others.
+    setting.number(CURLOPT_QUICK_EXIT, 1)
+    setting.number(CURLOPT_CONNECTTIMEOUT_MS, settings.connectTimeoutMilliseconds)
+    setting.number(CURLOPT_MAXAGE_CONN, settings.idleConnectionSeconds)
+    setting.number(CURLOPT_TCP_KEEPALIVE, 1)
+    setting.number(CURLOPT_HTTP_VERSION, Int(settings.http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1))
+    // Rather wait to learn whether the host multiplexes than open a connection for each.
+    setting.number(CURLOPT_PIPEWAIT, settings.http2 ? 1 : 0)
+    setting.number(CURLOPT_HTTP09_ALLOWED, 0)
+    setting.number(CURLOPT_HTTP_CONTENT_DECODING, 0)
+    setting.string(CURLOPT_USERAGENT, settings.userAgent)
+    setting.errorText(errorText.baseAddress)
+
+    setting.list(CURLOPT_HTTPHEADER, request.headerLines, keptIn: &headers)
+    if !settings.resolve.isEmpty { setting.list(CURLOPT_RESOLVE, settings.resolve, keptIn: &resolve) }
+    setting.method(request)
+    setting.callbacks(Unmanaged.passUnretained(transfer).toOpaque())
+    return setting.code
+  }
+
+  /// The final answer's status.
+  var status: Int? {
+    number(CURLINFO_RESPONSE_CODE).flatMap { (200...999).contains($0) ? $0 : nil }
+  }
+
+  /// Connections that were opened for the transfer: 0 when one was taken up again.
+  var connectionsOpened: Int { number(CURLINFO_NUM_CONNECTS) ?? 0 }
+
+  var nameWasResolved: Bool {
+    var microseconds: curl_off_t = 0
+    return ccurl_easy_get_offset(pointer, CURLINFO_NAMELOOKUP_TIME_T, &microseconds) == CURLE_OK && microseconds > 0
+  }
+
+  /// libcurl's words on what failed: printable ASCII, at most 200 bytes, as a peer's certificate can speak in them.
+  var reason: String {
+    let text = errorText.prefix { $0 != 0 }.prefix(200).map { UInt8(bitPattern: $0) }
+    let printable = text.map { (0x20..<0x7f).contains($0) ? $0 : UInt8(ascii: "?") }
+    return printable.isEmpty ? "handshake failed" : String(decoding: printable, as: UTF8.self)
+  }
+
+  private func number(_ info: CURLINFO) -> Int? {
+    var value = 0
+    return ccurl_easy_get_long(pointer, info, &value) == CURLE_OK ? value : nil
+  }
+}
+
+/// Sets options one after another and keeps the first failure, after which nothing more is set.
+private struct Setting {
+  let easy: OpaquePointer
+  private(set) var code = CURLE_OK
+
+  init(easy: OpaquePointer) { self.easy = easy }
+
+  private mutating func apply(_ set: (OpaquePointer) -> CURLcode) {
+    if code == CURLE_OK { code = set(easy) }
+  }
+
+  mutating func number(_ option: CURLoption, _ value: Int) {
+    apply { easy in ccurl_easy_set_long(easy, option, value) }
+  }
+
+  /// libcurl copies the text.
+  mutating func string(_ option: CURLoption, _ value: String?) {
+    apply { easy in ccurl_easy_set_string(easy, option, value) }
+  }
+
+  mutating func share(_ share: OpaquePointer) { apply { easy in ccurl_easy_set_share(easy, share) } }
+
+  mutating func errorText(_ buffer: UnsafeMutablePointer<CChar>?) {
+    apply { easy in ccurl_easy_set_pointer(easy, CURLOPT_ERRORBUFFER, buffer) }
+  }
+
+  /// libcurl does not copy a list: the owner keeps it.
+  mutating func list(
+    _ option: CURLoption, _ lines: [String], keptIn list: inout UnsafeMutablePointer<curl_slist>?
+  ) {
+    for line in lines {
+      guard let longer = curl_slist_append(list, line) else {
+        code = CURLE_OUT_OF_MEMORY
+        return
+      }
+      list = longer
+    }
+    apply { easy in ccurl_easy_set_list(easy, option, list) }
+  }
+
+  /// A body is read by callback and cannot be read twice, on purpose: libcurl by itself sends a request again when a kept
+  /// connection turns out dead, even a POST; this way it does so only if nothing of the body has left.
+  mutating func method(_ request: PreparedRequest) {
+    if request.body.isEmpty && (request.method == .get || request.method == .delete) {
+      number(CURLOPT_HTTPGET, 1)
+    } else {
+      number(CURLOPT_POST, 1)
+      apply { easy in ccurl_easy_set_offset(easy, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(request.body.count)) }
+    }
+    string(CURLOPT_CUSTOMREQUEST, request.method == .get || request.method == .post ? nil : request.method.rawValue)
+  }
+
+  mutating func callbacks(_ context: UnsafeMutableRawPointer) {
+    apply { easy in ccurl_easy_set_pointer(easy, CURLOPT_READDATA, context) }
+    apply { easy in ccurl_easy_set_pointer(easy, CURLOPT_WRITEDATA, context) }
+    apply { easy in ccurl_easy_set_pointer(easy, CURLOPT_HEADERDATA, context) }
+    apply { easy in
+      ccurl_easy_set_callback(easy, CURLOPT_READFUNCTION) { buffer, size, count, context in
+        guard let buffer, let context else { return Int(CURL_READFUNC_ABORT) }
+        return Unmanaged<CurlTransfer>.fromOpaque(context).takeUnretainedValue()
+          .giveBody(UnsafeMutableRawBufferPointer(start: buffer, count: size * count))
+      }
+    }
+    // Anything but the number of bytes makes libcurl give up.
+    apply { easy in
+      ccurl_easy_set_callback(easy, CURLOPT_WRITEFUNCTION) { buffer, size, count, context in
+        guard let context else { return 0 }
+        let bytes = UnsafeRawBufferPointer(start: buffer, count: size * count)
+        return Unmanaged<CurlTransfer>.fromOpaque(context).takeUnretainedValue().takeBody(bytes) ? bytes.count : 0
+      }
+    }
+    apply { easy in
+      ccurl_easy_set_callback(easy, CURLOPT_HEADERFUNCTION) { buffer, size, count, context in
+        guard let context else { return 0 }
+        let bytes = UnsafeRawBufferPointer(start: buffer, count: size * count)
+        return Unmanaged<CurlTransfer>.fromOpaque(context).takeUnretainedValue().takeHeader(bytes) ? bytes.count : 0
+      }
+    }
+  }
+}

@@ -1,0 +1,79 @@
+import CCurl
+import Synchronization
+
+#if canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#else
+  import Darwin
+#endif
+
+/// A thread with a name, which runs one function and can be waited for.
+///
+/// libcurl's loop blocks in poll(2); a thread of Swift's pool may not.
+final class NamedThread: Sendable {
+  private final class Start: Sendable {
+    let name: String
+    let body: @Sendable () -> Void
+
+    init(name: String, body: @escaping @Sendable () -> Void) {
+      self.name = name
+      self.body = body
+    }
+  }
+
+  /// Guards against two waiting for one thread, which is undefined; the second waits for the first.
+  private let handle: Mutex<pthread_t?>
+
+  /// - Parameter name: cut to the 15 bytes that Linux keeps.
+  /// - Throws: `.thread` with the error number of pthread_create.
+  init(name: String, body: @escaping @Sendable () -> Void) throws(CurlTransport.SetupError) {
+    let start = Unmanaged.passRetained(Start(name: String(decoding: name.utf8.prefix(15), as: UTF8.self), body: body))
+    #if canImport(Darwin)
+      var thread: pthread_t?
+    #else
+      var thread = pthread_t()
+    #endif
+    let code = pthread_create(&thread, nil, { NamedThread.main($0) }, start.toOpaque())
+    guard code == 0 else {
+      start.release()
+      throw .thread(code)
+    }
+    handle = Mutex(thread)
+  }
+
+  #if canImport(Darwin)
+    private static func main(_ context: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer? { run(context) }
+  #else
+    private static func main(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+      guard let context else { return nil }
+      return run(context)
+    }
+  #endif
+
+  private static func run(_ context: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer? {
+    let start = Unmanaged<Start>.fromOpaque(context).takeRetainedValue()
+    // A write to a closed connection has to end as an error, not as a signal; threads started from here inherit this.
+    var signals = sigset_t()
+    sigemptyset(&signals)
+    sigaddset(&signals, SIGPIPE)
+    pthread_sigmask(SIG_BLOCK, &signals, nil)
+    #if canImport(Darwin)
+      pthread_setname_np(start.name)
+    #else
+      ccurl_name_this_thread(start.name)
+    #endif
+    start.body()
+    return nil
+  }
+
+  /// Waits until the function has returned; at once when somebody has waited already.
+  func join() {
+    handle.withLock { handle in
+      guard let thread = handle else { return }
+      handle = nil
+      pthread_join(thread, nil)
+    }
+  }
+}

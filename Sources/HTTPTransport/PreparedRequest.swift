@@ -1,0 +1,100 @@
+import CCurl
+
+/// A request proven to be sendable as written: its initialiser is the check.
+struct PreparedRequest: Sendable {
+  let method: TransportRequest.Method
+  let url: String
+  /// Lines as libcurl's header list takes them.
+  let headerLines: [String]
+  let body: [UInt8]
+  let responseBodyLimit: Int
+
+  /// - Throws: `.invalidRequest` with a reason that quotes nothing of the request but a header's name.
+  init(_ request: TransportRequest, schemes: Set<String>) throws(TransportError) {
+    try Self.check(url: request.url, schemes: schemes)
+    guard request.responseBodyLimit >= 0 else { throw .invalidRequest("the body limit is negative") }
+    if request.method == .get && !request.body.isEmpty { throw .invalidRequest("a GET has no body") }
+
+    // libcurl adds these two by itself; a name with nothing after it takes them away.
+    var lines = ["Expect:"]
+    var hasContentType = false
+    for header in request.headers {
+      guard HeaderField.isName(header.name) else { throw .invalidRequest("a header's name is not a token") }
+      guard HeaderField.isValue(header.value) else {
+        throw .invalidRequest("the value of \(header.name) has a control character")
+      }
+      let name = header.name.lowercased()
+      guard !HeaderField.ownedByTransport.contains(name) else {
+        throw .invalidRequest("\(header.name) is the transport's own")
+      }
+      hasContentType = hasContentType || name == "content-type"
+      lines.append(header.value.isEmpty ? "\(header.name);" : "\(header.name): \(header.value)")
+    }
+    if !hasContentType { lines.append("Content-Type:") }
+
+    method = request.method
+    url = request.url
+    headerLines = lines
+    body = request.body
+    responseBodyLimit = request.responseBodyLimit
+  }
+
+  /// Judged by the parser that will also send it: two parsers would disagree some day.
+  private static func check(url: String, schemes: Set<String>) throws(TransportError) {
+    guard url.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
+      throw .invalidRequest("the URL has a blank, a control character or one beyond ASCII")
+    }
+    guard let parsed = curl_url() else { throw .other(code: Int(CURLE_OUT_OF_MEMORY.rawValue)) }
+    defer { curl_url_cleanup(parsed) }
+    guard curl_url_set(parsed, CURLUPART_URL, url, 0) == CURLUE_OK else {
+      throw .invalidRequest("the URL cannot be parsed")
+    }
+    guard let scheme = part(CURLUPART_SCHEME, of: parsed), schemes.contains(scheme) else {
+      throw .invalidRequest("the URL's scheme is not allowed")
+    }
+    // libcurl takes the path for the host when there is a slash too many.
+    guard !url.dropFirst(scheme.count).hasPrefix(":///") else { throw .invalidRequest("the URL has no host") }
+    guard part(CURLUPART_USER, of: parsed) == nil, part(CURLUPART_PASSWORD, of: parsed) == nil else {
+      throw .invalidRequest("the URL has a user part")
+    }
+    guard let host = part(CURLUPART_HOST, of: parsed), !host.isEmpty else {
+      throw .invalidRequest("the URL has no host")
+    }
+  }
+
+  private static func part(_ part: CURLUPart, of url: OpaquePointer) -> String? {
+    var text: UnsafeMutablePointer<CChar>?
+    guard curl_url_get(url, part, &text, 0) == CURLUE_OK, let text else { return nil }
+    defer { curl_free(text) }
+    return String(cString: text)
+  }
+}
+
+/// What may stand in a header (RFC 9110, section 5).
+enum HeaderField {
+  /// They frame the message or steer the connection; a second opinion on them is how requests are smuggled.
+  static let ownedByTransport: Set<String> = [
+    "accept-encoding", "connection", "content-length", "expect", "host", "keep-alive", "proxy-authorization",
+    "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "user-agent",
+  ]
+
+  private static let tokenPunctuation = Set("!#$%&'*+-.^_`|~".utf8)
+
+  static func isName(_ text: String) -> Bool {
+    !text.isEmpty
+      && text.utf8.allSatisfy { byte in
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+          UInt8(ascii: "a")...UInt8(ascii: "z"):
+          true
+        default:
+          tokenPunctuation.contains(byte)
+        }
+      }
+  }
+
+  /// Any bytes but control characters; the tab is none.
+  static func isValue(_ text: String) -> Bool {
+    text.utf8.allSatisfy { ($0 >= 0x20 && $0 != 0x7f) || $0 == 0x09 }
+  }
+}

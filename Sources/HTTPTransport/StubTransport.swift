@@ -1,0 +1,68 @@
+import Synchronization
+
+/// A transport for tests: answers as planned, and remembers what it was asked.
+///
+/// With a queue of answers, one call more than planned is a failure: it throws, and is kept in `unplanned`, which a test
+/// checks at its end, as the code under test may well survive the error.
+package final class StubTransport: Transport {
+  package typealias Answer = @Sendable (TransportRequest) async throws(TransportError) -> TransportResponse
+
+  /// Guards the plan and the record.
+  private struct State {
+    var plan: [Result<TransportResponse, TransportError>] = []
+    var requests: [TransportRequest] = []
+    var deadlines: [ContinuousClock.Instant] = []
+    var unplanned: [TransportRequest] = []
+  }
+
+  private let state: Mutex<State>
+  private let answer: Answer?
+  private let onUnplanned: @Sendable (TransportRequest) -> Void
+
+  /// Answers by a closure; every call is planned.
+  package init(_ answer: @escaping Answer) {
+    self.answer = answer
+    state = Mutex(State())
+    onUnplanned = { _ in }
+  }
+
+  /// Answers in this order.
+  ///
+  /// - Parameter onUnplanned: called for every call beyond the plan; a test gives `{ _ in Issue.record("…") }`.
+  package init(
+    answers: [Result<TransportResponse, TransportError>],
+    onUnplanned: @escaping @Sendable (TransportRequest) -> Void
+  ) {
+    answer = nil
+    state = Mutex(State(plan: answers))
+    self.onUnplanned = onUnplanned
+  }
+
+  /// What was asked, oldest first, unplanned calls included.
+  package var requests: [TransportRequest] { state.withLock { $0.requests } }
+  package var deadlines: [ContinuousClock.Instant] { state.withLock { $0.deadlines } }
+  package var unplanned: [TransportRequest] { state.withLock { $0.unplanned } }
+  /// How many planned answers nobody has asked for.
+  package var answersLeft: Int { state.withLock { $0.plan.count } }
+
+  package func send(
+    _ request: TransportRequest, deadline: ContinuousClock.Instant
+  ) async throws(TransportError) -> TransportResponse {
+    let planned = state.withLock { state -> Result<TransportResponse, TransportError>? in
+      state.requests.append(request)
+      state.deadlines.append(deadline)
+      guard answer == nil else { return nil }
+      guard !state.plan.isEmpty else {
+        state.unplanned.append(request)
+        return nil
+      }
+      return state.plan.removeFirst()
+    }
+    if let answer { return try await answer(request) }
+    guard let planned else {
+      onUnplanned(request)
+      throw .invalidRequest("the stub has no answer planned for this call")
+    }
+    return try planned.get()
+  }
+}

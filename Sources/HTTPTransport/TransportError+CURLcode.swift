@@ -1,0 +1,56 @@
+import CCurl
+
+extension TransportError {
+  /// What the transfer had reached when libcurl gave it up; the same code means different things before and after.
+  struct Progress {
+    var nameWasResolved: Bool
+    var headIsComplete: Bool
+    var headerLimit: Int
+    /// libcurl's words on a failed handshake. They name the host at most.
+    var tlsReason: String
+  }
+
+  /// The one place where libcurl's numbers are given a meaning.
+  ///
+  /// `CURLE_OPERATION_TIMEDOUT` is the connect timeout: the only one that libcurl is given. The deadline is the loop's.
+  init(_ code: CURLcode, progress: Progress) {
+    switch code {
+    case CURLE_URL_MALFORMAT:
+      self = .invalidRequest("libcurl refused the URL")
+
+    case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY:
+      self = .resolve
+
+    case CURLE_COULDNT_CONNECT, CURLE_INTERFACE_FAILED, CURLE_NO_CONNECTION_AVAILABLE:
+      self = .connect
+
+    case CURLE_OPERATION_TIMEDOUT:
+      self = progress.nameWasResolved ? .connect : .resolve
+
+    case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CIPHER,
+      CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CRL_BADFILE, CURLE_SSL_ISSUER_ERROR, CURLE_SSL_ENGINE_NOTFOUND,
+      CURLE_SSL_ENGINE_SETFAILED, CURLE_SSL_ENGINE_INITFAILED, CURLE_SSL_INVALIDCERTSTATUS,
+      CURLE_SSL_PINNEDPUBKEYNOTMATCH, CURLE_SSL_CLIENTCERT, CURLE_USE_SSL_FAILED:
+      self = .tls(progress.tlsReason)
+
+    case CURLE_GOT_NOTHING, CURLE_PARTIAL_FILE, CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_SEND_FAIL_REWIND,
+      CURLE_HTTP2_STREAM, CURLE_SSL_SHUTDOWN_FAILED, CURLE_AGAIN:
+      self = .reset
+
+    case CURLE_UNSUPPORTED_PROTOCOL:
+      // The scheme was checked before; what is left is an answer in HTTP/0.9.
+      self = .protocolViolation("no status line")
+    case CURLE_WEIRD_SERVER_REPLY, CURLE_BAD_CONTENT_ENCODING, CURLE_CHUNK_FAILED, CURLE_RANGE_ERROR:
+      self = .protocolViolation("not HTTP")
+    case CURLE_HTTP2, CURLE_HTTP3, CURLE_QUIC_CONNECT_ERROR:
+      self = .protocolViolation("not HTTP/2")
+
+    case CURLE_OUT_OF_MEMORY where !progress.headIsComplete:
+      // libcurl 7.88 says this of a header line longer than its own 100 KB.
+      self = .tooLarge(limit: progress.headerLimit)
+
+    default:
+      self = .other(code: Int(code.rawValue))
+    }
+  }
+}

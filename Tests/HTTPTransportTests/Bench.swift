@@ -1,0 +1,107 @@
+import HTTPTransport
+import Synchronization
+import Testing
+import TestSupport
+
+/// All tests of the module, one after the other: some count connections, threads and turns of a loop.
+@Suite(.serialized, .timeLimit(.minutes(2)))
+struct HTTPTransportTests {}
+
+/// An authority and a server certificate of its own for a test, and transports that trust it.
+struct Bench {
+  let authority: TestCertificateAuthority
+  let identity: TestCertificateAuthority.Identity
+
+  init() throws {
+    authority = try TestCertificateAuthority()
+    identity = try authority.serverIdentity()
+  }
+
+  /// Runs `body` with a transport, which is shut down whatever happens.
+  func withTransport<Result: Sendable>(
+    _ configure: (inout CurlTransport.Configuration) -> Void = { _ in },
+    _ body: (CurlTransport) async throws -> Result
+  ) async throws -> Result {
+    var configuration = CurlTransport.Configuration(caFile: authority.caFile)
+    configure(&configuration)
+    let transport = try CurlTransport(configuration: configuration)
+    defer { transport.shutdown() }
+    return try await body(transport)
+  }
+}
+
+extension Transport {
+  /// Sends with a deadline that no test reaches unless something hangs.
+  func send(_ request: TransportRequest) async throws -> TransportResponse {
+    try await send(request, deadline: .now + .seconds(60))
+  }
+
+  /// How the request ended, as a value.
+  func outcome(
+    _ request: TransportRequest, within time: Duration = .seconds(60)
+  ) async -> Result<TransportResponse, TransportError> {
+    do throws(TransportError) {
+      return .success(try await send(request, deadline: .now + time))
+    } catch {
+      return .failure(error)
+    }
+  }
+}
+
+extension Result where Success == TransportResponse, Failure == TransportError {
+  var error: TransportError? {
+    if case .failure(let error) = self { error } else { nil }
+  }
+  var status: Int? {
+    if case .success(let response) = self { response.status } else { nil }
+  }
+  var text: String? {
+    if case .success(let response) = self { response.text } else { nil }
+  }
+}
+
+extension TransportRequest {
+  static func get(_ url: String, limit: Int = 1 << 16) -> TransportRequest {
+    TransportRequest(method: .get, url: url, responseBodyLimit: limit)
+  }
+
+  static func post(_ url: String, _ text: String, limit: Int = 1 << 16) -> TransportRequest {
+    TransportRequest(method: .post, url: url, body: Array(text.utf8), responseBodyLimit: limit)
+  }
+}
+
+extension TransportResponse {
+  var text: String { String(decoding: body, as: UTF8.self) }
+}
+
+/// Something that happens once and can be waited for, before or after.
+final class Event: Sendable {
+  private let stream: AsyncStream<Void>
+  private let end: AsyncStream<Void>.Continuation
+
+  init() { (stream, end) = AsyncStream<Void>.makeStream() }
+
+  func fire() { end.finish() }
+
+  func wait() async { for await _ in stream {} }
+}
+
+/// Fires when it was passed a number of times.
+final class Turnstile: Sendable {
+  let open = Event()
+  private let needed: Int
+  private let count = Mutex(0)
+
+  init(_ needed: Int) { self.needed = needed }
+
+  var passed: Int { count.withLock { $0 } }
+  var isOpen: Bool { passed >= needed }
+
+  func pass() {
+    let now = count.withLock { count in
+      count += 1
+      return count
+    }
+    if now == needed { open.fire() }
+  }
+}
