@@ -1,0 +1,34 @@
+import CJansson
+
+/// A parsed JSON object and everything in it, owned: the tree lives as long as this does.
+///
+/// It is not `Sendable`; a tree is read by the task that parsed it, and values are copied out of it.
+final class JSONDocument {
+  /// `json_t *`, the one reference that `json_loadb` hands out.
+  private let tree: UnsafeMutablePointer<json_t>
+
+  /// - Throws: `JSONError.tooLarge` or `.syntax`.
+  init(_ bytes: [UInt8], limits: JSONLimits = JSONLimits()) throws(JSONError) {
+    let parsed = bytes.withUnsafeBytes { text -> Result<UnsafeMutablePointer<json_t>, JSONError> in
+      guard limits.admit(text) else { return .failure(.tooLarge) }
+      guard let start = text.baseAddress else { return .failure(.syntax) }
+      // Duplicate keys are refused because readers disagree on which one counts: `{"status":0,"status":21010}`.
+      // What is not asked for is refused by default: NUL in strings, bytes after the end, a bare value.
+      guard let tree = json_loadb(start, text.count, Int(JSON_REJECT_DUPLICATES), nil) else {
+        return .failure(.syntax)
+      }
+      return .success(tree)
+    }
+    let tree = try parsed.get()
+    guard tree.pointee.type == JSON_OBJECT else {
+      json_decref(tree)
+      throw .syntax
+    }
+    self.tree = tree
+  }
+
+  deinit { json_decref(tree) }
+
+  /// The object itself.
+  var root: JSONValue { JSONValue(document: self, node: tree, path: .root) }
+}

@@ -1,0 +1,61 @@
+/// Reads the elements of one level of DER, one after the other.
+///
+/// It never recurses: a caller descends by making another reader over an element's content, so depth is what the caller
+/// writes down, not what the bytes say. Every length is checked against what is left. Indefinite lengths and tags above 30
+/// are refused; neither occurs inside the payload of a receipt (ITU-T X.690, sections 8.1 and 10.1).
+struct DERReader {
+  struct Element {
+    /// Class and constructed bit included: 0x30 SEQUENCE, 0x31 SET, 0x04 OCTET STRING, 0x02 INTEGER.
+    var tag: UInt8
+    var content: ArraySlice<UInt8>
+  }
+
+  enum Malformed: Error, Hashable {
+    /// A length reaches past the end.
+    case truncated
+    case unsupportedTag
+    case indefiniteLength
+    /// A length of more than four octets.
+    case lengthTooLong
+  }
+
+  private var rest: ArraySlice<UInt8>
+
+  init(_ bytes: ArraySlice<UInt8>) { rest = bytes }
+
+  var isAtEnd: Bool { rest.isEmpty }
+
+  /// The next element, or `nil` at the end.
+  mutating func next() throws(Malformed) -> Element? {
+    guard let tag = rest.popFirst() else { return nil }
+    guard tag & 0x1F != 0x1F else { throw .unsupportedTag }
+    guard let first = rest.popFirst() else { throw .truncated }
+    var length = Int(first)
+    if first & 0x80 != 0 {
+      let octets = Int(first & 0x7F)
+      guard octets > 0 else { throw .indefiniteLength }
+      guard octets <= 4 else { throw .lengthTooLong }
+      length = 0
+      for _ in 0..<octets {
+        guard let octet = rest.popFirst() else { throw .truncated }
+        length = length << 8 | Int(octet)
+      }
+    }
+    guard length <= rest.count else { throw .truncated }
+    defer { rest = rest.dropFirst(length) }
+    return Element(tag: tag, content: rest.prefix(length))
+  }
+
+  /// The only element of `bytes`; `nil` when there is none or more than one.
+  static func single(_ bytes: ArraySlice<UInt8>) throws(Malformed) -> Element? {
+    var reader = DERReader(bytes)
+    guard let element = try reader.next(), reader.isAtEnd else { return nil }
+    return element
+  }
+
+  /// The value of an INTEGER of at most eight octets.
+  static func integer(_ content: ArraySlice<UInt8>) -> Int64? {
+    guard let first = content.first, content.count <= 8 else { return nil }
+    return content.dropFirst().reduce(Int64(Int8(bitPattern: first))) { $0 << 8 | Int64($1) }
+  }
+}

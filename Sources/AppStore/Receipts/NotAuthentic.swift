@@ -1,0 +1,72 @@
+/// Why a receipt that can be read is not proven to be Apple's.
+package enum NotAuthentic: Error, Hashable, Sendable {
+  /// Made by Xcode's StoreKit testing.
+  case xcode
+  case noSignature
+  case severalSignatures
+  /// The receipt does not carry the certificate that its signature names.
+  case signerMissing
+  case unsupportedDigest(String)
+  case unsupportedSignatureAlgorithm
+  /// SHA-1 on a receipt of a time when Apple no longer used it.
+  case obsoleteDigest
+  case createdInFuture
+  /// The leaf lacks Apple's mark for receipts.
+  case signerNotForReceipts
+  case untrustedRoot
+  case intermediateNotAuthority
+  /// The intermediate lacks Apple's mark.
+  case intermediateNotAppStore
+  /// The chain does not consist of signer, intermediate and root.
+  case wrongChainLength
+  case notYetValid(Link)
+  case expired(Link)
+  /// Another fault of the chain, in OpenSSL's words.
+  case brokenChain(String)
+  case signatureMismatch
+  /// The check itself could not be carried out.
+  case uncheckable
+
+  /// A certificate of the chain.
+  package enum Link: String, Hashable, Sendable, CaseIterable {
+    case signer
+    case intermediate
+    case root
+
+    init(position: Int) {
+      self =
+        switch position {
+        case 0: .signer
+        case 1: .intermediate
+        default: .root
+        }
+    }
+  }
+}
+
+extension NotAuthentic: CustomStringConvertible {
+  /// A sentence for whoever sent the receipt. It quotes nothing of the receipt.
+  package var description: String {
+    switch self {
+    case .xcode: "The receipt was made by Xcode's StoreKit testing, not by the App Store."
+    case .noSignature: "The receipt is not signed."
+    case .severalSignatures: "The receipt has more than one signature; Apple's have exactly one."
+    case .signerMissing: "The receipt does not carry the certificate that its signature names."
+    case .unsupportedDigest(let name):
+      "The signature uses the digest \(name); Apple uses SHA-256, and SHA-1 before 2025."
+    case .unsupportedSignatureAlgorithm: "The signature is not of the kind that Apple uses (RSA with PKCS#1 v1.5)."
+    case .obsoleteDigest: "The signature uses SHA-1, which Apple has not used since 24 January 2025."
+    case .createdInFuture: "The receipt claims to have been created in the future."
+    case .signerNotForReceipts: "The signing certificate lacks Apple's mark for receipts."
+    case .untrustedRoot: "The certificates do not lead to a trusted Apple root."
+    case .intermediateNotAuthority: "The certificate above the signer may not issue certificates."
+    case .intermediateNotAppStore: "The certificate above the signer lacks Apple's mark for its intermediates."
+    case .wrongChainLength: "The chain does not consist of signer, intermediate and root."
+    case .notYetValid(let link): "The \(link.rawValue) certificate was not yet valid when the receipt was created."
+    case .expired(let link): "The \(link.rawValue) certificate had expired when the receipt was created."
+    case .brokenChain(let words): "The chain of certificates is broken: \(words)."
+    case .signatureMismatch: "The signature does not fit the content: the receipt was changed after it was signed."
+    case .uncheckable: "The signature could not be checked."
+    }
+  }
+}

@@ -1,0 +1,135 @@
+import struct FoundationEssentials.Date
+
+/// The attributes of a receipt's payload, or of one in-app record in it, by number.
+///
+///     SET OF SEQUENCE { type INTEGER, version INTEGER, value OCTET STRING }
+///
+/// Numbers that are not asked for are skipped unread, as Apple asks: some hold bytes that are no DER at all.
+struct ReceiptAttributes {
+  /// Rows of the largest receipts known number in the hundreds.
+  static let recordLimit = 20_000
+  static let attributeLimit = 1_000
+
+  /// The content of each attribute 17.
+  private(set) var inAppRecords: [ArraySlice<UInt8>] = []
+  private var values: [Int64: ArraySlice<UInt8>] = [:]
+  /// Numbers that occur twice: which of them counts cannot be told, so asking for one is an error.
+  private var repeated: Set<Int64> = []
+
+  /// - Parameter payload: the content of the container: a SET, or an OCTET STRING (or two) around it, as some encoders
+  ///   wrap the payload once more.
+  init(payload: [UInt8]) throws(UndecodableReceipt) {
+    var content = payload[...]
+    for _ in 0..<2 {
+      guard let element = try Self.single(content), element.tag == 0x04 else { break }
+      content = element.content
+    }
+    try self.init(set: content)
+  }
+
+  init(inAppRecord: ArraySlice<UInt8>) throws(UndecodableReceipt) {
+    try self.init(set: inAppRecord)
+    guard inAppRecords.isEmpty else { throw .malformed("a row contains rows") }
+  }
+
+  private init(set bytes: ArraySlice<UInt8>) throws(UndecodableReceipt) {
+    guard let set = try Self.single(bytes), set.tag == 0x31 else { throw .malformed("its payload is not a set") }
+    do {
+      var attributes = DERReader(set.content)
+      while let attribute = try attributes.next() {
+        var fields = DERReader(attribute.content)
+        guard attribute.tag == 0x30,
+          let type = try fields.next(), type.tag == 0x02, let number = DERReader.integer(type.content),
+          let version = try fields.next(), version.tag == 0x02,
+          let value = try fields.next(), value.tag == 0x04, fields.isAtEnd
+        else { throw UndecodableReceipt.malformed("an attribute has the wrong shape") }
+        try add(value.content, as: number)
+      }
+    } catch let error as UndecodableReceipt {
+      throw error
+    } catch {
+      throw .malformed("an attribute has a wrong length")
+    }
+  }
+
+  private mutating func add(_ value: ArraySlice<UInt8>, as number: Int64) throws(UndecodableReceipt) {
+    if number == 17 {
+      guard inAppRecords.count < Self.recordLimit else { throw .malformed("it has more rows than any real receipt") }
+      inAppRecords.append(value)
+    } else if values.updateValue(value, forKey: number) != nil {
+      repeated.insert(number)
+    } else if values.count > Self.attributeLimit {
+      throw .malformed("it has more attributes than any real receipt")
+    }
+  }
+
+  private static func single(_ bytes: ArraySlice<UInt8>) throws(UndecodableReceipt) -> DERReader.Element? {
+    do {
+      return try DERReader.single(bytes)
+    } catch {
+      throw .malformed("its payload has a wrong length")
+    }
+  }
+
+  /// The value as it stands; empty when absent.
+  func octets(_ number: Int64) throws(UndecodableReceipt) -> [UInt8] {
+    guard !repeated.contains(number) else { throw .malformed("attribute \(number) occurs twice") }
+    return Array(values[number] ?? [])
+  }
+
+  /// A string; `nil` when absent or empty.
+  func text(_ number: Int64) throws(UndecodableReceipt) -> String? {
+    guard let element = try element(number) else { return nil }
+    // UTF8String, IA5String, PrintableString.
+    guard [0x0C, 0x16, 0x13].contains(element.tag), let text = String(validating: element.content, as: UTF8.self) else {
+      throw .malformed("attribute \(number) is not readable text")
+    }
+    return text.isEmpty ? nil : text
+  }
+
+  func integer(_ number: Int64) throws(UndecodableReceipt) -> Int64? {
+    guard let element = try element(number) else { return nil }
+    // Some integers are left empty as strings where they do not apply.
+    if element.content.isEmpty, [0x0C, 0x16].contains(element.tag) { return nil }
+    guard element.tag == 0x02, let value = DERReader.integer(element.content) else {
+      throw .malformed("attribute \(number) is not a readable number")
+    }
+    return value
+  }
+
+  /// A number that Apple does not document: what has another shape is not known, and does not spoil the receipt.
+  func undocumentedInteger(_ number: Int64) -> Int64? { try? integer(number) }
+
+  func flag(_ number: Int64) throws(UndecodableReceipt) -> Bool? {
+    switch try integer(number) {
+    case nil: nil
+    case 0: false
+    case 1: true
+    default: throw .malformed("attribute \(number) is neither true nor false")
+    }
+  }
+
+  /// A date in RFC 3339; `nil` when absent or empty, an error when it cannot be read.
+  func date(_ number: Int64) throws(UndecodableReceipt) -> Date? {
+    guard let text = try text(number) else { return nil }
+    guard let date = ReceiptDate.parse(rfc3339: text) else {
+      throw .malformed("attribute \(number) is not a readable date")
+    }
+    return date
+  }
+
+  private func element(_ number: Int64) throws(UndecodableReceipt) -> DERReader.Element? {
+    let octets = try self.octets(number)
+    guard !octets.isEmpty else { return nil }
+    do {
+      guard let element = try DERReader.single(octets[...]) else {
+        throw UndecodableReceipt.malformed("attribute \(number) holds more than one value")
+      }
+      return element
+    } catch let error as UndecodableReceipt {
+      throw error
+    } catch {
+      throw .malformed("attribute \(number) has a wrong length")
+    }
+  }
+}

@@ -1,0 +1,64 @@
+extension ReceiptInspection {
+  /// For people: one fact a line, then one transaction a line.
+  package func text() -> String {
+    var lines = [verdict]
+    func add(_ name: String, _ value: String?) {
+      guard let value else { return }
+      lines.append(Self.padded(name) + Self.printable(value))
+    }
+    add("kind", report.kind)
+    add("bundle id", report.bundleID)
+    add("environment", report.environment)
+    add("receipt type", report.receiptType)
+    add("created at", report.createdAt)
+    add("expires at", report.expiresAt)
+    add("version", report.applicationVersion)
+    add("first version", report.originalApplicationVersion)
+    add("sha256", report.sha256)
+    if let signer = report.signer {
+      add("signer", signer.subject)
+      add("issuer", signer.issuer)
+      add("serial", signer.serialNumber)
+      add("valid", "\(signer.notBefore ?? "?") to \(signer.notAfter ?? "?")")
+      add("digest", signer.digest)
+    }
+    if !report.repairs.isEmpty { add("repaired", report.repairs.joined(separator: ", ")) }
+    if outcome != .undecodable { add("transactions", String(report.transactions.count)) }
+    for row in report.transactions { lines.append("  " + Self.printable(Self.line(row))) }
+    return lines.joined(separator: "\n") + "\n"
+  }
+
+  private var verdict: String {
+    switch outcome {
+    case .authentic: "AUTHENTIC: signed by the App Store; it proves what was true when it was created."
+    case .notAuthentic: "NOT AUTHENTIC: \(report.problem ?? "")"
+    case .undecodable: "NOT A RECEIPT: \(report.problem ?? "")"
+    }
+  }
+
+  private static func line(_ row: Report.Row) -> String {
+    var parts = [row.transactionID, row.productID, "bought \(row.purchaseDate ?? "?")"]
+    if let end = row.expiresDate { parts.append("expires \(end)") }
+    if let end = row.cancellationDate { parts.append("cancelled \(end)") }
+    if let original = row.originalTransactionID, original != row.transactionID { parts.append("original \(original)") }
+    if row.isTrial == true { parts.append("trial") }
+    if row.isIntroductoryOffer == true { parts.append("introductory offer") }
+    return parts.joined(separator: "  ")
+  }
+
+  private static func padded(_ name: String) -> String {
+    name + String(repeating: " ", count: max(1, 16 - name.count))
+  }
+
+  /// Fields come from outside: nothing in them may steer the terminal.
+  private static func printable(_ text: String) -> String {
+    String(
+      String.UnicodeScalarView(
+        text.unicodeScalars.map { scalar in
+          switch scalar.properties.generalCategory {
+          case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .unassigned: "\u{FFFD}"
+          default: scalar
+          }
+        }))
+  }
+}

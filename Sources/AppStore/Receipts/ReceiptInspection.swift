@@ -1,0 +1,54 @@
+package import FoundationEssentials
+
+/// What can be said about a receipt without asking anybody: what it is, who signed it, what it proves.
+package struct ReceiptInspection: Sendable {
+  /// The exit code of `countersign inspect`.
+  package enum Outcome: Int32, Sendable, CaseIterable {
+    case authentic = 0
+    case notAuthentic = 1
+    case undecodable = 2
+  }
+
+  package let outcome: Outcome
+  let report: Report
+
+  /// Looks at a file's contents. Every input has an answer.
+  ///
+  /// - Parameters:
+  ///   - contents: a receipt, in DER, BER or as a property list, or base64 of it.
+  ///   - now: our clock; it only refuses receipts from the future.
+  package init(of contents: [UInt8], roots: TrustedRoots = .apple, now: Date) {
+    do {
+      let submitted = try SubmittedReceipt.decode(contents: contents)
+      let repairs = submitted.repairs.map(\.rawValue)
+      switch submitted.content {
+      case .app(let receipt):
+        do {
+          _ = try ReceiptVerifier(roots: roots).verify(receipt, now: now)
+          outcome = .authentic
+          report = Report(receipt, fingerprint: submitted.fingerprint, problem: nil, repairs: repairs)
+        } catch {
+          outcome = .notAuthentic
+          report = Report(receipt, fingerprint: submitted.fingerprint, problem: error.description, repairs: repairs)
+        }
+      case .transaction(let receipt):
+        outcome = .notAuthentic
+        report = Report(receipt, fingerprint: submitted.fingerprint, repairs: repairs)
+      }
+    } catch {
+      outcome = .undecodable
+      report = Report(kind: error.kind.rawValue, authentic: false, problem: error.detail)
+    }
+  }
+
+  /// For machines: snake_case, sorted keys; what is unknown is `null`, never left out.
+  package func json() -> String {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+    guard let data = try? encoder.encode(report) else {
+      // Strings, numbers and booleans only: nothing here can fail to be encoded.
+      return "{}"
+    }
+    return String(decoding: data, as: UTF8.self)
+  }
+}

@@ -1,0 +1,137 @@
+import FoundationEssentials
+
+/// Tells what a text is that was sent as a receipt, by its outer look.
+enum ReceiptText {
+  static let space = UInt8(ascii: " ")
+
+  /// A SEQUENCE with a long or indefinite length: what every app receipt starts with, and no text can.
+  static func isBinaryDER(_ bytes: [UInt8]) -> Bool {
+    bytes.count > 1 && bytes[0] == 0x30 && bytes[1] >= 0x80
+  }
+
+  static func isLineBreak(_ byte: UInt8) -> Bool { byte == 0x0A || byte == 0x0D || byte == 0x09 }
+
+  /// Without a byte order mark in front, and whitespace on both ends.
+  static func trimmed(_ bytes: [UInt8]) -> ArraySlice<UInt8> {
+    var text = bytes[...]
+    if text.starts(with: [0xEF, 0xBB, 0xBF]) { text = text.dropFirst(3) }
+    text = text.drop { isLineBreak($0) || $0 == space }
+    while let last = text.last, isLineBreak(last) || last == space { text = text.dropLast() }
+    return text
+  }
+
+  /// What the text is, when it is something that clients send by mistake; `nil` when it may be base64.
+  static func mistake(_ text: ArraySlice<UInt8>) -> UndecodableReceipt? {
+    switch text.first {
+    case UInt8(ascii: "{"), UInt8(ascii: "["):
+      return contains(text, "\"Store\"") && contains(text, "\"Payload\"") ? .unityEnvelope : .json
+    case UInt8(ascii: "<"): return .markup
+    case UInt8(ascii: "\""), UInt8(ascii: "'"): return .quoted
+    default: break
+    }
+    if starts(text, "-----BEGIN") { return .pem }
+    if starts(text, "data:") { return .dataURL }
+    if isJWS(text) { return .signedTransaction }
+    if text.count <= 25, text.allSatisfy(isDigit) { return .transactionID }
+    if text.count >= 32, text.allSatisfy({ isDigit($0) || (0x61...0x66).contains($0 | 0x20) }) { return .hexadecimal }
+    if hasPercentEncoding(text) { return .percentEncoded }
+    return nil
+  }
+
+  /// Decodes base64 of either alphabet, with or without padding, and says what had to be put right.
+  static func base64(
+    _ text: [UInt8]
+  ) throws(UndecodableReceipt) -> (bytes: [UInt8], repairs: [SubmittedReceipt.Repair]) {
+    var repairs: [SubmittedReceipt.Repair] = []
+    var digits = text
+    let padding = text.reversed().prefix { $0 == UInt8(ascii: "=") }.count
+    digits.removeLast(padding)
+    if digits.contains(where: { $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_") }) {
+      repairs.append(.base64URL)
+      digits = digits.map { digit in
+        switch digit {
+        case UInt8(ascii: "-"): UInt8(ascii: "+")
+        case UInt8(ascii: "_"): UInt8(ascii: "/")
+        default: digit
+        }
+      }
+    }
+    guard digits.allSatisfy(isBase64Digit) else { throw .notBase64 }
+    guard digits.count % 4 != 1 else { throw starts(digits[...], "MI") ? .cutBase64 : .notBase64 }
+    let needed = (4 - digits.count % 4) % 4
+    if padding != needed { repairs.append(.padding) }
+    digits.append(contentsOf: repeatElement(UInt8(ascii: "="), count: needed))
+    guard let decoded = Data(base64Encoded: Data(digits)) else { throw .notBase64 }
+    return ([UInt8](decoded), repairs)
+  }
+
+  /// Whether the text is base64 of something that starts like a receipt.
+  static func isBase64OfReceipt(_ text: ArraySlice<UInt8>) -> Bool {
+    guard let (bytes, _) = try? base64(text.filter { !isLineBreak($0) }) else { return false }
+    return isBinaryDER(bytes) || PropertyList.isLikely(bytes[...])
+  }
+
+  /// Three base64url parts (RFC 7515, section 3.1), the header being a JSON object; the signature may be empty.
+  private static func isJWS(_ text: ArraySlice<UInt8>) -> Bool {
+    let parts = text.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+    guard parts.count == 3, parts[0].starts(with: "ey".utf8) else { return false }
+    return parts.allSatisfy { part in
+      part.allSatisfy {
+        isBase64Digit($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_") || $0 == UInt8(ascii: "=")
+      }
+    }
+  }
+
+  private static func hasPercentEncoding(_ text: ArraySlice<UInt8>) -> Bool {
+    guard let percent = text.firstIndex(of: UInt8(ascii: "%")) else { return false }
+    let digits = text[percent...].dropFirst().prefix(2)
+    return digits.count == 2 && digits.allSatisfy { isDigit($0) || (0x61...0x66).contains($0 | 0x20) }
+  }
+
+  private static func isDigit(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) }
+
+  private static func isBase64Digit(_ byte: UInt8) -> Bool {
+    isDigit(byte) || (0x61...0x7A).contains(byte | 0x20) || byte == UInt8(ascii: "+") || byte == UInt8(ascii: "/")
+  }
+
+  /// Compares without regard to case.
+  private static func starts(_ text: ArraySlice<UInt8>, _ prefix: String) -> Bool {
+    text.prefix(prefix.utf8.count).map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 }
+      .elementsEqual(prefix.lowercased().utf8)
+  }
+
+  private static func contains(_ text: ArraySlice<UInt8>, _ words: String) -> Bool {
+    text.contains(Array(words.utf8))
+  }
+}
+
+extension UndecodableReceipt {
+  fileprivate static let unityEnvelope = UndecodableReceipt(
+    .unityEnvelope, "This is Unity's envelope around a receipt; send the value of its Payload alone.")
+  fileprivate static let json = UndecodableReceipt(
+    .json, "This is JSON, such as an answer of verifyReceipt, not a receipt; send the receipt itself as base64.")
+  fileprivate static let markup = UndecodableReceipt(
+    .markup, "This is XML or HTML, not a receipt; send the content of the file at appStoreReceiptURL as base64.")
+  fileprivate static let quoted = UndecodableReceipt(
+    .quoted, "The receipt is surrounded by quotes; send the text between them.")
+  fileprivate static let pem = UndecodableReceipt(
+    .pem,
+    "This is PEM (a certificate, a key, or a receipt in PEM form); send plain base64 without the BEGIN and END lines.")
+  fileprivate static let dataURL = UndecodableReceipt(
+    .dataURL, "This is a data: URL; send what follows its comma.")
+  fileprivate static let signedTransaction = UndecodableReceipt(
+    .signedTransaction,
+    "This is a StoreKit 2 signed transaction (JWS), which is not supported yet; send the app receipt, or the original "
+      + "transaction ID as original_transaction_id.")
+  fileprivate static let transactionID = UndecodableReceipt(
+    .transactionID, "This is a transaction ID, not a receipt; send it as original_transaction_id.")
+  fileprivate static let hexadecimal = UndecodableReceipt(
+    .hex, "The receipt is written in hexadecimal; send it as base64.")
+  fileprivate static let percentEncoded = UndecodableReceipt(
+    .percentEncoded,
+    "The receipt is percent-encoded, as for a URL; send it without that (%2B is +, %2F is /, %3D is =).")
+  fileprivate static let notBase64 = UndecodableReceipt(
+    .notBase64, "This is not base64; send the content of the file at appStoreReceiptURL as base64.")
+  fileprivate static let cutBase64 = UndecodableReceipt(
+    .truncated, "The base64 ends in the middle of a group: part of it was lost on the way; send the whole text.")
+}

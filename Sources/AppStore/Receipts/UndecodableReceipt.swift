@@ -1,0 +1,42 @@
+/// Why something that was sent as a receipt is none.
+package struct UndecodableReceipt: Error, Hashable, Sendable {
+  /// What it is instead. The raw values are part of the output of `countersign inspect --json`.
+  package enum Kind: String, Hashable, Sendable, CaseIterable {
+    case empty
+    case tooLarge = "too_large"
+    /// A StoreKit 2 signed transaction (or anything else in JWS form).
+    case signedTransaction = "signed_transaction"
+    case transactionID = "transaction_id"
+    case unityEnvelope = "unity_envelope"
+    case json
+    case markup
+    case pem
+    case dataURL = "data_url"
+    case quoted
+    case percentEncoded = "percent_encoded"
+    /// Spaces where base64 needs another character, and putting `+` there does not make it a receipt.
+    case spaces
+    case hex
+    case notBase64 = "not_base64"
+    case doubleBase64 = "double_base64"
+    /// Base64 is fine; what it holds is something else.
+    case notReceipt = "not_a_receipt"
+    case truncated
+    case trailingBytes = "trailing_bytes"
+    /// It begins as a receipt and then breaks its own format.
+    case malformed
+  }
+
+  package let kind: Kind
+  /// One sentence that names the mistake and what to do. It quotes nothing of the input.
+  package let detail: String
+
+  package init(_ kind: Kind, _ detail: String) {
+    self.kind = kind
+    self.detail = detail
+  }
+}
+
+extension UndecodableReceipt: CustomStringConvertible {
+  package var description: String { "\(kind.rawValue): \(detail)" }
+}

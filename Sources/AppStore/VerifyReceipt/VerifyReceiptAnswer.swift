@@ -1,0 +1,101 @@
+package import Entitlements
+package import HTTPTransport
+
+/// What Apple decided about a receipt.
+package struct VerifyReceiptAnswer: Sendable {
+  package enum Verdict: Hashable, Sendable {
+    /// The receipt is authentic; what it proves is in the response.
+    case purchases(VerifyReceiptResponse)
+    /// The customer's account is gone (21010).
+    case accountGone
+  }
+
+  /// The store that the purchases belong to.
+  package var environment: StoreEnvironment
+  /// 0, 21006 or 21010.
+  package var appleStatus: Int
+  package var verdict: Verdict
+  package var history: PurchaseHistory
+  /// As Apple names it; `nil` where the answer does not say.
+  package var bundleID: BundleID?
+  /// Every call that was made, in order; the last one gave the verdict.
+  package var attempts: [VerifyReceiptAttempt]
+
+  package init(
+    environment: StoreEnvironment, appleStatus: Int, verdict: Verdict, history: PurchaseHistory, bundleID: BundleID?,
+    attempts: [VerifyReceiptAttempt]
+  ) {
+    self.environment = environment
+    self.appleStatus = appleStatus
+    self.verdict = verdict
+    self.history = history
+    self.bundleID = bundleID
+    self.attempts = attempts
+  }
+}
+
+/// One call to one of Apple's endpoints, for the log: it holds neither receipt nor secret.
+package struct VerifyReceiptAttempt: Hashable, Sendable {
+  package enum Outcome: Hashable, Sendable {
+    /// An answer that could be read, by its status.
+    case status(Int)
+    /// Another HTTP status than 200.
+    case http(Int)
+    /// HTTP 200 with a body that is no answer; the text names the place in it.
+    case malformed(String)
+    case transport(TransportError)
+  }
+
+  package var environment: StoreEnvironment
+  package var outcome: Outcome
+  package var duration: Duration
+
+  package init(environment: StoreEnvironment, outcome: Outcome, duration: Duration) {
+    self.environment = environment
+    self.outcome = outcome
+    self.duration = duration
+  }
+}
+
+/// Why there is no verdict. None of these says anything about what a user has.
+package enum VerifyReceiptError: Error, Hashable, Sendable {
+  /// Apple says, twice, that the receipt is not authentic (21003).
+  case notAuthentic(appleStatus: Int)
+  /// Our shared secret is wrong (21004): an operator has to act, and no user is to blame.
+  case sharedSecretRejected
+  /// Apple cannot be asked now.
+  case unavailable(appleStatus: Int?, Unavailability)
+  /// A status that says our request was wrong (21000, 21001) or that is not known: an operator has to look.
+  case unexpectedStatus(Int)
+  /// Too many calls of ours are in flight and waiting.
+  case overloaded
+  case cancelled
+
+  /// What Apple said, where it spoke.
+  package var appleStatus: Int? {
+    switch self {
+    case .notAuthentic(let status), .unexpectedStatus(let status): status
+    case .sharedSecretRejected: AppleStatus.wrongSharedSecret.rawValue
+    case .unavailable(let status, _): status
+    case .overloaded, .cancelled: nil
+    }
+  }
+}
+
+/// In which way Apple cannot be asked, as the last attempt showed it.
+package enum Unavailability: Hashable, Sendable {
+  /// Apple has trouble, by its own account (21002, 21005, 21009, 21100 to 21199), or said "not authentic" once and could
+  /// not be asked again.
+  case trouble
+  /// Another HTTP status than 200.
+  case http(Int)
+  /// HTTP 429; how long to wait, where Apple said so.
+  case rateLimited(retryAfter: Duration?)
+  /// The body is no answer; the text names the place in it.
+  case malformedAnswer(String)
+  /// Each store says that the receipt belongs to the other one.
+  case misrouted
+  case noAnswer(TransportError)
+  /// There was no time left for a first attempt.
+  case deadlinePassed
+}

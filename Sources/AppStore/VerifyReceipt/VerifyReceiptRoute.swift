@@ -1,0 +1,118 @@
+import Entitlements
+import HTTPTransport
+
+import struct FoundationEssentials.Date
+
+/// What came of one call.
+enum AttemptOutcome {
+  case answer(VerifyReceiptResponse, askedAt: Date, answeredAt: Date?)
+  case http(Int, retryAfter: Duration?)
+  /// HTTP 200, and the body is no answer.
+  case malformed(String)
+  case noAnswer(TransportError)
+
+  var summary: VerifyReceiptAttempt.Outcome {
+    switch self {
+    case .answer(let body, _, _): .status(body.status.rawValue)
+    case .http(let status, _): .http(status)
+    case .malformed(let place): .malformed(place)
+    case .noAnswer(let error): .transport(error)
+    }
+  }
+}
+
+/// Decides after each call what to do next. Pure: it neither waits nor calls.
+///
+///     outcome                                     next
+///     0, 21006, 21010                             conclude
+///     21002                                       retry, then unavailable
+///     21003                                       retry once, then not authentic
+///     21004                                       shared secret rejected
+///     21005, 21009, 21100…21199                   retry, then unavailable; not retried if Apple says it does not help
+///     21007 at production, 21008 at the sandbox   the other store, once; unavailable after that
+///     21000, 21001, anything else                 unexpected status
+///     HTTP other than 200, no readable body       retry, then unavailable; 429 and 503 not before Retry-After
+///     no connection, reset, not HTTP              retry, then unavailable
+///     stalled, too large, TLS refused, shut down  unavailable: the next attempt would end the same way
+struct VerifyReceiptRoute {
+  enum Step {
+    case conclude(VerifyReceiptResponse, askedAt: Date, answeredAt: Date?)
+    case switchStore
+    /// - Parameters:
+    ///   - ceiling: the most to wait.
+    ///   - least: what Apple asked to wait.
+    ///   - failure: how it ends if there is no time for another attempt.
+    case retry(ceiling: Duration, least: Duration, failure: VerifyReceiptError)
+    case fail(VerifyReceiptError)
+  }
+
+  private(set) var environment: StoreEnvironment
+  private let retry: RetryPolicy
+  private var attemptsHere = 0
+  private var hasSwitched = false
+  private var refusals = 0
+
+  init(first: StoreEnvironment, retry: RetryPolicy) {
+    environment = first
+    self.retry = retry
+  }
+
+  mutating func next(after outcome: AttemptOutcome) -> Step {
+    attemptsHere += 1
+    switch outcome {
+    case .answer(let body, let askedAt, let answeredAt):
+      return next(after: body, askedAt: askedAt, answeredAt: answeredAt)
+    case .http(429, let retryAfter):
+      return again(.unavailable(appleStatus: nil, .rateLimited(retryAfter: retryAfter)), least: retryAfter ?? .zero)
+    case .http(let status, let retryAfter):
+      return again(.unavailable(appleStatus: nil, .http(status)), least: retryAfter ?? .zero)
+    case .malformed(let place):
+      return again(.unavailable(appleStatus: nil, .malformedAnswer(place)))
+    case .noAnswer(let error):
+      let failure = VerifyReceiptError.unavailable(appleStatus: nil, .noAnswer(error))
+      return switch error {
+      case .resolve, .connect, .reset, .protocolViolation, .other: again(failure)
+      case .timedOut, .tooLarge, .tls, .invalidRequest, .shutDown: .fail(failure)
+      case .overloaded: .fail(.overloaded)
+      case .cancelled: .fail(.cancelled)
+      }
+    }
+  }
+
+  private mutating func next(after body: VerifyReceiptResponse, askedAt: Date, answeredAt: Date?) -> Step {
+    let status = body.status
+    let trouble = VerifyReceiptError.unavailable(appleStatus: status.rawValue, .trouble)
+    switch status {
+    case .valid, .expired, .accountGone:
+      return .conclude(body, askedAt: askedAt, answeredAt: answeredAt)
+    case .malformedOrTrouble, .unavailable, .internalError:
+      return again(trouble)
+    case .notAuthentic:
+      refusals += 1
+      // Refused for good only when Apple has said so twice: the caller drops a purchase on this word.
+      return refusals > 1 ? .fail(.notAuthentic(appleStatus: status.rawValue)) : again(trouble)
+    case .wrongSharedSecret:
+      return .fail(.sharedSecretRejected)
+    case .belongsToSandbox, .belongsToProduction:
+      let other: StoreEnvironment = status == .belongsToSandbox ? .sandbox : .production
+      guard !hasSwitched, other != environment else {
+        return .fail(.unavailable(appleStatus: status.rawValue, .misrouted))
+      }
+      hasSwitched = true
+      environment = other
+      attemptsHere = 0
+      refusals = 0
+      return .switchStore
+    case _ where status.isInternalDataAccessError:
+      return body.isRetryable == false ? .fail(trouble) : again(trouble)
+    default:
+      return .fail(.unexpectedStatus(status.rawValue))
+    }
+  }
+
+  /// Another attempt at the same store if there is one left.
+  private func again(_ failure: VerifyReceiptError, least: Duration = .zero) -> Step {
+    guard attemptsHere < retry.attempts else { return .fail(failure) }
+    return .retry(ceiling: retry.ceiling(before: attemptsHere + 1), least: least, failure: failure)
+  }
+}

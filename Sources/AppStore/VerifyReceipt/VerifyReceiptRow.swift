@@ -1,0 +1,48 @@
+package import Entitlements
+
+/// A row of `in_app` or `latest_receipt_info`, or the one object of an iOS 6-style answer.
+///
+/// https://developer.apple.com/documentation/appstorereceipts/responsebody/latest_receipt_info
+package struct VerifyReceiptRow: Hashable, Sendable {
+  package var purchase: Purchase
+  /// `in_app_ownership_type` as sent; anything but `FAMILY_SHARED` counts as purchased.
+  package var ownershipName: String?
+  package var promotionalOfferID: String?
+  package var offerCodeReferenceName: String?
+
+  /// - Throws: `JSONError` for a row without a product or without any transaction ID, and for a value that is there
+  ///   and cannot be read.
+  init(_ row: JSONValue) throws(JSONError) {
+    guard let product = try row.text("product_id") else { throw row.missing("product_id") }
+    // Each stands in for the other: a first purchase is its own original.
+    let transaction = try row.text("transaction_id")
+    let original = try row.text("original_transaction_id")
+    guard let transactionID = transaction ?? original, let originalID = original ?? transaction else {
+      throw row.missing("transaction_id")
+    }
+    let cancellationDate = try row.date("cancellation_date")
+    let cancellationReason = try row.state("cancellation_reason")
+    // A reason is only given for what was taken back: without its date the row would read as still running.
+    if cancellationReason != nil, cancellationDate == nil { throw row.missing("cancellation_date") }
+
+    let ownershipName = try row.text("in_app_ownership_type")
+    self.ownershipName = ownershipName
+    promotionalOfferID = try row.text("promotional_offer_id")
+    offerCodeReferenceName = try row.text("offer_code_ref_name")
+    purchase = Purchase(
+      productID: ProductID(product),
+      transactionID: TransactionID(transactionID),
+      originalTransactionID: OriginalTransactionID(originalID),
+      webOrderLineItemID: try row.text("web_order_line_item_id"),
+      subscriptionGroupID: try row.text("subscription_group_identifier").map { SubscriptionGroupID($0) },
+      purchaseDate: try row.date("purchase_date"),
+      expiresDate: try row.date("expires_date"),
+      cancellationDate: cancellationDate,
+      cancellationReason: cancellationReason,
+      isUpgraded: try row.flag("is_upgraded") ?? false,
+      ownership: ownershipName?.uppercased() == "FAMILY_SHARED" ? .familyShared : .purchased,
+      isTrial: try row.flag("is_trial_period") ?? false,
+      isIntroductoryOffer: try row.flag("is_in_intro_offer_period") ?? false,
+      appAccountToken: try row.text("app_account_token")?.lowercased())
+  }
+}

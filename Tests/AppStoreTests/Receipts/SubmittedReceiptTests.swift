@@ -1,0 +1,145 @@
+import FoundationEssentials
+import Testing
+
+@testable import AppStore
+
+@Suite("What clients send")
+struct SubmittedReceiptTests {
+  /// A receipt whose base64 contains `+` and `/`, and ends in padding.
+  private static let sample: Result<[UInt8], any Error> = Result {
+    let pki = try TestPKI()
+    for filler in 0..<64 {
+      let extra = TestReceipt.attribute(6, Array(repeating: 0xFB, count: 40 + filler))
+      let bytes = try TestReceipt(pki, payload: TestReceipt.payload(extra: [extra])).bytes()
+      let text = Data(bytes).base64EncodedString()
+      if text.contains("+"), text.contains("/"), text.hasSuffix("=") { return bytes }
+    }
+    throw TestKey.Failure()
+  }
+
+  private func sample() throws -> (bytes: [UInt8], base64: String) {
+    let bytes = try Self.sample.get()
+    return (bytes, Data(bytes).base64EncodedString())
+  }
+
+  private func kind(_ text: String) -> UndecodableReceipt.Kind? {
+    do {
+      _ = try SubmittedReceipt.decode(text)
+      return nil
+    } catch {
+      return error.kind
+    }
+  }
+
+  @Test func `base64 is taken as it is`() throws {
+    let (bytes, base64) = try sample()
+    let submitted = try SubmittedReceipt.decode(base64)
+    #expect(submitted.base64 == base64)
+    #expect(submitted.repairs.isEmpty)
+    guard case .app(let receipt) = submitted.content else {
+      Issue.record("not an app receipt")
+      return
+    }
+    #expect(receipt.encoded == bytes)
+  }
+
+  @Test func `damage of the transport is undone and named`() throws {
+    let (_, base64) = try sample()
+    var wrapped = ""
+    for (index, character) in base64.enumerated() {
+      wrapped.append(character)
+      if index % 76 == 75 { wrapped += "\r\n" }
+    }
+    let url = base64.map { $0 == "+" ? "-" : $0 == "/" ? "_" : String($0) }.joined()
+    let cases: [(String, [SubmittedReceipt.Repair])] = [
+      (base64 + "\n", []),
+      ("\u{FEFF}" + base64, []),
+      (wrapped, [.whitespace]),
+      (wrapped.map { $0 == "\r\n" ? " " : String($0) }.joined(), [.whitespace]),
+      (base64.map { $0 == "+" ? " " : String($0) }.joined(), [.plus]),
+      (url, [.base64URL]),
+      (String(base64.drop { _ in false }.reversed().drop { $0 == "=" }.reversed()), [.padding]),
+      (base64 + "=", [.padding]),
+      (String(url.reversed().drop { $0 == "=" }.reversed()), [.base64URL, .padding]),
+    ]
+    let fingerprint = try SubmittedReceipt.decode(base64).fingerprint
+    for (text, repairs) in cases {
+      let submitted = try SubmittedReceipt.decode(text)
+      #expect(submitted.base64 == base64)
+      #expect(submitted.repairs == repairs)
+      #expect(submitted.fingerprint == fingerprint)
+    }
+  }
+
+  @Test func `a file may hold the receipt itself`() throws {
+    let (bytes, base64) = try sample()
+    #expect(try SubmittedReceipt.decode(contents: bytes).base64 == base64)
+    #expect(try SubmittedReceipt.decode(contents: Array((base64 + "\r\n").utf8)).base64 == base64)
+  }
+
+  @Test func `every usual mistake is named`() throws {
+    let (bytes, base64) = try sample()
+    func encoded(_ text: String) -> String { Data(text.utf8).base64EncodedString() }
+    let unity = #"{"Store":"AppleAppStore","TransactionID":"1","Payload":"\#(base64)"}"#
+    let cases: [(String, UndecodableReceipt.Kind)] = [
+      ("", .empty),
+      (" \r\n\t", .empty),
+      ("eyJhbGciOiJFUzI1NiJ9.eyJidW5kbGVJZCI6ImEifQ.c2ln", .signedTransaction),
+      ("eyJhbGciOiJub25lIn0.eyJidW5kbGVJZCI6ImEifQ.", .signedTransaction),
+      (encoded("eyJhbGciOiJFUzI1NiJ9.eyJidW5kbGVJZCI6ImEifQ.c2ln"), .signedTransaction),
+      ("2000000284164527", .transactionID),
+      (unity, .unityEnvelope),
+      (encoded(unity), .unityEnvelope),
+      (#"{"status":0,"receipt":{"bundle_id":"com.example.app"}}"#, .json),
+      (encoded(#"{"status":0}"#), .json),
+      ("[1,2]", .json),
+      ("<html><body>503</body></html>", .markup),
+      ("<?xml version=\"1.0\"?><plist></plist>", .markup),
+      ("-----BEGIN PKCS7-----\n\(base64)\n-----END PKCS7-----", .pem),
+      ("data:application/octet-stream;base64,\(base64)", .dataURL),
+      ("\"\(base64)\"", .quoted),
+      ("'\(base64)'", .quoted),
+      (base64.map { $0 == "+" ? "%2B" : String($0) }.joined(), .percentEncoded),
+      (base64.dropLast() + "%3D", .percentEncoded),
+      (hexadecimal(bytes), .hex),
+      (encoded(base64), .doubleBase64),
+      ("not a receipt at all", .spaces),
+      ("zürich", .notBase64),
+      ("abc.def", .notBase64),
+      ("AAAA=BBB", .notBase64),
+      ("hello123", .notReceipt),
+      (Data(try TestPKI().root).base64EncodedString(), .notReceipt),
+      (String(base64.prefix(400)), .truncated),
+      (String(base64.prefix(401)), .truncated),
+      (Data(bytes + [0]).base64EncodedString(), .trailingBytes),
+      (String(base64.map { $0 == "+" ? " " : $0 }.dropFirst(4)), .spaces),
+      (String(repeating: "A", count: SubmittedReceipt.limit + 1), .tooLarge),
+    ]
+    for (text, expected) in cases {
+      #expect(kind(text) == expected, "\(text.prefix(40))")
+    }
+    #expect(
+      Set(cases.map(\.1)).union([.malformed]) == Set(UndecodableReceipt.Kind.allCases), "a kind has no case here")
+  }
+
+  @Test func `what is said quotes nothing of what was sent`() throws {
+    let canary = "CANARY7f3a"
+    for text in [
+      "{\"a\":\"\(canary)\"}", "\(canary) x", "\"\(canary)\"", "<\(canary)>", "data:\(canary)", "\(canary)%2B",
+    ] {
+      #expect {
+        try SubmittedReceipt.decode(text)
+      } throws: { error in
+        !String(describing: error).contains(canary)
+      }
+    }
+  }
+
+  @Test func `bytes that are neither text nor a receipt are refused`() {
+    for bytes in [
+      [0x1F, 0x8B, 0x08, 0x00], [0x00], [0x30], [0x30, 0x80], [0x30, 0x03, 1, 2, 3], [0xFF, 0xD8, 0xFF],
+    ] as [[UInt8]] {
+      #expect(throws: UndecodableReceipt.self) { try SubmittedReceipt.decode(contents: bytes) }
+    }
+  }
+}

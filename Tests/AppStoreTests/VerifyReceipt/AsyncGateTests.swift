@@ -1,0 +1,115 @@
+import Synchronization
+import Testing
+
+@testable import AppStore
+
+@Suite(.timeLimit(.minutes(1))) struct AsyncGateTests {
+  /// Counts who is inside, and the most that ever were.
+  private final class Crowd: Sendable {
+    private let state = Mutex((now: 0, most: 0))
+    var now: Int { state.withLock { $0.now } }
+    var most: Int { state.withLock { $0.most } }
+
+    func arrive() {
+      state.withLock { state in
+        state.now += 1
+        state.most = max(state.most, state.now)
+      }
+    }
+
+    func depart() { state.withLock { $0.now -= 1 } }
+  }
+
+  @Test func `never more tasks than permits are inside`() async {
+    let gate = AsyncGate(permits: 2)
+    let inside = Crowd()
+    await withTaskGroup(of: Void.self) { group in
+      for _ in 0..<200 {
+        group.addTask {
+          guard await gate.enter() else { return }
+          inside.arrive()
+          await Task.yield()
+          inside.depart()
+          gate.leave()
+        }
+      }
+    }
+    #expect(inside.most == 2)
+    #expect(inside.now == 0)
+    #expect(gate.free == 2)
+  }
+
+  @Test func `a waiter that is cancelled leaves the queue, and its turn is not lost`() async {
+    let gate = AsyncGate(permits: 1)
+    #expect(await gate.enter())
+    let cancelled = Task { await gate.enter() }
+    while gate.waiting < 1 { await Task.yield() }
+    let patient = Task { await gate.enter() }
+    while gate.waiting < 2 { await Task.yield() }
+    cancelled.cancel()
+    #expect(await cancelled.value == false)
+    #expect(gate.free == 0)
+    gate.leave()
+    #expect(await patient.value)
+    gate.leave()
+    #expect(gate.free == 1)
+  }
+
+  @Test func `a task that is cancelled already does not take a permit`() async {
+    let gate = AsyncGate(permits: 1)
+    let task = Task {
+      while !Task.isCancelled { await Task.yield() }
+      return await gate.enter()
+    }
+    task.cancel()
+    #expect(await task.value == false)
+    #expect(gate.free == 1)
+  }
+
+  @Test func `cancellations at random moments neither lose a permit nor make one`() async {
+    let gate = AsyncGate(permits: 2)
+    for _ in 0..<500 {
+      let tasks = (0..<6).map { _ in
+        Task {
+          guard await gate.enter() else { return }
+          await Task.yield()
+          gate.leave()
+        }
+      }
+      for task in tasks[1...3] { task.cancel() }
+      for task in tasks { await task.value }
+    }
+    #expect(gate.waiting == 0)
+    #expect(gate.free == 2)
+  }
+
+  @Test func `the reader holds at most its number of documents`() async throws {
+    let reader = JSONReader(simultaneously: 2)
+    let inside = Crowd()
+    await withTaskGroup(of: Void.self) { group in
+      for _ in 0..<100 {
+        group.addTask {
+          let status = try? await reader.read(Array(#"{"status":0}"#.utf8)) { root throws(JSONError) in
+            inside.arrive()
+            defer { inside.depart() }
+            return try root.integer("status")
+          }
+          #expect(status == .some(0))
+        }
+      }
+    }
+    #expect((1...2).contains(inside.most))
+  }
+
+  @Test func `a document that fails gives its place back`() async {
+    let reader = JSONReader(simultaneously: 1)
+    for _ in 0..<3 {
+      await #expect(throws: JSONReader.Failure.json(.syntax)) {
+        try await reader.read(Array("<html>".utf8)) { _ throws(JSONError) in 0 }
+      }
+      await #expect(throws: JSONReader.Failure.json(.missing(path: "a"))) {
+        try await reader.read(Array("{}".utf8)) { root throws(JSONError) -> Int in throw root.missing("a") }
+      }
+    }
+  }
+}

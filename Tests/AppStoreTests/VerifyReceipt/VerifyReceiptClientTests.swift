@@ -1,0 +1,410 @@
+import Entitlements
+import FoundationEssentials
+import HTTPTransport
+import Synchronization
+import Testing
+
+@testable import AppStore
+
+@Suite struct VerifyReceiptClientTests {
+  private typealias Outcome = Result<VerifyReceiptAnswer, VerifyReceiptError>
+
+  /// What one validation did.
+  private struct Run {
+    var outcome: Outcome
+    var transport: ScriptedTransport
+    var time: TestTime
+    var observed: [VerifyReceiptAttempt]
+
+    /// The stores that were called: `p` and `s`, in order.
+    var stores: String { String(transport.calls.map { $0.url.contains("sandbox") ? "s" : "p" }) }
+    var error: VerifyReceiptError? { if case .failure(let error) = outcome { error } else { nil } }
+    var answer: VerifyReceiptAnswer? { try? outcome.get() }
+  }
+
+  private func run(
+    _ steps: [ScriptedTransport.Step], deadline: Duration = .seconds(10), jitter: Double = 1,
+    startingWith first: StoreEnvironment = .production, mayRetry: @escaping @Sendable () -> Bool = { true }
+  ) async -> Run {
+    let time = TestTime()
+    let transport = ScriptedTransport(steps, time: time)
+    let observed = Observed()
+    let client = VerifyReceiptClient(
+      transport: transport, configuration: .test, timing: time.timing(jitter: jitter), mayRetry: mayRetry,
+      observe: { attempt in observed.attempts.withLock { $0.append(attempt) } })
+    let outcome: Outcome
+    do {
+      outcome = .success(
+        try await client.verify("AA==", startingWith: first, deadline: time.start.advanced(by: deadline)))
+    } catch {
+      outcome = .failure(error)
+    }
+    #expect(transport.remaining == 0, "every planned answer is fetched")
+    return Run(
+      outcome: outcome, transport: transport, time: time, observed: observed.attempts.withLock { $0 })
+  }
+
+  private final class Observed: Sendable {
+    let attempts = Mutex<[VerifyReceiptAttempt]>([])
+  }
+
+  private static func status(_ code: Int) -> ScriptedTransport.Step { .body(#"{"status":\#(code)}"#) }
+
+  // MARK: The request
+
+  @Test func `the request is one JSON object with receipt, secret and exclude-old-transactions`() async throws {
+    let run = await run([.body(Sample.body())])
+    let call = try #require(run.transport.calls.first?.request)
+    #expect(call.method == .post)
+    #expect(call.url == "https://buy.example/verifyReceipt")
+    #expect(call.headers == [TransportHeader("Content-Type", "application/json")])
+    #expect(call.responseBodyLimit == 8 * 1024 * 1024)
+    #expect(
+      String(decoding: call.body, as: UTF8.self)
+        == #"{"receipt-data":"AA==","password":"s3cr\"et","exclude-old-transactions":true}"#)
+  }
+
+  @Test(arguments: ["plain", "quote\" back\\slash", "line\nfeed\ttab\u{1}\u{1f}", "ünïcode 🧾", ""])
+  func `whatever is in the secret arrives as it is`(_ secret: String) throws {
+    let request = VerifyReceiptRequest(receipt: "+/AA==", sharedSecret: Secret(secret), answerLimit: 1)
+    let root = try JSONDocument(request.transportRequest(to: "https://x").body).root
+    #expect(try (root.text("password") ?? "") == secret)
+    #expect(try root.text("receipt-data") == "+/AA==")
+    #expect(try root.flag("exclude-old-transactions") == true)
+  }
+
+  // MARK: Verdicts
+
+  @Test func `status 0 is a verdict`() async throws {
+    let run = await run([.body(Sample.body())])
+    let answer = try #require(run.answer)
+    #expect(answer.environment == .production)
+    #expect(answer.appleStatus == 0)
+    #expect(answer.bundleID == "com.example.app")
+    #expect(answer.history.purchases.count == 1)
+    #expect(answer.attempts == [.init(environment: .production, outcome: .status(0), duration: .zero)])
+    #expect(run.observed == answer.attempts)
+    guard case .purchases(let response) = answer.verdict else {
+      Issue.record("not a verdict on purchases")
+      return
+    }
+    #expect(response.latestReceipt == "AA==")
+  }
+
+  @Test func `21006 is a verdict`() async throws {
+    let run = await run([.body(#"{"status":21006,"latest_expired_receipt_info":\#(Sample.transaction)}"#)])
+    #expect(run.answer?.appleStatus == 21006)
+    #expect(run.answer?.history.purchases.count == 1)
+  }
+
+  @Test(arguments: [
+    ([TransportHeader("date", "Fri, 05 Oct 2018 11:24:18 GMT")], moment(1_538_738_658_000)),
+    ([TransportHeader("Date", "soon")], TestTime.date), ([], TestTime.date),
+  ])
+  func `21010 says that the account is gone, at the time of the HTTP answer`(
+    _ headers: [TransportHeader], _ evidence: Date
+  ) async throws {
+    let run = await run([.body(#"{"status":21010}"#, headers: headers)])
+    let answer = try #require(run.answer)
+    #expect(answer.verdict == .accountGone)
+    #expect(answer.appleStatus == 21010)
+    #expect(answer.history.isAccountGone)
+    #expect(answer.history.purchases.isEmpty)
+    #expect(answer.history.evidenceTime == evidence)
+  }
+
+  @Test func `the content type of an answer does not matter`() async {
+    let headers = [TransportHeader("Content-Type", "text/html")]
+    #expect(await run([.body(Sample.body(), headers: headers)]).answer != nil)
+  }
+
+  // MARK: The two stores
+
+  @Test func `a sandbox receipt is sent on to the sandbox on 21007`() async throws {
+    let run = await run([Self.status(21007), .body(Sample.body(environment: "Sandbox"))])
+    #expect(run.stores == "ps")
+    #expect(run.answer?.environment == .sandbox)
+    #expect(run.answer?.attempts.map(\.outcome) == [.status(21007), .status(0)])
+    #expect(run.time.pauses.isEmpty)
+  }
+
+  @Test func `a receipt first asked about at the sandbox goes to production on 21008`() async {
+    let run = await run([Self.status(21008), .body(Sample.body())], startingWith: .sandbox)
+    #expect(run.stores == "sp")
+    #expect(run.answer?.environment == .production)
+  }
+
+  @Test(arguments: [
+    ([21007, 21007], "ps", 21007), ([21007, 21008], "ps", 21008), ([21008], "p", 21008),
+  ])
+  func `there is no ping-pong`(_ codes: [Int], _ stores: String, _ last: Int) async {
+    let run = await run(codes.map(Self.status))
+    #expect(run.stores == stores)
+    #expect(run.error == .unavailable(appleStatus: last, .misrouted))
+  }
+
+  @Test func `no ping-pong that begins at the sandbox either`() async {
+    let run = await run([Self.status(21008), Self.status(21007)], startingWith: .sandbox)
+    #expect(run.stores == "sp")
+    #expect(run.error == .unavailable(appleStatus: 21007, .misrouted))
+  }
+
+  @Test(arguments: [21000, 21001, 21002, 21003, 21004, 21005, 21006, 21009, 21100, 5, -1, 22000])
+  func `no other status sends a receipt to the other store`(_ code: Int) async {
+    let run = await run(Array(repeating: Self.status(code), count: Self.expectedCalls(code)))
+    #expect(Set(run.stores) == ["p"])
+  }
+
+  private static func expectedCalls(_ code: Int) -> Int {
+    switch code {
+    case 21002, 21005, 21006, 21009, 21100...21199: 3
+    case 21003: 2
+    default: 1
+    }
+  }
+
+  // MARK: Statuses that are no verdict
+
+  @Test(arguments: [
+    (21000, 1, VerifyReceiptError.unexpectedStatus(21000)),
+    (21001, 1, .unexpectedStatus(21001)),
+    (21002, 3, .unavailable(appleStatus: 21002, .trouble)),
+    (21003, 2, .notAuthentic(appleStatus: 21003)),
+    (21004, 1, .sharedSecretRejected),
+    (21005, 3, .unavailable(appleStatus: 21005, .trouble)),
+    (21009, 3, .unavailable(appleStatus: 21009, .trouble)),
+    (21011, 1, .unexpectedStatus(21011)),
+    (21099, 1, .unexpectedStatus(21099)),
+    (21100, 3, .unavailable(appleStatus: 21100, .trouble)),
+    (21199, 3, .unavailable(appleStatus: 21199, .trouble)),
+    (21200, 1, .unexpectedStatus(21200)),
+    (1, 1, .unexpectedStatus(1)),
+    (-1, 1, .unexpectedStatus(-1)),
+  ])
+  func `each status is retried as often as it helps and then named`(
+    _ code: Int, _ calls: Int, _ error: VerifyReceiptError
+  ) async {
+    let run = await run(Array(repeating: Self.status(code), count: calls))
+    #expect(run.error == error)
+    #expect(run.error?.appleStatus == code)
+    #expect(run.observed.map(\.outcome) == Array(repeating: .status(code), count: calls))
+  }
+
+  @Test(arguments: [
+    ("false", 1), (#""0""#, 1), (#""false""#, 1), ("0", 1), ("true", 3), (#""1""#, 3), (#""?""#, 3), ("null", 3),
+  ])
+  func `21100 to 21199 are not retried if Apple says that it does not help`(_ retryable: String, _ calls: Int) async {
+    let step = ScriptedTransport.Step.body(#"{"status":21150,"is-retryable":\#(retryable)}"#)
+    let run = await run(Array(repeating: step, count: calls))
+    #expect(run.error == .unavailable(appleStatus: 21150, .trouble))
+  }
+
+  @Test(arguments: [21002, 21003, 21005, 21009, 21123])
+  func `trouble that passes leaves no trace but the attempts`(_ code: Int) async {
+    let run = await run([Self.status(code), .body(Sample.body())])
+    #expect(run.answer?.appleStatus == 0)
+    #expect(run.answer?.attempts.map(\.outcome) == [.status(code), .status(0)])
+  }
+
+  @Test func `not authentic is said only after Apple has said it twice`() async {
+    let cut = await run([Self.status(21003), .stall])
+    #expect(cut.error == .unavailable(appleStatus: nil, .noAnswer(.timedOut)))
+    let spent = await run([Self.status(21003)], mayRetry: { false })
+    #expect(spent.error == .unavailable(appleStatus: 21003, .trouble))
+    let mixed = await run([Self.status(21003), Self.status(21005), Self.status(21003)])
+    #expect(mixed.error == .notAuthentic(appleStatus: 21003))
+  }
+
+  @Test func `each store has its own attempts`() async {
+    let run = await run(
+      [Self.status(21005), Self.status(21005), Self.status(21007)] + Array(repeating: Self.status(21005), count: 3))
+    #expect(run.stores == "pppsss")
+    #expect(run.error == .unavailable(appleStatus: 21005, .trouble))
+  }
+
+  // MARK: What is no answer
+
+  @Test(arguments: [
+    "", " ", "<html>Service Unavailable</html>", "{", #"{"status":0"#, "[]", "0", "null", "{}",
+    #"{"status":"zero"}"#, #"{"status":0.5}"#, #"{"status":0}"#, #"{"status":0,"receipt":null}"#,
+    #"{"status":0,"status":0}"#, #"{"status":21010,"status":0}"#, #"{"status":21010}x"#, #"{"status":21010,}"#,
+    Sample.body(latest: #""nothing""#), Sample.body(latest: "[{}]"),
+    Sample.body().replacingOnce("1719792000000", with: "l719792000000"),
+  ])
+  func `a body that is no answer is trouble, never a verdict`(_ body: String) async {
+    let run = await run(Array(repeating: .body(body), count: 3))
+    guard case .unavailable(appleStatus: nil, .malformedAnswer(let place)) = run.error else {
+      Issue.record("\(run.outcome)")
+      return
+    }
+    #expect(!place.isEmpty)
+    #expect(run.time.pauses.count == 2)
+  }
+
+  @Test(arguments: [204, 301, 302, 400, 403, 404, 500, 502, 503, 504])
+  func `another HTTP status is trouble whatever its body says`(_ status: Int) async {
+    let run = await run(Array(repeating: .body(#"{"status":21010}"#, status: status), count: 3))
+    #expect(run.error == .unavailable(appleStatus: nil, .http(status)))
+    #expect(run.stores == "ppp")
+  }
+
+  @Test(arguments: [
+    (TransportError.resolve, 3), (.connect, 3), (.reset, 3), (.protocolViolation("x"), 3), (.other(code: 92), 3),
+    (.tls("expired"), 1), (.timedOut, 1), (.tooLarge(limit: 8), 1), (.invalidRequest("x"), 1), (.shutDown, 1),
+  ])
+  func `a failure of the transport is retried where that can help`(_ error: TransportError, _ calls: Int) async {
+    let run = await run(Array(repeating: .error(error), count: calls))
+    #expect(run.error == .unavailable(appleStatus: nil, .noAnswer(error)))
+    #expect(run.observed.map(\.outcome) == Array(repeating: .transport(error), count: calls))
+  }
+
+  @Test func `overload and cancellation are named as what they are`() async {
+    #expect(await run([.error(.overloaded)]).error == .overloaded)
+    #expect(await run([.error(.cancelled)]).error == .cancelled)
+    #expect(await run([Self.status(21005), .error(.overloaded)]).error == .overloaded)
+  }
+
+  // MARK: Time
+
+  @Test func `pauses double from 100 ms, jitter draws from the whole range`() async {
+    let full = await run(Array(repeating: Self.status(21005), count: 3))
+    #expect(full.time.pauses == [.milliseconds(100), .milliseconds(200)])
+    let none = await run(Array(repeating: Self.status(21005), count: 3), jitter: 0)
+    #expect(none.time.pauses == [.zero, .zero])
+  }
+
+  @Test func `pauses never exceed the cap`() {
+    let policy = RetryPolicy()
+    #expect((1...8).map(policy.ceiling) == [0, 100, 200, 400, 800, 1600, 2000, 2000].map { .milliseconds($0) })
+    #expect(policy.ceiling(before: .max) == .seconds(2))
+  }
+
+  @Test func `a pause that would outlast the deadline is not begun`() async {
+    let run = await run([Self.status(21005)], deadline: .milliseconds(100))
+    #expect(run.error == .unavailable(appleStatus: 21005, .trouble))
+    #expect(run.time.pauses.isEmpty)
+  }
+
+  @Test func `a stalled attempt takes the rest of the time and is not repeated`() async {
+    let run = await run([Self.status(21005), .stall])
+    #expect(run.error == .unavailable(appleStatus: nil, .noAnswer(.timedOut)))
+    #expect(run.time.now == run.time.start.advanced(by: .seconds(10)))
+  }
+
+  @Test func `nothing is sent after the deadline`() async {
+    let run = await run([], deadline: .zero)
+    #expect(run.error == .unavailable(appleStatus: nil, .deadlinePassed))
+    #expect(run.transport.calls.isEmpty)
+  }
+
+  @Test(arguments: [
+    ("3", Duration.seconds(3)), ("0", .milliseconds(100)), ("Sat, 15 Jun 2024 12:00:02 GMT", .seconds(2)),
+    ("Fri, 14 Jun 2024 12:00:02 GMT", .milliseconds(100)), ("-5", .milliseconds(100)), ("soon", .milliseconds(100)),
+  ])
+  func `429 is not repeated before Retry-After`(_ value: String, _ pause: Duration) async {
+    let limited = ScriptedTransport.Step.body("", status: 429, headers: [TransportHeader("retry-after", value)])
+    let run = await run([limited, .body(Sample.body())])
+    #expect(run.answer != nil)
+    #expect(run.time.pauses == [pause])
+  }
+
+  @Test(arguments: ["10", "86400", "99999999999999999", "Sat, 15 Jun 2124 12:00:00 GMT"])
+  func `429 with a Retry-After past the deadline ends at once`(_ value: String) async {
+    let run = await run([.body("", status: 429, headers: [TransportHeader("Retry-After", value)])])
+    guard case .unavailable(nil, .rateLimited(let retryAfter?)) = run.error else {
+      Issue.record("\(run.outcome)")
+      return
+    }
+    #expect((.seconds(10)...(.seconds(86_400))).contains(retryAfter))
+    #expect(run.time.pauses.isEmpty)
+  }
+
+  @Test func `429 without Retry-After is retried like other trouble`() async {
+    let run = await run(Array(repeating: .body("", status: 429), count: 3))
+    #expect(run.error == .unavailable(appleStatus: nil, .rateLimited(retryAfter: nil)))
+    #expect(run.time.pauses == [.milliseconds(100), .milliseconds(200)])
+  }
+
+  @Test func `a spent retry budget allows the first attempt and the hop to the other store`() async {
+    let hop = await run([Self.status(21007), .body(Sample.body())], mayRetry: { false })
+    #expect(hop.answer != nil)
+    let trouble = await run([Self.status(21005)], mayRetry: { false })
+    #expect(trouble.error == .unavailable(appleStatus: 21005, .trouble))
+  }
+
+  // MARK: Cancellation
+
+  /// Answers nothing until the task is cancelled.
+  private struct SilentTransport: Transport {
+    let called: AsyncStream<Void>.Continuation
+
+    func send(
+      _ request: TransportRequest, deadline: ContinuousClock.Instant
+    ) async throws(TransportError) -> TransportResponse {
+      called.yield()
+      let never = AsyncStream<Void> { _ in }
+      for await _ in never {}
+      throw .cancelled
+    }
+  }
+
+  @Test(.timeLimit(.minutes(1))) func `cancelling the task ends a call in flight`() async {
+    let (calls, called) = AsyncStream<Void>.makeStream()
+    let client = VerifyReceiptClient(transport: SilentTransport(called: called), configuration: .test)
+    let task = Task { () async -> VerifyReceiptError? in
+      do throws(VerifyReceiptError) {
+        _ = try await client.verify("AA==", deadline: .now.advanced(by: .seconds(600)))
+        return nil
+      } catch {
+        return error
+      }
+    }
+    var iterator = calls.makeAsyncIterator()
+    await iterator.next()
+    task.cancel()
+    #expect(await task.value == .cancelled)
+  }
+
+  @Test(.timeLimit(.minutes(1))) func `cancelling the task ends a pause between attempts`() async {
+    let time = TestTime()
+    let transport = ScriptedTransport([Self.status(21005)], time: time)
+    let (pauses, paused) = AsyncStream<Void>.makeStream()
+    var timing = time.timing()
+    timing.sleep = { _ in
+      paused.yield()
+      let never = AsyncStream<Void> { _ in }
+      for await _ in never {}
+      try Task.checkCancellation()
+    }
+    let client = VerifyReceiptClient(transport: transport, configuration: .test, timing: timing)
+    let deadline = time.start.advanced(by: .seconds(10))
+    let task = Task { () async -> VerifyReceiptError? in
+      do throws(VerifyReceiptError) {
+        _ = try await client.verify("AA==", deadline: deadline)
+        return nil
+      } catch {
+        return error
+      }
+    }
+    var iterator = pauses.makeAsyncIterator()
+    await iterator.next()
+    task.cancel()
+    #expect(await task.value == .cancelled)
+    #expect(transport.calls.count == 1)
+  }
+
+  @Test func `neither receipt nor secret shows in an error or an attempt`() async {
+    let secret = "c4n4ry-s3cret"
+    let body = Sample.body().replacingOnce("1719792000000", with: secret)
+    let run = await run(Array(repeating: .body(body), count: 3))
+    #expect(!"\(String(describing: run.error)) \(run.observed)".contains(secret))
+    #expect(
+      run.error
+        == .unavailable(
+          appleStatus: nil, .malformedAnswer("receipt.in_app[0].expires_date_ms cannot be read"))
+        || run.error
+          == .unavailable(
+            appleStatus: nil, .malformedAnswer("latest_receipt_info[0].expires_date_ms cannot be read"))
+    )
+  }
+}

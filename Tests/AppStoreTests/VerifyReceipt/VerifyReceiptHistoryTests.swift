@@ -1,0 +1,132 @@
+import Entitlements
+import FoundationEssentials
+import Testing
+
+@testable import AppStore
+
+@Suite struct VerifyReceiptHistoryTests {
+  private func history(_ text: String, environment: StoreEnvironment = .production) throws -> PurchaseHistory {
+    try Sample.decode(text).purchaseHistory(environment: environment, askedAt: TestTime.date)
+  }
+
+  private static let otherRow = Sample.row.replacingOnce("480002000000112", with: "480002000000099")
+
+  @Test func `subscriptions come from latest_receipt_info alone where the answer has it`() throws {
+    let upgraded = Sample.row.replacingOnce(#""is_trial_period""#, with: #""is_upgraded":"true","is_trial_period""#)
+    let history = try history(Sample.body(inApp: Self.otherRow, latest: "[\(upgraded)]"))
+    #expect(history.purchases.map(\.transactionID) == ["480002000000112"])
+    #expect(history.purchases.first?.isUpgraded == true)
+  }
+
+  @Test(arguments: [String?.none, "null", "[]", "{}"])
+  func `without latest_receipt_info they come from the receipt`(_ latest: String?) throws {
+    #expect(try history(Sample.body(latest: latest)).purchases.map(\.transactionID) == ["480002000000112"])
+  }
+
+  @Test func `what does not expire comes from both and latest_receipt_info wins`() throws {
+    let second = Sample.lifetimeRow.replacingOnce("480002000000200", with: "480002000000300")
+    let refunded = Sample.lifetimeRow.replacingOnce(
+      #""purchase_date_ms""#, with: #""cancellation_date_ms":"1717977600000","purchase_date_ms""#)
+    let history = try history(
+      Sample.body(inApp: "\(Sample.lifetimeRow),\(second)", latest: "[\(refunded),\(Sample.row)]"))
+    #expect(history.purchases.map(\.transactionID) == ["480002000000200", "480002000000112", "480002000000300"])
+    #expect(history.purchases.first?.cancellationDate == moment(1_717_977_600_000))
+  }
+
+  @Test func `a repeated row counts once, and as taken back if any of its copies is`() throws {
+    let rows = [Sample.row, Sample.row, Sample.refundedRow, Self.otherRow]
+    for rows in [rows, rows.reversed()] {
+      let history = try history(Sample.body(latest: "[\(rows.joined(separator: ","))]"))
+      #expect(history.purchases.count == 2)
+      #expect(history.purchases.first { $0.transactionID == "480002000000112" }?.cancellationDate != nil)
+    }
+  }
+
+  @Test func `Apple's request time is the evidence and the moment to judge at`() throws {
+    let history = try history(Sample.body())
+    #expect(history.source == .verifyReceipt)
+    #expect(history.evidenceTime == moment(1_718_452_800_123))
+    #expect(history.judgedAt == moment(1_718_452_800_123))
+    #expect(!history.isAccountGone)
+  }
+
+  @Test func `without a request time the receipt's creation is the evidence, then the newest purchase`() throws {
+    let noRequest = Sample.body(latest: nil).replacingOnce(#""request_date":"#, with: #""r":"#)
+      .replacingOnce(#""request_date_ms":"#, with: #""r_ms":"#)
+    let created = try history(noRequest)
+    #expect(created.evidenceTime == moment(1_717_200_000_000))
+    #expect(created.judgedAt == TestTime.date)
+    let noCreation = noRequest.replacingOnce(#""receipt_creation_date_ms":"1717200000000","#, with: "")
+      .replacingOnce(#""purchase_date_ms":"1717200000000""#, with: #""purchase_date_ms":"1717200000001""#)
+    #expect(try history(noCreation).evidenceTime == moment(1_717_200_000_001))
+    #expect(try history(#"{"status":0,"receipt":{"in_app":[]}}"#).evidenceTime == TestTime.date)
+  }
+
+  @Test(arguments: StoreEnvironment.allCases)
+  func `an answer that does not name its store belongs to the endpoint`(_ endpoint: StoreEnvironment) throws {
+    let body = Sample.body(environment: nil).replacingOnce(#""receipt_type":"Production","#, with: "")
+    #expect(try history(body, environment: endpoint).environment == endpoint)
+    #expect(try history(Sample.body(environment: "Sandbox"), environment: endpoint).environment == .sandbox)
+  }
+
+  // MARK: iOS 6-style
+
+  @Test(arguments: [
+    #"{"status":0,"receipt":\#(Sample.transaction),"latest_receipt_info":\#(Sample.transaction)}"#,
+    #"{"status":0,"receipt":\#(Sample.transaction)}"#,
+    #"{"status":21006,"receipt":{"bid":"x","product_id":"y","transaction_id":"1","expires_date":"1"},"#
+      + #""latest_expired_receipt_info":\#(Sample.transaction)}"#,
+    #"{"status":21006,"latest_expired_receipt_info":\#(Sample.transaction)}"#,
+    #"{"status":21006,"receipt":\#(Sample.transaction)}"#,
+    #"{"status":"21006","latest_receipt_info":\#(Sample.transaction)}"#,
+  ])
+  func `the one object of an iOS 6-style answer is its row`(_ text: String) throws {
+    let history = try history(text, environment: .sandbox)
+    #expect(
+      history.purchases == [
+        Purchase(
+          productID: "com.example.app.pro.monthly", transactionID: "480002000000112",
+          originalTransactionID: "480002000000001", purchaseDate: moment(1_717_200_000_000),
+          expiresDate: moment(1_719_792_000_000))
+      ])
+    #expect(history.evidenceTime == moment(1_717_200_000_000))
+    #expect(history.judgedAt == TestTime.date)
+    #expect(history.environment == .sandbox)
+  }
+
+  @Test func `an iOS 6-style answer names its app by bid`() throws {
+    let response = try Sample.decode(#"{"status":0,"receipt":\#(Sample.transaction)}"#)
+    #expect(response.style == .transaction)
+    #expect(response.bundleID == "com.example.app")
+    let expired = try Sample.decode(#"{"status":21006,"latest_expired_receipt_info":\#(Sample.transaction)}"#)
+    #expect(expired.bundleID == "com.example.app")
+  }
+
+  @Test func `renewal facts at the top level belong to the row`() throws {
+    let history = try history(
+      #"""
+      {"status":21006,"receipt":\#(Sample.transaction),"latest_expired_receipt_info":\#(Sample.transaction),
+       "auto_renew_status":0,"auto_renew_product_id":"com.example.app.pro.yearly","expiration_intent":"1",
+       "is_in_billing_retry_period":"0"}
+      """#)
+    #expect(
+      history.renewals == [
+        RenewalInfo(
+          originalTransactionID: "480002000000001", productID: "com.example.app.pro.monthly",
+          autoRenewProductID: "com.example.app.pro.yearly", autoRenews: false, expirationIntent: 1,
+          isInBillingRetry: false)
+      ])
+    #expect(history.evidence().first?.renewals.count == 1)
+  }
+
+  @Test func `no renewal facts, no renewal`() throws {
+    #expect(try history(#"{"status":0,"receipt":\#(Sample.transaction)}"#).renewals.isEmpty)
+  }
+
+  @Test func `a lifetime purchase of iOS 6 has no expiry`() throws {
+    let row = #"{"bid":"com.example.app","product_id":"com.example.app.forever","transaction_id":"5"}"#
+    let history = try history(#"{"status":0,"receipt":\#(row)}"#)
+    #expect(history.purchases.map(\.expiresDate) == [nil])
+    #expect(history.evidenceTime == TestTime.date)
+  }
+}
