@@ -1,0 +1,197 @@
+internal import GRDB
+internal import Synchronization
+
+/// Group commit: writes that wait at the same time share one transaction, and so one fsync.
+///
+///     caller 1 ──┐                       SAVEPOINT write 1 RELEASE
+///     caller 2 ──┼─► waiting ─► BEGIN ─► SAVEPOINT write 2 ROLLBACK TO   (fails alone) ─► COMMIT ─► all resumed
+///     caller 3 ──┘   (≤ 64)              SAVEPOINT write 3 RELEASE
+///
+/// No write waits for company: a lone one is committed at once, and what arrives during its commit forms the next
+/// batch. Nobody is resumed before the commit of their write has returned. A caller who was cancelled waits all the
+/// same, and the write is made: what Apple answered is worth keeping even when nobody waits for it any more.
+///
+/// After a failure that reaches the process, nothing is written again: `onFatal` is called once, and each write fails.
+final class CommitQueue: Sendable {
+  /// Enough to make the fsync cheap, few enough that the first of them does not wait long for the last.
+  static let batchLimit = 64
+
+  /// Runs inside the transaction; what it returns tells the caller, and is called after the commit.
+  private struct Write: Sendable {
+    var run: @Sendable (Database) throws -> @Sendable () -> Void
+    var fail: @Sendable (LedgerError) -> Void
+  }
+
+  private struct State {
+    var waiting: [Write] = []
+    var isWriting = false
+    var isClosed = false
+    var failure: LedgerFailure?
+    var statistics = SQLiteLedger.Statistics()
+    /// Told when the writer has nothing more to do.
+    var idle: [@Sendable () -> Void] = []
+  }
+
+  /// Guards who waits, and whether the writer is at work. Never held during a transaction.
+  private let state = Mutex(State())
+  private let pool: DatabasePool
+  private let onFatal: @Sendable (String) -> Void
+
+  init(pool: DatabasePool, onFatal: @escaping @Sendable (String) -> Void) {
+    self.pool = pool
+    self.onFatal = onFatal
+  }
+
+  var statistics: SQLiteLedger.Statistics {
+    state.withLock { state in
+      var statistics = state.statistics
+      statistics.waiting = state.waiting.count
+      return statistics
+    }
+  }
+
+  /// Whether writing has stopped for good.
+  var isFailed: Bool { state.withLock { $0.failure != nil } }
+
+  var isClosed: Bool { state.withLock { $0.isClosed } }
+
+  func submit<Value: Sendable>(
+    _ operation: @escaping @Sendable (Database) throws -> Value
+  ) async throws(LedgerError) -> Value {
+    let result: Result<Value, LedgerError> = await withCheckedContinuation { continuation in
+      enqueue(
+        Write(
+          run: { db in
+            let value = try operation(db)
+            return { continuation.resume(returning: .success(value)) }
+          },
+          fail: { continuation.resume(returning: .failure($0)) }))
+    }
+    return try result.get()
+  }
+
+  /// Lets what waits be written, then refuses the rest.
+  ///
+  /// - Returns: whether this was the first call, whose part it is to close the file.
+  func close() async -> Bool {
+    await withCheckedContinuation { continuation in
+      let (isFirst, isIdle) = state.withLock { state in
+        let isFirst = !state.isClosed
+        state.isClosed = true
+        if state.isWriting { state.idle.append { continuation.resume(returning: isFirst) } }
+        return (isFirst, !state.isWriting)
+      }
+      if isIdle { continuation.resume(returning: isFirst) }
+    }
+  }
+
+  /// Stops all writing for good and says so once.
+  func latch(_ failure: LedgerFailure) {
+    let isFirst = state.withLock { state in
+      defer { state.failure = state.failure ?? failure }
+      return state.failure == nil
+    }
+    if isFirst { onFatal(failure.sentence) }
+  }
+
+  private enum Admission {
+    case refused(LedgerError)
+    case waits
+    case startsWriter
+  }
+
+  private func enqueue(_ write: Write) {
+    let admission: Admission = state.withLock { state in
+      if let failure = state.failure { return .refused(failure.error) }
+      if state.isClosed { return .refused(.closed) }
+      state.waiting.append(write)
+      if state.isWriting { return .waits }
+      state.isWriting = true
+      return .startsWriter
+    }
+    switch admission {
+    case .refused(let error): write.fail(error)
+    case .waits: break
+    case .startsWriter: pool.asyncWriteWithoutTransaction { db in self.drain(db) }
+    }
+  }
+
+  /// The writer's loop, on the thread of GRDB's writing connection.
+  private func drain(_ db: Database) {
+    while let batch = nextBatch() { write(batch, db) }
+  }
+
+  private func nextBatch() -> [Write]? {
+    let (batch, idle) = state.withLock { state -> ([Write]?, [@Sendable () -> Void]) in
+      guard state.waiting.isEmpty else {
+        let batch = Array(state.waiting.prefix(Self.batchLimit))
+        state.waiting.removeFirst(batch.count)
+        return (batch, [])
+      }
+      state.isWriting = false
+      defer { state.idle = [] }
+      return (nil, state.idle)
+    }
+    for tell in idle { tell() }
+    return batch
+  }
+
+  private func write(_ batch: [Write], _ db: Database) {
+    if let failure = state.withLock({ $0.failure }) {
+      for write in batch { write.fail(failure.error) }
+      return
+    }
+    do {
+      let outcomes = try commit(batch, db)
+      state.withLock { state in
+        state.statistics.commits += 1
+        state.statistics.entries += outcomes.count { if case .success = $0 { true } else { false } }
+        state.statistics.largestBatch = max(state.statistics.largestBatch, batch.count)
+      }
+      for (write, outcome) in zip(batch, outcomes) {
+        switch outcome {
+        case .success(let acknowledge): acknowledge()
+        case .failure(let failure): write.fail(failure.error)
+        }
+      }
+    } catch {
+      if db.isInsideTransaction { try? db.rollback() }
+      if error.reach == .process { latch(error) }
+      for write in batch { write.fail(error.error) }
+    }
+  }
+
+  /// - Throws: when nothing of the batch was committed.
+  private func commit(
+    _ batch: [Write], _ db: Database
+  ) throws(LedgerFailure) -> [Result<@Sendable () -> Void, LedgerFailure>] {
+    do {
+      if db.isInsideTransaction { try db.rollback() }  // a rollback that failed before
+      try db.beginTransaction(.immediate)
+      let outcomes = try batch.map { try runAlone($0, db) }
+      try db.commit()
+      return outcomes
+    } catch {
+      throw LedgerFailure(error)
+    }
+  }
+
+  /// Runs one write in a savepoint, so that its failure undoes it alone.
+  ///
+  /// - Throws: when the failure reaches the transaction. SQLite may have rolled that back by itself (a full disk, an I/O
+  ///   error); going on would then commit each further statement on its own.
+  private func runAlone(_ write: Write, _ db: Database) throws -> Result<@Sendable () -> Void, LedgerFailure> {
+    try db.execute(sql: "SAVEPOINT one")
+    do {
+      let acknowledge = try write.run(db)
+      try db.execute(sql: "RELEASE one")
+      return .success(acknowledge)
+    } catch {
+      let failure = LedgerFailure(error)
+      guard failure.reach == .entry, db.isInsideTransaction else { throw failure }
+      try db.execute(sql: "ROLLBACK TO one")
+      try db.execute(sql: "RELEASE one")
+      return .failure(failure)
+    }
+  }
+}

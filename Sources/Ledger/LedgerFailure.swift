@@ -1,0 +1,61 @@
+internal import GRDB
+
+/// What an error of SQLite's means for the entry, for the transaction around it, and for the process.
+struct LedgerFailure: Error, Hashable {
+  enum Reach: Hashable {
+    /// Only this entry cannot be written; others of the same transaction can.
+    case entry
+    /// Nothing can be written just now.
+    case transaction
+    /// Nothing may be written any more by this process.
+    case process
+  }
+
+  var reach: Reach
+  /// Made of constant text and SQLite's result codes: no values, no SQL, no path.
+  var sentence: String
+
+  var error: LedgerError { reach == .process ? .failed(sentence) : .unavailable(sentence) }
+
+  init(reach: Reach, sentence: String) {
+    self.reach = reach
+    self.sentence = sentence
+  }
+
+  init(_ error: any Error) {
+    switch error {
+    case let failure as LedgerFailure: self = failure
+    case let error as DatabaseError: self = Self.from(error)
+    default: self.init(reach: .entry, sentence: "The ledger holds or was given a value that it cannot read or keep")
+    }
+  }
+
+  private static func from(_ error: DatabaseError) -> LedgerFailure {
+    let code = error.extendedResultCode.rawValue
+    switch error.resultCode {
+    case .SQLITE_IOERR:
+      // Trouble with the shared-memory index or with memory loses nothing: the index is rebuilt from the log.
+      switch error.extendedResultCode {
+      case .SQLITE_IOERR_SHMSIZE, .SQLITE_IOERR_SHMOPEN, .SQLITE_IOERR_SHMMAP, .SQLITE_IOERR_NOMEM:
+        return .init(
+          reach: .transaction, sentence: "The ledger's index has no room in memory or on the disk (SQLite \(code))")
+      default:
+        return .init(reach: .process, sentence: "The disk failed under the ledger (SQLite \(code))")
+      }
+    case .SQLITE_CORRUPT, .SQLITE_NOTADB:
+      return .init(reach: .process, sentence: "The ledger's file is corrupt (SQLite \(code))")
+    case .SQLITE_FULL:
+      return .init(reach: .transaction, sentence: "The disk under the ledger is full (SQLite \(code))")
+    case .SQLITE_READONLY:
+      return .init(reach: .transaction, sentence: "The ledger's file cannot be written (SQLite \(code))")
+    case .SQLITE_BUSY, .SQLITE_LOCKED:
+      return .init(reach: .transaction, sentence: "Another process holds the ledger locked (SQLite \(code))")
+    case .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_AUTH:
+      return .init(reach: .transaction, sentence: "The ledger's file cannot be opened (SQLite \(code))")
+    case .SQLITE_NOMEM, .SQLITE_INTERRUPT, .SQLITE_PROTOCOL, .SQLITE_ABORT:
+      return .init(reach: .transaction, sentence: "The ledger's transaction could not go on (SQLite \(code))")
+    default:
+      return .init(reach: .entry, sentence: "The ledger refused a statement (SQLite \(code))")
+    }
+  }
+}

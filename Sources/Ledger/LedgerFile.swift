@@ -1,0 +1,156 @@
+import Glibc
+import Synchronization
+
+/// The ledger's file as the operating system sees it: found or created, known to be ours, and locked for this process.
+///
+/// The lock is a `flock(2)` on a file of its own, `<ledger>.lock`. It cannot be on the database: POSIX drops all of a
+/// process's `fcntl` locks on a file, SQLite's among them, when the process closes any descriptor of that file. For the
+/// same reason the database itself is looked at here only before SQLite opens it.
+///
+/// Why there is one writing process: a second would be safe for SQLite, but each would make the other's group commits
+/// wait or fail, and two services on one ledger are a mistake in deployment that should be told, not tolerated.
+final class LedgerFile: Sendable {
+  /// "CSGN", in the header of each ledger (`PRAGMA application_id`).
+  static let applicationID: Int32 = 0x4353_474E
+
+  /// The path with symbolic links resolved, so that one ledger has one lock whatever it is called.
+  let path: String
+  /// Whether there was no ledger before.
+  let isNew: Bool
+  /// The descriptor that holds the lock; `nil` once released.
+  private let lock: Mutex<Int32?>
+  private let identity: Identity
+
+  /// What a path has to lead to for as long as the ledger is open.
+  private struct Identity: Equatable {
+    var device: dev_t
+    var inode: ino_t
+  }
+
+  /// Takes the lock, then creates the file (mode 0600; SQLite gives its companions the same) or checks whose it is.
+  init(path given: String) throws(LedgerOpenError) {
+    let path = try Self.resolve(given)
+    let lock = try Self.lock(path)
+    do throws(LedgerOpenError) {
+      isNew = try Self.createOrInspect(path)
+      guard let identity = Self.identity(of: path) else {
+        throw LedgerOpenError.inaccessible(path: path, problem: Self.problem(errno))
+      }
+      self.identity = identity
+    } catch {
+      _ = close(lock)
+      throw error
+    }
+    self.path = path
+    self.lock = Mutex(lock)
+  }
+
+  deinit { release() }
+
+  /// Lets another process open the ledger.
+  func release() {
+    lock.withLock { lock in
+      if let descriptor = lock { _ = close(descriptor) }
+      lock = nil
+    }
+  }
+
+  /// Whether the path still leads to the file that was opened. Where it does not, what SQLite writes is lost as soon as
+  /// the process ends.
+  var isInPlace: Bool { Self.identity(of: path) == identity }
+
+  private static func resolve(_ given: String) throws(LedgerOpenError) -> String {
+    if let whole = realpath(given) { return whole }
+    let slash = given.lastIndex(of: "/")
+    let name = slash.map { String(given[given.index(after: $0)...]) } ?? given
+    let directory = slash.map { $0 == given.startIndex ? "/" : String(given[..<$0]) } ?? "."
+    guard !name.isEmpty else {
+      throw .inaccessible(path: given, problem: "the path names no file; set ledger.path to a file")
+    }
+    guard let parent = realpath(directory) else {
+      let reason = problem(errno)
+      throw .inaccessible(
+        path: given, problem: "\(reason) for its directory; create it and give this service's user the right to write")
+    }
+    return parent == "/" ? "/\(name)" : "\(parent)/\(name)"
+  }
+
+  private static func realpath(_ path: String) -> String? {
+    guard let resolved = Glibc.realpath(path, nil) else { return nil }
+    defer { free(resolved) }
+    return String(cString: resolved)
+  }
+
+  private static func lock(_ path: String) throws(LedgerOpenError) -> Int32 {
+    let descriptor = open(path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+    guard descriptor >= 0 else {
+      throw .inaccessible(path: path, problem: "\(problem(errno)) for its lock file \(path).lock")
+    }
+    guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+      let code = errno
+      _ = close(descriptor)
+      if code == EWOULDBLOCK { throw .inUse(path: path) }
+      throw .inaccessible(path: path, problem: "\(problem(code)) while locking \(path).lock")
+    }
+    return descriptor
+  }
+
+  /// - Returns: whether the file is new. An empty one is: a crash can leave it at its creation.
+  private static func createOrInspect(_ path: String) throws(LedgerOpenError) -> Bool {
+    let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else {
+      let code = errno
+      throw .inaccessible(
+        path: path, problem: code == EISDIR ? "it is a directory; set ledger.path to a file" : problem(code))
+    }
+    defer { _ = close(descriptor) }
+    var status = stat()
+    guard fstat(descriptor, &status) == 0 else { throw .inaccessible(path: path, problem: problem(errno)) }
+    guard status.st_mode & S_IFMT == S_IFREG else { throw .notALedger(path: path) }
+    if status.st_size == 0 {
+      try syncDirectory(of: path)
+      return true
+    }
+    var header = [UInt8](repeating: 0, count: 100)
+    guard pread(descriptor, &header, header.count, 0) == header.count, isLedger(header) else {
+      throw .notALedger(path: path)
+    }
+    return false
+  }
+
+  /// https://www.sqlite.org/fileformat2.html#the_database_header: the magic string, and the application ID as a
+  /// big-endian integer at offset 68.
+  private static func isLedger(_ header: [UInt8]) -> Bool {
+    guard header.starts(with: Array("SQLite format 3\u{0}".utf8)) else { return false }
+    let stored = header.dropFirst(68).prefix(4).reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+    return stored == UInt32(bitPattern: applicationID)
+  }
+
+  /// A file whose directory entry is not on the disk is gone after a power cut, however often it was synced itself.
+  private static func syncDirectory(of path: String) throws(LedgerOpenError) {
+    let directory = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
+    let descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw .inaccessible(path: path, problem: problem(errno)) }
+    defer { _ = close(descriptor) }
+    guard fsync(descriptor) == 0 else {
+      throw .inaccessible(path: path, problem: "\(problem(errno)) while syncing its directory")
+    }
+  }
+
+  private static func identity(of path: String) -> Identity? {
+    var status = stat()
+    guard stat(path, &status) == 0 else { return nil }
+    return Identity(device: status.st_dev, inode: status.st_ino)
+  }
+
+  private static func problem(_ code: Int32) -> String {
+    switch code {
+    case EACCES, EPERM: "this service's user lacks the permission"
+    case EROFS: "the file system is read-only"
+    case ENOSPC: "the disk is full"
+    case ENOENT: "there is no such file or directory"
+    case EMFILE, ENFILE: "too many files are open"
+    default: String(cString: strerror(code))
+    }
+  }
+}

@@ -1,0 +1,114 @@
+internal import GRDB
+
+/// The ledger's tables. A migration, once shipped, is never edited: a change is a new one below the last.
+///
+///     profile 1 ──── * subscription * ──── 1 receipt
+///        1 └──── * history       ownership_change    heartbeat
+///
+/// Times are milliseconds since 1970 (UTC). JSON columns are the forms of `StoredForm`.
+enum LedgerSchema {
+  static var migrator: DatabaseMigrator {
+    var migrator = DatabaseMigrator()
+    migrator.registerMigration("0001 verdicts") { db in try db.execute(sql: verdicts) }
+    return migrator
+  }
+
+  private static let verdicts = """
+    -- The verdict on each user; the columns beside the JSON are copies of its parts, for queries.
+    CREATE TABLE profile (
+      user_id TEXT NOT NULL PRIMARY KEY CHECK (user_id <> ''),
+      version INTEGER NOT NULL CHECK (version >= 1),
+      tier TEXT NOT NULL CHECK (tier <> ''),
+      status TEXT NOT NULL CHECK (status IN ('active', 'cancelled', 'grace_period', 'expired')),
+      access_until INTEGER,
+      expires_at INTEGER,
+      entitlement TEXT NOT NULL CHECK (json_valid(entitlement)),
+      recorded_at INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX profile_access_until ON profile (access_until) WHERE access_until IS NOT NULL;
+
+    -- Receipts that the newest evidence of a subscription came from; others are not kept.
+    CREATE TABLE receipt (
+      id INTEGER NOT NULL PRIMARY KEY,
+      sha256 BLOB NOT NULL CHECK (length(sha256) = 32),
+      base64 TEXT NOT NULL CHECK (base64 <> ''),
+      environment TEXT NOT NULL CHECK (environment IN ('production', 'sandbox')),
+      bundle_id TEXT NOT NULL CHECK (bundle_id <> ''),
+      first_seen_at INTEGER NOT NULL,
+      last_seen_at INTEGER NOT NULL,
+      UNIQUE (sha256, environment, bundle_id)
+    ) STRICT;
+
+    -- The newest evidence of each subscription. The owner is a column of it: two owners cannot be written down.
+    CREATE TABLE subscription (
+      environment TEXT NOT NULL CHECK (environment IN ('production', 'sandbox')),
+      original_transaction_id TEXT NOT NULL CHECK (original_transaction_id <> ''),
+      user_id TEXT NOT NULL REFERENCES profile (user_id) ON UPDATE RESTRICT ON DELETE RESTRICT,
+      receipt_id INTEGER NOT NULL REFERENCES receipt (id) ON UPDATE RESTRICT ON DELETE RESTRICT,
+      source TEXT NOT NULL CHECK (source IN ('verify_receipt', 'server_api', 'signature', 'notification')),
+      evidence_at INTEGER NOT NULL,
+      judged_at INTEGER NOT NULL,
+      account_gone INTEGER NOT NULL CHECK (account_gone IN (0, 1)),
+      evidence TEXT NOT NULL CHECK (json_valid(evidence)),
+      PRIMARY KEY (environment, original_transaction_id)
+    ) STRICT;
+    CREATE INDEX subscription_user_id ON subscription (user_id);
+    CREATE INDEX subscription_original_transaction_id ON subscription (original_transaction_id);
+    CREATE INDEX subscription_receipt_id ON subscription (receipt_id);
+
+    -- Every verdict, for ever. The receipt is named by its digest, so that it can go while its trace stays.
+    CREATE TABLE history (
+      sequence INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+      user_id TEXT NOT NULL REFERENCES profile (user_id) ON UPDATE RESTRICT ON DELETE RESTRICT,
+      version INTEGER NOT NULL CHECK (version >= 1),
+      recorded_at INTEGER NOT NULL,
+      request_id TEXT NOT NULL,
+      changed INTEGER NOT NULL CHECK (changed IN (0, 1)),
+      entitlement TEXT NOT NULL CHECK (json_valid(entitlement)),
+      receipt_sha256 BLOB NOT NULL CHECK (length(receipt_sha256) = 32),
+      evidence_at INTEGER,
+      UNIQUE (user_id, version)
+    ) STRICT;
+    CREATE INDEX history_user_id_sequence ON history (user_id, sequence);
+
+    -- Who came to own a subscription, and from whom; NULL for the first owner.
+    CREATE TABLE ownership_change (
+      sequence INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+      environment TEXT NOT NULL,
+      original_transaction_id TEXT NOT NULL,
+      from_user_id TEXT REFERENCES profile (user_id) ON UPDATE RESTRICT ON DELETE RESTRICT,
+      to_user_id TEXT NOT NULL REFERENCES profile (user_id) ON UPDATE RESTRICT ON DELETE RESTRICT,
+      recorded_at INTEGER NOT NULL,
+      request_id TEXT NOT NULL,
+      CHECK (from_user_id IS NOT to_user_id),
+      FOREIGN KEY (environment, original_transaction_id)
+        REFERENCES subscription (environment, original_transaction_id) ON UPDATE RESTRICT ON DELETE RESTRICT
+    ) STRICT;
+    CREATE INDEX ownership_change_key ON ownership_change (environment, original_transaction_id, sequence);
+
+    -- Written by the readiness check, to learn whether writing works.
+    CREATE TABLE heartbeat (
+      id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+      beats INTEGER NOT NULL
+    ) STRICT;
+    INSERT INTO heartbeat (id, beats) VALUES (1, 0);
+
+    -- Append-only means that not even this service can rewrite the past. INSERT OR REPLACE deletes without firing delete
+    -- triggers, hence the ones before INSERT.
+    CREATE TRIGGER history_no_update BEFORE UPDATE ON history
+      BEGIN SELECT RAISE(ABORT, 'history is append-only'); END;
+    CREATE TRIGGER history_no_delete BEFORE DELETE ON history
+      BEGIN SELECT RAISE(ABORT, 'history is append-only'); END;
+    CREATE TRIGGER history_no_replace BEFORE INSERT ON history
+      WHEN EXISTS (SELECT 1 FROM history WHERE sequence = NEW.sequence)
+        OR EXISTS (SELECT 1 FROM history WHERE user_id = NEW.user_id AND version = NEW.version)
+      BEGIN SELECT RAISE(ABORT, 'history is append-only'); END;
+    CREATE TRIGGER ownership_change_no_update BEFORE UPDATE ON ownership_change
+      BEGIN SELECT RAISE(ABORT, 'ownership_change is append-only'); END;
+    CREATE TRIGGER ownership_change_no_delete BEFORE DELETE ON ownership_change
+      BEGIN SELECT RAISE(ABORT, 'ownership_change is append-only'); END;
+    CREATE TRIGGER ownership_change_no_replace BEFORE INSERT ON ownership_change
+      WHEN EXISTS (SELECT 1 FROM ownership_change WHERE sequence = NEW.sequence)
+      BEGIN SELECT RAISE(ABORT, 'ownership_change is append-only'); END;
+    """
+}

@@ -1,0 +1,240 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Data
+internal import struct FoundationEssentials.Date
+internal import GRDB
+
+/// The statements on the ledger's tables, each by what it does. They run inside somebody else's transaction.
+struct LedgerTables {
+  let db: Database
+
+  struct StoredSubscription {
+    var evidence: SubscriptionEvidence
+    var owner: UserID
+    var receiptID: Int64
+    var evidenceAt: Int64
+    var judgedAt: Int64
+    /// The text of the `evidence` column.
+    var rows: String
+  }
+
+  struct StoredProfile {
+    var version: Int64
+    var entitlement: Entitlement
+  }
+
+  struct HistoryLine {
+    var user: UserID
+    var version: Int64
+    var recordedAt: Int64
+    var requestID: String
+    var changed: Bool
+    var entitlement: String
+    var digest: ReceiptDigest
+    var evidenceAt: Int64?
+  }
+
+  // MARK: Subscriptions
+
+  func subscription(_ key: SubscriptionKey) throws -> StoredSubscription? {
+    try row(
+      """
+      SELECT * FROM subscription
+      WHERE environment = \(key.environment.rawValue)
+        AND original_transaction_id = \(key.originalTransactionID.rawValue)
+      """
+    ).map(Self.subscription)
+  }
+
+  /// In the order of `SubscriptionKey.precedes`.
+  func subscriptions(of user: UserID) throws -> [StoredSubscription] {
+    try rows("SELECT * FROM subscription WHERE user_id = \(user.rawValue)")
+      .map(Self.subscription)
+      .sorted { $0.evidence.key.precedes($1.evidence.key) }
+  }
+
+  func save(_ stored: StoredSubscription) throws {
+    let evidence = stored.evidence
+    try execute(
+      """
+      INSERT INTO subscription
+        (environment, original_transaction_id, user_id, receipt_id, source, evidence_at, judged_at, account_gone,
+         evidence)
+      VALUES
+        (\(evidence.key.environment.rawValue), \(evidence.key.originalTransactionID.rawValue),
+         \(stored.owner.rawValue), \(stored.receiptID), \(evidence.source.rawValue), \(stored.evidenceAt),
+         \(stored.judgedAt), \(evidence.isAccountGone), \(stored.rows))
+      ON CONFLICT (environment, original_transaction_id) DO UPDATE SET
+        user_id = excluded.user_id, receipt_id = excluded.receipt_id, source = excluded.source,
+        evidence_at = excluded.evidence_at, judged_at = excluded.judged_at, account_gone = excluded.account_gone,
+        evidence = excluded.evidence
+      """)
+  }
+
+  private static func subscription(_ row: Row) throws -> StoredSubscription {
+    let environment: String = try row.decode(forColumn: "environment")
+    let source: String = try row.decode(forColumn: "source")
+    guard let environment = StoreEnvironment(rawValue: environment), let source = EvidenceSource(rawValue: source)
+    else { throw StoredForm.Unstorable() }
+    let id: String = try row.decode(forColumn: "original_transaction_id")
+    let evidenceAt: Int64 = try row.decode(forColumn: "evidence_at")
+    let judgedAt: Int64 = try row.decode(forColumn: "judged_at")
+    let text: String = try row.decode(forColumn: "evidence")
+    let owner: String = try row.decode(forColumn: "user_id")
+    let rows = try StoredForm.value(StoredForm.Rows.self, text)
+    return StoredSubscription(
+      evidence: SubscriptionEvidence(
+        key: SubscriptionKey(environment: environment, originalTransactionID: OriginalTransactionID(id)),
+        source: source,
+        evidenceTime: StoredForm.date(evidenceAt),
+        judgedAt: StoredForm.date(judgedAt),
+        purchases: rows.purchases,
+        renewals: rows.renewals,
+        isAccountGone: try row.decode(forColumn: "account_gone")),
+      owner: UserID(owner),
+      receiptID: try row.decode(forColumn: "receipt_id"),
+      evidenceAt: evidenceAt,
+      judgedAt: judgedAt,
+      rows: text)
+  }
+
+  func log(change key: SubscriptionKey, from: UserID?, to: UserID, recordedAt: Int64, requestID: String) throws {
+    try execute(
+      """
+      INSERT INTO ownership_change
+        (environment, original_transaction_id, from_user_id, to_user_id, recorded_at, request_id)
+      VALUES
+        (\(key.environment.rawValue), \(key.originalTransactionID.rawValue), \(from?.rawValue), \(to.rawValue),
+         \(recordedAt), \(requestID))
+      """)
+  }
+
+  // MARK: Receipts
+
+  /// - Returns: the row of this receipt, which is new or already there.
+  func save(_ receipt: KeptReceipt, digest: ReceiptDigest, seenAt: Int64) throws -> Int64 {
+    let sha256 = Data(digest.bytes)
+    let saved = try row(
+      """
+      INSERT INTO receipt (sha256, base64, environment, bundle_id, first_seen_at, last_seen_at)
+      VALUES (\(sha256), \(receipt.base64), \(receipt.environment.rawValue), \(receipt.bundleID.rawValue),
+              \(seenAt), \(seenAt))
+      ON CONFLICT (sha256, environment, bundle_id) DO UPDATE SET last_seen_at = max(last_seen_at, excluded.last_seen_at)
+      RETURNING id
+      """)
+    guard let saved else { throw StoredForm.Unstorable() }
+    return try saved.decode(forColumn: "id")
+  }
+
+  func receiptID(of receipt: KeptReceipt, digest: ReceiptDigest) throws -> Int64? {
+    try row(
+      """
+      SELECT id FROM receipt
+      WHERE sha256 = \(Data(digest.bytes)) AND environment = \(receipt.environment.rawValue)
+        AND bundle_id = \(receipt.bundleID.rawValue)
+      """
+    ).map { try $0.decode(forColumn: "id") }
+  }
+
+  /// Removes a receipt that no subscription refers to any more.
+  func pruneReceipt(_ id: Int64) throws {
+    try execute(
+      """
+      DELETE FROM receipt
+      WHERE id = \(id) AND NOT EXISTS (SELECT 1 FROM subscription WHERE receipt_id = \(id))
+      """)
+  }
+
+  func receipts(mentioning id: OriginalTransactionID) throws -> [KeptReceipt] {
+    try rows(
+      """
+      SELECT receipt.base64, receipt.environment, receipt.bundle_id, subscription.user_id
+      FROM subscription JOIN receipt ON receipt.id = subscription.receipt_id
+      WHERE subscription.original_transaction_id = \(id.rawValue)
+      ORDER BY subscription.environment
+      """
+    ).map { row in
+      let environment: String = try row.decode(forColumn: "environment")
+      let bundleID: String = try row.decode(forColumn: "bundle_id")
+      let owner: String = try row.decode(forColumn: "user_id")
+      guard let environment = StoreEnvironment(rawValue: environment) else { throw StoredForm.Unstorable() }
+      return KeptReceipt(
+        base64: try row.decode(forColumn: "base64"), environment: environment, bundleID: BundleID(bundleID),
+        owner: UserID(owner))
+    }
+  }
+
+  // MARK: Verdicts
+
+  func profile(of user: UserID) throws -> StoredProfile? {
+    try row("SELECT version, entitlement FROM profile WHERE user_id = \(user.rawValue)").map { row in
+      StoredProfile(
+        version: try row.decode(forColumn: "version"),
+        entitlement: try StoredForm.value(Entitlement.self, try row.decode(forColumn: "entitlement")))
+    }
+  }
+
+  func save(_ entitlement: Entitlement, text: String, of user: UserID, version: Int64, recordedAt: Int64) throws {
+    try execute(
+      """
+      INSERT INTO profile (user_id, version, tier, status, access_until, expires_at, entitlement, recorded_at)
+      VALUES
+        (\(user.rawValue), \(version), \(entitlement.tier.rawValue), \(entitlement.status.rawValue),
+         \(try entitlement.accessUntil.map(StoredForm.milliseconds)),
+         \(try entitlement.expiresAt.map(StoredForm.milliseconds)), \(text), \(recordedAt))
+      ON CONFLICT (user_id) DO UPDATE SET
+        version = excluded.version, tier = excluded.tier, status = excluded.status,
+        access_until = excluded.access_until, expires_at = excluded.expires_at, entitlement = excluded.entitlement,
+        recorded_at = excluded.recorded_at
+      """)
+  }
+
+  func append(_ line: HistoryLine) throws {
+    try execute(
+      """
+      INSERT INTO history (user_id, version, recorded_at, request_id, changed, entitlement, receipt_sha256, evidence_at)
+      VALUES
+        (\(line.user.rawValue), \(line.version), \(line.recordedAt), \(line.requestID), \(line.changed),
+         \(line.entitlement), \(Data(line.digest.bytes)), \(line.evidenceAt))
+      """)
+  }
+
+  func history(of user: UserID, before: Int64?, limit: Int) throws -> [HistoryEntry] {
+    try rows(
+      """
+      SELECT sequence, recorded_at, request_id, entitlement, changed FROM history
+      WHERE user_id = \(user.rawValue) AND sequence < \(before ?? Int64.max)
+      ORDER BY sequence DESC LIMIT \(max(0, limit))
+      """
+    ).map { row in
+      HistoryEntry(
+        sequence: try row.decode(forColumn: "sequence"),
+        recordedAt: StoredForm.date(try row.decode(forColumn: "recorded_at")),
+        requestID: try row.decode(forColumn: "request_id"),
+        entitlement: try StoredForm.value(Entitlement.self, try row.decode(forColumn: "entitlement")),
+        changed: try row.decode(forColumn: "changed"))
+    }
+  }
+
+  func beat() throws {
+    try execute("UPDATE heartbeat SET beats = beats + 1 WHERE id = 1")
+    guard db.changesCount == 1 else { throw StoredForm.Unstorable() }
+  }
+
+  func readBeat() throws {
+    guard try row("SELECT beats FROM heartbeat WHERE id = 1") != nil else { throw StoredForm.Unstorable() }
+  }
+
+  /// Whether every page, index, constraint and foreign key is as it should be.
+  func isSound() throws -> Bool {
+    let problems = try rows("PRAGMA integrity_check(1)").map { row -> String in try row.decode(atIndex: 0) }
+    return try problems == ["ok"] && rows("PRAGMA foreign_key_check").isEmpty
+  }
+
+  // MARK: Statements
+
+  private func execute(_ sql: SQL) throws { try db.cachedStatement(literal: sql).execute() }
+
+  private func rows(_ sql: SQL) throws -> [Row] { try Row.fetchAll(db.cachedStatement(literal: sql)) }
+
+  private func row(_ sql: SQL) throws -> Row? { try Row.fetchOne(db.cachedStatement(literal: sql)) }
+}

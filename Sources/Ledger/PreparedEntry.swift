@@ -1,0 +1,47 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+/// An entry with everything computed that needs no transaction: the writer has one thread, the callers have many.
+struct PreparedEntry: Sendable {
+  /// One subscription of the answer, as it would be written down.
+  struct Subscription: Sendable {
+    var evidence: SubscriptionEvidence
+    var evidenceAt: Int64
+    var judgedAt: Int64
+    var rows: String
+  }
+
+  let entry: LedgerEntry
+  let digest: ReceiptDigest
+  /// One per key, the newest where the answer names a key twice; in the order of `SubscriptionKey.precedes`.
+  let subscriptions: [Subscription]
+  let recordedAt: Int64
+  /// The newest evidence time of the answer.
+  let evidenceAt: Int64?
+
+  init(_ entry: LedgerEntry) throws {
+    self.entry = entry
+    digest = ReceiptDigest(of: entry.receipt.base64)
+    var newest: [SubscriptionKey: Subscription] = [:]
+    for evidence in entry.evidence {
+      let evidenceAt = try StoredForm.milliseconds(evidence.evidenceTime)
+      if let other = newest[evidence.key], other.evidenceAt > evidenceAt { continue }
+      newest[evidence.key] = Subscription(
+        evidence: evidence,
+        evidenceAt: evidenceAt,
+        judgedAt: try StoredForm.milliseconds(evidence.judgedAt),
+        rows: try StoredForm.text(StoredForm.Rows(purchases: evidence.purchases, renewals: evidence.renewals)))
+    }
+    subscriptions = newest.values.sorted { $0.evidence.key.precedes($1.evidence.key) }
+    recordedAt = try StoredForm.milliseconds(entry.recordedAt)
+    evidenceAt = subscriptions.map(\.evidenceAt).max()
+  }
+}
+
+extension SubscriptionKey {
+  /// The order in which the ledger hands out evidence, so that the same knowledge is always judged the same way.
+  func precedes(_ other: SubscriptionKey) -> Bool {
+    (environment.rawValue, originalTransactionID.rawValue)
+      < (other.environment.rawValue, other.originalTransactionID.rawValue)
+  }
+}

@@ -1,0 +1,181 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+/// Records one entry inside an open transaction.
+///
+/// **Newest evidence wins**, by subscription: evidence older than the stored is dropped; evidence of the same time or
+/// newer replaces it, and the kept receipt with it. The verdict is judged over what is known then, never over the
+/// answer alone.
+///
+/// **The moment of judgement** is the entry's, or the newest at which evidence of the user was judged, whichever is
+/// later. Without this the outcome of two answers would depend on which arrives last: an answer overtaken by a newer one
+/// would judge the newer evidence at a moment before it was given, and let an ended subscription live again.
+///
+/// **What is a new verdict.** A history line is written and the version grows when there was no verdict before, when the
+/// user gained a subscription, when stored evidence changed (its time, source or content), or when the verdict differs
+/// in anything but the moment it was judged at. Otherwise the answer repeats what is known: the stored verdict is
+/// returned, unchanged, and neither history nor version grows, so that a client that posts in a loop cannot fill the
+/// disk. Each user who loses a subscription always gets a line.
+struct RecordOperation {
+  let prepared: PreparedEntry
+  let tables: LedgerTables
+
+  private var entry: LedgerEntry { prepared.entry }
+
+  func run() throws -> RecordOutcome {
+    var known: [SubscriptionKey: LedgerTables.StoredSubscription] = [:]
+    for subscription in prepared.subscriptions {
+      known[subscription.evidence.key] = try tables.subscription(subscription.evidence.key)
+    }
+    switch rule(over: known) {
+    case .refused: return .ownedByAnotherUser
+    case .granted(let grant): return .recorded(try record(grant, over: known))
+    }
+  }
+
+  private func rule(over known: [SubscriptionKey: LedgerTables.StoredSubscription]) -> OwnershipRuling {
+    OwnershipRuling.decide(
+      user: entry.user,
+      keys: Set(prepared.subscriptions.map(\.evidence.key)),
+      contested: entry.contestedKeys,
+      owners: known.mapValues(\.owner),
+      policy: entry.ownership,
+      isInactive: { key in
+        guard let stored = known[key] else { return false }
+        return entry.judge(stored.owner, [stored.evidence], entry.judgedAt).isInactive
+      })
+  }
+
+  private func record(
+    _ grant: OwnershipRuling.Grant, over known: [SubscriptionKey: LedgerTables.StoredSubscription]
+  ) throws -> Recorded {
+    let own = prepared.subscriptions.filter { grant.belongsToUser($0.evidence.key) }
+    let news = own.compactMap { newest(of: $0, and: known[$0.evidence.key]) }
+    let evidence = try evidence(of: grant, with: news, over: known)
+    let verdict = entry.judge(entry.user, evidence, moment(of: evidence))
+    let before = try tables.profile(of: entry.user)
+    let hasNewEvidence = news.contains { changesKnowledge($0, over: known[$0.evidence.key]) }
+    let gains = !grant.claimed.isEmpty || !grant.moved.isEmpty
+
+    var recorded = Recorded(
+      entitlement: verdict, changed: false, losers: [], keptByOthers: grant.leftWithOthers.count)
+    if let before, !gains, !hasNewEvidence, try isSame(verdict, before.entitlement, by: \.apartFromMoment) {
+      recorded.entitlement = before.entitlement
+    } else {
+      (recorded.entitlement, recorded.changed) = try save(verdict, of: entry.user, after: before)
+    }
+
+    try save(news, over: known)
+    try move(grant.moved.keys.filter { key in !news.contains { $0.evidence.key == key } }, of: known)
+    for key in own.map(\.evidence.key) where grant.claimed.contains(key) || grant.moved[key] != nil {
+      try tables.log(
+        change: key, from: grant.moved[key], to: entry.user, recordedAt: prepared.recordedAt,
+        requestID: entry.requestID)
+    }
+    recorded.losers = Set(grant.moved.values).sorted { $0.rawValue < $1.rawValue }
+    for loser in recorded.losers { try judgeAnew(loser) }
+    return recorded
+  }
+
+  /// The evidence of the answer, if it takes the place of the stored.
+  ///
+  /// Where both are of the same time, the later moment of judgement stands, whichever arrived last.
+  private func newest(
+    of new: PreparedEntry.Subscription, and stored: LedgerTables.StoredSubscription?
+  ) -> PreparedEntry.Subscription? {
+    guard let stored else { return new }
+    guard new.evidenceAt >= stored.evidenceAt else { return nil }
+    guard new.evidenceAt == stored.evidenceAt, new.judgedAt < stored.judgedAt else { return new }
+    var new = new
+    new.judgedAt = stored.judgedAt
+    new.evidence.judgedAt = stored.evidence.judgedAt
+    return new
+  }
+
+  private func changesKnowledge(
+    _ new: PreparedEntry.Subscription, over stored: LedgerTables.StoredSubscription?
+  ) -> Bool {
+    guard let stored else { return true }
+    return new.evidenceAt != stored.evidenceAt || new.rows != stored.rows
+      || new.evidence.source != stored.evidence.source || new.evidence.isAccountGone != stored.evidence.isAccountGone
+  }
+
+  /// Everything known of the user after this answer, in the order in which the ledger will hand it out.
+  private func evidence(
+    of grant: OwnershipRuling.Grant, with news: [PreparedEntry.Subscription],
+    over known: [SubscriptionKey: LedgerTables.StoredSubscription]
+  ) throws -> [SubscriptionEvidence] {
+    var all: [SubscriptionKey: SubscriptionEvidence] = [:]
+    for stored in try tables.subscriptions(of: entry.user) { all[stored.evidence.key] = stored.evidence }
+    for key in grant.moved.keys { all[key] = known[key]?.evidence }
+    for new in news { all[new.evidence.key] = new.evidence }
+    return all.values.sorted { $0.key.precedes($1.key) }
+  }
+
+  private func moment(of evidence: [SubscriptionEvidence]) -> Date {
+    evidence.map(\.judgedAt).reduce(entry.judgedAt, max)
+  }
+
+  /// Writes what differs from the stored: a post that repeats what is known writes nothing and costs no fsync.
+  private func save(
+    _ news: [PreparedEntry.Subscription], over known: [SubscriptionKey: LedgerTables.StoredSubscription]
+  ) throws {
+    let kept = try tables.receiptID(of: entry.receipt, digest: prepared.digest)
+    let differing = news.filter { new in
+      guard let stored = known[new.evidence.key] else { return true }
+      return changesKnowledge(new, over: stored) || new.judgedAt != stored.judgedAt || stored.receiptID != kept
+        || stored.owner != entry.user
+    }
+    guard !differing.isEmpty else { return }
+    let receiptID = try tables.save(entry.receipt, digest: prepared.digest, seenAt: prepared.recordedAt)
+    for new in differing {
+      try tables.save(
+        .init(
+          evidence: new.evidence, owner: entry.user, receiptID: receiptID, evidenceAt: new.evidenceAt,
+          judgedAt: new.judgedAt, rows: new.rows))
+    }
+    let replaced = Set(differing.compactMap { known[$0.evidence.key]?.receiptID }).subtracting([receiptID])
+    for id in replaced.sorted() { try tables.pruneReceipt(id) }
+  }
+
+  /// Hands over subscriptions of which more is known already than the answer tells.
+  private func move(
+    _ keys: [SubscriptionKey], of known: [SubscriptionKey: LedgerTables.StoredSubscription]
+  ) throws {
+    for key in keys {
+      guard var stored = known[key] else { continue }
+      stored.owner = entry.user
+      try tables.save(stored)
+    }
+  }
+
+  private func judgeAnew(_ loser: UserID) throws {
+    let evidence = try tables.subscriptions(of: loser).map(\.evidence)
+    let verdict = entry.judge(loser, evidence, moment(of: evidence))
+    _ = try save(verdict, of: loser, after: try tables.profile(of: loser))
+  }
+
+  /// Writes a verdict as the next version.
+  /// - Returns: the verdict as it will be read, and whether it is a change.
+  private func save(
+    _ verdict: Entitlement, of user: UserID, after before: LedgerTables.StoredProfile?
+  ) throws -> (Entitlement, Bool) {
+    let text = try StoredForm.text(verdict)
+    let version = (before?.version ?? 0) + 1
+    let changed =
+      if let before { try !isSame(verdict, before.entitlement, by: \.apartFromEvidence) } else { true }
+    try tables.save(verdict, text: text, of: user, version: version, recordedAt: prepared.recordedAt)
+    try tables.append(
+      .init(
+        user: user, version: version, recordedAt: prepared.recordedAt, requestID: entry.requestID, changed: changed,
+        entitlement: text, digest: prepared.digest, evidenceAt: prepared.evidenceAt))
+    return (try StoredForm.value(Entitlement.self, text), changed)
+  }
+
+  /// Compares the written forms, as dates lose what is below a millisecond when they are written.
+  private func isSame(
+    _ one: Entitlement, _ other: Entitlement, by part: (Entitlement) -> Entitlement
+  ) throws -> Bool {
+    try StoredForm.text(part(one)) == StoredForm.text(part(other))
+  }
+}

@@ -1,0 +1,247 @@
+internal import Dispatch
+package import Entitlements
+internal import GRDB
+
+/// The ledger in one SQLite file.
+///
+/// Durability: write-ahead log and `synchronous=FULL`, so that each commit ends with an fsync of the log. Files beside
+/// the ledger: `-wal` and `-shm` (SQLite's; part of the ledger, copied and moved with it) and `.lock` (empty; may stay).
+///
+/// A checkpoint copies the log into the main file after about 1 000 pages. SQLite keeps an I/O error of that to itself,
+/// which is safe: the log counts as copied only after the fsync of the main file succeeded, and until then the same
+/// pages are written again.
+package final class SQLiteLedger: Ledger {
+  /// What was written since the ledger was opened.
+  package struct Statistics: Hashable, Sendable {
+    /// Transactions, each with at most one fsync of the log.
+    package var commits = 0
+    /// Writes acknowledged: entries and checks.
+    package var entries = 0
+    /// The most writes that shared a transaction.
+    package var largestBatch = 0
+    /// Writes that wait for the next transaction just now.
+    package var waiting = 0
+
+    package init() {}
+  }
+
+  /// SQLite's `synchronous` setting. The service knows one; the other exists to prove that the proof of it can fail.
+  enum Synchronous: Int, Sendable {
+    case normal = 1
+    case full = 2
+  }
+
+  private let file: LedgerFile
+  private let pool: DatabasePool
+  private let queue: CommitQueue
+
+  private init(file: LedgerFile, pool: DatabasePool, onFatal: @escaping @Sendable (String) -> Void) {
+    self.file = file
+    self.pool = pool
+    queue = CommitQueue(pool: pool, onFatal: onFatal)
+  }
+
+  /// Opens the ledger, which is created or brought to the present schema first.
+  ///
+  /// - Parameters:
+  ///   - path: the file; its directory has to exist.
+  ///   - onFatal: called once, from any thread, when the disk failed or the file is corrupt. The process has to stop and
+  ///     recover from the log at its next start.
+  package static func open(
+    path: String, onFatal: @escaping @Sendable (String) -> Void
+  ) async throws(LedgerOpenError) -> SQLiteLedger {
+    try await open(path: path, synchronous: .full, onFatal: onFatal)
+  }
+
+  static func open(
+    path: String, synchronous: Synchronous, onFatal: @escaping @Sendable (String) -> Void
+  ) async throws(LedgerOpenError) -> SQLiteLedger {
+    let result: Result<SQLiteLedger, LedgerOpenError> = await withCheckedContinuation { continuation in
+      DispatchQueue.global().async {
+        continuation.resume(
+          returning: Result { () throws(LedgerOpenError) in
+            try openNow(path: path, synchronous: synchronous, onFatal: onFatal)
+          })
+      }
+    }
+    return try result.get()
+  }
+
+  private static func openNow(
+    path: String, synchronous: Synchronous, onFatal: @escaping @Sendable (String) -> Void
+  ) throws(LedgerOpenError) -> SQLiteLedger {
+    let file = try LedgerFile(path: path)
+    do {
+      if file.isNew { try stamp(file.path) }
+      let pool = try DatabasePool(path: file.path, configuration: configuration)
+      do {
+        try prepare(pool, synchronous: synchronous, path: file.path)
+      } catch {
+        try? pool.close()
+        throw error
+      }
+      return SQLiteLedger(file: file, pool: pool, onFatal: onFatal)
+    } catch let error as LedgerOpenError {
+      throw error
+    } catch {
+      let failure = LedgerFailure(error)
+      throw failure.reach == .process
+        ? .damaged(path: file.path, problem: failure.sentence)
+        : .inaccessible(path: file.path, problem: failure.sentence)
+    }
+  }
+
+  /// Marks a new file as ours before anything else is in it, and in the file itself rather than in its log.
+  private static func stamp(_ path: String) throws {
+    let queue = try DatabaseQueue(path: path, configuration: configuration)
+    try queue.writeWithoutTransaction { db in
+      try db.execute(sql: "PRAGMA application_id = \(LedgerFile.applicationID)")
+    }
+    try queue.close()
+  }
+
+  private static var configuration: Configuration {
+    var configuration = Configuration()
+    configuration.label = "ledger"
+    configuration.foreignKeysEnabled = true
+    configuration.busyMode = .timeout(2)
+    // GRDB would end the process over a transaction that is still open after a failed rollback; the queue ends it itself.
+    configuration.allowsUnsafeTransactions = true
+    configuration.prepareDatabase { db in
+      // A savepoint may spill; a container's root file system may be read-only.
+      try db.execute(sql: "PRAGMA temp_store = MEMORY")
+      try db.execute(sql: "PRAGMA cell_size_check = ON")
+      try db.execute(sql: "PRAGMA wal_autocheckpoint = 1000")
+    }
+    return configuration
+  }
+
+  private static func prepare(_ pool: DatabasePool, synchronous: Synchronous, path: String) throws {
+    // GRDB sets NORMAL while it opens, under which a power cut takes acknowledged records with it: set it now, and
+    // believe only what SQLite says.
+    try pool.writeWithoutTransaction { db in
+      try db.execute(sql: "PRAGMA synchronous = \(synchronous.rawValue)")
+      try expect(db, "synchronous", synchronous.rawValue, path: path)
+      try expect(db, "foreign_keys", 1, path: path)
+      try expect(db, "application_id", Int(LedgerFile.applicationID), path: path)
+      guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else {
+        throw LedgerOpenError.notDurable(path: path, problem: "SQLite refuses the write-ahead log")
+      }
+    }
+    let migrator = LedgerSchema.migrator
+    guard try !pool.read(migrator.hasBeenSuperseded) else { throw LedgerOpenError.newerSchema(path: path) }
+    try migrator.migrate(pool)
+    // A migration may turn settings off for its own time.
+    try pool.writeWithoutTransaction { db in
+      try expect(db, "synchronous", synchronous.rawValue, path: path)
+      try expect(db, "foreign_keys", 1, path: path)
+    }
+  }
+
+  static func expect(_ db: Database, _ pragma: String, _ expected: Int, path: String) throws {
+    let actual = try Int.fetchOne(db, sql: "PRAGMA \(pragma)")
+    guard actual == expected else {
+      throw LedgerOpenError.notDurable(
+        path: path, problem: "SQLite says \(pragma)=\(actual.map(String.init) ?? "nothing"), not \(expected)")
+    }
+  }
+
+  /// Writes what waits, then closes the file. What is asked for later ends with `.closed`.
+  ///
+  /// The log is copied into the main file, which is then complete by itself; not after a failure of the disk, when the
+  /// log is all that can be trusted.
+  package func close() async {
+    // On a closed connection GRDB would hand SQLite no database at all, and crash.
+    guard await queue.close() else { return }
+    await withCheckedContinuation { continuation in
+      DispatchQueue.global().async { [self] in
+        // Neither may fail the stop: what is not copied is in the log.
+        if !queue.isFailed { _ = try? pool.writeWithoutTransaction { db in try db.checkpoint(.truncate) } }
+        try? pool.close()
+        file.release()
+        continuation.resume()
+      }
+    }
+  }
+
+  package var statistics: Statistics { queue.statistics }
+
+  // MARK: Ledger
+
+  package func record(_ entry: LedgerEntry) async throws(LedgerError) -> RecordOutcome {
+    let prepared: PreparedEntry
+    do {
+      prepared = try PreparedEntry(entry)
+    } catch {
+      throw LedgerFailure(error).error
+    }
+    return try await queue.submit { db in
+      try RecordOperation(prepared: prepared, tables: LedgerTables(db: db)).run()
+    }
+  }
+
+  package func profile(of user: UserID) async throws(LedgerError) -> LedgerProfile? {
+    try await read { tables in
+      guard let profile = try tables.profile(of: user) else { return nil }
+      return LedgerProfile(
+        evidence: try tables.subscriptions(of: user).map(\.evidence), entitlement: profile.entitlement,
+        version: profile.version)
+    }
+  }
+
+  package func receipts(mentioning id: OriginalTransactionID) async throws(LedgerError) -> [KeptReceipt] {
+    try await read { tables in try tables.receipts(mentioning: id) }
+  }
+
+  package func history(
+    of user: UserID, before: Int64?, limit: Int
+  ) async throws(LedgerError) -> [HistoryEntry] {
+    try await read { tables in try tables.history(of: user, before: before, limit: limit) }
+  }
+
+  /// Reads, and writes one row durably.
+  ///
+  /// Only a real commit notices a full disk or a failing one; a transaction that is rolled back writes nothing. It costs
+  /// one page of the log and one fsync, which checks and records at the same time share; poll it each few seconds, not
+  /// more. A file that was moved or replaced under the ledger is a failure for good: what is written to it is lost.
+  package func check() async throws(LedgerError) {
+    guard !queue.isClosed else { throw .closed }
+    guard file.isInPlace else {
+      let failure = LedgerFailure(
+        reach: .process, sentence: "The ledger's file was removed or replaced while it was open")
+      queue.latch(failure)
+      throw failure.error
+    }
+    try await queue.submit { db in try LedgerTables(db: db).beat() }
+    try await read { tables in try tables.readBeat() }
+  }
+
+  /// Looks for damage in the whole file; minutes on a large one.
+  package func verifyIntegrity() async throws(LedgerError) {
+    try await read { tables in
+      guard try tables.isSound() else {
+        throw LedgerFailure(reach: .process, sentence: "The ledger's file is corrupt (integrity check)")
+      }
+    }
+  }
+
+  /// Reads one state of the ledger. Not ended by cancellation: there is no error for it, and reads are short.
+  private func read<Value: Sendable>(
+    _ operation: @escaping @Sendable (LedgerTables) throws -> Value
+  ) async throws(LedgerError) -> Value {
+    guard !queue.isClosed else { throw .closed }
+    let result: Result<Value, LedgerFailure> = await withCheckedContinuation { continuation in
+      pool.asyncRead { db in
+        continuation.resume(
+          returning: Result { try operation(LedgerTables(db: try db.get())) }.mapError { LedgerFailure($0) })
+      }
+    }
+    switch result {
+    case .success(let value): return value
+    case .failure(let failure):
+      if queue.isClosed { throw .closed }
+      if failure.reach == .process { queue.latch(failure) }
+      throw failure.error
+    }
+  }
+}

@@ -1,0 +1,75 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Data
+internal import struct FoundationEssentials.Date
+internal import class FoundationEssentials.JSONDecoder
+internal import class FoundationEssentials.JSONEncoder
+
+/// How values are written down: JSON with sorted keys, dates as integer milliseconds since 1970.
+///
+/// Equal values have equal texts, so texts are compared where values would have to be decoded.
+enum StoredForm {
+  /// A value that cannot be written down exactly.
+  struct Unstorable: Error {}
+
+  /// What is kept as JSON of a piece of evidence; the rest has columns of its own.
+  struct Rows: Codable {
+    var purchases: [Purchase]
+    var renewals: [RenewalInfo]
+  }
+
+  static func text(_ value: some Encodable) throws -> String {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+    encoder.dateEncodingStrategy = .custom { date, encoder in
+      var container = encoder.singleValueContainer()
+      try container.encode(milliseconds(date))
+    }
+    return String(decoding: try encoder.encode(value), as: UTF8.self)
+  }
+
+  static func value<Value: Decodable>(_ type: Value.Type, _ text: String) throws -> Value {
+    let decoder = JSONDecoder()
+    decoder.dateDecodingStrategy = .custom { decoder in
+      date(try decoder.singleValueContainer().decode(Int64.self))
+    }
+    return try decoder.decode(type, from: Data(text.utf8))
+  }
+
+  /// - Throws: `Unstorable` for a date that no 64-bit count of milliseconds holds.
+  static func milliseconds(_ date: Date) throws -> Int64 {
+    guard let exact = Int64(exactly: (date.timeIntervalSince1970 * 1000).rounded()) else { throw Unstorable() }
+    return exact
+  }
+
+  static func date(_ milliseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(milliseconds) / 1000) }
+}
+
+extension Entitlement {
+  /// The verdict without the moment it was judged at: what has to differ for a history line to be worth writing.
+  var apartFromMoment: Entitlement {
+    var copy = self
+    copy.explanation.judgedAt = nil
+    return copy
+  }
+
+  /// The verdict without its evidence time and its explanation: what has to differ to count as a change.
+  var apartFromEvidence: Entitlement {
+    var copy = self
+    copy.evidenceTime = nil
+    copy.explanation = Explanation(line: nil, decidedBy: nil, passedOver: [], judgedAt: nil)
+    return copy
+  }
+
+  /// Whether it gives its holder nothing that another could take away.
+  ///
+  /// `unproven` is not such a verdict: it means that a newer one is due, and what cannot be told is not over.
+  var isInactive: Bool {
+    switch reason {
+    case .unproven: false
+    case .noPurchases, .noKnownProduct, .accountGone: true
+    case .lifetime, .renewing, .renewalOff, .refunded, .revoked, .billingGrace, .billingRetry, .voluntary,
+      .billingError, .priceIncrease, .productUnavailable, .unknown:
+      status == .expired
+    }
+  }
+}

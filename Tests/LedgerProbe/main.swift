@@ -1,0 +1,101 @@
+// A process around a ledger, for tests that have to kill one or watch its system calls. Not part of the product.
+//
+//   LedgerProbe PATH sequential COUNT [normal]   records one after another
+//   LedgerProbe PATH concurrent COUNT [normal]   records all at once
+//   LedgerProbe PATH forever                     eight writers, until killed
+//
+// It prints "ack USER" after each acknowledged record, "error CASE" for each that failed, "fatal" when the ledger gave
+// up, and at the end "statistics COMMITS ENTRIES LARGEST". `normal` weakens the ledger on purpose.
+
+import Entitlements
+import FoundationEssentials
+import Glibc
+
+#if DEBUG
+  @testable import Ledger
+#else
+  import Ledger
+#endif
+
+/// One `write(2)` per line: what was printed before a kill has left the process.
+func say(_ line: String) {
+  let bytes = Array((line + "\n").utf8)
+  _ = write(STDOUT_FILENO, bytes, bytes.count)
+}
+
+let start = Date(timeIntervalSince1970: 1_750_000_000)
+
+func entry(_ user: String) -> LedgerEntry {
+  let purchase = Purchase(
+    productID: "com.example.app.pro.monthly", transactionID: TransactionID("t-\(user)"),
+    originalTransactionID: OriginalTransactionID("o-\(user)"), purchaseDate: start,
+    expiresDate: start.addingTimeInterval(86_400))
+  let history = PurchaseHistory(
+    environment: .production, source: .verifyReceipt, evidenceTime: start, judgedAt: start, purchases: [purchase])
+  let evidence = history.evidence()
+  return LedgerEntry(
+    user: UserID(user), evidence: evidence, contestedKeys: Set(evidence.map(\.key)),
+    receipt: KeptReceipt(base64: "receipt-of-\(user)", environment: .production, bundleID: "com.example.app"),
+    ownership: .keep, judgedAt: start, recordedAt: start, requestID: "probe-\(user)",
+    judge: { _, _, now in
+      .none(
+        tier: "free", reason: .noPurchases,
+        explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], judgedAt: now))
+    })
+}
+
+func record(_ user: String, in ledger: SQLiteLedger) async {
+  do throws(LedgerError) {
+    _ = try await ledger.record(entry(user))
+    say("ack \(user)")
+  } catch {
+    switch error {
+    case .unavailable: say("error unavailable")
+    case .failed: say("error failed")
+    case .closed: say("error closed")
+    }
+  }
+}
+
+func open(_ path: String, normal: Bool) async throws -> SQLiteLedger {
+  #if DEBUG
+    return try await SQLiteLedger.open(path: path, synchronous: normal ? .normal : .full) { _ in say("fatal") }
+  #else
+    guard !normal else { exit(64) }
+    return try await SQLiteLedger.open(path: path) { _ in say("fatal") }
+  #endif
+}
+
+let arguments = CommandLine.arguments
+guard arguments.count >= 3 else {
+  say("usage: LedgerProbe PATH sequential|concurrent|forever [COUNT] [normal]")
+  exit(64)
+}
+let count = arguments.count > 3 ? Int(arguments[3]) ?? 0 : 0
+let ledger = try await open(arguments[1], normal: arguments.last == "normal")
+say("ready")
+switch arguments[2] {
+case "sequential":
+  for number in 0..<count { await record("u\(number)", in: ledger) }
+case "concurrent":
+  await withTaskGroup { group in
+    for number in 0..<count { group.addTask { await record("u\(number)", in: ledger) } }
+  }
+default:
+  // Names are of this process, so that a ledger can be filled by one probe after another.
+  let run = getpid()
+  await withTaskGroup { group in
+    for writer in 0..<8 {
+      group.addTask {
+        var number = 0
+        while !Task.isCancelled {
+          await record("p\(run)-w\(writer)-\(number)", in: ledger)
+          number += 1
+        }
+      }
+    }
+  }
+}
+let statistics = ledger.statistics
+await ledger.close()
+say("statistics \(statistics.commits) \(statistics.entries) \(statistics.largestBatch)")

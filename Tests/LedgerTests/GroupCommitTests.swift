@@ -1,0 +1,166 @@
+import Dispatch
+import Entitlements
+import Foundation
+import Ledger
+import Synchronization
+import Testing
+
+@Suite struct GroupCommitTests {
+  @Test func `a lone record is one commit`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      for number in 0..<5 { _ = try await ledger.record(entry(UserID("u\(number)"), [evidence("\(number)")])) }
+      #expect(ledger.statistics.commits == 5)
+      #expect(ledger.statistics.entries == 5)
+      #expect(ledger.statistics.largestBatch == 1)
+    }
+  }
+
+  /// The first record holds the writer until all others wait: 255 then make four batches of at most 64.
+  @Test func `256 concurrent records are five commits, and all are in a copy of the files`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      let gate = Gate()
+      try await withThrowingTaskGroup { group in
+        group.addTask { _ = try await ledger.record(entry("u0", [evidence("0")], judge: gate.judge)) }
+        try await gate.entered()
+        for number in 1..<256 {
+          group.addTask { _ = try await ledger.record(entry(UserID("u\(number)"), [evidence("\(number)")])) }
+        }
+        while ledger.statistics.waiting < 255 { await Task.yield() }
+        #expect(ledger.statistics.commits == 0)
+        gate.open()
+        try await group.waitForAll()
+      }
+      #expect(ledger.statistics.commits == 5)
+      #expect(ledger.statistics.entries == 256)
+      #expect(ledger.statistics.largestBatch == 64)
+
+      let copy = try Scratch()
+      for suffix in ["", "-wal"] {
+        try FileManager.default.copyItem(atPath: scratch.path + suffix, toPath: copy.path + suffix)
+      }
+      let reopened = try await copy.open()
+      for number in 0..<256 { #expect(try await reopened.profile(of: UserID("u\(number)")) != nil) }
+      try await reopened.verifyIntegrity()
+      await reopened.close()
+    }
+  }
+
+  @Test func `one that fails does not spoil the others of its batch`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let gate = Gate()
+      let failures = try await withThrowingTaskGroup { group in
+        group.addTask {
+          _ = try await ledger.record(entry("first", [evidence("first")], judge: gate.judge))
+          return false
+        }
+        try await gate.entered()
+        for number in 0..<20 {
+          group.addTask {
+            // SQLite refuses an empty receipt, after the profile and its history line were written.
+            let bad = number % 5 == 0
+            do {
+              _ = try await ledger.record(
+                entry(UserID("u\(number)"), [evidence("\(number)")], receipt: bad ? "" : "receipt"))
+              return false
+            } catch LedgerError.unavailable {
+              return true
+            }
+          }
+        }
+        while ledger.statistics.waiting < 20 { await Task.yield() }
+        gate.open()
+        return try await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+      }
+      #expect(failures == 4)
+      #expect(ledger.statistics.commits == 2)
+      #expect(ledger.statistics.entries == 17)
+      for number in 0..<20 {
+        let user = UserID("u\(number)")
+        #expect(try await (ledger.profile(of: user) == nil) == (number % 5 == 0))
+        #expect(try await ledger.wholeHistory(of: user).count == (number % 5 == 0 ? 0 : 1))
+      }
+      try await ledger.verifyIntegrity()
+    }
+  }
+
+  @Test func `nobody is told before the commit`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let gate = Gate()
+      async let recorded = ledger.record(entry("anna", [evidence("1")], judge: gate.judge))
+      try await gate.entered()
+      #expect(try await ledger.profile(of: "anna") == nil)
+      gate.open()
+      _ = try await recorded
+      #expect(try await ledger.profile(of: "anna") != nil)
+    }
+  }
+
+  @Test func `a record whose caller was cancelled is made all the same`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let gate = Gate()
+      async let first = ledger.record(entry("first", [evidence("1")], judge: gate.judge))
+      try await gate.entered()
+      let cancelled = Task { try await ledger.record(entry("anna", [evidence("2")])) }
+      while ledger.statistics.waiting < 1 { await Task.yield() }
+      cancelled.cancel()
+      gate.open()
+      _ = try await first
+      #expect(try await cancelled.value.recorded != nil)
+      #expect(try await ledger.profile(of: "anna") != nil)
+    }
+  }
+
+  @Test func `closing writes what waits`() async throws {
+    let scratch = try Scratch()
+    let ledger = try await scratch.open()
+    let gate = Gate()
+    async let first = ledger.record(entry("first", [evidence("1")], judge: gate.judge))
+    try await gate.entered()
+    async let second = ledger.record(entry("second", [evidence("2")]))
+    while ledger.statistics.waiting < 1 { await Task.yield() }
+    async let closed: Void = ledger.close()
+    gate.open()
+    _ = try await (first, second)
+    await closed
+    let reopened = try await scratch.open()
+    #expect(try await reopened.profile(of: "second") != nil)
+    await reopened.close()
+  }
+
+  @Test func `versions of a user have no gap, whoever writes when`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await withThrowingTaskGroup { group in
+        for number in 0..<100 {
+          group.addTask { _ = try await ledger.record(entry("anna", [evidence("\(number)")], request: "r\(number)")) }
+        }
+        try await group.waitForAll()
+      }
+      #expect(try await ledger.profile(of: "anna")?.version == 100)
+      let lines = try await ledger.wholeHistory(of: "anna")
+      #expect(Set(lines.map(\.requestID)).count == 100)
+    }
+  }
+}
+
+/// Holds the writer inside a verdict until it is opened.
+final class Gate: Sendable {
+  private let isOpen = DispatchSemaphore(value: 0)
+  private let isEntered = Mutex(false)
+
+  var judge: Judge {
+    { [self] user, evidence, now in
+      isEntered.withLock { $0 = true }
+      isOpen.wait()
+      return LedgerTests.judge(user, evidence, now)
+    }
+  }
+
+  func entered() async throws {
+    while !isEntered.withLock({ $0 }) {
+      try Task.checkCancellation()
+      await Task.yield()
+    }
+  }
+
+  func open() { isOpen.signal() }
+}

@@ -1,0 +1,204 @@
+import Entitlements
+import Foundation
+import GRDB
+import Synchronization
+import Testing
+
+@testable import Ledger
+
+@Suite struct OpeningTests {
+  @Test func `what was recorded is there after closing and opening again`() async throws {
+    let scratch = try Scratch()
+    let first = try await scratch.open()
+    _ = try await first.record(entry("anna", [evidence("1")]))
+    await first.close()
+    let second = try await scratch.open()
+    #expect(try await second.profile(of: "anna")?.version == 1)
+    try await second.verifyIntegrity()
+    try await second.check()
+    await second.close()
+  }
+
+  @Test func `after closing, the main file alone is the whole ledger`() async throws {
+    let scratch = try Scratch()
+    let ledger = try await scratch.open()
+    _ = try await ledger.record(entry("anna", [evidence("1")]))
+    await ledger.close()
+    let copy = try Scratch()
+    try FileManager.default.copyItem(atPath: scratch.path, toPath: copy.path)
+    let reopened = try await copy.open()
+    #expect(try await reopened.profile(of: "anna")?.version == 1)
+    await reopened.close()
+  }
+
+  @Test func `only the service's user can read the files`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      _ = try await ledger.record(entry("anna", [evidence("1")]))
+      for suffix in ["", "-wal", "-shm", ".lock"] {
+        let attributes = try FileManager.default.attributesOfItem(atPath: scratch.path + suffix)
+        #expect(attributes[.posixPermissions] as? Int == 0o600, "ledger.sqlite\(suffix)")
+      }
+    }
+  }
+
+  @Test func `a second opening is refused until the first is closed`() async throws {
+    let scratch = try Scratch()
+    let first = try await scratch.open()
+    let link = scratch.directory + "/link.sqlite"
+    try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: scratch.path)
+    for path in [scratch.path, link] {
+      let error = await #expect(throws: LedgerOpenError.self) { try await Self.open(path) }
+      guard case .inUse = error else {
+        Issue.record("\(String(describing: error))")
+        continue
+      }
+    }
+    await first.close()
+    let second = try await scratch.open()
+    await second.close()
+  }
+
+  @Test func `a file of something else is refused and left as it is`() async throws {
+    let scratch = try Scratch()
+    let text = Data(String(repeating: "not a database. ", count: 100).utf8)
+    try text.write(to: URL(fileURLWithPath: scratch.path))
+    await Self.expect(.notALedger(path: scratch.path), from: scratch.path)
+    #expect(try Data(contentsOf: URL(fileURLWithPath: scratch.path)) == text)
+  }
+
+  @Test func `the database of another program is refused and left as it is`() async throws {
+    let scratch = try Scratch()
+    let other = try DatabaseQueue(path: scratch.path)
+    try await other.write { db in try db.execute(sql: "CREATE TABLE t (x)") }
+    try other.close()
+    let before = try Data(contentsOf: URL(fileURLWithPath: scratch.path))
+    await Self.expect(.notALedger(path: scratch.path), from: scratch.path)
+    #expect(try Data(contentsOf: URL(fileURLWithPath: scratch.path)) == before)
+  }
+
+  @Test func `a ledger of a newer version is refused`() async throws {
+    let scratch = try Scratch()
+    await (try await scratch.open()).close()
+    let file = try DatabaseQueue(path: scratch.path)
+    try await file.write { db in try db.execute(sql: "INSERT INTO grdb_migrations VALUES ('9999 tomorrow')") }
+    try file.close()
+    await Self.expect(.newerSchema(path: scratch.path), from: scratch.path)
+  }
+
+  @Test func `a directory, a missing directory and a missing name are told apart`() async throws {
+    let scratch = try Scratch()
+    for (path, hint) in [
+      (scratch.directory, "directory"), (scratch.directory + "/none/ledger.sqlite", "create it"), ("", "names no file"),
+    ] {
+      let error = await #expect(throws: LedgerOpenError.self) { try await Self.open(path) }
+      #expect(error?.description.contains(hint) == true, "\(String(describing: error))")
+    }
+  }
+
+  @Test func `a damaged ledger is not opened`() async throws {
+    let scratch = try Scratch()
+    let ledger = try await scratch.open()
+    _ = try await ledger.record(entry("anna", [evidence("1")]))
+    await ledger.close()
+    let file = try FileHandle(forUpdating: URL(fileURLWithPath: scratch.path))
+    try file.seek(toOffset: 100)
+    try file.write(contentsOf: Data(repeating: 0xFF, count: 3_000))
+    try file.close()
+    let error = await #expect(throws: LedgerOpenError.self) { try await Self.open(scratch.path) }
+    guard case .damaged = error else {
+      Issue.record("\(String(describing: error))")
+      return
+    }
+  }
+
+  @Test func `a connection that is not fully synchronous is refused`() throws {
+    let scratch = try Scratch()
+    let pool = try DatabasePool(path: scratch.path)
+    try pool.writeWithoutTransaction { db in
+      #expect(throws: LedgerOpenError.self) { try SQLiteLedger.expect(db, "synchronous", 2, path: "x") }
+      try db.execute(sql: "PRAGMA synchronous = FULL")
+      try SQLiteLedger.expect(db, "synchronous", 2, path: "x")
+    }
+    try pool.close()
+  }
+
+  @Test func `a closed ledger says so`() async throws {
+    let scratch = try Scratch()
+    let ledger = try await scratch.open()
+    await ledger.close()
+    await ledger.close()
+    await #expect(throws: LedgerError.closed) { _ = try await ledger.record(entry("anna", [])) }
+    await #expect(throws: LedgerError.closed) { _ = try await ledger.profile(of: "anna") }
+    await #expect(throws: LedgerError.closed) { try await ledger.check() }
+  }
+
+  @Test func `a ledger whose file was replaced gives up`() async throws {
+    let scratch = try Scratch()
+    let told = Told()
+    let ledger = try await SQLiteLedger.open(path: scratch.path) { told.say($0) }
+    try await ledger.check()
+    try FileManager.default.moveItem(atPath: scratch.path, toPath: scratch.path + ".old")
+    for _ in 0..<2 {
+      let error = await #expect(throws: LedgerError.self) { try await ledger.check() }
+      guard case .failed = error else {
+        Issue.record("\(String(describing: error))")
+        continue
+      }
+    }
+    await #expect(throws: LedgerError.self) { _ = try await ledger.record(entry("anna", [])) }
+    #expect(told.count == 1)
+    await ledger.close()
+  }
+
+  /// An operator with the `sqlite3` shell, say: the lock file keeps only other services away.
+  @Test func `while another program holds the file locked, records are unavailable, and then work again`() async throws
+  {
+    try await Scratch.withLedger { ledger, scratch in
+      var configuration = Configuration()
+      configuration.allowsUnsafeTransactions = true
+      let other = try DatabaseQueue(path: scratch.path, configuration: configuration)
+      try await other.writeWithoutTransaction { db in try db.beginTransaction(.immediate) }
+      let error = await #expect(throws: LedgerError.self) { _ = try await ledger.record(entry("anna", [])) }
+      guard case .unavailable(let sentence) = error else {
+        Issue.record("\(String(describing: error))")
+        return
+      }
+      #expect(sentence.contains("locked"))
+      try await other.writeWithoutTransaction { db in try db.rollback() }
+      let recorded = try await ledger.record(entry("anna", [])).recorded
+      #expect(recorded != nil)
+      try other.close()
+    }
+  }
+
+  @Test func `an error says neither who nor what`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let bad = LedgerEntry(
+        user: "canary-user", evidence: [evidence("canary-id")], contestedKeys: [],
+        receipt: KeptReceipt(base64: "canary-receipt", environment: .production, bundleID: ""), ownership: .keep,
+        judgedAt: at(0), recordedAt: at(0), requestID: "canary-request", judge: judge)
+      let error = await #expect(throws: LedgerError.self) { _ = try await ledger.record(bad) }
+      guard case .unavailable(let sentence) = error else {
+        Issue.record("\(String(describing: error))")
+        return
+      }
+      #expect(!sentence.contains("canary"))
+      #expect(sentence.contains("SQLite 275"))  // SQLITE_CONSTRAINT_CHECK
+    }
+  }
+
+  private static func open(_ path: String) async throws -> SQLiteLedger {
+    try await SQLiteLedger.open(path: path) { _ in }
+  }
+
+  private static func expect(_ expected: LedgerOpenError, from path: String) async {
+    await #expect(throws: expected) { try await open(path) }
+  }
+}
+
+/// Counts what `onFatal` was told.
+final class Told: Sendable {
+  private let messages = Mutex<[String]>([])
+  var count: Int { messages.withLock { $0.count } }
+  func say(_ message: String) { messages.withLock { $0.append(message) } }
+}

@@ -1,0 +1,107 @@
+import Entitlements
+import Foundation
+import Ledger
+import Testing
+
+/// A power cut, played: the ledger lies on a file system in a file; while eight writers are at work the process is
+/// stopped and the file copied. What was not synced is in the kernel's memory, and so not in the copy. A kill cannot show
+/// this: the kernel outlives it.
+@Suite(.serialized, .enabled(if: Disk.isPossible, "an ext4 image cannot be made and mounted here"))
+struct PowerCutTests {
+  @Test(arguments: [40, 150, 400])
+  func `a power cut loses nothing that was acknowledged`(after count: Int) async throws {
+    let cut = try await Self.cut(after: count, ["forever"])
+    #expect(cut.acknowledged >= count - 1)
+    #expect(cut.lost == 0)
+  }
+
+  #if DEBUG
+    /// The control: with the setting that only syncs at checkpoints, the same cut must lose records.
+    @Test func `without full synchronisation the same power cut loses some`() async throws {
+      let cut = try await Self.cut(after: 150, ["forever", "0", "normal"])
+      #expect(cut.acknowledged >= 149)
+      #expect(cut.lost > 0)
+    }
+  #endif
+
+  private static func cut(after count: Int, _ arguments: [String]) async throws -> (acknowledged: Int, lost: Int) {
+    let disk = try Disk()
+    let probe = try Probe([disk.directory + "/ledger.sqlite"] + arguments)
+    var lines = try probe.readLines(atLeast: count)
+    kill(probe.process.processIdentifier, SIGSTOP)
+    try await probe.hasStopped()
+    let image = try disk.copyImage()
+    kill(probe.process.processIdentifier, SIGKILL)
+    probe.process.waitUntilExit()
+    lines += probe.readRest()
+    let users = lines.filter { $0.hasPrefix("ack ") }.map { UserID(String($0.dropFirst(4))) }
+
+    let after = try Disk(image: image)
+    let ledger = try await SQLiteLedger.open(path: after.directory + "/ledger.sqlite") { problem in
+      Issue.record("the ledger gave up: \(problem)")
+    }
+    var lost = 0
+    for user in users where try await ledger.profile(of: user) == nil { lost += 1 }
+    try await ledger.verifyIntegrity()
+    await ledger.close()
+    return (users.count, lost)
+  }
+}
+
+extension Probe {
+  /// A signal is acted on some time after it was sent, by each thread for itself; the kernel shows when (state `T`).
+  func hasStopped() async throws {
+    let tasks = "/proc/\(process.processIdentifier)/task"
+    var runs = true
+    while runs {
+      await Task.yield()
+      runs = try FileManager.default.contentsOfDirectory(atPath: tasks).contains { thread in
+        try !String(contentsOfFile: "\(tasks)/\(thread)/stat", encoding: .utf8).contains(") T ")
+      }
+    }
+  }
+}
+
+/// An ext4 file system in a file, unmounted with the value. Needs root and loop devices.
+final class Disk {
+  struct Failed: Error {}
+
+  static let isPossible: Bool = (try? Disk()) != nil
+
+  private let scratch: Scratch
+  private let image: String
+  var directory: String { scratch.directory + "/mount" }
+
+  convenience init() throws {
+    let scratch = try Scratch()
+    let image = scratch.directory + "/image"
+    guard FileManager.default.createFile(atPath: image, contents: nil) else { throw Failed() }
+    let file = try FileHandle(forWritingTo: URL(fileURLWithPath: image))
+    try file.truncate(atOffset: 64 << 20)
+    try file.close()
+    guard Tool.run(Tool.mkfs, ["-q", image]) == 0 else { throw Failed() }
+    try self.init(scratch: scratch, image: image)
+  }
+
+  convenience init(image: String) throws {
+    try self.init(scratch: try Scratch(), image: image)
+  }
+
+  private init(scratch: Scratch, image: String) throws {
+    self.scratch = scratch
+    self.image = image
+    try FileManager.default.createDirectory(atPath: scratch.directory + "/mount", withIntermediateDirectories: true)
+    // The file system must not sync by its own clock while the test runs.
+    let status = Tool.run(Tool.mount, ["-o", "loop,commit=300", image, scratch.directory + "/mount"])
+    guard status == 0 else { throw Failed() }
+  }
+
+  deinit { _ = Tool.run(Tool.umount, ["-l", directory]) }
+
+  /// What the device holds at this moment.
+  func copyImage() throws -> String {
+    let copy = scratch.directory + "/copy"
+    guard Tool.run(Tool.copy, ["--sparse=always", image, copy]) == 0 else { throw Failed() }
+    return copy
+  }
+}

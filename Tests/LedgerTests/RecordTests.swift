@@ -1,0 +1,204 @@
+import Entitlements
+import Foundation
+import Ledger
+import Testing
+
+@Suite struct RecordTests {
+  @Test func `a recorded answer is read back as it was`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let one = evidence("1", time: 10)
+      let outcome = try await ledger.record(entry("anna", [one], receipt: "YQ=="))
+      let recorded = try #require(outcome.recorded)
+      #expect(recorded.changed && recorded.losers.isEmpty && recorded.keptByOthers == 0)
+      let profile = try #require(try await ledger.profile(of: "anna"))
+      #expect(profile.evidence == [one])
+      #expect(profile.entitlement == recorded.entitlement)
+      #expect(profile.entitlement == judge("anna", [one], at(10)))
+      #expect(profile.version == 1)
+      let kept = try await ledger.receipts(mentioning: "1")
+      #expect(
+        kept == [KeptReceipt(base64: "YQ==", environment: .production, bundleID: "com.example.app", owner: "anna")])
+      let history = try await ledger.wholeHistory(of: "anna")
+      #expect(history.map(\.entitlement) == [recorded.entitlement])
+      #expect(history.map(\.changed) == [true])
+      #expect(history.map(\.requestID) == ["request"])
+      #expect(history.map(\.recordedAt) == [at(5_000)])
+    }
+  }
+
+  @Test func `a user never seen has no profile and no history`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let profile = try await ledger.profile(of: "nobody")
+      #expect(profile == nil)
+      #expect(try await ledger.wholeHistory(of: "nobody").isEmpty)
+      #expect(try await ledger.receipts(mentioning: "1").isEmpty)
+    }
+  }
+
+  @Test func `a receipt without purchases is a verdict too`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let first = try #require(try await ledger.record(entry("anna", [])).recorded)
+      #expect(first.entitlement.reason == .noPurchases && first.changed)
+      let second = try #require(try await ledger.record(entry("anna", [])).recorded)
+      #expect(!second.changed)
+      #expect(try await ledger.profile(of: "anna")?.version == 1)
+    }
+  }
+
+  @Test func `an answer says nothing about a subscription that it does not mention`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(entry("anna", [evidence("1", expires: 900)]))
+      let recorded = try await ledger.record(entry("anna", [evidence("2", time: 20, expires: 10)])).recorded
+      #expect(recorded?.entitlement.tier == "pro")
+      #expect(recorded?.entitlement.originalTransactionID == "1")
+      #expect(try await ledger.keys(of: "anna") == [key("1"), key("2")])
+    }
+  }
+
+  @Test func `the same ID in the two stores is two subscriptions, each with its receipt`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(entry("anna", [evidence("1")], receipt: "YQ=="))
+      _ = try await ledger.record(entry("ben", [evidence("1", environment: .sandbox)], receipt: "Yg=="))
+      let kept = try await ledger.receipts(mentioning: "1")
+      #expect(kept.map(\.environment) == [.production, .sandbox])
+      #expect(kept.map(\.owner) == ["anna", "ben"])
+    }
+  }
+
+  // MARK: Repeating
+
+  @Test func `an identical post is recorded once, however often it comes`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let same = entry("anna", [evidence("1"), evidence("2")])
+      let first = try #require(try await ledger.record(same).recorded)
+      for _ in 0..<50 {
+        let again = try #require(try await ledger.record(same).recorded)
+        #expect(!again.changed)
+        #expect(again.entitlement == first.entitlement)
+      }
+      #expect(try await ledger.wholeHistory(of: "anna").count == 1)
+      #expect(try await ledger.profile(of: "anna")?.version == 1)
+    }
+  }
+
+  @Test func `the same evidence judged later, with the same outcome, is not a new verdict`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(entry("anna", [evidence("1", judgedAt: 0)]))
+      let later = try await ledger.record(entry("anna", [evidence("1", judgedAt: 60)])).recorded
+      #expect(later?.changed == false)
+      #expect(try await ledger.profile(of: "anna")?.version == 1)
+      #expect(try await ledger.profile(of: "anna")?.evidence.map(\.judgedAt) == [at(60)])
+    }
+  }
+
+  @Test func `newer evidence of the same state is a line of the history, but no change`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 0)]))
+      let later = try await ledger.record(entry("anna", [evidence("1", time: 60)])).recorded
+      #expect(later?.changed == false)
+      #expect(later?.entitlement.evidenceTime == at(60))
+      #expect(try await ledger.wholeHistory(of: "anna").map(\.changed) == [false, true])
+      #expect(try await ledger.profile(of: "anna")?.version == 2)
+    }
+  }
+
+  @Test func `a verdict that differs is a change`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(entry("anna", [evidence("1", expires: 50)]))
+      let later = try await ledger.record(entry("anna", [evidence("1", time: 60, expires: 50)])).recorded
+      #expect(later?.changed == true)
+      #expect(later?.entitlement.status == .expired)
+    }
+  }
+
+  // MARK: Newest evidence
+
+  /// Four answers about one subscription, of which the third is the newest; in whatever order they come in, the third
+  /// has the last word, and its receipt is kept.
+  @Test(arguments: permutations([0, 1, 2, 3]))
+  func `newest evidence wins in whatever order answers arrive`(order: [Int]) async throws {
+    let times: [Double] = [10, 20, 40, 30]
+    let ends: [Double] = [5_000, 25, 600, 35]
+    try await Scratch.withLedger { ledger, _ in
+      for index in order {
+        _ = try await ledger.record(
+          entry("anna", [evidence("1", time: times[index], expires: ends[index])], receipt: "receipt\(index)"))
+      }
+      let profile = try #require(try await ledger.profile(of: "anna"))
+      #expect(profile.evidence == [evidence("1", time: 40, expires: 600)])
+      #expect(profile.entitlement == judge("anna", profile.evidence, at(40)))
+      #expect(try await ledger.receipts(mentioning: "1").map(\.base64) == ["receipt2"])
+    }
+  }
+
+  /// The subscription ends at 25. An answer asked at 20 that comes in after one asked at 30 is no proof that it lives.
+  @Test(arguments: permutations([0, 1, 2]))
+  func `a late answer about one subscription does not revive another`(order: [Int]) async throws {
+    let answers = [
+      entry("anna", [evidence("1", time: 10, expires: 25)]), entry("anna", [evidence("2", time: 20, expires: 15)]),
+      entry("anna", [evidence("3", time: 30, expires: 5)]),
+    ]
+    try await Scratch.withLedger { ledger, _ in
+      for index in order { _ = try await ledger.record(answers[index]) }
+      let profile = try #require(try await ledger.profile(of: "anna"))
+      #expect(profile.entitlement.status == .expired)
+      #expect(profile.entitlement.explanation.judgedAt == at(30))
+    }
+  }
+
+  @Test func `evidence of the same time replaces`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 10, expires: 100)], receipt: "a"))
+      let recorded = try await ledger.record(entry("anna", [evidence("1", time: 10, expires: 200)], receipt: "b"))
+      #expect(recorded.recorded?.changed == true)
+      #expect(try await ledger.profile(of: "anna")?.evidence == [evidence("1", time: 10, expires: 200)])
+      #expect(try await ledger.receipts(mentioning: "1").map(\.base64) == ["b"])
+    }
+  }
+
+  @Test func `an answer that names a subscription twice counts with the newer`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let twice = [evidence("1", time: 30, expires: 300), evidence("1", time: 20, expires: 200)]
+      _ = try await ledger.record(entry("anna", twice))
+      #expect(try await ledger.profile(of: "anna")?.evidence == [twice[0]])
+    }
+  }
+
+  // MARK: History
+
+  @Test func `history is read newest first, in pages`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      for time in 0..<7 {
+        _ = try await ledger.record(entry("anna", [evidence("1", time: Double(time))], request: "r\(time)"))
+      }
+      _ = try await ledger.record(entry("ben", [evidence("2")], request: "other"))
+      var pages: [[String]] = []
+      var before: Int64?
+      while true {
+        let page = try await ledger.history(of: "anna", before: before, limit: 3)
+        guard let last = page.last else { break }
+        pages.append(page.map(\.requestID))
+        before = last.sequence
+      }
+      #expect(pages == [["r6", "r5", "r4"], ["r3", "r2", "r1"], ["r0"]])
+      #expect(try await ledger.history(of: "anna", before: nil, limit: 0).isEmpty)
+      #expect(try await ledger.history(of: "anna", before: nil, limit: -1).isEmpty)
+    }
+  }
+
+  @Test func `a date that cannot be written down refuses the entry and nothing else`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      await #expect(throws: LedgerError.self) {
+        _ = try await ledger.record(entry("anna", [evidence("1", expires: .infinity)]))
+      }
+      #expect(try await ledger.profile(of: "anna") == nil)
+      let next = try await ledger.record(entry("anna", [evidence("1")])).recorded
+      #expect(next != nil)
+    }
+  }
+}
+
+func permutations(_ items: [Int]) -> [[Int]] {
+  guard items.count > 1 else { return [items] }
+  return items.flatMap { first in permutations(items.filter { $0 != first }).map { [first] + $0 } }
+}

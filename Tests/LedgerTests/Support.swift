@@ -1,0 +1,110 @@
+import Entitlements
+import Foundation
+import Ledger
+import Testing
+
+/// A directory of a test's own, removed with it.
+final class Scratch: Sendable {
+  let directory: String
+  var path: String { directory + "/ledger.sqlite" }
+
+  init() throws {
+    directory = NSTemporaryDirectory() + "ledger-" + UUID().uuidString
+    try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+  }
+
+  deinit { try? FileManager.default.removeItem(atPath: directory) }
+
+  func open() async throws -> SQLiteLedger {
+    try await SQLiteLedger.open(path: path) { problem in Issue.record("the ledger gave up: \(problem)") }
+  }
+
+  /// Runs a test's body on a new ledger and closes it.
+  static func withLedger<Value>(_ body: (SQLiteLedger, Scratch) async throws -> Value) async throws -> Value {
+    let scratch = try Scratch()
+    let ledger = try await scratch.open()
+    do {
+      let value = try await body(ledger, scratch)
+      await ledger.close()
+      return value
+    } catch {
+      await ledger.close()
+      throw error
+    }
+  }
+}
+
+/// 2025-06-15T15:06:40Z, from which tests count in seconds.
+func at(_ seconds: Double) -> Date { Date(timeIntervalSince1970: 1_750_000_000 + seconds) }
+
+let pro: ProductID = "com.example.app.pro.monthly"
+
+func key(_ id: String, _ environment: StoreEnvironment = .production) -> SubscriptionKey {
+  SubscriptionKey(environment: environment, originalTransactionID: OriginalTransactionID(id))
+}
+
+/// Evidence of one row that runs until `expires`, as proven at `time`.
+func evidence(
+  _ id: String, time: Double = 0, expires: Double = 1_000, product: ProductID = pro,
+  environment: StoreEnvironment = .production, judgedAt: Double? = nil
+) -> SubscriptionEvidence {
+  SubscriptionEvidence(
+    key: key(id, environment), source: .verifyReceipt, evidenceTime: at(time), judgedAt: at(judgedAt ?? time),
+    purchases: [
+      Purchase(
+        productID: product, transactionID: TransactionID("t-\(id)-\(expires)"),
+        originalTransactionID: OriginalTransactionID(id), purchaseDate: at(-100), expiresDate: at(expires))
+    ],
+    renewals: [RenewalInfo(originalTransactionID: OriginalTransactionID(id), autoRenews: true)])
+}
+
+/// A small stand-in for the rules: the row of a known product that ends last decides.
+let judge: Judge = { _, evidence, now in
+  let rows = evidence.flatMap { one in one.purchases.map { (one, $0) } }.filter { $0.1.productID == pro }
+  let explanation = Explanation(line: nil, decidedBy: nil, passedOver: [], judgedAt: now)
+  guard let (from, last) = rows.max(by: { ($0.1.expiresDate ?? .distantPast) < ($1.1.expiresDate ?? .distantPast) })
+  else {
+    return .none(
+      tier: "free", reason: evidence.isEmpty ? .noPurchases : .noKnownProduct, explanation: explanation)
+  }
+  let runs = last.expiresDate.map { now < $0 } ?? true
+  var verdict = Entitlement.none(
+    tier: runs ? "pro" : "free", reason: runs ? .renewing : .voluntary, explanation: explanation)
+  verdict.status = runs ? .active : .expired
+  verdict.expiresAt = last.expiresDate
+  verdict.accessUntil = runs ? last.expiresDate : nil
+  verdict.originalTransactionID = last.originalTransactionID
+  verdict.evidenceTime = from.evidenceTime
+  return verdict
+}
+
+func entry(
+  _ user: UserID, _ evidence: [SubscriptionEvidence], contested: Set<SubscriptionKey>? = nil,
+  receipt: String = "cmVjZWlwdA==",
+  ownership: OwnershipPolicy = .keep, judgedAt: Double? = nil, request: String = "request",
+  judge: @escaping Judge = judge
+) -> LedgerEntry {
+  let known = Set(evidence.filter { $0.purchases.contains { $0.productID == pro } }.map(\.key))
+  let newest = evidence.map(\.judgedAt).max() ?? at(0)
+  return LedgerEntry(
+    user: user, evidence: evidence, contestedKeys: contested ?? known,
+    receipt: KeptReceipt(
+      base64: receipt, environment: evidence.first?.key.environment ?? .production, bundleID: "com.example.app"),
+    ownership: ownership, judgedAt: judgedAt.map(at) ?? newest, recordedAt: at(5_000), requestID: request,
+    judge: judge)
+}
+
+extension RecordOutcome {
+  var recorded: Recorded? { if case .recorded(let recorded) = self { recorded } else { nil } }
+  var isRefused: Bool { if case .ownedByAnotherUser = self { true } else { false } }
+}
+
+extension SQLiteLedger {
+  func keys(of user: UserID) async throws -> Set<SubscriptionKey> {
+    Set(try await profile(of: user)?.evidence.map(\.key) ?? [])
+  }
+
+  func wholeHistory(of user: UserID) async throws -> [HistoryEntry] {
+    try await history(of: user, before: nil, limit: 1_000)
+  }
+}
