@@ -1,0 +1,110 @@
+import ArgumentParser
+import FoundationEssentials
+import Glibc
+
+/// `app-store-simulator`: plays Apple for development and tests.
+@main
+struct AppStoreSimulatorCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "app-store-simulator",
+    abstract: "Plays Apple's verifyReceipt for development and tests.",
+    discussion: """
+      Receipts are signed by a development CA whose keys are public. Whoever trusts its root trusts everybody: name it
+      in the configuration of a test, never in production's.
+
+      EXAMPLES
+        Start it, by a clock that stands still, and say where it listens in one line of JSON:
+          app-store-simulator serve --clock 2026-01-15T12:00:00Z --root-out root.pem
+
+        Make a receipt for a subscription in its grace period:
+          app-store-simulator receipt --scenario grace > receipt.b64
+
+        Ask:
+          curl --cacert root.pem -d '{"receipt-data":"'$(cat receipt.b64)'","password":"simulator"}' \\
+            https://127.0.0.1:8443/verifyReceipt
+
+        Move the clock, make trouble:
+          curl -d '{"advance":"30d"}' http://127.0.0.1:8444/clock
+          curl -d '{"trouble":"html","count":3}' http://127.0.0.1:8444/trouble
+      """,
+    subcommands: [ServeCommand.self, ReceiptCommand.self, ScenariosCommand.self, RootCommand.self])
+}
+
+/// `app-store-simulator receipt`: prints one receipt in base64.
+struct ReceiptCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "receipt", abstract: "Print a receipt in base64.",
+    discussion: """
+      EXAMPLES
+        app-store-simulator receipt --scenario renewing
+        app-store-simulator receipt --scenario upgraded --environment sandbox --subscriber 7
+        app-store-simulator receipt --scenario trial --clock 2026-01-15T12:00:00Z --format ber
+      """)
+
+  @Option(help: "A scenario or a trouble; `app-store-simulator scenarios` lists them.")
+  var scenario = Scenario.renewing.rawValue
+
+  @Option(help: "production or sandbox.")
+  var environment = StoreEnvironment.production
+
+  @Option(help: "Whose receipt: the same number has the same transaction IDs.")
+  var subscriber: Int64 = 1
+
+  @Option(help: "The app's bundle ID.")
+  var bundleID = Product.defaultBundleID
+
+  @Option(help: "der, ber, ios6 or xcode.")
+  var format = ReceiptFormat.der
+
+  @Option(help: "When it is issued, RFC 3339; now when not given.", transform: Timestamp.parse)
+  var clock: Timestamp?
+
+  func run() async throws {
+    var order = ReceiptOrder(
+      environment: environment, subscriber: subscriber, bundleID: bundleID, format: format)
+    do {
+      try order.setScenario(named: scenario)
+      let issuer = ReceiptIssuer(pki: try DevelopmentPKI())
+      print(try issuer.issue(order, at: clock ?? Timestamp(Date())).receiptData)
+    } catch let error as IssueError {
+      throw ValidationError(error.description)
+    }
+  }
+}
+
+/// `app-store-simulator scenarios`: one line each.
+struct ScenariosCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "scenarios", abstract: "List the scenarios and the troubles.")
+
+  func run() async throws {
+    let entries = Scenario.allCases.map { ($0.rawValue, $0.summary) }
+    let troubles = Trouble.allCases.map { ($0.rawValue, $0.summary) }
+    let width = (entries + troubles).map(\.0.count).max() ?? 0
+    for (name, summary) in entries + troubles {
+      print(name + String(repeating: " ", count: width - name.count + 2) + summary)
+    }
+  }
+}
+
+/// `app-store-simulator root`: prints the root certificate.
+struct RootCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "root", abstract: "Print the root certificate of receipts and TLS in PEM.")
+
+  func run() async throws {
+    print(DevelopmentPKI.rootPEM, terminator: "")
+  }
+}
+
+extension StoreEnvironment: ExpressibleByArgument {}
+extension ReceiptFormat: ExpressibleByArgument {}
+
+extension Timestamp {
+  static func parse(_ text: String) throws -> Timestamp {
+    guard let timestamp = Timestamp(text: text) else {
+      throw ValidationError("'\(text)' is no RFC 3339 time such as 2026-01-15T12:00:00Z.")
+    }
+    return timestamp
+  }
+}

@@ -1,0 +1,97 @@
+import Crypto
+import Synchronization
+
+/// Counts the calls that a simulator gets: how many, about what, and how many at once.
+///
+/// It keeps no password and no receipt, only whether the one was right and the other's SHA-256.
+final class CallBook: Sendable {
+  enum Password: String, Sendable {
+    case right
+    case wrong
+    case missing
+  }
+
+  /// One call as it arrives.
+  struct Call: Sendable {
+    var environment: StoreEnvironment
+    var receiptData: String?
+    var originalTransactionIDs: [String] = []
+    var password = Password.missing
+
+    init(environment: StoreEnvironment) {
+      self.environment = environment
+    }
+  }
+
+  /// What happened so far.
+  struct Summary: Hashable, Sendable {
+    var total = 0
+    var production = 0
+    var sandbox = 0
+    var inFlight = 0
+    var peakInFlight = 0
+    /// Requests that came to where the trouble `redirect` points.
+    var redirectsFollowed = 0
+    var rightPasswords = 0
+    var wrongPasswords = 0
+    var missingPasswords = 0
+    /// Of the last call; nil before the first.
+    var lastPasswordWasRight: Bool?
+    /// By the lower-case hex SHA-256 of the text sent as `receipt-data`.
+    var byReceipt: [String: Int] = [:]
+    /// Of authentic receipts, whatever was answered; a receipt with two subscriptions counts for both.
+    var byOriginalTransactionID: [String: Int] = [:]
+  }
+
+  private let summary = Mutex(Summary())
+
+  var current: Summary { summary.withLock { $0 } }
+
+  /// Forgets everything but what is in flight.
+  func reset() {
+    summary.withLock { summary in
+      let inFlight = summary.inFlight
+      summary = Summary()
+      summary.inFlight = inFlight
+      summary.peakInFlight = inFlight
+    }
+  }
+
+  func record(_ call: Call) {
+    let receipt = call.receiptData.map { text in
+      SHA256.hash(data: Array(text.utf8)).map { octet in
+        (octet < 16 ? "0" : "") + String(octet, radix: 16)
+      }.joined()
+    }
+    summary.withLock { summary in
+      summary.total += 1
+      switch call.environment {
+      case .production: summary.production += 1
+      case .sandbox: summary.sandbox += 1
+      }
+      switch call.password {
+      case .right: summary.rightPasswords += 1
+      case .wrong: summary.wrongPasswords += 1
+      case .missing: summary.missingPasswords += 1
+      }
+      summary.lastPasswordWasRight = call.password == .right
+      if let receipt { summary.byReceipt[receipt, default: 0] += 1 }
+      for id in call.originalTransactionIDs { summary.byOriginalTransactionID[id, default: 0] += 1 }
+    }
+  }
+
+  func begin() {
+    summary.withLock { summary in
+      summary.inFlight += 1
+      summary.peakInFlight = max(summary.peakInFlight, summary.inFlight)
+    }
+  }
+
+  func end() {
+    summary.withLock { $0.inFlight -= 1 }
+  }
+
+  func recordFollowedRedirect() {
+    summary.withLock { $0.redirectsFollowed += 1 }
+  }
+}

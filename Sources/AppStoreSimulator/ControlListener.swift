@@ -1,0 +1,217 @@
+import FoundationEssentials
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// The control API: plain HTTP on the loopback interface, JSON in and out.
+///
+///     GET    /clock                                        {"now":"2026-01-15T12:00:00Z"}
+///     POST   /clock      {"now":"…"} {"advance":"30d"} {"real":true}
+///     POST   /receipts   {"scenario":"grace","environment":"sandbox","subscriber":7,"bundle_id":"…","format":"ber"}
+///     POST   /trouble    {"trouble":"html","count":3,"environment":"production"}
+///     DELETE /trouble
+///     POST   /delay      {"delay":"300ms"}
+///     GET    /calls      DELETE /calls                     counters, and counting from nought again
+///     GET    /scenarios
+struct ControlListener: Sendable {
+  let core: SimulatorCore
+  let connections: ConnectionRegistry
+
+  /// A request that cannot be met; the text is sent back with HTTP 400.
+  private struct Refusal: Error {
+    var reason: String
+  }
+
+  func respond(to request: Request, context: SimulatorContext) async throws -> Response {
+    connections.add(context.channel)
+    let body: [UInt8]
+    do {
+      body = Array(buffer: try await request.body.collect(upTo: 1 << 20))
+    } catch {
+      return reply(.contentTooLarge, error: "the body is larger than 1 MiB")
+    }
+    do {
+      switch (request.method, request.uri.path) {
+      case (.get, "/clock"): return reply(clock())
+      case (.post, "/clock"): return reply(try setClock(body))
+      case (.post, "/receipts"): return reply(try issue(body))
+      case (.post, "/trouble"): return reply(try setTrouble(body))
+      case (.delete, "/trouble"):
+        core.troubles.set(nil, count: nil, environment: nil)
+        return reply(.object([("trouble", .null)]))
+      case (.post, "/delay"): return reply(try setDelay(body))
+      case (.get, "/calls"): return reply(calls())
+      case (.delete, "/calls"):
+        core.calls.reset()
+        return reply(calls())
+      case (.get, "/scenarios"): return reply(scenarios())
+      default: return reply(.notFound, error: "no such route: \(request.method) \(request.uri.path)")
+      }
+    } catch let refusal as Refusal {
+      return reply(.badRequest, error: refusal.reason)
+    } catch let error as IssueError {
+      return reply(.badRequest, error: error.description)
+    }
+  }
+
+  // MARK: - Clock and delay
+
+  private struct ClockOrder: Decodable {
+    var now: String?
+    var advance: String?
+    var real: Bool?
+  }
+
+  private func clock() -> JSON {
+    let now = core.clock.now
+    return .object([("now", .string(now.text)), ("now_ms", .integer(now.milliseconds))])
+  }
+
+  private func setClock(_ body: [UInt8]) throws -> JSON {
+    let order = try decode(ClockOrder.self, body)
+    switch (order.now, order.advance, order.real) {
+    case (let text?, nil, nil):
+      guard let date = Timestamp(text: text) else {
+        throw Refusal(reason: "'now' is an RFC 3339 time such as 2026-01-15T12:00:00Z")
+      }
+      core.clock.set(date)
+    case (nil, let text?, nil):
+      core.clock.advance(milliseconds: try duration(text, key: "advance"))
+    case (nil, nil, true?):
+      core.clock.followRealTime()
+    default:
+      throw Refusal(reason: #"one of {"now":"…"}, {"advance":"30d"} or {"real":true} is wanted"#)
+    }
+    return clock()
+  }
+
+  private struct DelayOrder: Decodable {
+    var delay: String
+  }
+
+  private func setDelay(_ body: [UInt8]) throws -> JSON {
+    let milliseconds = try duration(try decode(DelayOrder.self, body).delay, key: "delay")
+    core.delay.set(.milliseconds(milliseconds))
+    return .object([("delay_ms", .integer(max(milliseconds, 0)))])
+  }
+
+  private func duration(_ text: String, key: String) throws -> Int64 {
+    guard let milliseconds = DurationText.milliseconds(text) else {
+      throw Refusal(reason: "'\(key)' is a duration such as 300ms, 10s, 5m, 24h or 30d")
+    }
+    return milliseconds
+  }
+
+  // MARK: - Receipts
+
+  private struct ReceiptRequest: Decodable {
+    var scenario: String?
+    var environment: StoreEnvironment?
+    var subscriber: Int64?
+    var bundleID: String?
+    var format: ReceiptFormat?
+
+    enum CodingKeys: String, CodingKey {
+      case scenario, environment, subscriber, format
+      case bundleID = "bundle_id"
+    }
+  }
+
+  private func issue(_ body: [UInt8]) throws -> JSON {
+    let request = try decode(ReceiptRequest.self, body)
+    var order = ReceiptOrder()
+    try order.setScenario(named: request.scenario ?? order.scenario.rawValue)
+    order.environment = request.environment ?? order.environment
+    order.subscriber = request.subscriber ?? order.subscriber
+    order.bundleID = request.bundleID ?? order.bundleID
+    order.format = request.format ?? order.format
+    let receipt = try core.issuer.issue(order, at: core.clock.now)
+    return .object([
+      ("receipt_data", .string(receipt.receiptData)),
+      ("original_transaction_ids", .array(receipt.originalTransactionIDs.map { .string($0) })),
+    ])
+  }
+
+  private func scenarios() -> JSON {
+    func list(_ entries: [(String, String)]) -> JSON {
+      .array(entries.map { .object([("name", .string($0.0)), ("summary", .string($0.1))]) })
+    }
+    return .object([
+      ("scenarios", list(Scenario.allCases.map { ($0.rawValue, $0.summary) })),
+      ("troubles", list(Trouble.allCases.map { ($0.rawValue, $0.summary) })),
+    ])
+  }
+
+  // MARK: - Troubles and calls
+
+  private struct TroubleOrder: Decodable {
+    var trouble: String
+    var count: Int?
+    var environment: StoreEnvironment?
+  }
+
+  private func setTrouble(_ body: [UInt8]) throws -> JSON {
+    let order = try decode(TroubleOrder.self, body)
+    guard let trouble = Trouble(rawValue: order.trouble) else {
+      throw Refusal(reason: "there is no trouble '\(order.trouble)'; GET /scenarios lists them")
+    }
+    if let count = order.count, count < 1 { throw Refusal(reason: "'count' is at least 1, or null for every call") }
+    core.troubles.set(trouble, count: order.count, environment: order.environment)
+    return .object([
+      ("trouble", .string(trouble.rawValue)), ("count", order.count.map { .integer(Int64($0)) } ?? .null),
+    ])
+  }
+
+  private func calls() -> JSON {
+    let calls = core.calls.current
+    func counts(_ counts: [String: Int]) -> JSON {
+      .object(counts.sorted { $0.key < $1.key }.map { ($0.key, .integer(Int64($0.value))) })
+    }
+    return .object([
+      ("total", .integer(Int64(calls.total))),
+      ("production", .integer(Int64(calls.production))),
+      ("sandbox", .integer(Int64(calls.sandbox))),
+      ("in_flight", .integer(Int64(calls.inFlight))),
+      ("peak_in_flight", .integer(Int64(calls.peakInFlight))),
+      ("redirects_followed", .integer(Int64(calls.redirectsFollowed))),
+      (
+        "passwords",
+        .object([
+          ("right", .integer(Int64(calls.rightPasswords))),
+          ("wrong", .integer(Int64(calls.wrongPasswords))),
+          ("missing", .integer(Int64(calls.missingPasswords))),
+          ("last_was_right", calls.lastPasswordWasRight.map { .boolean($0) } ?? .null),
+        ])
+      ),
+      ("by_receipt", counts(calls.byReceipt)),
+      ("by_original_transaction_id", counts(calls.byOriginalTransactionID)),
+    ])
+  }
+
+  // MARK: - JSON
+
+  private func decode<Value: Decodable>(_ type: Value.Type, _ body: [UInt8]) throws -> Value {
+    do {
+      return try JSONDecoder().decode(type, from: Data(body))
+    } catch DecodingError.keyNotFound(let key, _) {
+      throw Refusal(reason: "'\(key.stringValue)' is missing")
+    } catch DecodingError.typeMismatch(_, let context), DecodingError.valueNotFound(_, let context),
+      DecodingError.dataCorrupted(let context)
+    {
+      let path = context.codingPath.map(\.stringValue).joined(separator: ".")
+      throw Refusal(reason: path.isEmpty ? "the body is not a JSON object" : "'\(path)' has a value that is not known")
+    }
+  }
+
+  private func reply(_ json: JSON) -> Response { reply(.ok, json) }
+
+  private func reply(_ status: HTTPResponse.Status, error: String) -> Response {
+    reply(status, .object([("error", .string(error))]))
+  }
+
+  private func reply(_ status: HTTPResponse.Status, _ json: JSON) -> Response {
+    Response(
+      status: status, headers: [.contentType: "application/json"],
+      body: ResponseBody(byteBuffer: ByteBuffer(string: json.text + "\n")))
+  }
+}

@@ -1,0 +1,258 @@
+/// The development PKI, keys and all. Written by `scripts/make-simulator-pki`; do not edit.
+///
+/// THESE PRIVATE KEYS ARE PUBLIC, AND ON PURPOSE. Anybody can read them here and sign any receipt with them, so a
+/// service that trusts this root trusts everybody. They are worth nothing: no real store, device or browser knows the
+/// root, and no production configuration may ever name it. They are fixed rather than made at every start so that a
+/// sample receipt signed today is still valid tomorrow, on every machine, with any running simulator.
+enum DevelopmentKeys {
+  /// The root: configure this one where the simulator plays the store.
+  static let rootCertificate = """
+    -----BEGIN CERTIFICATE-----
+    MIIDfDCCAmSgAwIBAgIUExWcaDR6IBIb9vV+xMezBK1R2twwDQYJKoZIhvcNAQEL
+    BQAwVjEgMB4GA1UECgwXQ291bnRlcnNpZ24gRGV2ZWxvcG1lbnQxMjAwBgNVBAMM
+    KUNvdW50ZXJzaWduIFNpbXVsYXRvciBSb290IENBIChub3QgQXBwbGUpMB4XDTEw
+    MDEwMTAwMDAwMFoXDTQ5MTIzMTIzNTk1OVowVjEgMB4GA1UECgwXQ291bnRlcnNp
+    Z24gRGV2ZWxvcG1lbnQxMjAwBgNVBAMMKUNvdW50ZXJzaWduIFNpbXVsYXRvciBS
+    b290IENBIChub3QgQXBwbGUpMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKC
+    AQEAy8zS+xMVmMCbm408oSyYhoThseyacdtTM3ys8pfHosRukzdQMtHw+1AOq3ff
+    pHpsNnXuxqzSmgkre3MyhMgzJfLQZez4/s0x4FdrN6gO12bV/lnSc/aa1pLYSQxX
+    Ek3ZtepO2E6yvEvhCkp3cmn+YDm2cpOQ/wG3MG4togxVbNnu4MSW7LKgUdS6o/kH
+    2ogNux3FQiO7DcvodQ+wuEIuxadF3Asf4g56EQfdKxlp7yAja9nj2qmndDQcj9fT
+    2gw4mpQuyPAEWrEfiyzIIRQpdcoYKgbeiA4isDL8AJTRm8jt+7NcM0XSbs1ldH5D
+    a/Y9N4Y5evhLpTrEccpK0OI5BQIDAQABo0IwQDAPBgNVHRMBAf8EBTADAQH/MA4G
+    A1UdDwEB/wQEAwIBBjAdBgNVHQ4EFgQU68jwx+4KFIjf5EFhgzfpTBjVEBQwDQYJ
+    KoZIhvcNAQELBQADggEBAD6cVpeXqaSx8l9rnTLQKf81TIrZlDby18dnJZLgkSc6
+    iplqeCR01J96Ug3CIXq43Dr8XbOcNwGs0jiOUNvhRHUQ7dF1bX6o2QACxwLBePyv
+    6B6wKxjZO0/dbnRrF1e5Ni1XhM4l7xbgXK1tGNHOwmA6fxDJpAkz/H/bFnGBy3in
+    WCzX8awUyOKxcrCBLAQ3Dql5b3A6ytlB0hykdQBSXeKi0nBuuK2O7mM6VWRjxyR0
+    TYizBRjGsdV2CF2h44WwjghGPcLS4oQmc0IkbqKGMOTXklJBi4IzX0MF5YLFNo72
+    OJWS7s0nTUCZvYRWo7UDONH4aP7S1ET//H6yw1YrS7w=
+    -----END CERTIFICATE-----
+    """
+
+  /// Signs the TLS certificate that a simulator makes for itself at its start.
+  static let rootKey = """
+    -----BEGIN RSA PRIVATE KEY-----
+    MIIEpQIBAAKCAQEAy8zS+xMVmMCbm408oSyYhoThseyacdtTM3ys8pfHosRukzdQ
+    MtHw+1AOq3ffpHpsNnXuxqzSmgkre3MyhMgzJfLQZez4/s0x4FdrN6gO12bV/lnS
+    c/aa1pLYSQxXEk3ZtepO2E6yvEvhCkp3cmn+YDm2cpOQ/wG3MG4togxVbNnu4MSW
+    7LKgUdS6o/kH2ogNux3FQiO7DcvodQ+wuEIuxadF3Asf4g56EQfdKxlp7yAja9nj
+    2qmndDQcj9fT2gw4mpQuyPAEWrEfiyzIIRQpdcoYKgbeiA4isDL8AJTRm8jt+7Nc
+    M0XSbs1ldH5Da/Y9N4Y5evhLpTrEccpK0OI5BQIDAQABAoIBAAGszz7qVzCmqp2M
+    Oy3KJeT7JbcjTiZDHd6yafuvdPmMDd2bZFPnZyJMDbOc/Cm7RA7su4SG0JwczBTx
+    npfTsZ0glW2bbw6teJK5UGoIPiD8Mr33SbqTkdrs7fN08yh1Gww6xTptZ4/F7uJT
+    BNxo0+l0dMdIM7ZvP1NAU8ZjpA/nAeP9EvYXWZLgZ4JSTrr8ueqoH9twtkGLgefy
+    QlAWHb+ZxxWNqkl8ThDzrIuxinX+XKZ2dMjF/kjYmvorGctJbGB/HYXFua+1GPG6
+    9XfTDzScAVZMBg0sYUMOW1DGAWL8p+wO516rXU1XNq9pp6mY7NPBYCo0BQMWNrWG
+    0mkrIiECgYEA8WIwMoYNoZMeeCxx9+xcUTW8NnfZrEV+ADXYQD+YB1HBlRUIOx+V
+    A8BWrFUVYl4hxBiR2MUFijrLsog812X6I2DK/v7ZUuarPuvVFll/FgsWgufZ2LxD
+    b0nsR892G8usW6+0h0JYU4/n7Sq+6l0vDPokZjXTJ1ZYUz4hD/zD9SECgYEA2CQJ
+    BYgGv9rt30Rz6IKFUk7ZV0vcRh+ahN4pLVe9K/vDJWpuNlyhK2MKuzlaGPHRRd0C
+    ZSH2BZXBj/HA+jm/Z44yNecCZTShdCeHCAYdIRJYW63vvQLWBN25eCz5qKDHbIfR
+    ktI1oVMjVjMCxo6bEouPudqHA8wUg1ZvfcwvI2UCgYEAxPX9pfxEeyb0odKCXG59
+    FbbnEPrSnwNFQR6uih5aCv7nGqLCyJuImDsFfjEe9dkhbEUwHNUHJDe9prwMCSao
+    6N0+Rrvk0QRvjzQX99inHnGFuOM+mt9jlxeWuTHLifqzdUz13biBIg42jQtoJQxM
+    LCagNNaOqXaHM8VqbQUvUIECgYEAkPhSiMA87q/z/l2WdKweqh8yzceW/f2ykU3F
+    RqFjw72AnXbuZ03n2Ab9KqiEEtkW6YocUiLeNc7FXjvjmLHk/Js2eEryo1kStarR
+    egNHxGfelddrRlZBoE/rV3yrE3yLZfMPETAnQoZV3DoosW7y+hRbmWfGSTi3xYPT
+    EghC0bUCgYEA1S/E2njniZHHpYhEAJCfWOVo80Vi28KeQ9aHawcV7yxaBa3W4zA6
+    HP6UXXECKQPdvrNG0/t0aB1w1UBzMqivj6zQLxcPo3V9AqKjprphY82ICN8+iyEV
+    uv/dp+vGFJpFi6M2meEEWghVOm9NBHK/rI5Ct3cKJZz2ReYXXss0w8A=
+    -----END RSA PRIVATE KEY-----
+    """
+
+  /// CA:true and the marker extension 1.2.840.113635.100.6.2.1. Its key was thrown away.
+  static let intermediateCertificate = """
+    -----BEGIN CERTIFICATE-----
+    MIIDpjCCAo6gAwIBAgIUGsc0f1egyxU+r/ZC2r/s0Oz4/F0wDQYJKoZIhvcNAQEL
+    BQAwVjEgMB4GA1UECgwXQ291bnRlcnNpZ24gRGV2ZWxvcG1lbnQxMjAwBgNVBAMM
+    KUNvdW50ZXJzaWduIFNpbXVsYXRvciBSb290IENBIChub3QgQXBwbGUpMB4XDTEw
+    MDEwMTAwMDAwMFoXDTQ5MTIzMTIzNTk1OVowTTEgMB4GA1UECgwXQ291bnRlcnNp
+    Z24gRGV2ZWxvcG1lbnQxKTAnBgNVBAMMIENvdW50ZXJzaWduIFNpbXVsYXRvciBS
+    ZWNlaXB0IENBMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAvJ1wOsHG
+    0aB3F9omFYdjifG20HJ3TAWIZGFKqLOLpg1xmjVBUrmSUq6H/bSuorQTL8rXcXE6
+    I61k3KvoY3v0Xl5g5BDHxi08vkIeu5Zg+YHTU63mHkzag11xfPG5I93DnLZ37r1P
+    CDfmuZqWHIrljGrQTY/Kuk+oCyJCrfA/5EUdGKXWzJwK4fzBuAW/3/QuGQs2e9e8
+    UXFhpHDN3rtBmmxkySFqQXi62oU+zmi1rDrCpVjhSpyxU8x22hvvjUsXyYzeb32h
+    ayxBwKJRy+nHd/Pbifk6vxQMMs47aFX9DL8A6dEwQ6oOYeOq8LhPrzGHAxvtsEdq
+    o9nSmNT5+cSUOQIDAQABo3UwczAPBgNVHRMBAf8EBTADAQH/MA4GA1UdDwEB/wQE
+    AwIBBjAdBgNVHQ4EFgQUNqJpXR5w0V+JEjijFTDawLvlWScwHwYDVR0jBBgwFoAU
+    68jwx+4KFIjf5EFhgzfpTBjVEBQwEAYKKoZIhvdjZAYCAQQCBQAwDQYJKoZIhvcN
+    AQELBQADggEBABUzh+FBuefICHus+GtZVr3juCXFuB2WSa3Mehprs2KU6Lkz2dOY
+    dfeAZ2nOZDpNLd3srkLU+Eux02Qt670BM03X8fTl6lqOFadMRe3C/jlAVjpMPuPY
+    l7r5cLSdBoka/C9TQaAOcTM4ZSAQN/EL7wHhkwqr2/6SwuZAU8HFFnIT0qx9raVS
+    a1GcAN1ZeKwHXO6yfJc3Hd26lhEjAFtM8uJ15RgV1u44PE6iZ3PzET6KHzcziiRB
+    yLClKm6RNW4HNnTmKj3wUdldMX0o9DLsjQIp0Zt5ml/4CehlmIeEHsnPUOUSKL6F
+    AVwYiQxmLe3YQS4kgDGb2dS1qdeHs2v1M3Q=
+    -----END CERTIFICATE-----
+    """
+
+  /// The marker extension 1.2.840.113635.100.6.11.1; signs app receipts.
+  static let leafCertificate = """
+    -----BEGIN CERTIFICATE-----
+    MIIDnzCCAoegAwIBAgIUBPzWO/en7ZOVTc0b09XqjT9WnzgwDQYJKoZIhvcNAQEL
+    BQAwTTEgMB4GA1UECgwXQ291bnRlcnNpZ24gRGV2ZWxvcG1lbnQxKTAnBgNVBAMM
+    IENvdW50ZXJzaWduIFNpbXVsYXRvciBSZWNlaXB0IENBMB4XDTEwMDEwMTAwMDAw
+    MFoXDTQ5MTIzMTIzNTk1OVowUjEgMB4GA1UECgwXQ291bnRlcnNpZ24gRGV2ZWxv
+    cG1lbnQxLjAsBgNVBAMMJUNvdW50ZXJzaWduIFNpbXVsYXRvciBSZWNlaXB0IFNp
+    Z25pbmcwggEiMA0GCSqGSIb3DQEBAQUAA4IBDwAwggEKAoIBAQCgXFyhMq7pr+5B
+    q/je6J0mYIR1BmB9RN4qTuDnphFHdLpLdlBnKvqTAEkx9oUmu9wuV20vKQhbcOOU
+    SsznRxLEahuBGbg41OoR9oWxfIh3W2YGUnRuuOiDKWfZx1pQ39JE5pe+YIPhgAqI
+    dO3plD3YUG1VYwdAjWlicCcJKEiDxJAdfMBkWV0QnkXaboiJip4Z6Sp8Jd6Yrxa1
+    6Zi8mfYTV01UMXM9nqiKtghPXtRxq08wz6a/f+cdkHgYHLTDzaP+xyFPDAZpFB5w
+    HYdI1BEXZtdPnD8QpozwsOug+LiPXdMtqMAZ3+5MLlQu2zWrFI61NLaBfbLH4CMg
+    Wq9+cc/NAgMBAAGjcjBwMAwGA1UdEwEB/wQCMAAwDgYDVR0PAQH/BAQDAgeAMB0G
+    A1UdDgQWBBTemXZXdopJVWjSC5Q+9Ux46HRHTjAfBgNVHSMEGDAWgBQ2omldHnDR
+    X4kSOKMVMNrAu+VZJzAQBgoqhkiG92NkBgsBBAIFADANBgkqhkiG9w0BAQsFAAOC
+    AQEAnoFExfIk1hajC4u6wQDNDCmJqesJi8PmNjTKhsELpFol5FWATm9Dj9wdsDdg
+    r35sHMOA5d4j61J3sAhKKnr5XCRSpOINBwHUQTbbDBeb1nSbvdYpSqsWRTDa1a2S
+    Nbh69BDuRYgzcHCo0Z6W59u7tCLm2e3bprMU8ozhfSMBBaEGouG+I7v7kT/Y/mEc
+    E4TBmSF8hdqpOC3wmJCoM6fwEvCySH6+pjvULfg6pT2BJqb90a6K22IRygwkri4E
+    hBDWb+oMXH2o+Y7Y17cZtFb9GJnX9yRSqlrT47EKwAG1tF9IuZYpZXboNK6w86r+
+    fXojrq+Ovj6mg0S68tx6eMKHpA==
+    -----END CERTIFICATE-----
+    """
+
+  /// Signs app receipts.
+  static let leafKey = """
+    -----BEGIN RSA PRIVATE KEY-----
+    MIIEowIBAAKCAQEAoFxcoTKu6a/uQav43uidJmCEdQZgfUTeKk7g56YRR3S6S3ZQ
+    Zyr6kwBJMfaFJrvcLldtLykIW3DjlErM50cSxGobgRm4ONTqEfaFsXyId1tmBlJ0
+    brjogyln2cdaUN/SROaXvmCD4YAKiHTt6ZQ92FBtVWMHQI1pYnAnCShIg8SQHXzA
+    ZFldEJ5F2m6IiYqeGekqfCXemK8WtemYvJn2E1dNVDFzPZ6oirYIT17UcatPMM+m
+    v3/nHZB4GBy0w82j/schTwwGaRQecB2HSNQRF2bXT5w/EKaM8LDroPi4j13TLajA
+    Gd/uTC5ULts1qxSOtTS2gX2yx+AjIFqvfnHPzQIDAQABAoIBAAYq1zMp6Fk7d23W
+    J9mm15howN9hUeevdN3qr7KpC+QUJLAPSlNVb1KlAaumwAM32WV83kmgid4+bro+
+    0Dea36lnLUyfSRsCcUgkk4q6b+MrRDa9CBZUDTkyJ/jTtnEC0qrstWxQePH8wyrx
+    WE8R8Pj3SuUsTFSau7FZ/95VysgqgQocA+BW2KQTQ8Dp/RVNoSYFw+bi4gjgvR3X
+    stw7YHOTn1p3T4zLJvn2KnM9EJ7DClOfIeYmwSWvo2tdKWHgrDdGQIYNhHCjGsl8
+    QXO5s+WQLMFFaOP0cIZtjgRReVwQqtI9XmkK1BYl2r5fS06hyM5NlQDTULH8mchf
+    HzR1B28CgYEA0f1T4sZIqxWNQUH5vo8xjN8WipI9qdZv3RG3iQJZEd7VSFD6DhV0
+    0RbyDNBAOHSTYc25TMFwJnzBa7nkeeM2EtrwtZIE5IgaGzB3ScCojM6w/tOkH83i
+    AK2oP8XKoEiia7cy2g4TRlrC+ZN2TvroRt185AHHJmFHVqM6izM6ODMCgYEAw39F
+    j1LvBxoa1ilEMHr2C1LNJdCJgLRa9BxERaqwi76ut1sBKBq8bSaPYSzMQLKG4WK8
+    aWbc/UUQjGSpMsx55lw16huVLLsWaI1/CrMQ/sw7hsdquWcYZMQEGzzJeXjaSseK
+    6GQje5yD5LcePjIebEvfGP7xwo5hkdYoqme71/8CgYB/2s2bkv0l5e5moGQOiaMy
+    0ZYo8xfGdAESSjpEmoBe6B1Wda96qcfBk0X3VUj01s3xy8+aE2FUnbsq+zlImXYQ
+    DuxmsSx3dQLoMR9AcaRub17HGVeh4bpMjW+WvLg91VvHV/kHWXCU8qgqS4XKWuzY
+    UP082nRGQw6riqEXpi45jwKBgQCvuc4v149N5fQrfypxHYXehc4raHjAvN1owaPI
+    r3ZEFuF7pQy0HNw0jM2ivp7WpOLC43qSj8iizBrk53KDW/NS0p4P0j1T2NN6pX2F
+    g5IKRlBXhRb0kqwFn4BFb212h+BICXdeDu0qJnUT+Fnx9CEOnWBrWna7uDoR2dvx
+    2I6rxwKBgFzlZIaXBaXWuDM4wITusyMuaBMiIqy8mRn+g4q2tJQv6ZpRkaf3IsAT
+    dS18PqWqGKKVQuY0c7bfOZV4dIK047HmQWFbKzG87FePVY9QuFtNj/NcAQtZj63W
+    9i/q/cDSBARUILNVkvBX++qCtucf9PdIEEcY9a+9vMLyqzmK2Lqn
+    -----END RSA PRIVATE KEY-----
+    """
+
+  /// Travels inside iOS 6-style transaction receipts.
+  static let transactionCertificate = """
+    -----BEGIN CERTIFICATE-----
+    MIIDkTCCAnmgAwIBAgIUfoPpI6OQW1cyC0SgJE+2E9D0pWcwDQYJKoZIhvcNAQEL
+    BQAwTTEgMB4GA1UECgwXQ291bnRlcnNpZ24gRGV2ZWxvcG1lbnQxKTAnBgNVBAMM
+    IENvdW50ZXJzaWduIFNpbXVsYXRvciBSZWNlaXB0IENBMB4XDTEwMDEwMTAwMDAw
+    MFoXDTQ5MTIzMTIzNTk1OVowVjEgMB4GA1UECgwXQ291bnRlcnNpZ24gRGV2ZWxv
+    cG1lbnQxMjAwBgNVBAMMKUNvdW50ZXJzaWduIFNpbXVsYXRvciBUcmFuc2FjdGlv
+    biBTaWduaW5nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAsUJSV24x
+    LXmPRAHXXipjGPYcTq/EVKECIfP4kmPcIkU/47VH8yaGlyGfb2Z0EogtoNh+3Sbg
+    h3pY//BJzwaCrFwmJnF0SzlipI9Euhm3ISKRCSBeZ9N87StOKlPMbLl/7OW9arTa
+    ZC2b2XALAWca1zeja+wPceP8tSJECkZKGg4HRVMdwJkwFwCIO90N0YYgGaeL2CdV
+    q3Oud3ORwdO7ERORr3aWnW9hznNKhK6RkoGtLGxJBJ5KBZ79ju++EdUqRiGkZvBm
+    nuIekFCp7PLO4e7dJbucPbc5KjgkKQhUjTz3pypnsEfAVp3mG/dVL+uOfC4opP4z
+    35LbCwwfHIS13wIDAQABo2AwXjAMBgNVHRMBAf8EAjAAMA4GA1UdDwEB/wQEAwIH
+    gDAdBgNVHQ4EFgQUE/AEbirAdTmqxB/sYdIdvbaYcAMwHwYDVR0jBBgwFoAUNqJp
+    XR5w0V+JEjijFTDawLvlWScwDQYJKoZIhvcNAQELBQADggEBACGvu0VCPkr5XPQ6
+    L9mKY1u8qzOFzULYNpw49F/zfhQgw9RwwbKTD5P7z2eL1v1g6714MfBnrmOQWMzb
+    jlho928PRMW6nRl8TX/ib7d2gPoIdoRuJ41OCA4LJuAqdgUK2YAMRS4PUuUyWiD7
+    QJyJDQfsZIjQskkI9ORbTaK/Kw3NbqIb5CaiZnDnSqjObdCpwLWgdYY12cG4FNRQ
+    4P4VAoCT5RSn8fhDtQF8tKMqzx8dFeo+cP7l4Yl+5l8R5NldyTFgUGP82Z2P41ZQ
+    Bd/KEI7boUbVUu+IxnCu9EFEgrg980yuPPIeGo2KUybt8XOybOVEwWvOsjmQvlFs
+    LF7VPxY=
+    -----END CERTIFICATE-----
+    """
+
+  /// Signs iOS 6-style transaction receipts.
+  static let transactionKey = """
+    -----BEGIN RSA PRIVATE KEY-----
+    MIIEowIBAAKCAQEAsUJSV24xLXmPRAHXXipjGPYcTq/EVKECIfP4kmPcIkU/47VH
+    8yaGlyGfb2Z0EogtoNh+3Sbgh3pY//BJzwaCrFwmJnF0SzlipI9Euhm3ISKRCSBe
+    Z9N87StOKlPMbLl/7OW9arTaZC2b2XALAWca1zeja+wPceP8tSJECkZKGg4HRVMd
+    wJkwFwCIO90N0YYgGaeL2CdVq3Oud3ORwdO7ERORr3aWnW9hznNKhK6RkoGtLGxJ
+    BJ5KBZ79ju++EdUqRiGkZvBmnuIekFCp7PLO4e7dJbucPbc5KjgkKQhUjTz3pypn
+    sEfAVp3mG/dVL+uOfC4opP4z35LbCwwfHIS13wIDAQABAoIBAByaNg0zk63h0pNH
+    tMfWER2DAPhVdlmtjVmLM43znR7Oi8ujgdOjYM5cN4zTPGGNJcexh28KCeryfA/4
+    ZwCH7WgAiotjfT9yKA+jqpRY9+rZ2Atf9LvOLXdbqIY99VuJ5zGDtLfWLPNDRMWm
+    RbBZQcR+jtkoQym+fxV/TPlXdDeVzQy645yZYp8YsmLjepzo/EWdOd0SPVURNFU8
+    zfnJATdCx6wTMUGgTLPHKyAGTnDQ+T0KbkGN/mfab0n8uOXF49Axo6K+Hg76ThRH
+    vqQIgsQgCuAnO59tbabrwKwNFVxC98RoGhwrBbutoyIt6673ldbLTDVckhwSg4Ph
+    jEKSc5ECgYEA4YFiTB4xPI/v7XtE++vYalXfgpIRPvqSYN6uz3PWnWJ8XELjtDWU
+    0VU0eIeI1i4a9IqVHU0nI27UGgLtnh2KATe4HcVjKzIHtMRPakmFXfFwiv6nWW1O
+    wem1V5qCdcvzQXXLwaduWtLcN0zUOvz6S86uCFondnl7UkB+gn0BPIcCgYEAyTq7
+    JDI54Mdm8WDzijnV3eMeZiDsqK6j1EeSTeXrOebyc02p01pIp5DyvJvFr/y7fxbe
+    w9DtHhJOSWFBsqrNmnHZDnP/hek5q6cduBpboQBOUPxl0sNoOMlr+xCr17O/aRTI
+    f3C/NLG+LV+JaKjzOdtY4oWMdUqsYBaENzZ1KekCgYAA5CUCTgA90AfPtXQBVt5F
+    FU/L0U32JMFdVqP0N+36M0BwkOcbeDa9WQvbChYVWptKqh2KvxpPfomiDK7puA4q
+    kRDONVB+BDWZlkkGD4JSa7jZI8Z/iPoNtCG+VeL8GjE86f1DJ6k8/KZYJZqVHRjU
+    Id34NHsBcdt16MFXPK07kwKBgHUxlzwFZF/cwb9iT3P5Ku0HEPU5x5qV2yQOas6j
+    UNNwBVPRr05ADoBIkpX1wrQz5J6nmyU/0FjrIFzsH28GuqdwFpGsTOyYX9XwhgZq
+    k2K44uOXm1WcKF6qMBEQLIR7UsbIK9zMtQ7jVXbnZQdnHgBcFvAWBy9oRevQMUBW
+    nvXBAoGBAJTqI7R3qnPwKQMWL4cHT01RIpGqJrPmUYIeqd3FwQnUosRKxMKbzziK
+    BKPKPP2T6FXIteQeNQ2HeCRWsAknHpBZaaKBf86jN6BHPhigtm/TjrFmpOBprVhB
+    DyWx9xS0pJlReHQc/KGKfMUPtnE/PZu7CtEClBJNwBFDbg8XPXtx
+    -----END RSA PRIVATE KEY-----
+    """
+
+  /// Self-signed, named as Xcode names its own; no chain leads from it to the root.
+  static let xcodeCertificate = """
+    -----BEGIN CERTIFICATE-----
+    MIIDXDCCAkSgAwIBAgIUPXSxVZ83l/0v4aVX+uoSrsnnC80wDQYJKoZIhvcNAQEL
+    BQAwRjEgMB4GA1UECgwXQ291bnRlcnNpZ24gRGV2ZWxvcG1lbnQxIjAgBgNVBAMM
+    GVN0b3JlS2l0IFRlc3RpbmcgaW4gWGNvZGUwHhcNMTAwMTAxMDAwMDAwWhcNNDkx
+    MjMxMjM1OTU5WjBGMSAwHgYDVQQKDBdDb3VudGVyc2lnbiBEZXZlbG9wbWVudDEi
+    MCAGA1UEAwwZU3RvcmVLaXQgVGVzdGluZyBpbiBYY29kZTCCASIwDQYJKoZIhvcN
+    AQEBBQADggEPADCCAQoCggEBAMIbCQeH4Uazky+FX02Nx7oaajju/mifXwY7Lhjf
+    CoE4NN5/1GKEF68ew1GHM4nKJVCyBwgdWfcWigPk5k4kYIWNyaj1zp2RqoRAciX7
+    1F+2yoYkOa3j7kFHQuTXJ3GuCkoHCekvebcUhqsgTLzDXzYc0mY4igtAw1Inp/6E
+    rAfxd4CrOqyUxPBr1LgZpsNFZZw+nXWNo248T7U2g3hxCgNTuFipyf22RbxVCUtm
+    GlgKuUC4ThltxkDP9jGFEXYm90VoNgk9PButkddmNwXmeoaxEox9CXf495HHfOko
+    vz25JkxakyhPoUS36rb9//Ih5DYsSKQQkS7y53eqVsjXYeMCAwEAAaNCMEAwDwYD
+    VR0TAQH/BAUwAwEB/zAOBgNVHQ8BAf8EBAMCB4AwHQYDVR0OBBYEFFF0mMRqr/1p
+    SE0JHotRx35JTUB/MA0GCSqGSIb3DQEBCwUAA4IBAQCZ79KHlMmZXyzV9P3dOeZc
+    0t1R/AsycybarLuHRX7T7veID2Y/oA6L7n1DzotpLD77nZF5TaMcaklvGmuHm3HT
+    r1W6Bkov3Rsq3MdBuaE/SiS+Fhye3/puYtEKxF9GdqLKR58Oc/F6hBlwoxK3DZ08
+    99n9jVU5V71rDmQOFL8AfSaDZpsIoF+cQzIOoe3a/J65CEj0zazZxu68afe9OCo+
+    7m66p5fB4xK0u+5CPVETRpoQ9G1JesIqNUTZ3cIhc+HwSIhk1S538JzXS5DsgaEP
+    5ERz3OEsW42vbKtOpE/8t2jjomfFdCrAhuwtMoZVAbkzxjX8oVmZ92Yo89remDC3
+    -----END CERTIFICATE-----
+    """
+
+  /// Signs receipts as Xcode does for local testing.
+  static let xcodeKey = """
+    -----BEGIN RSA PRIVATE KEY-----
+    MIIEpAIBAAKCAQEAwhsJB4fhRrOTL4VfTY3HuhpqOO7+aJ9fBjsuGN8KgTg03n/U
+    YoQXrx7DUYczicolULIHCB1Z9xaKA+TmTiRghY3JqPXOnZGqhEByJfvUX7bKhiQ5
+    rePuQUdC5Ncnca4KSgcJ6S95txSGqyBMvMNfNhzSZjiKC0DDUien/oSsB/F3gKs6
+    rJTE8GvUuBmmw0VlnD6ddY2jbjxPtTaDeHEKA1O4WKnJ/bZFvFUJS2YaWAq5QLhO
+    GW3GQM/2MYURdib3RWg2CT08G62R12Y3BeZ6hrESjH0Jd/j3kcd86Si/PbkmTFqT
+    KE+hRLfqtv3/8iHkNixIpBCRLvLnd6pWyNdh4wIDAQABAoIBAFyuxg/3fMTiqAwP
+    1iLU6SJezIuk6ouQVbJG/crYbU6oRO5dAU+NHTX8LW03bo+Dm2+9ogfo4/VMqNgV
+    KzbyvbfnrPvlayPn0xDVKOwkJBMT1/5XO8dhR3maCkH0zhvE65rPY5cZmTenMGpz
+    wNB9RXA0MO6oXpni8aC/2MJ6HR6pAgm/dXOM3kwPlBpVhsRvSfvMoqXvkhKQR3D6
+    sLwig9C7Ywy9Nh2qB87VHfM6qQ3cotl1RzWopK3T+0C9H+SZjrLTRRgGf/8Av19B
+    m5ECU65Wa5MW2FkkSPNrg6obtW45aKD91NE8iIBcV8vc1lOLt3/YBr8floCdIfGT
+    LcRQf1ECgYEA/tRT1QNRhL1/EaMWjNB9cEpbXqI1e2yVYdEglGo6sM+EvDiJuMfB
+    b63PxUF1ONjiOow7sU0icej/E/6fIIyHHNNqQrPzrsCVR3kif+WM1D538j2PIUIu
+    4gp/PzCuGZYVxVjzJCzqXHsLEMTJGEZ+iUh0jwKVL/cjL/d3hlk73akCgYEAwv9M
+    WfqgMYXzxYdhxrnZ0DxgHNR0hNL2MUP0aVWi5i3Z7rdaM2YsKJ4u50hhKtt6+9Y/
+    ZhHCFihHyj918x+nkLegcf5BdhPXu7IuyEKOBFrwmslG7zzLjDV6qIgP+VYRvw8N
+    GnMopstBXxgehVnlUO9wg92fwSCdIXXMvYKHAqsCgYEAuSGQdeSfSIxS0IFnVI3z
+    U6zxjGLT8AMG07WWsbwrP2DD0epRQ8j7oyLnGyte+hm24UoX48tiBtd62Q/Wk1ME
+    pdCCFkud8Ys/6Fj802X1Vgy8H2TRoxvt65Ist7+p/DSpRGJG4jUvXliVxWzxm407
+    SIk3BN6fe+VTzvk+AIC7mWECgYBLdWIFe+Ab6ftAmDg1H9xzIboLzgddEwokXGir
+    jnEgY+Pu5dMpCsPR4AzEgZTgcdiwteMIy5xw2JuXX2F0eO5uKTEUi9CnMdyNDNHf
+    uymb89kh/PvPPpaCJnvV1flggncRmXB3qNK1YPhmJT5CWlxMKqw+yze0E7vao+xb
+    9bPrSwKBgQDhncb31gQt3sDWcKy31o9+9cD2L7DdhZm7xJH4b/IaQ0hdeIYEcLWN
+    4yiDxjNu3+97JDJeOynlc4jF+rA4wmXjJv0JqarcVJ8SQ8+gKPgmX1Zbs6Yhkpbe
+    FxwJQ8W+DQ62ODjrCV0UzTINuSvacDQMLbOzhJbEf6rj3TSd/rz+7A==
+    -----END RSA PRIVATE KEY-----
+    """
+}

@@ -1,0 +1,178 @@
+/// What a customer did, told as a story that begins before the receipt was issued and goes on with the clock.
+///
+/// Each is a pure function of the moment the receipt was issued (`start`): at that moment the story stands where its
+/// name says. Moving the clock on lets it play out: a grace period runs into billing retry, and that into the end.
+enum Scenario: String, CaseIterable, Codable, Sendable {
+  case subscriber
+  case trial
+  case renewing
+  case renewalOff = "renewal_off"
+  case grace
+  case billingRetry = "billing_retry"
+  case expiredVoluntary = "expired_voluntary"
+  case expiredBillingError = "expired_billing_error"
+  case expiredPriceIncrease = "expired_price_increase"
+  case expiredProductUnavailable = "expired_product_unavailable"
+  case expiredUnknown = "expired_unknown"
+  case refunded
+  case refundedThenRebought = "refunded_then_rebought"
+  case upgraded
+  case downgradePending = "downgrade_pending"
+  case crossgraded
+  case familyShared = "family_shared"
+  case familyRevoked = "family_revoked"
+  case lifetime
+  case lifetimeRefunded = "lifetime_refunded"
+  case empty
+  case unknownProduct = "unknown_product"
+  case wrongApp = "wrong_app"
+  case twoGroups = "two_groups"
+  case accountGone = "account_gone"
+
+  /// One line for people.
+  var summary: String {
+    switch self {
+    case .subscriber: "buys pro monthly at the start and renews every month for ever"
+    case .trial: "on day 3 of a free week of pro monthly; then pays and renews"
+    case .renewing: "pro monthly, 45 days old, auto-renew on"
+    case .renewalOff: "pro monthly paid for 15 more days, auto-renew off; then expires"
+    case .grace: "pro monthly ended 3 days ago, charge failed, 16 days of grace, 60 of retry"
+    case .billingRetry: "pro monthly ended 3 days ago, charge failed, no grace, 60 days of retry"
+    case .expiredVoluntary: "ended 30 days ago, auto-renew was off (intent 1)"
+    case .expiredBillingError: "ended 90 days ago, the charge never succeeded (intent 2)"
+    case .expiredPriceIncrease: "ended 30 days ago, a higher price was not agreed to (intent 3)"
+    case .expiredProductUnavailable: "ended 30 days ago, the product was withdrawn (intent 4)"
+    case .expiredUnknown: "ended 30 days ago for another reason (intent 5)"
+    case .refunded: "the running month of premium was refunded yesterday"
+    case .refundedThenRebought: "a refunded month, then bought again under the same original transaction ID"
+    case .upgraded: "pro yearly replaced by premium monthly 5 days ago; the replaced row ends later"
+    case .downgradePending: "premium monthly for 15 more days, then pro monthly"
+    case .crossgraded: "pro monthly for 15 more days, then pro yearly"
+    case .familyShared: "premium monthly through family sharing"
+    case .familyRevoked: "premium monthly through family sharing, which ended yesterday"
+    case .lifetime: "bought for ever 100 days ago"
+    case .lifetimeRefunded: "bought for ever 100 days ago, refunded yesterday"
+    case .empty: "an authentic receipt without a single purchase"
+    case .unknownProduct: "subscribed to a product that no catalog names"
+    case .wrongApp: "an authentic receipt of another app, with our product IDs in it"
+    case .twoGroups: "pro monthly and premium monthly, sold in separate subscription groups"
+    case .accountGone: "the customer's account was deleted: status 21010"
+    }
+  }
+
+  /// The app that the receipt is of; `wrong_app` is of another one, whoever asks.
+  func bundleID(_ asked: String) -> String {
+    self == .wrongApp ? "com.example.somebody-else" : asked
+  }
+
+  /// The story of a receipt issued at `start`. In the sandbox an upgrade leaves no cancellation date, as there.
+  func timeline(start: Timestamp, environment: StoreEnvironment) -> Timeline {
+    switch self {
+    case .subscriber:
+      return Timeline(subscriptions: [Subscription(product: .proMonthly, start: start)])
+    case .trial:
+      return Timeline(subscriptions: [
+        Subscription(product: .proMonthly, start: start.adding(days: -2), hasTrial: true)
+      ])
+    case .renewing, .wrongApp, .accountGone:
+      return Timeline(subscriptions: [Subscription(product: .proMonthly, start: start.adding(days: -45))])
+    case .renewalOff:
+      return Timeline(subscriptions: [
+        ending(.proMonthly, inDays: 15, from: start, intent: 1, renewalOffFrom: start.adding(days: -2))
+      ])
+    case .grace:
+      return Timeline(subscriptions: [
+        ending(.proMonthly, inDays: -3, from: start, intent: 2, retryDays: 60, graceDays: 16)
+      ])
+    case .billingRetry:
+      return Timeline(subscriptions: [ending(.proMonthly, inDays: -3, from: start, intent: 2, retryDays: 60)])
+    case .expiredVoluntary:
+      return Timeline(subscriptions: [
+        ending(.proMonthly, inDays: -30, from: start, intent: 1, renewalOffFrom: start.adding(days: -40))
+      ])
+    case .expiredBillingError:
+      return Timeline(subscriptions: [ending(.proMonthly, inDays: -90, from: start, intent: 2, retryDays: 60)])
+    case .expiredPriceIncrease:
+      var subscription = ending(.proMonthly, inDays: -30, from: start, intent: 3)
+      subscription.declinesPrice = true
+      return Timeline(subscriptions: [subscription])
+    case .expiredProductUnavailable:
+      return Timeline(subscriptions: [ending(.proMonthly, inDays: -30, from: start, intent: 4)])
+    case .expiredUnknown:
+      return Timeline(subscriptions: [ending(.proMonthly, inDays: -30, from: start, intent: 5)])
+    case .refunded:
+      return Timeline(subscriptions: [refundedMonth(endingInDays: 15, at: start.adding(days: -1), from: start)])
+    case .refundedThenRebought:
+      return Timeline(subscriptions: [
+        refundedMonth(endingInDays: 15, at: start.adding(days: -10), from: start),
+        Subscription(firstNumber: 2, product: .premiumMonthly, start: start.adding(days: -5)),
+      ])
+    case .upgraded:
+      return Timeline(subscriptions: upgrade(from: start, environment: environment))
+    case .downgradePending:
+      return Timeline(subscriptions: change(from: .premiumMonthly, to: .proMonthly, start: start))
+    case .crossgraded:
+      return Timeline(subscriptions: change(from: .proMonthly, to: .proYearly, start: start))
+    case .familyShared:
+      return Timeline(subscriptions: [
+        Subscription(product: .premiumMonthly, isFamilyShared: true, start: start.adding(days: -10))
+      ])
+    case .familyRevoked:
+      var subscription = refundedMonth(endingInDays: 15, at: start.adding(days: -1), from: start)
+      subscription.isFamilyShared = true
+      return Timeline(subscriptions: [subscription])
+    case .lifetime:
+      return Timeline(lifetimes: [LifetimePurchase(slot: 0, product: .forever, at: start.adding(days: -100))])
+    case .lifetimeRefunded:
+      return Timeline(lifetimes: [
+        LifetimePurchase(
+          slot: 0, product: .forever, at: start.adding(days: -100), cancelledAt: start.adding(days: -1))
+      ])
+    case .empty:
+      return Timeline()
+    case .unknownProduct:
+      return Timeline(subscriptions: [Subscription(product: .unknown, start: start.adding(days: -10))])
+    case .twoGroups:
+      return Timeline(subscriptions: [
+        Subscription(product: .proMonthly, start: start.adding(days: -10)),
+        Subscription(
+          slot: 1, product: .premiumMonthly, group: Subscription.secondGroup, start: start.adding(days: -5)),
+      ])
+    }
+  }
+
+  /// Two paid months, the second of which ends so many days after `start`.
+  private func ending(
+    _ product: Product, inDays days: Int, from start: Timestamp, intent: Int, retryDays: Int = 0, graceDays: Int = 0,
+    renewalOffFrom: Timestamp? = nil
+  ) -> Subscription {
+    Subscription(
+      product: product, start: start.adding(days: days).adding(months: -2), periods: 2,
+      renewalOffFrom: renewalOffFrom, intent: intent, retryDays: retryDays, graceDays: graceDays)
+  }
+
+  /// Two months of premium, the second taken back while it runs.
+  private func refundedMonth(endingInDays days: Int, at refund: Timestamp, from start: Timestamp) -> Subscription {
+    var subscription = ending(.premiumMonthly, inDays: days, from: start, intent: 1, renewalOffFrom: refund)
+    subscription.cancellations = [Subscription.Cancellation(period: 1, at: refund, reason: 1)]
+    return subscription
+  }
+
+  private func upgrade(from start: Timestamp, environment: StoreEnvironment) -> [Subscription] {
+    let upgrade = start.adding(days: -5)
+    var old = Subscription(product: .proYearly, start: start.adding(days: -35), periods: 1)
+    old.upgradedAt = upgrade
+    if environment == .production {
+      old.cancellations = [Subscription.Cancellation(period: 0, at: upgrade, reason: 0)]
+    }
+    return [old, Subscription(firstNumber: 1, product: .premiumMonthly, start: upgrade)]
+  }
+
+  /// A change that waits for the end of the period, and then happens.
+  private func change(from old: Product, to new: Product, start: Timestamp) -> [Subscription] {
+    let first = start.adding(days: 15).adding(months: -2)
+    var before = Subscription(product: old, start: first, periods: 2)
+    before.nextProduct = new
+    return [before, Subscription(firstNumber: 2, product: new, start: before.period(1).end)]
+  }
+}

@@ -1,0 +1,129 @@
+import ArgumentParser
+import Dispatch
+import FoundationEssentials
+import Glibc
+import Logging
+
+/// `app-store-simulator serve`: listens until it is told to end.
+struct ServeCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "serve", abstract: "Answer verifyReceipt until SIGTERM or SIGINT.",
+    discussion: """
+      Prints one line of JSON on standard output when it listens:
+        {"production_url":"…","sandbox_url":"…","control_url":"…","root_file":"…"}
+
+      EXAMPLES
+        app-store-simulator serve --port 8443 --control-port 8444 --root-out root.pem
+        app-store-simulator serve --clock 2026-01-15T12:00:00Z --ready-file ready.json --exit-with-parent
+      """)
+
+  @Option(help: "The address to listen on. The control API is on 127.0.0.1 in any case.")
+  var host = "127.0.0.1"
+
+  @Option(help: "The TLS port of both environments; 0 takes a free one.")
+  var port = 0
+
+  @Option(help: "The control API's port; 0 takes a free one.")
+  var controlPort = 0
+
+  @Option(help: "The password that receipts with subscriptions are answered for.")
+  var sharedSecret = Simulator.Configuration.defaultSharedSecret
+
+  @Option(help: "Where the clock stands, RFC 3339; the real clock when not given.", transform: Timestamp.parse)
+  var clock: Timestamp?
+
+  @Option(help: "Write the root certificate there; a temporary file when not given.")
+  var rootOut: String?
+
+  @Option(help: "Write the line of JSON there too.")
+  var readyFile: String?
+
+  @Flag(help: "End when the parent process does, or when standard input (a pipe) is closed.")
+  var exitWithParent = false
+
+  func run() async throws {
+    var configuration = Simulator.Configuration()
+    configuration.host = host
+    configuration.port = port
+    configuration.controlPort = controlPort
+    configuration.sharedSecret = sharedSecret
+    configuration.clock = clock?.date
+    configuration.rootPEMPath = rootOut
+    configuration.logger.logLevel = .info
+
+    // The watchers come first, so that an end in the middle of the start is not missed.
+    let endings = EndOfService(withParent: exitWithParent)
+    let simulator = try await Simulator.start(configuration)
+    let ready = JSON.object([
+      ("production_url", .string(simulator.productionURL)),
+      ("sandbox_url", .string(simulator.sandboxURL)),
+      ("control_url", simulator.controlURL.map { .string($0) } ?? .null),
+      ("root_file", .string(simulator.rootPEMPath)),
+    ]).text
+    if let readyFile { try Data((ready + "\n").utf8).write(to: URL(filePath: readyFile), options: .atomic) }
+    print(ready)
+    fflush(nil)
+    configuration.logger.info("Listening", metadata: ["production": "\(simulator.productionURL)"])
+
+    let reason = await endings.first()
+    configuration.logger.info("Stopping", metadata: ["reason": "\(reason)"])
+    // An open exchange must not hold the process up: it goes within the second, whatever a listener still does.
+    Task.detached {
+      try await Task.sleep(for: .milliseconds(800))
+      Glibc.exit(0)
+    }
+    await simulator.stop()
+  }
+}
+
+/// Waits for whatever ends the service: a signal, the parent's death, the end of standard input.
+final class EndOfService {
+  private let reasons: AsyncStream<String>
+  /// Kept so that they go on watching.
+  private let sources: [any DispatchSourceProtocol]
+
+  init(withParent: Bool) {
+    let (reasons, continuation) = AsyncStream<String>.makeStream()
+    self.reasons = reasons
+    let queue = DispatchQueue(label: "app-store-simulator.end")
+    var sources: [any DispatchSourceProtocol] = []
+    for (number, name) in [(SIGTERM, "SIGTERM"), (SIGINT, "SIGINT")] {
+      signal(number, SIG_IGN)
+      let source = DispatchSource.makeSignalSource(signal: number, queue: queue)
+      source.setEventHandler { continuation.yield(name) }
+      source.resume()
+      sources.append(source)
+    }
+    if withParent {
+      let parent = getppid()
+      let timer = DispatchSource.makeTimerSource(queue: queue)
+      timer.schedule(deadline: .now(), repeating: .milliseconds(200))
+      timer.setEventHandler { if getppid() != parent { continuation.yield("parent ended") } }
+      timer.resume()
+      sources.append(timer)
+      if Self.isStandardInputAPipe {
+        let input = DispatchSource.makeReadSource(fileDescriptor: STDIN_FILENO, queue: queue)
+        input.setEventHandler {
+          var octets: [UInt8] = Array(repeating: 0, count: 4_096)
+          if read(STDIN_FILENO, &octets, octets.count) == 0 { continuation.yield("standard input closed") }
+        }
+        input.resume()
+        sources.append(input)
+      }
+    }
+    self.sources = sources
+  }
+
+  func first() async -> String {
+    for await reason in reasons { return reason }
+    return "cancelled"
+  }
+
+  /// `/dev/null` is at its end from the start and means nothing; a pipe or a socket is held by somebody.
+  private static var isStandardInputAPipe: Bool {
+    var status = stat()
+    guard fstat(STDIN_FILENO, &status) == 0 else { return false }
+    let kind = status.st_mode & S_IFMT
+    return kind == S_IFIFO || kind == S_IFSOCK
+  }
+}

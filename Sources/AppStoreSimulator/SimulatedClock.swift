@@ -1,0 +1,50 @@
+import FoundationEssentials
+import Synchronization
+
+/// The store's clock: runs with the real one until somebody sets it, then stands where it was put.
+final class SimulatedClock: Sendable {
+  private enum Mode {
+    /// The real clock, so many milliseconds ahead of it.
+    case running(ahead: Int64)
+    case standing(Timestamp)
+  }
+
+  private let mode: Mutex<Mode>
+
+  init(standingAt date: Timestamp? = nil) {
+    mode = Mutex(date.map { .standing($0) } ?? .running(ahead: 0))
+  }
+
+  var now: Timestamp {
+    mode.withLock { Self.read($0) }
+  }
+
+  /// Puts the clock there; it stands from now on.
+  func set(_ date: Timestamp) {
+    mode.withLock { $0 = .standing(date) }
+  }
+
+  /// Moves the clock; one that stands still stands afterwards, one that runs goes on running.
+  func advance(milliseconds: Int64) {
+    mode.withLock { mode in
+      switch mode {
+      case .running(let ahead):
+        mode = .running(ahead: ahead + milliseconds)
+      case .standing(let date):
+        mode = .standing(Timestamp(milliseconds: date.milliseconds + milliseconds))
+      }
+    }
+  }
+
+  /// Back to the real time.
+  func followRealTime() {
+    mode.withLock { $0 = .running(ahead: 0) }
+  }
+
+  private static func read(_ mode: Mode) -> Timestamp {
+    switch mode {
+    case .running(let ahead): Timestamp(milliseconds: Timestamp(Date()).milliseconds + ahead)
+    case .standing(let date): date
+    }
+  }
+}

@@ -1,0 +1,187 @@
+import FoundationEssentials
+import Hummingbird
+import Logging
+import NIOCore
+import NIOSSL
+
+/// Plays Apple for development and tests: a `verifyReceipt` for production and sandbox over TLS, and receipts to send it.
+///
+///     let simulator = try await Simulator.start()
+///     let receipt = try simulator.issueReceipt(.grace)
+///     … POST receipt.receiptData to simulator.productionURL, trusting simulator.rootPEMPath …
+///     await simulator.stop()
+enum Simulator {
+  /// How a simulator is started. The default listens on free ports of the loopback interface, by the real clock.
+  struct Configuration: Sendable {
+    static let defaultSharedSecret = "simulator"
+
+    /// An address to listen on; a name is put into the TLS certificate beside `localhost`, `127.0.0.1` and `::1`.
+    var host = "127.0.0.1"
+    /// 0 takes a free port.
+    var port = 0
+    /// The plain-HTTP control API, on 127.0.0.1 whatever `host` is; nil for none, 0 for a free port.
+    var controlPort: Int?
+    /// The `password` that receipts with subscriptions are answered for.
+    var sharedSecret = Configuration.defaultSharedSecret
+    /// Where the clock stands at the start; nil follows the real one.
+    var clock: Date?
+    /// Where to write the root certificate; nil for a temporary file that `stop()` removes.
+    var rootPEMPath: String?
+    var logger = Logger(label: "app-store-simulator") { StreamLogHandler.standardError(label: $0) }
+
+    init() {
+      logger.logLevel = .warning
+    }
+  }
+
+  /// Starts to listen, and returns once it does.
+  ///
+  /// - Throws: `StartError` when a port is taken or the root certificate cannot be written.
+  static func start(_ configuration: Configuration = Configuration()) async throws -> RunningSimulator {
+    let pki = try DevelopmentPKI()
+    let core = SimulatorCore(configuration: configuration, pki: pki)
+    let connections = ConnectionRegistry()
+    let identity = try pki.makeServerIdentity(host: configuration.host)
+    var tls = TLSConfiguration.makeServerConfiguration(
+      certificateChain: try NIOSSLCertificate.fromPEMBytes(Array(identity.certificatePEM.utf8)).map {
+        .certificate($0)
+      },
+      privateKey: .privateKey(try NIOSSLPrivateKey(bytes: Array(identity.keyPEM.utf8), format: .pem)))
+    tls.minimumTLSVersion = .tlsv12
+
+    let path = configuration.rootPEMPath ?? temporaryPath()
+    do {
+      try Data(DevelopmentPKI.rootPEM.utf8).write(to: URL(filePath: path), options: .atomic)
+    } catch {
+      throw StartError.rootNotWritten(path: path, reason: "\(error)")
+    }
+
+    let store = StoreListener(core: core, connections: connections)
+    let tlsListener = try await Listener.open(
+      host: configuration.host, port: configuration.port, tls: tls,
+      logger: configuration.logger
+    ) { request, context in try await store.respond(to: request, context: context) }
+
+    var controlListener: Listener?
+    if let controlPort = configuration.controlPort {
+      let control = ControlListener(core: core, connections: connections)
+      do {
+        controlListener = try await Listener.open(
+          host: "127.0.0.1", port: controlPort, tls: nil, logger: configuration.logger
+        ) { request, context in try await control.respond(to: request, context: context) }
+      } catch {
+        await tlsListener.close(connections)
+        throw error
+      }
+    }
+    let isTemporary = configuration.rootPEMPath == nil
+    return RunningSimulator(
+      core: core, host: configuration.host, tlsListener: tlsListener, controlListener: controlListener,
+      connections: connections, rootPEMPath: path, removesRoot: isTemporary)
+  }
+
+  private static func temporaryPath() -> String {
+    FileManager.default.temporaryDirectory
+      .appending(path: "app-store-simulator-root-\(UUID().uuidString).pem").path()
+  }
+}
+
+/// Why a simulator did not start; the text is for the command line.
+enum StartError: Error, CustomStringConvertible {
+  case cannotListen(host: String, port: Int, reason: String)
+  case rootNotWritten(path: String, reason: String)
+
+  var description: String {
+    switch self {
+    case .cannotListen(let host, let port, let reason): "cannot listen on \(host), port \(port): \(reason)"
+    case .rootNotWritten(let path, let reason): "cannot write the root certificate to \(path): \(reason)"
+    }
+  }
+}
+
+/// A simulator that listens. Everything the control API can do can be done here by a call.
+final class RunningSimulator: Sendable {
+  let productionURL: String
+  let sandboxURL: String
+  /// Nil when no control port was asked for.
+  let controlURL: String?
+  /// A PEM file with the root of both the TLS certificate and the receipts.
+  let rootPEMPath: String
+
+  private let core: SimulatorCore
+  private let tlsListener: Listener
+  private let controlListener: Listener?
+  private let connections: ConnectionRegistry
+  private let removesRoot: Bool
+
+  init(
+    core: SimulatorCore, host: String, tlsListener: Listener, controlListener: Listener?,
+    connections: ConnectionRegistry, rootPEMPath: String, removesRoot: Bool
+  ) {
+    let host = host.contains(":") ? "[\(host)]" : host
+    self.productionURL = "https://\(host):\(tlsListener.port)\(StoreListener.productionPath)"
+    self.sandboxURL = "https://\(host):\(tlsListener.port)\(StoreListener.sandboxPath)"
+    self.controlURL = controlListener.map { "http://127.0.0.1:\($0.port)" }
+    self.rootPEMPath = rootPEMPath
+    self.core = core
+    self.tlsListener = tlsListener
+    self.controlListener = controlListener
+    self.connections = connections
+    self.removesRoot = removesRoot
+  }
+
+  /// The store's clock.
+  var now: Date { core.clock.now.date }
+
+  /// Puts the store's clock to a moment, where it stands still.
+  func setClock(_ date: Date) {
+    core.clock.set(Timestamp(date))
+  }
+
+  /// Moves the store's clock on (or back).
+  func advanceClock(by duration: Duration) {
+    core.clock.advance(milliseconds: duration.milliseconds)
+  }
+
+  /// Signs a receipt as of the store's clock. `bundleID` has no effect on `wrong_app`.
+  func issueReceipt(
+    _ scenario: Scenario = .renewing, trouble: Trouble? = nil, environment: StoreEnvironment = .production,
+    subscriber: Int64 = 1, bundleID: String = Product.defaultBundleID, format: ReceiptFormat = .der
+  ) throws(IssueError) -> IssuedReceipt {
+    let order = ReceiptOrder(
+      scenario: scenario, trouble: trouble, environment: environment, subscriber: subscriber, bundleID: bundleID,
+      format: format)
+    return try core.issuer.issue(order, at: core.clock.now)
+  }
+
+  /// Lets a trouble befall the next `count` calls (all, when nil) whatever receipt they carry; nil ends it.
+  func setTrouble(_ trouble: Trouble?, count: Int? = nil, environment: StoreEnvironment? = nil) {
+    core.troubles.set(trouble, count: count, environment: environment)
+  }
+
+  /// Waits so long before each answer.
+  func setDelay(_ delay: Duration) {
+    core.delay.set(delay)
+  }
+
+  /// What was asked so far.
+  var calls: CallBook.Summary { core.calls.current }
+
+  /// Counts from nought again.
+  func resetCalls() {
+    core.calls.reset()
+  }
+
+  /// Cuts every connection and returns when nothing listens any more.
+  func stop() async {
+    await tlsListener.close(connections)
+    await controlListener?.close(connections)
+    if removesRoot { try? FileManager.default.removeItem(atPath: rootPEMPath) }
+  }
+}
+
+extension Duration {
+  var milliseconds: Int64 {
+    components.seconds * 1_000 + components.attoseconds / 1_000_000_000_000_000
+  }
+}

@@ -1,0 +1,33 @@
+/// Which of Apple's two stores a receipt comes from.
+enum StoreEnvironment: String, CaseIterable, Codable, Sendable {
+  case production
+  case sandbox
+
+  /// As answers write it.
+  var appleName: String {
+    switch self {
+    case .production: "Production"
+    case .sandbox: "Sandbox"
+    }
+  }
+
+  /// As a receipt's attribute 0 writes it.
+  var receiptType: String {
+    switch self {
+    case .production: "Production"
+    case .sandbox: "ProductionSandbox"
+    }
+  }
+}
+
+/// How a receipt is written.
+enum ReceiptFormat: String, CaseIterable, Codable, Sendable {
+  /// PKCS#7 in definite-length DER, as the App Store writes it.
+  case der
+  /// The same with indefinite lengths and the payload in pieces, as local testing in Xcode writes it.
+  case ber
+  /// A transaction receipt of the iOS 6 kind: a property list in quotes.
+  case ios6
+  /// Signed by a lone self-signed certificate, as local testing in Xcode does; the store knows nothing of it.
+  case xcode
+}

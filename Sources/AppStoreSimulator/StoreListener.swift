@@ -1,0 +1,94 @@
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// The TLS side: two paths, one for each of the store's environments, and the misbehaviour that troubles ask for.
+struct StoreListener: Sendable {
+  static let productionPath = "/verifyReceipt"
+  static let sandboxPath = "/sandbox/verifyReceipt"
+  /// More than any receipt; one of 187 purchases is 105 KB of base64.
+  private static let requestLimit = 16 << 20
+
+  let core: SimulatorCore
+  let connections: ConnectionRegistry
+
+  /// Ends an answer in the middle.
+  private struct CutShort: Error {}
+
+  func respond(to request: Request, context: SimulatorContext) async throws -> Response {
+    connections.add(context.channel)
+    let environment: StoreEnvironment
+    switch request.uri.path {
+    case Self.productionPath: environment = .production
+    case Self.sandboxPath: environment = .sandbox
+    case Trouble.redirectPath:
+      core.calls.recordFollowedRedirect()
+      return Response(status: .ok, body: ResponseBody(byteBuffer: ByteBuffer(string: #"{"status":21010}"#)))
+    default: return Response(status: .notFound)
+    }
+
+    core.calls.begin()
+    defer { core.calls.end() }
+    let body: ByteBuffer
+    do {
+      body = try await request.body.collect(upTo: Self.requestLimit)
+    } catch {
+      return Response(status: .contentTooLarge)
+    }
+    let answer = core.verifyReceipt.answer(
+      isPost: request.method == .post, body: Array(buffer: body), environment: environment)
+    let delay = core.delay.current
+    if delay > .zero { try await Task.sleep(for: delay) }
+    return try await send(answer, over: context.channel)
+  }
+
+  private func send(_ answer: Answer, over channel: any Channel) async throws -> Response {
+    switch answer.manner {
+    case .whole, .half, .drip, .endless: break
+    case .never: try await waitForEnd(of: channel)
+    case .reset:
+      channel.cut(withReset: true)
+      try await waitForEnd(of: channel)
+    }
+    var headers = HTTPFields()
+    for (name, value) in answer.headers {
+      if let name = HTTPField.Name(name) { headers[name] = value }
+    }
+    return Response(
+      status: HTTPResponse.Status(code: answer.httpStatus), headers: headers, body: Self.body(of: answer))
+  }
+
+  /// Returns when the other side has gone; throws when the simulator stops.
+  private func waitForEnd(of channel: any Channel) async throws {
+    while channel.isActive { try await Task.sleep(for: .milliseconds(20)) }
+  }
+
+  private static func body(of answer: Answer) -> ResponseBody {
+    let whole = ByteBuffer(bytes: answer.body)
+    switch answer.manner {
+    case .whole, .never, .reset:
+      return ResponseBody(byteBuffer: whole)
+    case .half:
+      return ResponseBody(contentLength: answer.body.count) { writer in
+        try await writer.write(ByteBuffer(bytes: answer.body.prefix(answer.body.count / 2)))
+        throw CutShort()
+      }
+    case .drip:
+      return ResponseBody(contentLength: answer.body.count) { writer in
+        for octet in answer.body {
+          try await writer.write(ByteBuffer(bytes: [octet]))
+          try await Task.sleep(for: .milliseconds(500))
+        }
+        try await writer.finish(nil)
+      }
+    case .endless:
+      return ResponseBody { writer in
+        while true {
+          // 16 KiB a millisecond: beyond any limit at once, and no strain on the machine.
+          try await Task.sleep(for: .milliseconds(1))
+          try await writer.write(whole)
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,173 @@
+/// Everything that one customer does with one app, past and future, as a scenario tells it.
+///
+/// It does not know what time it is: `state(at:)` looks at it from a clock.
+struct Timeline: Sendable {
+  var subscriptions: [Subscription] = []
+  var lifetimes: [LifetimePurchase] = []
+}
+
+/// One run of renewals of one product.
+///
+/// Runs of the same slot share an original transaction ID: a customer who upgrades, or comes back after a refund,
+/// keeps it within a subscription group.
+struct Subscription: Sendable {
+  /// When a transaction was taken back, and why as Apple's `cancellation_reason` says it: 0 other, 1 the app's fault.
+  struct Cancellation: Sendable {
+    var period: Int
+    var at: Timestamp
+    var reason: Int
+  }
+
+  var slot = 0
+  /// The number of this run's first transaction within its slot.
+  var firstNumber = 0
+  var product: Product
+  var group = Subscription.mainGroup
+  var isFamilyShared = false
+  var start: Timestamp
+  /// The first period is a free week.
+  var hasTrial = false
+  /// How many periods are paid in all; nil renews for ever.
+  var periods: Int?
+  /// From when on auto-renew is off.
+  var renewalOffFrom: Timestamp?
+  /// Apple's expiration intent once the last period has ended, 1...5.
+  var intent: Int?
+  /// The store goes on trying to charge for so long after the end.
+  var retryDays = 0
+  /// The app has a billing grace period of so many days.
+  var graceDays = 0
+  var cancellations: [Cancellation] = []
+  /// Replaced by the next run of the slot at this moment.
+  var upgradedAt: Timestamp?
+  /// What renews next, where that is another product.
+  var nextProduct: Product?
+  /// The customer has not agreed to a higher price.
+  var declinesPrice = false
+
+  static let mainGroup = "21000001"
+  static let secondGroup = "21000002"
+
+  /// The bounds of the nth period.
+  func period(_ index: Int) -> (start: Timestamp, end: Timestamp) {
+    guard hasTrial else {
+      return (start.adding(months: index * product.months), start.adding(months: (index + 1) * product.months))
+    }
+    let paidFrom = start.adding(days: 7)
+    if index == 0 { return (start, paidFrom) }
+    return (
+      paidFrom.adding(months: (index - 1) * product.months), paidFrom.adding(months: index * product.months)
+    )
+  }
+}
+
+/// A non-consumable.
+struct LifetimePurchase: Sendable {
+  var slot: Int
+  var product: Product
+  var at: Timestamp
+  var cancelledAt: Timestamp?
+}
+
+/// What the store knows of a customer at one moment.
+struct CustomerState: Sendable {
+  /// One transaction.
+  struct Row: Sendable {
+    var product: Product
+    var slot: Int
+    var number: Int
+    var purchasedAt: Timestamp
+    var originallyPurchasedAt: Timestamp
+    var expiresAt: Timestamp?
+    var cancelledAt: Timestamp?
+    var cancellationReason: Int
+    var isTrial: Bool
+    var isUpgraded: Bool
+    var isFamilyShared: Bool
+    var group: String?
+  }
+
+  /// One subscription's prospects.
+  struct Renewal: Sendable {
+    var product: Product
+    var slot: Int
+    var nextProduct: Product
+    var isOn: Bool
+    var intent: Int?
+    var isInRetry: Bool
+    var graceUntil: Timestamp?
+    var declinesPrice: Bool
+  }
+
+  var rows: [Row] = []
+  var renewals: [Renewal] = []
+
+  var hasSubscriptions: Bool { rows.contains { $0.product.isSubscription } }
+}
+
+extension Timeline {
+  /// The most transactions one subscription can have: 82 years of months, so a clock moved too far stays cheap.
+  static let periodLimit = 990
+
+  func state(at now: Timestamp) -> CustomerState {
+    var state = CustomerState()
+    var firstPurchase: [Int: Timestamp] = [:]
+    for subscription in subscriptions {
+      let original = firstPurchase[subscription.slot] ?? subscription.start
+      firstPurchase[subscription.slot] = original
+      let rows = subscription.rows(at: now, originallyPurchasedAt: original)
+      guard let last = rows.last else { continue }
+      state.rows += rows
+      // A slot has one future: its last run's.
+      state.renewals.removeAll { $0.slot == subscription.slot }
+      state.renewals.append(subscription.renewal(at: now, after: last))
+    }
+    for purchase in lifetimes where purchase.at <= now {
+      state.rows.append(purchase.row(at: now))
+    }
+    return state
+  }
+}
+
+extension Subscription {
+  fileprivate func rows(at now: Timestamp, originallyPurchasedAt original: Timestamp) -> [CustomerState.Row] {
+    var rows: [CustomerState.Row] = []
+    for index in 0..<min(periods ?? Timeline.periodLimit, Timeline.periodLimit) {
+      let period = period(index)
+      guard period.start <= now else { break }
+      let cancellation = cancellations.first { $0.period == index && $0.at <= now }
+      rows.append(
+        CustomerState.Row(
+          product: product, slot: slot, number: firstNumber + index, purchasedAt: period.start,
+          originallyPurchasedAt: original, expiresAt: period.end, cancelledAt: cancellation?.at,
+          cancellationReason: cancellation?.reason ?? 0, isTrial: hasTrial && index == 0,
+          isUpgraded: upgradedAt.map { $0 <= now && period.end > $0 } ?? false, isFamilyShared: isFamilyShared,
+          group: group))
+    }
+    return rows
+  }
+
+  fileprivate func renewal(at now: Timestamp, after last: CustomerState.Row) -> CustomerState.Renewal {
+    let end = last.expiresAt ?? now
+    let hasEnded = now >= end
+    let isInRetry = hasEnded && now < end.adding(days: retryDays)
+    let graceUntil = end.adding(days: graceDays)
+    let isOff = renewalOffFrom.map { $0 <= now } ?? false
+    return CustomerState.Renewal(
+      product: product, slot: slot, nextProduct: nextProduct ?? product,
+      isOn: hasEnded ? isInRetry : !isOff,
+      intent: hasEnded ? intent : nil,
+      isInRetry: isInRetry,
+      graceUntil: isInRetry && now < graceUntil ? graceUntil : nil,
+      declinesPrice: declinesPrice)
+  }
+}
+
+extension LifetimePurchase {
+  fileprivate func row(at now: Timestamp) -> CustomerState.Row {
+    CustomerState.Row(
+      product: product, slot: slot, number: 0, purchasedAt: at, originallyPurchasedAt: at, expiresAt: nil,
+      cancelledAt: cancelledAt.flatMap { $0 <= now ? $0 : nil }, cancellationReason: 1, isTrial: false,
+      isUpgraded: false, isFamilyShared: false, group: nil)
+  }
+}

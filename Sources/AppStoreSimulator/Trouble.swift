@@ -1,0 +1,67 @@
+/// What goes wrong in place of an answer: a status that is no verdict, or a broken exchange.
+enum Trouble: String, CaseIterable, Codable, Sendable {
+  case status21000 = "status_21000"
+  case status21001 = "status_21001"
+  case status21002 = "status_21002"
+  case status21003 = "status_21003"
+  case status21004 = "status_21004"
+  case status21005 = "status_21005"
+  case status21009 = "status_21009"
+  case status21100Retryable = "status_21100_retryable"
+  case status21100NotRetryable = "status_21100_not_retryable"
+  case status21199 = "status_21199"
+  case statusUnheardOf = "status_29999"
+  case http500 = "http_500"
+  case http503 = "http_503"
+  case http429 = "http_429"
+  case html
+  case emptyBody = "empty_body"
+  case notJSON = "not_json"
+  case truncated
+  case missingReceipt = "missing_receipt"
+  case duplicateKeys = "duplicate_keys"
+  case trailingJunk = "trailing_junk"
+  case stall
+  case slowDrip = "slow_drip"
+  case reset
+  case giant
+  case endless
+  case redirect
+  case pingPong = "ping_pong"
+  case badDate = "bad_date"
+
+  /// One line for people.
+  var summary: String {
+    switch self {
+    case .status21000: "status 21000: the request was not a POST, or its JSON unreadable"
+    case .status21001: "status 21001: no longer sent by the store"
+    case .status21002: "status 21002 for an intact receipt: the store is in trouble"
+    case .status21003: "status 21003 for an intact receipt: could not be authenticated"
+    case .status21004: "status 21004: the shared secret is wrong, whatever was sent"
+    case .status21005: "status 21005: temporarily unable"
+    case .status21009: "status 21009: internal data access error"
+    case .status21100Retryable: "status 21100 with is-retryable true"
+    case .status21100NotRetryable: "status 21100 with is-retryable false"
+    case .status21199: "status 21199 that does not say if it may be tried again"
+    case .statusUnheardOf: "status 29999, which nobody has heard of"
+    case .http500: "HTTP 500 with a body that looks like a verdict"
+    case .http503: "HTTP 503"
+    case .http429: "HTTP 429 with Retry-After: 2"
+    case .html: "HTTP 200 with a page of HTML"
+    case .emptyBody: "HTTP 200 with nothing in it"
+    case .notJSON: "HTTP 200 with text that is not JSON"
+    case .truncated: "half of the answer, then the connection is closed"
+    case .missingReceipt: "status 0 without a receipt"
+    case .duplicateKeys: "a whole answer that names its status twice"
+    case .trailingJunk: "a whole answer with something behind it"
+    case .stall: "never answers"
+    case .slowDrip: "one byte of the answer every half second"
+    case .reset: "the connection is reset (RST) before a byte of the answer"
+    case .giant: "a whole answer of more than 8 MiB"
+    case .endless: "an answer that does not end"
+    case .redirect: "HTTP 302 to a URL that would answer"
+    case .pingPong: "production says 21007 and the sandbox 21008"
+    case .badDate: "an answer whose cancellation dates cannot be read"
+    }
+  }
+}

@@ -1,0 +1,35 @@
+import Synchronization
+
+/// A trouble that befalls every call, whatever receipt it carries, until it is spent or switched off.
+final class TroubleSwitch: Sendable {
+  private struct Setting {
+    var trouble: Trouble
+    /// How many calls it still befalls; nil for all.
+    var remaining: Int?
+    /// The only environment it befalls; nil for both.
+    var environment: StoreEnvironment?
+  }
+
+  private let setting = Mutex<Setting?>(nil)
+
+  func set(_ trouble: Trouble?, count: Int?, environment: StoreEnvironment?) {
+    setting.withLock { setting in
+      setting = trouble.map { Setting(trouble: $0, remaining: count, environment: environment) }
+    }
+  }
+
+  /// The trouble for one call, which uses it up by one.
+  func next(in environment: StoreEnvironment) -> Trouble? {
+    setting.withLock { setting in
+      guard var current = setting, current.environment == nil || current.environment == environment else { return nil }
+      guard let remaining = current.remaining else { return current.trouble }
+      guard remaining > 0 else {
+        setting = nil
+        return nil
+      }
+      current.remaining = remaining - 1
+      setting = current
+      return current.trouble
+    }
+  }
+}

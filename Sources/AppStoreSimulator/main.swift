@@ -1,4 +1,0 @@
-import X509
-import HummingbirdTLS
-import SwiftASN1
-print("x")

@@ -1,0 +1,177 @@
+import Foundation
+import Testing
+
+@testable import AppStoreSimulator
+
+/// The simulator as a process of its own, started by the binary that is built beside the tests.
+private final class SimulatorProcess {
+  let process = Process()
+  private let output = Pipe()
+  private let input = Pipe()
+  private(set) var ready: [String: Any] = [:]
+
+  /// The folder of the products is the one that holds the test bundle or, without a bundle, the test runner.
+  static var binary: String? {
+    let candidates = CommandLine.arguments.prefix(1) + CommandLine.arguments.filter { $0.contains(".xctest") }
+    return candidates.map {
+      URL(filePath: $0).deletingLastPathComponent().appending(path: "app-store-simulator").path()
+    }
+    .first { FileManager.default.isExecutableFile(atPath: $0) }
+  }
+
+  init(_ arguments: [String]) throws {
+    process.executableURL = URL(filePath: try #require(Self.binary))
+    process.arguments = arguments
+    process.standardOutput = output
+    process.standardInput = input
+    process.standardError = FileHandle.nullDevice
+    try process.run()
+    // One read: the ready line is written at once, or the process ends and the pipe with it.
+    let line = output.fileHandleForReading.availableData
+    #expect(line.last == UInt8(ascii: "\n"))
+    #expect(line.count { $0 == UInt8(ascii: "\n") } == 1)
+    ready = try #require(try JSONSerialization.jsonObject(with: line) as? [String: Any])
+  }
+
+  func url(_ key: String) throws -> String { try #require(ready.text(key)) }
+
+  func closeInput() throws { try input.fileHandleForWriting.close() }
+
+  /// The exit status, and how long the process took to end; a process that does not is killed.
+  func ended() async throws -> (status: Int32, after: Duration) {
+    let start = ContinuousClock.now
+    while process.isRunning {
+      if ContinuousClock.now - start > .seconds(10) { kill(process.processIdentifier, SIGKILL) }
+      try await Task.sleep(for: .milliseconds(10))
+    }
+    return (process.terminationStatus, ContinuousClock.now - start)
+  }
+}
+
+@Suite(
+  "The command line", .serialized,
+  .enabled(if: SimulatorProcess.binary != nil, "app-store-simulator is not built beside the tests"))
+struct CommandLineTests {
+  private func command(_ arguments: [String]) async throws -> (code: Int32, output: String) {
+    try await run(try #require(SimulatorProcess.binary), arguments)
+  }
+
+  @Test(
+    "serve prints one JSON line, answers, and ends within a second of SIGTERM, even in the middle of a stalled answer",
+    .enabled(if: Tool.curl != nil, "curl is not installed"))
+  func serve() async throws {
+    let rootFile = try temporaryFile()
+    let readyFile = try temporaryFile()
+    defer { for file in [rootFile, readyFile] { try? FileManager.default.removeItem(at: file) } }
+    let simulator = try SimulatorProcess([
+      "serve", "--clock", "2026-01-15T12:00:00Z", "--shared-secret", "s3cret", "--root-out", rootFile.path(),
+      "--ready-file", readyFile.path(),
+    ])
+    #expect(Set(simulator.ready.keys) == ["production_url", "sandbox_url", "control_url", "root_file"])
+    #expect(simulator.ready.text("root_file") == rootFile.path())
+    let written = try JSONSerialization.jsonObject(with: Data(contentsOf: readyFile)) as? [String: String]
+    #expect(written == simulator.ready as? [String: String])
+
+    let receipt = try await command(["receipt", "--scenario", "grace", "--clock", "2026-01-15T12:00:00Z"])
+    let body = requestBody(receipt.output.trimmingCharacters(in: .newlines), password: "s3cret")
+    let (url, control) = (try simulator.url("production_url"), try simulator.url("control_url"))
+    let exchange = try await Exchange.send("POST", url, root: rootFile.path(), body: body)
+    #expect(Verdict(exchange.json ?? [:]).renewals.first?.days("grace_period_expires_date") == 13)
+
+    _ = try await Exchange.send("POST", control + "/trouble", body: #"{"trouble":"stall"}"#)
+    async let stalled = Exchange.send("POST", url, root: rootFile.path(), body: body, seconds: 30)
+    let deadline = ContinuousClock.now + .seconds(10)
+    while ContinuousClock.now < deadline {
+      if try await Exchange.send("GET", control + "/calls").json?["in_flight"] as? Int == 1 { break }
+    }
+    simulator.process.terminate()
+    let end = try await simulator.ended()
+    #expect(end.status == 0)
+    #expect(end.after < .seconds(1.5))
+    #expect(try await stalled.code != 28)
+  }
+
+  @Test("serve ends on SIGINT")
+  func interrupt() async throws {
+    let simulator = try SimulatorProcess(["serve"])
+    simulator.process.interrupt()
+    let end = try await simulator.ended()
+    #expect(end.status == 0)
+  }
+
+  @Test("serve ends when its standard input is closed, if asked to")
+  func standardInput() async throws {
+    let simulator = try SimulatorProcess(["serve", "--exit-with-parent"])
+    try simulator.closeInput()
+    let end = try await simulator.ended()
+    #expect(end.status == 0)
+  }
+
+  @Test("serve ends when its parent does, if asked to, even where standard input is /dev/null")
+  func parentEnds() async throws {
+    let binary = try #require(SimulatorProcess.binary)
+    let readyFile = try temporaryFile()
+    defer { try? FileManager.default.removeItem(at: readyFile) }
+    // The shell goes when the simulator listens, and so has seen who its parent is.
+    let script = #"""
+      "$0" serve --exit-with-parent --ready-file "$1" </dev/null >/dev/null 2>&1 & echo $!
+      while [ ! -s "$1" ]; do sleep 0.05; done
+      """#
+    let shell = try await run("/bin/sh", ["-c", script, binary, readyFile.path()])
+    let child = try #require(Int32(shell.output.trimmingCharacters(in: .newlines)))
+    let start = ContinuousClock.now
+    while kill(child, 0) == 0, ContinuousClock.now - start < .seconds(10) {
+      try await Task.sleep(for: .milliseconds(20))
+    }
+    let isGone = kill(child, 0) != 0
+    if !isGone { kill(child, SIGKILL) }
+    #expect(isGone)
+  }
+
+  @Test("receipt prints what openssl verifies", .enabled(if: Tool.openssl != nil, "openssl is not installed"))
+  func receipt() async throws {
+    let receipt = try await command([
+      "receipt", "--scenario", "upgraded", "--environment", "sandbox", "--format", "ber",
+    ])
+    #expect(receipt.code == 0)
+    let root = try await command(["root"])
+    let message = try temporaryFile(
+      Array(
+        try #require(
+          Data(
+            base64Encoded: receipt.output.trimmingCharacters(in: .newlines)))))
+    let roots = try temporaryFile(Array(root.output.utf8))
+    defer { for file in [message, roots] { try? FileManager.default.removeItem(at: file) } }
+    let verified = try await run(
+      try #require(Tool.openssl),
+      [
+        "cms", "-verify", "-binary", "-inform", "DER", "-in", message.path(), "-CAfile", roots.path(), "-purpose",
+        "any",
+      ])
+    #expect(verified.code == 0)
+    #expect(verified.output.contains("com.example.app.premium.monthly"))
+  }
+
+  @Test("scenarios lists each with a line")
+  func scenarios() async throws {
+    let lines = try await command(["scenarios"]).output.split(separator: "\n")
+    #expect(lines.count == Scenario.allCases.count + Trouble.allCases.count)
+  }
+
+  @Test(
+    "a mistake ends with a usage error",
+    arguments: [
+      ["receipt", "--scenario", "gold"], ["receipt", "--clock", "soon"], ["receipt", "--environment", "moon"],
+      ["serve", "--port", "x"], ["dance"],
+    ])
+  func mistakes(arguments: [String]) async throws {
+    #expect(try await command(arguments).code == 64)
+  }
+
+  @Test("help shows examples", arguments: [["--help"], ["serve", "--help"], ["receipt", "--help"]])
+  func help(arguments: [String]) async throws {
+    let help = try await command(arguments)
+    #expect(help.code == 0)
+    #expect(help.output.contains("EXAMPLES"))
+  }
+}

@@ -1,0 +1,162 @@
+import Foundation
+import Testing
+
+@testable import AppStoreSimulator
+
+@Suite("The control API", .serialized, .enabled(if: Tool.curl != nil, "curl is not installed"))
+struct ControlTests {
+  private func withSimulator(
+    _ test: (RunningSimulator, _ control: String) async throws -> Void
+  ) async throws {
+    var configuration = Simulator.Configuration()
+    configuration.clock = noon.date
+    configuration.controlPort = 0
+    let simulator = try await Simulator.start(configuration)
+    do {
+      try await test(simulator, try #require(simulator.controlURL))
+    } catch {
+      await simulator.stop()
+      throw error
+    }
+    await simulator.stop()
+  }
+
+  @Test("moves the clock and tells it")
+  func clock() async throws {
+    try await withSimulator { simulator, control in
+      func post(_ body: String) async throws -> String? {
+        try await Exchange.send("POST", control + "/clock", body: body).json?.text("now")
+      }
+      let told = try await Exchange.send("GET", control + "/clock")
+      #expect(told.json?.text("now") == "2026-01-15T12:00:00Z")
+      let advanced = try await post(#"{"advance":"30d"}"#)
+      #expect(advanced == "2026-02-14T12:00:00Z")
+      let set = try await post(#"{"now":"2027-03-01T00:00:00Z"}"#)
+      #expect(set == "2027-03-01T00:00:00Z")
+      #expect(simulator.now == Timestamp(text: "2027-03-01T00:00:00Z")?.date)
+      let before = Timestamp(Date())
+      let real = try await Exchange.send("POST", control + "/clock", body: #"{"real":true}"#)
+      #expect(real.status == 200)
+      #expect(Timestamp(simulator.now) >= before)
+    }
+  }
+
+  @Test("issues receipts that the store answers for")
+  func receipts() async throws {
+    try await withSimulator { simulator, control in
+      let order = #"{"scenario":"upgraded","environment":"sandbox","subscriber":12,"bundle_id":"org.example.x"}"#
+      let issued = try await Exchange.send("POST", control + "/receipts", body: order)
+      #expect(issued.json?["original_transaction_ids"] as? [String] == ["2000000000120000"])
+      let receipt = try #require(issued.json?.text("receipt_data"))
+      let exchange = try await Exchange.send(
+        "POST", simulator.sandboxURL, root: simulator.rootPEMPath, body: requestBody(receipt))
+      #expect(Verdict(exchange.json ?? [:]).receipt.text("bundle_id") == "org.example.x")
+    }
+  }
+
+  @Test("issues every format", arguments: ReceiptFormat.allCases)
+  func formats(format: ReceiptFormat) async throws {
+    try await withSimulator { simulator, control in
+      let issued = try await Exchange.send(
+        "POST", control + "/receipts", body: #"{"format":"\#(format.rawValue)"}"#)
+      let receipt = try #require(issued.json?.text("receipt_data"))
+      let exchange = try await Exchange.send(
+        "POST", simulator.productionURL, root: simulator.rootPEMPath, body: requestBody(receipt))
+      #expect(exchange.json?["status"] as? Int == (format == .xcode ? 21002 : 0))
+    }
+  }
+
+  @Test("switches troubles on for so many calls, and off")
+  func troubles() async throws {
+    try await withSimulator { simulator, control in
+      let body = requestBody(try simulator.issueReceipt().receiptData)
+      func status() async throws -> Int? {
+        try await Exchange.send("POST", simulator.productionURL, root: simulator.rootPEMPath, body: body)
+          .json?["status"] as? Int
+      }
+      _ = try await Exchange.send("POST", control + "/trouble", body: #"{"trouble":"status_21005","count":1}"#)
+      #expect(try await status() == 21005)
+      #expect(try await status() == 0)
+      _ = try await Exchange.send(
+        "POST", control + "/trouble", body: #"{"trouble":"status_21009","environment":"sandbox"}"#)
+      #expect(try await status() == 0)
+      _ = try await Exchange.send("POST", control + "/trouble", body: #"{"trouble":"status_21009","count":null}"#)
+      #expect(try await status() == 21009)
+      #expect(try await Exchange.send("DELETE", control + "/trouble").status == 200)
+      #expect(try await status() == 0)
+    }
+  }
+
+  @Test("counts calls without a password in sight")
+  func calls() async throws {
+    try await withSimulator { simulator, control in
+      let receipt = try simulator.issueReceipt(subscriber: 3)
+      _ = try await Exchange.send(
+        "POST", simulator.productionURL, root: simulator.rootPEMPath,
+        body: requestBody(receipt.receiptData, password: "canary-4711"))
+      let calls = try await Exchange.send("GET", control + "/calls")
+      #expect(calls.json?["total"] as? Int == 1)
+      #expect(calls.json?["in_flight"] as? Int == 0)
+      #expect(calls.json?["peak_in_flight"] as? Int == 1)
+      #expect(calls.json?["by_original_transaction_id"] as? [String: Int] == ["480000000030000": 1])
+      let passwords = try #require(calls.json?["passwords"] as? [String: Any])
+      #expect(passwords["wrong"] as? Int == 1)
+      #expect(passwords["last_was_right"] as? Bool == false)
+      #expect(!calls.text.contains("canary"))
+      #expect(!calls.text.contains(receipt.receiptData.prefix(60)))
+      #expect(try await Exchange.send("DELETE", control + "/calls").json?["total"] as? Int == 0)
+    }
+  }
+
+  @Test("sets the delay")
+  func delay() async throws {
+    try await withSimulator { _, control in
+      let answer = try await Exchange.send("POST", control + "/delay", body: #"{"delay":"300ms"}"#)
+      #expect(answer.json?["delay_ms"] as? Int == 300)
+    }
+  }
+
+  @Test("lists every scenario and trouble with a line on each")
+  func scenarios() async throws {
+    try await withSimulator { _, control in
+      let json = try #require(try await Exchange.send("GET", control + "/scenarios").json)
+      let scenarios = try #require(json["scenarios"] as? [[String: String]])
+      let troubles = try #require(json["troubles"] as? [[String: String]])
+      #expect(scenarios.compactMap { $0["name"] } == Scenario.allCases.map(\.rawValue))
+      #expect(troubles.compactMap { $0["name"] } == Trouble.allCases.map(\.rawValue))
+      #expect((scenarios + troubles).allSatisfy { !($0["summary"] ?? "").isEmpty })
+    }
+  }
+
+  @Test(
+    "a mistake is HTTP 400 with a sentence that names it",
+    arguments: [
+      ("/clock", "{", "the body is not a JSON object"),
+      ("/clock", "{}", "one of"),
+      ("/clock", #"{"now":"soon"}"#, "RFC 3339"),
+      ("/clock", #"{"advance":"1 month"}"#, "'advance' is a duration"),
+      ("/receipts", #"{"scenario":"gold"}"#, "there is no scenario 'gold'"),
+      ("/receipts", #"{"environment":"moon"}"#, "'environment'"),
+      ("/receipts", #"{"subscriber":-1}"#, "between 0 and"),
+      ("/receipts", #"{"scenario":"empty","format":"ios6"}"#, "nothing is bought"),
+      ("/trouble", #"{"trouble":"rain"}"#, "there is no trouble 'rain'"),
+      ("/trouble", #"{"trouble":"html","count":0}"#, "'count'"),
+      ("/trouble", "{}", "'trouble' is missing"),
+      ("/delay", #"{"delay":"long"}"#, "'delay' is a duration"),
+    ])
+  func mistakes(path: String, body: String, says: String) async throws {
+    try await withSimulator { _, control in
+      let answer = try await Exchange.send("POST", control + path, body: body)
+      #expect(answer.status == 400)
+      #expect(try #require(answer.json?.text("error")).contains(says))
+    }
+  }
+
+  @Test("an unknown route is 404")
+  func unknownRoute() async throws {
+    try await withSimulator { _, control in
+      let answer = try await Exchange.send("GET", control + "/nothing")
+      #expect(answer.status == 404)
+    }
+  }
+}

@@ -1,0 +1,221 @@
+import Foundation
+import Testing
+
+@testable import AppStoreSimulator
+
+/// What curl has to see of a trouble.
+struct ExpectedTrouble: Sendable, CustomTestStringConvertible {
+  var trouble: Trouble
+  /// curl's exit codes, any of them.
+  var codes: Set<Int32> = [0]
+  var status = 200
+  var seconds = 10.0
+  var check: @Sendable (Exchange) -> Bool
+
+  var testDescription: String { trouble.rawValue }
+
+  static func status(_ trouble: Trouble, _ status: Int, isRetryable: Bool? = nil) -> ExpectedTrouble {
+    ExpectedTrouble(trouble: trouble) { exchange in
+      exchange.json?["status"] as? Int == status && exchange.json?["is-retryable"] as? Bool == isRetryable
+        && exchange.json?["receipt"] == nil
+    }
+  }
+}
+
+@Suite("Troubles over real TLS", .serialized, .enabled(if: Tool.curl != nil, "curl is not installed"))
+struct TroubleTests {
+  static let troubles: [ExpectedTrouble] = [
+    .status(.status21000, 21000), .status(.status21001, 21001), .status(.status21002, 21002),
+    .status(.status21003, 21003), .status(.status21004, 21004), .status(.status21005, 21005),
+    .status(.status21009, 21009), .status(.status21100Retryable, 21100, isRetryable: true),
+    .status(.status21100NotRetryable, 21100, isRetryable: false), .status(.status21199, 21199),
+    .status(.statusUnheardOf, 29999), .status(.pingPong, 21007),
+    ExpectedTrouble(trouble: .http500, status: 500) { $0.json?["status"] as? Int == 21003 },
+    ExpectedTrouble(trouble: .http503, status: 503) { $0.json == nil },
+    ExpectedTrouble(trouble: .http429, status: 429) { $0.headers.lowercased().contains("retry-after: 2\r\n") },
+    ExpectedTrouble(trouble: .html) { $0.text.hasPrefix("<!DOCTYPE html>") },
+    ExpectedTrouble(trouble: .emptyBody) { $0.body.isEmpty },
+    ExpectedTrouble(trouble: .notJSON) { $0.json == nil && !$0.body.isEmpty },
+    ExpectedTrouble(trouble: .truncated, codes: [18]) { !$0.body.isEmpty && $0.json == nil },
+    ExpectedTrouble(trouble: .missingReceipt) {
+      $0.json?["status"] as? Int == 0 && $0.json?["receipt"] == nil
+    },
+    ExpectedTrouble(trouble: .duplicateKeys) {
+      $0.text.contains(#""status":0,"status":21010}"#) && $0.text.contains(#""receipt":"#)
+    },
+    ExpectedTrouble(trouble: .trailingJunk) { $0.text.hasSuffix(#""status":0}"# + "\n<!-- edge-07 -->") },
+    ExpectedTrouble(trouble: .stall, codes: [28], status: 0, seconds: 2) { $0.headers.isEmpty },
+    ExpectedTrouble(trouble: .slowDrip, codes: [28], seconds: 3) { (1...8).contains($0.body.count) },
+    ExpectedTrouble(trouble: .reset, codes: [35, 56], status: 0) { $0.headers.isEmpty },
+    ExpectedTrouble(trouble: .giant) { $0.body.count > 8 << 20 && $0.json?["status"] as? Int == 0 },
+    ExpectedTrouble(trouble: .endless, codes: [28], seconds: 3) { $0.body.count > 1 << 20 },
+    ExpectedTrouble(trouble: .redirect, status: 302) { $0.headers.lowercased().contains("location: /elsewhere") },
+    ExpectedTrouble(trouble: .badDate) { exchange in
+      Verdict(exchange.json ?? [:]).latest.first?.text("cancellation_date_ms") == "not-a-date"
+    },
+  ]
+
+  @Test("a trouble is seen by the client, by its receipt and by the switch", arguments: troubles)
+  func trouble(expected: ExpectedTrouble) async throws {
+    var configuration = Simulator.Configuration()
+    configuration.clock = noon.date
+    let simulator = try await Simulator.start(configuration)
+    let own = try simulator.issueReceipt(trouble: expected.trouble)
+    let healthy = try simulator.issueReceipt()
+    for (receipt, isSwitched) in [(own, false), (healthy, true)] {
+      if isSwitched { simulator.setTrouble(expected.trouble, count: 1) }
+      let exchange = try await Exchange.send(
+        "POST", simulator.productionURL, root: simulator.rootPEMPath, body: requestBody(receipt.receiptData),
+        seconds: expected.seconds)
+      #expect(expected.codes.contains(exchange.code), "curl ended with \(exchange.code)")
+      #expect(exchange.status == expected.status)
+      #expect(expected.check(exchange))
+    }
+    // It was one call's trouble: the next is answered.
+    let after = try await Exchange.send(
+      "POST", simulator.productionURL, root: simulator.rootPEMPath, body: requestBody(healthy.receiptData))
+    #expect(after.json?["status"] as? Int == 0)
+    await simulator.stop()
+  }
+
+  @Test("every trouble is in the table")
+  func tableIsComplete() {
+    #expect(Set(Self.troubles.map(\.trouble)) == Set(Trouble.allCases))
+  }
+
+  @Test("a followed redirect is noticed")
+  func followedRedirect() async throws {
+    let simulator = try await Simulator.start()
+    let receipt = try simulator.issueReceipt(trouble: .redirect)
+    let exchange = try await Exchange.send(
+      "POST", simulator.productionURL, root: simulator.rootPEMPath, body: requestBody(receipt.receiptData),
+      extra: ["-L"])
+    #expect(exchange.status == 200)
+    #expect(simulator.calls.redirectsFollowed == 1)
+    await simulator.stop()
+  }
+
+  @Test("a client that gives up on a stalled answer is no longer in flight")
+  func stallEnds() async throws {
+    let simulator = try await Simulator.start()
+    simulator.setTrouble(.stall)
+    let body = requestBody(try simulator.issueReceipt().receiptData)
+    let exchange = try await Exchange.send(
+      "POST", simulator.productionURL, root: simulator.rootPEMPath, body: body, seconds: 2)
+    #expect(exchange.code == 28)
+    let deadline = ContinuousClock.now + .seconds(5)
+    while simulator.calls.inFlight > 0, ContinuousClock.now < deadline { try await Task.sleep(for: .milliseconds(10)) }
+    #expect(simulator.calls.inFlight == 0)
+    #expect(simulator.calls.peakInFlight == 1)
+    await simulator.stop()
+  }
+}
+
+@Suite("A running simulator", .serialized, .enabled(if: Tool.curl != nil, "curl is not installed"))
+struct RunningSimulatorTests {
+  @Test("answers on both paths under its own root, by its clock")
+  func answers() async throws {
+    var configuration = Simulator.Configuration()
+    configuration.clock = noon.date
+    configuration.sharedSecret = "s3cret"
+    let simulator = try await Simulator.start(configuration)
+    for (environment, url) in [
+      (StoreEnvironment.production, simulator.productionURL), (.sandbox, simulator.sandboxURL),
+    ] {
+      let receipt = try simulator.issueReceipt(environment: environment, subscriber: 4)
+      let exchange = try await Exchange.send(
+        "POST", url, root: simulator.rootPEMPath, body: requestBody(receipt.receiptData, password: "s3cret"))
+      let verdict = Verdict(exchange.json ?? [:])
+      #expect(verdict.status == 0)
+      #expect(verdict.latest.first?.text("original_transaction_id") == receipt.originalTransactionIDs.first)
+      #expect(verdict.receipt.days("request_date") == 0)
+    }
+    simulator.advanceClock(by: .seconds(86_400))
+    #expect(simulator.now == noon.adding(days: 1).date)
+    await simulator.stop()
+  }
+
+  @Test("its certificate is refused by whoever does not know the root")
+  func unknownRoot() async throws {
+    let simulator = try await Simulator.start()
+    let exchange = try await Exchange.send("POST", simulator.productionURL, body: "{}")
+    #expect(exchange.code == 60)
+    await simulator.stop()
+  }
+
+  @Test("its certificate is good for the name localhost")
+  func localhost() async throws {
+    let simulator = try await Simulator.start()
+    let url = simulator.productionURL.replacing("127.0.0.1", with: "localhost")
+    let exchange = try await Exchange.send("POST", url, root: simulator.rootPEMPath, body: "{}", extra: ["-4"])
+    #expect(exchange.json?["status"] as? Int == 21002)
+    await simulator.stop()
+  }
+
+  @Test("an unknown path is 404, a GET is status 21000")
+  func otherRequests() async throws {
+    let simulator = try await Simulator.start()
+    let unknown = try await Exchange.send("POST", simulator.productionURL + "/x", root: simulator.rootPEMPath)
+    #expect(unknown.status == 404)
+    let get = try await Exchange.send("GET", simulator.productionURL, root: simulator.rootPEMPath)
+    #expect(get.status == 200)
+    #expect(get.json?["status"] as? Int == 21000)
+    await simulator.stop()
+  }
+
+  @Test("a delay holds answers back, and calls at once are counted")
+  func delay() async throws {
+    let simulator = try await Simulator.start()
+    simulator.setDelay(.milliseconds(300))
+    let body = requestBody(try simulator.issueReceipt().receiptData)
+    let (url, root) = (simulator.productionURL, simulator.rootPEMPath)
+    let start = ContinuousClock.now
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for _ in 0..<4 {
+        group.addTask {
+          let exchange = try await Exchange.send("POST", url, root: root, body: body)
+          #expect(exchange.json?["status"] as? Int == 0)
+        }
+      }
+      try await group.waitForAll()
+    }
+    #expect(ContinuousClock.now - start >= .milliseconds(300))
+    #expect(simulator.calls.total == 4)
+    #expect(simulator.calls.peakInFlight >= 2)
+    simulator.resetCalls()
+    #expect(simulator.calls == CallBook.Summary())
+    await simulator.stop()
+  }
+
+  @Test("stopping frees the port, ends what stalls, and removes the temporary root")
+  func stops() async throws {
+    let simulator = try await Simulator.start()
+    simulator.setTrouble(.stall)
+    let (url, root) = (simulator.productionURL, simulator.rootPEMPath)
+    let body = requestBody(try simulator.issueReceipt().receiptData)
+    #expect(FileManager.default.fileExists(atPath: root))
+    async let stalled = Exchange.send("POST", url, root: root, body: body, seconds: 30)
+    let deadline = ContinuousClock.now + .seconds(10)
+    while simulator.calls.inFlight == 0, ContinuousClock.now < deadline { try await Task.sleep(for: .milliseconds(10)) }
+    let start = ContinuousClock.now
+    await simulator.stop()
+    #expect(ContinuousClock.now - start < .seconds(2))
+    let exchange = try await stalled
+    #expect(exchange.code != 0 && exchange.code != 28)
+    #expect(!FileManager.default.fileExists(atPath: root))
+    let refused = try await Exchange.send("POST", url, body: body)
+    #expect(refused.code == 7)
+  }
+
+  @Test("a port that is taken is an error that names it")
+  func takenPort() async throws {
+    let simulator = try await Simulator.start()
+    var configuration = Simulator.Configuration()
+    configuration.port = try #require(URL(string: simulator.productionURL)?.port)
+    let port = configuration.port
+    await #expect { _ = try await Simulator.start(configuration) } throws: { error in
+      "\(error)".hasPrefix("cannot listen on 127.0.0.1, port \(port)")
+    }
+    await simulator.stop()
+  }
+}
