@@ -1,0 +1,46 @@
+# People and CI run the same targets.
+
+SHELL := /bin/bash
+SWIFT ?= swift
+PACKAGES := libcurl4-openssl-dev libjansson-dev libsqlite3-dev libssl-dev pkg-config
+# Used by the tests: an independent check of signatures, and a count of fsyncs.
+TEST_PACKAGES := openssl strace
+
+.PHONY: help demo test build release lint format image-check deps test-deps clean
+
+help: ## Say what there is
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+
+demo: deps ## Start a simulated App Store and the service, post one receipt per scenario, show the verdicts
+	$(SWIFT) build --product countersign
+	$(SWIFT) build --product app-store-simulator
+	@.build/debug/countersign demo
+
+test: test-deps ## Run every test
+	$(SWIFT) build --build-tests
+	$(SWIFT) test --skip-build
+
+build: deps ## Build for development
+	$(SWIFT) build
+
+release: deps ## Build the binary that is deployed: .build/release/countersign
+	$(SWIFT) build -c release --static-swift-stdlib --product countersign
+
+lint: ## Check format and import rules
+	$(SWIFT) format lint --strict --recursive --parallel Package.swift Sources Tests
+	scripts/check-imports
+
+format: ## Format in place
+	$(SWIFT) format --in-place --recursive --parallel Package.swift Sources Tests
+
+image-check: deps ## Run the Dockerfile's build steps in a clean directory
+	scripts/check-image
+
+deps: ## Install the Debian packages that are missing
+	@scripts/install-packages $(PACKAGES)
+
+test-deps: deps
+	@scripts/install-packages $(TEST_PACKAGES)
+
+clean: ## Remove everything that was built
+	rm -rf .build

@@ -1,0 +1,24 @@
+import ArgumentParser
+import Foundation
+
+/// Where the configuration comes from, for every command that needs it.
+struct ConfigurationOptions: ParsableArguments {
+  @Option(name: .long, help: "The YAML file to read; COUNTERSIGN_CONFIG names it otherwise.")
+  var config: String?
+
+  /// Reads the configuration, or tells every problem on standard error and ends with exit code 78.
+  func load(requiresCredential: Bool) throws -> ServiceConfiguration {
+    do {
+      return try ServiceConfiguration.load(
+        file: config, environment: ProcessInfo.processInfo.environment, requiresCredential: requiresCredential)
+    } catch {
+      for problem in error.problems { CommandOutput.error(problem.description) }
+      throw ExitCode.configuration
+    }
+  }
+}
+
+/// What commands say to a person.
+enum CommandOutput {
+  static func error(_ line: String) { LogOutput.standardError.write("countersign: \(line)\n") }
+}

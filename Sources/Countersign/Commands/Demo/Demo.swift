@@ -1,0 +1,133 @@
+import ArgumentParser
+import Foundation
+import HTTPTransport
+import Logging
+import NIOCore
+import ServiceLifecycle
+import UnixSignals
+
+/// `countersign demo`
+struct Demo: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Show the service at work against a simulated App Store.",
+    discussion: """
+      Starts app-store-simulator and the service on free ports of the loopback, posts one receipt per scenario,
+      re-validates a subscription a month later by its original transaction ID, and leaves nothing running and nothing
+      on the disk. Needs app-store-simulator beside this program.
+
+      EXAMPLES
+        countersign demo
+        countersign demo --json
+      """)
+
+  @Option(name: .long, help: "The app-store-simulator to start; the one beside this program by default.")
+  var simulator: String?
+
+  @Flag(name: .long, help: "Print one line of JSON per scenario.")
+  var json = false
+
+  func run() async throws {
+    do {
+      try await demonstrate()
+    } catch let failure as DemoFailure {
+      CommandOutput.error(failure.description)
+      throw ExitCode.failure
+    }
+  }
+
+  private func demonstrate() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-demo-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: directory) }
+
+    let store = try await SimulatorProcess.start(program: simulator, directory: directory)
+    defer { store.stop() }
+    let session = DemoSession(store: store, key: RequestIDMiddleware.new())
+    let file = directory.appending(path: "countersign.yaml")
+    try session.configuration(directory: directory).write(to: file, atomically: true, encoding: .utf8)
+
+    let (addresses, listening) = AsyncStream<Int>.makeStream()
+    let logger = Logger(label: "countersign") { _ in SwiftLogNoOpLogHandler() }
+    let service = try await buildApplication(
+      try ServiceConfiguration.load(file: file.path(percentEncoded: false), environment: [:]),
+      environment: ServiceEnvironment(
+        logger: logger, ledgerFailed: { _ in }, onListening: { listening.yield($0.port ?? 0) }))
+    let group = ServiceGroup(
+      configuration: ServiceGroupConfiguration(
+        services: [service.application], cancellationSignals: [.sigterm, .sigint], logger: logger))
+    try await withThrowingTaskGroup(of: Void.self) { tasks in
+      tasks.addTask {
+        defer { listening.finish() }
+        try await group.run()
+      }
+      for await port in addresses {
+        let client = try DemoClient(service: "http://127.0.0.1:\(port)", key: session.key, store: store)
+        defer { client.close() }
+        try await tell(client)
+        break
+      }
+      await group.triggerGracefulShutdown()
+      try await tasks.waitForAll()
+    }
+  }
+
+  /// The story: every scenario once, then one subscriber a month later.
+  private func tell(_ client: DemoClient) async throws {
+    var table = DemoTable(json: json)
+    let scenarios = try await client.scenarios()
+    for (number, scenario) in scenarios.enumerated() {
+      let receipt = try await client.issue(scenario: scenario, subscriber: number + 1)
+      table.add(scenario, try await client.validate(receipt: receipt.data, user: "user-\(number + 1)"))
+    }
+    table.print()
+
+    let subscriber = scenarios.count + 1
+    let user = "user-\(subscriber)"
+    let receipt = try await client.issue(scenario: "subscriber", subscriber: subscriber)
+    var story = DemoTable(json: json)
+    story.add("bought today", try await client.validate(receipt: receipt.data, user: user))
+    guard let id = receipt.originalTransactionIDs.first else {
+      throw DemoFailure("The simulator named no transaction.")
+    }
+    try await client.advanceClock(by: "31d")
+    story.add("31 days later, by ID", try await client.validate(originalTransactionID: id, user: user))
+    if !json { Swift.print("\nOne subscriber, re-validated by original transaction ID \(id):\n") }
+    story.print()
+  }
+}
+
+/// Why the demonstration could not go on: a sentence.
+struct DemoFailure: Error, CustomStringConvertible {
+  var description: String
+  init(_ description: String) { self.description = description }
+}
+
+/// What this one demonstration runs with.
+struct DemoSession {
+  var store: SimulatorProcess
+  var key: String
+
+  func configuration(directory: URL) -> String {
+    """
+    server: { port: 0 }
+    app_store:
+      bundle_ids: [com.example.app]
+      shared_secret: \(SimulatorProcess.sharedSecret)
+      production_url: \(store.productionURL)
+      sandbox_url: \(store.sandboxURL)
+      ca_file: \(store.rootFile)
+      roots: [\(store.rootFile)]
+    catalog:
+      tiers: [free, pro, premium]
+      products:
+        com.example.app.pro.monthly: { tier: pro }
+        com.example.app.pro.yearly: { tier: pro }
+        com.example.app.premium.monthly: { tier: premium }
+        com.example.app.premium.yearly: { tier: premium }
+        com.example.app.forever: { tier: premium, kind: lifetime }
+    ledger: { path: \(directory.appending(path: "ledger.sqlite").path(percentEncoded: false)) }
+    auth: { api_keys: [ { name: demo, role: service, sha256: \(APIKeyring.sha256(key)) } ] }
+
+    """
+  }
+}

@@ -1,0 +1,28 @@
+/// The verdicts, one line each.
+struct DemoTable {
+  private let json: Bool
+  private var rows: [(name: String, answer: DemoAnswer)] = []
+
+  init(json: Bool) { self.json = json }
+
+  mutating func add(_ name: String, _ answer: DemoAnswer) { rows.append((name, answer)) }
+
+  func print() {
+    if json {
+      for row in rows { Swift.print(row.answer.json) }
+      return
+    }
+    let cells =
+      [["scenario", "http", "tier", "status", "access until", "reason"]]
+      + rows.map {
+        [$0.name, String($0.answer.status), $0.answer.tier, $0.answer.state, $0.answer.accessUntil, $0.answer.reason]
+      }
+    let widths = cells[0].indices.map { column in cells.map { $0[column].count }.max() ?? 0 }
+    for row in cells {
+      let line = zip(row, widths).map { cell, width in
+        cell + String(repeating: " ", count: width - cell.count)
+      }.joined(separator: "  ")
+      Swift.print(line)
+    }
+  }
+}

@@ -1,0 +1,41 @@
+import AppStore
+import ArgumentParser
+import Foundation
+
+/// `countersign inspect`
+struct Inspect: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Say what a receipt is, who signed it and what it proves, without asking Apple.",
+    discussion: """
+      Exit codes: 0 authentic, 1 not authentic, 2 cannot be decoded.
+
+      EXAMPLES
+        countersign inspect receipt.b64
+        countersign inspect --json < receipt.b64
+        countersign inspect --roots simulator-root.pem samples/receipts/renewing.b64
+      """)
+
+  @Argument(help: "A file with the receipt, in base64 or as bytes; standard input without it, or with '-'.")
+  var file: String?
+
+  @Option(name: .long, help: "A file of root certificates to trust in place of Apple's; may be repeated.")
+  var roots: [String] = []
+
+  @Flag(name: .long, help: "Print JSON.")
+  var json = false
+
+  func run() async throws {
+    let bytes: [UInt8]
+    let trusted: TrustedRoots
+    do {
+      bytes = try ReceiptFile.read(file)
+      trusted = roots.isEmpty ? .apple : try TrustedRoots(files: roots)
+    } catch {
+      CommandOutput.error("\(error)")
+      throw ExitCode(2)
+    }
+    let inspection = ReceiptInspection(of: bytes, roots: trusted, now: Date())
+    print(json ? inspection.json() : inspection.text())
+    throw ExitCode(inspection.outcome.rawValue)
+  }
+}

@@ -1,0 +1,61 @@
+import ArgumentParser
+import Foundation
+import Logging
+import NIOCore
+import ServiceLifecycle
+import UnixSignals
+
+/// `countersign serve`
+struct Serve: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Run the service.",
+    discussion: """
+      Listens until it is told to stop by SIGTERM or SIGINT, then finishes the requests it has accepted.
+      Exit codes: 0 stopped as told, 1 cannot start (the ledger, the port), 74 the ledger's disk failed, 78 the
+      configuration is wrong.
+
+      EXAMPLES
+        countersign serve --config countersign.yaml
+        COUNTERSIGN_SERVER_PORT=0 COUNTERSIGN_CONFIG=countersign.yaml countersign serve
+
+      CONFIGURATION
+        server.port is the key port under server in the file, and
+        COUNTERSIGN_SERVER_PORT in the environment, which wins.
+
+      \(ConfigurationReference.plainText())
+      """)
+
+  @OptionGroup var options: ConfigurationOptions
+
+  func run() async throws {
+    let configuration = try options.load(requiresCredential: true)
+    configuration.log.bootstrap()
+    let logger = Logger(label: "countersign")
+    let service: CountersignApplication
+    do throws(StartError) {
+      service = try await buildApplication(
+        configuration,
+        environment: ServiceEnvironment(
+          logger: logger,
+          ledgerFailed: { problem in
+            logger.critical(
+              "the ledger's disk failed; stopping, to recover at the next start", metadata: ["problem": "\(problem)"])
+            // At once: what is in flight was not acknowledged, and nothing may be written after a failed fsync.
+            _exit(ExitCode.ioError.rawValue)
+          },
+          onListening: { address in
+            logger.info(
+              "listening",
+              metadata: ["host": "\(address.ipAddress ?? "unknown")", "port": "\(address.port ?? 0)"])
+          }))
+    } catch {
+      CommandOutput.error(error.description)
+      throw ExitCode.failure
+    }
+    var lifecycle = ServiceGroupConfiguration(
+      services: [service.application], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+    lifecycle.maximumGracefulShutdownDuration = configuration.server.shutdownGrace
+    try await ServiceGroup(configuration: lifecycle).run()
+    logger.info("stopped")
+  }
+}

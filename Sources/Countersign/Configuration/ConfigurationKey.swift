@@ -1,0 +1,200 @@
+import Ledger
+
+/// Every key of the configuration: the one table from which the file is checked, values are read and the reference is
+/// printed.
+///
+/// The raw value is the key as the file nests it (`server.port` is `port` under `server`). A default is written as an
+/// operator would write it and goes through the same parser, so what the reference shows is what the service does.
+enum ConfigurationKey: String, CaseIterable, Sendable {
+  case serverHost = "server.host"
+  case serverPort = "server.port"
+  case serverMaxBody = "server.max_body"
+  case serverMaxConnections = "server.max_connections"
+  case serverMaxBytesInFlight = "server.max_bytes_in_flight"
+  case serverRequestDeadline = "server.request_deadline"
+  case serverIdleTimeout = "server.idle_timeout"
+  case serverShutdownGrace = "server.shutdown_grace"
+  case appStoreBundleIDs = "app_store.bundle_ids"
+  case appStoreSharedSecret = "app_store.shared_secret"
+  case appStoreProductionURL = "app_store.production_url"
+  case appStoreSandboxURL = "app_store.sandbox_url"
+  case appStoreCAFile = "app_store.ca_file"
+  case appStoreRoots = "app_store.roots"
+  case appStoreConcurrency = "app_store.concurrency"
+  case appStoreDeadline = "app_store.deadline"
+  case catalogTiers = "catalog.tiers"
+  case catalogProducts = "catalog.products"
+  case policyBillingRetryAccess = "policy.billing_retry_access"
+  case policySandbox = "policy.sandbox"
+  case policyTesters = "policy.testers"
+  case policyOwnership = "policy.ownership"
+  case policyOutageHold = "policy.outage_hold"
+  case policyLocalVerification = "policy.local_verification"
+  case ledgerPath = "ledger.path"
+  case authAPIKeys = "auth.api_keys"
+  case logLevel = "log.level"
+  case logFormat = "log.format"
+
+  /// What a value has to look like.
+  enum Kind: Sendable {
+    case text
+    case integer(ClosedRange<Int>)
+    /// Bytes.
+    case size(ClosedRange<Int>)
+    case duration(ClosedRange<Duration>)
+    case choice([String])
+    /// An https URL.
+    case url
+    case file
+    /// Text that is never printed; it can also be given as a file by the same key with `_file` behind it.
+    case secret
+    case list
+    case fileList
+    /// Product ID → tier and kind. In the file only.
+    case products
+    /// Callers' keys. In the file only.
+    case apiKeys
+  }
+
+  enum Default: Sendable {
+    /// There is none: the service does not start without a value.
+    case required
+    case absent
+    case text(String)
+    case emptyList
+  }
+
+  struct Entry: Sendable {
+    let kind: Kind
+    let `default`: Default
+    let summary: String
+
+    init(_ kind: Kind, _ `default`: Default, _ summary: String) {
+      self.kind = kind
+      self.default = `default`
+      self.summary = summary
+    }
+  }
+
+  /// The table.
+  var entry: Entry {
+    switch self {
+    case .serverHost:
+      Entry(.text, .text("127.0.0.1"), "Address to listen on")
+    case .serverPort:
+      Entry(.integer(0...65_535), .text("8080"), "Port to listen on; 0 takes a free one")
+    case .serverMaxBody:
+      Entry(.size(1 << 10...64 << 20), .text("4MiB"), "The largest request body that is taken")
+    case .serverMaxConnections:
+      Entry(.integer(1...100_000), .text("10000"), "Connections held at once; more of them wait to be accepted")
+    case .serverMaxBytesInFlight:
+      Entry(.size(1 << 20...4 << 30), .text("64MiB"), "Bytes of request bodies in memory at once, over all requests")
+    case .serverRequestDeadline:
+      Entry(.duration(.milliseconds(100)...minutes(10)), .text("15s"), "A whole request, from first byte to answer")
+    case .serverIdleTimeout:
+      Entry(.duration(.milliseconds(100)...minutes(10)), .text("10s"), "A connection on which nothing moves is closed")
+    case .serverShutdownGrace:
+      Entry(.duration(.zero...minutes(10)), .text("20s"), "How long requests in progress may finish at shutdown")
+    case .appStoreBundleIDs:
+      Entry(.list, .required, "Our apps; a receipt of any other is refused")
+    case .appStoreSharedSecret:
+      Entry(.secret, .required, "App-specific shared secret from App Store Connect")
+    case .appStoreProductionURL:
+      Entry(.url, .text(AppleEndpoint.production), "Apple's production endpoint")
+    case .appStoreSandboxURL:
+      Entry(.url, .text(AppleEndpoint.sandbox), "Apple's sandbox endpoint")
+    case .appStoreCAFile:
+      Entry(.file, .absent, "Extra certificate authorities for TLS to the two URLs (PEM); the system's if absent")
+    case .appStoreRoots:
+      Entry(.fileList, .emptyList, "Root certificates that receipts must chain to; empty: Apple's")
+    case .appStoreConcurrency:
+      Entry(.integer(1...1_000), .text("64"), "Calls to Apple in flight at once")
+    case .appStoreDeadline:
+      Entry(.duration(.milliseconds(100)...minutes(5)), .text("10s"), "A whole validation, every attempt included")
+    case .catalogTiers:
+      Entry(.list, .required, "The app's plans in ascending order; the first is what a user has who bought nothing")
+    case .catalogProducts:
+      Entry(.products, .absent, "Product ID to `{tier, kind}`; kind is `subscription` (default) or `lifetime`")
+    case .policyBillingRetryAccess:
+      Entry(.duration(.zero...days(365)), .text("60d"), "Access while Apple retries a failed renewal; 0 is strict")
+    case .policySandbox:
+      Entry(
+        .choice(names(ServiceConfiguration.Policy.Sandbox.self)), .text("accept"), "Whose sandbox purchases count")
+    case .policyTesters:
+      Entry(.list, .emptyList, "User IDs whose sandbox purchases count under `testers`")
+    case .policyOwnership:
+      Entry(.choice(names(OwnershipPolicy.self)), .text("keep"), "Who keeps a purchase that a second user presents")
+    case .policyOutageHold:
+      Entry(
+        .duration(.zero...days(365)), .text("7d"), "How long past its end a state stands while Apple cannot be asked")
+    case .policyLocalVerification:
+      Entry(
+        .choice(names(LocalVerificationPolicy.self)), .text("advise"),
+        "`require` refuses what cannot be proven here; `advise` leaves the last word to Apple")
+    case .ledgerPath:
+      Entry(.file, .text("countersign.sqlite"), "The ledger's SQLite file")
+    case .authAPIKeys:
+      Entry(.apiKeys, .absent, "Servers that may call: `{name, role: service or support, sha256}`")
+    case .logLevel:
+      Entry(
+        .choice(names(ServiceConfiguration.Log.Level.self)), .text("info"), "The least important line that is logged")
+    case .logFormat:
+      Entry(.choice(names(ServiceConfiguration.Log.Format.self)), .text("json"), "One JSON object a line, or text")
+    }
+  }
+
+  /// The first part of every environment variable that is ours.
+  static let environmentPrefix = "COUNTERSIGN_"
+
+  /// Names the configuration file.
+  static let fileVariable = "COUNTERSIGN_CONFIG"
+
+  /// The environment variable; `nil` for what only a file can hold.
+  var environmentName: String? {
+    switch entry.kind {
+    case .products, .apiKeys: nil
+    default: Self.environmentName(of: rawValue)
+    }
+  }
+
+  /// The key under which a file with the value is named: secrets only.
+  var fileVariant: String? {
+    if case .secret = entry.kind { rawValue + "_file" } else { nil }
+  }
+
+  static func environmentName(of key: String) -> String {
+    environmentPrefix + key.uppercased().replacing(".", with: "_")
+  }
+
+  /// `server`, `app_store`, …
+  static let sections: [String] = allCases.reduce(into: []) { sections, key in
+    let section = String(key.rawValue.prefix { $0 != "." })
+    if !sections.contains(section) { sections.append(section) }
+  }
+
+  /// Every dotted key that may stand in the file.
+  static let fileKeys: [String] = allCases.flatMap { [$0.rawValue] + ($0.fileVariant.map { [$0] } ?? []) }
+
+  /// Every environment variable that is read.
+  static let environmentNames: [String] =
+    [fileVariable]
+    + allCases.flatMap { key in
+      [key.environmentName, key.fileVariant.map(environmentName(of:))].compactMap(\.self)
+    }
+}
+
+/// Apple's own endpoints.
+///
+/// https://developer.apple.com/documentation/appstorereceipts/verifyreceipt
+enum AppleEndpoint {
+  static let production = "https://buy.itunes.apple.com/verifyReceipt"
+  static let sandbox = "https://sandbox.itunes.apple.com/verifyReceipt"
+}
+
+private func days(_ count: Int) -> Duration { .seconds(count * 86_400) }
+
+private func minutes(_ count: Int) -> Duration { .seconds(count * 60) }
+
+private func names<Choice: CaseIterable & RawRepresentable<String>>(_: Choice.Type) -> [String] {
+  Choice.allCases.map(\.rawValue)
+}

@@ -1,0 +1,55 @@
+/// The table of all keys, as people read it.
+enum ConfigurationReference {
+  /// For the README: one row a key.
+  static func markdownTable() -> String {
+    var lines = ["| key | value | default | environment | what |", "|---|---|---|---|---|"]
+    for key in ConfigurationKey.allCases {
+      let names = ["`\(key.rawValue)`", key.fileVariant.map { "`\($0)`" }]
+      let variables = [key.environmentName, key.fileVariant.map(ConfigurationKey.environmentName(of:))]
+        .compactMap { $0.map { "`\($0)`" } }
+      let cells = [
+        names.compactMap(\.self).joined(separator: " or "), value(of: key), standard(of: key),
+        variables.isEmpty ? "file only" : variables.joined(separator: " or "), key.entry.summary,
+      ]
+      lines.append("| " + cells.joined(separator: " | ") + " |")
+    }
+    return lines.joined(separator: "\n") + "\n"
+  }
+
+  /// For `--help`: two lines a key.
+  static func plainText() -> String {
+    ConfigurationKey.allCases.map { key in
+      "  \(key.rawValue) (\(value(of: key)); \(standard(of: key)))\n      \(key.entry.summary)"
+        .replacing("`", with: "")
+    }.joined(separator: "\n") + "\n"
+  }
+
+  private static func value(of key: ConfigurationKey) -> String {
+    switch key.entry.kind {
+    case .text: "text"
+    case .integer(let range): "\(range.lowerBound) to \(range.upperBound)"
+    case .size(let range):
+      "size, \(ConfigurationValue.describe(size: range.lowerBound)) to "
+        + ConfigurationValue.describe(size: range.upperBound)
+    case .duration(let range):
+      "duration, \(ConfigurationValue.describe(range.lowerBound)) to \(ConfigurationValue.describe(range.upperBound))"
+    case .choice(let choices): choices.map { "`\($0)`" }.joined(separator: ", ")
+    case .url: "https URL"
+    case .file: "file"
+    case .secret: "secret"
+    case .list: "list"
+    case .fileList: "list of files"
+    case .products: "mapping"
+    case .apiKeys: "list of mappings"
+    }
+  }
+
+  private static func standard(of key: ConfigurationKey) -> String {
+    switch key.entry.default {
+    case .required: "required"
+    case .absent: "none"
+    case .text(let text): "`\(text)`"
+    case .emptyList: "`[]`"
+    }
+  }
+}

@@ -1,0 +1,144 @@
+/// The text of a value cannot be taken; the sentence says what would do. It never repeats a secret.
+struct BadValue: Error, Hashable {
+  let sentence: String
+}
+
+/// How values are written: `8080`, `4MiB`, `60d`, `https://…`.
+enum ConfigurationValue {
+  /// Text that is neither empty nor able to break a log line or a path in two.
+  static func text(_ text: String) throws(BadValue) {
+    guard !text.isEmpty else { throw BadValue(sentence: "must not be empty") }
+    guard text.unicodeScalars.allSatisfy({ $0.properties.generalCategory != .control }) else {
+      throw BadValue(sentence: "must not contain control characters or line breaks")
+    }
+  }
+
+  static func integer(_ text: String, in range: ClosedRange<Int>) throws(BadValue) -> Int {
+    guard let digits = number(text[...]) else {
+      throw BadValue(sentence: "must be a whole number, not \(quoted(text))")
+    }
+    guard range.contains(digits) else {
+      throw BadValue(sentence: "must be from \(range.lowerBound) to \(range.upperBound), not \(quoted(text))")
+    }
+    return digits
+  }
+
+  /// A number of bytes: `4MiB`, `512KiB`, `1GiB`, or plain bytes.
+  static func size(_ text: String, in range: ClosedRange<Int>) throws(BadValue) -> Int {
+    let digits = text.prefix { $0.isASCII && $0.isNumber }
+    let scales = ["": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30]
+    guard let count = number(digits), let scale = scales[String(text[digits.endIndex...])] else {
+      throw BadValue(sentence: "must be a size such as 4MiB, 512KiB or 65536 (bytes), not \(quoted(text))")
+    }
+    let (bytes, overflow) = count.multipliedReportingOverflow(by: scale)
+    guard !overflow, range.contains(bytes) else {
+      throw BadValue(
+        sentence: "must be from \(describe(size: range.lowerBound)) to \(describe(size: range.upperBound)), "
+          + "not \(quoted(text))")
+    }
+    return bytes
+  }
+
+  /// `250ms`, `10s`, `5m`, `24h`, `60d`, or `0`.
+  static func duration(_ text: String, in range: ClosedRange<Duration>) throws(BadValue) -> Duration {
+    let digits = text.prefix { $0.isASCII && $0.isNumber }
+    let milliseconds = ["ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000]
+    let unit = String(text[digits.endIndex...])
+    guard let count = number(digits), let scale = unit.isEmpty && count == 0 ? 1 : milliseconds[unit] else {
+      throw BadValue(
+        sentence: "must be a duration such as 250ms, 10s, 5m, 24h, 60d or 0, not \(quoted(text))")
+    }
+    let (total, overflow) = count.multipliedReportingOverflow(by: scale)
+    // Int64.max milliseconds are more than `Duration` can hold; a century is more than anybody means.
+    guard !overflow, total <= 36_525 * 86_400_000, range.contains(.milliseconds(total)) else {
+      throw BadValue(
+        sentence: "must be from \(describe(range.lowerBound)) to \(describe(range.upperBound)), not \(quoted(text))")
+    }
+    return .milliseconds(total)
+  }
+
+  static func choice(_ text: String, of choices: [String]) throws(BadValue) {
+    guard !choices.contains(text) else { return }
+    throw BadValue(
+      sentence: "must be \(alternatives(choices)), not \(quoted(text))" + Suggestion.clause(for: text, among: choices))
+  }
+
+  /// An absolute https URL without user part and fragment.
+  ///
+  /// The characters of its authority are narrowed to those on which every URL parser agrees, so that the host that is
+  /// checked here is the host that is called. The text is not repeated: a URL with a password in it is a common mistake.
+  static func url(_ text: String) throws(BadValue) {
+    let scheme = "https://"
+    guard text.prefix(scheme.count).lowercased() == scheme else {
+      throw BadValue(sentence: "must be an https:// URL: receipts and the shared secret are sent there")
+    }
+    let rest = text.dropFirst(scheme.count)
+    let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+    guard !authority.contains("@") else { throw BadValue(sentence: "must not contain a user name or password") }
+    guard !rest.contains("#") else { throw BadValue(sentence: "must not contain a fragment (#…)") }
+    guard rest.utf8.allSatisfy({ (0x21...0x7e).contains($0) && !#""<>\^`{|}"#.utf8.contains($0) }),
+      authority.wholeMatch(of: /(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?/)
+        .map({ $0.1.map { (1...65_535).contains(Int($0) ?? 0) } ?? true }) == true
+    else { throw BadValue(sentence: "is not a well-formed URL") }
+  }
+
+  /// A shared secret: printable ASCII without spaces, so that a second line or a stray blank is noticed here and not
+  /// by Apple's refusal of it.
+  static func secret(_ text: String) throws(BadValue) {
+    guard !text.isEmpty else { throw BadValue(sentence: "must not be empty") }
+    guard text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+      throw BadValue(sentence: "must be one word of printable ASCII: no spaces, no second line")
+    }
+    guard text.utf8.count <= 1_024 else { throw BadValue(sentence: "must not be longer than 1024 characters") }
+  }
+
+  /// Text of an operator in quotes: short, on one line, in ASCII.
+  static func quoted(_ text: String) -> String { quoted(text, length: 60) }
+
+  /// A path is of use only when it is whole; still no longer than a system takes one.
+  static func quoted(path: String) -> String { quoted(path, length: 4_096) }
+
+  /// A key as it was misspelt, up to the first letter that no key has: with a blank forgotten, `shared_secret:…` is one
+  /// word to YAML, and the rest of it a secret.
+  static func quoted(key: String) -> String {
+    let word = key.unicodeScalars.prefix {
+      ("a"..."z").contains($0) || ("A"..."Z").contains($0) || ("0"..."9").contains($0)
+        || "_.-".unicodeScalars.contains($0)
+    }
+    return quoted(String(word), length: 60) + (word.endIndex == key.unicodeScalars.endIndex ? "" : " (…)")
+  }
+
+  private static func quoted(_ text: String, length: Int) -> String {
+    let shown = text.unicodeScalars.prefix(length)
+    let isWhole = shown.endIndex == text.unicodeScalars.endIndex
+    return "\"" + shown.map { $0.escaped(asASCII: true) }.joined() + (isWhole ? "\"" : "…\"")
+  }
+
+  /// `accept, testers or reject`
+  static func alternatives(_ words: [String]) -> String {
+    guard let last = words.last, words.count > 1 else { return words.joined() }
+    return words.dropLast().joined(separator: ", ") + " or " + last
+  }
+
+  static func describe(size: Int) -> String {
+    for (name, scale) in [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] where size >= scale && size % scale == 0
+    {
+      return "\(size / scale)\(name)"
+    }
+    return "\(size)"
+  }
+
+  static func describe(_ duration: Duration) -> String {
+    let milliseconds = duration.components.seconds * 1_000 + duration.components.attoseconds / 1_000_000_000_000_000
+    guard milliseconds != 0 else { return "0" }
+    let units: [(String, Int64)] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)]
+    for (name, scale) in units where milliseconds % scale == 0 { return "\(milliseconds / scale)\(name)" }
+    return "\(milliseconds)ms"
+  }
+
+  /// ASCII digits only: `Int` would also take a sign.
+  private static func number(_ digits: Substring) -> Int? {
+    guard !digits.isEmpty, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+    return Int(digits)
+  }
+}

@@ -1,0 +1,226 @@
+import Configuration
+import Entitlements
+import HTTPTransport
+import Ledger
+import Yams
+
+extension ServiceConfiguration {
+  /// Reads the whole configuration, once: environment over file over default.
+  ///
+  /// Paths in it are relative to the working directory.
+  ///
+  /// - Parameters:
+  ///   - file: the path given on the command line; `COUNTERSIGN_CONFIG` names it otherwise. Without either there is no
+  ///     file, and everything comes from the environment.
+  ///   - environment: all variables of the process. Those that begin with `COUNTERSIGN_` have to be known.
+  ///   - requiresCredential: whether it is an error that nobody could call; a command that serves nobody says `false`.
+  /// - Throws: every problem that was found, not only the first.
+  static func load(
+    file: String?, environment: [String: String], requiresCredential: Bool = true
+  ) throws(ConfigurationError) -> ServiceConfiguration {
+    var findings = ConfigurationFindings()
+    reportUnknownVariables(environment, &findings)
+    let tree: ConfigurationFile
+    if let file = file ?? environment[ConfigurationKey.fileVariable] {
+      tree = ConfigurationFile(path: file, findings: &findings)
+    } else {
+      tree = ConfigurationFile()
+    }
+    var reader = ConfigurationReader(file: tree, environment: environment, findings: findings)
+    return try ServiceConfiguration(&reader, requiresCredential: requiresCredential)
+  }
+
+  init(_ reader: inout ConfigurationReader, requiresCredential: Bool) throws(ConfigurationError) {
+    // Every part is read before the first is missed, so that one run reports all problems.
+    let server = Server(&reader)
+    let appStore = AppStore(&reader)
+    let catalog = Catalog(&reader)
+    let policy = Policy(&reader)
+    let ledger = LedgerConfiguration(&reader)
+    let auth = Auth(&reader, requiresCredential: requiresCredential)
+    let log = Log(&reader)
+    if let server, let appStore { Self.compare(server, appStore, &reader) }
+    guard reader.findings.problems.isEmpty, let server, let appStore, let catalog, let policy, let ledger, let auth,
+      let log
+    else { throw ConfigurationError(problems: reader.findings.problems) }
+    self.init(
+      server: server, appStore: appStore, catalog: catalog, policy: policy, ledger: ledger, auth: auth, log: log,
+      warnings: reader.findings.warnings)
+  }
+
+  private static func compare(_ server: Server, _ appStore: AppStore, _ reader: inout ConfigurationReader) {
+    if server.maxBody > server.maxBytesInFlight {
+      reader.findings.problem(
+        reader.origin(of: .serverMaxBody),
+        "must not be more than server.max_bytes_in_flight: no such body could be read")
+    }
+    if appStore.deadline >= server.requestDeadline {
+      reader.findings.problem(
+        reader.origin(of: .appStoreDeadline),
+        "must be shorter than server.request_deadline: no request would live to see Apple's answer")
+    }
+  }
+
+  // MARK: - The environment
+
+  private static func reportUnknownVariables(
+    _ environment: [String: String], _ findings: inout ConfigurationFindings
+  ) {
+    let known = ConfigurationKey.environmentNames
+    for (name, value) in environment.sorted(by: { $0.key < $1.key })
+    where name.hasPrefix(ConfigurationKey.environmentPrefix) && !known.contains(name) {
+      if environment["KUBERNETES_SERVICE_HOST"] != nil, isServiceLink(name, value) { continue }
+      if let key = ConfigurationKey.allCases.first(where: {
+        $0.environmentName == nil && ConfigurationKey.environmentName(of: $0.rawValue) == name
+      }) {
+        findings.problem(name, "\(key.rawValue) can only be given in the configuration file")
+      } else {
+        // Compared without what all of them begin with, which would make any two look alike.
+        let prefix = ConfigurationKey.environmentPrefix
+        let nearest = Suggestion.nearest(
+          to: String(name.dropFirst(prefix.count)), among: known.map { String($0.dropFirst(prefix.count)) })
+        findings.problem(
+          String(name.prefix(100)), "unknown variable" + (nearest.map { "; did you mean \(prefix)\($0)?" } ?? ""))
+      }
+    }
+  }
+
+  /// Kubernetes puts variables into every container for a Service named `countersign` or `countersign-…`
+  /// (`COUNTERSIGN_SERVICE_HOST`, `COUNTERSIGN_PORT=tcp://…`); the operator did not write them.
+  ///
+  /// https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
+  private static func isServiceLink(_ name: String, _ value: String) -> Bool {
+    let link = /COUNTERSIGN_(?:[A-Z0-9_]+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?)/
+    let numberedPort = /COUNTERSIGN_(?:[A-Z0-9_]+_)?PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?/
+    let port = /COUNTERSIGN_(?:[A-Z0-9_]+_)?PORT/
+    return name.wholeMatch(of: link) != nil || name.wholeMatch(of: numberedPort) != nil
+      || name.wholeMatch(of: port) != nil && value.contains("://")
+  }
+}
+
+// MARK: - The parts
+
+extension ServiceConfiguration.Server {
+  fileprivate init?(_ reader: inout ConfigurationReader) {
+    let host = reader.text(.serverHost)
+    let port = reader.integer(.serverPort)
+    let maxBody = reader.size(.serverMaxBody)
+    let maxConnections = reader.integer(.serverMaxConnections)
+    let maxBytesInFlight = reader.size(.serverMaxBytesInFlight)
+    let requestDeadline = reader.duration(.serverRequestDeadline)
+    let idleTimeout = reader.duration(.serverIdleTimeout)
+    let shutdownGrace = reader.duration(.serverShutdownGrace)
+    guard let host, let port, let maxBody, let maxConnections, let maxBytesInFlight, let requestDeadline,
+      let idleTimeout, let shutdownGrace
+    else { return nil }
+    guard host.utf8.allSatisfy({ (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "/") }) else {
+      reader.findings.problem(
+        reader.origin(of: .serverHost), "must be an address or a host name, not \(ConfigurationValue.quoted(host))")
+      return nil
+    }
+    if !(host.hasPrefix("127.") || host == "::1" || host == "localhost") {
+      reader.findings.warning(
+        reader.origin(of: .serverHost),
+        "others than this machine can connect, and what they send is not encrypted; put a TLS proxy in front")
+    }
+    self.init(
+      host: host, port: port, maxBody: maxBody, maxConnections: maxConnections, maxBytesInFlight: maxBytesInFlight,
+      requestDeadline: requestDeadline, idleTimeout: idleTimeout, shutdownGrace: shutdownGrace)
+  }
+}
+
+extension ServiceConfiguration.AppStore {
+  fileprivate init?(_ reader: inout ConfigurationReader) {
+    let bundleIDs = Self.bundleIDs(&reader)
+    let sharedSecret = reader.secret(.appStoreSharedSecret)
+    let productionURL = reader.url(.appStoreProductionURL)
+    let sandboxURL = reader.url(.appStoreSandboxURL)
+    let caFile = reader.existingFile(.appStoreCAFile)
+    let roots = reader.existingFiles(.appStoreRoots)
+    let concurrency = reader.integer(.appStoreConcurrency)
+    let deadline = reader.duration(.appStoreDeadline)
+    if caFile != nil {
+      reader.findings.warning(
+        reader.origin(of: .appStoreCAFile), "whoever holds a key of these authorities can answer in Apple's name")
+    }
+    if roots?.isEmpty == false {
+      reader.findings.warning(
+        reader.origin(of: .appStoreRoots), "everything that these roots have signed is trusted like Apple's word")
+    }
+    for (key, url, usual) in [
+      (ConfigurationKey.appStoreProductionURL, productionURL, AppleEndpoint.production),
+      (.appStoreSandboxURL, sandboxURL, AppleEndpoint.sandbox),
+    ] where url != nil && url != usual {
+      reader.findings.warning(
+        reader.origin(of: key), "is not Apple's; the shared secret is sent there and its answers are believed")
+    }
+    guard let bundleIDs, let sharedSecret, let productionURL, let sandboxURL, let roots, let concurrency, let deadline
+    else { return nil }
+    self.init(
+      bundleIDs: bundleIDs, sharedSecret: sharedSecret, productionURL: productionURL, sandboxURL: sandboxURL,
+      caFile: caFile, roots: roots, concurrency: concurrency, deadline: deadline)
+  }
+
+  /// Letters, digits, hyphens and periods, as Apple's `CFBundleIdentifier` allows: a pattern such as `com.example.*`
+  /// would never match and is refused.
+  ///
+  /// https://developer.apple.com/documentation/bundleresources/information-property-list/cfbundleidentifier
+  private static func bundleIDs(_ reader: inout ConfigurationReader) -> Set<BundleID>? {
+    guard let names = reader.list(.appStoreBundleIDs) else { return nil }
+    let origin = reader.origin(of: .appStoreBundleIDs)
+    guard !names.isEmpty else {
+      reader.findings.problem(origin, "must list at least one bundle ID")
+      return nil
+    }
+    if let bad = names.first(where: { $0.wholeMatch(of: /[A-Za-z0-9.-]{1,255}/) == nil }) {
+      reader.findings.problem(origin, "\(ConfigurationValue.quoted(bad)) is not a bundle ID")
+      return nil
+    }
+    return Set(names.map { BundleID($0) })
+  }
+}
+
+extension ServiceConfiguration.Policy {
+  fileprivate init?(_ reader: inout ConfigurationReader) {
+    let billingRetryAccess = reader.duration(.policyBillingRetryAccess)
+    let sandbox = reader.choice(.policySandbox, as: Sandbox.self)
+    let testers = reader.list(.policyTesters)
+    let ownership = reader.choice(.policyOwnership, as: OwnershipPolicy.self)
+    let outageHold = reader.duration(.policyOutageHold)
+    let localVerification = reader.choice(.policyLocalVerification, as: LocalVerificationPolicy.self)
+    guard let billingRetryAccess, let sandbox, let testers, let ownership, let outageHold, let localVerification
+    else { return nil }
+    if sandbox == .testers, testers.isEmpty {
+      reader.findings.warning(
+        reader.origin(of: .policySandbox), "policy.testers is empty: nobody's sandbox purchases count")
+    } else if sandbox != .testers, !testers.isEmpty {
+      reader.findings.warning(
+        reader.origin(of: .policyTesters), "has no effect unless policy.sandbox is testers")
+    }
+    self.init(
+      billingRetryAccess: billingRetryAccess, sandbox: sandbox, testers: Set(testers.map { UserID($0) }),
+      ownership: ownership, outageHold: outageHold, localVerification: localVerification)
+  }
+}
+
+extension ServiceConfiguration.LedgerConfiguration {
+  fileprivate init?(_ reader: inout ConfigurationReader) {
+    guard let path = reader.text(.ledgerPath) else { return nil }
+    // SQLite takes these for a database in memory and for a URI with options; both could forget what was acknowledged.
+    guard path != ":memory:", !path.hasPrefix("file:") else {
+      reader.findings.problem(
+        reader.origin(of: .ledgerPath), "must be the path of a file: what is recorded has to last")
+      return nil
+    }
+    self.init(path: path)
+  }
+}
+
+extension ServiceConfiguration.Log {
+  fileprivate init?(_ reader: inout ConfigurationReader) {
+    let level = reader.choice(.logLevel, as: Level.self)
+    let format = reader.choice(.logFormat, as: Format.self)
+    guard let level, let format else { return nil }
+    self.init(level: level, format: format)
+  }
+}

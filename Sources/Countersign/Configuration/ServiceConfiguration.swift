@@ -1,0 +1,134 @@
+import Entitlements
+import HTTPTransport
+import Ledger
+
+/// Everything that an operator can decide, read once at the start and checked by `load`.
+///
+/// `ConfigurationKey` lists every key with its default and its meaning.
+struct ServiceConfiguration: Sendable {
+  struct Server: Hashable, Sendable {
+    let host: String
+    let port: Int
+    /// Bytes of one request body.
+    let maxBody: Int
+    let maxConnections: Int
+    /// Bytes of all request bodies in memory.
+    let maxBytesInFlight: Int
+    let requestDeadline: Duration
+    let idleTimeout: Duration
+    let shutdownGrace: Duration
+  }
+
+  struct AppStore: Hashable, Sendable {
+    /// Never empty.
+    let bundleIDs: Set<BundleID>
+    let sharedSecret: Secret
+    let productionURL: String
+    let sandboxURL: String
+    /// Extra authorities for TLS; the system's alone when `nil`.
+    let caFile: String?
+    /// Files of root certificates; Apple's own when empty.
+    let roots: [String]
+    let concurrency: Int
+    let deadline: Duration
+  }
+
+  struct Policy: Hashable, Sendable {
+    /// Whose sandbox purchases count.
+    enum Sandbox: String, Hashable, Sendable, CaseIterable {
+      case accept
+      case testers
+      case reject
+    }
+
+    /// Zero: a failed renewal ends access at once, unless Apple grants grace.
+    let billingRetryAccess: Duration
+    let sandbox: Sandbox
+    let testers: Set<UserID>
+    let ownership: OwnershipPolicy
+    let outageHold: Duration
+    let localVerification: LocalVerificationPolicy
+  }
+
+  struct LedgerConfiguration: Hashable, Sendable {
+    let path: String
+  }
+
+  struct Auth: Hashable, Sendable {
+    let apiKeys: [APIKey]
+  }
+
+  struct Log: Hashable, Sendable {
+    /// The words of swift-log.
+    enum Level: String, Hashable, Sendable, CaseIterable {
+      case trace
+      case debug
+      case info
+      case notice
+      case warning
+      case error
+      case critical
+    }
+
+    enum Format: String, Hashable, Sendable, CaseIterable {
+      case json
+      case text
+    }
+
+    let level: Level
+    let format: Format
+  }
+
+  let server: Server
+  let appStore: AppStore
+  let catalog: Catalog
+  let policy: Policy
+  let ledger: LedgerConfiguration
+  let auth: Auth
+  let log: Log
+  /// What is allowed but deserves a line in the log at every start.
+  let warnings: [ConfigurationFinding]
+}
+
+/// A server that may call, known by the SHA-256 of its key: the key itself is nowhere on our side.
+struct APIKey: Hashable, Sendable {
+  enum Role: String, Hashable, Sendable, CaseIterable {
+    case service
+    case support
+  }
+
+  /// The SHA-256 of a key's UTF-8. It is not printed either: a weak key could be guessed from it at leisure.
+  struct Digest: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
+    static let count = 32
+
+    /// `count` bytes.
+    let bytes: [UInt8]
+
+    /// - Returns: `nil` for anything but 64 lower-case hexadecimal digits.
+    init?(hexadecimal text: String) {
+      let digits = Array(text.utf8)
+      guard digits.count == 2 * Self.count else { return nil }
+      var bytes: [UInt8] = []
+      for index in stride(from: 0, to: digits.count, by: 2) {
+        guard let high = Self.value(of: digits[index]), let low = Self.value(of: digits[index + 1]) else { return nil }
+        bytes.append(high << 4 | low)
+      }
+      self.bytes = bytes
+    }
+
+    var description: String { "***" }
+    var customMirror: Mirror { Mirror(self, children: []) }
+
+    private static func value(of digit: UInt8) -> UInt8? {
+      switch digit {
+      case 0x30...0x39: digit - 0x30
+      case 0x61...0x66: digit - 0x61 + 10
+      default: nil
+      }
+    }
+  }
+
+  let name: String
+  let role: Role
+  let digest: Digest
+}

@@ -1,0 +1,31 @@
+import AppStore
+
+/// Why there is no answer of Apple's to record.
+enum AppStoreTrouble: Error, Sendable {
+  /// A verdict on this receipt: it is refused, and what is stored stands.
+  case refused(ValidationError)
+  /// No verdict: Apple is in trouble, or we are.
+  case unavailable(appleStatus: Int?)
+
+  init(_ error: VerifyReceiptError) {
+    switch error {
+    case .notAuthentic(let appleStatus):
+      self = .refused(
+        .notAuthentic(detail: "Apple could not authenticate the receipt.", appleStatus: appleStatus))
+    case .overloaded: self = .refused(.overloaded)
+    case .cancelled: self = .refused(.cancelled)
+    case .sharedSecretRejected, .unavailable, .unexpectedStatus: self = .unavailable(appleStatus: error.appleStatus)
+    }
+  }
+}
+
+extension ValidationError {
+  /// For a caller who has no last state to fall back on.
+  init(_ trouble: AppStoreTrouble) {
+    self =
+      switch trouble {
+      case .refused(let refusal): refusal
+      case .unavailable(let appleStatus): .appStoreUnavailable(appleStatus: appleStatus)
+      }
+  }
+}

@@ -1,0 +1,42 @@
+import Entitlements
+
+import struct FoundationEssentials.Date
+
+/// Who may use a sandbox purchase (`policy.sandbox`).
+enum SandboxPolicy: Hashable, Sendable {
+  case accept
+  /// Only these users: App Review and the team's own testers.
+  case testers(Set<UserID>)
+  case reject
+
+  func accepts(_ user: UserID) -> Bool {
+    switch self {
+    case .accept: true
+    case .testers(let users): users.contains(user)
+    case .reject: false
+    }
+  }
+}
+
+/// Everything the operator decided that bears on a verdict.
+struct EntitlementRules: Sendable {
+  var catalog: Catalog
+  var policy: EntitlementPolicy
+  var sandbox: SandboxPolicy
+
+  func accepts(_ environment: StoreEnvironment, for user: UserID) -> Bool {
+    environment == .production || sandbox.accepts(user)
+  }
+
+  /// Judges a user. Sandbox evidence of a user who may not use it counts for nothing, also when the policy changed after
+  /// it was recorded.
+  func judge(_ user: UserID, _ evidence: [SubscriptionEvidence], at now: Date) -> Entitlement {
+    let accepted = evidence.filter { accepts($0.key.environment, for: user) }
+    return Entitlement.judge(accepted, at: now, catalog: catalog, policy: policy)
+  }
+
+  /// Whether any purchase of the evidence is of a product we sell: only such a purchase can be contested.
+  func isCatalogued(_ evidence: SubscriptionEvidence) -> Bool {
+    evidence.purchases.contains { catalog.products[$0.productID] != nil }
+  }
+}

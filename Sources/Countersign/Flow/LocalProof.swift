@@ -1,0 +1,28 @@
+import AppStore
+import Entitlements
+
+import struct FoundationEssentials.Date
+
+/// What our own check says about a receipt.
+enum LocalProof: Sendable {
+  case verified(VerifiedAppReceipt)
+  case refuted(NotAuthentic)
+  /// A receipt that carries no chain to check: only Apple can tell.
+  case unavailable
+
+  init(_ receipt: SubmittedReceipt, verifier: ReceiptVerifier, now: Date) {
+    switch receipt.content {
+    case .app(let appReceipt):
+      do throws(NotAuthentic) { self = .verified(try verifier.verify(appReceipt, now: now)) } catch {
+        self = .refuted(error)
+      }
+    case .transaction: self = .unavailable
+    }
+  }
+
+  /// The app, where the signature proves it.
+  var bundleID: BundleID? {
+    guard case .verified(let receipt) = self else { return nil }
+    return receipt.receipt.bundleID
+  }
+}

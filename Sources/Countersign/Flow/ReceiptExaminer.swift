@@ -1,0 +1,85 @@
+import AppStore
+import Entitlements
+import Logging
+
+import struct FoundationEssentials.Date
+
+/// Finds out what a receipt proves, from its signature and from Apple. It records nothing.
+struct ReceiptExaminer: Sendable {
+  var verifier: ReceiptVerifier
+  var localVerification: LocalVerificationPolicy
+  var appStore: VerifyReceiptClient
+  var appStoreHealth: AppStoreHealth
+  var bundleIDs: Set<BundleID>
+  var rules: EntitlementRules
+  /// How long one validation may take Apple in all, retries included.
+  var deadline: Duration
+  /// Our own clock.
+  var now: @Sendable () -> Date
+
+  /// What was sent, as a receipt.
+  func decode(_ text: String) throws(ValidationError) -> SubmittedReceipt {
+    do throws(UndecodableReceipt) { return try SubmittedReceipt.decode(text) } catch {
+      switch error.kind {
+      case .signedTransaction: throw .unsupportedReceipt(detail: error.detail)
+      default: throw .undecodableReceipt(detail: error.detail)
+      }
+    }
+  }
+
+  /// What our own check of the signature says. Apple has the last word unless the policy requires the proof.
+  func proof(of receipt: SubmittedReceipt) throws(ValidationError) -> LocalProof {
+    let proof = LocalProof(receipt, verifier: verifier, now: now())
+    switch proof {
+    case .verified: break
+    case .refuted(.xcode):
+      // No server can vouch for it, and Apple answers 21002, which reads like trouble.
+      throw .notAuthentic(detail: NotAuthentic.xcode.description, appleStatus: nil)
+    case .refuted(let reason):
+      if localVerification == .require { throw .notAuthentic(detail: reason.description, appleStatus: nil) }
+    case .unavailable:
+      if localVerification == .require {
+        throw .notAuthentic(
+          detail: "An iOS 6-style receipt carries no certificate chain, and this service takes only what it can prove.",
+          appleStatus: nil)
+      }
+    }
+    return proof
+  }
+
+  /// Asks Apple, and checks that the answer is about our app and an environment that this user may use.
+  func ask(
+    about receipt: SubmittedReceipt, _ proof: LocalProof, for user: UserID, logger: Logger
+  ) async throws(AppStoreTrouble) -> PurchaseHistory {
+    let answer: VerifyReceiptAnswer
+    do throws(VerifyReceiptError) {
+      answer = try await appStore.verify(receipt.base64, deadline: .now.advanced(by: deadline))
+      appStoreHealth.answered()
+    } catch {
+      appStoreHealth.failed(error)
+      log(error, logger)
+      throw AppStoreTrouble(error)
+    }
+    let appleStatus = answer.appleStatus
+    let bundle = answer.bundleID ?? proof.bundleID ?? (answer.history.isAccountGone ? receipt.claimedBundleID : nil)
+    guard let bundle, bundleIDs.contains(bundle) else { throw .refused(.wrongApp(appleStatus: appleStatus)) }
+    guard rules.accepts(answer.history.environment, for: user) else {
+      throw .refused(.sandboxRefused(appleStatus: appleStatus))
+    }
+    return answer.history
+  }
+
+  private func log(_ error: VerifyReceiptError, _ logger: Logger) {
+    let metadata: Logger.Metadata = ["apple_status": "\(error.appleStatus.map(String.init) ?? "none")"]
+    switch error {
+    case .sharedSecretRejected:
+      logger.critical("Apple refuses our shared secret: check app_store.shared_secret", metadata: metadata)
+    case .unexpectedStatus:
+      logger.critical("Apple answers with a status that this version does not know", metadata: metadata)
+    case .unavailable(_, let how):
+      logger.warning("Apple cannot be asked", metadata: metadata.merging(["cause": "\(how)"]) { $1 })
+    case .notAuthentic, .overloaded, .cancelled:
+      logger.info("no verdict", metadata: metadata)
+    }
+  }
+}

@@ -1,0 +1,138 @@
+import AppStore
+import Entitlements
+import Ledger
+import Logging
+
+import struct FoundationEssentials.Date
+
+/// The job of the service: a receipt comes in, Apple is asked, the answer is judged, recorded, and given back.
+struct ReceiptValidator: Sendable {
+  var examiner: ReceiptExaminer
+  var ledger: any Ledger
+  var ownership: OwnershipPolicy
+
+  private var rules: EntitlementRules { examiner.rules }
+
+  /// Decode, verify, evaluate, record, answer.
+  ///
+  /// What this returns is durable: it survives a power cut the instant after.
+  func validate(
+    _ submission: ReceiptSubmission, logger: Logger
+  ) async throws(ValidationError) -> ValidatedEntitlement {
+    let receipt = try await receipt(of: submission)
+    let proof = try examiner.proof(of: receipt)
+    let history: PurchaseHistory
+    do throws(AppStoreTrouble) {
+      history = try await examiner.ask(about: receipt, proof, for: submission.user, logger: logger)
+    } catch {
+      switch error {
+      case .refused(let refusal): throw refusal
+      case .unavailable(let appleStatus):
+        return try await lastProvenState(of: submission.user, covering: receipt, appleStatus: appleStatus)
+      }
+    }
+    let evidence = try await evidence(of: history, receipt, for: submission)
+    // Evaluated by the rules and recorded in one transaction, as the verdict is over everything known of the user.
+    let recorded = try await record(evidence, history, receipt, for: submission)
+    logger.info(
+      "validated",
+      metadata: [
+        "user_id": "\(submission.user)", "tier": "\(recorded.entitlement.tier)",
+        "status": "\(recorded.entitlement.status.rawValue)", "reason": "\(recorded.entitlement.reason.rawValue)",
+        "environment": "\(history.environment.rawValue)", "changed": "\(recorded.changed)",
+        "receipt": "\(receipt.fingerprint.short)",
+      ])
+    return ValidatedEntitlement(user: submission.user, entitlement: recorded.entitlement, isFromLedger: false)
+  }
+
+  /// The receipt a submission stands for: the one that was sent, or the one that was kept.
+  private func receipt(of submission: ReceiptSubmission) async throws(ValidationError) -> SubmittedReceipt {
+    switch submission.proof {
+    case .receipt(let text):
+      return try examiner.decode(text)
+    case .originalTransactionID(let id):
+      let kept = try await known { () throws(LedgerError) in try await ledger.receipts(mentioning: id) }
+      guard !kept.isEmpty else { throw .unknownTransaction }
+      // An ID is no proof of a purchase: anybody can guess one. It refreshes what the user owns and moves nothing.
+      let owned = kept.filter { $0.owner == submission.user }
+      guard let receipt = owned.first(where: { $0.environment == .production }) ?? owned.first else {
+        throw .ownedByAnotherUser
+      }
+      return try examiner.decode(receipt.base64)
+    }
+  }
+
+  /// The answer by subscription.
+  ///
+  /// Of an account that is gone Apple says nothing else: what the receipt lists, and the purchase that was asked for, end.
+  private func evidence(
+    of history: PurchaseHistory, _ receipt: SubmittedReceipt, for submission: ReceiptSubmission
+  ) async throws(ValidationError) -> [SubscriptionEvidence] {
+    guard history.isAccountGone else { return history.evidence() }
+    let known = try await profile(of: submission.user)?.evidence ?? []
+    var ended = history
+    ended.purchases = receipt.purchases
+    if case .originalTransactionID(let id) = submission.proof {
+      let listed = Set(ended.purchases.map(\.originalTransactionID))
+      ended.purchases += known.filter { $0.key.originalTransactionID == id && !listed.contains(id) }.flatMap(
+        \.purchases)
+    }
+    return ended.evidence().map { evidence in
+      guard let stored = known.first(where: { $0.key == evidence.key }) else { return evidence }
+      var evidence = evidence
+      evidence.purchases = stored.purchases
+      evidence.evidenceTime = max(stored.evidenceTime, evidence.evidenceTime)
+      evidence.judgedAt = max(stored.judgedAt, evidence.judgedAt)
+      return evidence
+    }
+  }
+
+  private func record(
+    _ evidence: [SubscriptionEvidence], _ history: PurchaseHistory, _ receipt: SubmittedReceipt,
+    for submission: ReceiptSubmission
+  ) async throws(ValidationError) -> Recorded {
+    let entry = LedgerEntry(
+      user: submission.user,
+      evidence: evidence,
+      contestedKeys: Set(evidence.filter(rules.isCatalogued).map(\.key)),
+      receipt: KeptReceipt(
+        base64: receipt.base64, environment: history.environment, bundleID: receipt.claimedBundleID),
+      ownership: ownership,
+      judgedAt: history.judgedAt,
+      recordedAt: examiner.now(),
+      requestID: submission.requestID,
+      judge: { [rules] user, evidence, now in rules.judge(user, evidence, at: now) })
+    switch try await known({ () throws(LedgerError) in try await ledger.record(entry) }) {
+    case .recorded(let recorded): return recorded
+    case .ownedByAnotherUser: throw .ownedByAnotherUser
+    }
+  }
+
+  /// The last proven state, marked stale: trouble upstream never lowers a tier.
+  ///
+  /// It stands in only for a receipt whose every purchase the ledger knows. A purchase never seen before must not be
+  /// acknowledged with a state that does not contain it: the app would finish the transaction, and it would be lost.
+  private func lastProvenState(
+    of user: UserID, covering receipt: SubmittedReceipt, appleStatus: Int?
+  ) async throws(ValidationError) -> ValidatedEntitlement {
+    guard let profile = try await profile(of: user) else { throw .appStoreUnavailable(appleStatus: appleStatus) }
+    let known = Set(profile.evidence.map(\.key.originalTransactionID))
+    guard receipt.purchases.allSatisfy({ known.contains($0.originalTransactionID) }) else {
+      throw .appStoreUnavailable(appleStatus: appleStatus)
+    }
+    var entitlement = rules.judge(user, profile.evidence, at: examiner.now())
+    entitlement.isStale = true
+    return ValidatedEntitlement(user: user, entitlement: entitlement, isFromLedger: true)
+  }
+
+  private func profile(of user: UserID) async throws(ValidationError) -> LedgerProfile? {
+    try await known { () throws(LedgerError) in try await ledger.profile(of: user) }
+  }
+
+  /// Whatever the ledger's trouble is, the caller can only come back later; the cause is logged where it arises.
+  private func known<Value>(
+    _ operation: () async throws(LedgerError) -> Value
+  ) async throws(ValidationError) -> Value {
+    do { return try await operation() } catch { throw .ledgerUnavailable }
+  }
+}

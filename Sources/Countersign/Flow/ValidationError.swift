@@ -1,0 +1,23 @@
+/// Why a submission got no verdict. Nothing was recorded, and nobody's tier changed.
+enum ValidationError: Error, Sendable {
+  /// Not a receipt; the sentence names what it is instead.
+  case undecodableReceipt(detail: String)
+  /// A receipt of a kind that is not taken yet.
+  case unsupportedReceipt(detail: String)
+  /// Apple, or the signature, says that it is no genuine receipt.
+  case notAuthentic(detail: String, appleStatus: Int?)
+  /// Authentic, for an app that is not ours.
+  case wrongApp(appleStatus: Int?)
+  /// A sandbox purchase, and the policy does not take one from this user.
+  case sandboxRefused(appleStatus: Int?)
+  case ownedByAnotherUser
+  /// An original transaction ID that the service has never seen.
+  case unknownTransaction
+  /// Apple could not be asked, and nothing is known that could stand in for an answer.
+  case appStoreUnavailable(appleStatus: Int?)
+  /// Too much is in flight.
+  case overloaded
+  case ledgerUnavailable
+  /// The caller went away.
+  case cancelled
+}

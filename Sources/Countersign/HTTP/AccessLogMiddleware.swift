@@ -1,0 +1,23 @@
+import Hummingbird
+import Logging
+
+/// One line per request: what was asked and what was answered, never what was sent.
+struct AccessLogMiddleware: RouterMiddleware {
+  typealias Context = ServiceRequestContext
+
+  func handle(
+    _ request: Request, context: Context, next: (Request, Context) async throws -> Response
+  ) async throws -> Response {
+    let start = ContinuousClock.now
+    let response = try await next(request, context)
+    let elapsed = start.duration(to: .now)
+    // The route, not the path: a path may hold a user ID, and its values have no bound.
+    context.logger.log(
+      level: response.status.kind == .serverError ? .warning : .info, "request",
+      metadata: [
+        "method": "\(request.method.rawValue)", "route": "\(context.endpointPath ?? "none")",
+        "status": "\(response.status.code)", "milliseconds": "\(elapsed / .milliseconds(1))",
+      ])
+    return response
+  }
+}

@@ -1,0 +1,37 @@
+import Crypto
+
+/// Who is asking: a server or a person with an API key.
+struct Caller: Hashable, Sendable {
+  /// The name of the key in the configuration.
+  var name: String
+  var role: APIKey.Role
+}
+
+/// The keys that callers may present. Only their SHA-256 is known here.
+struct APIKeyring: Sendable {
+  private let keys: [APIKey]
+
+  init(_ keys: [APIKey]) { self.keys = keys }
+
+  /// The caller who presents this key; `nil` when it is none of ours.
+  ///
+  /// Every key is compared, and every byte of it, so that the time taken tells nothing about which was nearly right.
+  func caller(presenting presented: String) -> Caller? {
+    let digest = Array(SHA256.hash(data: Array(presented.utf8)))
+    var found: APIKey?
+    for key in keys {
+      // Both are SHA-256 digests, so they are of one length.
+      var difference: UInt8 = 0
+      for (a, b) in zip(key.digest.bytes, digest) { difference |= a ^ b }
+      if difference == 0 { found = key }
+    }
+    return found.map { Caller(name: $0.name, role: $0.role) }
+  }
+
+  /// The form in which a key is configured: SHA-256 of its UTF-8, in lower-case hex.
+  static func sha256(_ key: String) -> String {
+    SHA256.hash(data: Array(key.utf8)).map { byte in
+      String(byte >> 4, radix: 16) + String(byte & 15, radix: 16)
+    }.joined()
+  }
+}

@@ -1,0 +1,113 @@
+import HTTPTypes
+import NIOCore
+import NIOHTTP1
+import NIOHTTPTypes
+
+/// Bounds how long a connection may take over anything: idling, sending a request, taking its answer.
+///
+///     connected ──idle──▶ head read ──request──▶ request and answer complete ──idle──▶ …
+///         │ idle timeout      │ request deadline
+///         ▼                   ▼
+///       closed              closed
+///
+/// Each phase has one absolute deadline, so that a peer who sends a byte now and then gains nothing by it. A request that
+/// was answered before its body had arrived (no credential, too large) is not read to its end: the answer says
+/// `Connection: close`, and the connection ends once the peer has had a moment to read it.
+final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
+  typealias InboundIn = HTTPRequestPart
+  typealias InboundOut = HTTPRequestPart
+  typealias OutboundIn = HTTPResponsePart
+  typealias OutboundOut = HTTPResponsePart
+
+  struct Limits: Sendable {
+    /// From the connection, or from the last answer, to the next request's whole head.
+    var idle: TimeAmount
+    /// From a request's head to the end of its answer.
+    var request: TimeAmount
+    /// After an early answer, until the connection is closed.
+    var linger: TimeAmount = .seconds(2)
+  }
+
+  private let limits: Limits
+  private var deadline: Scheduled<Void>?
+  private var isReadingRequest = false
+  private var isAnswering = false
+  /// An early answer was given: what still comes in is dropped.
+  private var isLingering = false
+
+  init(limits: Limits) { self.limits = limits }
+
+  func handlerAdded(context: ChannelHandlerContext) {
+    if context.channel.isActive { schedule(limits.idle, context) }
+  }
+
+  func handlerRemoved(context: ChannelHandlerContext) { deadline?.cancel() }
+
+  func channelActive(context: ChannelHandlerContext) {
+    schedule(limits.idle, context)
+    context.fireChannelActive()
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    deadline?.cancel()
+    context.fireChannelInactive()
+  }
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    guard !isLingering else { return }
+    switch unwrapInboundIn(data) {
+    case .head:
+      isReadingRequest = true
+      isAnswering = true
+      schedule(limits.request, context)
+    case .body: break
+    case .end: isReadingRequest = false
+    }
+    context.fireChannelRead(data)
+  }
+
+  func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    switch unwrapOutboundIn(data) {
+    case .head(var head) where isReadingRequest && head.status.kind != .informational:
+      head.headerFields[.connection] = "close"
+      context.write(wrapOutboundOut(.head(head)), promise: promise)
+    case .end:
+      isAnswering = false
+      context.write(data, promise: promise)
+      if isReadingRequest {
+        isLingering = true
+        schedule(limits.linger, context)
+      } else {
+        schedule(limits.idle, context)
+      }
+    default:
+      context.write(data, promise: promise)
+    }
+  }
+
+  /// What is not HTTP gets a problem and the end of the connection.
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    guard error is HTTPParserError, !isAnswering, !isLingering, context.channel.isActive else {
+      context.fireErrorCaught(error)
+      return
+    }
+    isLingering = true
+    let problem = Problem(.malformedRequest, "The request is not valid HTTP, or its headers are too large.")
+    let body = problem.body(requestID: RequestIDMiddleware.new())
+    let head = HTTPResponse(
+      status: problem.code.status,
+      headerFields: [
+        .contentType: "application/problem+json", .contentLength: String(body.readableBytes), .connection: "close",
+      ])
+    context.write(wrapOutboundOut(.head(head)), promise: nil)
+    context.write(wrapOutboundOut(.body(body)), promise: nil)
+    context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+    schedule(limits.linger, context)
+  }
+
+  private func schedule(_ time: TimeAmount, _ context: ChannelHandlerContext) {
+    deadline?.cancel()
+    let channel = context.channel
+    deadline = context.eventLoop.scheduleTask(in: time) { channel.close(promise: nil) }
+  }
+}

@@ -1,0 +1,52 @@
+import Entitlements
+
+import struct FoundationEssentials.Date
+
+/// The answer to a validation or to a profile read.
+///
+/// Every key is always there: what is not known is `null`, so that a client need not tell absent from unknown.
+struct EntitlementBody: Encodable {
+  var user: UserID
+  var entitlement: Entitlement
+  var isFromLedger: Bool
+
+  enum CodingKeys: String, CodingKey {
+    case userID = "user_id"
+    case tier, status
+    case expiresAt = "expires_at"
+    case accessUntil = "access_until"
+    case productID = "product_id"
+    case originalTransactionID = "original_transaction_id"
+    case environment
+    case willRenew = "will_renew"
+    case nextProductID = "next_product_id"
+    case isTrial = "is_trial"
+    case ownership, reason
+    case evidenceAt = "evidence_at"
+    case source, stale, provisional
+    case profileWrite = "profile_write"
+  }
+
+  func encode(to encoder: any Encoder) throws {
+    var container = encoder.container(keyedBy: CodingKeys.self)
+    try container.encode(user.rawValue, forKey: .userID)
+    try container.encode(entitlement.tier.rawValue, forKey: .tier)
+    try container.encode(entitlement.status.rawValue, forKey: .status)
+    try container.encode(entitlement.expiresAt, forKey: .expiresAt)
+    try container.encode(entitlement.accessUntil, forKey: .accessUntil)
+    try container.encode(entitlement.productID?.rawValue, forKey: .productID)
+    try container.encode(entitlement.originalTransactionID?.rawValue, forKey: .originalTransactionID)
+    try container.encode(entitlement.environment?.rawValue, forKey: .environment)
+    try container.encode(entitlement.willRenew, forKey: .willRenew)
+    try container.encode(entitlement.nextProductID?.rawValue, forKey: .nextProductID)
+    try container.encode(entitlement.isTrial, forKey: .isTrial)
+    try container.encode(entitlement.ownership?.rawValue, forKey: .ownership)
+    try container.encode(entitlement.reason.rawValue, forKey: .reason)
+    try container.encode(entitlement.evidenceTime, forKey: .evidenceAt)
+    try container.encode(isFromLedger ? "ledger" : entitlement.source?.rawValue, forKey: .source)
+    try container.encode(entitlement.isStale, forKey: .stale)
+    try container.encode(entitlement.isProvisional, forKey: .provisional)
+    // No profile store is written to.
+    try container.encode("none", forKey: .profileWrite)
+  }
+}

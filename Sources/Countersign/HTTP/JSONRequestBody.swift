@@ -1,0 +1,65 @@
+import FoundationEssentials
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import NIOFoundationEssentialsCompat
+
+/// Reads a JSON body within its bounds: its own size, and the bytes that all bodies may take together.
+struct JSONRequestBody: Sendable {
+  /// The most bytes that one body may have.
+  var limit: Int
+  var budget: ByteBudget
+
+  /// - Throws: a problem: 415 for another media type, 413 for too large, 503 when too many bodies are in flight, 400 for
+  ///   broken JSON or another shape.
+  func decode<Value: Decodable>(_ type: Value.Type, from request: Request) async throws -> Value {
+    try requireJSON(request.headers[.contentType])
+    let loan = budget.loan()
+    let data = try await collect(request, loan)
+    // The loan has to last as long as the bytes do.
+    return try withExtendedLifetime(loan) {
+      guard !data.isEmpty else { throw Problem(.malformedRequest, "The body is empty; send a JSON object.") }
+      do {
+        return try JSONDecoder().decode(type, from: data)
+      } catch let error as DecodingError {
+        throw Problem(.malformedRequest, Self.sentence(error))
+      }
+    }
+  }
+
+  private func requireJSON(_ contentType: String?) throws(Problem) {
+    let mediaType = contentType?.prefix { $0 != ";" }.lowercased().filter { $0 != " " && $0 != "\t" }
+    guard mediaType == "application/json" else {
+      throw Problem(.unsupportedMediaType, "Send the body with 'Content-Type: application/json'.")
+    }
+  }
+
+  private func collect(_ request: Request, _ loan: ByteBudget.Loan) async throws -> Data {
+    let tooLarge = Problem(.payloadTooLarge, "A body may have at most \(limit) bytes.")
+    let announced = request.headers[.contentLength].map { Int($0) ?? .max }
+    if let announced {
+      guard announced <= limit else { throw tooLarge }
+      guard loan.extend(by: announced) else { throw Self.overBudget }
+    }
+    var body = ByteBuffer()
+    for try await part in request.body {
+      guard body.readableBytes + part.readableBytes <= limit else { throw tooLarge }
+      // Without an announced length the budget is drawn as the bytes come.
+      if announced == nil, !loan.extend(by: part.readableBytes) { throw Self.overBudget }
+      body.writeImmutableBuffer(part)
+    }
+    return Data(buffer: body)
+  }
+
+  private static let overBudget = Problem(.overloaded, "Too many requests are being read at once; try again.")
+
+  private static func sentence(_ error: DecodingError) -> String {
+    switch error {
+    case .typeMismatch(_, let context) where context.codingPath.isEmpty: "The body has to be a JSON object."
+    case .typeMismatch(_, let context), .valueNotFound(_, let context):
+      "'\(context.codingPath.map(\.stringValue).joined(separator: "."))' has another type than it should."
+    case .keyNotFound(let key, _): "'\(key.stringValue)' is missing."
+    default: "The body is not valid JSON."
+    }
+  }
+}

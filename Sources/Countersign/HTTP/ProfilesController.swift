@@ -1,0 +1,51 @@
+import Crypto
+import Entitlements
+import HTTPTypes
+import Hummingbird
+import Ledger
+import NIOCore
+
+import struct FoundationEssentials.Date
+
+/// `GET /v1/profiles/{user_id}`: the entitlement as the ledger knows it, without asking Apple.
+struct ProfilesController: Sendable {
+  var ledger: any Ledger
+  var rules: EntitlementRules
+  var now: @Sendable () -> Date
+
+  func profile(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireCaller(.service, .support)
+    guard let name = context.parameters.get("user_id"), name != "me" else {
+      throw Problem(.forbidden, "'me' is for users; a key has to name the user.")
+    }
+    let user = try UserID(checking: name)
+    let profile: LedgerProfile?
+    do { profile = try await ledger.profile(of: user) } catch {
+      throw Problem(.ledgerUnavailable, "The ledger cannot be read now; try again.")
+    }
+    // Unknown and never bought read the same.
+    let entitlement = rules.judge(user, profile?.evidence ?? [], at: now())
+    return Self.response(
+      EntitlementBody(user: user, entitlement: entitlement, isFromLedger: true), to: request)
+  }
+
+  /// With a strong entity tag over the bytes, and 304 where the caller has them already (RFC 9110, section 13.1.2).
+  private static func response(_ entitlement: EntitlementBody, to request: Request) -> Response {
+    let body = JSONBody.encode(entitlement)
+    let digest = SHA256.hash(data: Array(body.readableBytesView))
+    let tag = "\"" + digest.prefix(12).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined() + "\""
+    let headers: HTTPFields = [.eTag: tag, .cacheControl: "private, no-cache"]
+    let known = request.headers[values: .ifNoneMatch].flatMap { $0.split(separator: ",") }
+    if known.contains(where: { matches(tag, $0) }) { return Response(status: .notModified, headers: headers) }
+    var response = Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: body))
+    response.headers[.contentType] = "application/json"
+    return response
+  }
+
+  private static func matches(_ tag: String, _ candidate: Substring) -> Bool {
+    var candidate = candidate.drop { $0 == " " }
+    while candidate.last == " " { candidate.removeLast() }
+    if candidate == "*" { return true }
+    return (candidate.hasPrefix("W/") ? candidate.dropFirst(2) : candidate) == tag[...]
+  }
+}

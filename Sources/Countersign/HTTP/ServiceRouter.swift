@@ -1,0 +1,47 @@
+import HTTPTypes
+import Hummingbird
+
+/// Every route of the service, with who may use it.
+///
+///     request ─▶ request ID ─▶ access log ─▶ problems ─▶ one Host ─▶ [ authentication ─▶ ] controller
+struct ServiceRouter {
+  var validations: ValidationsController
+  var profiles: ProfilesController
+  var health: HealthController
+  var keyring: APIKeyring
+
+  func build() -> Router<ServiceRequestContext> {
+    let router = Router(context: ServiceRequestContext.self)
+    router.add(middleware: RequestIDMiddleware())
+    router.add(middleware: AccessLogMiddleware())
+    router.add(middleware: ProblemMiddleware())
+    router.add(middleware: HostMiddleware())
+
+    route(router, "/livez", [.get: health.live])
+    route(router, "/readyz", [.get: health.ready])
+
+    let authenticated = router.group().add(middleware: AuthenticationMiddleware(keyring: keyring))
+    route(authenticated, "/v1/validations", [.post: validations.validate])
+    route(authenticated, "/v1/profiles/{user_id}", [.get: profiles.profile])
+    return router
+  }
+
+  typealias Handler = @Sendable (Request, ServiceRequestContext) async throws -> Response
+
+  /// Registers a path for its methods, and 405 for the others (RFC 9110, section 15.5.6).
+  private func route(
+    _ router: some RouterMethods<ServiceRequestContext>, _ path: RouterPath, _ handlers: [HTTPRequest.Method: Handler]
+  ) {
+    let allowed = handlers.keys.sorted { $0.rawValue < $1.rawValue }
+    for method in [.get, .head, .post, .put, .patch, .delete, .options] as [HTTPRequest.Method] {
+      router.on(path, method: method) { request, context in
+        guard let handler = handlers[method] else {
+          throw Problem(
+            .methodNotAllowed, "This path takes \(allowed.map(\.rawValue).joined(separator: ", ")) only.",
+            allow: allowed)
+        }
+        return try await handler(request, context)
+      }
+    }
+  }
+}

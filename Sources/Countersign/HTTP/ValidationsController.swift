@@ -1,0 +1,58 @@
+import Entitlements
+import Hummingbird
+
+/// `POST /v1/validations`: a thin adapter over `ReceiptValidator`.
+struct ValidationsController: Sendable {
+  var validator: ReceiptValidator
+  var body: JSONRequestBody
+
+  struct RequestBody: Decodable {
+    var receiptData: String?
+    var originalTransactionID: String?
+    var userID: String?
+
+    enum CodingKeys: String, CodingKey {
+      case receiptData = "receipt_data"
+      case originalTransactionID = "original_transaction_id"
+      case userID = "user_id"
+    }
+  }
+
+  func validate(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireCaller(.service, .support)
+    let posted = try await body.decode(RequestBody.self, from: request)
+    let submission = ReceiptSubmission(
+      user: try Self.user(posted), proof: try Self.proof(posted), requestID: context.requestID)
+    do throws(ValidationError) {
+      let answer = try await validator.validate(submission, logger: context.logger)
+      return JSONBody.response(
+        EntitlementBody(user: answer.user, entitlement: answer.entitlement, isFromLedger: answer.isFromLedger))
+    } catch {
+      throw Problem(error)
+    }
+  }
+
+  private static func user(_ posted: RequestBody) throws(Problem) -> UserID {
+    guard let userID = posted.userID else {
+      throw Problem(.malformedRequest, "'user_id' is missing: name the user whose purchase this is.")
+    }
+    return try UserID(checking: userID)
+  }
+
+  private static func proof(_ posted: RequestBody) throws(Problem) -> ReceiptSubmission.Proof {
+    switch (posted.receiptData, posted.originalTransactionID) {
+    case (.some, .some):
+      throw Problem(
+        .malformedRequest, "Send either 'receipt_data' or 'original_transaction_id', not both: they may disagree.")
+    case (nil, nil):
+      throw Problem(.malformedRequest, "Send 'receipt_data' (the receipt in base64) or 'original_transaction_id'.")
+    case (.some(let receipt), nil):
+      return .receipt(receipt)
+    case (nil, .some(let id)):
+      guard (1...64).contains(id.utf8.count), id.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
+        throw Problem(.malformedRequest, "'original_transaction_id' has to be the ID as Apple writes it, as a string.")
+      }
+      return .originalTransactionID(OriginalTransactionID(id))
+    }
+  }
+}

@@ -1,0 +1,61 @@
+import FoundationEssentials
+import Logging
+
+/// Writes each event as one line of JSON to standard error.
+///
+/// Everything is escaped, so that no value, whatever its bytes, can begin a line of its own or drive a terminal.
+struct JSONLogHandler: LogHandler {
+  var metadata: Logger.Metadata = [:]
+  var metadataProvider: Logger.MetadataProvider?
+  var logLevel: Logger.Level
+  let label: String
+  let output: LogOutput
+
+  init(label: String, level: Logger.Level, output: LogOutput) {
+    self.label = label
+    self.logLevel = level
+    self.output = output
+  }
+
+  subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+    get { metadata[key] }
+    set { metadata[key] = newValue }
+  }
+
+  func log(event: LogEvent) {
+    var fields = metadata
+    for (key, value) in metadataProvider?.get() ?? [:] { fields[key] = value }
+    for (key, value) in event.metadata ?? [:] { fields[key] = value }
+    output.write(
+      Self.line(time: .now, level: event.level, label: label, message: event.message.description, fields: fields))
+  }
+
+  static func line(
+    time: Date, level: Logger.Level, label: String, message: String, fields: Logger.Metadata
+  ) -> String {
+    var line = "{\"time\":\(quoted(time.rfc3339)),\"level\":\(quoted(level.rawValue))"
+    line += ",\"logger\":\(quoted(label)),\"message\":\(quoted(message))"
+    for (key, value) in fields.sorted(by: { $0.key < $1.key }) {
+      line += ",\(quoted(key)):\(quoted(value.description))"
+    }
+    return line + "}\n"
+  }
+
+  private static func quoted(_ text: String) -> String {
+    var quoted = "\""
+    for scalar in text.unicodeScalars {
+      switch scalar {
+      case "\"": quoted += "\\\""
+      case "\\": quoted += "\\\\"
+      case "\n": quoted += "\\n"
+      // Controls, and the marks that turn the direction of text around.
+      case "\u{0}"..<"\u{20}", "\u{7f}"..."\u{9f}", "\u{200e}"..."\u{200f}", "\u{2028}"..."\u{202e}",
+        "\u{2066}"..."\u{2069}":
+        let digits = String(scalar.value, radix: 16)
+        quoted += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+      default: quoted.unicodeScalars.append(scalar)
+      }
+    }
+    return quoted + "\""
+  }
+}

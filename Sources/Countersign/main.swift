@@ -1,6 +1,0 @@
-import Hummingbird
-import Yams
-import ArgumentParser
-import Configuration
-import Crypto
-print("x")

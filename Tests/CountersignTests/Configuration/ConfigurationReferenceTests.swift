@@ -1,0 +1,84 @@
+import Entitlements
+import FoundationEssentials
+import Testing
+
+@testable import Countersign
+
+@Suite("The reference of the configuration")
+struct ConfigurationReferenceTests {
+  @Test func `the table covers exactly what is read`() throws {
+    var findings = ConfigurationFindings()
+    let file = ConfigurationFile(bytes: Array(SampleConfiguration().yaml.utf8), name: "x", findings: &findings)
+    var reader = ConfigurationReader(file: file, environment: [:], findings: findings)
+    _ = try ServiceConfiguration(&reader, requiresCredential: true)
+    #expect(reader.keysRead == Set(ConfigurationKey.allCases))
+
+    let rows = ConfigurationReference.markdownTable().split(separator: "\n").dropFirst(2)
+    #expect(rows.count == ConfigurationKey.allCases.count)
+    for (row, key) in zip(rows, ConfigurationKey.allCases) {
+      #expect(row.hasPrefix("| `\(key.rawValue)`"))
+      #expect(row.count { $0 == "|" } == 6, "\(row)")
+      #expect(ConfigurationReference.plainText().contains("  \(key.rawValue) ("))
+    }
+  }
+
+  @Test(
+    arguments: [
+      "| `server.port` | 0 to 65535 | `8080` | `COUNTERSIGN_SERVER_PORT` | Port to listen on; 0 takes a free one |",
+      "| `app_store.shared_secret` or `app_store.shared_secret_file` | secret | required | "
+        + "`COUNTERSIGN_APP_STORE_SHARED_SECRET` or `COUNTERSIGN_APP_STORE_SHARED_SECRET_FILE` | "
+        + "App-specific shared secret from App Store Connect |",
+      "| `policy.outage_hold` | duration, 0 to 365d | `7d` | `COUNTERSIGN_POLICY_OUTAGE_HOLD` | "
+        + "How long past its end a state stands while Apple cannot be asked |",
+      "| `auth.api_keys` | list of mappings | none | file only | "
+        + "Servers that may call: `{name, role: service|support, sha256}` |",
+    ])
+  func `a row says what to write, what is usual, and what it does`(row: String) {
+    #expect(
+      ConfigurationReference.markdownTable().contains(row.replacing("service|support", with: "service or support")))
+  }
+
+  // MARK: - The sample
+
+  static let sample = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent().deletingLastPathComponent().appending(path: "samples/countersign.yaml").path
+
+  static let environment = ["COUNTERSIGN_APP_STORE_SHARED_SECRET": SampleConfiguration.sharedSecret]
+
+  @Test func `the sample shows the defaults`() throws {
+    let shown = try ServiceConfiguration.load(
+      file: Self.sample, environment: Self.environment, requiresCredential: false)
+    let plain = try SampleConfiguration().load()
+    let examples: Set<ConfigurationKey> = [.catalogTiers, .catalogProducts, .authAPIKeys]
+    for key in ConfigurationKey.allCases where !examples.contains(key) {
+      #expect(shown.rendered(key) == plain.rendered(key))
+    }
+    #expect(shown.warnings.isEmpty)
+    #expect(shown.catalog.products.count == 3)
+    #expect(shown.catalog.products["com.example.app.forever"]?.kind == .lifetime)
+  }
+
+  @Test func `the sample shows every key, with a comment before it`() throws {
+    let lines = try String(contentsOf: URL(filePath: Self.sample), encoding: .utf8).split(
+      separator: "\n", omittingEmptySubsequences: false)
+    for key in ConfigurationKey.allCases {
+      let member = try #require(key.rawValue.split(separator: ".").last)
+      let index = try #require(lines.firstIndex { $0.hasPrefix("  \(member):") }, "\(key.rawValue)")
+      let before = lines[..<index].last { !$0.contains("_url:") }
+      #expect(before?.hasPrefix("  #") == true, "\(key.rawValue)")
+    }
+  }
+
+  @Test func `the sample serves nobody until it has a secret and a caller`() throws {
+    let problems = problemsLoading(Self.sample)
+    #expect(problems.map { String($0.prefix { $0 != ":" }) } == ["app_store.shared_secret", "auth.api_keys"])
+
+    let directory = try TemporaryDirectory()
+    let text = try String(contentsOf: URL(filePath: Self.sample), encoding: .utf8)
+      .replacing("api_keys: []\n  #  -", with: "api_keys:\n    -")
+      .replacing("<64 lower-case hexadecimal digits>", with: SampleConfiguration.otherHash)
+    let path = try directory.write("countersign.yaml", text)
+    let configuration = try ServiceConfiguration.load(file: path, environment: Self.environment)
+    #expect(configuration.auth.apiKeys.map(\.name) == ["backend"])
+  }
+}

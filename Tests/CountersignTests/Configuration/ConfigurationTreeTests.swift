@@ -1,0 +1,115 @@
+import Entitlements
+import Testing
+
+@testable import Countersign
+
+@Suite("Products and API keys")
+struct ConfigurationTreeTests {
+  static let hash = SampleConfiguration.hash
+
+  @Test func `a product ID keeps its dots`() throws {
+    let configuration = try loadYAML(
+      SampleConfiguration().setting("catalog.products", nil).yaml.replacing(
+        "catalog:\n",
+        with: """
+          catalog:
+            products:
+              com.example.app.pro.monthly: { tier: pro }
+              com.example.app.forever: { tier: pro, kind: lifetime }
+              "1234567890": { tier: free, kind: subscription }
+              noted: { tier: free, kind: null }
+
+          """))
+    #expect(
+      configuration.catalog.products == [
+        "com.example.app.pro.monthly": Catalog.Product(tier: "pro"),
+        "com.example.app.forever": Catalog.Product(tier: "pro", kind: .lifetime),
+        "1234567890": Catalog.Product(tier: "free"), "noted": Catalog.Product(tier: "free"),
+      ])
+    #expect(configuration.catalog.tiers == ["free", "pro"])
+    #expect(configuration.catalog.defaultTier == "free")
+  }
+
+  @Test(arguments: ["{}", "null", nil])
+  func `a catalog without products is allowed and warned of`(products: String?) throws {
+    let configuration = try SampleConfiguration().setting("catalog.products", products).load()
+    #expect(configuration.catalog.products.isEmpty)
+    #expect(configuration.warnings.map(\.origin) == ["catalog.products"])
+  }
+
+  @Test(
+    arguments: [
+      ("{a: {tier: prro}}", "product \"a\": catalog.tiers does not list the tier \"prro\"; did you mean pro?"),
+      (
+        "{a: {tier: pro, kind: consumable}}", "product \"a\": kind must be subscription or lifetime, not \"consumable\""
+      ),
+      ("{a: {kind: lifetime}}", "product \"a\" lacks tier"),
+      ("{a: {tier: null}}", "product \"a\" lacks tier"),
+      ("{a: {teir: pro}}", "product \"a\" has a key that is none of tier, kind; did you mean tier?"),
+      ("{a: pro}", "product \"a\" must be a mapping {tier, kind}"),
+      ("{a: {tier: [pro]}}", "product \"a\": tier must be a single value"),
+      ("{\"a b\": {tier: pro}}", "a product ID must be one word"),
+      ("{\"\": {tier: pro}}", "a product ID must be one word"),
+      ("{[a]: {tier: pro}}", "a product ID must be one word"),
+    ])
+  func `a bad product is one problem with its line`(products: String, says: String) throws {
+    let problems = SampleConfiguration().setting("catalog.products", products).problems()
+    #expect(problems == ["catalog.products in countersign.yaml line 7: \(says)"])
+  }
+
+  @Test func `each product is reported on its own line`() throws {
+    let yaml = SampleConfiguration().setting(
+      "catalog.products", "\n    a: {tier: x}\n    b: {tier: pro}\n    c: {tier: y}"
+    ).yaml
+    let problems = problemsOf(yaml)
+    #expect(
+      problems.map { $0.prefix { $0 != ":" } } == [8, 10].map { "catalog.products in countersign.yaml line \($0)" })
+  }
+
+  @Test func `products are checked though the tiers are wrong`() {
+    let problems = SampleConfiguration().setting("catalog.tiers", "[a, a]")
+      .setting("catalog.products", "{a: {tier: a, kind: x}, b: {tier: a}}").problems()
+    #expect(problems.count == 2)
+    #expect(problems.last?.contains("product \"a\": kind must be") == true, "\(problems)")
+  }
+
+  @Test func `API keys have a name, a role and a digest`() throws {
+    let text =
+      "[{name: cron, role: service, sha256: \"\(Self.hash)\"}, "
+      + "{name: Desk.1, role: support, sha256: \(SampleConfiguration.otherHash)}]"
+    let keys = try SampleConfiguration().setting("auth.api_keys", text).load().auth.apiKeys
+    #expect(keys.map(\.name) == ["cron", "Desk.1"])
+    #expect(keys.map(\.role) == [.service, .support])
+    #expect(keys.first?.digest.bytes.prefix(4) == [0x01, 0x23, 0x45, 0x67])
+    #expect(keys.last?.digest.bytes.prefix(4) == [0xfe, 0xdc, 0xba, 0x98])
+    #expect(keys.allSatisfy { $0.digest.bytes.count == 32 })
+  }
+
+  @Test(
+    arguments: [
+      ("{name: a, role: admin, sha256: H}", "\"a\": role must be service or support, not \"admin\""),
+      (
+        "{name: a, role: suport, sha256: H}",
+        "\"a\": role must be service or support, not \"suport\"; did you mean support?"
+      ),
+      ("{role: service, sha256: H}", "an API key lacks name"),
+      ("{name: a, sha256: H}", "an API key lacks role"),
+      ("{name: a, role: service}", "an API key lacks sha256"),
+      ("{name: \"a b\", role: service, sha256: H}", "name must be up to 64 letters, digits and . _ -"),
+      ("{name: a, role: service, sha256: abc}", "\"a\": sha256 must be the SHA-256 of the key in 64 lower-case"),
+      ("{name: a, role: service, sha256: UPPER}", "\"a\": sha256 must be the SHA-256 of the key in 64 lower-case"),
+      ("{name: a, role: service, key: x}", "an API key has a key that is none of name, role, sha256"),
+      ("a", "an API key must be a mapping {name, role, sha256}"),
+      ("{name: cron, role: support, sha256: OTHER}", "the name \"cron\" is given twice"),
+      ("{name: b, role: support, sha256: FIRST}", "\"b\" has the same sha256 as \"cron\""),
+    ])
+  func `a bad API key is one problem with its line`(item: String, says: String) throws {
+    let item = item.replacing("FIRST", with: Self.hash).replacing("OTHER", with: SampleConfiguration.otherHash)
+      .replacing("UPPER", with: "\"\(SampleConfiguration.otherHash.uppercased())\"")
+      .replacing("sha256: H", with: "sha256: \(SampleConfiguration.otherHash)")
+    let text = "\n    - {name: cron, role: service, sha256: \"\(Self.hash)\"}\n    - \(item)"
+    let problems = SampleConfiguration().setting("auth.api_keys", text).problems()
+    #expect(problems.count == 1)
+    #expect(problems.first?.hasPrefix("auth.api_keys in countersign.yaml line 7: \(says)") == true, "\(problems)")
+  }
+}

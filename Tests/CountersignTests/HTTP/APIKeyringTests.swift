@@ -1,0 +1,20 @@
+import Crypto
+import Testing
+
+@testable import Countersign
+
+@Suite struct APIKeyringTests {
+  @Test func `only the very key is its caller`() throws {
+    let keyring = APIKeyring([try key("cron", .service, "correct horse"), try key("desk", .support, "battery staple")])
+    #expect(keyring.caller(presenting: "correct horse") == Caller(name: "cron", role: .service))
+    #expect(keyring.caller(presenting: "battery staple") == Caller(name: "desk", role: .support))
+    for wrong in ["", "correct hors", "correct horse ", "Correct horse", Settings.sha256("correct horse")] {
+      #expect(keyring.caller(presenting: wrong) == nil)
+    }
+  }
+
+  private func key(_ name: String, _ role: APIKey.Role, _ secret: String) throws -> APIKey {
+    let digest = try #require(APIKey.Digest(hexadecimal: Settings.sha256(secret)))
+    return APIKey(name: name, role: role, digest: digest)
+  }
+}

@@ -1,0 +1,120 @@
+import Foundation
+import HTTPTransport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// Whatever Apple answers, nobody's tier is lowered by anything but a verdict.
+@Suite struct AppStoreTroubleTests {
+  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
+
+  /// Each trouble, what a new purchase is told meanwhile, and how many calls one validation may cost Apple.
+  static let troubles: [(trouble: Trouble, status: Int, code: String, appleStatus: String?, calls: ClosedRange<Int>)] =
+    [
+      (.status21000, 503, "app_store_unavailable", "21000", 1...1),
+      (.status21001, 503, "app_store_unavailable", "21001", 1...1),
+      (.status21002, 503, "app_store_unavailable", "21002", 2...3),
+      (.status21003, 422, "not_authentic", "21003", 2...2),
+      (.status21004, 503, "app_store_unavailable", "21004", 1...1),
+      (.status21005, 503, "app_store_unavailable", "21005", 2...3),
+      (.status21009, 503, "app_store_unavailable", "21009", 2...3),
+      (.status21100Retryable, 503, "app_store_unavailable", "21100", 2...3),
+      (.status21100NotRetryable, 503, "app_store_unavailable", "21100", 1...1),
+      (.status21199, 503, "app_store_unavailable", "21199", 2...3),
+      (.statusUnheardOf, 503, "app_store_unavailable", "29999", 1...3),
+      (.http500, 503, "app_store_unavailable", nil, 2...3),
+      (.http503, 503, "app_store_unavailable", nil, 2...3),
+      (.http429, 503, "app_store_unavailable", nil, 1...3),
+      (.html, 503, "app_store_unavailable", nil, 2...3),
+      (.emptyBody, 503, "app_store_unavailable", nil, 2...3),
+      (.notJSON, 503, "app_store_unavailable", nil, 2...3),
+      (.truncated, 503, "app_store_unavailable", nil, 2...3),
+      (.missingReceipt, 503, "app_store_unavailable", nil, 1...3),
+      (.duplicateKeys, 503, "app_store_unavailable", nil, 1...3),
+      (.trailingJunk, 503, "app_store_unavailable", nil, 1...3),
+      (.stall, 503, "app_store_unavailable", nil, 1...1),
+      (.slowDrip, 503, "app_store_unavailable", nil, 1...1),
+      (.reset, 503, "app_store_unavailable", nil, 2...3),
+      (.giant, 503, "app_store_unavailable", nil, 1...3),
+      (.endless, 503, "app_store_unavailable", nil, 1...3),
+      (.redirect, 503, "app_store_unavailable", nil, 1...3),
+      (.pingPong, 503, "app_store_unavailable", "21008", 2...2),
+      (.badDate, 503, "app_store_unavailable", nil, 1...3),
+    ]
+
+  @Test func `no trouble of Apple's lowers a tier, and none is taken for a verdict`() async throws {
+    #expect(Set(Self.troubles.map(\.trouble)) == Set(Trouble.allCases))
+    let settings = Settings(server: ["request_deadline": "6s"], appStore: ["deadline": "1s"])
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, settings: settings, now: { Self.clock }) { service in
+        // A refund is in it, so that the unreadable cancellation date has a place to be.
+        let known = try store.simulator.issueReceipt(.refundedThenRebought, subscriber: 1)
+        #expect(try await service.validate(known.receiptData, user: "known").verdict == "premium active renewing")
+        for (number, expected) in Self.troubles.enumerated() {
+          let name = Comment(rawValue: expected.trouble.rawValue)
+          store.simulator.setTrouble(expected.trouble, count: nil, environment: nil)
+          store.simulator.resetCalls()
+          let fresh = try store.simulator.issueReceipt(.refundedThenRebought, subscriber: Int64(100 + number))
+          let answer = try await service.validate(fresh.receiptData, user: "fresh-\(number)")
+          #expect(answer.status == expected.status, name)
+          #expect(answer["code"] == expected.code, name)
+          #expect(answer["apple_status"] == expected.appleStatus, name)
+          #expect(answer["retryable"] == (expected.status == 503 ? "true" : "false"), name)
+          #expect(expected.calls.contains(store.simulator.calls.total), name)
+          #expect(store.simulator.calls.redirectsFollowed == 0, name)
+          #expect(answer.header("Retry-After") == (expected.status == 503 ? "30" : nil), name)
+          #expect(try await service.profile("fresh-\(number)").verdict == "free active no_purchases", name)
+
+          let again = try await service.validate(known.receiptData, user: "known")
+          if expected.status == 503 {
+            #expect(again.status == 200, name)
+            #expect(again.verdict == "premium active renewing", name)
+            #expect(again["stale"] == "true", name)
+            #expect(again["source"] == "ledger", name)
+          } else {
+            #expect(again.status == 422, name)
+          }
+          #expect(try await service.profile("known").verdict == "premium active renewing", name)
+          store.simulator.setTrouble(nil, count: nil, environment: nil)
+        }
+        let settled = try await service.validate(known.receiptData, user: "known")
+        #expect(settled.verdict == "premium active renewing")
+        #expect(settled["stale"] == "false")
+      }
+    }
+  }
+
+  @Test func `trouble that passes within the deadline is not noticed`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
+        for (number, trouble) in [Trouble.status21005, .status21002, .html, .reset, .status21003].enumerated() {
+          let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number + 1))
+          store.simulator.setTrouble(trouble, count: 1, environment: nil)
+          let answer = try await service.validate(receipt.receiptData, user: "user-\(number)")
+          #expect(answer.verdict == "pro active renewing", "\(trouble.rawValue): \(answer.text)")
+        }
+      }
+    }
+  }
+
+  @Test func `a wrong shared secret is an alarm and shows in readiness, and changes nobody's tier`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      var apple = store.apple
+      apple.sharedSecret = "mistyped-secret"
+      try await RunningService.run(apple: apple, now: { Self.clock }) { service in
+        #expect(try await service.send(.get, "/readyz", key: nil).status == 200)
+        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1)
+        let answer = try await service.validate(receipt.receiptData)
+        #expect(answer.status == 503)
+        #expect(answer["apple_status"] == "21004")
+        let ready = try await service.send(.get, "/readyz", key: nil)
+        #expect(ready.status == 503)
+        #expect(ready["app_store"] == "shared_secret_rejected")
+        #expect(try await service.send(.get, "/livez", key: nil).status == 200)
+        #expect(service.log.lines.contains { $0.contains(#""level":"critical""#) && $0.contains("shared_secret") })
+        #expect(!service.log.text.contains("mistyped-secret"))
+      }
+    }
+  }
+}

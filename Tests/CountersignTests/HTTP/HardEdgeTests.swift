@@ -1,0 +1,165 @@
+import Foundation
+import HTTPTransport
+import NIOCore
+import Testing
+
+@testable import Countersign
+
+/// What reaches the service before any of its own work is done.
+@Suite struct HardEdgeTests {
+  private func run(
+    _ settings: Settings = Settings(), body: @Sendable (RunningService) async throws -> Void
+  ) async throws {
+    try await RunningService.run(apple: .unreachable, settings: settings, body: body)
+  }
+
+  private static func post(_ headers: [String], body: String = "") -> String {
+    (["POST /v1/validations HTTP/1.1"] + headers).joined(separator: "\r\n") + "\r\n\r\n" + body
+  }
+
+  private static let authorization = "Authorization: Bearer \(RunningService.serviceKey)"
+
+  @Test func `a body announced as too large is refused before it is read`() async throws {
+    try await run { service in
+      // Not one byte of the body is ever sent.
+      let answer = try await RawClient.exchange(
+        port: service.port,
+        [Self.post(["Host: a", Self.authorization, "Content-Type: application/json", "Content-Length: 5000000"])])
+      #expect(answer.hasPrefix("HTTP/1.1 413 "))
+      #expect(answer.contains(#""code":"payload_too_large""#))
+      #expect(answer.lowercased().contains("connection: close"))
+    }
+  }
+
+  @Test func `a body of five megabytes is refused`() async throws {
+    try await run { service in
+      let body = #"{"receipt_data":""# + String(repeating: "A", count: 5_000_000) + #"","user_id":"u"}"#
+      let answer = try await RawClient.exchange(
+        port: service.port,
+        [
+          Self.post(
+            ["Host: a", Self.authorization, "Content-Type: application/json", "Content-Length: \(body.utf8.count)"])
+        ])
+      #expect(answer.hasPrefix("HTTP/1.1 413 "))
+    }
+  }
+
+  @Test func `a chunked body that grows too large is cut off`() async throws {
+    try await run(Settings(server: ["max_body": "1024"])) { service in
+      let chunk = "400\r\n" + String(repeating: "a", count: 1024) + "\r\n"
+      let answer = try await RawClient.exchange(
+        port: service.port,
+        [
+          Self.post(["Host: a", Self.authorization, "Content-Type: application/json", "Transfer-Encoding: chunked"])
+            + chunk + chunk
+        ])
+      #expect(answer.hasPrefix("HTTP/1.1 413 "))
+    }
+  }
+
+  @Test func `without a credential the body is not read`() async throws {
+    try await run { service in
+      let answer = try await RawClient.exchange(
+        port: service.port, [Self.post(["Host: a", "Content-Type: application/json", "Content-Length: 1000"])])
+      #expect(answer.hasPrefix("HTTP/1.1 401 "))
+      #expect(answer.lowercased().contains("www-authenticate: bearer"))
+    }
+  }
+
+  @Test func `bodies over the common budget are refused as overload`() async throws {
+    let settings = Settings(server: ["max_body": "1MiB", "max_bytes_in_flight": "1MiB"])
+    try await run(settings) { service in
+      let holder = try await RawClient.connect(port: service.port)
+      try await holder.executeThenClose { inbound, outbound in
+        try await outbound.write(
+          ByteBuffer(
+            string: Self.post([
+              "Host: a", Self.authorization, "Content-Type: application/json", "Content-Length: 1048000",
+              "Expect: 100-continue",
+            ])))
+        // The first body holds the budget as soon as its head was accepted; ask until the second one is turned away.
+        var answer = try await service.post(["user_id": "u", "receipt_data": String(repeating: "a", count: 2000)])
+        var attempts = 0
+        while answer.status != 503, attempts < 1000 {
+          answer = try await service.post(["user_id": "u", "receipt_data": String(repeating: "a", count: 2000)])
+          attempts += 1
+        }
+        #expect(answer.status == 503)
+        #expect(answer["code"] == "overloaded")
+        #expect(answer.header("Retry-After") == "1")
+        _ = inbound
+      }
+    }
+  }
+
+  @Test(
+    arguments: [
+      ["Host: a", "Host: b"], [],
+    ])
+  func `a request names exactly one host`(hosts: [String]) async throws {
+    try await run { service in
+      let request = (["GET /livez HTTP/1.1"] + hosts + ["Connection: close"]).joined(separator: "\r\n") + "\r\n\r\n"
+      let answer = try await RawClient.exchange(port: service.port, [request])
+      #expect(answer.hasPrefix("HTTP/1.1 400 "))
+      #expect(answer.contains(#""code":"malformed_request""#))
+    }
+  }
+
+  @Test(
+    arguments: [
+      "GET /livez HTTP/1.1\r\nHost: a\r\nX: " + String(repeating: "x", count: 17_000) + "\r\n\r\n",
+      "GET /livez HTTP/1.1\r\nHost: a\r\n" + String(repeating: "X: y\r\n", count: 65) + "\r\n",
+      "POST /v1/validations HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+      "POST /v1/validations HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+      "GET /livez HTTP/1.1\r\nHost : a\r\n\r\n",
+      "nonsense\r\n\r\n",
+    ])
+  func `what is not clean HTTP gets a problem and the end of the connection`(request: String) async throws {
+    try await run { service in
+      let answer = try await RawClient.exchange(port: service.port, [request])
+      #expect(answer.hasPrefix("HTTP/1.1 400 "))
+      #expect(answer.contains(#""code":"malformed_request""#))
+      #expect(answer.components(separatedBy: "HTTP/1.1 ").count == 2)
+    }
+  }
+
+  @Test(
+    arguments: [
+      "",
+      "GET /livez HTTP/1.1\r\nHos",
+    ])
+  func `a connection that sends no whole head is closed`(start: String) async throws {
+    try await run(Settings(server: ["idle_timeout": "200ms"])) { service in
+      let answer = try await RawClient.exchange(port: service.port, [start])
+      #expect(answer.isEmpty)
+    }
+  }
+
+  @Test func `a body that never arrives does not hold the connection`() async throws {
+    try await run(Settings(server: ["request_deadline": "300ms"], appStore: ["deadline": "100ms"])) { service in
+      let answer = try await RawClient.exchange(
+        port: service.port,
+        [
+          Self.post(
+            ["Host: a", Self.authorization, "Content-Type: application/json", "Content-Length: 1000"], body: "{")
+        ])
+      #expect(answer.isEmpty)
+    }
+  }
+
+  @Test func `the request ID of the caller comes back, and one is made where there is none`() async throws {
+    try await run { service in
+      let named = try await service.send(.get, "/livez", headers: [TransportHeader("X-Request-Id", "mine-1")])
+      #expect(named.header("x-request-id") == "mine-1")
+      let unnamed = try await service.send(.get, "/livez", headers: [TransportHeader("X-Request-Id", "not mine")])
+      #expect(unnamed.header("x-request-id")?.count == 32)
+    }
+  }
+}
+
+extension Apple {
+  /// Nobody listens there.
+  static let unreachable = Apple(
+    productionURL: "https://127.0.0.1:1/verifyReceipt", sandboxURL: "https://127.0.0.1:1/verifyReceipt",
+    caFile: "/etc/ssl/certs/ca-certificates.crt")
+}

@@ -1,0 +1,62 @@
+import Foundation
+import HTTPTransport
+import Synchronization
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// Reading an entitlement: from the ledger, without a call to Apple.
+@Suite struct ProfileReadTests {
+  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
+
+  @Test func `a read has an entity tag and spares the body that is known already`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
+        let before = try await service.profile()
+        #expect(before.status == 200)
+        #expect(before.verdict == "free active no_purchases")
+        let tag = try #require(before.header("ETag"))
+        for known in [tag, "W/\(tag)", "\"other\", \(tag)", "*"] {
+          let again = try await service.profile(headers: [TransportHeader("If-None-Match", known)])
+          #expect(again.status == 304)
+          #expect(again.body.isEmpty)
+          #expect(again.header("ETag") == tag)
+        }
+        _ = try await service.validate(try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData)
+        let calls = store.simulator.calls.total
+        let after = try await service.profile(headers: [TransportHeader("If-None-Match", tag)])
+        #expect(after.status == 200)
+        #expect(after.verdict == "pro active renewing")
+        #expect(after["source"] == "ledger")
+        #expect(store.simulator.calls.total == calls)
+      }
+    }
+  }
+
+  @Test func `after its end a state stands, stale, for the outage hold, and is unproven then`() async throws {
+    let now = Mutex(Self.clock)
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, now: { now.withLock { $0 } }) { service in
+        let receipt = try store.simulator.issueReceipt(.renewalOff, subscriber: 1)
+        let answer = try await service.validate(receipt.receiptData)
+        #expect(answer["access_until"] == "2024-06-30T12:00:00Z")
+        let end = Self.clock.addingTimeInterval(15 * 86_400)
+        let hold: TimeInterval = 7 * 86_400
+        let expected: [(TimeInterval, String, String)] = [
+          (-0.001, "pro cancelled renewal_off", "false"), (0, "pro cancelled renewal_off", "true"),
+          (hold - 0.001, "pro cancelled renewal_off", "true"), (hold, "free expired unproven", "true"),
+        ]
+        for (offset, verdict, stale) in expected {
+          now.withLock { $0 = end.addingTimeInterval(offset) }
+          let read = try await service.profile()
+          #expect(read.verdict == verdict, "\(offset)")
+          #expect(read["stale"] == stale, "\(offset)")
+        }
+        // A clock of ours that runs behind Apple's proves nothing.
+        now.withLock { $0 = Self.clock.addingTimeInterval(-365 * 86_400) }
+        #expect(try await service.profile().verdict == "pro cancelled renewal_off")
+      }
+    }
+  }
+}

@@ -1,0 +1,71 @@
+import Foundation
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+@Suite struct SandboxPolicyTests {
+  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
+
+  @Test(
+    arguments: [
+      (["sandbox": "accept"], 200, 200), (["sandbox": "testers", "testers": "[reviewer]"], 200, 422),
+      (["sandbox": "reject"], 422, 422),
+    ])
+  func `who may use a sandbox purchase is a policy`(policy: [String: String], reviewer: Int, anybody: Int) async throws
+  {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, settings: Settings(policy: policy), now: { Self.clock }) {
+        service in
+        for (number, (user, status)) in [("reviewer", reviewer), ("anybody", anybody)].enumerated() {
+          let receipt = try store.simulator.issueReceipt(
+            .renewing, environment: .sandbox, subscriber: Int64(number + 1))
+          let answer = try await service.validate(receipt.receiptData, user: user)
+          #expect(answer.status == status, "\(user): \(answer.text)")
+          if status == 200 {
+            #expect(answer["environment"] == "sandbox")
+          } else {
+            #expect(answer["code"] == "sandbox_refused")
+            #expect(try await service.profile(user).verdict == "free active no_purchases")
+          }
+        }
+        let real = try store.simulator.issueReceipt(.renewing, subscriber: 9)
+        #expect(try await service.validate(real.receiptData, user: "anybody").verdict == "pro active renewing")
+      }
+    }
+  }
+
+  @Test func `sandbox purchases recorded before the policy changed count no longer`() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: directory) }
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, directory: directory, now: { Self.clock }) { service in
+        let receipt = try store.simulator.issueReceipt(.renewing, environment: .sandbox, subscriber: 1)
+        #expect(try await service.validate(receipt.receiptData).verdict == "pro active renewing")
+      }
+      let strict = Settings(policy: ["sandbox": "reject"])
+      try await RunningService.run(apple: store.apple, settings: strict, directory: directory, now: { Self.clock }) {
+        service in
+        let read = try await service.profile()
+        #expect(read.verdict == "free active no_purchases")
+      }
+    }
+  }
+
+  @Test func `each store is asked at most once: no ping-pong`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
+        let sandbox = try store.simulator.issueReceipt(.renewing, environment: .sandbox, subscriber: 1)
+        #expect(try await service.validate(sandbox.receiptData).status == 200)
+        #expect(store.simulator.calls.production == 1)
+        #expect(store.simulator.calls.sandbox == 1)
+        store.simulator.resetCalls()
+        store.simulator.setTrouble(.pingPong, count: nil, environment: nil)
+        let other = try store.simulator.issueReceipt(.renewing, subscriber: 2)
+        #expect(try await service.validate(other.receiptData, user: "user-2").status == 503)
+        #expect(store.simulator.calls.production == 1)
+        #expect(store.simulator.calls.sandbox == 1)
+      }
+    }
+  }
+}

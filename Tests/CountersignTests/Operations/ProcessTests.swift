@@ -1,0 +1,116 @@
+import Foundation
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// The program as it is run: started, loaded, killed, told to stop.
+@Suite struct ProcessTests {
+  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
+
+  private func withConfiguration(
+    _ settings: Settings = Settings(), body: @Sendable (SimulatedStore, URL) async throws -> Void
+  ) async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: directory) }
+    try await SimulatedStore.run(at: Self.clock) { store in
+      let file = directory.appending(path: "countersign.yaml")
+      try settings.yaml(apple: store.apple, directory: directory)
+        .replacingOccurrences(of: "level: trace", with: "level: info")
+        .write(to: file, atomically: true, encoding: .utf8)
+      try await body(store, file)
+    }
+  }
+
+  @Test func `a thousand receipts, a hundred at a time: all answered right, all there after kill -9`() async throws {
+    try await withConfiguration { store, file in
+      let scenarios: [(Scenario, String)] = [
+        (.renewing, "pro active renewing"), (.renewalOff, "pro cancelled renewal_off"),
+        (.refunded, "free expired refunded"), (.lifetime, "premium active lifetime"),
+        (.grace, "pro grace_period billing_grace"),
+      ]
+      let receipts = try (0..<1000).map { number in
+        try store.simulator.issueReceipt(scenarios[number % scenarios.count].0, subscriber: Int64(number + 1))
+          .receiptData
+      }
+      #expect(Set(receipts).count == 1000)
+      let service = try await ServiceProcess.start(configuration: file)
+      for hundred in 0..<10 {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+          for number in (hundred * 100)..<((hundred + 1) * 100) {
+            group.addTask {
+              let answer = try await service.validate(receipts[number], user: "user-\(number)")
+              #expect(answer.verdict == scenarios[number % scenarios.count].1, "\(answer.text)")
+            }
+          }
+          try await group.waitForAll()
+        }
+      }
+      await service.killAtOnce()
+
+      let restarted = try await ServiceProcess.start(configuration: file)
+      for number in 0..<1000 {
+        // The wall clock reads the state, so a running one may be held as stale by now; what was proven is still there.
+        let answer = try await restarted.profile("user-\(number)")
+        #expect(answer["evidence_at"] == "2024-06-15T12:00:00Z", "user-\(number): \(answer.text)")
+      }
+      restarted.terminate()
+      #expect(await restarted.wait().code == 0)
+    }
+  }
+
+  @Test func `SIGTERM under load: every accepted request is answered, then the process ends with 0`() async throws {
+    try await withConfiguration { store, file in
+      let receipts = try (0..<50).map {
+        try store.simulator.issueReceipt(.renewing, subscriber: Int64($0 + 1)).receiptData
+      }
+      store.simulator.setDelay(.milliseconds(1500))
+      let service = try await ServiceProcess.start(configuration: file)
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for (number, receipt) in receipts.enumerated() {
+          group.addTask {
+            let answer = try await service.validate(receipt, user: "user-\(number)")
+            #expect(answer.verdict == "pro active renewing", "\(answer.text)")
+          }
+        }
+        // Every request has reached Apple, so every one was accepted; asking again and again is how the simulator tells.
+        while store.simulator.calls.total < receipts.count { try await Task.sleep(for: .milliseconds(5)) }
+        service.terminate()
+        try await group.waitForAll()
+      }
+      let end = await service.wait()
+      #expect(end.code == 0)
+      #expect(end.log.contains(#""message":"stopped""#))
+    }
+  }
+
+  @Test func `a second service does not open the same ledger`() async throws {
+    try await withConfiguration { _, file in
+      let service = try await ServiceProcess.start(configuration: file)
+      await #expect(throws: (any Error).self) { try await ServiceProcess.start(configuration: file) }
+      service.terminate()
+      await service.wait()
+    }
+  }
+
+  @Test func `neither a receipt nor a secret reaches the log, whatever its level`() async throws {
+    try await withConfiguration { store, file in
+      let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+      let service = try await ServiceProcess.start(configuration: file, environment: ["COUNTERSIGN_LOG_LEVEL": "trace"])
+      #expect(try await service.validate(receipt, user: "user-1").status == 200)
+      store.simulator.setTrouble(.html, count: nil, environment: nil)
+      #expect(try await service.validate(receipt, user: "user-1").status == 200)
+      service.terminate()
+      let log = await service.wait().log
+      #expect(log.contains(#""message":"validated""#))
+      for secret in [SimulatedStore.sharedSecret, RunningService.serviceKey, String(receipt.prefix(60)), "<html"] {
+        #expect(!log.contains(secret))
+      }
+      // Each line is JSON.
+      for line in log.split(separator: "\n") {
+        #expect((try? JSONSerialization.jsonObject(with: Data(line.utf8))) != nil, "\(line)")
+      }
+    }
+  }
+}

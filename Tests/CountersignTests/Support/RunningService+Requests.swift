@@ -1,0 +1,81 @@
+import Crypto
+import Foundation
+import HTTPTransport
+
+@testable import Countersign
+
+extension Settings {
+  static func sha256(_ text: String) -> String {
+    SHA256.hash(data: Data(text.utf8)).map { String(format: "%02x", $0) }.joined()
+  }
+}
+
+/// An answer of the service.
+struct Answer: Sendable {
+  var status: Int
+  var headers: [TransportHeader]
+  var body: [UInt8]
+
+  func header(_ name: String) -> String? {
+    headers.first { $0.name.lowercased() == name.lowercased() }?.value
+  }
+
+  var text: String { String(decoding: body, as: UTF8.self) }
+
+  /// A member of the JSON object in the body as text; `nil` when it is absent, `"null"` when it is null.
+  subscript(_ member: String) -> String? {
+    guard let object = try? JSONSerialization.jsonObject(with: Data(body)) as? [String: Any],
+      let value = object[member]
+    else { return nil }
+    if value is NSNull { return "null" }
+    if let number = value as? NSNumber, let text = Self.boolean(number) { return text }
+    return "\(value)"
+  }
+
+  private static func boolean(_ number: NSNumber) -> String? {
+    String(cString: number.objCType) == "c" ? (number.boolValue ? "true" : "false") : nil
+  }
+
+  /// tier, status and reason: the verdict in one word of comparison.
+  var verdict: String { "\(self["tier"] ?? "-") \(self["status"] ?? "-") \(self["reason"] ?? "-")" }
+}
+
+extension RunningService {
+  func send(
+    _ method: TransportRequest.Method, _ path: String, key: String? = serviceKey, body: String? = nil,
+    headers: [TransportHeader] = []
+  ) async throws -> Answer {
+    var headers = headers
+    if let key { headers.append(TransportHeader("Authorization", "Bearer \(key)")) }
+    if body != nil, !headers.contains(where: { $0.name == "Content-Type" }) {
+      headers.append(TransportHeader("Content-Type", "application/json"))
+    }
+    let response = try await client.send(
+      TransportRequest(
+        method: method, url: origin + path, headers: headers, body: Array((body ?? "").utf8),
+        responseBodyLimit: 1 << 24),
+      deadline: .now.advanced(by: .seconds(60)))
+    return Answer(status: response.status, headers: response.headers, body: response.body)
+  }
+
+  /// Posts a receipt for a user.
+  func validate(_ receipt: String, user: String = "user-1", key: String? = serviceKey) async throws -> Answer {
+    try await post(["receipt_data": receipt, "user_id": user], key: key)
+  }
+
+  /// Asks for a purchase by its original transaction ID.
+  func validate(originalTransactionID id: String, user: String = "user-1") async throws -> Answer {
+    try await post(["original_transaction_id": id, "user_id": user])
+  }
+
+  func post(_ object: [String: String], key: String? = serviceKey) async throws -> Answer {
+    let body = try JSONSerialization.data(withJSONObject: object)
+    return try await send(.post, "/v1/validations", key: key, body: String(decoding: body, as: UTF8.self))
+  }
+
+  func profile(_ user: String = "user-1", key: String? = serviceKey, headers: [TransportHeader] = []) async throws
+    -> Answer
+  {
+    try await send(.get, "/v1/profiles/\(user)", key: key, headers: headers)
+  }
+}

@@ -1,0 +1,164 @@
+import Foundation
+import HTTPTransport
+import Ledger
+import Logging
+import NIOCore
+import ServiceLifecycle
+import Synchronization
+import TestSupport
+
+@testable import Countersign
+
+/// The whole service as `countersign serve` runs it, on an ephemeral port, with a ledger in a temporary directory.
+struct RunningService: Sendable {
+  static let serviceKey = "service-key-for-tests"
+  static let supportKey = "support-key-for-tests"
+
+  let origin: String
+  let port: Int
+  let directory: URL
+  let log: CapturedLog
+  let ledger: SQLiteLedger
+  let client: CurlTransport
+
+  /// Builds a service, runs it during `body`, and shuts it down in order.
+  ///
+  /// - Parameters:
+  ///   - apple: where production and sandbox are played, and the CA to trust for it.
+  ///   - settings: lines of YAML by section, in place of the defaults below.
+  static func run<Result: Sendable>(
+    apple: Apple, settings: Settings = Settings(), directory given: URL? = nil,
+    now: @escaping @Sendable () -> Date = { Date(timeIntervalSince1970: 1_718_452_800) },
+    body: @Sendable (RunningService) async throws -> Result
+  ) async throws -> Result {
+    let directory = given ?? FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    defer { if given == nil { try? FileManager.default.removeItem(at: directory) } }
+    let file = directory.appending(path: "countersign.yaml")
+    try settings.yaml(apple: apple, directory: directory).write(to: file, atomically: true, encoding: .utf8)
+    let configuration = try ServiceConfiguration.load(file: file.path(percentEncoded: false), environment: [:])
+
+    let log = CapturedLog()
+    let (addresses, listening) = AsyncStream<Int>.makeStream()
+    let service = try await buildApplication(
+      configuration,
+      environment: ServiceEnvironment(
+        logger: log.logger, now: now, ledgerFailed: { log.note("ledger failed: \($0)") },
+        onListening: { listening.yield($0.port ?? 0) }))
+    let group = ServiceGroup(
+      configuration: ServiceGroupConfiguration(services: [service.application], logger: log.logger))
+    var transport = CurlTransport.Configuration()
+    transport.allowedSchemes = [.http]
+    transport.maxInFlight = 256
+    transport.maxQueued = 10_000
+    let client = try CurlTransport(configuration: transport)
+    defer { client.shutdown() }
+
+    return try await withThrowingTaskGroup(of: Result?.self) { tasks in
+      tasks.addTask {
+        try await group.run()
+        listening.finish()
+        return nil
+      }
+      var iterator = addresses.makeAsyncIterator()
+      guard let port = await iterator.next() else {
+        _ = try await tasks.next()
+        throw Failure("the service did not listen")
+      }
+      let running = RunningService(
+        origin: "http://127.0.0.1:\(port)", port: port, directory: directory, log: log,
+        ledger: service.ledger, client: client)
+      do {
+        let result = try await body(running)
+        await group.triggerGracefulShutdown()
+        try await tasks.waitForAll()
+        return result
+      } catch {
+        await group.triggerGracefulShutdown()
+        try? await tasks.waitForAll()
+        throw error
+      }
+    }
+  }
+
+  struct Failure: Error, CustomStringConvertible {
+    var description: String
+    init(_ description: String) { self.description = description }
+  }
+}
+
+/// Where Apple is played.
+struct Apple: Sendable {
+  var productionURL: String
+  var sandboxURL: String
+  var caFile: String
+  /// Extra roots for receipts; Apple's when empty.
+  var roots: [String] = []
+  var sharedSecret = "a-shared-secret"
+}
+
+/// The configuration of a service under test, in the words of the YAML file.
+struct Settings: Sendable {
+  var server: [String: String] = [:]
+  var appStore: [String: String] = [:]
+  var policy: [String: String] = [:]
+  var bundleIDs = ["com.example.app"]
+  var tiers = ["free", "pro", "premium"]
+  var products: [String: String] = [
+    "com.example.app.pro.monthly": "{ tier: pro }",
+    "com.example.app.pro.yearly": "{ tier: pro }",
+    "com.example.app.premium.monthly": "{ tier: premium }",
+    "com.example.app.premium.yearly": "{ tier: premium }",
+    "com.example.app.premium.lifetime": "{ tier: premium, kind: lifetime }",
+    "com.example.app.forever": "{ tier: premium, kind: lifetime }",
+  ]
+
+  func yaml(apple: Apple, directory: URL) -> String {
+    func lines(_ values: [String: String]) -> String {
+      values.sorted { $0.key < $1.key }.map { "  \($0.key): \($0.value)\n" }.joined()
+    }
+    var appStore = appStore
+    appStore["bundle_ids"] = "[\(bundleIDs.map { "\"\($0)\"" }.joined(separator: ", "))]"
+    appStore["shared_secret"] = "\"\(apple.sharedSecret)\""
+    appStore["production_url"] = "\"\(apple.productionURL)\""
+    appStore["sandbox_url"] = "\"\(apple.sandboxURL)\""
+    appStore["ca_file"] = "\"\(apple.caFile)\""
+    if !apple.roots.isEmpty { appStore["roots"] = "[\(apple.roots.map { "\"\($0)\"" }.joined(separator: ", "))]" }
+    let server = ["port": "0"].merging(server) { $1 }
+    let products = products.sorted { $0.key < $1.key }.map { "    \"\($0.key)\": \($0.value)\n" }.joined()
+    return """
+      server:
+      \(lines(server))app_store:
+      \(lines(appStore))catalog:
+        tiers: [\(tiers.joined(separator: ", "))]
+        products:
+      \(products)policy:
+        outage_hold: 7d
+      \(lines(policy))ledger:
+        path: "\(directory.appending(path: "ledger.sqlite").path(percentEncoded: false))"
+      auth:
+        api_keys:
+          - { name: backend, role: service, sha256: \(Self.sha256(RunningService.serviceKey)) }
+          - { name: desk, role: support, sha256: \(Self.sha256(RunningService.supportKey)) }
+      log: { level: trace }
+
+      """
+  }
+}
+
+/// The lines a service logged.
+final class CapturedLog: Sendable {
+  private let state = Mutex<[String]>([])
+
+  var lines: [String] { state.withLock { $0 } }
+  var text: String { lines.joined() }
+
+  func note(_ line: String) { state.withLock { $0.append(line + "\n") } }
+
+  var logger: Logger {
+    let output = LogOutput { [self] line in state.withLock { $0.append(line) } }
+    return Logger(label: "countersign") { label in
+      JSONLogHandler(label: label, level: .trace, output: output)
+    }
+  }
+}
