@@ -63,7 +63,8 @@ func buildApplication(
         limit: configuration.server.maxBody, budget: ByteBudget(limit: configuration.server.maxBytesInFlight))),
     profiles: ProfilesController(ledger: ledger, rules: rules, now: environment.now),
     health: HealthController(ledger: ledger, appStore: appStore.health),
-    keyring: APIKeyring(configuration.auth.apiKeys)
+    keyring: APIKeyring(configuration.auth.apiKeys),
+    limiter: RateLimiter(rate: configuration.server.rateLimit)
   ).build()
   let application = Application(
     router: router,

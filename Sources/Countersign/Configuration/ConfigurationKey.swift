@@ -14,6 +14,7 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
   case serverRequestDeadline = "server.request_deadline"
   case serverIdleTimeout = "server.idle_timeout"
   case serverShutdownGrace = "server.shutdown_grace"
+  case serverRateLimit = "server.rate_limit"
   case appStoreBundleIDs = "app_store.bundle_ids"
   case appStoreSharedSecret = "app_store.shared_secret"
   case appStoreProductionURL = "app_store.production_url"
@@ -95,6 +96,8 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
       Entry(.duration(.milliseconds(100)...minutes(10)), .text("10s"), "A connection on which nothing moves is closed")
     case .serverShutdownGrace:
       Entry(.duration(.zero...minutes(10)), .text("20s"), "How long requests in progress may finish at shutdown")
+    case .serverRateLimit:
+      Entry(.integer(0...1_000_000), .text("0"), "Requests a second that one API key may make; 0 is no limit")
     case .appStoreBundleIDs:
       Entry(.list, .required, "Our apps; a receipt of any other is refused")
     case .appStoreSharedSecret:
@@ -104,7 +107,7 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
     case .appStoreSandboxURL:
       Entry(.url, .text(AppleEndpoint.sandbox), "Apple's sandbox endpoint")
     case .appStoreCAFile:
-      Entry(.file, .absent, "Extra certificate authorities for TLS to the two URLs (PEM); the system's if absent")
+      Entry(.file, .absent, "Certificate authorities to trust for TLS to the two URLs (PEM), in place of the system's")
     case .appStoreRoots:
       Entry(.fileList, .emptyList, "Root certificates that receipts must chain to; empty: Apple's")
     case .appStoreConcurrency:

@@ -110,8 +110,9 @@ extension ServiceConfiguration.Server {
     let requestDeadline = reader.duration(.serverRequestDeadline)
     let idleTimeout = reader.duration(.serverIdleTimeout)
     let shutdownGrace = reader.duration(.serverShutdownGrace)
+    let rateLimit = reader.integer(.serverRateLimit)
     guard let host, let port, let maxBody, let maxConnections, let maxBytesInFlight, let requestDeadline,
-      let idleTimeout, let shutdownGrace
+      let idleTimeout, let shutdownGrace, let rateLimit
     else { return nil }
     guard host.utf8.allSatisfy({ (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "/") }) else {
       reader.findings.problem(
@@ -125,7 +126,7 @@ extension ServiceConfiguration.Server {
     }
     self.init(
       host: host, port: port, maxBody: maxBody, maxConnections: maxConnections, maxBytesInFlight: maxBytesInFlight,
-      requestDeadline: requestDeadline, idleTimeout: idleTimeout, shutdownGrace: shutdownGrace)
+      requestDeadline: requestDeadline, idleTimeout: idleTimeout, shutdownGrace: shutdownGrace, rateLimit: rateLimit)
   }
 }
 

@@ -17,6 +17,8 @@ struct ServiceConfiguration: Sendable {
     let requestDeadline: Duration
     let idleTimeout: Duration
     let shutdownGrace: Duration
+    /// Requests a second of one caller; zero is no limit.
+    let rateLimit: Int
   }
 
   struct AppStore: Hashable, Sendable {
@@ -25,7 +27,7 @@ struct ServiceConfiguration: Sendable {
     let sharedSecret: Secret
     let productionURL: String
     let sandboxURL: String
-    /// Extra authorities for TLS; the system's alone when `nil`.
+    /// Authorities for TLS, in place of the system's.
     let caFile: String?
     /// Files of root certificates; Apple's own when empty.
     let roots: [String]

@@ -18,6 +18,7 @@ struct Problem: Error, Hashable {
     case ownedByAnotherUser = "owned_by_another_user"
     case payloadTooLarge = "payload_too_large"
     case unsupportedMediaType = "unsupported_media_type"
+    case rateLimited = "rate_limited"
     case wrongApp = "wrong_app"
     case notAuthentic = "not_authentic"
     case sandboxRefused = "sandbox_refused"
@@ -37,6 +38,7 @@ struct Problem: Error, Hashable {
       case .ownedByAnotherUser: .conflict
       case .payloadTooLarge: .contentTooLarge
       case .unsupportedMediaType: .unsupportedMediaType
+      case .rateLimited: .tooManyRequests
       case .wrongApp, .notAuthentic, .sandboxRefused, .unsupportedReceipt: .unprocessableContent
       case .internalError: .internalServerError
       case .overloaded, .ledgerUnavailable, .appStoreUnavailable: .serviceUnavailable
@@ -55,6 +57,7 @@ struct Problem: Error, Hashable {
       case .ownedByAnotherUser: "The purchase belongs to another user"
       case .payloadTooLarge: "The body is too large"
       case .unsupportedMediaType: "The body has to be JSON"
+      case .rateLimited: "Too many requests"
       case .wrongApp: "The receipt is of another app"
       case .notAuthentic: "The receipt is not authentic"
       case .sandboxRefused: "Sandbox purchases are not accepted"
@@ -67,10 +70,10 @@ struct Problem: Error, Hashable {
     }
 
     /// Whether the same request may succeed later.
-    var isRetryable: Bool { status.kind == .serverError }
+    var isRetryable: Bool { status.kind == .serverError || self == .rateLimited }
 
-    /// How long a caller should wait before it tries again, in seconds.
-    var retryAfter: Int? {
+    /// How long a caller should wait where nothing better is known, in seconds.
+    fileprivate var retryAfter: Int? {
       switch self {
       case .overloaded: 1
       case .ledgerUnavailable: 5
@@ -85,18 +88,23 @@ struct Problem: Error, Hashable {
   /// What Apple answered, where Apple spoke.
   var appleStatus: Int?
   /// The methods that the resource knows, for a 405.
-  var allow: [HTTPRequest.Method] = []
+  var allow: [HTTPRequest.Method]
+  /// How long the caller should wait, in seconds.
+  var retryAfter: Int?
 
-  init(_ code: Code, _ detail: String, appleStatus: Int? = nil, allow: [HTTPRequest.Method] = []) {
+  init(
+    _ code: Code, _ detail: String, appleStatus: Int? = nil, allow: [HTTPRequest.Method] = [], retryAfter: Int? = nil
+  ) {
     self.code = code
     self.detail = detail
     self.appleStatus = appleStatus
     self.allow = allow
+    self.retryAfter = retryAfter ?? code.retryAfter
   }
 
   func response(requestID: String) -> Response {
     var headers: HTTPFields = [.contentType: "application/problem+json", .cacheControl: "no-store"]
-    if let seconds = code.retryAfter { headers[.retryAfter] = String(seconds) }
+    if let seconds = retryAfter { headers[.retryAfter] = String(seconds) }
     if code == .unauthenticated { headers[.wwwAuthenticate] = "Bearer" }
     if !allow.isEmpty { headers[.allow] = allow.map(\.rawValue).joined(separator: ", ") }
     return Response(

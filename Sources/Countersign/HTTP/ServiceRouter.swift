@@ -3,12 +3,13 @@ import Hummingbird
 
 /// Every route of the service, with who may use it.
 ///
-///     request ─▶ request ID ─▶ access log ─▶ problems ─▶ one Host ─▶ [ authentication ─▶ ] controller
+///     request ─▶ request ID ─▶ access log ─▶ problems ─▶ one Host ─▶ [ authentication ─▶ rate limit ─▶ ] controller
 struct ServiceRouter {
   var validations: ValidationsController
   var profiles: ProfilesController
   var health: HealthController
   var keyring: APIKeyring
+  var limiter: RateLimiter
 
   func build() -> Router<ServiceRequestContext> {
     let router = Router(context: ServiceRequestContext.self)
@@ -20,7 +21,9 @@ struct ServiceRouter {
     route(router, "/livez", [.get: health.live])
     route(router, "/readyz", [.get: health.ready])
 
-    let authenticated = router.group().add(middleware: AuthenticationMiddleware(keyring: keyring))
+    let authenticated = router.group()
+      .add(middleware: AuthenticationMiddleware(keyring: keyring))
+      .add(middleware: RateLimitMiddleware(limiter: limiter))
     route(authenticated, "/v1/validations", [.post: validations.validate])
     route(authenticated, "/v1/profiles/{user_id}", [.get: profiles.profile])
     return router

@@ -34,6 +34,7 @@ struct ConfigurationKeyTests {
       .serverRequestDeadline, "15.0 seconds", file: ("1m", "60.0 seconds"), environment: ("10001ms", "10.001 seconds")),
     Row(.serverIdleTimeout, "10.0 seconds", file: ("250ms", "0.25 seconds"), environment: ("9s", "9.0 seconds")),
     Row(.serverShutdownGrace, "20.0 seconds", file: ("0", "0.0 seconds"), environment: ("10m", "600.0 seconds")),
+    Row(.serverRateLimit, "0", file: ("50", "50"), environment: ("1000000", "1000000")),
     Row(
       .appStoreBundleIDs, "com.example.app", file: ("[b.c, a.b-2]", "a.b-2 b.c"), environment: ("x.y, z.w", "x.y z.w")),
     Row(.appStoreSharedSecret, "canary-5c1f0e", file: ("00001e5", "00001e5"), environment: ("abc", "abc")),
@@ -156,6 +157,7 @@ struct ConfigurationKeyTests {
     ("server.idle_timeout", "10 s", "must be a duration"),
     ("server.idle_timeout", "10S", "must be a duration"),
     ("server.shutdown_grace", "-1s", "must be a duration"),
+    ("server.rate_limit", "-1", "must be a whole number"),
     ("app_store.bundle_ids", "[]", "must list at least one bundle ID"),
     ("app_store.bundle_ids", "com.example.app", "must be a list"),
     ("app_store.bundle_ids", "[com.example.*]", "\"com.example.*\" is not a bundle ID"),

@@ -109,6 +109,7 @@ extension ServiceConfiguration {
     case .serverRequestDeadline: "\(server.requestDeadline)"
     case .serverIdleTimeout: "\(server.idleTimeout)"
     case .serverShutdownGrace: "\(server.shutdownGrace)"
+    case .serverRateLimit: "\(server.rateLimit)"
     case .appStoreBundleIDs: appStore.bundleIDs.map(\.rawValue).sorted().joined(separator: " ")
     case .appStoreSharedSecret: appStore.sharedSecret.exposed
     case .appStoreProductionURL: appStore.productionURL
