@@ -24,6 +24,8 @@ struct ServiceEnvironment: Sendable {
   var now: @Sendable () -> Date = { Date() }
   /// The ledger's disk failed: the process has to stop, and to recover at its next start.
   var ledgerFailed: @Sendable (String) -> Void
+  /// How long the settling of pending receipts rests between two looks.
+  var settlementPause: Duration = .seconds(1)
   /// The address the service listens on.
   var onListening: @Sendable (SocketAddress) async -> Void = { _ in }
 }
@@ -76,6 +78,9 @@ func buildApplication(
     services: [
       Closing { appStore.transport.shutdown() },
       Closing { await ledger.close() },
+      PendingSettler(
+        validator: validator, ledger: ledger, logger: logger, now: environment.now,
+        pause: environment.settlementPause),
     ],
     onServerRunning: { channel in
       if let address = channel.localAddress { await environment.onListening(address) }

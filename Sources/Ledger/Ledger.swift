@@ -11,6 +11,18 @@ package protocol Ledger: Sendable {
   /// - Returns: the verdict as recorded, or that the purchase belongs to somebody else (nothing is recorded then).
   func record(_ entry: LedgerEntry) async throws(LedgerError) -> RecordOutcome
 
+  /// Keeps a receipt until Apple can be asked about it. The same receipt of the same user is kept once.
+  func postpone(_ receipt: PendingReceipt) async throws(LedgerError) -> PostponeOutcome
+
+  /// The receipts that wait and are due, the longest waiting first.
+  func pendingReceipts(dueAt now: Date, limit: Int) async throws(LedgerError) -> [PendingReceipt]
+
+  /// Apple was asked in vain again: counts the attempt and sets when the next one is due.
+  func retryPending(_ id: Int64, at due: Date) async throws(LedgerError)
+
+  /// There is a verdict: the receipt waits no longer.
+  func settlePending(_ id: Int64) async throws(LedgerError)
+
   /// Everything known of a user's purchases and the verdict last recorded; `nil` for a user never seen.
   func profile(of user: UserID) async throws(LedgerError) -> LedgerProfile?
 

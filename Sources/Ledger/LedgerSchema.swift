@@ -3,15 +3,32 @@ internal import GRDB
 /// The ledger's tables. A migration, once shipped, is never edited: a change is a new one below the last.
 ///
 ///     profile 1 ──── * subscription * ──── 1 receipt
-///        1 └──── * history       ownership_change    heartbeat
+///        1 └──── * history       ownership_change    pending_receipt    heartbeat
 ///
 /// Times are milliseconds since 1970 (UTC). JSON columns are the forms of `StoredForm`.
 enum LedgerSchema {
   static var migrator: DatabaseMigrator {
     var migrator = DatabaseMigrator()
     migrator.registerMigration("0001 verdicts") { db in try db.execute(sql: verdicts) }
+    migrator.registerMigration("0002 pending receipts") { db in try db.execute(sql: pendingReceipts) }
     return migrator
   }
+
+  private static let pendingReceipts = """
+    -- Acknowledged before Apple could be asked; a row goes when there is a verdict.
+    CREATE TABLE pending_receipt (
+      id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+      user_id TEXT NOT NULL CHECK (user_id <> ''),
+      sha256 BLOB NOT NULL CHECK (length(sha256) = 32),
+      base64 TEXT NOT NULL CHECK (base64 <> ''),
+      request_id TEXT NOT NULL,
+      received_at INTEGER NOT NULL,
+      attempts INTEGER NOT NULL CHECK (attempts >= 0),
+      due_at INTEGER NOT NULL,
+      UNIQUE (user_id, sha256)
+    ) STRICT;
+    CREATE INDEX pending_receipt_due_at ON pending_receipt (due_at, id);
+    """
 
   private static let verdicts = """
     -- The verdict on each user; the columns beside the JSON are copies of its parts, for queries.

@@ -232,9 +232,9 @@ struct LedgerTables {
 
   // MARK: Statements
 
-  private func execute(_ sql: SQL) throws { try db.cachedStatement(literal: sql).execute() }
+  func execute(_ sql: SQL) throws { try db.cachedStatement(literal: sql).execute() }
 
-  private func rows(_ sql: SQL) throws -> [Row] { try Row.fetchAll(db.cachedStatement(literal: sql)) }
+  func rows(_ sql: SQL) throws -> [Row] { try Row.fetchAll(db.cachedStatement(literal: sql)) }
 
-  private func row(_ sql: SQL) throws -> Row? { try Row.fetchOne(db.cachedStatement(literal: sql)) }
+  func row(_ sql: SQL) throws -> Row? { try Row.fetchOne(db.cachedStatement(literal: sql)) }
 }

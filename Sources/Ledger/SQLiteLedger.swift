@@ -1,5 +1,6 @@
 internal import Dispatch
 package import Entitlements
+package import struct FoundationEssentials.Date
 internal import GRDB
 
 /// The ledger in one SQLite file.
@@ -178,6 +179,23 @@ package final class SQLiteLedger: Ledger {
     return try await queue.submit { db in
       try RecordOperation(prepared: prepared, tables: LedgerTables(db: db)).run()
     }
+  }
+
+  package func postpone(_ receipt: PendingReceipt) async throws(LedgerError) -> PostponeOutcome {
+    let digest = ReceiptDigest(of: receipt.base64)
+    return try await queue.submit { db in try LedgerTables(db: db).postpone(receipt, digest: digest) }
+  }
+
+  package func pendingReceipts(dueAt now: Date, limit: Int) async throws(LedgerError) -> [PendingReceipt] {
+    try await read { tables in try tables.pendingReceipts(dueAt: now, limit: limit) }
+  }
+
+  package func retryPending(_ id: Int64, at due: Date) async throws(LedgerError) {
+    try await queue.submit { db in try LedgerTables(db: db).retryPending(id, at: due) }
+  }
+
+  package func settlePending(_ id: Int64) async throws(LedgerError) {
+    try await queue.submit { db in try LedgerTables(db: db).settlePending(id) }
   }
 
   package func profile(of user: UserID) async throws(LedgerError) -> LedgerProfile? {

@@ -21,4 +21,6 @@ struct ValidatedEntitlement: Sendable {
   var entitlement: Entitlement
   /// Read from the ledger: Apple was not asked, or could not be.
   var isFromLedger: Bool
+  /// The receipt is recorded and waits until Apple can be asked; the entitlement is what stood before.
+  var isPending = false
 }

@@ -13,11 +13,19 @@ struct ReceiptValidator: Sendable {
 
   private var rules: EntitlementRules { examiner.rules }
 
+  /// What to do with a new purchase while Apple cannot be asked.
+  enum Patience: Sendable {
+    /// Keep the receipt, acknowledge it, settle it later.
+    case postpone
+    /// Say so: the receipt is kept already.
+    case settle
+  }
+
   /// Decode, verify, evaluate, record, answer.
   ///
   /// What this returns is durable: it survives a power cut the instant after.
   func validate(
-    _ submission: ReceiptSubmission, logger: Logger
+    _ submission: ReceiptSubmission, _ patience: Patience = .postpone, logger: Logger
   ) async throws(ValidationError) -> ValidatedEntitlement {
     let receipt = try await receipt(of: submission)
     let proof = try examiner.proof(of: receipt)
@@ -28,7 +36,9 @@ struct ReceiptValidator: Sendable {
       switch error {
       case .refused(let refusal): throw refusal
       case .unavailable(let appleStatus):
-        return try await lastProvenState(of: submission.user, covering: receipt, appleStatus: appleStatus)
+        if let proven = try await lastProvenState(of: submission.user, covering: receipt) { return proven }
+        guard patience == .postpone else { throw .appStoreUnavailable(appleStatus: appleStatus) }
+        return try await postpone(receipt, proof, of: submission, appleStatus: appleStatus)
       }
     }
     let evidence = try await evidence(of: history, receipt, for: submission)
@@ -110,17 +120,38 @@ struct ReceiptValidator: Sendable {
 
   /// The last proven state, marked stale: trouble upstream never lowers a tier.
   ///
-  /// It stands in only for a receipt whose every purchase the ledger knows. A purchase never seen before must not be
-  /// acknowledged with a state that does not contain it: the app would finish the transaction, and it would be lost.
+  /// It stands in only for a receipt whose every purchase the ledger knows: these will be asked about again.
   private func lastProvenState(
-    of user: UserID, covering receipt: SubmittedReceipt, appleStatus: Int?
-  ) async throws(ValidationError) -> ValidatedEntitlement {
-    guard let profile = try await profile(of: user) else { throw .appStoreUnavailable(appleStatus: appleStatus) }
+    of user: UserID, covering receipt: SubmittedReceipt
+  ) async throws(ValidationError) -> ValidatedEntitlement? {
+    guard let profile = try await profile(of: user) else { return nil }
     let known = Set(profile.evidence.map(\.key.originalTransactionID))
-    guard receipt.purchases.allSatisfy({ known.contains($0.originalTransactionID) }) else {
+    guard receipt.purchases.allSatisfy({ known.contains($0.originalTransactionID) }) else { return nil }
+    return standing(of: user, profile)
+  }
+
+  /// Keeps a purchase that was never seen before until Apple can be asked.
+  ///
+  /// To answer with a state that does not contain it, and not to keep it, would lose it: the app finishes the transaction
+  /// on any 2xx.
+  private func postpone(
+    _ receipt: SubmittedReceipt, _ proof: LocalProof, of submission: ReceiptSubmission, appleStatus: Int?
+  ) async throws(ValidationError) -> ValidatedEntitlement {
+    // What the signature proves to be another app's need not wait for Apple's word.
+    if let bundleID = proof.bundleID, !examiner.bundleIDs.contains(bundleID) { throw .wrongApp(appleStatus: nil) }
+    let pending = PendingReceipt(
+      user: submission.user, base64: receipt.base64, requestID: submission.requestID, receivedAt: examiner.now())
+    guard try await known({ () throws(LedgerError) in try await ledger.postpone(pending) }) == .kept else {
       throw .appStoreUnavailable(appleStatus: appleStatus)
     }
-    var entitlement = rules.judge(user, profile.evidence, at: examiner.now())
+    var answer = standing(of: submission.user, try await profile(of: submission.user))
+    answer.isPending = true
+    return answer
+  }
+
+  /// What is known of a user now, without an answer of Apple's.
+  private func standing(of user: UserID, _ profile: LedgerProfile?) -> ValidatedEntitlement {
+    var entitlement = rules.judge(user, profile?.evidence ?? [], at: examiner.now())
     entitlement.isStale = true
     return ValidatedEntitlement(user: user, entitlement: entitlement, isFromLedger: true)
   }

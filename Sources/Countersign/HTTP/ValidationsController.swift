@@ -26,7 +26,8 @@ struct ValidationsController: Sendable {
     do throws(ValidationError) {
       let answer = try await validator.validate(submission, logger: context.logger)
       return JSONBody.response(
-        EntitlementBody(user: answer.user, entitlement: answer.entitlement, isFromLedger: answer.isFromLedger))
+        EntitlementBody(user: answer.user, entitlement: answer.entitlement, isFromLedger: answer.isFromLedger),
+        status: answer.isPending ? .accepted : .ok)
     } catch {
       throw Problem(error)
     }

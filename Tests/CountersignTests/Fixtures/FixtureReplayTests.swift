@@ -38,8 +38,8 @@ struct FixtureReplayTests {
     Case(
       file: "nov__itunes-receipt/vr-nov-autorenew-subscription.json", expect: "free expired unknown",
       environment: "production"),
-    Case(file: "nov__itunes-receipt/vr-nov-invalid.json", status: 503, expect: "app_store_unavailable"),
-    Case(file: "nov__itunes-receipt/vr-nov-offline.json", status: 503, expect: "app_store_unavailable"),
+    Case(file: "nov__itunes-receipt/vr-nov-invalid.json", status: 202, expect: "free active no_purchases"),
+    Case(file: "nov__itunes-receipt/vr-nov-offline.json", status: 202, expect: "free active no_purchases"),
     // Authentic, ours, and of products that the catalog does not know.
     Case(
       file: "nov__itunes-receipt/vr-nov-valid-application.json", expect: "free active no_known_product",
@@ -48,7 +48,7 @@ struct FixtureReplayTests {
     Case(
       file: "nomad__venice/vr-venice-receipt-not-expired-cancelled.json", expect: "pro active renewing",
       accessUntil: "2014-06-28T14:47:53Z", environment: "production"),
-    Case(file: "aporat__store-receipt-validator/vr-aporat-21002.json", status: 503, expect: "app_store_unavailable"),
+    Case(file: "aporat__store-receipt-validator/vr-aporat-21002.json", status: 202, expect: "free active no_purchases"),
     Case(
       file: "youknowone__itunes-iap/vr-youknowone-autorenew-response-legacy.json", expect: "free expired unknown",
       environment: "production"),
@@ -84,8 +84,8 @@ struct FixtureReplayTests {
       file: "synthetic/syn-21-sandbox.json", expect: "premium active renewing", accessUntil: "2024-06-15T12:30:00Z"),
     Case(file: "synthetic/syn-22-wrong-bundle.json", status: 422, expect: "wrong_app"),
     Case(file: "synthetic/syn-25-lifetime.json", expect: "premium active lifetime", environment: "production"),
-    Case(file: "synthetic/syn-status-21004.json", status: 503, expect: "app_store_unavailable"),
-    Case(file: "synthetic/syn-status-21100-retryable.json", status: 503, expect: "app_store_unavailable"),
+    Case(file: "synthetic/syn-status-21004.json", status: 202, expect: "free active no_purchases"),
+    Case(file: "synthetic/syn-status-21100-retryable.json", status: 202, expect: "free active no_purchases"),
   ]
 
   static var settings: Settings {
@@ -111,7 +111,9 @@ struct FixtureReplayTests {
     try await Self.replay({ _ in TestAnswer(body: Array(body)) }) { service in
       let answer = try await service.validate(try Self.anyReceipt())
       #expect(answer.status == expected.status, "\(answer.text)")
-      if expected.status == 200 {
+      if expected.status == 202 {
+        #expect(answer.verdict == expected.expect, "\(answer.text)")
+      } else if expected.status == 200 {
         #expect(answer.verdict == expected.expect, "\(answer.text)")
         #expect(answer["access_until"] == expected.accessUntil)
         #expect(answer["environment"] == expected.environment)
@@ -157,7 +159,7 @@ struct FixtureReplayTests {
       // What was sent is no receipt; it is refused here, and Apple never hears of it.
       ("exchange-invalid-receipt", 400, "undecodable_receipt"),
       // The recording ends with 21007: what the sandbox said is not in it, so there is no verdict.
-      ("exchange-sandbox-receipt-to-production", 503, "app_store_unavailable"),
+      ("exchange-sandbox-receipt-to-production", 202, "free active no_purchases"),
     ])
   func `each recorded exchange is had again`(name: String, status: Int, expect: String) async throws {
     let exchange = try JSONDecoder().decode(
@@ -171,7 +173,7 @@ struct FixtureReplayTests {
     }) { service in
       let answer = try await service.validate(receipt)
       #expect(answer.status == status, "\(answer.text)")
-      #expect((status == 200 ? answer.verdict : answer["code"]) == expect, "\(answer.text)")
+      #expect((status < 300 ? answer.verdict : answer["code"]) == expect, "\(answer.text)")
     }
   }
 

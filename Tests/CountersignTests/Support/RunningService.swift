@@ -28,6 +28,7 @@ struct RunningService: Sendable {
   ///   - settings: lines of YAML by section, in place of the defaults below.
   static func run<Result: Sendable>(
     apple: Apple, settings: Settings = Settings(), directory given: URL? = nil,
+    settlementPause: Duration = .milliseconds(20),
     now: @escaping @Sendable () -> Date = { Date(timeIntervalSince1970: 1_718_452_800) },
     body: @Sendable (RunningService) async throws -> Result
   ) async throws -> Result {
@@ -44,6 +45,7 @@ struct RunningService: Sendable {
       configuration,
       environment: ServiceEnvironment(
         logger: log.logger, now: now, ledgerFailed: { log.note("ledger failed: \($0)") },
+        settlementPause: settlementPause,
         onListening: { listening.yield($0.port ?? 0) }))
     let group = ServiceGroup(
       configuration: ServiceGroupConfiguration(services: [service.application], logger: log.logger))
