@@ -26,6 +26,9 @@ package protocol Ledger: Sendable {
   /// Everything known of a user's purchases and the verdict last recorded; `nil` for a user never seen.
   func profile(of user: UserID) async throws(LedgerError) -> LedgerProfile?
 
+  /// What came of a receipt when it was presented for a user before.
+  func knowledge(of receiptBase64: String, for user: UserID) async throws(LedgerError) -> ReceiptKnowledge
+
   /// The kept receipts that mention an original transaction ID: one per environment.
   func receipts(mentioning id: OriginalTransactionID) async throws(LedgerError) -> [KeptReceipt]
 
@@ -97,6 +100,19 @@ package struct KeptReceipt: Hashable, Sendable {
     self.environment = environment
     self.bundleID = bundleID
     self.owner = owner
+  }
+}
+
+/// What is known of a receipt that was presented before.
+package struct ReceiptKnowledge: Hashable, Sendable {
+  /// Apple's answer to it was recorded for this user.
+  package var wasJudged: Bool
+  /// The user's subscriptions whose newest evidence came of it.
+  package var proves: Set<SubscriptionKey>
+
+  package init(wasJudged: Bool, proves: Set<SubscriptionKey>) {
+    self.wasJudged = wasJudged
+    self.proves = proves
   }
 }
 

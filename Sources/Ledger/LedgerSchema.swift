@@ -28,6 +28,8 @@ enum LedgerSchema {
       UNIQUE (user_id, sha256)
     ) STRICT;
     CREATE INDEX pending_receipt_due_at ON pending_receipt (due_at, id);
+    -- To learn whether a receipt was judged before without reading a user's whole history.
+    CREATE INDEX history_user_id_receipt ON history (user_id, receipt_sha256);
     """
 
   private static let verdicts = """

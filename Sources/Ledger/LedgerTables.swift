@@ -144,6 +144,19 @@ struct LedgerTables {
       """)
   }
 
+  func knowledge(of digest: ReceiptDigest, for user: UserID) throws -> ReceiptKnowledge {
+    let sha256 = Data(digest.bytes)
+    let judged = try row(
+      "SELECT 1 FROM history WHERE user_id = \(user.rawValue) AND receipt_sha256 = \(sha256) LIMIT 1")
+    let proves = try rows(
+      """
+      SELECT subscription.* FROM subscription JOIN receipt ON receipt.id = subscription.receipt_id
+      WHERE subscription.user_id = \(user.rawValue) AND receipt.sha256 = \(sha256)
+      """
+    ).map { try Self.subscription($0).evidence.key }
+    return ReceiptKnowledge(wasJudged: judged != nil || !proves.isEmpty, proves: Set(proves))
+  }
+
   func receipts(mentioning id: OriginalTransactionID) throws -> [KeptReceipt] {
     try rows(
       """

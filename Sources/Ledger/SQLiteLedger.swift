@@ -207,6 +207,11 @@ package final class SQLiteLedger: Ledger {
     }
   }
 
+  package func knowledge(of receiptBase64: String, for user: UserID) async throws(LedgerError) -> ReceiptKnowledge {
+    let digest = ReceiptDigest(of: receiptBase64)
+    return try await read { tables in try tables.knowledge(of: digest, for: user) }
+  }
+
   package func receipts(mentioning id: OriginalTransactionID) async throws(LedgerError) -> [KeptReceipt] {
     try await read { tables in try tables.receipts(mentioning: id) }
   }

@@ -30,7 +30,7 @@ extension ReceiptInspection {
 
   private var verdict: String {
     switch outcome {
-    case .authentic: "AUTHENTIC: signed by the App Store; it proves what was true when it was created."
+    case .authentic: "AUTHENTIC: its signature leads to a trusted root; it proves what was true when it was created."
     case .notAuthentic: "NOT AUTHENTIC: \(report.problem ?? "")"
     case .undecodable: "NOT A RECEIPT: \(report.problem ?? "")"
     }

@@ -191,7 +191,7 @@ package struct VerifyReceiptClient: Sendable {
       ? PurchaseHistory(
         environment: body.environment ?? endpoint, source: .verifyReceipt, evidenceTime: answeredAt ?? askedAt,
         judgedAt: answeredAt ?? askedAt, purchases: [], isAccountGone: true)
-      : body.purchaseHistory(environment: endpoint, askedAt: askedAt)
+      : body.purchaseHistory(environment: endpoint, answeredAt: answeredAt, askedAt: askedAt)
     return VerifyReceiptAnswer(
       environment: history.environment, appleStatus: body.status.rawValue,
       verdict: isAccountGone ? .accountGone : .purchases(body), history: history, bundleID: body.bundleID,

@@ -20,6 +20,8 @@ struct Countersign: AsyncParsableCommand {
 extension ExitCode {
   /// The disk failed.
   static let ioError = ExitCode(74)
+  /// Ended by a signal, as shells tell it for Ctrl-C.
+  static let interrupted = ExitCode(130)
   /// The configuration is wrong.
   static let configuration = ExitCode(78)
 }

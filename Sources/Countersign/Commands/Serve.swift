@@ -55,7 +55,16 @@ struct Serve: AsyncParsableCommand {
     var lifecycle = ServiceGroupConfiguration(
       services: [service.application], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
     lifecycle.maximumGracefulShutdownDuration = configuration.server.shutdownGrace
-    try await ServiceGroup(configuration: lifecycle).run()
+    do {
+      try await ServiceGroup(configuration: lifecycle).run()
+    } catch let error as IOError where error.errnoCode == EADDRINUSE || error.errnoCode == EACCES {
+      let server = configuration.server
+      CommandOutput.error(
+        error.errnoCode == EADDRINUSE
+          ? "server.port: something listens on \(server.host):\(server.port) already; stop it, or set another port."
+          : "server.port: this user may not listen on \(server.host):\(server.port); set a port above 1023.")
+      throw ExitCode.failure
+    }
     logger.info("stopped")
   }
 }

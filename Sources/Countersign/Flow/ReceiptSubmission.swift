@@ -7,6 +7,11 @@ struct ReceiptSubmission: Sendable {
     case receipt(String)
     /// A purchase the service has seen before; its kept receipt is sent to Apple again.
     case originalTransactionID(OriginalTransactionID)
+
+    var originalTransactionID: OriginalTransactionID? {
+      guard case .originalTransactionID(let id) = self else { return nil }
+      return id
+    }
   }
 
   var user: UserID

@@ -36,7 +36,7 @@ struct ReceiptValidator: Sendable {
       switch error {
       case .refused(let refusal): throw refusal
       case .unavailable(let appleStatus):
-        if let proven = try await lastProvenState(of: submission.user, covering: receipt) { return proven }
+        if let proven = try await lastProvenState(of: submission, covering: receipt) { return proven }
         guard patience == .postpone else { throw .appStoreUnavailable(appleStatus: appleStatus) }
         return try await postpone(receipt, proof, of: submission, appleStatus: appleStatus)
       }
@@ -74,27 +74,27 @@ struct ReceiptValidator: Sendable {
 
   /// The answer by subscription.
   ///
-  /// Of an account that is gone Apple says nothing else: what the receipt lists, and the purchase that was asked for, end.
+  /// Of an account that is gone Apple says nothing else. What ends is what the receipt lists, what it proved before, and
+  /// the purchase that was asked for.
   private func evidence(
     of history: PurchaseHistory, _ receipt: SubmittedReceipt, for submission: ReceiptSubmission
   ) async throws(ValidationError) -> [SubscriptionEvidence] {
     guard history.isAccountGone else { return history.evidence() }
-    let known = try await profile(of: submission.user)?.evidence ?? []
     var ended = history
     ended.purchases = receipt.purchases
-    if case .originalTransactionID(let id) = submission.proof {
-      let listed = Set(ended.purchases.map(\.originalTransactionID))
-      ended.purchases += known.filter { $0.key.originalTransactionID == id && !listed.contains(id) }.flatMap(
-        \.purchases)
+    var evidence = Dictionary(ended.evidence().map { ($0.key, $0) }) { first, _ in first }
+    let proves = try await knowledge(of: receipt, for: submission.user).proves
+    for stored in try await profile(of: submission.user)?.evidence ?? [] {
+      let isAskedFor = submission.proof.originalTransactionID == stored.key.originalTransactionID
+      guard evidence[stored.key] != nil || proves.contains(stored.key) || isAskedFor else { continue }
+      var gone = stored
+      gone.source = history.source
+      gone.isAccountGone = true
+      gone.evidenceTime = max(stored.evidenceTime, history.evidenceTime)
+      gone.judgedAt = max(stored.judgedAt, history.judgedAt)
+      evidence[stored.key] = gone
     }
-    return ended.evidence().map { evidence in
-      guard let stored = known.first(where: { $0.key == evidence.key }) else { return evidence }
-      var evidence = evidence
-      evidence.purchases = stored.purchases
-      evidence.evidenceTime = max(stored.evidenceTime, evidence.evidenceTime)
-      evidence.judgedAt = max(stored.judgedAt, evidence.judgedAt)
-      return evidence
-    }
+    return Array(evidence.values)
   }
 
   private func record(
@@ -120,14 +120,17 @@ struct ReceiptValidator: Sendable {
 
   /// The last proven state, marked stale: trouble upstream never lowers a tier.
   ///
-  /// It stands in only for a receipt whose every purchase the ledger knows: these will be asked about again.
+  /// It stands in only where nothing new was presented: a purchase that is known, by its ID, by this very receipt, or by
+  /// every purchase that the receipt lists.
   private func lastProvenState(
-    of user: UserID, covering receipt: SubmittedReceipt
+    of submission: ReceiptSubmission, covering receipt: SubmittedReceipt
   ) async throws(ValidationError) -> ValidatedEntitlement? {
-    guard let profile = try await profile(of: user) else { return nil }
+    guard let profile = try await profile(of: submission.user) else { return nil }
+    if submission.proof.originalTransactionID != nil { return standing(of: submission.user, profile) }
     let known = Set(profile.evidence.map(\.key.originalTransactionID))
-    guard receipt.purchases.allSatisfy({ known.contains($0.originalTransactionID) }) else { return nil }
-    return standing(of: user, profile)
+    var isKnown = receipt.purchases.allSatisfy { known.contains($0.originalTransactionID) }
+    if !isKnown { isKnown = try await knowledge(of: receipt, for: submission.user).wasJudged }
+    return isKnown ? standing(of: submission.user, profile) : nil
   }
 
   /// Keeps a purchase that was never seen before until Apple can be asked.
@@ -154,6 +157,12 @@ struct ReceiptValidator: Sendable {
     var entitlement = rules.judge(user, profile?.evidence ?? [], at: examiner.now())
     entitlement.isStale = true
     return ValidatedEntitlement(user: user, entitlement: entitlement, isFromLedger: true)
+  }
+
+  private func knowledge(
+    of receipt: SubmittedReceipt, for user: UserID
+  ) async throws(ValidationError) -> ReceiptKnowledge {
+    try await known { () throws(LedgerError) in try await ledger.knowledge(of: receipt.base64, for: user) }
   }
 
   private func profile(of user: UserID) async throws(ValidationError) -> LedgerProfile? {

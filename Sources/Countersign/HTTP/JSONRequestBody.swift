@@ -13,22 +13,27 @@ struct JSONRequestBody: Sendable {
   /// - Throws: a problem: 415 for another media type, 413 for too large, 503 when too many bodies are in flight, 400 for
   ///   broken JSON or another shape.
   func decode<Value: Decodable>(_ type: Value.Type, from request: Request) async throws -> Value {
-    try requireJSON(request.headers[.contentType])
+    try requireJSON(request.headers)
     let loan = budget.loan()
     let data = try await collect(request, loan)
     // The loan has to last as long as the bytes do.
     return try withExtendedLifetime(loan) {
       guard !data.isEmpty else { throw Problem(.malformedRequest, "The body is empty; send a JSON object.") }
       do {
-        return try JSONDecoder().decode(type, from: data)
+        let value = try JSONDecoder().decode(type, from: data)
+        try Self.requireUniqueMembers(data)
+        return value
       } catch let error as DecodingError {
         throw Problem(.malformedRequest, Self.sentence(error))
       }
     }
   }
 
-  private func requireJSON(_ contentType: String?) throws(Problem) {
-    let mediaType = contentType?.prefix { $0 != ";" }.lowercased().filter { $0 != " " && $0 != "\t" }
+  private func requireJSON(_ headers: HTTPFields) throws(Problem) {
+    if let coding = headers[.contentEncoding]?.lowercased(), coding != "identity" {
+      throw Problem(.unsupportedMediaType, "Send the body as it is, without a Content-Encoding.")
+    }
+    let mediaType = headers[.contentType]?.prefix { $0 != ";" }.lowercased().filter { $0 != " " && $0 != "\t" }
     guard mediaType == "application/json" else {
       throw Problem(.unsupportedMediaType, "Send the body with 'Content-Type: application/json'.")
     }
@@ -49,6 +54,17 @@ struct JSONRequestBody: Sendable {
       body.writeImmutableBuffer(part)
     }
     return Data(buffer: body)
+  }
+
+  /// Two members of one name could be read differently by whoever looked at the body before us, and so could a name
+  /// that is written with escapes (RFC 8259, section 4). The JSON itself was found sound before.
+  private static func requireUniqueMembers(_ json: Data) throws(Problem) {
+    switch JSONMemberNames.ambiguity(in: json) {
+    case nil: break
+    case .escaped: throw Problem(.malformedRequest, "Write the names of members without escapes.")
+    case .repeated(let name):
+      throw Problem(.malformedRequest, "'\(String(decoding: name.prefix(64), as: UTF8.self))' is given twice.")
+    }
   }
 
   private static let overBudget = Problem(.overloaded, "Too many requests are being read at once; try again.")

@@ -1,5 +1,6 @@
 import HTTPTypes
 import Hummingbird
+import HummingbirdCore
 
 /// Every route of the service, with who may use it.
 ///
@@ -35,9 +36,13 @@ struct ServiceRouter {
   private func route(
     _ router: some RouterMethods<ServiceRequestContext>, _ path: RouterPath, _ handlers: [HTTPRequest.Method: Handler]
   ) {
-    let allowed = handlers.keys.sorted { $0.rawValue < $1.rawValue }
+    let allowed = (handlers.keys + (handlers[.get] == nil ? [] : [.head])).sorted { $0.rawValue < $1.rawValue }
     for method in [.get, .head, .post, .put, .patch, .delete, .options] as [HTTPRequest.Method] {
       router.on(path, method: method) { request, context in
+        // HEAD is GET without the body (RFC 9110, section 9.3.2).
+        if method == .head, let handler = handlers[.get] {
+          return try await handler(request, context).createHeadResponse()
+        }
         guard let handler = handlers[method] else {
           throw Problem(
             .methodNotAllowed, "This path takes \(allowed.map(\.rawValue).joined(separator: ", ")) only.",

@@ -49,6 +49,8 @@ import Testing
       ("me", #"{"receipt_data":"MIAA","user_id":"me"}"#),
       ("a user with a slash", #"{"receipt_data":"MIAA","user_id":"a/b"}"#),
       ("an ID with a space", #"{"original_transaction_id":"1 2","user_id":"u"}"#),
+      ("a user twice", #"{"user_id":"a","user_id":"b","receipt_data":"MIAA"}"#),
+      ("a user in disguise", #"{"user_id":"a","user\u005fid":"b","receipt_data":"MIAA"}"#),
       ("an empty ID", #"{"original_transaction_id":"","user_id":"u"}"#),
       ("not UTF-8", "{\"user_id\":\"\u{0}\"}"),
     ]
@@ -173,6 +175,10 @@ import Testing
       expect(answer, 405, "method_not_allowed")
       #expect(answer.header("Allow") == "POST")
       expect(try await service.send(.delete, "/v1/profiles/u"), 405, "method_not_allowed")
+      let head = try await RawClient.exchange(
+        port: service.port, ["HEAD /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"])
+      #expect(head.hasPrefix("HTTP/1.1 200 "))
+      #expect(head.hasSuffix("\r\n\r\n"), "no body")
       expect(try await service.send(.post, "/livez", body: "{}"), 405, "method_not_allowed")
     }
   }
@@ -183,6 +189,15 @@ import Testing
       let answer = try await service.send(
         .post, "/v1/validations", body: #"{"user_id":"u"}"#, headers: [TransportHeader("Content-Type", mediaType)])
       expect(answer, 415, "unsupported_media_type")
+    }
+  }
+
+  @Test func `a compressed body is refused by name`() async throws {
+    try await run { service, _ in
+      let answer = try await service.send(
+        .post, "/v1/validations", body: "{}", headers: [TransportHeader("Content-Encoding", "gzip")])
+      expect(answer, 415, "unsupported_media_type")
+      #expect(answer["detail"]?.contains("Content-Encoding") == true)
     }
   }
 

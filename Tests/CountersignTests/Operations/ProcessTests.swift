@@ -94,6 +94,22 @@ import Testing
     }
   }
 
+  @Test func `a port that is taken is named`() async throws {
+    try await withConfiguration { _, file in
+      let service = try await ServiceProcess.start(configuration: file)
+      let port = try #require(service.origin.split(separator: ":").last)
+      let second = file.deletingLastPathComponent().appending(path: "second.sqlite").path(percentEncoded: false)
+      let error = await #expect(throws: RunningService.Failure.self) {
+        try await ServiceProcess.start(
+          configuration: file,
+          environment: ["COUNTERSIGN_SERVER_PORT": String(port), "COUNTERSIGN_LEDGER_PATH": second])
+      }
+      #expect(error?.description.contains("something listens on 127.0.0.1:\(port) already") == true)
+      service.terminate()
+      await service.wait()
+    }
+  }
+
   @Test func `neither a receipt nor a secret reaches the log, whatever its level`() async throws {
     try await withConfiguration { store, file in
       let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData

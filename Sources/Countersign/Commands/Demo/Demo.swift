@@ -27,10 +27,25 @@ struct Demo: AsyncParsableCommand {
   var json = false
 
   func run() async throws {
+    // Taken before there is anything to clean up. Whichever comes, the demonstration is cancelled and tidies up.
+    let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm, .sighup)
     do {
-      try await demonstrate()
+      try await withThrowingTaskGroup(of: Void.self) { tasks in
+        tasks.addTask {
+          for await _ in signals { throw DemoInterrupted() }
+        }
+        tasks.addTask { try await demonstrate() }
+        defer { tasks.cancelAll() }
+        try await tasks.next()
+      }
+    } catch is DemoInterrupted {
+      CommandOutput.error("interrupted")
+      throw ExitCode.interrupted
     } catch let failure as DemoFailure {
       CommandOutput.error(failure.description)
+      throw ExitCode.failure
+    } catch let failure as TransportError {
+      CommandOutput.error("The demonstration lost a connection: \(failure).")
       throw ExitCode.failure
     }
   }
@@ -54,7 +69,7 @@ struct Demo: AsyncParsableCommand {
         logger: logger, ledgerFailed: { _ in }, onListening: { listening.yield($0.port ?? 0) }))
     let group = ServiceGroup(
       configuration: ServiceGroupConfiguration(
-        services: [service.application], cancellationSignals: [.sigterm, .sigint], logger: logger))
+        services: [service.application], logger: logger))
     try await withThrowingTaskGroup(of: Void.self) { tasks in
       tasks.addTask {
         defer { listening.finish() }
@@ -95,6 +110,9 @@ struct Demo: AsyncParsableCommand {
     story.print()
   }
 }
+
+/// A person, or the system, wants the demonstration to end.
+private struct DemoInterrupted: Error {}
 
 /// Why the demonstration could not go on: a sentence.
 struct DemoFailure: Error, CustomStringConvertible {

@@ -1,0 +1,24 @@
+import Testing
+
+@testable import Countersign
+
+@Suite struct JSONMemberNamesTests {
+  @Test(
+    arguments: [
+      #"{"a":1,"b":{"a":2,"a":3},"c":["a","a"],"d":"a\":a"}"#, #"{}"#, #"[]"#, #"{"a":"b","b":"a"}"#, #"{"":1}"#,
+      #"{"a":"{\"a\":1,\"a\":2}"}"#,
+    ])
+  func `an object that names each member once is clear`(json: String) {
+    #expect(JSONMemberNames.ambiguity(in: json.utf8) == nil)
+  }
+
+  @Test(arguments: [#"{"a":1,"a":1}"#, #"{"a":{"b":[1]},"c":"}{","a":null}"#, #"{ "a" : 1 , "a" : 2 }"#])
+  func `a member given twice is found`(json: String) {
+    #expect(JSONMemberNames.ambiguity(in: json.utf8) == .repeated(Array("a".utf8)))
+  }
+
+  @Test(arguments: [#"{"a":1,"\u0061":1}"#, #"{"\u0061":1}"#])
+  func `an escaped name is found`(json: String) {
+    #expect(JSONMemberNames.ambiguity(in: json.utf8) == .escaped)
+  }
+}

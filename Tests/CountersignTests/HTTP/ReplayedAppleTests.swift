@@ -1,0 +1,131 @@
+import Foundation
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// Answers that the simulator does not give, played word for word.
+@Suite struct ReplayedAppleTests {
+  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
+
+  /// What Apple answers next.
+  private final class Script: Sendable {
+    private let answer = Mutex(TestAnswer(text: ""))
+    func say(_ body: String, date: Date? = nil) {
+      let headers = date.map { [(name: "Date", value: Self.http($0))] } ?? []
+      answer.withLock { $0 = TestAnswer(headers: headers, text: body) }
+    }
+    func breakDown() { answer.withLock { $0 = TestAnswer(status: 503) } }
+    var next: TestAnswer { answer.withLock { $0 } }
+
+    private static func http(_ date: Date) -> String {
+      let formatter = DateFormatter()
+      formatter.locale = Locale(identifier: "en_US_POSIX")
+      formatter.timeZone = TimeZone(identifier: "GMT")
+      formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
+      return formatter.string(from: date)
+    }
+  }
+
+  private func run(body: @Sendable (RunningService, Script, String) async throws -> Void) async throws {
+    let authority = try TestCertificateAuthority()
+    let script = Script()
+    let receipt = try ReceiptIssuer(pki: try DevelopmentPKI()).issue(
+      ReceiptOrder(scenario: .renewing), at: Timestamp(Self.clock)
+    ).receiptData
+    try await RawTLSServer.answering(identity: try authority.serverIdentity(), answer: { _ in script.next }) { server in
+      let apple = Apple(
+        productionURL: server.origin + "/verifyReceipt", sandboxURL: server.origin + "/sandbox",
+        caFile: authority.caFile)
+      let settings = Settings(appStore: ["deadline": "1s"])
+      try await RunningService.run(
+        apple: apple, settings: settings, settlementPause: .seconds(3600), now: { Self.clock }
+      ) { service in try await body(service, script, receipt) }
+    }
+    withExtendedLifetime(authority) {}
+  }
+
+  private static func ms(_ date: Date) -> String { String(Int64(date.timeIntervalSince1970 * 1000)) }
+
+  private static func row(
+    _ product: String, id: String, expires: TimeInterval?, cancelled: TimeInterval? = nil
+  ) -> String {
+    var members = [
+      #""product_id":"com.example.app.\#(product)""#, #""transaction_id":"\#(id)""#,
+      #""original_transaction_id":"\#(id)""#, #""purchase_date_ms":"\#(ms(clock - 86_400))""#,
+    ]
+    if let expires { members.append(#""expires_date_ms":"\#(ms(clock + expires))""#) }
+    if let cancelled { members.append(#""cancellation_date_ms":"\#(ms(clock + cancelled))""#) }
+    return "{" + members.joined(separator: ",") + "}"
+  }
+
+  private static func answer(requested offset: TimeInterval = 0, inApp: [String], latest: [String]) -> String {
+    """
+    {"status":0,"environment":"Production","receipt":{"bundle_id":"com.example.app",\
+    "request_date_ms":"\(ms(clock + offset))","in_app":[\(inApp.joined(separator: ","))]},\
+    "latest_receipt_info":[\(latest.joined(separator: ","))]}
+    """
+  }
+
+  @Test func `while Apple is away, a receipt that was judged before gets what stands, whatever it lists`() async throws
+  {
+    try await run { (service, script, receipt) async throws in
+      // Apple speaks of another purchase than the receipt lists, as it does with exclude-old-transactions.
+      script.say(Self.answer(inApp: [], latest: [Self.row("pro.monthly", id: "77", expires: 86_400)]))
+      #expect(try await service.validate(receipt).verdict == "pro active renewing")
+      script.breakDown()
+      let again = try await service.validate(receipt)
+      #expect(again.status == 200)
+      #expect(again.verdict == "pro active renewing")
+      #expect(again["stale"] == "true")
+      let byID = try await service.validate(originalTransactionID: "77")
+      #expect(byID.status == 200)
+      #expect(byID.verdict == "pro active renewing")
+      #expect(byID["stale"] == "true")
+      // For another user it is new.
+      #expect(try await service.validate(receipt, user: "user-2").status == 202)
+    }
+  }
+
+  @Test func `an account that is gone ends what its receipt proved before`() async throws {
+    try await run { (service, script, receipt) async throws in
+      script.say(Self.answer(inApp: [], latest: [Self.row("pro.monthly", id: "77", expires: 86_400)]))
+      #expect(try await service.validate(receipt).verdict == "pro active renewing")
+      script.say(#"{"status":21010}"#, date: Self.clock.addingTimeInterval(60))
+      #expect(try await service.validate(receipt).verdict == "free expired account_gone")
+      #expect(try await service.profile().verdict == "free expired account_gone")
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `an iOS 6-style refund counts against an older answer of the newer style`(isDated: Bool) async throws {
+    try await run { (service, script, receipt) async throws in
+      let running = Self.row("pro.monthly", id: "77", expires: 86_400)
+      script.say(Self.answer(requested: -3600, inApp: [], latest: [running]))
+      #expect(try await service.validate(receipt).verdict == "pro active renewing")
+      let refunded = Self.row("pro.monthly", id: "77", expires: 86_400, cancelled: -300)
+        .replacingOccurrences(of: "{", with: #"{"bid":"com.example.app","#)
+        .replacingOccurrences(of: "expires_date_ms", with: "expires_date")
+      script.say(
+        #"{"status":0,"receipt":\#(refunded),"latest_receipt_info":\#(refunded)}"#, date: isDated ? Self.clock : nil)
+      let answer = try await service.validate(receipt)
+      // Without any time of Apple's it cannot be told which is newer; with the date of the answer it can.
+      #expect(answer.verdict == (isDated ? "free expired refunded" : "pro active renewing"), "\(answer.text)")
+    }
+  }
+
+  @Test func `the refund of a lifetime purchase counts wherever it is told`() async throws {
+    try await run { (service, script, receipt) async throws in
+      let bought = Self.row("forever", id: "78", expires: nil)
+      let refunded = Self.row("forever", id: "78", expires: nil, cancelled: -300)
+      script.say(Self.answer(inApp: [bought], latest: [bought]))
+      #expect(try await service.validate(receipt).verdict == "premium active lifetime")
+      script.say(Self.answer(requested: 60, inApp: [refunded], latest: [bought]))
+      #expect(try await service.validate(receipt).verdict == "free expired refunded")
+      script.say(Self.answer(requested: 120, inApp: [bought], latest: [refunded]))
+      #expect(try await service.validate(receipt).verdict == "free expired refunded")
+    }
+  }
+}
