@@ -10,6 +10,9 @@ struct ReceiptExaminer: Sendable {
   var localVerification: LocalVerificationPolicy
   var appStore: VerifyReceiptClient
   var appStoreHealth: AppStoreHealth
+  /// One call to Apple for the same receipt at the same moment, however many ask: an app that posts it at every launch
+  /// does so from all its users' devices at once.
+  var flights = SingleFlight<ReceiptFingerprint, Result<VerifyReceiptAnswer, VerifyReceiptError>>()
   var bundleIDs: Set<BundleID>
   var rules: EntitlementRules
   /// How long one validation may take Apple in all, retries included.
@@ -52,13 +55,9 @@ struct ReceiptExaminer: Sendable {
     about receipt: SubmittedReceipt, _ proof: LocalProof, for user: UserID, logger: Logger
   ) async throws(AppStoreTrouble) -> PurchaseHistory {
     let answer: VerifyReceiptAnswer
-    do throws(VerifyReceiptError) {
-      answer = try await appStore.verify(receipt.base64, deadline: .now.advanced(by: deadline))
-      appStoreHealth.answered()
-    } catch {
-      appStoreHealth.failed(error)
-      log(error, logger)
-      throw AppStoreTrouble(error)
+    switch await flights.run(receipt.fingerprint, { await verify(receipt, logger: logger) }) {
+    case .success(let verified): answer = verified
+    case .failure(let error): throw AppStoreTrouble(error)
     }
     let appleStatus = answer.appleStatus
     let bundle = answer.bundleID ?? proof.bundleID ?? (answer.history.isAccountGone ? receipt.claimedBundleID : nil)
@@ -67,6 +66,20 @@ struct ReceiptExaminer: Sendable {
       throw .refused(.sandboxRefused(appleStatus: appleStatus))
     }
     return answer.history
+  }
+
+  private func verify(
+    _ receipt: SubmittedReceipt, logger: Logger
+  ) async -> Result<VerifyReceiptAnswer, VerifyReceiptError> {
+    do throws(VerifyReceiptError) {
+      let answer = try await appStore.verify(receipt.base64, deadline: .now.advanced(by: deadline))
+      appStoreHealth.answered()
+      return .success(answer)
+    } catch {
+      appStoreHealth.failed(error)
+      log(error, logger)
+      return .failure(error)
+    }
   }
 
   private func log(_ error: VerifyReceiptError, _ logger: Logger) {
