@@ -27,7 +27,8 @@ struct Listener: Sendable {
 
   /// Returns once the socket listens: for TLS where its configuration is given, for plain HTTP otherwise.
   static func open(
-    host: String, port: Int, tls: TLSConfiguration?, logger: Logger, respond: @escaping Respond
+    host: String, port: Int, tls: TLSConfiguration?, clock: SimulatedClock, logger: Logger,
+    respond: @escaping Respond
   ) async throws -> Listener {
     let (ports, continuation) = AsyncThrowingStream<Int, any Error>.makeStream()
     var quiet = logger
@@ -38,7 +39,8 @@ struct Listener: Sendable {
     let onServerRunning: @Sendable (any Channel) async -> Void = { channel in
       continuation.yield(channel.localAddress?.port ?? port)
     }
-    let plain = HTTPServerBuilder.http1(configuration: .init(additionalChannelHandlers: [WholeClosure()]))
+    let plain = HTTPServerBuilder.http1(
+      configuration: .init(additionalChannelHandlers: [WholeClosure(), DateOfAnswers(clock: clock)]))
     let application = Application(
       responder: responder, server: try tls.map { try .tls(plain, tlsConfiguration: $0) } ?? plain,
       configuration: configuration, onServerRunning: onServerRunning, logger: quiet)

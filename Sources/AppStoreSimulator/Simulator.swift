@@ -58,7 +58,7 @@ enum Simulator {
 
     let store = StoreListener(core: core, connections: connections)
     let tlsListener = try await Listener.open(
-      host: configuration.host, port: configuration.port, tls: tls,
+      host: configuration.host, port: configuration.port, tls: tls, clock: core.clock,
       logger: configuration.logger
     ) { request, context in try await store.respond(to: request, context: context) }
 
@@ -67,7 +67,7 @@ enum Simulator {
       let control = ControlListener(core: core, connections: connections)
       do {
         controlListener = try await Listener.open(
-          host: "127.0.0.1", port: controlPort, tls: nil, logger: configuration.logger
+          host: "127.0.0.1", port: controlPort, tls: nil, clock: core.clock, logger: configuration.logger
         ) { request, context in try await control.respond(to: request, context: context) }
       } catch {
         await tlsListener.close(connections)

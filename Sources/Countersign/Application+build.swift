@@ -85,8 +85,17 @@ func buildApplication(
     onServerRunning: { channel in
       if let address = channel.localAddress { await environment.onListening(address) }
     },
-    logger: logger)
+    logger: logger.withoutTrace)
   return CountersignApplication(application: application, ledger: ledger, transport: appStore.transport)
+}
+
+extension Logger {
+  /// For the server, whose trace tells the bytes of requests that it could not read: a key may be among them.
+  fileprivate var withoutTrace: Logger {
+    var logger = self
+    logger.logLevel = max(logger.logLevel, .debug)
+    return logger
+  }
 }
 
 /// Closes something when the service shuts down.

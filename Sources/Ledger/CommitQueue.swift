@@ -35,10 +35,15 @@ final class CommitQueue: Sendable {
   /// Guards who waits, and whether the writer is at work. Never held during a transaction.
   private let state = Mutex(State())
   private let pool: DatabasePool
+  /// Whether the file that is written to is still the one that the next start will find.
+  private let isInPlace: @Sendable () -> Bool
   private let onFatal: @Sendable (String) -> Void
 
-  init(pool: DatabasePool, onFatal: @escaping @Sendable (String) -> Void) {
+  init(
+    pool: DatabasePool, isInPlace: @escaping @Sendable () -> Bool, onFatal: @escaping @Sendable (String) -> Void
+  ) {
     self.pool = pool
+    self.isInPlace = isInPlace
     self.onFatal = onFatal
   }
 
@@ -170,6 +175,8 @@ final class CommitQueue: Sendable {
       try db.beginTransaction(.immediate)
       let outcomes = try batch.map { try runAlone($0, db) }
       try db.commit()
+      // Once a batch: a commit to a file that was removed is gone when the process ends, and must not be acknowledged.
+      guard isInPlace() else { throw LedgerFailure.misplaced }
       return outcomes
     } catch {
       throw LedgerFailure(error)

@@ -17,6 +17,9 @@ struct LedgerFailure: Error, Hashable {
 
   var error: LedgerError { reach == .process ? .failed(sentence) : .unavailable(sentence) }
 
+  static let misplaced = LedgerFailure(
+    reach: .process, sentence: "The ledger's file was removed or replaced while it was open")
+
   init(reach: Reach, sentence: String) {
     self.reach = reach
     self.sentence = sentence

@@ -79,17 +79,14 @@ struct RecordOperation {
 
   /// The evidence of the answer, if it takes the place of the stored.
   ///
-  /// Where both are of the same time, the later moment of judgement stands, whichever arrived last.
+  /// Where both are of the same time, the one that was asked for later stands, whichever arrived last: answers about
+  /// iOS 6-style receipts carry no clock of Apple's, so a refund has the evidence time of the purchase.
   private func newest(
     of new: PreparedEntry.Subscription, and stored: LedgerTables.StoredSubscription?
   ) -> PreparedEntry.Subscription? {
     guard let stored else { return new }
     guard new.evidenceAt >= stored.evidenceAt else { return nil }
-    guard new.evidenceAt == stored.evidenceAt, new.judgedAt < stored.judgedAt else { return new }
-    var new = new
-    new.judgedAt = stored.judgedAt
-    new.evidence.judgedAt = stored.evidence.judgedAt
-    return new
+    return new.evidenceAt == stored.evidenceAt && new.judgedAt < stored.judgedAt ? nil : new
   }
 
   private func changesKnowledge(

@@ -39,7 +39,7 @@ package final class SQLiteLedger: Ledger {
   private init(file: LedgerFile, pool: DatabasePool, onFatal: @escaping @Sendable (String) -> Void) {
     self.file = file
     self.pool = pool
-    queue = CommitQueue(pool: pool, onFatal: onFatal)
+    queue = CommitQueue(pool: pool, isInPlace: { file.isInPlace }, onFatal: onFatal)
   }
 
   /// Opens the ledger, which is created or brought to the present schema first.
@@ -230,10 +230,8 @@ package final class SQLiteLedger: Ledger {
   package func check() async throws(LedgerError) {
     guard !queue.isClosed else { throw .closed }
     guard file.isInPlace else {
-      let failure = LedgerFailure(
-        reach: .process, sentence: "The ledger's file was removed or replaced while it was open")
-      queue.latch(failure)
-      throw failure.error
+      queue.latch(.misplaced)
+      throw LedgerFailure.misplaced.error
     }
     try await queue.submit { db in try LedgerTables(db: db).beat() }
     try await read { tables in try tables.readBeat() }

@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 
 @testable import AppStoreSimulator
@@ -50,5 +51,14 @@ struct TimestampTests {
   @Test("other durations are refused", arguments: ["", "10", "d", "1w", "1.5s", "9223372036854775807d"])
   func refusedDurations(text: String) {
     #expect(DurationText.milliseconds(text) == nil)
+  }
+
+  @Test(
+    arguments: [
+      (0, "Thu, 01 Jan 1970 00:00:00 GMT"), (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
+      (1_768_478_400, "Thu, 15 Jan 2026 12:00:00 GMT"), (-1, "Wed, 31 Dec 1969 23:59:59 GMT"),
+    ])
+  func `an answer is dated as HTTP writes dates`(seconds: Int, text: String) {
+    #expect(Date(timeIntervalSince1970: Double(seconds)).imfFixdate == text)
   }
 }

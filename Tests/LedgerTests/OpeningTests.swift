@@ -150,6 +150,21 @@ import Testing
     await ledger.close()
   }
 
+  @Test func `what is recorded into a file that was removed is not acknowledged`() async throws {
+    let scratch = try Scratch()
+    let told = Told()
+    let ledger = try await SQLiteLedger.open(path: scratch.path) { told.say($0) }
+    _ = try await ledger.record(entry("anna", [evidence("1")]))
+    try FileManager.default.removeItem(atPath: scratch.path)
+    let error = await #expect(throws: LedgerError.self) { _ = try await ledger.record(entry("ben", [evidence("2")])) }
+    guard case .failed = error else {
+      Issue.record("\(String(describing: error))")
+      return
+    }
+    #expect(told.count == 1)
+    await ledger.close()
+  }
+
   /// An operator with the `sqlite3` shell, say: the lock file keeps only other services away.
   @Test func `while another program holds the file locked, records are unavailable, and then work again`() async throws
   {

@@ -91,6 +91,21 @@ import Testing
     }
   }
 
+  @Test func `of two answers of one evidence time the one asked for later stands, whichever arrives last`() async throws
+  {
+    for order in [[0, 1], [1, 0]] {
+      try await Scratch.withLedger { ledger, _ in
+        var later = evidence("1", judgedAt: 60)
+        later.isAccountGone = true
+        let answers = [evidence("1", judgedAt: 0), later]
+        for index in order { _ = try await ledger.record(entry("anna", [answers[index]])) }
+        let kept = try await ledger.profile(of: "anna")?.evidence
+        #expect(kept?.map(\.isAccountGone) == [true])
+        #expect(kept?.map(\.judgedAt) == [at(60)])
+      }
+    }
+  }
+
   @Test func `newer evidence of the same state is a line of the history, but no change`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1", time: 0)]))

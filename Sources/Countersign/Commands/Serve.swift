@@ -29,6 +29,8 @@ struct Serve: AsyncParsableCommand {
 
   func run() async throws {
     let configuration = try options.load(requiresCredential: true)
+    // Whoever reads the log may go away; that is no reason to stop.
+    signal(SIGPIPE, SIG_IGN)
     configuration.log.bootstrap()
     let logger = Logger(label: "countersign")
     let service: CountersignApplication

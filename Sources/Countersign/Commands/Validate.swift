@@ -18,7 +18,7 @@ struct Validate: AsyncParsableCommand {
         countersign validate --json < receipt.b64
       """)
 
-  @Argument(help: "A file with the receipt in base64; standard input without it, or with '-'.")
+  @Argument(help: "A file with the receipt, in base64 or as bytes; standard input without it, or with '-'.")
   var file: String?
 
   @OptionGroup var options: ConfigurationOptions
@@ -52,9 +52,9 @@ struct Validate: AsyncParsableCommand {
       environment: ServiceEnvironment(logger: logger, ledgerFailed: { _ in }))
     defer { services.transport.shutdown() }
     let examiner = ReceiptExaminer(configuration, services, now: { Date() })
-    let text = String(decoding: try ReceiptFile.read(file), as: UTF8.self)
+    let contents = try ReceiptFile.read(file)
     do throws(ValidationError) {
-      let receipt = try examiner.decode(text)
+      let receipt = try examiner.decode(contents: contents)
       let proof = try examiner.proof(of: receipt)
       let user = UserID(user)
       let history: PurchaseHistory

@@ -22,7 +22,12 @@ struct ReceiptExaminer: Sendable {
 
   /// What was sent, as a receipt.
   func decode(_ text: String) throws(ValidationError) -> SubmittedReceipt {
-    do throws(UndecodableReceipt) { return try SubmittedReceipt.decode(text) } catch {
+    try decode(contents: Array(text.utf8))
+  }
+
+  /// What a file holds, as a receipt: the receipt itself, or base64 of it.
+  func decode(contents: [UInt8]) throws(ValidationError) -> SubmittedReceipt {
+    do throws(UndecodableReceipt) { return try SubmittedReceipt.decode(contents: contents) } catch {
       switch error.kind {
       case .signedTransaction: throw .unsupportedReceipt(detail: error.detail)
       default: throw .undecodableReceipt(detail: error.detail)
@@ -61,7 +66,9 @@ struct ReceiptExaminer: Sendable {
     }
     let appleStatus = answer.appleStatus
     let bundle = answer.bundleID ?? proof.bundleID ?? (answer.history.isAccountGone ? receipt.claimedBundleID : nil)
-    guard let bundle, bundleIDs.contains(bundle) else { throw .refused(.wrongApp(appleStatus: appleStatus)) }
+    // An answer that names no app is no verdict; only another app's is another app's.
+    guard let bundle else { throw .unavailable(appleStatus: appleStatus) }
+    guard bundleIDs.contains(bundle) else { throw .refused(.wrongApp(appleStatus: appleStatus)) }
     guard rules.accepts(answer.history.environment, for: user) else {
       throw .refused(.sandboxRefused(appleStatus: appleStatus))
     }

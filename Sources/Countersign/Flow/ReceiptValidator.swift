@@ -107,7 +107,8 @@ struct ReceiptValidator: Sendable {
       contestedKeys: Set(evidence.filter(rules.isCatalogued).map(\.key)),
       receipt: KeptReceipt(
         base64: receipt.base64, environment: history.environment, bundleID: receipt.claimedBundleID),
-      ownership: ownership,
+      // An ID proves nothing: whatever else its kept receipt lists stays where it is.
+      ownership: submission.proof.originalTransactionID == nil ? ownership : .keep,
       judgedAt: history.judgedAt,
       recordedAt: examiner.now(),
       requestID: submission.requestID,
@@ -127,8 +128,18 @@ struct ReceiptValidator: Sendable {
   ) async throws(ValidationError) -> ValidatedEntitlement? {
     guard let profile = try await profile(of: submission.user) else { return nil }
     if submission.proof.originalTransactionID != nil { return standing(of: submission.user, profile) }
-    let known = Set(profile.evidence.map(\.key.originalTransactionID))
-    var isKnown = receipt.purchases.allSatisfy { known.contains($0.originalTransactionID) }
+    // A subscription bought again keeps its original transaction ID, so the ID alone does not make a purchase known.
+    let known = Set(profile.evidence.flatMap(\.purchases).map(\.transactionID))
+    let ends = Dictionary(
+      profile.evidence.map { ($0.key.originalTransactionID, $0.purchases.compactMap(\.expiresDate).max()) },
+      uniquingKeysWith: { one, other in one.flatMap { one in other.map { min(one, $0) } } })
+    var isKnown = receipt.purchases.allSatisfy { purchase in
+      if known.contains(purchase.transactionID) { return true }
+      guard let expires = purchase.expiresDate, let end = ends[purchase.originalTransactionID] ?? nil else {
+        return false
+      }
+      return expires <= end
+    }
     if !isKnown { isKnown = try await knowledge(of: receipt, for: submission.user).wasJudged }
     return isKnown ? standing(of: submission.user, profile) : nil
   }

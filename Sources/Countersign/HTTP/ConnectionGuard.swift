@@ -10,9 +10,10 @@ import NIOHTTPTypes
 ///         ▼                   ▼
 ///       closed              closed
 ///
-/// Each phase has one absolute deadline, so that a peer who sends a byte now and then gains nothing by it. A request that
-/// was answered before its body had arrived (no credential, too large) is not read to its end: the answer says
-/// `Connection: close`, and the connection ends once the peer has had a moment to read it.
+/// Each phase has one absolute deadline, so that a peer who sends a byte now and then, or one request behind the other
+/// without taking the answers, gains nothing by it. A request that was answered before its body had arrived (no
+/// credential, too large) is not read to its end: the answer says `Connection: close`, and the connection ends once the
+/// peer has had a moment to read it.
 final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   typealias InboundIn = HTTPRequestPart
   typealias InboundOut = HTTPRequestPart
@@ -22,7 +23,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   struct Limits: Sendable {
     /// From the connection, or from the last answer, to the next request's whole head.
     var idle: TimeAmount
-    /// From a request's head to the end of its answer.
+    /// From a request's head, or from the answer before it, to the end of its answer.
     var request: TimeAmount
     /// After an early answer, until the connection is closed.
     var linger: TimeAmount = .seconds(2)
@@ -30,8 +31,10 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
   private let limits: Limits
   private var deadline: Scheduled<Void>?
+  /// The newest request's body is still to come.
   private var isReadingRequest = false
-  private var isAnswering = false
+  /// Requests whose answer is not complete; more than one where the peer pipelines them.
+  private var unanswered = 0
   /// An early answer was given: what still comes in is dropped.
   private var isLingering = false
 
@@ -56,10 +59,17 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     guard !isLingering else { return }
     switch unwrapInboundIn(data) {
-    case .head:
+    case .head(var head):
       isReadingRequest = true
-      isAnswering = true
-      schedule(limits.request, context)
+      unanswered += 1
+      if unanswered == 1 { schedule(limits.request, context) }
+      // A list, in any case (RFC 9110, section 7.6.1); the server behind this looks for the one word only.
+      let options = head.headerFields[.connection]?.lowercased().split(separator: ",") ?? []
+      if options.contains(where: { $0.filter { $0 != " " && $0 != "\t" } == "close" }) {
+        head.headerFields[.connection] = "close"
+      }
+      context.fireChannelRead(wrapInboundOut(.head(head)))
+      return
     case .body: break
     case .end: isReadingRequest = false
     }
@@ -68,26 +78,30 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
   func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
     switch unwrapOutboundIn(data) {
-    case .head(var head) where isReadingRequest && head.status.kind != .informational:
+    case .head(var head) where isAnsweringEarly && head.status.kind != .informational:
       head.headerFields[.connection] = "close"
       context.write(wrapOutboundOut(.head(head)), promise: promise)
     case .end:
-      isAnswering = false
+      let isEarly = isAnsweringEarly
+      unanswered = max(0, unanswered - 1)
       context.write(data, promise: promise)
-      if isReadingRequest {
+      if isEarly {
         isLingering = true
         schedule(limits.linger, context)
       } else {
-        schedule(limits.idle, context)
+        schedule(unanswered == 0 ? limits.idle : limits.request, context)
       }
     default:
       context.write(data, promise: promise)
     }
   }
 
+  /// The answer being written is to the request whose body is still to come.
+  private var isAnsweringEarly: Bool { isReadingRequest && unanswered == 1 }
+
   /// What is not HTTP gets a problem and the end of the connection.
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    guard error is HTTPParserError, !isAnswering, !isLingering, context.channel.isActive else {
+    guard error is HTTPParserError, unanswered == 0, !isLingering, context.channel.isActive else {
       context.fireErrorCaught(error)
       return
     }

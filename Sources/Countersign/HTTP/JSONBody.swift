@@ -1,3 +1,4 @@
+import Entitlements
 import FoundationEssentials
 import Hummingbird
 import NIOCore
@@ -27,9 +28,19 @@ enum JSONBody {
 extension Date {
   /// `2026-01-15T12:00:00Z`, with milliseconds only where there are some.
   var rfc3339: String {
-    let milliseconds = Int64((timeIntervalSince1970 * 1000).rounded())
-    let whole = Date(timeIntervalSince1970: Double(milliseconds) / 1000)
-    return whole.formatted(
-      Date.ISO8601FormatStyle(includingFractionalSeconds: milliseconds % 1000 != 0, timeZone: .gmt))
+    // The fraction is written here: the format style cuts what a Double cannot hold, and .001 would come out as .000.
+    let (seconds, fraction) = millisecondsSince1970.flooringDivision(by: 1000)
+    let text = Date(timeIntervalSince1970: Double(seconds)).formatted(Date.ISO8601FormatStyle(timeZone: .gmt))
+    guard fraction != 0 else { return text }
+    let digits = String(fraction)
+    return text.dropLast() + "." + String(repeating: "0", count: 3 - digits.count) + digits + "Z"
+  }
+}
+
+extension Int64 {
+  /// Rounds towards minus infinity; the remainder is never negative.
+  fileprivate func flooringDivision(by divisor: Int64) -> (quotient: Int64, remainder: Int64) {
+    let (quotient, remainder) = quotientAndRemainder(dividingBy: divisor)
+    return remainder < 0 ? (quotient - 1, remainder + divisor) : (quotient, remainder)
   }
 }

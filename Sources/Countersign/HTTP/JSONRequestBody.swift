@@ -10,22 +10,30 @@ struct JSONRequestBody: Sendable {
   var limit: Int
   var budget: ByteBudget
 
+  /// A decoded body, and the bytes it takes of the budget. What is made of a receipt is as large as the receipt and lives
+  /// until the answer is there, so the loan has to be kept that long.
+  struct Decoded<Value> {
+    var value: Value
+    var loan: ByteBudget.Loan
+  }
+
   /// - Throws: a problem: 415 for another media type, 413 for too large, 503 when too many bodies are in flight, 400 for
   ///   broken JSON or another shape.
-  func decode<Value: Decodable>(_ type: Value.Type, from request: Request) async throws -> Value {
+  func decode<Value: Decodable>(_ type: Value.Type, from request: Request) async throws -> Decoded<Value> {
     try requireJSON(request.headers)
     let loan = budget.loan()
     let data = try await collect(request, loan)
-    // The loan has to last as long as the bytes do.
-    return try withExtendedLifetime(loan) {
-      guard !data.isEmpty else { throw Problem(.malformedRequest, "The body is empty; send a JSON object.") }
-      do {
-        let value = try JSONDecoder().decode(type, from: data)
-        try Self.requireUniqueMembers(data)
-        return value
-      } catch let error as DecodingError {
-        throw Problem(.malformedRequest, Self.sentence(error))
-      }
+    guard !data.isEmpty else { throw Problem(.malformedRequest, "The body is empty; send a JSON object.") }
+    // The decoder would take UTF-16 and mend what is broken; others who read the body would not.
+    guard !data.contains(0), String(validating: data, as: UTF8.self) != nil else {
+      throw Problem(.malformedRequest, "The body is not valid UTF-8.")
+    }
+    do {
+      let value = try JSONDecoder().decode(type, from: data)
+      try Self.requireUniqueMembers(data)
+      return Decoded(value: value, loan: loan)
+    } catch let error as DecodingError {
+      throw Problem(.malformedRequest, Self.sentence(error))
     }
   }
 
@@ -71,7 +79,9 @@ struct JSONRequestBody: Sendable {
 
   private static func sentence(_ error: DecodingError) -> String {
     switch error {
-    case .typeMismatch(_, let context) where context.codingPath.isEmpty: "The body has to be a JSON object."
+    case .typeMismatch(_, let context) where context.codingPath.isEmpty,
+      .valueNotFound(_, let context) where context.codingPath.isEmpty:
+      "The body has to be a JSON object."
     case .typeMismatch(_, let context), .valueNotFound(_, let context):
       "'\(context.codingPath.map(\.stringValue).joined(separator: "."))' has another type than it should."
     case .keyNotFound(let key, _): "'\(key.stringValue)' is missing."

@@ -1,5 +1,7 @@
 import Hummingbird
+import HummingbirdCore
 import Logging
+import NIOHTTP1
 
 /// Turns every error into a problem, so that no path answers in another shape.
 struct ProblemMiddleware: RouterMiddleware {
@@ -8,12 +10,24 @@ struct ProblemMiddleware: RouterMiddleware {
   func handle(
     _ request: Request, context: Context, next: (Request, Context) async throws -> Response
   ) async throws -> Response {
+    let response = await answer(request, context, next)
+    // The peer of a HEAD would take a body for the next answer (RFC 9110, section 9.3.2).
+    return request.method == .head ? response.createHeadResponse() : response
+  }
+
+  private func answer(
+    _ request: Request, _ context: Context, _ next: (Request, Context) async throws -> Response
+  ) async -> Response {
     do {
       return try await next(request, context)
     } catch let problem as Problem {
       return problem.response(requestID: context.requestID)
     } catch let error as HTTPError where error.status == .notFound {
       return Problem(.notFound, "There is nothing at this path.").response(requestID: context.requestID)
+    } catch is HTTPParserError {
+      // The body is not valid HTTP, or the caller ended it early: nothing of ours is wrong.
+      return Problem(.malformedRequest, "The request's body is not valid HTTP, or it ended early.")
+        .response(requestID: context.requestID)
     } catch {
       // The caller learns nothing of the inside; the log does, once.
       context.logger.error("unexpected error", metadata: ["error_type": "\(type(of: error))"])

@@ -15,9 +15,10 @@ struct ProfilesController: Sendable {
 
   func profile(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)
-    guard let name = context.parameters.get("user_id"), name != "me" else {
-      throw Problem(.forbidden, "'me' is for users; a key has to name the user.")
+    guard let name = context.parameters.get("user_id").flatMap(UserID.percentDecoded) else {
+      throw Problem(.malformedRequest, "The user ID in the path is not percent-encoded UTF-8.")
     }
+    guard name != "me" else { throw Problem(.forbidden, "'me' is for users; a key has to name the user.") }
     let user = try UserID(checking: name)
     let profile: LedgerProfile?
     do { profile = try await ledger.profile(of: user) } catch {

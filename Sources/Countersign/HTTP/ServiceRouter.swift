@@ -1,6 +1,5 @@
 import HTTPTypes
 import Hummingbird
-import HummingbirdCore
 
 /// Every route of the service, with who may use it.
 ///
@@ -41,7 +40,7 @@ struct ServiceRouter {
       router.on(path, method: method) { request, context in
         // HEAD is GET without the body (RFC 9110, section 9.3.2).
         if method == .head, let handler = handlers[.get] {
-          return try await handler(request, context).createHeadResponse()
+          return try await handler(request, context)
         }
         guard let handler = handlers[method] else {
           throw Problem(

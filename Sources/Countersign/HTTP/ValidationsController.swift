@@ -20,7 +20,9 @@ struct ValidationsController: Sendable {
 
   func validate(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)
-    let posted = try await body.decode(RequestBody.self, from: request)
+    let body = try await body.decode(RequestBody.self, from: request)
+    defer { withExtendedLifetime(body.loan) {} }
+    let posted = body.value
     let submission = ReceiptSubmission(
       user: try Self.user(posted), proof: try Self.proof(posted), requestID: context.requestID)
     do throws(ValidationError) {

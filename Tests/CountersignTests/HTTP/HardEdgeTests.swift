@@ -147,6 +147,31 @@ import Testing
     }
   }
 
+  @Test func `pipelined requests are answered in order, and the connection idles only after the last`() async throws {
+    try await run { service in
+      let first = "GET /livez HTTP/1.1\r\nHost: a\r\nX-Request-Id: one\r\n\r\n"
+      let second = "GET /readyz HTTP/1.1\r\nHost: a\r\nX-Request-Id: two\r\nConnection: close, TE\r\n\r\n"
+      let answer = try await RawClient.exchange(port: service.port, [first + second])
+      let one = try #require(answer.range(of: "one"))
+      let two = try #require(answer.range(of: "two"))
+      #expect(one.lowerBound < two.lowerBound)
+      #expect(answer.components(separatedBy: "HTTP/1.1 200").count == 3)
+    }
+  }
+
+  @Test(arguments: ["zz\r\n", "5\r\nabcdeXX"])
+  func `a broken chunk is the client's fault`(chunk: String) async throws {
+    try await run { service in
+      let answer = try await RawClient.exchange(
+        port: service.port,
+        [
+          Self.post(["Host: a", Self.authorization, "Content-Type: application/json", "Transfer-Encoding: chunked"])
+            + chunk
+        ])
+      #expect(answer.hasPrefix("HTTP/1.1 400 "), "\(answer)")
+    }
+  }
+
   @Test func `the request ID of the caller comes back, and one is made where there is none`() async throws {
     try await run { service in
       let named = try await service.send(.get, "/livez", headers: [TransportHeader("X-Request-Id", "mine-1")])

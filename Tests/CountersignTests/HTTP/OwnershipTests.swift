@@ -70,6 +70,23 @@ import Testing
     }
   }
 
+  @Test func `under transfer, an ID refreshes what is the user's and takes nothing back from another`() async throws {
+    try await run("transfer") { service, store in
+      // Two purchases in one receipt; the second moves to bob by a receipt of its own.
+      let both = try store.simulator.issueReceipt(.twoGroups, subscriber: 1)
+      #expect(try await service.validate(both.receiptData, user: "alice").verdict == "premium active renewing")
+      let ids = both.originalTransactionIDs
+      #expect(ids.count == 2)
+      #expect(try await service.validate(both.receiptData, user: "bob").verdict == "premium active renewing")
+      for id in ids {
+        let answer = try await service.validate(originalTransactionID: id, user: "alice")
+        #expect(answer.status == 409)
+      }
+      #expect(try await service.profile("bob").verdict == "premium active renewing")
+      #expect(try await service.profile("alice").verdict == "free active no_purchases")
+    }
+  }
+
   @Test func `many users posting one receipt at once: one has it`() async throws {
     try await run("keep") { service, store in
       let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData

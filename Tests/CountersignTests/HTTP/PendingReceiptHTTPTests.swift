@@ -72,6 +72,28 @@ import Testing
     }
   }
 
+  @Test func `a subscription bought again while Apple is away is kept, though its original ID is known`() async throws {
+    let clock = Clock()
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, settings: Self.settings, now: { clock.date }) { service in
+        let ended = try store.simulator.issueReceipt(.expiredVoluntary, subscriber: 1)
+        #expect(try await service.validate(ended.receiptData).verdict == "free expired voluntary")
+        store.simulator.setTrouble(.http503, count: nil, environment: nil)
+        // The same original transaction ID, another transaction that ends later.
+        let again = try store.simulator.issueReceipt(.renewing, subscriber: 1)
+        #expect(again.originalTransactionIDs == ended.originalTransactionIDs)
+        let answer = try await service.validate(again.receiptData)
+        #expect(answer.status == 202)
+        #expect(answer.verdict == "free expired voluntary")
+        // The old receipt proves nothing new.
+        let old = try await service.validate(ended.receiptData)
+        #expect(old.status == 200)
+        store.simulator.setTrouble(nil, count: nil, environment: nil)
+        try await wait(clock) { try await service.profile().verdict == "pro active renewing" }
+      }
+    }
+  }
+
   @Test func `what was acknowledged is settled after a restart`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }

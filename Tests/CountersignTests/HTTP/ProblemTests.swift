@@ -51,6 +51,8 @@ import Testing
       ("an ID with a space", #"{"original_transaction_id":"1 2","user_id":"u"}"#),
       ("a user twice", #"{"user_id":"a","user_id":"b","receipt_data":"MIAA"}"#),
       ("a user in disguise", #"{"user_id":"a","user\u005fid":"b","receipt_data":"MIAA"}"#),
+      ("null", "null"),
+      ("NUL bytes, as UTF-16 has them", "{\u{0}\"\u{0}"),
       ("an empty ID", #"{"original_transaction_id":"","user_id":"u"}"#),
       ("not UTF-8", "{\"user_id\":\"\u{0}\"}"),
     ]
@@ -179,6 +181,10 @@ import Testing
         port: service.port, ["HEAD /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"])
       #expect(head.hasPrefix("HTTP/1.1 200 "))
       #expect(head.hasSuffix("\r\n\r\n"), "no body")
+      let refused = try await RawClient.exchange(
+        port: service.port, ["HEAD /v1/validations HTTP/1.1\r\nHost: a\r\nConnection: Close\r\n\r\n"])
+      #expect(refused.hasPrefix("HTTP/1.1 401 "))
+      #expect(refused.hasSuffix("\r\n\r\n"), "no body")
       expect(try await service.send(.post, "/livez", body: "{}"), 405, "method_not_allowed")
     }
   }

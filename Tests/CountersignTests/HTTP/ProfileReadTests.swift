@@ -34,6 +34,23 @@ import Testing
     }
   }
 
+  @Test(arguments: [("a%40b.c", "a@b.c"), ("auth0%7C12", "auth0|12"), ("a:b", "a:b"), ("%61", "a")])
+  func `an ID in the path may be percent-encoded`(path: String, user: String) async throws {
+    try await RunningService.run(apple: .unreachable, now: { Self.clock }) { service in
+      let answer = try await service.profile(path)
+      #expect(answer.status == 200)
+      #expect(answer["user_id"] == user)
+    }
+  }
+
+  @Test(arguments: ["%", "%4", "%zz", "%ff", "a%2Fb", "%6De"])
+  func `what is no encoding of an ID is refused`(path: String) async throws {
+    try await RunningService.run(apple: .unreachable, now: { Self.clock }) { service in
+      let answer = try await service.profile(path)
+      #expect([400, 403].contains(answer.status), "\(answer.text)")
+    }
+  }
+
   @Test func `after its end a state stands, stale, for the outage hold, and is unproven then`() async throws {
     let now = Mutex(Self.clock)
     try await SimulatedStore.run(at: Self.clock) { store in

@@ -116,6 +116,17 @@ import Testing
     }
   }
 
+  @Test func `an answer that names no app is no verdict, and one that names another is refused`() async throws {
+    try await run { (service, script, receipt) async throws in
+      let row = Self.row("pro.monthly", id: "77", expires: 86_400)
+      script.say(#"{"status":0,"environment":"Production","receipt":{"in_app":[\#(row)]}}"#)
+      // The receipt is not one of Apple's, so its own word for its app counts for nothing.
+      #expect(try await service.validate(receipt).status == 202)
+      script.say(#"{"status":0,"environment":"Production","receipt":{"bundle_id":"com.other","in_app":[\#(row)]}}"#)
+      #expect(try await service.validate(receipt)["code"] == "wrong_app")
+    }
+  }
+
   @Test func `the refund of a lifetime purchase counts wherever it is told`() async throws {
     try await run { (service, script, receipt) async throws in
       let bought = Self.row("forever", id: "78", expires: nil)

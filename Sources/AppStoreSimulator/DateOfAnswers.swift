@@ -1,0 +1,20 @@
+import FoundationEssentials
+import HTTPTypes
+import NIOCore
+import NIOHTTPTypes
+
+/// Dates answers by the simulator's clock, where Hummingbird has put the machine's.
+final class DateOfAnswers: ChannelOutboundHandler, RemovableChannelHandler {
+  typealias OutboundIn = HTTPResponsePart
+  typealias OutboundOut = HTTPResponsePart
+
+  private let clock: SimulatedClock
+
+  init(clock: SimulatedClock) { self.clock = clock }
+
+  func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    guard case .head(var head) = unwrapOutboundIn(data) else { return context.write(data, promise: promise) }
+    head.headerFields[.date] = clock.now.date.imfFixdate
+    context.write(wrapOutboundOut(.head(head)), promise: promise)
+  }
+}
