@@ -38,8 +38,6 @@ package struct VerifyReceiptResponse: Hashable, Sendable {
   package var latestRows: [VerifyReceiptRow]?
   /// `pending_renewal_info`; iOS 6-style: the same facts of the top level. `nil` where the answer has none.
   package var renewals: [VerifyReceiptRenewal]?
-  /// The newest receipt of the customer in base64, to ask again with.
-  package var latestReceipt: String?
 
   /// The store that the answer names: its `environment`, else the receipt's type.
   package var environment: StoreEnvironment? {
@@ -65,7 +63,6 @@ package struct VerifyReceiptResponse: Hashable, Sendable {
       requestDate = try receipt?.date("request_date")
       creationDate = try receipt?.date("receipt_creation_date")
       expirationDate = try receipt?.date("expiration_date")
-      latestReceipt = try body.text("latest_receipt")
       let latest = try Self.latestElements(of: body, status: status)
       latestRows = try latest.map { elements throws(JSONError) in try Self.rows(elements) }
       bundleID = try Self.bundleID(receipt: receipt, latest: latest?.first)

@@ -61,7 +61,7 @@ struct ReceiptValidator: Sendable {
     case .receipt(let text):
       return try examiner.decode(text)
     case .originalTransactionID(let id):
-      let kept = try await known { () throws(LedgerError) in try await ledger.receipts(mentioning: id) }
+      let kept = try await consult { () throws(LedgerError) in try await ledger.receipts(mentioning: id) }
       guard !kept.isEmpty else { throw .unknownTransaction }
       // An ID is no proof of a purchase: anybody can guess one. It refreshes what the user owns and moves nothing.
       let owned = kept.filter { $0.owner == submission.user }
@@ -113,7 +113,7 @@ struct ReceiptValidator: Sendable {
       recordedAt: examiner.now(),
       requestID: submission.requestID,
       judge: { [rules] user, evidence, now in rules.judge(user, evidence, at: now) })
-    switch try await known({ () throws(LedgerError) in try await ledger.record(entry) }) {
+    switch try await consult({ () throws(LedgerError) in try await ledger.record(entry) }) {
     case .recorded(let recorded): return recorded
     case .ownedByAnotherUser: throw .ownedByAnotherUser
     }
@@ -128,18 +128,8 @@ struct ReceiptValidator: Sendable {
   ) async throws(ValidationError) -> ValidatedEntitlement? {
     guard let profile = try await profile(of: submission.user) else { return nil }
     if submission.proof.originalTransactionID != nil { return standing(of: submission.user, profile) }
-    // A subscription bought again keeps its original transaction ID, so the ID alone does not make a purchase known.
-    let known = Set(profile.evidence.flatMap(\.purchases).map(\.transactionID))
-    let ends = Dictionary(
-      profile.evidence.map { ($0.key.originalTransactionID, $0.purchases.compactMap(\.expiresDate).max()) },
-      uniquingKeysWith: { one, other in one.flatMap { one in other.map { min(one, $0) } } })
-    var isKnown = receipt.purchases.allSatisfy { purchase in
-      if known.contains(purchase.transactionID) { return true }
-      guard let expires = purchase.expiresDate, let end = ends[purchase.originalTransactionID] ?? nil else {
-        return false
-      }
-      return expires <= end
-    }
+    let known = KnownPurchases(profile.evidence)
+    var isKnown = receipt.purchases.allSatisfy(known.contains)
     if !isKnown { isKnown = try await knowledge(of: receipt, for: submission.user).wasJudged }
     return isKnown ? standing(of: submission.user, profile) : nil
   }
@@ -155,7 +145,7 @@ struct ReceiptValidator: Sendable {
     if let bundleID = proof.bundleID, !examiner.bundleIDs.contains(bundleID) { throw .wrongApp(appleStatus: nil) }
     let pending = PendingReceipt(
       user: submission.user, base64: receipt.base64, requestID: submission.requestID, receivedAt: examiner.now())
-    guard try await known({ () throws(LedgerError) in try await ledger.postpone(pending) }) == .kept else {
+    guard try await consult({ () throws(LedgerError) in try await ledger.postpone(pending) }) == .kept else {
       throw .appStoreUnavailable(appleStatus: appleStatus)
     }
     var answer = standing(of: submission.user, try await profile(of: submission.user))
@@ -173,17 +163,17 @@ struct ReceiptValidator: Sendable {
   private func knowledge(
     of receipt: SubmittedReceipt, for user: UserID
   ) async throws(ValidationError) -> ReceiptKnowledge {
-    try await known { () throws(LedgerError) in try await ledger.knowledge(of: receipt.base64, for: user) }
+    try await consult { () throws(LedgerError) in try await ledger.knowledge(of: receipt.base64, for: user) }
   }
 
   private func profile(of user: UserID) async throws(ValidationError) -> LedgerProfile? {
-    try await known { () throws(LedgerError) in try await ledger.profile(of: user) }
+    try await consult { () throws(LedgerError) in try await ledger.profile(of: user) }
   }
 
-  /// Whatever the ledger's trouble is, the caller can only come back later; the cause is logged where it arises.
-  private func known<Value>(
+  /// Whatever the ledger's trouble is, the caller can only come back later; the cause is for the log.
+  private func consult<Value>(
     _ operation: () async throws(LedgerError) -> Value
   ) async throws(ValidationError) -> Value {
-    do { return try await operation() } catch { throw .ledgerUnavailable }
+    do { return try await operation() } catch { throw .ledgerUnavailable(error) }
   }
 }

@@ -1,3 +1,5 @@
+import Ledger
+
 /// Why a submission got no verdict. Nothing was recorded, and nobody's tier changed.
 enum ValidationError: Error, Sendable {
   /// Not a receipt; the sentence names what it is instead.
@@ -17,7 +19,8 @@ enum ValidationError: Error, Sendable {
   case appStoreUnavailable(appleStatus: Int?)
   /// Too much is in flight.
   case overloaded
-  case ledgerUnavailable
+  /// Nothing could be read or written; the cause is for the log.
+  case ledgerUnavailable(LedgerError)
   /// The caller went away.
   case cancelled
 }

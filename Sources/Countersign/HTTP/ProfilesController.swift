@@ -22,6 +22,7 @@ struct ProfilesController: Sendable {
     let user = try UserID(checking: name)
     let profile: LedgerProfile?
     do { profile = try await ledger.profile(of: user) } catch {
+      context.logLedgerTrouble(error)
       throw Problem(.ledgerUnavailable, "The ledger cannot be read now; try again.")
     }
     // Unknown and never bought read the same.

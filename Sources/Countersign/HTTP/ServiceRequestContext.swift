@@ -1,4 +1,5 @@
 import Hummingbird
+import Ledger
 import Logging
 import NIOCore
 
@@ -12,5 +13,10 @@ struct ServiceRequestContext: RequestContext {
 
   init(source: ApplicationRequestContextSource) {
     coreContext = .init(source: source)
+  }
+
+  /// The caller is told to come back; why is for whoever keeps the service running.
+  func logLedgerTrouble(_ cause: LedgerError) {
+    logger.error("the ledger is unavailable", metadata: ["cause": "\(cause)"])
   }
 }

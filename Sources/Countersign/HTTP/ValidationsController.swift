@@ -31,6 +31,7 @@ struct ValidationsController: Sendable {
         EntitlementBody(user: answer.user, entitlement: answer.entitlement, isFromLedger: answer.isFromLedger),
         status: answer.isPending ? .accepted : .ok)
     } catch {
+      if case .ledgerUnavailable(let cause) = error { context.logLedgerTrouble(cause) }
       throw Problem(error)
     }
   }

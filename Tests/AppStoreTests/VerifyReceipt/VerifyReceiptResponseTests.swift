@@ -16,7 +16,6 @@ import Testing
     #expect(response.requestDate == moment(1_718_452_800_123))
     #expect(response.creationDate == moment(1_717_200_000_000))
     #expect(response.expirationDate == nil)
-    #expect(response.latestReceipt == "AA==")
     #expect(!response.hasException)
     #expect(response.receiptRows.map(\.purchase.productID) == ["com.example.app.forever"])
     #expect(

@@ -266,6 +266,7 @@ import Testing
         expect(written, 503, "ledger_unavailable")
         #expect(written.header("Retry-After") == "5")
         expect(try await service.profile(), 503, "ledger_unavailable")
+        #expect(service.log.lines.count { $0.contains("the ledger is unavailable") && $0.contains("closed") } == 2)
         let ready = try await service.send(.get, "/readyz", key: nil)
         #expect(ready.status == 503)
         #expect(ready["ledger"] == "closed")
