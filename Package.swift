@@ -43,14 +43,14 @@ let package = Package(
 
     .target(
       name: "HTTPTransport",
-      dependencies: ["CCurl"],
+      dependencies: ["CCurl", "CJansson"],
       swiftSettings: settings),
     .target(
       name: "Entitlements",
       swiftSettings: settings),
     .target(
       name: "AppStore",
-      dependencies: ["COpenSSL", "CJansson", "Entitlements", "HTTPTransport"],
+      dependencies: ["COpenSSL", "Entitlements", "HTTPTransport"],
       swiftSettings: settings),
     .target(
       name: "Ledger",
@@ -60,10 +60,14 @@ let package = Package(
         .product(name: "GRDB", package: "GRDB.swift"),
       ],
       swiftSettings: settings),
+    .target(
+      name: "Profiles",
+      dependencies: ["Entitlements", "HTTPTransport"],
+      swiftSettings: settings),
     .executableTarget(
       name: "Countersign",
       dependencies: [
-        "AppStore", "Entitlements", "HTTPTransport", "Ledger",
+        "AppStore", "Entitlements", "HTTPTransport", "Ledger", "Profiles",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Configuration", package: "swift-configuration"),
         .product(name: "Crypto", package: "swift-crypto"),
@@ -128,6 +132,10 @@ let package = Package(
       ],
       swiftSettings: settings),
     .testTarget(
+      name: "ProfilesTests",
+      dependencies: ["Entitlements", "HTTPTransport", "Profiles"],
+      swiftSettings: settings),
+    .testTarget(
       name: "AppStoreTests",
       dependencies: ["AppStore", "COpenSSL", "Entitlements", "HTTPTransport"],
       swiftSettings: settings),
@@ -151,7 +159,8 @@ let package = Package(
     .testTarget(
       name: "CountersignTests",
       dependencies: [
-        "AppStore", "AppStoreSimulator", "Countersign", "Entitlements", "HTTPTransport", "Ledger", "TestSupport",
+        "AppStore", "AppStoreSimulator", "Countersign", "Entitlements", "HTTPTransport", "Ledger", "Profiles",
+        "TestSupport",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Logging", package: "swift-log"),

@@ -1,4 +1,5 @@
 package import Entitlements
+import HTTPTransport
 
 /// An element of `pending_renewal_info`, or the same facts at the top level of an iOS 6-style answer.
 ///

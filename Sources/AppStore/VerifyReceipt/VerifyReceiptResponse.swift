@@ -1,4 +1,5 @@
 package import Entitlements
+import HTTPTransport
 package import struct FoundationEssentials.Date
 
 /// The body of an answer of `verifyReceipt`, decoded.

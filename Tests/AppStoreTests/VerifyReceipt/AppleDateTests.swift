@@ -2,6 +2,7 @@ import FoundationEssentials
 import Testing
 
 @testable import AppStore
+@testable import HTTPTransport
 
 @Suite struct AppleDateTests {
   @Test(arguments: [

@@ -1,6 +1,7 @@
 import FoundationEssentials
 
 @testable import AppStore
+@testable import HTTPTransport
 
 /// Bodies of answers, made up; the shape is Apple's.
 enum Sample {

@@ -1,10 +1,10 @@
 import Entitlements
 import FoundationEssentials
-import HTTPTransport
 import Synchronization
 import Testing
 
 @testable import AppStore
+@testable import HTTPTransport
 
 @Suite struct VerifyReceiptClientTests {
   private typealias Outcome = Result<VerifyReceiptAnswer, VerifyReceiptError>

@@ -1,9 +1,9 @@
 import Entitlements
 import Foundation
-import HTTPTransport
 import Testing
 
 @testable import AppStore
+@testable import HTTPTransport
 
 @Suite(
   .enabled(if: VerifyReceiptFixtures.isPresent, "there is no folder of recorded answers; see COUNTERSIGN_FIXTURES"))

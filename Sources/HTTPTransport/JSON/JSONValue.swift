@@ -1,8 +1,8 @@
-import CJansson
+internal import CJansson
 
 /// One value of a document, borrowed: it keeps the document alive and frees nothing.
-struct JSONValue {
-  enum Kind {
+package struct JSONValue {
+  package enum Kind {
     case object
     case array
     case string(String)
@@ -15,7 +15,7 @@ struct JSONValue {
   private let document: JSONDocument
   /// `json_t *`, owned by the document.
   private let node: UnsafeMutablePointer<json_t>
-  let path: JSONPath
+  package let path: JSONPath
 
   init(document: JSONDocument, node: UnsafeMutablePointer<json_t>, path: JSONPath) {
     self.document = document
@@ -24,7 +24,7 @@ struct JSONValue {
   }
 
   /// The value as written; a container without its contents.
-  var kind: Kind {
+  package var kind: Kind {
     switch node.pointee.type {
     case JSON_OBJECT: return .object
     case JSON_ARRAY: return .array
@@ -41,12 +41,12 @@ struct JSONValue {
     }
   }
 
-  var isObject: Bool { node.pointee.type == JSON_OBJECT }
-  var isArray: Bool { node.pointee.type == JSON_ARRAY }
-  var isNull: Bool { node.pointee.type == JSON_NULL }
+  package var isObject: Bool { node.pointee.type == JSON_OBJECT }
+  package var isArray: Bool { node.pointee.type == JSON_ARRAY }
+  package var isNull: Bool { node.pointee.type == JSON_NULL }
 
   /// Whether it is a container with nothing in it.
-  var isEmptyContainer: Bool {
+  package var isEmptyContainer: Bool {
     switch node.pointee.type {
     case JSON_OBJECT: json_object_size(node) == 0
     case JSON_ARRAY: json_array_size(node) == 0
@@ -55,21 +55,21 @@ struct JSONValue {
   }
 
   /// What an object has under a key; `nil` when it has nothing there, or `null`.
-  subscript(key: String) -> JSONValue? {
+  package subscript(key: String) -> JSONValue? {
     guard let found = json_object_get(node, key), found.pointee.type != JSON_NULL else { return nil }
     return JSONValue(document: document, node: found, path: .key(key, in: path))
   }
 
   /// The elements of an array; empty for anything else.
-  var elements: [JSONValue] {
+  package var elements: [JSONValue] {
     (0..<json_array_size(node)).compactMap { index in
       json_array_get(node, index).map { JSONValue(document: document, node: $0, path: .index(index, in: path)) }
     }
   }
 
   /// The error for a member that is there and cannot be read.
-  func unreadable(_ key: String) -> JSONError { .unreadable(path: JSONPath.key(key, in: path).text) }
+  package func unreadable(_ key: String) -> JSONError { .unreadable(path: JSONPath.key(key, in: path).text) }
 
   /// The error for a member that has to be there.
-  func missing(_ key: String) -> JSONError { .missing(path: JSONPath.key(key, in: path).text) }
+  package func missing(_ key: String) -> JSONError { .missing(path: JSONPath.key(key, in: path).text) }
 }

@@ -1,3 +1,5 @@
+import HTTPTransport
+
 /// Members of an object, read the way Apple writes them: numbers as text and text as numbers, booleans in four
 /// spellings, an empty text where there is nothing, one object where there should be a list.
 ///

@@ -1,14 +1,21 @@
-import CJansson
+internal import CJansson
 
-/// A parsed JSON object and everything in it, owned: the tree lives as long as this does.
+/// What the whole of a JSON text has to be.
+package enum JSONRoot: Hashable, Sendable {
+  case object
+  /// An object or an array.
+  case any
+}
+
+/// A parsed JSON text and everything in it, owned: the tree lives as long as this does.
 ///
 /// It is not `Sendable`; a tree is read by the task that parsed it, and values are copied out of it.
 final class JSONDocument {
   /// `json_t *`, the one reference that `json_loadb` hands out.
   private let tree: UnsafeMutablePointer<json_t>
 
-  /// - Throws: `JSONError.tooLarge` or `.syntax`.
-  init(_ bytes: [UInt8], limits: JSONLimits = JSONLimits()) throws(JSONError) {
+  /// - Throws: `JSONError.tooLarge` or `.syntax`, the latter also for a root of another kind.
+  init(_ bytes: [UInt8], root: JSONRoot = .object, limits: JSONLimits = JSONLimits()) throws(JSONError) {
     let parsed = bytes.withUnsafeBytes { text -> Result<UnsafeMutablePointer<json_t>, JSONError> in
       guard limits.admit(text) else { return .failure(.tooLarge) }
       guard let start = text.baseAddress else { return .failure(.syntax) }
@@ -20,7 +27,7 @@ final class JSONDocument {
       return .success(tree)
     }
     let tree = try parsed.get()
-    guard tree.pointee.type == JSON_OBJECT else {
+    guard tree.pointee.type == JSON_OBJECT || (root == .any && tree.pointee.type == JSON_ARRAY) else {
       json_decref(tree)
       throw .syntax
     }
@@ -29,6 +36,6 @@ final class JSONDocument {
 
   deinit { json_decref(tree) }
 
-  /// The object itself.
+  /// The object or array itself.
   var root: JSONValue { JSONValue(document: self, node: tree, path: .root) }
 }

@@ -1,8 +1,8 @@
 /// Why bytes are not the JSON that was expected.
 ///
 /// It names places, never values: what stands there may be a receipt or a secret.
-enum JSONError: Error, Hashable, Sendable {
-  /// Not one whole JSON object: empty, HTML, cut short, a duplicate key, a NUL, a number out of range, bytes after the end.
+package enum JSONError: Error, Hashable, Sendable {
+  /// Not one whole JSON text of the kind that is expected: empty, HTML, cut short, a duplicate key, a NUL, a number out of range, bytes after the end.
   case syntax
   /// More bytes, values or nesting than any answer needs.
   case tooLarge
@@ -13,13 +13,13 @@ enum JSONError: Error, Hashable, Sendable {
 }
 
 /// The place of a value in its document, built link by link and spelled out only for an error.
-indirect enum JSONPath: Sendable {
+package indirect enum JSONPath: Sendable {
   case root
   case key(String, in: JSONPath)
   case index(Int, in: JSONPath)
 
   /// For example `receipt.in_app[3].expires_date_ms`.
-  var text: String {
+  package var text: String {
     switch self {
     case .root: ""
     case .key(let key, in: .root): key

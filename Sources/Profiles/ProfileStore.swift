@@ -1,0 +1,76 @@
+package import Entitlements
+package import struct FoundationEssentials.Date
+
+/// What the app's own profile row is to say about a user.
+package struct ProfileUpdate: Hashable, Sendable {
+  package var user: UserID
+  /// Grows with every update of this user, and never runs behind Apple's clock: milliseconds since 1970 of the evidence,
+  /// or one more than the version before.
+  package var version: Int64
+  package var tier: Tier
+  package var status: SubscriptionStatus
+  /// When access ends as far as is known, or when it ended; `nil` for lifetime and for a user without purchases.
+  package var expiresAt: Date?
+  package var originalTransactionID: OriginalTransactionID?
+
+  package init(
+    user: UserID, version: Int64, tier: Tier, status: SubscriptionStatus, expiresAt: Date?,
+    originalTransactionID: OriginalTransactionID?
+  ) {
+    self.user = user
+    self.version = version
+    self.tier = tier
+    self.status = status
+    self.expiresAt = expiresAt
+    self.originalTransactionID = originalTransactionID
+  }
+}
+
+/// The app's profile rows, wherever they are kept.
+///
+/// Updates are idempotent: one that was applied may be sent again.
+package protocol ProfileStore: Sendable {
+  /// Brings a user's row to this update, unless the row is newer.
+  func apply(_ update: ProfileUpdate, deadline: ContinuousClock.Instant) async -> ProfileWriteOutcome
+
+  /// Whether updates could be applied now. It changes nothing.
+  func check(deadline: ContinuousClock.Instant) async -> ProfileStoreCheck
+}
+
+/// What became of an update.
+package enum ProfileWriteOutcome: Hashable, Sendable {
+  /// The row says what the update says.
+  case applied
+  /// The row has a newer version than the update, and keeps it.
+  case superseded
+  /// There is no row of this user.
+  case noSuchProfile
+  /// The store will not take this update: a check or unique constraint, a bug of ours. Others may pass.
+  case refused(ProfileStoreTrouble)
+  /// The store takes no update from us until somebody mends the configuration: key, grant, table, column.
+  case misconfigured(ProfileStoreTrouble)
+  /// The store is away or slow, or broke off: the update may have been applied or not. Try it again.
+  case unavailable(ProfileStoreTrouble, retryAfter: Duration?)
+}
+
+/// How the store is.
+package enum ProfileStoreCheck: Hashable, Sendable {
+  case ok
+  case misconfigured(ProfileStoreTrouble)
+  case unavailable(ProfileStoreTrouble)
+}
+
+/// What is wrong with the store, for operators.
+package struct ProfileStoreTrouble: Error, Hashable, Sendable, CustomStringConvertible {
+  /// A short word that is the same every time: an SQLSTATE, a PostgREST code, `http_503`, `timed_out`.
+  package var code: String
+  /// What it means and what to do. Made here: it has nothing in it that the store sent, as that may be a user's row.
+  package var sentence: String
+
+  package init(code: String, sentence: String) {
+    self.code = code
+    self.sentence = sentence
+  }
+
+  package var description: String { "\(sentence) (\(code))" }
+}
