@@ -10,8 +10,12 @@ extension CurlTransport {
     package var caFile: String?
     /// The most transfers at once; with HTTP/1.1 also the most connections.
     package var maxInFlight = 64
-    /// The most requests waiting for a slot; one more ends with `.overloaded`.
+    /// The most requests waiting for a slot; one more ends with `.overloaded`. It bounds memory: how many can be served
+    /// in time depends on how long calls take, see `refusesHopeless`.
     package var maxQueued = 1024
+    /// Whether a request that has to wait is refused, with `.overloaded`, once it cannot be answered in time any more;
+    /// see `QueueForecast`. For a service that has callers of its own to answer.
+    package var refusesHopeless = false
     /// The most time for name look-up, TCP and TLS together. A request's own deadline may be nearer.
     package var connectTimeout = Duration.seconds(3)
     package var userAgent = "countersign"
@@ -59,6 +63,7 @@ struct CurlSettings: Sendable {
   let caFile: String
   let maxInFlight: Int
   let maxQueued: Int
+  let refusesHopeless: Bool
   let connectTimeoutMilliseconds: Int
   let idleConnectionSeconds: Int
   let userAgent: String
@@ -87,6 +92,7 @@ struct CurlSettings: Sendable {
     caFile = try CABundle.path(configured: configuration.caFile)
     maxInFlight = configuration.maxInFlight
     maxQueued = configuration.maxQueued
+    refusesHopeless = configuration.refusesHopeless
     connectTimeoutMilliseconds = configuration.connectTimeout.millisecondsRoundedUp
     idleConnectionSeconds = Int(configuration.idleConnectionLifetime.components.seconds)
     userAgent = configuration.userAgent

@@ -12,7 +12,13 @@ final class CurlLoop {
   private let handles: CurlHandles
   private let mailbox: CurlMailbox
 
-  private var waiting: [UInt64: Submission] = [:]
+  private struct Waiting {
+    let submission: Submission
+    /// Every slot was taken when it came.
+    let isQueued: Bool
+  }
+
+  private var waiting: [UInt64: Waiting] = [:]
   /// The IDs of `waiting` in order of arrival, from `queueStart`; those that ended early are still listed.
   private var queue: [UInt64] = []
   private var queueStart = 0
@@ -20,6 +26,7 @@ final class CurlLoop {
   private var activeIDs: [OpaquePointer: UInt64] = [:]
   private var deadlines = DeadlineHeap()
   private var idleHandles: [EasyHandle] = []
+  private var forecast: QueueForecast
   private var ended: [(Submission, Result<TransportResponse, TransportError>)] = []
   private var statistics = CurlTransport.Statistics()
   private let clock = ContinuousClock()
@@ -31,6 +38,7 @@ final class CurlLoop {
     self.settings = settings
     self.handles = handles
     self.mailbox = mailbox
+    forecast = QueueForecast(slots: settings.maxInFlight)
   }
 
   func run() {
@@ -48,11 +56,15 @@ final class CurlLoop {
   }
 
   private func admit(_ contents: CurlMailbox.Contents) {
+    let now = clock.now
     for submission in contents.submitted {
+      let ahead = active.count + waiting.count - settings.maxInFlight
       if submission.mark.isSet {
         end(submission, .failure(.cancelled))
+      } else if ahead >= 0, isHopeless(submission, forecast.answer(at: now, ahead: ahead)) {
+        refuse(submission)
       } else {
-        waiting[submission.id] = submission
+        waiting[submission.id] = Waiting(submission: submission, isQueued: ahead >= 0)
         queue.append(submission.id)
         deadlines.insert(submission.deadline, id: submission.id)
       }
@@ -83,15 +95,22 @@ final class CurlLoop {
 
   /// Fills free slots from the queue.
   private func start() {
+    let now = clock.now
     while active.count < settings.maxInFlight, queueStart < queue.count {
       let id = queue[queueStart]
       queueStart += 1
-      guard let submission = waiting.removeValue(forKey: id) else { continue }
+      guard let next = waiting.removeValue(forKey: id) else { continue }
+      let submission = next.submission
+      // One that found a free slot is always sent: otherwise nothing could ever show that calls are quick again.
+      if next.isQueued, isHopeless(submission, forecast.answer(sentAt: now)) {
+        refuse(submission)
+        continue
+      }
       guard let handle = idleHandles.popLast() ?? EasyHandle() else {
         end(submission, .failure(.other(code: Int(CURLE_OUT_OF_MEMORY.rawValue))))
         continue
       }
-      let transfer = CurlTransfer(submission, handle: handle, settings: settings)
+      let transfer = CurlTransfer(submission, handle: handle, startedAt: now, settings: settings)
       let code = handle.prepare(for: transfer, settings: settings, share: handles.share)
       guard code == CURLE_OK else {
         end(submission, .failure(.other(code: Int(code.rawValue))))
@@ -122,8 +141,10 @@ final class CurlLoop {
         done.append((easy, message.pointee.data.result))
       }
     }
+    let now = clock.now
     for (easy, code) in done {
       guard let id = activeIDs[easy], let transfer = active[id] else { continue }
+      forecast.note(now - transfer.startedAt, at: now)
       let result = transfer.result(code, settings: settings)
       release(transfer, id: id)
       end(transfer.submission, result)
@@ -133,9 +154,13 @@ final class CurlLoop {
 
   /// Ends a request wherever it is; one that has ended already is left alone.
   private func abandon(_ id: UInt64, _ error: TransportError) {
-    if let submission = waiting.removeValue(forKey: id) {
-      end(submission, .failure(error))
+    if let waiter = waiting.removeValue(forKey: id) {
+      end(waiter.submission, .failure(error))
     } else if let transfer = active[id] {
+      if error == .timedOut {
+        let now = clock.now
+        forecast.note(now - transfer.startedAt, at: now)
+      }
       release(transfer, id: id)
       end(transfer.submission, .failure(error))
     }
@@ -150,6 +175,15 @@ final class CurlLoop {
     guard curl_multi_remove_handle(handles.multi, transfer.handle.pointer) == CURLM_OK else { return }
     transfer.handle.reset()
     idleHandles.append(transfer.handle)
+  }
+
+  private func isHopeless(_ submission: Submission, _ answer: ContinuousClock.Instant) -> Bool {
+    settings.refusesHopeless && answer > submission.deadline
+  }
+
+  private func refuse(_ submission: Submission) {
+    statistics.refused += 1
+    end(submission, .failure(.overloaded))
   }
 
   private func end(_ submission: Submission, _ result: Result<TransportResponse, TransportError>) {

@@ -36,6 +36,8 @@ final class CurlMailbox: Sendable {
     var isWaking = false
     /// Handed in and not yet answered.
     var outstanding = 0
+    /// Those that found no place; the loop never hears of them.
+    var refused = 0
     var statistics = CurlTransport.Statistics()
   }
 
@@ -48,7 +50,13 @@ final class CurlMailbox: Sendable {
     self.capacity = capacity
   }
 
-  var statistics: CurlTransport.Statistics { state.withLock { $0.statistics } }
+  var statistics: CurlTransport.Statistics {
+    state.withLock { state in
+      var statistics = state.statistics
+      statistics.refused += state.refused
+      return statistics
+    }
+  }
 
   func newID() -> UInt64 { nextID.wrappingAdd(1, ordering: .relaxed).newValue }
 
@@ -58,7 +66,10 @@ final class CurlMailbox: Sendable {
   func submit(_ submission: Submission) -> TransportError? {
     state.withLock { state in
       guard state.handles != nil, !state.contents.isShutDown else { return .shutDown }
-      guard state.outstanding < capacity else { return .overloaded }
+      guard state.outstanding < capacity else {
+        state.refused += 1
+        return .overloaded
+      }
       state.outstanding += 1
       state.contents.submitted.append(submission)
       Self.wake(&state)

@@ -4,6 +4,7 @@ import CCurl
 final class CurlTransfer {
   let submission: Submission
   let handle: EasyHandle
+  let startedAt: ContinuousClock.Instant
   private(set) var head: ResponseHead
   private(set) var body: [UInt8] = []
   /// Why this side gave up; libcurl then only knows that a callback refused.
@@ -13,9 +14,12 @@ final class CurlTransfer {
   /// The most that is reserved on the word of a Content-Length.
   private static let reservationLimit = 1 << 20
 
-  init(_ submission: Submission, handle: EasyHandle, settings: CurlSettings) {
+  init(
+    _ submission: Submission, handle: EasyHandle, startedAt: ContinuousClock.Instant, settings: CurlSettings
+  ) {
     self.submission = submission
     self.handle = handle
+    self.startedAt = startedAt
     head = ResponseHead(limit: settings.responseHeaderLimit)
   }
 

@@ -20,6 +20,8 @@ package final class CurlTransport: Transport {
     package var transfersCompleted = 0
     /// Requests that the loop ended, however.
     package var requestsEnded = 0
+    /// Requests that ended with `.overloaded`: there was no place for them, or no hope.
+    package var refused = 0
     package var inFlight = 0
     package var queued = 0
     package var peakInFlight = 0

@@ -1,6 +1,8 @@
 package import Entitlements
 package import HTTPTransport
 
+package import struct FoundationEssentials.Date
+
 /// What Apple decided about a receipt.
 package struct VerifyReceiptAnswer: Sendable {
   package enum Verdict: Hashable, Sendable {
@@ -49,11 +51,14 @@ package struct VerifyReceiptAttempt: Hashable, Sendable {
   package var environment: StoreEnvironment
   package var outcome: Outcome
   package var duration: Duration
+  /// Apple's clock, from the HTTP header `Date` of an answer that could be read.
+  package var answeredAt: Date?
 
-  package init(environment: StoreEnvironment, outcome: Outcome, duration: Duration) {
+  package init(environment: StoreEnvironment, outcome: Outcome, duration: Duration, answeredAt: Date? = nil) {
     self.environment = environment
     self.outcome = outcome
     self.duration = duration
+    self.answeredAt = answeredAt
   }
 }
 
@@ -98,4 +103,6 @@ package enum Unavailability: Hashable, Sendable {
   case noAnswer(TransportError)
   /// There was no time left for a first attempt.
   case deadlinePassed
+  /// This store is not called for now, as too many calls to it failed; no call was made.
+  case circuitOpen(StoreEnvironment, retryIn: Duration)
 }

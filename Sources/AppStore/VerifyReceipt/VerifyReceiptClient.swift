@@ -71,24 +71,27 @@ package struct VerifyReceiptClient: Sendable {
   private let transport: any Transport
   private let configuration: Configuration
   private let timing: Timing
-  private let mayRetry: @Sendable () -> Bool
+  private let breakers: [StoreEnvironment: CircuitBreaker]
+  private let retryBudget: RetryBudget?
   private let observe: @Sendable (VerifyReceiptAttempt) -> Void
 
   /// - Parameters:
-  ///   - mayRetry: asked before every attempt that repeats one; `false` ends the validation with what is known. The
-  ///     place of a retry budget that many validations share.
+  ///   - breakers: one for each store, shared by all validations; a store without one is always called.
+  ///   - retryBudget: shared by all validations; `nil`: no bound but `RetryPolicy`.
   ///   - observe: told of every attempt when it ends, for log and metrics, also when the validation fails.
   package init(
     transport: any Transport,
     configuration: Configuration,
     timing: Timing = .live,
-    mayRetry: @escaping @Sendable () -> Bool = { true },
+    breakers: [StoreEnvironment: CircuitBreaker] = [:],
+    retryBudget: RetryBudget? = nil,
     observe: @escaping @Sendable (VerifyReceiptAttempt) -> Void = { _ in }
   ) {
     self.transport = transport
     self.configuration = configuration
     self.timing = timing
-    self.mayRetry = mayRetry
+    self.breakers = breakers
+    self.retryBudget = retryBudget
     self.observe = observe
   }
 
@@ -97,21 +100,30 @@ package struct VerifyReceiptClient: Sendable {
   /// - Parameters:
   ///   - receiptBase64: standard base64 of a receipt that could be decoded here; Apple's "malformed" therefore counts as
   ///     trouble of Apple's.
+  ///   - isVerified: whether its signature was verified here. Only then does Apple's "malformed" and the like count
+  ///     against Apple's health, see `AttemptOutcome.health`.
   ///   - first: the store to begin with.
   ///   - deadline: for everything together. An attempt that stalls takes the rest of it.
   package func verify(
-    _ receiptBase64: String, startingWith first: StoreEnvironment = .production, deadline: ContinuousClock.Instant
+    _ receiptBase64: String, isVerified: Bool = false, startingWith first: StoreEnvironment = .production,
+    deadline: ContinuousClock.Instant
   ) async throws(VerifyReceiptError) -> VerifyReceiptAnswer {
     let request = VerifyReceiptRequest(
       receipt: receiptBase64, sharedSecret: configuration.sharedSecret, answerLimit: configuration.answerLimit)
     var route = VerifyReceiptRoute(first: first, retry: configuration.retry)
     var attempts: [VerifyReceiptAttempt] = []
+    /// Why the last attempt is repeated; `nil` when the next one repeats none.
+    var repeated: VerifyReceiptError?
     while true {
       guard !Task.isCancelled else { throw .cancelled }
       let environment = route.environment
       guard timing.now() < deadline else { throw .unavailable(appleStatus: nil, .deadlinePassed) }
-      let (outcome, duration) = try await ask(environment, request, deadline: deadline)
-      let attempt = VerifyReceiptAttempt(environment: environment, outcome: outcome.summary, duration: duration)
+      let permit = try permit(for: environment, repeating: repeated)
+      if attempts.isEmpty { retryBudget?.noteFirstCall() }
+      let (outcome, duration) = try await ask(
+        environment, request, permit, isRepeat: repeated != nil, isVerified: isVerified, deadline: deadline)
+      let attempt = VerifyReceiptAttempt(
+        environment: environment, outcome: outcome.summary, duration: duration, answeredAt: outcome.answeredAt)
       attempts.append(attempt)
       observe(attempt)
       switch route.next(after: outcome) {
@@ -119,17 +131,54 @@ package struct VerifyReceiptClient: Sendable {
         return answer(
           body, from: environment, askedAt: askedAt, answeredAt: answeredAt, attempts: attempts)
       case .switchStore:
-        continue
+        repeated = nil
       case .fail(let error):
         throw error
       case .retry(let ceiling, let least, let failure):
+        // A store that is being kept from calls, or tried with one, gets no second call from the same validation.
+        guard breakers[environment].map({ $0.state == .closed }) ?? true else { throw failure }
         try await pause(ceiling: ceiling, least: least, deadline: deadline, failure: failure)
+        repeated = failure
       }
     }
   }
 
-  /// One call. Errors are only those that end everything at once; all else is an outcome to judge.
+  /// Leave for one call; `nil` where no breaker asks for it.
+  ///
+  /// - Parameter failure: what made it necessary to repeat a call. It tells more than that the breaker opened since.
+  private func permit(
+    for environment: StoreEnvironment, repeating failure: VerifyReceiptError?
+  ) throws(VerifyReceiptError) -> CircuitBreaker.Permit? {
+    switch breakers[environment]?.admit() {
+    case nil: return nil
+    case .admitted(let permit)?: return permit
+    case .refused(let retryIn)?:
+      throw failure ?? .unavailable(appleStatus: nil, .circuitOpen(environment, retryIn: retryIn))
+    }
+  }
+
+  /// One call, and the breaker told how it went. Errors are only those that end everything at once; all else is an
+  /// outcome to judge.
+  ///
+  /// - Parameter isRepeat: a repeated call that fails again tells nothing new: one receipt of which Apple wants to know
+  ///   nothing must not count as three.
   private func ask(
+    _ environment: StoreEnvironment, _ request: VerifyReceiptRequest, _ permit: CircuitBreaker.Permit?,
+    isRepeat: Bool, isVerified: Bool, deadline: ContinuousClock.Instant
+  ) async throws(VerifyReceiptError) -> (AttemptOutcome, Duration) {
+    let given = deadline - timing.now()
+    do throws(VerifyReceiptError) {
+      let (outcome, duration) = try await call(environment, request, deadline: deadline)
+      let health = outcome.health(isVerified: isVerified, given: given)
+      permit?.report(isRepeat && health != .success ? .neutral : health)
+      return (outcome, duration)
+    } catch {
+      permit?.report(.neutral)
+      throw error
+    }
+  }
+
+  private func call(
     _ environment: StoreEnvironment, _ request: VerifyReceiptRequest, deadline: ContinuousClock.Instant
   ) async throws(VerifyReceiptError) -> (AttemptOutcome, Duration) {
     let askedAt = timing.date()
@@ -159,7 +208,7 @@ package struct VerifyReceiptClient: Sendable {
     } catch {
       switch error {
       case .cancelled: throw .cancelled
-      case .json(let error): return (.malformed(error.summary), duration)
+      case .json(let error): return (.malformed(error), duration)
       }
     }
   }
@@ -171,7 +220,9 @@ package struct VerifyReceiptClient: Sendable {
     ceiling: Duration, least: Duration, deadline: ContinuousClock.Instant, failure: VerifyReceiptError
   ) async throws(VerifyReceiptError) {
     let pause = max(timing.jitter(ceiling), least)
-    guard timing.now().advanced(by: pause) < deadline, mayRetry() else { throw failure }
+    guard timing.now().advanced(by: pause) < deadline, retryBudget?.takeRetry() ?? true else {
+      throw failure
+    }
     do {
       try await timing.sleep(pause)
     } catch {

@@ -8,14 +8,19 @@ enum AttemptOutcome {
   case answer(VerifyReceiptResponse, askedAt: Date, answeredAt: Date?)
   case http(Int, retryAfter: Duration?)
   /// HTTP 200, and the body is no answer.
-  case malformed(String)
+  case malformed(JSONError)
   case noAnswer(TransportError)
+
+  var answeredAt: Date? {
+    guard case .answer(_, _, let answeredAt) = self else { return nil }
+    return answeredAt
+  }
 
   var summary: VerifyReceiptAttempt.Outcome {
     switch self {
     case .answer(let body, _, _): .status(body.status.rawValue)
     case .http(let status, _): .http(status)
-    case .malformed(let place): .malformed(place)
+    case .malformed(let error): .malformed(error.summary)
     case .noAnswer(let error): .transport(error)
     }
   }
@@ -66,8 +71,8 @@ struct VerifyReceiptRoute {
       return again(.unavailable(appleStatus: nil, .rateLimited(retryAfter: retryAfter)), least: retryAfter ?? .zero)
     case .http(let status, let retryAfter):
       return again(.unavailable(appleStatus: nil, .http(status)), least: retryAfter ?? .zero)
-    case .malformed(let place):
-      return again(.unavailable(appleStatus: nil, .malformedAnswer(place)))
+    case .malformed(let error):
+      return again(.unavailable(appleStatus: nil, .malformedAnswer(error.summary)))
     case .noAnswer(let error):
       let failure = VerifyReceiptError.unavailable(appleStatus: nil, .noAnswer(error))
       return switch error {

@@ -93,3 +93,12 @@ extension VerifyReceiptClient.Configuration {
     productionURL: "https://buy.example/verifyReceipt", sandboxURL: "https://sandbox.example/verifyReceipt",
     sharedSecret: Secret("s3cr\"et"))
 }
+
+extension RetryBudget {
+  /// One that allows nothing and earns nothing.
+  static func spent() -> RetryBudget {
+    var configuration = Configuration()
+    configuration.capacity = 0
+    return RetryBudget(configuration: configuration)
+  }
+}

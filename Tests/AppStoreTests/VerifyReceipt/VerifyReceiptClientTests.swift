@@ -24,13 +24,13 @@ import Testing
 
   private func run(
     _ steps: [ScriptedTransport.Step], deadline: Duration = .seconds(10), jitter: Double = 1,
-    startingWith first: StoreEnvironment = .production, mayRetry: @escaping @Sendable () -> Bool = { true }
+    startingWith first: StoreEnvironment = .production, retryBudget: RetryBudget? = nil
   ) async -> Run {
     let time = TestTime()
     let transport = ScriptedTransport(steps, time: time)
     let observed = Observed()
     let client = VerifyReceiptClient(
-      transport: transport, configuration: .test, timing: time.timing(jitter: jitter), mayRetry: mayRetry,
+      transport: transport, configuration: .test, timing: time.timing(jitter: jitter), retryBudget: retryBudget,
       observe: { attempt in observed.attempts.withLock { $0.append(attempt) } })
     let outcome: Outcome
     do {
@@ -208,7 +208,7 @@ import Testing
   @Test func `not authentic is said only after Apple has said it twice`() async {
     let cut = await run([Self.status(21003), .stall])
     #expect(cut.error == .unavailable(appleStatus: nil, .noAnswer(.timedOut)))
-    let spent = await run([Self.status(21003)], mayRetry: { false })
+    let spent = await run([Self.status(21003)], retryBudget: .spent())
     #expect(spent.error == .unavailable(appleStatus: 21003, .trouble))
     let mixed = await run([Self.status(21003), Self.status(21005), Self.status(21003)])
     #expect(mixed.error == .notAuthentic(appleStatus: 21003))
@@ -325,9 +325,9 @@ import Testing
   }
 
   @Test func `a spent retry budget allows the first attempt and the hop to the other store`() async {
-    let hop = await run([Self.status(21007), .body(Sample.body())], mayRetry: { false })
+    let hop = await run([Self.status(21007), .body(Sample.body())], retryBudget: .spent())
     #expect(hop.answer != nil)
-    let trouble = await run([Self.status(21005)], mayRetry: { false })
+    let trouble = await run([Self.status(21005)], retryBudget: .spent())
     #expect(trouble.error == .unavailable(appleStatus: 21005, .trouble))
   }
 

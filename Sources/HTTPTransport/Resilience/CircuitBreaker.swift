@@ -1,0 +1,134 @@
+import Synchronization
+
+/// Keeps calls away from a service while it is down, and finds out by one call at a time whether it is back.
+///
+///     switch breaker.admit() {
+///     case .refused(let retryIn):   // answer without calling
+///     case .admitted(let permit):   // call, then
+///       permit.report(.success)     // or .failure(), or .neutral
+///     }
+///
+/// The rules are in `Circuit`. One breaker stands for one service: what one store does says nothing about another.
+package final class CircuitBreaker: Sendable {
+  package struct Configuration: Hashable, Sendable {
+    /// How far back calls are counted.
+    package var window = Duration.seconds(10)
+    /// How many failures open it at least.
+    package var failures = 5
+    /// The nominal pause when it opens; doubles with each failed probe.
+    package var firstPause = Duration.seconds(1)
+    package var longestPause = Duration.seconds(30)
+    /// When a probe that never reported counts as lost. Longer than any call takes.
+    package var probeTimeout = Duration.seconds(15)
+    /// The most that is waited at the service's own wish.
+    package var longestRetryAfter = Duration.seconds(60)
+
+    package init() {}
+  }
+
+  package enum State: String, Hashable, Sendable {
+    case closed
+    case open
+    case halfOpen = "half_open"
+  }
+
+  /// What a call says about the health of the service, not about whether the caller liked the answer.
+  package enum Outcome: Hashable, Sendable {
+    case success
+    /// - Parameter retryAfter: how long the service asked to be left alone.
+    case failure(retryAfter: Duration? = nil)
+    /// Nothing. A probe that ends so gives its place to the next call.
+    case neutral
+  }
+
+  package enum Admission: Sendable {
+    case admitted(Permit)
+    case refused(retryIn: Duration)
+  }
+
+  /// One admitted call.
+  package struct Permit: Sendable {
+    fileprivate let breaker: CircuitBreaker
+    fileprivate let ticket: Circuit.Ticket
+
+    /// Whether this call alone decides if the service is back. It is not to be repeated when it fails.
+    package var isProbe: Bool { ticket.isProbe }
+
+    /// To be called once, however the call ended. A probe that never reports holds its place for `probeTimeout`.
+    package func report(_ outcome: Outcome) { breaker.report(outcome, for: ticket) }
+  }
+
+  /// Counts since the start, for metrics.
+  package struct Counts: Hashable, Sendable {
+    package var refused = 0
+    /// How often it opened, by a failed probe too.
+    package var opened = 0
+    package var probes = 0
+
+    package init() {}
+  }
+
+  /// For the log.
+  package struct Change: Hashable, Sendable {
+    package var from: State
+    package var to: State
+    /// How long it will be open.
+    package var pause: Duration?
+  }
+
+  /// Guards the state, and the order in which callers meet it.
+  private let circuit: Mutex<Circuit>
+  private let now: @Sendable () -> ContinuousClock.Instant
+  private let jitter: @Sendable (Duration) -> Duration
+  private let onChange: @Sendable (Change) -> Void
+
+  /// - Parameters:
+  ///   - jitter: a duration between zero and its argument.
+  ///   - onChange: told of every change, outside the lock; of changes in quick succession not always in order.
+  package init(
+    configuration: Configuration = Configuration(),
+    now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
+    jitter: @escaping @Sendable (Duration) -> Duration = { $0 * Double.random(in: 0...1) },
+    onChange: @escaping @Sendable (Change) -> Void = { _ in }
+  ) {
+    circuit = Mutex(Circuit(configuration, at: now()))
+    self.now = now
+    self.jitter = jitter
+    self.onChange = onChange
+  }
+
+  /// As the next caller would find it.
+  package var state: State { circuit.withLock { $0.state(at: now()) } }
+
+  package var counts: Counts { circuit.withLock { $0.counts } }
+
+  /// Asks for leave to make one call.
+  package func admit() -> Admission {
+    let decision = change { circuit, now in circuit.admit(at: now) }
+    switch decision {
+    case .admitted(let ticket): return .admitted(Permit(breaker: self, ticket: ticket))
+    case .refused(let retryIn): return .refused(retryIn: retryIn)
+    }
+  }
+
+  private func report(_ outcome: Outcome, for ticket: Circuit.Ticket) {
+    change { circuit, now in circuit.report(outcome, for: ticket, at: now, jitter: jitter) }
+  }
+
+  private func change<Result: Sendable>(
+    _ body: (inout Circuit, ContinuousClock.Instant) -> Result
+  ) -> Result {
+    let (result, change) = circuit.withLock { circuit in
+      // Read under the lock: whoever comes second sees a time that is not earlier.
+      let now = now()
+      let before = circuit.phaseState
+      let opened = circuit.counts.opened
+      let result = body(&circuit, now)
+      let after = circuit.phaseState
+      let hasChanged = before != after || circuit.counts.opened != opened
+      return (result, hasChanged ? Change(from: before, to: after, pause: circuit.pause(at: now)) : nil)
+    }
+    if let change { onChange(change) }
+    return result
+  }
+}
