@@ -19,4 +19,7 @@ extension Date {
     let (sum, overflow) = millisecondsSince1970.addingReportingOverflow(duration.wholeMilliseconds)
     return Date(millisecondsSince1970: overflow ? (duration < .zero ? .min : .max) : sum)
   }
+
+  /// Compared in milliseconds, Apple's unit.
+  func isBefore(_ end: Date) -> Bool { millisecondsSince1970 < end.millisecondsSince1970 }
 }

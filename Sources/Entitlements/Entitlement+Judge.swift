@@ -7,13 +7,15 @@ extension Entitlement {
   ///
   /// - Parameters:
   ///   - evidence: the newest of each subscription; evidence of a store environment that the user may not use is left out
-  ///     by the caller.
+  ///     by the caller. Provisional evidence can only add to what is proven.
   ///   - now: the moment to judge at; Apple's request time where an answer is at hand.
   package static func judge(
     _ evidence: [SubscriptionEvidence], at now: Date, catalog: Catalog, policy: EntitlementPolicy
   ) -> Entitlement {
-    let groups = SubscriptionGroup.groups(of: evidence, catalog: catalog)
-    var states: [SubscriptionState] = []
+    let proven = evidence.filter { $0.provisionalUntil == nil }
+    let groups = SubscriptionGroup.groups(of: proven, catalog: catalog)
+    var states = SubscriptionState.provisional(
+      of: evidence.filter { $0.provisionalUntil != nil }, proven: proven, at: now, catalog: catalog, policy: policy)
     var uncatalogued: [Explanation.PassedOver] = []
     for group in groups {
       if let state = group.state(at: now, policy: policy) {
@@ -35,14 +37,27 @@ extension Entitlement {
         tier: catalog.defaultTier, reason: uncatalogued.isEmpty ? .noPurchases : .noKnownProduct,
         explanation: explanation)
     }
-    let others = states.filter { !isSame($0, best) }.sorted { isBelow($1, $0, catalog: catalog) }.flatMap { other in
-      [
-        Explanation.PassedOver(
-          transactionID: other.row.purchase.transactionID, productID: other.row.purchase.productID,
-          cause: other.row.cause ?? .otherSubscription)
-      ] + other.passedOver
+    // A purchase may be told twice, by proof and provisionally: it is named once, as its best telling has it.
+    let rowsOfBest = [best.row.purchase.transactionID] + best.passedOver.map(\.transactionID)
+    var told = Set(rowsOfBest.map { Told(environment: best.row.evidence.key.environment, transactionID: $0) })
+    let others = states.sorted { isBelow($1, $0, catalog: catalog) }.flatMap { other in
+      let rows =
+        [
+          Explanation.PassedOver(
+            transactionID: other.row.purchase.transactionID, productID: other.row.purchase.productID,
+            cause: other.row.cause ?? .otherSubscription)
+        ] + other.passedOver
+      return rows.filter {
+        told.insert(Told(environment: other.row.evidence.key.environment, transactionID: $0.transactionID)).inserted
+      }
     }
     return Entitlement(best, passedOver: others + best.passedOver + uncatalogued, catalog: catalog)
+  }
+
+  /// A row that the explanation has named. The two stores hand out transaction IDs independently.
+  private struct Told: Hashable {
+    let environment: StoreEnvironment
+    let transactionID: TransactionID
   }
 
   /// The entitled one of the highest tier, then the one that ends last; if none is entitled, the one that ended last.
@@ -59,18 +74,21 @@ extension Entitlement {
     let ranks = (rank(a), rank(b))
     if ranks.0 != ranks.1 { return ranks.0 < ranks.1 }
     if a.end != b.end { return a.end < b.end }
-    // Proof beats a held state of the same tier and end, then a real purchase one of the sandbox; then the ID decides, so
-    // that order never does.
+    // Of the same tier and end, proof beats a provisional grant and a held state, then a real purchase one of the
+    // sandbox; then the ID decides, so that order never does.
+    if a.isProvisional != b.isProvisional { return a.isProvisional }
     if a.isStale != b.isStale { return a.isStale }
     let environments = (a.row.evidence.key.environment, b.row.evidence.key.environment)
     if environments.0 != environments.1 { return environments.0 == .sandbox }
-    return a.row.purchase.transactionID.rawValue < b.row.purchase.transactionID.rawValue
-  }
-
-  /// Whether two states are of one subscription. The two stores hand out transaction IDs independently.
-  private static func isSame(_ a: SubscriptionState, _ b: SubscriptionState) -> Bool {
-    a.row.purchase.transactionID == b.row.purchase.transactionID
-      && a.row.evidence.key.environment == b.row.evidence.key.environment
+    let ids = (a.row.purchase.transactionID.rawValue, b.row.purchase.transactionID.rawValue)
+    if ids.0 != ids.1 { return ids.0 < ids.1 }
+    // Only receipts that show the same purchase come here, each a grant of its own.
+    let times = (a.row.evidence.evidenceTime, b.row.evidence.evidenceTime)
+    if times.0 != times.1 { return times.0 < times.1 }
+    if a.judgedAt != b.judgedAt { return a.judgedAt < b.judgedAt }
+    let keys = (a.row.evidence.key.originalTransactionID, b.row.evidence.key.originalTransactionID)
+    if keys.0 != keys.1 { return keys.0.rawValue < keys.1.rawValue }
+    return String(describing: a) < String(describing: b)
   }
 
   private init(_ state: SubscriptionState, passedOver: [Explanation.PassedOver], catalog: Catalog) {
@@ -92,7 +110,7 @@ extension Entitlement {
       evidenceTime: state.row.evidence.evidenceTime,
       source: state.row.evidence.source,
       isStale: state.isStale,
-      isProvisional: false,
+      isProvisional: state.isProvisional,
       explanation: Explanation(
         line: state.line, decidedBy: purchase.transactionID, passedOver: passedOver, policy: state.policy,
         judgedAt: state.judgedAt))

@@ -76,6 +76,8 @@ package struct SubscriptionEvidence: Hashable, Sendable {
   package var purchases: [Purchase]
   package var renewals: [RenewalInfo]
   package var isAccountGone: Bool
+  /// Set for evidence that Apple signed and was not yet asked about: it grants until then, and proves nothing.
+  package var provisionalUntil: Date?
 
   package init(
     key: SubscriptionKey,
@@ -84,7 +86,8 @@ package struct SubscriptionEvidence: Hashable, Sendable {
     judgedAt: Date,
     purchases: [Purchase],
     renewals: [RenewalInfo] = [],
-    isAccountGone: Bool = false
+    isAccountGone: Bool = false,
+    provisionalUntil: Date? = nil
   ) {
     self.key = key
     self.source = source
@@ -93,5 +96,6 @@ package struct SubscriptionEvidence: Hashable, Sendable {
     self.purchases = purchases
     self.renewals = renewals
     self.isAccountGone = isAccountGone
+    self.provisionalUntil = provisionalUntil
   }
 }

@@ -17,6 +17,8 @@ struct SubscriptionState {
   var passedOver: [Explanation.PassedOver]
   var judgedAt: Date
   var isStale = false
+  /// Granted on Apple's signature alone.
+  var isProvisional = false
 
   /// When this state ended or will end; never, for lifetime access.
   var end: Date {
@@ -84,10 +86,7 @@ extension SubscriptionGroup {
         row: row, isEntitled: entitled, status: status, reason: reason, line: line,
         expiresAt: row.end == .distantFuture || row.end == .distantPast ? nil : row.end,
         accessUntil: entitled ? accessUntil : nil, renewal: self.renewal(of: row), policy: policy,
-        passedOver: rows.filter { $0.purchase.transactionID != row.purchase.transactionID }.map {
-          Explanation.PassedOver(
-            transactionID: $0.purchase.transactionID, productID: $0.purchase.productID, cause: $0.cause ?? .endsEarlier)
-        }, judgedAt: now)
+        passedOver: passedOver(for: row), judgedAt: now)
     }
 
     if let last, last.product?.kind == .lifetime { return state(1, .active, .lifetime) }
@@ -117,9 +116,12 @@ extension SubscriptionGroup {
     }
     return state(7, .expired, EntitlementReason(expirationIntent: renewal?.expirationIntent), entitled: false)
   }
-}
 
-extension Date {
-  /// Compared in milliseconds, Apple's unit.
-  fileprivate func isBefore(_ end: Date) -> Bool { millisecondsSince1970 < end.millisecondsSince1970 }
+  /// The rows that did not speak.
+  func passedOver(for speaker: Row) -> [Explanation.PassedOver] {
+    rows.filter { $0.purchase.transactionID != speaker.purchase.transactionID }.map {
+      Explanation.PassedOver(
+        transactionID: $0.purchase.transactionID, productID: $0.purchase.productID, cause: $0.cause ?? .endsEarlier)
+    }
+  }
 }

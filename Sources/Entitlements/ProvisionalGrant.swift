@@ -1,0 +1,61 @@
+import struct FoundationEssentials.Date
+
+extension SubscriptionState {
+  /// What evidence that Apple signed, but was not asked about, grants at `now`. It grants or is not there: it ends,
+  /// holds and lowers nothing.
+  ///
+  /// - Access runs while now < the end of the row and now < `provisionalUntil`, also for a lifetime product.
+  /// - Proof of the same key that is as new or newer takes its place.
+  /// - A purchase that proof, however old, knows as taken back or upgraded grants nothing: a receipt does not tell
+  ///   upgrades, and of a refund that Apple took back it is for Apple to speak.
+  /// - It is judged apart from proof of its subscription group and from other evidence of its kind, so that it can
+  ///   only add.
+  static func provisional(
+    of evidence: [SubscriptionEvidence], proven: [SubscriptionEvidence], at now: Date, catalog: Catalog,
+    policy: EntitlementPolicy
+  ) -> [SubscriptionState] {
+    guard !evidence.isEmpty else { return [] }
+    var provenAt: [SubscriptionKey: Date] = [:]
+    var ended: Set<PurchaseIdentity> = []
+    for item in proven {
+      provenAt[item.key] = max(provenAt[item.key] ?? .distantPast, item.evidenceTime)
+      for purchase in item.purchases where purchase.cancellationDate != nil || purchase.isUpgraded {
+        ended.formUnion(PurchaseIdentity.all(of: purchase, in: item.key.environment))
+      }
+    }
+    let value = Explanation.PolicyValue(key: "policy.provisional", value: policy.provisional.configurationText)
+    return evidence.flatMap { item -> [SubscriptionState] in
+      guard let until = item.provisionalUntil else { return [] }
+      // Never before the evidence itself, as for proof.
+      let now = max(now, item.judgedAt)
+      if let provenAt = provenAt[item.key], !provenAt.isBefore(item.evidenceTime) { return [] }
+      var item = item
+      item.purchases.removeAll { !ended.isDisjoint(with: PurchaseIdentity.all(of: $0, in: item.key.environment)) }
+      return SubscriptionGroup.groups(of: [item], catalog: catalog).compactMap { group in
+        guard let row = group.rows.first(where: { $0.cause == nil }) else { return nil }
+        let accessUntil = min(row.end, until)
+        guard now.isBefore(accessUntil) else { return nil }
+        let isLifetime = row.product?.kind == .lifetime
+        return SubscriptionState(
+          row: row, isEntitled: true, status: .active, reason: isLifetime ? .lifetime : .renewing,
+          line: isLifetime ? 1 : 2, expiresAt: isLifetime ? nil : row.end, accessUntil: accessUntil, renewal: nil,
+          policy: value, passedOver: group.passedOver(for: row), judgedAt: now, isProvisional: true)
+      }
+    }
+  }
+}
+
+/// What makes two rows tellings of one purchase: the transaction, or the billing period, which keeps its number when a
+/// restored purchase gets a new transaction ID.
+private enum PurchaseIdentity: Hashable {
+  case transaction(StoreEnvironment, TransactionID)
+  case period(StoreEnvironment, String, ProductID, Date)
+
+  static func all(of purchase: Purchase, in environment: StoreEnvironment) -> Set<PurchaseIdentity> {
+    var all: Set = [transaction(environment, purchase.transactionID)]
+    if let item = purchase.webOrderLineItemID, !item.isEmpty, let expires = purchase.expiresDate {
+      all.insert(period(environment, item, purchase.productID, expires))
+    }
+    return all
+  }
+}

@@ -1,0 +1,37 @@
+package import struct FoundationEssentials.Date
+
+extension PurchaseHistory {
+  /// How far the signature may lie ahead of our clock. Beyond it one of the two clocks is wrong.
+  package static let provisionalSkew: Duration = .seconds(300)
+
+  /// What a receipt that Apple signed may grant while Apple cannot be asked.
+  ///
+  ///     product        row                                         granted
+  ///     subscription   runs at `now`, by the receipt itself        yes
+  ///     subscription   ended, or names no end                      no
+  ///     lifetime       any                                         yes
+  ///     any            cancelled, upgraded, of another catalog     no
+  ///
+  /// Only the rows that grant are carried: what a receipt of the past tells of an end is not proof of one. Nothing is
+  /// granted from a signature of the future. How old it is does not matter: a yearly subscriber's receipt may be months
+  /// old.
+  ///
+  /// - Parameter until: when the grant ends, whatever the receipt says. Counted from the first time this receipt was
+  ///   presented; counted anew each time, the same receipt would grant for longer.
+  package func provisionalEvidence(at now: Date, until: Date, catalog: Catalog) -> [SubscriptionEvidence] {
+    guard !isAccountGone, now.isBefore(until),
+      !now.advanced(by: Self.provisionalSkew).isBefore(evidenceTime)
+    else { return [] }
+    return evidence().compactMap { item in
+      var item = item
+      item.purchases = item.purchases.filter { purchase in
+        let product = catalog.products[purchase.productID]
+        let row = SubscriptionGroup.Row(purchase: purchase, product: product, evidence: item)
+        return row.cause == nil && now.isBefore(row.end)
+      }
+      item.renewals = []
+      item.provisionalUntil = until
+      return item.purchases.isEmpty ? nil : item
+    }
+  }
+}

@@ -1,0 +1,67 @@
+package import struct FoundationEssentials.Date
+
+extension SubscriptionEvidence {
+  /// How often Apple is asked during a grace period: it is short, and a payment ends it.
+  package static let graceCheckInterval: Duration = .seconds(6 * 3600)
+  /// How often during billing retry.
+  package static let retryCheckInterval: Duration = .seconds(86_400)
+
+  /// When Apple has to be asked about this subscription again; `nil` when time alone changes nothing.
+  ///
+  ///     state                                                     next check
+  ///     runs, renewing or not                                     at its end
+  ///     grace period                                              6 h after the answer, at its end at the latest
+  ///     billing retry, with access or without                     24 h after the answer, until 60 days after the
+  ///                                                               expiry, and where access ends
+  ///     ended since the answer by time (held, unproven, or        now
+  ///       before a renewal that was refunded ahead)
+  ///     Apple said that it is over: refunded, revoked,            never
+  ///       account gone, expired without retry
+  ///     lifetime; nothing of the catalog                          never
+  ///     provisional                                               never: it is settled, not checked
+  ///
+  /// What is overdue is due now. The intervals count from the answer, not from `now`, so that working it out again, after
+  /// a restart for instance, moves nothing.
+  ///
+  /// It knows this subscription only. Where an answer does not mention it, asking for it again right away is of no use;
+  /// the caller spaces such questions, as it does after failures.
+  package func nextCheck(at now: Date, catalog: Catalog, policy: EntitlementPolicy) -> Date? {
+    guard provisionalUntil == nil else { return nil }
+    return SubscriptionGroup.groups(of: [self], catalog: catalog)
+      .compactMap { $0.nextCheck(at: now, policy: policy) }
+      .min()
+      .map { max($0, now) }
+  }
+}
+
+extension SubscriptionGroup {
+  /// May lie in the past: then it is due.
+  fileprivate func nextCheck(at now: Date, policy: EntitlementPolicy) -> Date? {
+    guard let state = state(at: now, policy: policy) else { return nil }
+    if state.isStale { return now }
+    switch state.reason {
+    case .renewing, .renewalOff: return state.accessUntil
+    case .billingGrace:
+      return [judgedAt.advanced(by: SubscriptionEvidence.graceCheckInterval), state.accessUntil].compactMap { $0 }.min()
+    case .billingRetry: return nextRetryCheck(of: state)
+    case .voluntary, .billingError, .priceIncrease, .productUnavailable, .unknown:
+      return state.renewal?.isInBillingRetry == true ? nextRetryCheck(of: state) : nil
+    case .refunded, .revoked:
+      // A refunded renewal follows a period that still ran: the end came with time and is to be looked at once.
+      return self.state(at: judgedAt, policy: policy)?.isEntitled == true ? now : nil
+    case .lifetime, .accountGone: return nil
+    // Not states of a subscription that is neither held nor unproven.
+    case .noPurchases, .noKnownProduct, .unproven: return nil
+    }
+  }
+
+  /// The first of: a day after the answer, the end of Apple's own retries, the end of access.
+  private func nextRetryCheck(of state: SubscriptionState) -> Date? {
+    let daily = judgedAt.advanced(by: SubscriptionEvidence.retryCheckInterval)
+    let windowEnd = state.row.end.advanced(by: EntitlementPolicy.appleBillingRetryWindow)
+    return [daily.isBefore(windowEnd) ? daily : windowEnd, state.accessUntil]
+      .compactMap { $0 }
+      .filter { judgedAt.isBefore($0) }
+      .min()
+  }
+}

@@ -1,0 +1,150 @@
+import Entitlements
+import Testing
+
+import struct FoundationEssentials.Date
+
+/// When Apple is asked again. The answer is of `noon` everywhere; the default row ended five days before it.
+@Suite struct NextCheckTests {
+  struct Case: CustomTestStringConvertible, Sendable {
+    let name: String
+    var rows = [row("1", from: day(-20), until: day(10))]
+    var renewals: [RenewalInfo] = []
+    var gone = false
+    var now = noon
+    var retryAccess: Duration = .seconds(60 * 86_400)
+    let next: Date?
+    var testDescription: String { name }
+  }
+
+  static let ended = [row("1")]
+
+  private func check(_ item: Case) throws {
+    let evidence = try #require(answer(item.rows, item.renewals, gone: item.gone).first)
+    let policy = EntitlementPolicy(billingRetryAccess: item.retryAccess)
+    #expect(evidence.nextCheck(at: item.now, catalog: try makeCatalog(), policy: policy) == item.next)
+  }
+
+  @Test(arguments: [
+    Case(name: "at once", next: day(10)),
+    Case(name: "a millisecond before", now: day(10, ms: -1), next: day(10)),
+    Case(name: "at the end", now: day(10), next: day(10)),
+    Case(name: "after it, held", now: day(12), next: day(12)),
+    Case(name: "after the hold, unproven", now: day(40), next: day(40)),
+    Case(name: "renewal off", renewals: [renewal(renews: false)], next: day(10)),
+    Case(name: "a year away", rows: [row("1", until: day(365))], next: day(365)),
+    Case(name: "retry is flagged before the end", renewals: [renewal(retry: true)], next: day(10)),
+    Case(name: "grace is told before the end", renewals: [renewal(grace: day(16))], next: day(10)),
+    Case(
+      name: "grace that was told before the end has begun", renewals: [renewal(grace: day(16))], now: day(11),
+      next: day(11)),
+    Case(name: "our clock is behind", now: day(-3), next: day(10)),
+  ])
+  func `what runs is checked at its end`(item: Case) throws { try check(item) }
+
+  @Test(arguments: [
+    Case(name: "at once", rows: ended, renewals: [renewal(grace: day(3))], next: day(0.25)),
+    Case(name: "an hour later", rows: ended, renewals: [renewal(grace: day(3))], now: day(1.0 / 24), next: day(0.25)),
+    Case(name: "overdue", rows: ended, renewals: [renewal(grace: day(3))], now: day(1), next: day(1)),
+    Case(name: "ends in an hour", rows: ended, renewals: [renewal(grace: day(1.0 / 24))], next: day(1.0 / 24)),
+    Case(name: "over since the answer", rows: ended, renewals: [renewal(grace: day(3))], now: day(4), next: day(4)),
+  ])
+  func `grace is checked every six hours and at its end`(item: Case) throws { try check(item) }
+
+  @Test(arguments: [
+    Case(name: "with access", rows: ended, renewals: [renewal(retry: true)], next: day(1)),
+    Case(name: "with access, later", rows: ended, renewals: [renewal(retry: true)], now: day(0.5), next: day(1)),
+    Case(name: "overdue", rows: ended, renewals: [renewal(retry: true)], now: day(3), next: day(3)),
+    Case(
+      name: "without access", rows: ended, renewals: [renewal(retry: true)], retryAccess: .zero, next: day(1)),
+    Case(
+      name: "access ends first", rows: ended, renewals: [renewal(retry: true)],
+      retryAccess: .seconds(5 * 86_400 + 3600), next: day(1.0 / 24)),
+    Case(
+      name: "access is over since the answer", rows: ended, renewals: [renewal(retry: true)], now: day(0.5),
+      retryAccess: .seconds(5 * 86_400 + 3600), next: day(0.5)),
+    Case(
+      name: "the last day of sixty", rows: [row("1", until: day(-59.5))], renewals: [renewal(retry: true)],
+      next: day(0.5)),
+    Case(
+      name: "sixty days are over", rows: [row("1", until: day(-60))], renewals: [renewal(retry: true)], next: nil),
+    Case(
+      name: "sixty days are over, but access is not", rows: [row("1", until: day(-61))],
+      renewals: [renewal(retry: true)], retryAccess: .seconds(90 * 86_400), next: day(29)),
+    Case(
+      name: "after grace, still flagged", rows: ended, renewals: [renewal(retry: true, grace: day(-1))], next: day(1)),
+  ])
+  func `billing retry is checked every day for sixty days, and where access ends`(item: Case) throws {
+    try check(item)
+  }
+
+  @Test func `a period whose renewal was refunded ahead is checked at its end`() throws {
+    let rows = [row("1", until: day(1)), row("2", from: day(1), until: day(31), cancelled: noon)]
+    for (now, next) in [(noon, day(1)), (day(1), day(1)), (day(2), day(2))] {
+      try check(Case(name: "refunded ahead", rows: rows, now: now, next: next))
+    }
+  }
+
+  @Test(arguments: [
+    Case(name: "refunded", rows: [row("1", until: day(10), cancelled: day(-1))], next: nil),
+    Case(
+      name: "revoked", rows: [row("1", until: day(10), cancelled: day(-1), ownership: .familyShared)], next: nil),
+    Case(name: "account gone", gone: true, next: nil),
+    Case(name: "expired, retry off", rows: ended, renewals: [renewal(intent: 1, retry: false)], next: nil),
+    Case(name: "expired, nothing told", rows: ended, next: nil),
+    Case(name: "upgraded", rows: [row("1", until: day(10), upgraded: true)], next: nil),
+    Case(name: "no expiry", rows: [row("1", until: nil)], next: nil),
+    Case(name: "lifetime", rows: [row("1", forever, until: nil)], next: nil),
+    Case(name: "of no catalogued product", rows: [row("1", unheardOf, until: day(10))], next: nil),
+  ])
+  func `what time alone cannot change is not checked`(item: Case) throws {
+    for now in [noon, day(9), day(4000)] {
+      var item = item
+      item.now = now
+      try check(item)
+    }
+  }
+
+  @Test func `a provisional grant is settled, not checked`() throws {
+    var evidence = try #require(answer([row("1", until: day(10))]).first)
+    evidence.provisionalUntil = day(1)
+    for now in [noon, day(2), day(11)] {
+      #expect(evidence.nextCheck(at: now, catalog: try makeCatalog(), policy: EntitlementPolicy()) == nil)
+    }
+  }
+
+  @Test func `of two subscription groups under one key the earlier check counts`() throws {
+    let evidence = try #require(
+      answer([row("1", group: "A", until: day(30)), row("2", premium, group: "B", until: day(4))]).first)
+    #expect(evidence.nextCheck(at: noon, catalog: try makeCatalog(), policy: EntitlementPolicy()) == day(4))
+  }
+
+  @Test func `a check is never of the past nor after the end of access; without one, time changes nothing`() throws {
+    let catalog = try makeCatalog()
+    var none = 0
+    for seed in PropertyTests.cases {
+      var maker = RandomCustomer(seed: UInt64(7_000_000 + seed))
+      let evidence = maker.subscription(1, groups: [nil, "A"])
+      let policy = maker.policy()
+      let now = maker.random.moment(-20...70)
+      let verdict = Entitlement.judge([evidence], at: now, catalog: catalog, policy: policy)
+      guard let next = evidence.nextCheck(at: now, catalog: catalog, policy: policy) else {
+        none += 1
+        for _ in 0..<5 {
+          let later = maker.random.moment(70...4000)
+          var same = Entitlement.judge([evidence], at: later, catalog: catalog, policy: policy)
+          same.explanation.judgedAt = verdict.explanation.judgedAt
+          #expect(same == verdict, "seed \(seed)")
+        }
+        continue
+      }
+      #expect(next >= now, "seed \(seed)")
+      if let until = verdict.accessUntil, !verdict.isStale { #expect(next <= max(until, now), "seed \(seed)") }
+      if verdict.isStale { #expect(next == now, "seed \(seed)") }
+      // Worked out again before it is due, it has not moved.
+      #expect(evidence.nextCheck(at: next, catalog: catalog, policy: policy) == next, "seed \(seed)")
+      let halfway = Date(millisecondsSince1970: (now.millisecondsSince1970 + next.millisecondsSince1970) / 2)
+      #expect(evidence.nextCheck(at: halfway, catalog: catalog, policy: policy) == next, "seed \(seed)")
+    }
+    #expect(none > 300 && none < 2_700)
+  }
+}

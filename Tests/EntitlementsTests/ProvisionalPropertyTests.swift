@@ -1,0 +1,175 @@
+import Entitlements
+import Testing
+
+import struct FoundationEssentials.Date
+
+/// What holds of provisional evidence whatever else is known. The case number is the seed.
+@Suite struct ProvisionalPropertyTests {
+  /// A customer of whom something is proven and something is only signed, partly of the same subscriptions.
+  private struct Trial {
+    var maker: RandomCustomer
+    let proven: [SubscriptionEvidence]
+    let signed: [SubscriptionEvidence]
+    let now: Date
+    let policy: EntitlementPolicy
+    let catalog: Catalog
+
+    init(_ seed: Int) throws {
+      maker = RandomCustomer(seed: UInt64(9_000_000 + seed))
+      proven = maker.customer()
+      now = maker.random.moment(-25...20)
+      policy = maker.policy()
+      catalog = try makeCatalog()
+      var signed: [SubscriptionEvidence] = []
+      // Also rows that no honest receipt would carry, and rows that proof has already told.
+      for number in 0..<Int.random(in: 1...4, using: &maker.random) {
+        var item = maker.subscription(number, groups: [nil, "A", "B"])
+        if maker.random.chance(30), let known = proven.randomElement(using: &maker.random) {
+          item.key = known.key
+          item.purchases += known.purchases
+        }
+        item.source = .signature
+        item.provisionalUntil = maker.random.moment(-10...20)
+        signed.append(item)
+      }
+      self.signed = signed
+    }
+
+    func judge(_ evidence: [SubscriptionEvidence], at now: Date? = nil) -> Entitlement {
+      Entitlement.judge(evidence, at: now ?? self.now, catalog: catalog, policy: policy)
+    }
+
+    func rank(_ verdict: Entitlement) -> Int { catalog.rank(of: verdict.tier) }
+  }
+
+  @Test func `each piece added never lowers the tier, so each removed never raises it`() throws {
+    var granted = 0
+    for seed in PropertyTests.cases {
+      let trial = try Trial(seed)
+      var evidence = trial.proven
+      var verdict = trial.judge(evidence)
+      for item in trial.signed {
+        evidence.append(item)
+        let next = trial.judge(evidence)
+        #expect(trial.rank(next) >= trial.rank(verdict), "seed \(seed)")
+        verdict = next
+      }
+      if verdict.isProvisional { granted += 1 }
+    }
+    #expect(granted >= 500)
+  }
+
+  @Test func `it decides or is not there`() throws {
+    for seed in PropertyTests.cases {
+      let trial = try Trial(seed)
+      let alone = trial.judge(trial.proven)
+      let verdict = trial.judge(trial.proven + trial.signed)
+      if verdict.isProvisional {
+        #expect(verdict.status == .active && !verdict.isStale && verdict.willRenew == nil, "seed \(seed)")
+        #expect([1, 2].contains(verdict.explanation.line), "seed \(seed)")
+        let moment = try #require(verdict.explanation.judgedAt)
+        #expect(try moment < #require(verdict.accessUntil), "seed \(seed)")
+        let until = try #require(trial.signed.compactMap(\.provisionalUntil).max())
+        #expect(try #require(verdict.accessUntil) <= until, "seed \(seed)")
+      } else {
+        var same = verdict
+        same.explanation.passedOver = alone.explanation.passedOver
+        same.explanation.passedOverCount = alone.explanation.passedOverCount
+        #expect(same == alone, "seed \(seed)")
+      }
+    }
+  }
+
+  @Test func `after its time the verdict is the one without it`() throws {
+    for seed in PropertyTests.cases {
+      let trial = try Trial(seed)
+      let until = try #require(trial.signed.compactMap(\.provisionalUntil).max())
+      for moment in [until, until.advanced(by: .milliseconds(1)), until.advanced(by: .seconds(86_400 * 30))] {
+        #expect(
+          trial.judge(trial.proven + trial.signed, at: moment) == trial.judge(trial.proven, at: moment), "seed \(seed)")
+      }
+    }
+  }
+
+  @Test func `proof of the same key that is as new always wins`() throws {
+    for seed in PropertyTests.cases {
+      var trial = try Trial(seed)
+      let answers = trial.signed.map { item in
+        var answer = trial.maker.subscription(1)
+        answer.key = item.key
+        answer.evidenceTime = item.evidenceTime.advanced(by: .milliseconds(trial.maker.random.pick([0, 1], or: 0)))
+        return answer
+      }
+      // Two pieces of one key may come up; the newest answer of it is newer than both.
+      let newest = answers.map { answer in
+        var answer = answer
+        answer.evidenceTime = answers.filter { $0.key == answer.key }.map(\.evidenceTime).max() ?? answer.evidenceTime
+        return answer
+      }
+      #expect(trial.judge(newest + trial.signed) == trial.judge(newest), "seed \(seed)")
+    }
+  }
+
+  @Test func `a refund stands above all, however old its proof`() throws {
+    for seed in PropertyTests.cases {
+      let trial = try Trial(seed)
+      let refunds = trial.signed.map { item in
+        var refund = item
+        refund.provisionalUntil = nil
+        refund.evidenceTime = item.evidenceTime.advanced(by: .seconds(-86_400))
+        for index in refund.purchases.indices { refund.purchases[index].cancellationDate = day(-30) }
+        return refund
+      }
+      let verdict = trial.judge(refunds + trial.signed)
+      #expect(verdict.tier == "free" && !verdict.isProvisional, "seed \(seed)")
+      #expect(verdict == trial.judge(refunds), "seed \(seed)")
+    }
+  }
+
+  @Test func `order has no meaning`() throws {
+    for seed in PropertyTests.cases {
+      var trial = try Trial(seed)
+      var evidence = trial.proven + trial.signed + trial.signed.prefix(1)
+      let verdict = trial.judge(evidence)
+      for _ in 0..<3 {
+        evidence.shuffle(using: &trial.maker.random)
+        for index in evidence.indices { evidence[index].purchases.shuffle(using: &trial.maker.random) }
+        #expect(trial.judge(evidence) == verdict, "seed \(seed)")
+      }
+    }
+  }
+
+  @Test func `the rules agree with a second, naive reading`() throws {
+    var granted = 0
+    for seed in PropertyTests.cases {
+      let trial = try Trial(seed)
+      // All that is granted, a row at a time, judged at the end the whole would have.
+      var best = trial.judge(trial.proven).tier == "premium" ? 2 : trial.judge(trial.proven).tier == "pro" ? 1 : 0
+      for item in trial.signed {
+        let isOutdated = trial.proven.contains { $0.key == item.key && $0.evidenceTime >= item.evidenceTime }
+        if isOutdated || item.isAccountGone { continue }
+        let ended = trial.proven.filter { $0.key.environment == item.key.environment }.flatMap(\.purchases)
+          .filter { $0.cancellationDate != nil || $0.isUpgraded }.map(\.transactionID)
+        let now = max(trial.now, item.judgedAt)
+        guard let until = item.provisionalUntil, now < until else { continue }
+        let model = ReferenceModel(
+          rows: item.purchases.filter {
+            !ended.contains($0.transactionID) && !$0.isUpgraded && $0.cancellationDate == nil
+          }, renewal: nil, isGone: false, answered: now.millisecondsSince1970, retryAccess: 0, hold: 0)
+        // The model knows no groups; rows of one group only.
+        guard Set(item.purchases.map { "\($0.subscriptionGroupID?.rawValue ?? "") \($0.ownership)" }).count == 1 else {
+          best = -1
+          break
+        }
+        let told = model.verdict(at: now.millisecondsSince1970)
+        guard told.isEntitled else { continue }
+        best = max(best, told.tier == "premium" ? 2 : 1)
+      }
+      guard best >= 0 else { continue }
+      let verdict = trial.judge(trial.proven + trial.signed)
+      #expect(trial.rank(verdict) == best, "seed \(seed)")
+      if verdict.isProvisional { granted += 1 }
+    }
+    #expect(granted >= 100)
+  }
+}
