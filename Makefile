@@ -3,8 +3,8 @@
 SHELL := /bin/bash
 SWIFT ?= swift
 PACKAGES := libcurl4-openssl-dev libjansson-dev libsqlite3-dev libssl-dev pkg-config
-# Used by the tests: an independent check of signatures, and a count of fsyncs.
-TEST_PACKAGES := openssl strace
+# Used by the tests: an independent check of signatures, a count of fsyncs, and a database for the SQL in samples.
+TEST_PACKAGES := openssl strace postgresql libpq-dev
 
 .PHONY: help demo test build release lint format image-check deps test-deps clean
 

@@ -72,5 +72,9 @@ package struct ProfileStoreTrouble: Error, Hashable, Sendable, CustomStringConve
     self.sentence = sentence
   }
 
+  /// Whether another profile has the original transaction ID of the update: PostgreSQL's `unique_violation`, as no other
+  /// column that is written is unique. The update passes once that profile has let go of it.
+  package var isTransactionElsewhere: Bool { code == "23505" }
+
   package var description: String { "\(sentence) (\(code))" }
 }

@@ -1,0 +1,38 @@
+package import HTTPTransport
+
+/// A profile store behind a circuit breaker: while it is down nobody waits for it.
+package struct GuardedProfileStore: ProfileStore {
+  /// The code of an update that was not sent, as the store is down.
+  package static let refusal = "circuit_open"
+
+  private let store: any ProfileStore
+  private let breaker: CircuitBreaker
+
+  package init(_ store: any ProfileStore, breaker: CircuitBreaker) {
+    self.store = store
+    self.breaker = breaker
+  }
+
+  package func apply(_ update: ProfileUpdate, deadline: ContinuousClock.Instant) async -> ProfileWriteOutcome {
+    switch breaker.admit() {
+    case .refused(let retryIn):
+      return .unavailable(
+        ProfileStoreTrouble(
+          code: Self.refusal, sentence: "The profile store is down; it is tried again in a moment"),
+        retryAfter: retryIn)
+    case .admitted(let permit):
+      let outcome = await store.apply(update, deadline: deadline)
+      switch outcome {
+      // A refusal is about this update; whoever refuses is there.
+      case .applied, .superseded, .noSuchProfile, .refused: permit.report(.success)
+      case .misconfigured: permit.report(.failure())
+      case .unavailable(_, let retryAfter): permit.report(.failure(retryAfter: retryAfter))
+      }
+      return outcome
+    }
+  }
+
+  package func check(deadline: ContinuousClock.Instant) async -> ProfileStoreCheck {
+    await store.check(deadline: deadline)
+  }
+}

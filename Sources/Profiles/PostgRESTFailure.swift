@@ -1,0 +1,288 @@
+import HTTPTransport
+
+/// An answer of PostgREST, or of a gateway before it, that is not rows; or no answer at all.
+struct PostgRESTFailure: Error, Hashable {
+  enum Kind: Hashable {
+    /// This update will not be taken; others may.
+    case refused
+    /// No update will be taken until somebody mends something.
+    case misconfigured
+    /// What the server knows of the tables is older than a migration, or somebody forgot the migration.
+    case schemaCache
+    /// Trying again helps. The update may have been applied.
+    case unavailable
+  }
+
+  let kind: Kind
+  let trouble: ProfileStoreTrouble
+  /// When the store wants to be asked again, as far as it said so.
+  let retryAfter: Duration?
+
+  init(_ kind: Kind, _ code: String, _ sentence: String, retryAfter: Duration? = nil) {
+    self.kind = kind
+    trouble = ProfileStoreTrouble(code: code, sentence: sentence)
+    self.retryAfter = retryAfter
+  }
+}
+
+// MARK: - Answers
+
+extension PostgRESTFailure {
+  /// All that is looked at of an answer: its `details`, `hint` and `message` may hold a user's whole row.
+  struct Signs: Hashable {
+    var status: Int
+    /// An SQLSTATE (`23505`) or a code of PostgREST (`PGRST204`); `nil`: the answer has none, it is a gateway's.
+    var code: String?
+    /// Whether the message is about the form of a UUID.
+    var isAboutUUID = false
+    var retryAfter: Duration?
+  }
+
+  init(_ signs: Signs) {
+    let code = signs.code ?? "http_\(signs.status)"
+    if signs.code == "22P02", signs.isAboutUUID {
+      self.init(.refused, code, "The user ID is not a UUID, and the id column of the profile store is of that type")
+      return
+    }
+    guard let rule = Self.rules.first(where: { $0.matches(signs) }) else {
+      self.init(.unavailable, code, "The profile store gave an answer that has no meaning here")
+      return
+    }
+    self.init(rule.kind, code, rule.sentence, retryAfter: signs.retryAfter ?? rule.pause)
+  }
+
+  /// One line of the table: what the answer is like, what that means, what to do.
+  private struct Rule {
+    let code: String?
+    let status: ClosedRange<Int>
+    let kind: Kind
+    let sentence: String
+    let pause: Duration?
+
+    /// - Parameters:
+    ///   - code: how the code begins; the first two characters of an SQLSTATE are its class.
+    ///   - pause: how long to wait when the answer does not say.
+    init(code: String, status: ClosedRange<Int> = 0...999, _ kind: Kind, _ sentence: String, pause: Duration? = nil) {
+      self.code = code
+      self.status = status
+      self.kind = kind
+      self.sentence = sentence
+      self.pause = pause
+    }
+
+    /// For answers without a code, or with one that the lines above do not have.
+    init(status: ClosedRange<Int>, _ kind: Kind, _ sentence: String, pause: Duration? = nil) {
+      code = nil
+      self.status = status
+      self.kind = kind
+      self.sentence = sentence
+      self.pause = pause
+    }
+
+    func matches(_ signs: Signs) -> Bool {
+      guard status.contains(signs.status) else { return false }
+      guard let code else { return true }
+      return signs.code?.hasPrefix(code) == true
+    }
+  }
+
+  private static let key =
+    "The profile store does not accept our key; check profile_store.key, and whether it was revoked or has expired"
+  private static let grant =
+    "The role of our key may not write the profiles; grant it SELECT and UPDATE on the columns of profile_store.columns"
+  private static let missing =
+    "The profile store does not know the table or a column; check profile_store.table and .columns, run the migration, "
+    + "then: notify pgrst, 'reload schema'"
+  private static let types =
+    "A column of the profile store does not take a value of ours: user ID, tier, status or transaction ID has another "
+    + "type or form there"
+  private static let own = "A trigger, policy or function of the profile store fails"
+  private static let database = "The database behind the profile store is away, restarting or out of connections"
+  private static let gateway =
+    "The gateway of the profile store did not get an answer; the update may have been applied"
+  private static let paused: Duration = .seconds(300)
+
+  /// The first line that matches counts: codes before statuses.
+  ///
+  /// https://docs.postgrest.org/en/stable/references/errors.html,
+  /// https://www.postgresql.org/docs/current/errcodes-appendix.html
+  private static let rules: [Rule] = [
+    // PostgREST's own codes.
+    Rule(code: "PGRST00", .unavailable, database),
+    Rule(code: "PGRST106", .misconfigured, "PostgREST does not expose the schema; check profile_store.schema"),
+    Rule(code: "PGRST117", .misconfigured, "The profile store takes no PATCH; is profile_store.url PostgREST's?"),
+    Rule(code: "PGRST122", .misconfigured, "This PostgREST does not know max-affected; use version 13 or later"),
+    Rule(code: "PGRST124", .refused, "More than one row has this user ID; make the id column of the store unique"),
+    Rule(code: "PGRST125", .misconfigured, "PostgREST has nothing at this path; check profile_store.url"),
+    Rule(code: "PGRST1", .refused, "PostgREST did not understand the request"),
+    Rule(code: "PGRST202", .schemaCache, missing),
+    Rule(code: "PGRST204", .schemaCache, missing),
+    Rule(code: "PGRST205", .schemaCache, missing),
+    Rule(code: "PGRST2", .misconfigured, missing),
+    Rule(code: "PGRST3", .misconfigured, key),
+    Rule(code: "PGRSTX", .unavailable, "PostgREST failed inside; the update may have been applied"),
+
+    // Raised on purpose: PT and the status to answer with.
+    Rule(code: "PT", status: 400...428, .refused, own),
+    Rule(code: "PT", status: 430...499, .refused, own),
+    Rule(code: "PT", .unavailable, own),
+
+    // The values.
+    Rule(
+      code: "23505", .refused,
+      "Another user's profile has this original transaction ID; it has to let go of it first"),
+    Rule(code: "23514", .refused, "A check on the profiles forbids the update; does it know every tier and status?"),
+    Rule(code: "23503", .refused, "A foreign key of the profiles forbids the update; does it know every tier?"),
+    Rule(code: "23502", .refused, "A column of the profiles does not take null; expiry and transaction ID need it"),
+    Rule(code: "23", .refused, "A constraint of the profiles forbids the update"),
+    // "role … does not exist": the token names one that the database lacks.
+    Rule(code: "22023", status: 401...403, .misconfigured, key),
+    Rule(code: "22", .refused, types),
+    Rule(code: "21", .refused, own),
+    Rule(code: "09", .refused, own),
+    Rule(code: "27", .refused, own),
+    Rule(code: "38", .refused, own),
+    Rule(code: "39", .refused, own),
+    Rule(code: "44", .refused, "The profiles are a view that would not show the row after the update"),
+    Rule(code: "P0", .refused, own),
+    Rule(code: "XX", .refused, "PostgreSQL failed inside; its log says more"),
+
+    // Key, privileges, tables. PostgREST answers 401 when no role but the anonymous one is left.
+    Rule(
+      code: "42501", status: 401...401, .misconfigured,
+      "The profile store takes us for anonymous; profile_store.key must be a secret key or a token of service_role"),
+    Rule(code: "42501", .misconfigured, grant),
+    Rule(code: "42P17", .misconfigured, "A row level security policy on the profiles reads its own table"),
+    Rule(code: "42", .misconfigured, missing),
+    Rule(code: "3F", .misconfigured, missing),
+    Rule(code: "0L", .misconfigured, grant),
+    Rule(code: "0P", .misconfigured, grant),
+    Rule(code: "28", .misconfigured, key),
+    Rule(code: "0A", .misconfigured, "The profiles cannot be updated as they are; is the table a view or foreign?"),
+
+    // The database is busy or away.
+    Rule(
+      code: "25006", .unavailable,
+      "The database behind the profile store is read only: its disk is full, or it is a replica"),
+    Rule(code: "25", .unavailable, "The database ended the transaction; the update was undone"),
+    Rule(code: "40", .unavailable, "The update was undone: others wrote the same row"),
+    Rule(code: "55P03", .unavailable, "The row is locked; the update was undone"),
+    Rule(code: "55006", .unavailable, "The table is locked; the update was undone"),
+    Rule(code: "55", .misconfigured, "The profiles cannot be updated as they are; are they a view?"),
+    Rule(
+      code: "57014", .unavailable, "The database gave up after its time limit, often for a lock; the update was undone"),
+    Rule(code: "08", .unavailable, database),
+    Rule(code: "53", .unavailable, database),
+    Rule(code: "57", .unavailable, database),
+    Rule(code: "58", .unavailable, database),
+
+    // Answers of a gateway, and codes that are not above.
+    Rule(status: 200...299, .unavailable, notRows),
+    Rule(
+      status: 300...399, .misconfigured,
+      "The profile store has moved; redirects are not followed, set profile_store.url"),
+    Rule(status: 401...401, .misconfigured, key),
+    Rule(
+      status: 402...402, .unavailable, "Supabase has restricted the project: a quota is used up or a bill unpaid",
+      pause: paused),
+    Rule(status: 403...403, .misconfigured, "Something before the profile store turns us away; firewall, or the key"),
+    Rule(status: 404...404, .misconfigured, "There is no PostgREST at this address; check profile_store.url"),
+    Rule(status: 405...407, .misconfigured, "This is not PostgREST as we know it; check profile_store.url"),
+    Rule(status: 408...409, .unavailable, gateway),
+    Rule(status: 410...410, .misconfigured, "The profile store is gone; check profile_store.url"),
+    Rule(status: 425...425, .unavailable, gateway),
+    Rule(status: 429...429, .unavailable, "The profile store wants fewer requests"),
+    Rule(status: 400...499, .refused, "The profile store refused the update and did not say why"),
+    Rule(
+      status: 540...540, .unavailable, "The Supabase project is paused; resume it in the dashboard", pause: paused),
+    Rule(status: 500...999, .unavailable, gateway),
+  ]
+
+  private static let notRows =
+    "The profile store's answer is not what PostgREST sends; is profile_store.url right? The update may have been applied"
+
+  /// A success whose body cannot be read.
+  static let unreadable = PostgRESTFailure(.unavailable, "unreadable_answer", notRows)
+}
+
+// MARK: - No answer
+
+extension PostgRESTFailure {
+  init(_ error: TransportError) {
+    switch error {
+    case .invalidRequest:
+      self.init(
+        .misconfigured, "invalid_request",
+        "The request cannot be sent as written; check profile_store.url, and profile_store.key for control characters")
+    case .resolve:
+      self.init(.unavailable, "resolve", "The profile store's host name does not resolve")
+    case .connect:
+      self.init(.unavailable, "connect", "The profile store takes no connection")
+    case .tls:
+      self.init(
+        .unavailable, "tls",
+        "The profile store's certificate was refused, or TLS failed; a CA of your own belongs in profile_store.ca_file")
+    case .timedOut:
+      self.init(
+        .unavailable, "timed_out", "The profile store did not answer in time; the update may have been applied")
+    case .tooLarge:
+      self.init(.unavailable, "too_large", "The profile store's answer is longer than any that PostgREST sends")
+    case .reset:
+      self.init(
+        .unavailable, "reset", "The profile store broke off the connection; the update may have been applied")
+    case .protocolViolation:
+      self.init(.unavailable, "protocol", "What answers for the profile store does not speak HTTP")
+    case .overloaded:
+      self.init(.unavailable, "overloaded", "Too many requests to the profile store are waiting already; not sent")
+    case .cancelled:
+      self.init(.unavailable, "cancelled", "The update was given up from our side; it may have been applied")
+    case .shutDown:
+      self.init(.unavailable, "shut_down", "The service is shutting down; the update was not sent")
+    case .other(let code):
+      self.init(.unavailable, "curl_\(code)", "The request to the profile store failed")
+    }
+  }
+}
+
+// MARK: - Reading the signs
+
+extension PostgRESTFailure.Signs {
+  /// A second at least: PostgREST sends `Retry-After: 0` while the database is away. Ten minutes at most.
+  static let retryAfterRange: ClosedRange<Duration> = .seconds(1)...(.seconds(600))
+
+  static func read(_ response: TransportResponse) async -> PostgRESTFailure.Signs {
+    struct Error: Sendable {
+      var code: String?
+      var isAboutUUID: Bool
+    }
+    let error = try? await JSONReader.shared.read(response.body) { body throws(JSONError) -> Error in
+      Error(code: text(body, "code"), isAboutUUID: text(body, "message")?.contains("type uuid") == true)
+    }
+    // The header is all there is of an error when the body was lost: `PostgREST; error=PGRST116`.
+    let header = response.header("Proxy-Status")?.split(separator: "error=", maxSplits: 1).last.map(String.init)
+    return PostgRESTFailure.Signs(
+      status: response.status, code: [error?.code, header].compactMap(\.self).first(where: isCode),
+      isAboutUUID: error?.isAboutUUID == true, retryAfter: response.header("Retry-After").flatMap(duration))
+  }
+
+  /// Five characters of an SQLSTATE, or PGRST and three more: too little to carry a value of a row.
+  private static func isCode(_ text: String) -> Bool {
+    (text.utf8.count == 5 || text.utf8.count == 8 && text.hasPrefix("PGRST"))
+      && text.utf8.allSatisfy {
+        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) || (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0)
+      }
+  }
+
+  private static func text(_ body: JSONValue, _ key: String) -> String? {
+    guard case .string(let text) = body[key]?.kind else { return nil }
+    return text
+  }
+
+  /// Whole seconds. A date counts as absent: no server of this kind sends one.
+  private static func duration(_ text: String) -> Duration? {
+    guard (1...9).contains(text.utf8.count), text.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
+      let seconds = Int(text)
+    else { return nil }
+    return min(max(.seconds(seconds), retryAfterRange.lowerBound), retryAfterRange.upperBound)
+  }
+}

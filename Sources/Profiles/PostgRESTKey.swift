@@ -1,0 +1,64 @@
+import HTTPTransport
+
+/// What can be told of a key by looking at it. The server has the last word.
+///
+///     key                       apikey   Authorization   role
+///     sb_secret_…               sent     not sent        service_role, given by Supabase's gateway
+///     sb_publishable_…          never used: it is the app's own, and anybody has it
+///     three parts, a JWT        sent     Bearer          its claim `role`
+///     anything else             sent     not sent        unknown
+enum PostgRESTKey: Hashable {
+  /// Made to bypass row level security.
+  case service
+  /// Everybody's: `anon`, `authenticated` or publishable.
+  case everybodys
+  /// A role of the operator's own, or none that can be read here.
+  case unknown
+
+  /// A key that is not a token fails as one: PostgREST would answer PGRST301, "Expected 3 parts in JWT".
+  static func isToken(_ key: Secret) -> Bool { key.exposed.utf8.count { $0 == UInt8(ascii: ".") } == 2 }
+
+  static func kind(of key: Secret) async -> PostgRESTKey {
+    if key.exposed.hasPrefix("sb_publishable_") { return .everybodys }
+    if key.exposed.hasPrefix("sb_secret_") { return .service }
+    guard isToken(key) else { return .unknown }
+    let parts = key.exposed.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+    guard parts.count == 3, let payload = decode(base64URL: parts[1]) else { return .unknown }
+    let claim = try? await JSONReader.shared.read(payload) { claims throws(JSONError) -> String? in
+      guard case .string(let role) = claims["role"]?.kind else { return nil }
+      return role
+    }
+    // These names are Supabase's. On a server of one's own, other roles write.
+    switch claim {
+    case "service_role": return .service
+    case "anon", "authenticated": return .everybodys
+    default: return .unknown
+    }
+  }
+
+  /// RFC 4648, section 5, without padding, as RFC 7515 wants it.
+  private static func decode(base64URL text: Substring.UTF8View.SubSequence) -> [UInt8]? {
+    var bytes: [UInt8] = []
+    var bits: UInt32 = 0
+    var count = 0
+    for character in text {
+      let value: UInt8
+      switch character {
+      case UInt8(ascii: "A")...UInt8(ascii: "Z"): value = character - UInt8(ascii: "A")
+      case UInt8(ascii: "a")...UInt8(ascii: "z"): value = character - UInt8(ascii: "a") + 26
+      case UInt8(ascii: "0")...UInt8(ascii: "9"): value = character - UInt8(ascii: "0") + 52
+      case UInt8(ascii: "-"): value = 62
+      case UInt8(ascii: "_"): value = 63
+      default: return nil
+      }
+      bits = bits << 6 | UInt32(value)
+      count += 6
+      if count >= 8 {
+        count -= 8
+        bytes.append(UInt8(truncatingIfNeeded: bits >> UInt32(count)))
+        bits &= 1 << UInt32(count) - 1
+      }
+    }
+    return bytes
+  }
+}

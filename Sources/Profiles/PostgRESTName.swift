@@ -1,0 +1,35 @@
+/// A schema, table or column, proven to mean one thing in every place of a request: its initialiser is the check.
+package struct PostgRESTName: Hashable, Sendable, CustomStringConvertible {
+  /// PostgreSQL keeps this many bytes of a name.
+  package static let lengthLimit = 63
+
+  /// Words that PostgREST takes for instructions where the name of a column would stand. With a column `order`,
+  /// `?order=eq.1` filters nothing, and a PATCH would change every row of the table.
+  ///
+  /// https://docs.postgrest.org/en/stable/references/api/tables_views.html
+  private static let reserved: Set<String> = [
+    "and", "columns", "limit", "not", "offset", "on_conflict", "or", "order", "rpc", "select",
+  ]
+
+  package let text: String
+
+  /// - Returns: `nil` for anything but an ASCII letter or underscore followed by more of them or digits.
+  package init?(_ text: String) {
+    guard let first = text.utf8.first, !Self.isDigit(first), text.utf8.count <= Self.lengthLimit,
+      text.utf8.allSatisfy({ Self.isLetter($0) || Self.isDigit($0) }), !Self.reserved.contains(text)
+    else { return nil }
+    self.text = text
+  }
+
+  /// For the names that are written in this module.
+  init(known text: StaticString) { self.text = "\(text)" }
+
+  package var description: String { text }
+
+  private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
+
+  private static func isLetter(_ byte: UInt8) -> Bool {
+    (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte) || (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte)
+      || byte == UInt8(ascii: "_")
+  }
+}

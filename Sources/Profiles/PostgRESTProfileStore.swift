@@ -1,0 +1,218 @@
+import Entitlements
+package import HTTPTransport
+import Synchronization
+
+/// Profiles behind PostgREST: a Supabase project, or a server of one's own.
+///
+///     PATCH /profiles?id=eq.U&subscription_version=lt.N&select=…   {tier, status, …, version: N}
+///       200 [row]   applied
+///       200 []      GET the row:  none → no such profile;  version = N → applied, an answer was lost;
+///                                 version > N → superseded;  version < N → once more
+///
+/// Without a version column every update is written, so they have to come in order; `200 []` is then no such profile.
+///
+/// Nothing that the store sends is passed on but codes: its messages quote rows.
+package final class PostgRESTProfileStore: ProfileStore {
+  /// How long PostgREST may go on with the tables as they were before a migration. Supabase reloads within seconds.
+  static let schemaCacheGrace = Duration.seconds(60)
+
+  private let requests: PostgRESTRequests
+  private let transport: any Transport
+  private let now: @Sendable () -> ContinuousClock.Instant
+  /// Since when every answer has been that a table or column is not known.
+  private let schemaUnknownSince = Mutex<ContinuousClock.Instant?>(nil)
+
+  /// - Parameter transport: sends to `configuration.url` alone, and has to allow `http` for a store without TLS.
+  package init(
+    _ configuration: Configuration, transport: any Transport,
+    now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+  ) {
+    requests = PostgRESTRequests(configuration: configuration)
+    self.transport = transport
+    self.now = now
+  }
+
+  // MARK: - ProfileStore
+
+  package func apply(_ update: ProfileUpdate, deadline: ContinuousClock.Instant) async -> ProfileWriteOutcome {
+    do throws(PostgRESTFailure) {
+      try await checkKey()
+      // A row may come to be, or lose its version, between our two requests; not twice in a row.
+      for _ in 1...2 {
+        if let outcome = try await write(update, deadline: deadline) { return outcome }
+      }
+      throw PostgRESTFailure(.unavailable, "race", "The row changed each time between writing and reading it")
+    } catch {
+      return outcome(of: error)
+    }
+  }
+
+  /// A write that finds no row, then a look whether the key sees any: what is not granted fails the first; what row
+  /// level security hides is missing from the second.
+  package func check(deadline: ContinuousClock.Instant) async -> ProfileStoreCheck {
+    do throws(PostgRESTFailure) {
+      let key = try await checkKey()
+      guard try await rows(requests.writeNothing(), deadline: deadline).isEmpty else {
+        throw PostgRESTFailure(
+          .misconfigured, "filter_ignored",
+          "The profile store does not heed conditions; is profile_store.url PostgREST's?")
+      }
+      // A new project has no profiles yet. A key that is made to bypass row level security is then believed.
+      if try await rows(requests.readAny(), deadline: deadline).isEmpty, key != .service {
+        throw PostgRESTFailure(
+          .misconfigured, "no_rows_visible",
+          "Our key sees no profile: row level security hides them from its role, or there is none yet")
+      }
+      return .ok
+    } catch {
+      switch error.kind {
+      // Asked for by an operator, who would rather know at once.
+      case .refused, .misconfigured, .schemaCache: return .misconfigured(error.trouble)
+      case .unavailable: return .unavailable(error.trouble)
+      }
+    }
+  }
+
+  // MARK: - One update
+
+  /// Writes, and looks why when no row was written.
+  ///
+  /// - Returns: `nil` when the row was older after all.
+  private func write(
+    _ update: ProfileUpdate, deadline: ContinuousClock.Instant
+  ) async throws(PostgRESTFailure) -> ProfileWriteOutcome? {
+    let hasVersion = requests.configuration.columns.version != nil
+    let written = try await rows(requests.write(update), deadline: deadline)
+    if let row = try single(written) {
+      guard row.tier == update.tier.rawValue, row.status == update.status.rawValue,
+        !hasVersion || row.version == .number(update.version)
+      else {
+        throw PostgRESTFailure(
+          .misconfigured, "changed_by_store",
+          "The profile store took the update and changed it; a trigger or generated column keeps our values out")
+      }
+      return .applied
+    }
+    guard hasVersion else { return .noSuchProfile }
+
+    guard let row = try single(await rows(requests.read(update.user), deadline: deadline)) else {
+      return .noSuchProfile
+    }
+    switch row.version {
+    case .null:
+      throw PostgRESTFailure(
+        .refused, "version_is_null", "The version of this row is null, which is never lower; make it NOT NULL DEFAULT 0"
+      )
+    case .unreadable:
+      throw PostgRESTFailure(
+        .misconfigured, "version_type", "profile_store.columns.version names a column that is not a bigint")
+    case .number(update.version): return .applied
+    case .number(let version): return version > update.version ? .superseded : nil
+    }
+  }
+
+  private func single(_ rows: [ProfileRow]) throws(PostgRESTFailure) -> ProfileRow? {
+    guard rows.count <= 1 else {
+      throw PostgRESTFailure(
+        .refused, "several_rows", "More than one row has this user ID; make the id column of the store unique")
+    }
+    return rows.first
+  }
+
+  /// While a migration is under way, an unknown column is no reason to give up.
+  private func outcome(of failure: PostgRESTFailure) -> ProfileWriteOutcome {
+    switch failure.kind {
+    case .refused: return .refused(failure.trouble)
+    case .misconfigured: return .misconfigured(failure.trouble)
+    case .unavailable: return .unavailable(failure.trouble, retryAfter: failure.retryAfter)
+    case .schemaCache:
+      let now = now()
+      let since = schemaUnknownSince.withLock { since in
+        since = since ?? now
+        return since ?? now
+      }
+      return now - since < Self.schemaCacheGrace
+        ? .unavailable(failure.trouble, retryAfter: failure.retryAfter) : .misconfigured(failure.trouble)
+    }
+  }
+
+  // MARK: - Requests
+
+  /// A key that everybody has is not sent: what it may do, anybody may.
+  @discardableResult
+  private func checkKey() async throws(PostgRESTFailure) -> PostgRESTKey {
+    let kind = await PostgRESTKey.kind(of: requests.configuration.key)
+    if kind == .everybodys {
+      throw PostgRESTFailure(
+        .misconfigured, "public_key",
+        "profile_store.key is the key of the app's users (anon, authenticated or publishable); a secret key is needed")
+    }
+    return kind
+  }
+
+  private func rows(
+    _ request: TransportRequest, deadline: ContinuousClock.Instant
+  ) async throws(PostgRESTFailure) -> [ProfileRow] {
+    let response: TransportResponse
+    do throws(TransportError) {
+      response = try await transport.send(request, deadline: deadline)
+    } catch {
+      throw PostgRESTFailure(error)
+    }
+    guard response.status == 200 else { throw PostgRESTFailure(await .read(response)) }
+    let rows = try await ProfileRow.read(response.body, columns: requests.configuration.columns)
+    schemaUnknownSince.withLock { $0 = nil }
+    return rows
+  }
+}
+
+/// What an answer shows of one row.
+struct ProfileRow: Hashable, Sendable {
+  enum Version: Hashable, Sendable {
+    case number(Int64)
+    case null
+    case unreadable
+  }
+
+  let tier: String?
+  let status: String?
+  let version: Version
+
+  static func read(
+    _ body: [UInt8], columns: PostgRESTProfileStore.Columns
+  ) async throws(PostgRESTFailure) -> [ProfileRow] {
+    do throws(JSONReader.Failure) {
+      return try await JSONReader.shared.read(body, root: .any) { answer throws(JSONError) in
+        guard answer.isArray else { throw .syntax }
+        var rows: [ProfileRow] = []
+        for element in answer.elements {
+          guard element.isObject else { throw .syntax }
+          rows.append(ProfileRow(element, columns: columns))
+        }
+        return rows
+      }
+    } catch {
+      switch error {
+      case .cancelled: throw PostgRESTFailure(.cancelled)
+      case .json: throw .unreadable
+      }
+    }
+  }
+
+  private init(_ row: JSONValue, columns: PostgRESTProfileStore.Columns) {
+    tier = Self.text(row[columns.tier.text])
+    status = Self.text(row[columns.status.text])
+    switch columns.version.flatMap({ row[$0.text]?.kind }) {
+    case nil, .null: version = .null
+    case .integer(let number): version = .number(number)
+    case .object, .array, .string, .real, .bool: version = .unreadable
+    }
+  }
+
+  /// Without the blanks that PostgreSQL adds to a `character(n)`.
+  private static func text(_ value: JSONValue?) -> String? {
+    guard case .string(var text) = value?.kind else { return nil }
+    while text.last == " " { text.removeLast() }
+    return text
+  }
+}

@@ -1,0 +1,116 @@
+import Entitlements
+import HTTPTransport
+
+/// Writes every request that is sent to PostgREST. Pure: the same values make the same bytes.
+///
+/// https://docs.postgrest.org/en/stable/references/api/tables_views.html
+struct PostgRESTRequests {
+  /// A row of ours takes a few hundred bytes; an error may hold a whole row of the app.
+  static let answerLimit = 64 * 1024
+
+  let configuration: PostgRESTProfileStore.Configuration
+
+  private var columns: PostgRESTProfileStore.Columns { configuration.columns }
+
+  /// Brings one user's row to this update, if its version is lower; without a version column, in any case.
+  func write(_ update: ProfileUpdate) -> TransportRequest {
+    var query = [filter(columns.id, "eq", update.user.rawValue)]
+    if let version = columns.version { query.append(filter(version, "lt", String(update.version))) }
+    return patch(
+      query,
+      tier: .text(update.tier.rawValue), status: .text(update.status.rawValue),
+      expiresAt: update.expiresAt.map { .text(Timestamp.text($0)) } ?? .null,
+      originalTransactionID: update.originalTransactionID.map { .text($0.rawValue) } ?? .null,
+      version: .integer(update.version))
+  }
+
+  /// The same user's row as it is.
+  func read(_ user: UserID) -> TransportRequest {
+    get([filter(columns.id, "eq", user.rawValue), "select=\(columnsShown)", "limit=2"])
+  }
+
+  /// A write of every column that finds no row: no value is null and not null. The database asks for the privileges
+  /// all the same, and PostgREST for the columns.
+  func writeNothing() -> TransportRequest {
+    patch(
+      ["\(columns.id)=is.null", "\(columns.id)=not.is.null"],
+      tier: .null, status: .null, expiresAt: .null, originalTransactionID: .null, version: .null)
+  }
+
+  /// Any row that the key may see.
+  func readAny() -> TransportRequest { get(["select=\(columnsShown)", "limit=1"]) }
+
+  // MARK: - Parts
+
+  /// The only place where a value becomes part of a query. What follows the operator is the value, to its last
+  /// character; quotes have a meaning only inside `in.(…)` and `or=(…)`.
+  private func filter(_ column: PostgRESTName, _ comparison: StaticString, _ value: String) -> String {
+    "\(column)=\(comparison).\(PercentEncoding.encode(value))"
+  }
+
+  private var columnsShown: String {
+    [columns.id, columns.tier, columns.status, columns.version].compactMap { $0?.text }.joined(separator: ",")
+  }
+
+  /// - Parameter query: begins with a condition on the id, always: a PATCH without any changes every row.
+  private func patch(
+    _ query: [String], tier: JSONText, status: JSONText, expiresAt: JSONText, originalTransactionID: JSONText,
+    version: JSONText
+  ) -> TransportRequest {
+    var members = [
+      (columns.tier.text, tier), (columns.status.text, status), (columns.expiresAt.text, expiresAt),
+      (columns.originalTransactionID.text, originalTransactionID),
+    ]
+    if let column = columns.version { members.append((column.text, version)) }
+    var headers = headers
+    headers.append(TransportHeader("Content-Type", "application/json"))
+    // Should the id ever match two rows, the server undoes the write; it heeds that only together with `strict`.
+    headers.append(TransportHeader("Prefer", "return=representation,handling=strict,max-affected=1"))
+    if let schema = configuration.schema { headers.append(TransportHeader("Content-Profile", schema.text)) }
+    return TransportRequest(
+      method: .patch, url: url(query + ["select=\(columnsShown)"]), headers: headers,
+      body: JSONText.object(members), responseBodyLimit: Self.answerLimit)
+  }
+
+  private func get(_ query: [String]) -> TransportRequest {
+    var headers = headers
+    if let schema = configuration.schema { headers.append(TransportHeader("Accept-Profile", schema.text)) }
+    return TransportRequest(
+      method: .get, url: url(query), headers: headers, responseBodyLimit: Self.answerLimit)
+  }
+
+  private var headers: [TransportHeader] {
+    let key = configuration.key.exposed
+    var headers = [TransportHeader("Accept", "application/json"), TransportHeader("apikey", key)]
+    if PostgRESTKey.isToken(configuration.key) { headers.append(TransportHeader("Authorization", "Bearer \(key)")) }
+    return headers
+  }
+
+  private func url(_ query: [String]) -> String {
+    var base = configuration.url[...]
+    while base.last == "/" { base.removeLast() }
+    return "\(base)/\(configuration.table)?\(query.joined(separator: "&"))"
+  }
+}
+
+/// What a query may hold without being taken for something else.
+enum PercentEncoding {
+  private static let digits = Array("0123456789ABCDEF".utf8)
+
+  /// Everything but the unreserved characters of RFC 3986, section 2.3, becomes `%XX`: `+` would be read as a blank, `&`
+  /// as the next condition.
+  static func encode(_ text: String) -> String {
+    var bytes: [UInt8] = []
+    for byte in text.utf8 {
+      switch byte {
+      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
+        UInt8(ascii: "~"):
+        bytes.append(byte)
+      default:
+        bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+      }
+    }
+    return String(decoding: bytes, as: UTF8.self)
+  }
+}

@@ -1,0 +1,89 @@
+import Foundation
+import Testing
+
+/// A database of a test's own, copied from a template.
+struct TestDatabase: Sendable {
+  /// What a project grants by default to the roles of its API.
+  enum Grants: String, CaseIterable, Sendable, CustomTestStringConvertible {
+    case wide
+    case none
+
+    var testDescription: String { self == .wide ? "everything granted by default" : "nothing granted by default" }
+  }
+
+  enum State: String, CaseIterable, Sendable {
+    /// Roles, accounts and the app's own profiles.
+    case app
+    /// The same with the files of `samples/supabase`.
+    case migrated
+  }
+
+  let name: String
+  private let cluster: TemporaryCluster
+
+  init(_ grants: Grants, _ state: State = .migrated) async throws {
+    let cluster = try await TemporaryCluster.running()
+    let name = "test_\(UUID().uuidString.lowercased().filter { $0 != "-" })"
+    let postgres = try await Connection.open("postgres", on: cluster)
+    try await postgres.query("create database \(name) template \(Self.template(grants, state)) strategy file_copy")
+    self.cluster = cluster
+    self.name = name
+  }
+
+  /// Whoever may do anything: to prepare a test, and to look past every lock.
+  func owner() async throws -> Connection { try await .open(name, on: cluster) }
+
+  /// The API's login, which becomes each caller in turn.
+  func api() async throws -> Connection { try await .open(name, on: cluster, as: "authenticator") }
+
+  // MARK: - Templates
+
+  private static func template(_ grants: Grants, _ state: State) -> String { "template_\(grants)_\(state)" }
+
+  /// Called once, by the cluster.
+  static func makeTemplates(on cluster: TemporaryCluster) async throws {
+    let postgres = try await Connection.open("postgres", on: cluster)
+    try await postgres.run(SQLFile.own("Roles"))
+    for grants in Grants.allCases {
+      for state in State.allCases {
+        let name = template(grants, state)
+        try await postgres.query("create database \(name)")
+        try await postgres.query("alter database \(name) owner to project_owner")
+        let superuser = try await Connection.open(name, on: cluster)
+        try await superuser.run(SQLFile.own("AuthSchema"))
+        if grants == .wide { try await superuser.run(SQLFile.own("WideGrants")) }
+        let database = try await Connection.open(name, on: cluster, as: "project_owner")
+        try await database.run(SQLFile.own("App"))
+        if grants == .none { try await database.run(SQLFile.own("AppGrants")) }
+        if state == .migrated {
+          for file in try SQLFile.samples { try await database.run(file) }
+        }
+      }
+    }
+  }
+}
+
+/// SQL of the checkout.
+enum SQLFile {
+  private static let tests = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+
+  static let profiles = "01_profiles"
+  static let gates = "02_feature_gates"
+
+  static func own(_ name: String) throws -> String { try text(tests.appending(path: "SQL/\(name).sql")) }
+
+  static func sample(_ name: String) throws -> String {
+    try text(tests.appending(path: "../../samples/supabase/\(name).sql"))
+  }
+
+  /// The migrations in their order.
+  static var samples: [String] {
+    get throws { [try sample(profiles), try sample(gates)] }
+  }
+
+  static func recorded(_ name: String) throws -> Data {
+    try Data(contentsOf: tests.appending(path: "Recorded/\(name)"))
+  }
+
+  private static func text(_ url: URL) throws -> String { try String(contentsOf: url, encoding: .utf8) }
+}

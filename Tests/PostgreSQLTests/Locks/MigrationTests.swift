@@ -1,0 +1,131 @@
+import Testing
+
+@Suite struct MigrationTests {
+  @Test(arguments: TestDatabase.Grants.allCases)
+  func `the migrations may be run three times and leave the same database`(grants: TestDatabase.Grants) async throws {
+    let owner = try await TestDatabase(grants).owner()
+    let once = try await owner.query(Self.everything)
+    for _ in 1...2 {
+      for file in try SQLFile.samples { try await owner.run(file) }
+    }
+    #expect(try await owner.query(Self.everything) == once)
+    #expect(once.count > 60)
+  }
+
+  @Test func `columns of an older attempt, with nulls and without defaults, are taken over`() async throws {
+    let database = try await TestDatabase(.wide, .app)
+    let (owner, api) = (try await database.owner(), try await database.api())
+    try await owner.run(
+      """
+      alter table public.profiles add column subscription_tier text, add column subscription_status text,
+        add column subscription_version bigint;
+      """)
+    for file in try SQLFile.samples { try await owner.run(file) }
+    #expect(
+      try await owner.query(
+        "select distinct subscription_tier, subscription_status, subscription_version from public.profiles")
+        == [["free", "active", "0"]])
+    #expect(try await api.attempt("update public.profiles set subscription_tier = 'pro'", as: .a) == .denied)
+  }
+
+  @Test func `a table without row level security gets it, and its users keep their own rows`() async throws {
+    let database = try await TestDatabase(.wide, .app)
+    let (owner, api) = (try await database.owner(), try await database.api())
+    try await owner.run(
+      """
+      alter table public.profiles disable row level security;
+      drop policy "Users can see their own profile." on public.profiles;
+      drop policy "Users can insert their own profile." on public.profiles;
+      drop policy "Users can update own profile." on public.profiles;
+      """)
+    #expect(try await api.attempt("update public.profiles set display_name = 'x'", as: .a) == .passed)
+    for file in try SQLFile.samples { try await owner.run(file) }
+    #expect(try await api.query("select id from public.profiles", as: .a) == [[UserIDs.a]])
+    #expect(try await api.execute("update public.profiles set display_name = 'mine'", as: .a) == 1)
+    #expect(try await api.attempt("insert into public.profiles (id) values ('\(UserIDs.c)')", as: .c) == .passed)
+    #expect(try await api.attempt("insert into public.profiles (id) values ('\(UserIDs.c)')", as: .b) == .denied)
+  }
+
+  @Test func `a table whose policies let users write nothing stays that way`() async throws {
+    let database = try await TestDatabase(.none, .app)
+    let (owner, api) = (try await database.owner(), try await database.api())
+    try await owner.run(
+      """
+      drop policy "Users can insert their own profile." on public.profiles;
+      drop policy "Users can update own profile." on public.profiles;
+      revoke insert, update on public.profiles from authenticated;
+      grant update (display_name) on public.profiles to authenticated;
+      """)
+    for file in try SQLFile.samples { try await owner.run(file) }
+    #expect(try await api.attempt("insert into public.profiles (id) values ('\(UserIDs.c)')", as: .c) == .denied)
+    #expect(try await api.attempt("update public.profiles set avatar_url = 'x'", as: .a) == .denied)
+    // Granted, but no policy lets a row be updated.
+    #expect(try await api.execute("update public.profiles set display_name = 'x'", as: .a) == 0)
+  }
+
+  @Test func `a column that is added later is written by users once it is granted`() async throws {
+    let database = try await TestDatabase(.wide)
+    let (owner, api) = (try await database.owner(), try await database.api())
+    try await owner.run("alter table public.profiles add column city text")
+    #expect(try await api.attempt("update public.profiles set city = 'x'", as: .a) == .denied)
+    try await owner.run("grant insert (city), update (city) on public.profiles to authenticated")
+    try await owner.run(SQLFile.sample(SQLFile.profiles))
+    #expect(try await api.attempt("update public.profiles set city = 'x'", as: .a) == .passed)
+  }
+
+  @Test func `tiers of another catalog stay when the file is run again`() async throws {
+    let owner = try await TestDatabase(.wide).owner()
+    try await owner.run(
+      """
+      alter table public.profiles drop constraint profiles_subscription_tier_check,
+        add constraint profiles_subscription_tier_check check (subscription_tier in ('free', 'silver', 'gold'));
+      update public.profiles set subscription_tier = 'gold';
+      """)
+    try await owner.run(SQLFile.sample(SQLFile.profiles))
+    #expect(try await owner.query("select distinct subscription_tier from public.profiles") == [["gold"]])
+  }
+
+  @Test(arguments: TestDatabase.Grants.allCases)
+  func `the check finds nothing after the migrations and names each lock that is undone`(
+    grants: TestDatabase.Grants
+  ) async throws {
+    let owner = try await TestDatabase(grants).owner()
+    let check = try SQLFile.sample("03_check")
+    #expect(try await owner.query(check).isEmpty)
+    try await owner.run(
+      """
+      grant update on public.profiles to authenticated;
+      create policy "Public profiles are viewable by everyone." on public.profiles for select using (true);
+      create view public.everybody as select * from public.profiles;
+      create materialized view public.frozen as select * from recording.trips;
+      alter table recording.trips disable row level security;
+      alter table vehicles.user_bike disable trigger all;
+      """)
+    let findings = try await owner.query(check).compactMap { $0[0] }
+    #expect(findings.count == 10)
+    for part in [
+      "everybody", "frozen", "off on recording.trips", "subscription_tier", "Public profiles", "guard_bike is missing",
+    ] {
+      #expect(findings.contains { $0.contains(part) }, "\(part)")
+    }
+  }
+
+  /// Columns, constraints, indexes, privileges, policies, functions and triggers, one a row.
+  private static let everything = """
+    select what from (
+      select format('column %s %s %s %s %s %s', attrelid::regclass, attname, atttypid::regtype, attnotnull, attacl,
+        (select pg_get_expr(adbin, adrelid) from pg_attrdef where adrelid = attrelid and adnum = attnum)) as what
+      from pg_attribute join pg_class on pg_class.oid = attrelid
+      where attnum > 0 and relkind in ('r', 'i')
+        and relnamespace::regnamespace::text in ('public', 'vehicles', 'recording', 'countersign')
+      union all select format('table %s %s %s', oid::regclass, relrowsecurity, relacl) from pg_class
+      where relnamespace::regnamespace::text in ('public', 'vehicles', 'recording', 'countersign')
+      union all select format('constraint %s', pg_get_constraintdef(oid)) from pg_constraint
+      where connamespace::regnamespace::text in ('public', 'vehicles', 'recording', 'countersign')
+      union all select format('function %s %s %s', oid::regprocedure, proacl, prosrc) from pg_proc
+      where pronamespace::regnamespace::text in ('public', 'countersign')
+      union all select format('policy %s', p.*) from pg_policies p
+      union all select format('trigger %s %s', pg_get_triggerdef(oid), tgenabled) from pg_trigger where not tgisinternal
+    ) as all_of_it order by what
+    """
+}

@@ -1,0 +1,235 @@
+import Testing
+
+/// Free: one open trip at a time, and one completed trip started in seven days. Tries to record more.
+@Suite struct TripLimitTests {
+  private static let start = "insert into recording.trips (title) values ('t')"
+  private static let startCompleted = "insert into recording.trips (status) values ('completed')"
+  private static let complete = "update recording.trips set status = 'completed' where status = 'recording'"
+  private static let dropTrigger = "drop trigger zzz_countersign_guard_trip on recording.trips;"
+  private static let dropPolicy = """
+    drop policy "countersign: one trip a week is free" on recording.trips;
+    """
+
+  private func completed(_ owner: Connection) async throws -> String? {
+    try await owner.value("select count(*) from recording.trips where status = 'completed'")
+  }
+
+  /// Lets time pass by moving what was recorded into the past.
+  private func pass(_ interval: String, _ owner: Connection) async throws {
+    try await owner.query("update countersign.trip_uses set started_at = started_at - $1::interval", [interval])
+  }
+
+  @Test(arguments: TestDatabase.Grants.allCases)
+  func `a free user completes one trip in seven days`(grants: TestDatabase.Grants) async throws {
+    let database = try await TestDatabase(grants)
+    let (owner, api) = (try await database.owner(), try await database.api())
+    #expect(try await api.attempt(Self.start, as: .a) == .passed)
+    #expect(try await api.attempt("update recording.trips set title = 'along the river'", as: .a) == .passed)
+    #expect(try await api.attempt(Self.complete, as: .a) == .passed)
+    #expect(try await api.attempt("update recording.trips set title = 'home'", as: .a) == .passed)
+    #expect(try await api.attempt(Self.start, as: .a) == .upgradeRequired)
+    #expect(try await api.attempt(Self.startCompleted, as: .a) == .upgradeRequired)
+    #expect(try await api.attempt(Self.start, as: .b) == .passed)
+    #expect(try await api.attempt(Self.start, as: .anon) == .denied)
+
+    try await pass("6 days 23 hours", owner)
+    #expect(try await api.attempt(Self.start, as: .a) == .upgradeRequired)
+    try await pass("1 hour 1 second", owner)
+    #expect(try await api.attempt(Self.start, as: .a) == .passed)
+    #expect(try await api.attempt(Self.complete, as: .a) == .passed)
+    #expect(try await api.attempt(Self.start, as: .a) == .upgradeRequired)
+    #expect(try await completed(owner) == "2")
+  }
+
+  @Test func `a second open trip is refused, and one that was cancelled counts for nothing`() async throws {
+    let api = try await TestDatabase(.wide).api()
+    #expect(try await api.attempt(Self.start, as: .a) == .passed)
+    #expect(try await api.attempt(Self.start, as: .a) == .upgradeRequired)
+    #expect(try await api.attempt("update recording.trips set status = 'cancelled'", as: .a) == .passed)
+    #expect(try await api.attempt(Self.start, as: .a) == .passed)
+    #expect(try await api.attempt(Self.complete, as: .a) == .passed)
+  }
+
+  @Test(
+    arguments: [
+      "update recording.trips set started_at = now() - interval '30 days'",
+      "update recording.trips set status = 'recording'",
+      "update recording.trips set status = 'cancelled'",
+      "update recording.trips set id = gen_random_uuid()",
+      "delete from recording.trips",
+    ])
+  func `the week does not come back by changing the trip`(change: String) async throws {
+    let database = try await TestDatabase(.wide)
+    let (owner, api) = (try await database.owner(), try await database.api())
+    #expect(try await api.attempt(Self.startCompleted, as: .a) == .passed)
+    let status = change.contains("set status")
+    #expect(try await api.attempt(change, as: .a) == (status ? .upgradeRequired : .passed))
+    for attempt in [
+      Self.start, Self.startCompleted,
+      "insert into recording.trips (status, started_at) values ('completed', now() - interval '30 days')",
+    ] {
+      #expect(try await api.attempt(attempt, as: .a) == .upgradeRequired)
+    }
+    #expect(try await owner.value("select count(*) from countersign.trip_uses where completed") == "1")
+  }
+
+  @Test func `the same trip again after deleting it is a new one`() async throws {
+    let database = try await TestDatabase(.wide)
+    let (owner, api) = (try await database.owner(), try await database.api())
+    let same = """
+      insert into recording.trips (id, status) values ('00000000-0000-4000-8000-0000000000f1', 'completed')
+      """
+    #expect(try await api.attempt(same, as: .a) == .passed)
+    try await pass("8 days", owner)
+    #expect(try await api.attempt("delete from recording.trips", as: .a) == .passed)
+    #expect(try await api.attempt(same, as: .a) == .passed)
+    #expect(try await api.attempt("delete from recording.trips", as: .a) == .passed)
+    #expect(try await api.attempt(same, as: .a) == .upgradeRequired)
+  }
+
+  @Test func `cancelled trips are no store of old starts`() async throws {
+    let database = try await TestDatabase(.wide)
+    let (owner, api) = (try await database.owner(), try await database.api())
+    for _ in 1...3 {
+      #expect(try await api.attempt(Self.start, as: .a) == .passed)
+      #expect(
+        try await api.attempt(
+          "update recording.trips set status = 'cancelled' where status = 'recording'", as: .a) == .passed)
+    }
+    try await pass("8 days", owner)
+    let ids = try await owner.query("select id from recording.trips").compactMap { $0[0] }
+    let outcomes = try await ids.asyncMap { id in
+      try await api.attempt("update recording.trips set status = 'completed' where id = '\(id)'", as: .a)
+    }
+    #expect(outcomes == [.passed, .upgradeRequired, .upgradeRequired])
+    #expect(
+      try await api.attempt("update recording.trips set status = 'recording' where status = 'cancelled'", as: .a)
+        == .upgradeRequired)
+  }
+
+  @Test func `a bulk insert of completed trips adds none`() async throws {
+    let database = try await TestDatabase(.wide)
+    let (owner, api) = (try await database.owner(), try await database.api())
+    for three in [
+      "insert into recording.trips (status) values ('completed'), ('completed'), ('completed')",
+      "insert into recording.trips (title) values ('1'), ('2'), ('3')",
+    ] {
+      #expect(try await api.attempt(three, as: .a) == .upgradeRequired)
+      try await owner.run("begin; \(Self.dropPolicy)")
+      try await owner.run("commit")
+      #expect(try await api.attempt(three, as: .a) == .upgradeRequired, "the trigger alone")
+      try await owner.run(SQLFile.sample(SQLFile.gates))
+    }
+    #expect(try await completed(owner) == "0")
+    // Planted: neither of the two.
+    try await owner.run(Self.dropPolicy + Self.dropTrigger)
+    #expect(try await api.attempt("insert into recording.trips (title) values ('1'), ('2')", as: .a) == .passed)
+    #expect(try await api.attempt(Self.complete, as: .a) == .passed)
+    #expect(try await completed(owner) == "2")
+  }
+
+  @Test func `many trips that were begun while paid are completed one a week after`() async throws {
+    let database = try await TestDatabase(.wide)
+    let (owner, api) = (try await database.owner(), try await database.api())
+    try await api.setTier("pro", of: UserIDs.a)
+    let startThree = "insert into recording.trips (title) values ('1'), ('2'), ('3')"
+    #expect(try await api.attempt(startThree, as: .a) == .passed)
+    try await api.setTier("free", of: UserIDs.a, status: "expired", expires: "-1 day")
+    // All at once, or one while more than one other is open.
+    #expect(try await api.attempt(Self.complete, as: .a) == .upgradeRequired)
+    let completeOne = "update recording.trips set status = 'completed' where title = '1'"
+    #expect(try await api.attempt(completeOne, as: .a) == .upgradeRequired)
+    let cancelAnother = "update recording.trips set status = 'cancelled' where title = '3'"
+    #expect(try await api.attempt(cancelAnother, as: .a) == .passed)
+    #expect(try await api.attempt(completeOne, as: .a) == .passed)
+    #expect(try await api.attempt(Self.complete, as: .a) == .upgradeRequired)
+    #expect(try await completed(owner) == "1")
+    // Paid again in between.
+    try await api.setTier("premium", of: UserIDs.a)
+    #expect(try await api.attempt(Self.complete, as: .a) == .passed)
+    #expect(try await api.attempt(Self.start, as: .a) == .passed)
+  }
+
+  @Test func `what was completed while paid counts after the downgrade`() async throws {
+    let api = try await TestDatabase(.wide).api()
+    try await api.setTier("pro", of: UserIDs.a)
+    for _ in 1...3 { #expect(try await api.attempt(Self.startCompleted, as: .a) == .passed) }
+    try await api.setTier("pro", of: UserIDs.a, expires: "-8 days")
+    #expect(try await api.attempt(Self.start, as: .a) == .upgradeRequired)
+  }
+
+  @Test func `a function with its owner's privileges records no second trip`() async throws {
+    let database = try await TestDatabase(.wide)
+    let (owner, api) = (try await database.owner(), try await database.api())
+    try await owner.run(
+      """
+      create function public.save_trip() returns void language sql security definer as $$
+        insert into recording.trips (user_id, status) values (auth.uid(), 'completed')
+      $$;
+      grant execute on function public.save_trip to authenticated;
+      """)
+    #expect(try await api.attempt("select public.save_trip()", as: .a) == .passed)
+    #expect(try await api.attempt("select public.save_trip()", as: .a) == .upgradeRequired)
+    try await owner.run(Self.dropTrigger)
+    #expect(try await api.attempt("select public.save_trip()", as: .a) == .passed, "planted: the trigger held it")
+  }
+
+  @Test func `a trip does not change hands`() async throws {
+    let database = try await TestDatabase(.wide)
+    let (owner, api) = (try await database.owner(), try await database.api())
+    try await owner.run("create policy everything on recording.trips using (true) with check (true)")
+    #expect(try await api.attempt(Self.start, as: .a) == .passed)
+    #expect(try await api.attempt("update recording.trips set user_id = '\(UserIDs.b)'", as: .a) == .denied)
+    #expect(try await api.attempt("update recording.trips set user_id = '\(UserIDs.b)'", as: .b) == .denied)
+  }
+
+  @Test(arguments: [start, startCompleted])
+  func `of two connections at once one has a trip`(sql: String) async throws {
+    let database = try await TestDatabase(.wide)
+    let owner = try await database.owner()
+    #expect(try await Race.run(sql, as: .a, in: database) == Race(secondWaited: true, second: .upgradeRequired))
+    #expect(try await owner.value("select count(*) from recording.trips") == "1")
+
+    // Planted: without the lock.
+    try await owner.run(
+      """
+      delete from recording.trips; delete from countersign.trip_uses;
+      create or replace function countersign.wait_for_turn(what text, member uuid) returns void
+        language plpgsql volatile as $$ begin end $$;
+      """)
+    #expect(try await Race.run(sql, as: .a, in: database) == Race(secondWaited: false, second: .passed))
+    #expect(try await owner.value("select count(*) from recording.trips") == "2")
+  }
+
+  @Test func `trips of before the migration count by their start`() async throws {
+    let database = try await TestDatabase(.wide, .app)
+    let (owner, api) = (try await database.owner(), try await database.api())
+    try await owner.run(
+      """
+      create schema recording;
+      create type recording.trip_status as enum ('in_progress', 'completed', 'cancelled');
+      create table recording.trips (
+        id bigint generated always as identity primary key, user_id uuid not null default auth.uid(),
+        status recording.trip_status not null default 'in_progress', started_at timestamptz not null);
+      grant usage on schema recording to authenticated;
+      grant select, insert, update on recording.trips to authenticated;
+      insert into recording.trips (user_id, status, started_at) values
+        ('\(UserIDs.a)', 'completed', now() - interval '2 days'),
+        ('\(UserIDs.b)', 'completed', now() - interval '9 days');
+      """)
+    for file in try SQLFile.samples { try await owner.run(file) }
+    let start = "insert into recording.trips (started_at) values (now())"
+    #expect(try await api.attempt(start, as: .a) == .upgradeRequired)
+    #expect(try await api.attempt(start, as: .b) == .passed)
+    #expect(try await api.attempt("update recording.trips set status = 'completed'", as: .b) == .passed)
+    #expect(try await api.attempt(start, as: .b) == .upgradeRequired)
+  }
+}
+
+extension Sequence where Element: Sendable {
+  fileprivate func asyncMap<Result>(_ transform: (Element) async throws -> Result) async rethrows -> [Result] {
+    var results: [Result] = []
+    for element in self { results.append(try await transform(element)) }
+    return results
+  }
+}
