@@ -6,6 +6,7 @@ import HummingbirdCore
 import Ledger
 import Logging
 import NIOCore
+import Profiles
 import ServiceLifecycle
 
 import struct FoundationEssentials.Date
@@ -20,12 +21,13 @@ struct CountersignApplication {
 /// What the world gives the service; tests give it something else.
 struct ServiceEnvironment: Sendable {
   var logger: Logger
-  /// Our own clock.
-  var now: @Sendable () -> Date = { Date() }
+  var clock = ServiceClock.system()
   /// The ledger's disk failed: the process has to stop, and to recover at its next start.
   var ledgerFailed: @Sendable (String) -> Void
-  /// How long the settling of pending receipts rests between two looks.
-  var settlementPause: Duration = .seconds(1)
+  /// How long the jobs rest between two looks at what is due.
+  var jobPause: Duration = .seconds(1)
+  /// Chance, for pauses: a duration between zero and its argument.
+  var jitter: @Sendable (Duration) -> Duration = { $0 * Double.random(in: 0...1) }
   /// The address the service listens on.
   var onListening: @Sendable (SocketAddress) async -> Void = { _ in }
 }
@@ -53,21 +55,64 @@ func buildApplication(
     appStore.transport.shutdown()
     throw StartError(description: error.description)
   }
+  let now: @Sendable () -> Date = { environment.clock.now }
+  let brake: Brake
+  let writeBack: ProfileWriteBack?
+  let profileStore: ProfileStoreServices?
+  do throws(StartError) {
+    brake = try await Brake.restored(
+      from: ledger, share: Double(configuration.revalidation.maxDowngrades) / 100, now: now)
+    profileStore = try configuration.profileStore?.services(environment: environment)
+    writeBack = profileStore.map { services in
+      ProfileWriteBack(
+        store: services.store, ledger: ledger, deadline: services.deadline, now: now, jitter: environment.jitter,
+        health: ProfileStoreHealth())
+    }
+  } catch {
+    await ledger.close()
+    appStore.transport.shutdown()
+    throw error
+  }
   let rules = EntitlementRules(configuration)
   let validator = ReceiptValidator(
-    examiner: ReceiptExaminer(configuration, appStore, now: environment.now),
+    examiner: ReceiptExaminer(configuration, appStore, now: now),
     ledger: ledger,
-    ownership: configuration.policy.ownership)
+    ownership: configuration.policy.ownership,
+    provisional: configuration.policy.provisional,
+    writeBack: writeBack)
+  let status = OperationalStatus(
+    appStore: appStore.health, profileStore: writeBack?.health,
+    breakers: appStore.breakers.sorted { $0.key.rawValue < $1.key.rawValue }
+      .map { (upstream: "app_store_\($0.key.rawValue)", breaker: $0.value) }
+      + (profileStore.map { [(upstream: "profile_store", breaker: $0.breaker)] } ?? []),
+    brake: brake, clock: environment.clock)
   let router = ServiceRouter(
     validations: ValidationsController(
       validator: validator,
       body: JSONRequestBody(
         limit: configuration.server.maxBody, budget: ByteBudget(limit: configuration.server.maxBytesInFlight))),
-    profiles: ProfilesController(ledger: ledger, rules: rules, now: environment.now),
-    health: HealthController(ledger: ledger, appStore: appStore.health),
+    profiles: ProfilesController(ledger: ledger, rules: rules, hasProfileStore: writeBack != nil, now: now),
+    brake: BrakeController(brake: brake),
+    health: HealthController(ledger: ledger, status: status, now: now),
+    metrics: MetricsController(ledger: ledger, status: status, now: now),
     keyring: APIKeyring(configuration.auth.apiKeys),
     limiter: RateLimiter(rate: configuration.server.rateLimit)
   ).build()
+  var services: [any Service] = [
+    Closing { appStore.transport.shutdown() },
+    Closing { profileStore?.transport.shutdown() },
+    Closing { await ledger.close() },
+    PendingSettler(validator: validator, ledger: ledger, logger: logger, now: now, pause: environment.jobPause),
+    RecheckScheduler(
+      validator: validator, ledger: ledger, brake: brake, logger: logger, now: now,
+      isAppleAway: { appStore.breakers[.production]?.state == .open },
+      rate: configuration.revalidation.rate, pause: environment.jobPause),
+  ]
+  if let writeBack {
+    services.append(
+      UpdateDeliverer(
+        writeBack: writeBack, ledger: ledger, logger: logger, now: now, pause: environment.jobPause))
+  }
   let application = Application(
     router: router,
     server: .http1(configuration: configuration.server.http1),
@@ -75,13 +120,7 @@ func buildApplication(
       address: .hostname(configuration.server.host, port: configuration.server.port),
       serverName: nil,
       availableConnectionsDelegate: MaximumAvailableConnections(configuration.server.maxConnections)),
-    services: [
-      Closing { appStore.transport.shutdown() },
-      Closing { await ledger.close() },
-      PendingSettler(
-        validator: validator, ledger: ledger, logger: logger, now: environment.now,
-        pause: environment.settlementPause),
-    ],
+    services: services,
     onServerRunning: { channel in
       if let address = channel.localAddress { await environment.onListening(address) }
     },
@@ -113,6 +152,8 @@ struct AppStoreServices: Sendable {
   var verifier: ReceiptVerifier
   var client: VerifyReceiptClient
   var health: AppStoreHealth
+  /// One for each store: what the sandbox does says nothing about production.
+  var breakers: [StoreEnvironment: CircuitBreaker]
   var transport: CurlTransport
 }
 
@@ -126,17 +167,33 @@ extension ServiceConfiguration.AppStore {
     let transport: CurlTransport
     var configuration = CurlTransport.Configuration(caFile: caFile)
     configuration.maxInFlight = concurrency
+    configuration.refusesHopeless = true
     do { transport = try CurlTransport(configuration: configuration) } catch {
       throw StartError(description: "The HTTP client cannot start: \(error)")
     }
     var timing = VerifyReceiptClient.Timing.live
-    timing.date = environment.now
+    timing.date = { environment.clock.now }
+    let breakers = Dictionary(
+      uniqueKeysWithValues: [StoreEnvironment.production, .sandbox].map { store in
+        (store, CircuitBreaker.logging("app_store_\(store.rawValue)", logger))
+      })
+    #if PLANTED_DEFECTS
+      let isGuarded = !PlantedDefect.noBreaker.isActive
+    #else
+      let isGuarded = true
+    #endif
     let client = VerifyReceiptClient(
       transport: transport,
       configuration: VerifyReceiptClient.Configuration(
         productionURL: productionURL, sandboxURL: sandboxURL, sharedSecret: sharedSecret),
       timing: timing,
+      breakers: isGuarded ? breakers : [:],
+      retryBudget: isGuarded ? RetryBudget() : nil,
       observe: { attempt in
+        if let ahead = attempt.answeredAt.flatMap(environment.clock.observe) {
+          logger.error(
+            "the machine's clock is wrong; Apple's counts from now on", metadata: ["seconds_ahead": "\(ahead)"])
+        }
         logger.debug(
           "asked Apple",
           metadata: [
@@ -145,7 +202,28 @@ extension ServiceConfiguration.AppStore {
           ])
       })
     return AppStoreServices(
-      verifier: ReceiptVerifier(roots: trustedRoots), client: client, health: AppStoreHealth(), transport: transport)
+      verifier: ReceiptVerifier(roots: trustedRoots), client: client, health: AppStoreHealth(), breakers: breakers,
+      transport: transport)
+  }
+}
+
+extension CircuitBreaker {
+  /// One that says in the log when it opens and closes.
+  fileprivate static func logging(_ upstream: String, _ logger: Logger) -> CircuitBreaker {
+    var configuration = Configuration()
+    // Short enough that what waits is settled soon after the outage; still only some calls a minute during it.
+    configuration.longestPause = .seconds(15)
+    return CircuitBreaker(
+      configuration: configuration,
+      onChange: { change in
+        var metadata: Logger.Metadata = ["upstream": "\(upstream)", "state": "\(change.to.rawValue)"]
+        if let pause = change.pause { metadata["pause_milliseconds"] = "\(pause / .milliseconds(1))" }
+        if change.to == .open {
+          logger.warning("circuit breaker", metadata: metadata)
+        } else {
+          logger.notice("circuit breaker", metadata: metadata)
+        }
+      })
   }
 }
 
@@ -156,6 +234,7 @@ extension ReceiptExaminer {
       localVerification: configuration.policy.localVerification,
       appStore: services.client,
       appStoreHealth: services.health,
+      recent: RecentAnswers(lifetime: configuration.policy.reuse),
       bundleIDs: configuration.appStore.bundleIDs,
       rules: EntitlementRules(configuration),
       deadline: configuration.appStore.deadline,
@@ -168,7 +247,8 @@ extension EntitlementRules {
     let policy = configuration.policy
     self.init(
       catalog: configuration.catalog,
-      policy: EntitlementPolicy(billingRetryAccess: policy.billingRetryAccess, outageHold: policy.outageHold),
+      policy: EntitlementPolicy(
+        billingRetryAccess: policy.billingRetryAccess, outageHold: policy.outageHold, provisional: policy.provisional),
       sandbox: SandboxPolicy(policy))
   }
 }
@@ -192,5 +272,29 @@ extension ServiceConfiguration.Server {
       additionalChannelHandlers: [ConnectionGuard(limits: limits)],
       httpDecoderConfiguration: .init(
         maxHeaderFieldSize: 16 * 1024, maxHeaderListSize: 16 * 1024, maxHeaderFieldCount: 64))
+  }
+}
+
+/// What writes to the app's own profile rows.
+struct ProfileStoreServices: Sendable {
+  var store: GuardedProfileStore
+  var breaker: CircuitBreaker
+  var deadline: Duration
+  var transport: CurlTransport
+}
+
+extension ServiceConfiguration.ProfileStoreConfiguration {
+  func services(environment: ServiceEnvironment) throws(StartError) -> ProfileStoreServices {
+    var configuration = CurlTransport.Configuration(caFile: caFile)
+    configuration.allowedSchemes = isPlain ? [.http] : [.https]
+    configuration.threadName = "profile-store"
+    let transport: CurlTransport
+    do { transport = try CurlTransport(configuration: configuration) } catch {
+      throw StartError(description: "The HTTP client for the profile store cannot start: \(error)")
+    }
+    let breaker = CircuitBreaker.logging("profile_store", environment.logger)
+    return ProfileStoreServices(
+      store: GuardedProfileStore(PostgRESTProfileStore(postgREST, transport: transport), breaker: breaker),
+      breaker: breaker, deadline: deadline, transport: transport)
   }
 }

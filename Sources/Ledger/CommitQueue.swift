@@ -1,4 +1,5 @@
 internal import GRDB
+internal import GRDBSQLite
 internal import Synchronization
 
 /// Group commit: writes that wait at the same time share one transaction, and so one fsync.
@@ -92,6 +93,9 @@ final class CommitQueue: Sendable {
 
   /// Stops all writing for good and says so once.
   func latch(_ failure: LedgerFailure) {
+    #if PLANTED_DEFECTS
+      if PlantedDefect.carryOnAfterDiskFailure.isActive { return }
+    #endif
     let isFirst = state.withLock { state in
       defer { state.failure = state.failure ?? failure }
       return state.failure == nil
@@ -153,6 +157,9 @@ final class CommitQueue: Sendable {
         state.statistics.entries += outcomes.count { if case .success = $0 { true } else { false } }
         state.statistics.largestBatch = max(state.statistics.largestBatch, batch.count)
       }
+      #if PLANTED_DEFECTS
+        if PlantedDefect.acknowledgeBeforeCommit.isActive { return }
+      #endif
       for (write, outcome) in zip(batch, outcomes) {
         switch outcome {
         case .success(let acknowledge): acknowledge()
@@ -174,12 +181,17 @@ final class CommitQueue: Sendable {
       if db.isInsideTransaction { try db.rollback() }  // a rollback that failed before
       try db.beginTransaction(.immediate)
       let outcomes = try batch.map { try runAlone($0, db) }
+      #if PLANTED_DEFECTS
+        if PlantedDefect.acknowledgeBeforeCommit.isActive {
+          for case .success(let acknowledge) in outcomes { acknowledge() }
+        }
+      #endif
       try db.commit()
       // Once a batch: a commit to a file that was removed is gone when the process ends, and must not be acknowledged.
       guard isInPlace() else { throw LedgerFailure.misplaced }
       return outcomes
     } catch {
-      throw LedgerFailure(error)
+      throw LedgerFailure(error, systemError: sqlite3_system_errno(db.sqliteConnection))
     }
   }
 
@@ -194,7 +206,7 @@ final class CommitQueue: Sendable {
       try db.execute(sql: "RELEASE one")
       return .success(acknowledge)
     } catch {
-      let failure = LedgerFailure(error)
+      let failure = LedgerFailure(error, systemError: sqlite3_system_errno(db.sqliteConnection))
       guard failure.reach == .entry, db.isInsideTransaction else { throw failure }
       try db.execute(sql: "ROLLBACK TO one")
       try db.execute(sql: "RELEASE one")

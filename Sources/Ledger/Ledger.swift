@@ -12,7 +12,14 @@ package protocol Ledger: Sendable {
   func record(_ entry: LedgerEntry) async throws(LedgerError) -> RecordOutcome
 
   /// Keeps a receipt until Apple can be asked about it. The same receipt of the same user is kept once.
-  func postpone(_ receipt: PendingReceipt) async throws(LedgerError) -> PostponeOutcome
+  ///
+  /// - Parameters:
+  ///   - provisional: what the receipt's signature proves and may count meanwhile. A purchase that somebody else owns or
+  ///     has a grant on, or of which something newer is known, is left out; a grant that exists is never prolonged.
+  ///   - rejudgement: how the user is judged with it.
+  func postpone(
+    _ receipt: PendingReceipt, provisional: [SubscriptionEvidence], _ rejudgement: Rejudgement
+  ) async throws(LedgerError) -> PostponeOutcome
 
   /// The receipts that wait and are due, the longest waiting first.
   func pendingReceipts(dueAt now: Date, limit: Int) async throws(LedgerError) -> [PendingReceipt]
@@ -20,8 +27,39 @@ package protocol Ledger: Sendable {
   /// Apple was asked in vain again: counts the attempt and sets when the next one is due.
   func retryPending(_ id: Int64, at due: Date) async throws(LedgerError)
 
-  /// There is a verdict: the receipt waits no longer.
-  func settlePending(_ id: Int64) async throws(LedgerError)
+  /// Apple answers again: what was put back while it did not is due now.
+  func hastenPending(at now: Date) async throws(LedgerError)
+
+  /// There is a verdict: the receipt waits no longer, and what was granted on its signature ends; the user is judged anew.
+  func settlePending(_ id: Int64, _ rejudgement: Rejudgement) async throws(LedgerError)
+
+  /// Ends the provisional grants whose time is over, and judges their users anew.
+  /// - Returns: how many grants ended.
+  func endProvisional(_ rejudgement: Rejudgement) async throws(LedgerError) -> Int
+
+  /// What the app's own row of a user waits for; `nil` when nothing does.
+  func waitingUpdate(of user: UserID) async throws(LedgerError) -> WaitingUpdate?
+
+  /// Claims the updates that are due, the longest waiting first. They are due again at `lease` if nothing comes of them.
+  func claimUpdates(dueAt now: Date, until lease: Date, limit: Int) async throws(LedgerError) -> [WaitingUpdate]
+
+  /// An update came to its end. One of a newer version goes on waiting.
+  func settleUpdate(of user: UserID, version: Int64, _ state: ProfileWriteState) async throws(LedgerError)
+
+  /// An update was tried in vain: counts the attempt and sets when the next is due. One of a newer version stays as it is.
+  /// - Parameter problem: the store's code.
+  func retryUpdate(of user: UserID, version: Int64, at due: Date, problem: String) async throws(LedgerError)
+
+  /// Claims the subscriptions that are to be asked about again, the longest overdue first. Each claim puts the next one
+  /// off, two minutes at first and up to a day; what `record` learns of the subscription replaces that.
+  func claimRechecks(dueAt now: Date, limit: Int) async throws(LedgerError) -> [Recheck]
+
+  /// A few words that have to survive a restart, by name.
+  func memo(_ name: String) async throws(LedgerError) -> String?
+  func keepMemo(_ name: String, _ text: String?) async throws(LedgerError)
+
+  /// What waits.
+  func backlog(at now: Date) async throws(LedgerError) -> LedgerBacklog
 
   /// Everything known of a user's purchases and the verdict last recorded; `nil` for a user never seen.
   func profile(of user: UserID) async throws(LedgerError) -> LedgerProfile?
@@ -53,6 +91,12 @@ package enum OwnershipPolicy: String, Hashable, Sendable, CaseIterable {
 /// Judges a user over all their evidence at a moment. Pure; it runs inside the ledger's transaction.
 package typealias Judge = @Sendable (_ user: UserID, _ evidence: [SubscriptionEvidence], _ now: Date) -> Entitlement
 
+/// When a subscription has to be asked about again, as known at a moment; `nil` for never. Pure.
+package typealias NextCheck = @Sendable (_ evidence: SubscriptionEvidence, _ now: Date) -> Date?
+
+/// Whether a verdict may take the place of the one before, `nil` for a user never seen.
+package typealias Admission = @Sendable (_ before: Entitlement?, _ after: Entitlement) -> Bool
+
 /// One answer of Apple's, ready to be recorded.
 package struct LedgerEntry: Sendable {
   package var user: UserID
@@ -69,10 +113,15 @@ package struct LedgerEntry: Sendable {
   /// Names the request in the history.
   package var requestID: String
   package var judge: Judge
+  /// When a subscription has to be asked about again.
+  package var nextCheck: NextCheck
+  /// Asked before a verdict takes the place of another; `false` keeps everything as it is.
+  package var admits: Admission
 
   package init(
     user: UserID, evidence: [SubscriptionEvidence], contestedKeys: Set<SubscriptionKey>, receipt: KeptReceipt,
-    ownership: OwnershipPolicy, judgedAt: Date, recordedAt: Date, requestID: String, judge: @escaping Judge
+    ownership: OwnershipPolicy, judgedAt: Date, recordedAt: Date, requestID: String, judge: @escaping Judge,
+    nextCheck: @escaping NextCheck = { _, _ in nil }, admits: @escaping Admission = { _, _ in true }
   ) {
     self.user = user
     self.evidence = evidence
@@ -83,6 +132,8 @@ package struct LedgerEntry: Sendable {
     self.recordedAt = recordedAt
     self.requestID = requestID
     self.judge = judge
+    self.nextCheck = nextCheck
+    self.admits = admits
   }
 }
 
@@ -121,6 +172,8 @@ package enum RecordOutcome: Sendable {
   case recorded(Recorded)
   /// Every contested key belongs to another user, and the policy keeps it there. Nothing was recorded.
   case ownedByAnotherUser
+  /// The entry did not admit the verdict. Nothing was recorded.
+  case heldBack
 }
 
 package struct Recorded: Sendable {
@@ -128,30 +181,41 @@ package struct Recorded: Sendable {
   package var entitlement: Entitlement
   /// Whether it differs from the one before, its evidence time and explanation apart.
   package var changed: Bool
-  /// Users who lost a purchase to this one, each judged anew and recorded.
+  /// Users who lost a purchase to this one, or a provisional grant on it: each judged anew and recorded.
   package var losers: [UserID]
   /// Keys of the answer left with their present owner while others were recorded.
   package var keptByOthers: Int
+  /// How far the app's own row of the user has got.
+  package var write: ProfileWriteState
 
-  package init(entitlement: Entitlement, changed: Bool, losers: [UserID], keptByOthers: Int) {
+  package init(
+    entitlement: Entitlement, changed: Bool, losers: [UserID], keptByOthers: Int, write: ProfileWriteState
+  ) {
     self.entitlement = entitlement
     self.changed = changed
     self.losers = losers
     self.keptByOthers = keptByOthers
+    self.write = write
   }
 }
 
 package struct LedgerProfile: Sendable {
+  /// Also what is granted provisionally.
   package var evidence: [SubscriptionEvidence]
   /// The verdict last recorded.
   package var entitlement: Entitlement
   /// Grows by one with every recorded verdict on the user.
   package var version: Int64
+  /// How far the app's own row of the user has got.
+  package var write: ProfileWriteState
 
-  package init(evidence: [SubscriptionEvidence], entitlement: Entitlement, version: Int64) {
+  package init(
+    evidence: [SubscriptionEvidence], entitlement: Entitlement, version: Int64, write: ProfileWriteState
+  ) {
     self.evidence = evidence
     self.entitlement = entitlement
     self.version = version
+    self.write = write
   }
 }
 

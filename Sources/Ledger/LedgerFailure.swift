@@ -1,3 +1,5 @@
+private import Glibc
+
 internal import GRDB
 
 /// What an error of SQLite's means for the entry, for the transaction around it, and for the process.
@@ -25,15 +27,20 @@ struct LedgerFailure: Error, Hashable {
     self.sentence = sentence
   }
 
-  init(_ error: any Error) {
+  /// - Parameter systemError: `errno` of the system call that SQLite says failed; zero where it is not known.
+  init(_ error: any Error, systemError: Int32 = 0) {
     switch error {
     case let failure as LedgerFailure: self = failure
-    case let error as DatabaseError: self = Self.from(error)
+    case let error as DatabaseError: self = Self.from(error, systemError: systemError)
     default: self.init(reach: .entry, sentence: "The ledger holds or was given a value that it cannot read or keep")
     }
   }
 
-  private static func from(_ error: DatabaseError) -> LedgerFailure {
+  /// Reasons for which a system refuses to write at all. Nothing has reached the disk then, and writing works again when
+  /// the reason is gone; a failed fsync or a write that broke off is another matter.
+  private static let refusals: Set<Int32> = [EROFS, EPERM, EACCES, EDQUOT]
+
+  private static func from(_ error: DatabaseError, systemError: Int32) -> LedgerFailure {
     let code = error.extendedResultCode.rawValue
     switch error.resultCode {
     case .SQLITE_IOERR:
@@ -42,6 +49,10 @@ struct LedgerFailure: Error, Hashable {
       case .SQLITE_IOERR_SHMSIZE, .SQLITE_IOERR_SHMOPEN, .SQLITE_IOERR_SHMMAP, .SQLITE_IOERR_NOMEM:
         return .init(
           reach: .transaction, sentence: "The ledger's index has no room in memory or on the disk (SQLite \(code))")
+      case .SQLITE_IOERR_WRITE where refusals.contains(systemError):
+        return .init(
+          reach: .transaction, sentence: "The system refuses to write the ledger (SQLite \(code), errno \(systemError))"
+        )
       default:
         return .init(reach: .process, sentence: "The disk failed under the ledger (SQLite \(code))")
       }

@@ -10,8 +10,10 @@ package enum LedgerOpenError: Error, Hashable, Sendable, CustomStringConvertible
   case newerSchema(path: String)
   /// SQLite refuses the settings that keep what was acknowledged.
   case notDurable(path: String, problem: String)
-  /// SQLite found damage, or the disk failed.
+  /// SQLite found damage.
   case damaged(path: String, problem: String)
+  /// The disk failed. What is on it may be whole.
+  case diskFailed(path: String, problem: String)
 
   package var description: String {
     switch self {
@@ -36,6 +38,11 @@ package enum LedgerOpenError: Error, Hashable, Sendable, CustomStringConvertible
       "The ledger \(path) cannot be kept safe from a power cut: \(problem). Put it on a local file system."
     case .damaged(let path, let problem):
       "The ledger \(path) cannot be trusted: \(problem). Check the disk, then restore a backup."
+    case .diskFailed(let path, let problem):
+      """
+      The ledger \(path) could not be read or written: \(problem). Check the disk, then start again; restore a backup only \
+      if the ledger is then said to be corrupt.
+      """
     }
   }
 }

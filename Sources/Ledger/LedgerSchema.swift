@@ -2,8 +2,9 @@ internal import GRDB
 
 /// The ledger's tables. A migration, once shipped, is never edited: a change is a new one below the last.
 ///
-///     profile 1 ──── * subscription * ──── 1 receipt
-///        1 └──── * history       ownership_change    pending_receipt    heartbeat
+///     profile_update 1 ──── 1 profile 1 ──── * subscription * ──── 1 receipt
+///                           1 └──── * history    1 └──── 0…1 recheck
+///     pending_receipt 1 ──── * provisional_grant    ownership_change    memo    heartbeat
 ///
 /// Times are milliseconds since 1970 (UTC). JSON columns are the forms of `StoredForm`.
 enum LedgerSchema {
@@ -11,8 +12,72 @@ enum LedgerSchema {
     var migrator = DatabaseMigrator()
     migrator.registerMigration("0001 verdicts") { db in try db.execute(sql: verdicts) }
     migrator.registerMigration("0002 pending receipts") { db in try db.execute(sql: pendingReceipts) }
+    migrator.registerMigration("0003 updates, grants, rechecks") { db in try db.execute(sql: updates) }
     return migrator
   }
+
+  private static let updates = """
+    -- What each user's row at the app's own store has to be told: the newest verdict, which is in profile. due_at is zero
+    -- until somebody has claimed it or tried it in vain.
+    CREATE TABLE profile_update (
+      user_id TEXT NOT NULL PRIMARY KEY REFERENCES profile (user_id) ON UPDATE RESTRICT ON DELETE CASCADE,
+      version INTEGER NOT NULL CHECK (version >= 1),
+      state TEXT NOT NULL CHECK (state IN ('waiting', 'written', 'missing')),
+      waiting_since INTEGER NOT NULL,
+      attempts INTEGER NOT NULL CHECK (attempts >= 0),
+      due_at INTEGER NOT NULL,
+      problem TEXT,
+      problem_at INTEGER
+    ) STRICT;
+    CREATE INDEX profile_update_due_at ON profile_update (due_at, waiting_since, user_id) WHERE state = 'waiting';
+    CREATE INDEX profile_update_waiting_since ON profile_update (waiting_since) WHERE state = 'waiting';
+    CREATE INDEX profile_update_missing ON profile_update (user_id) WHERE state = 'missing';
+    INSERT INTO profile_update (user_id, version, state, waiting_since, attempts, due_at)
+      SELECT user_id,
+             max(version, coalesce((SELECT max(evidence_at) FROM history WHERE history.user_id = profile.user_id), 0)),
+             'waiting', recorded_at, 0, 0
+      FROM profile;
+
+    -- Purchases that count, for a while, on their signature alone. The first user who presents one has it.
+    CREATE TABLE provisional_grant (
+      environment TEXT NOT NULL CHECK (environment IN ('production', 'sandbox')),
+      original_transaction_id TEXT NOT NULL CHECK (original_transaction_id <> ''),
+      user_id TEXT NOT NULL CHECK (user_id <> ''),
+      pending_receipt_id INTEGER NOT NULL REFERENCES pending_receipt (id) ON UPDATE RESTRICT ON DELETE CASCADE,
+      source TEXT NOT NULL CHECK (source IN ('verify_receipt', 'server_api', 'signature', 'notification')),
+      evidence_at INTEGER NOT NULL,
+      judged_at INTEGER NOT NULL,
+      until INTEGER NOT NULL,
+      evidence TEXT NOT NULL CHECK (json_valid(evidence)),
+      PRIMARY KEY (environment, original_transaction_id)
+    ) STRICT;
+    CREATE INDEX provisional_grant_user_id ON provisional_grant (user_id);
+    CREATE INDEX provisional_grant_pending_receipt_id ON provisional_grant (pending_receipt_id);
+    CREATE INDEX provisional_grant_until ON provisional_grant (until);
+
+    -- When a subscription has to be asked about again. scheduled_at is what its state asks for; due_at is that, spread, or
+    -- later while somebody has claimed it.
+    CREATE TABLE recheck (
+      environment TEXT NOT NULL,
+      original_transaction_id TEXT NOT NULL,
+      scheduled_at INTEGER NOT NULL,
+      due_at INTEGER NOT NULL,
+      attempts INTEGER NOT NULL CHECK (attempts >= 0),
+      PRIMARY KEY (environment, original_transaction_id),
+      FOREIGN KEY (environment, original_transaction_id)
+        REFERENCES subscription (environment, original_transaction_id) ON UPDATE RESTRICT ON DELETE CASCADE
+    ) STRICT;
+    CREATE INDEX recheck_due_at ON recheck (due_at);
+    -- Subscriptions of before: each is asked about when its present state ends; the answer says when again.
+    INSERT INTO recheck (environment, original_transaction_id, scheduled_at, due_at, attempts)
+      SELECT environment, original_transaction_id, access_until, access_until, 0
+      FROM subscription JOIN profile USING (user_id) WHERE access_until IS NOT NULL;
+
+    CREATE TABLE memo (
+      name TEXT NOT NULL PRIMARY KEY CHECK (name <> ''),
+      text TEXT NOT NULL
+    ) STRICT;
+    """
 
   private static let pendingReceipts = """
     -- Acknowledged before Apple could be asked; a row goes when there is a verdict.

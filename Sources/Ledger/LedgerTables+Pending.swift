@@ -7,20 +7,39 @@ extension LedgerTables {
   /// So many receipts of one user may wait: far more than an app has reason to post, and too few to fill a disk.
   static let pendingPerUser = 20
 
-  func postpone(_ receipt: PendingReceipt, digest: ReceiptDigest) throws -> PostponeOutcome {
+  struct StoredPending {
+    var user: UserID
+    var digest: ReceiptDigest
+    var requestID: String
+  }
+
+  /// - Returns: the row of this receipt, which is new or already there; `nil` when too many wait already.
+  func postpone(_ receipt: PendingReceipt, digest: ReceiptDigest) throws -> Int64? {
     let sha256 = Data(digest.bytes)
     let user = receipt.user.rawValue
-    let known = try row("SELECT 1 FROM pending_receipt WHERE user_id = \(user) AND sha256 = \(sha256)") != nil
-    if known { return .kept }
+    if let known = try row("SELECT id FROM pending_receipt WHERE user_id = \(user) AND sha256 = \(sha256)") {
+      return try known.decode(forColumn: "id")
+    }
     let waiting = try row("SELECT count(*) AS waiting FROM pending_receipt WHERE user_id = \(user)")
-    guard let waiting, try waiting.decode(Int.self, forColumn: "waiting") < Self.pendingPerUser else { return .tooMany }
+    guard let waiting, try waiting.decode(Int.self, forColumn: "waiting") < Self.pendingPerUser else { return nil }
     let receivedAt = try StoredForm.milliseconds(receipt.receivedAt)
-    try execute(
+    let saved = try row(
       """
       INSERT INTO pending_receipt (user_id, sha256, base64, request_id, received_at, attempts, due_at)
       VALUES (\(user), \(sha256), \(receipt.base64), \(receipt.requestID), \(receivedAt), 0, \(receivedAt))
+      RETURNING id
       """)
-    return .kept
+    guard let saved else { throw StoredForm.Unstorable() }
+    return try saved.decode(forColumn: "id")
+  }
+
+  func pending(_ id: Int64) throws -> StoredPending? {
+    try row("SELECT user_id, sha256, request_id FROM pending_receipt WHERE id = \(id)").map { row in
+      let sha256: Data = try row.decode(forColumn: "sha256")
+      return StoredPending(
+        user: UserID(try row.decode(String.self, forColumn: "user_id")), digest: ReceiptDigest(bytes: Array(sha256)),
+        requestID: try row.decode(forColumn: "request_id"))
+    }
   }
 
   func pendingReceipts(dueAt now: Date, limit: Int) throws -> [PendingReceipt] {
@@ -46,5 +65,90 @@ extension LedgerTables {
       """)
   }
 
-  func settlePending(_ id: Int64) throws { try execute("DELETE FROM pending_receipt WHERE id = \(id)") }
+  func hastenPending(at now: Int64) throws {
+    try execute("UPDATE pending_receipt SET due_at = \(now) WHERE due_at > \(now)")
+  }
+
+  /// What was granted on its signature goes with it.
+  func removePending(_ id: Int64) throws { try execute("DELETE FROM pending_receipt WHERE id = \(id)") }
+
+  // MARK: Provisional grants
+
+  struct StoredGrant {
+    var evidence: SubscriptionEvidence
+    var owner: UserID
+    var pending: Int64
+  }
+
+  /// In the order of `SubscriptionKey.precedes`.
+  func provisionalEvidence(of user: UserID) throws -> [SubscriptionEvidence] {
+    try rows("SELECT * FROM provisional_grant WHERE user_id = \(user.rawValue)")
+      .map { try Self.grant($0).evidence }
+      .sorted { $0.key.precedes($1.key) }
+  }
+
+  func grant(on key: SubscriptionKey) throws -> StoredGrant? {
+    try row(
+      """
+      SELECT * FROM provisional_grant
+      WHERE environment = \(key.environment.rawValue)
+        AND original_transaction_id = \(key.originalTransactionID.rawValue)
+      """
+    ).map(Self.grant)
+  }
+
+  func grants(of pending: Int64) throws -> [StoredGrant] {
+    try rows("SELECT * FROM provisional_grant WHERE pending_receipt_id = \(pending)").map(Self.grant)
+  }
+
+  func grants(endedAt now: Date) throws -> [StoredGrant] {
+    try rows("SELECT * FROM provisional_grant WHERE until <= \(try StoredForm.milliseconds(now)) LIMIT 1000")
+      .map(Self.grant)
+  }
+
+  func save(_ grant: StoredGrant, until: Int64) throws {
+    let evidence = grant.evidence
+    let text = try StoredForm.text(StoredForm.Rows(purchases: evidence.purchases, renewals: evidence.renewals))
+    try execute(
+      """
+      INSERT INTO provisional_grant
+        (environment, original_transaction_id, user_id, pending_receipt_id, source, evidence_at, judged_at, until,
+         evidence)
+      VALUES
+        (\(evidence.key.environment.rawValue), \(evidence.key.originalTransactionID.rawValue),
+         \(grant.owner.rawValue), \(grant.pending), \(evidence.source.rawValue),
+         \(try StoredForm.milliseconds(evidence.evidenceTime)), \(try StoredForm.milliseconds(evidence.judgedAt)),
+         \(until), \(text))
+      """)
+  }
+
+  func removeGrant(on key: SubscriptionKey) throws {
+    try execute(
+      """
+      DELETE FROM provisional_grant
+      WHERE environment = \(key.environment.rawValue)
+        AND original_transaction_id = \(key.originalTransactionID.rawValue)
+      """)
+  }
+
+  private static func grant(_ row: Row) throws -> StoredGrant {
+    let environment: String = try row.decode(forColumn: "environment")
+    let source: String = try row.decode(forColumn: "source")
+    guard let environment = StoreEnvironment(rawValue: environment), let source = EvidenceSource(rawValue: source)
+    else { throw StoredForm.Unstorable() }
+    let rows = try StoredForm.value(StoredForm.Rows.self, try row.decode(forColumn: "evidence"))
+    var evidence = SubscriptionEvidence(
+      key: SubscriptionKey(
+        environment: environment,
+        originalTransactionID: OriginalTransactionID(try row.decode(String.self, forColumn: "original_transaction_id"))),
+      source: source,
+      evidenceTime: StoredForm.date(try row.decode(forColumn: "evidence_at")),
+      judgedAt: StoredForm.date(try row.decode(forColumn: "judged_at")),
+      purchases: rows.purchases,
+      renewals: rows.renewals)
+    evidence.provisionalUntil = StoredForm.date(try row.decode(forColumn: "until"))
+    return StoredGrant(
+      evidence: evidence, owner: UserID(try row.decode(String.self, forColumn: "user_id")),
+      pending: try row.decode(forColumn: "pending_receipt_id"))
+  }
 }

@@ -45,6 +45,12 @@ struct LedgerTables {
     ).map(Self.subscription)
   }
 
+  /// Everything that counts for a user: what is proven, then what is granted provisionally, each in the order of
+  /// `SubscriptionKey.precedes`.
+  func evidence(of user: UserID) throws -> [SubscriptionEvidence] {
+    try subscriptions(of: user).map(\.evidence) + provisionalEvidence(of: user)
+  }
+
   /// In the order of `SubscriptionKey.precedes`.
   func subscriptions(of user: UserID) throws -> [StoredSubscription] {
     try rows("SELECT * FROM subscription WHERE user_id = \(user.rawValue)")

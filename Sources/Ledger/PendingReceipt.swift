@@ -33,3 +33,18 @@ package enum PostponeOutcome: Hashable, Sendable {
   /// This user has as many waiting as one may have. Nothing was recorded.
   case tooMany
 }
+
+/// How verdicts that change without an answer of Apple's are judged and written down.
+package struct Rejudgement: Sendable {
+  /// The moment to judge at.
+  package var judgedAt: Date
+  /// Our own clock, for the record.
+  package var recordedAt: Date
+  package var judge: Judge
+
+  package init(judgedAt: Date, recordedAt: Date, judge: @escaping Judge) {
+    self.judgedAt = judgedAt
+    self.recordedAt = recordedAt
+    self.judge = judge
+  }
+}

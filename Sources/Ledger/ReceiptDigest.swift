@@ -4,6 +4,9 @@ import Crypto
 struct ReceiptDigest: Hashable, Sendable {
   let bytes: [UInt8]
 
+  /// A digest as it was kept.
+  init(bytes: [UInt8]) { self.bytes = bytes }
+
   init(of base64: String) {
     var hash = SHA256()
     var text = base64

@@ -21,6 +21,11 @@ struct RecordOperation {
   let tables: LedgerTables
 
   private var entry: LedgerEntry { prepared.entry }
+  private var writer: VerdictWriter {
+    VerdictWriter(
+      tables: tables, recordedAt: prepared.recordedAt, requestID: entry.requestID, digest: prepared.digest,
+      evidenceAt: prepared.evidenceAt)
+  }
 
   func run() throws -> RecordOutcome {
     var known: [SubscriptionKey: LedgerTables.StoredSubscription] = [:]
@@ -29,7 +34,7 @@ struct RecordOperation {
     }
     switch rule(over: known) {
     case .refused: return .ownedByAnotherUser
-    case .granted(let grant): return .recorded(try record(grant, over: known))
+    case .granted(let grant): return try record(grant, over: known)
     }
   }
 
@@ -48,22 +53,27 @@ struct RecordOperation {
 
   private func record(
     _ grant: OwnershipRuling.Grant, over known: [SubscriptionKey: LedgerTables.StoredSubscription]
-  ) throws -> Recorded {
+  ) throws -> RecordOutcome {
     let own = prepared.subscriptions.filter { grant.belongsToUser($0.evidence.key) }
     let news = own.compactMap { newest(of: $0, and: known[$0.evidence.key]) }
     let evidence = try evidence(of: grant, with: news, over: known)
-    let verdict = entry.judge(entry.user, evidence, moment(of: evidence))
+    let moment = VerdictWriter.moment(of: evidence, notBefore: entry.judgedAt)
+    let verdict = entry.judge(entry.user, evidence, moment)
     let before = try tables.profile(of: entry.user)
+    guard entry.admits(before?.entitlement, verdict) else { return .heldBack }
     let hasNewEvidence = news.contains { changesKnowledge($0, over: known[$0.evidence.key]) }
     let gains = !grant.claimed.isEmpty || !grant.moved.isEmpty
 
     var recorded = Recorded(
-      entitlement: verdict, changed: false, losers: [], keptByOthers: grant.leftWithOthers.count)
-    if let before, !gains, !hasNewEvidence, try isSame(verdict, before.entitlement, by: \.apartFromMoment) {
+      entitlement: verdict, changed: false, losers: [], keptByOthers: grant.leftWithOthers.count, write: .waiting)
+    if let before, !gains, !hasNewEvidence,
+      try VerdictWriter.isSame(verdict, before.entitlement, by: \.apartFromMoment)
+    {
       recorded.entitlement = before.entitlement
     } else {
-      (recorded.entitlement, recorded.changed) = try save(verdict, of: entry.user, after: before)
+      (recorded.entitlement, recorded.changed) = try writer.save(verdict, of: entry.user, after: before)
     }
+    recorded.write = try tables.updateState(of: entry.user)
 
     try save(news, over: known)
     try move(grant.moved.keys.filter { key in !news.contains { $0.evidence.key == key } }, of: known)
@@ -72,9 +82,38 @@ struct RecordOperation {
         change: key, from: grant.moved[key], to: entry.user, recordedAt: prepared.recordedAt,
         requestID: entry.requestID)
     }
-    recorded.losers = Set(grant.moved.values).sorted { $0.rawValue < $1.rawValue }
-    for loser in recorded.losers { try judgeAnew(loser) }
-    return recorded
+    try schedule(own, at: moment)
+    let owners = Set(grant.moved.values)
+    let disproven = try endGrants(on: own).subtracting(owners)
+    for loser in owners.sorted(by: { $0.rawValue < $1.rawValue }) {
+      try writer.judgeAnew(loser, by: entry.judge, at: entry.judgedAt)
+    }
+    for user in disproven.sorted(by: { $0.rawValue < $1.rawValue }) {
+      try writer.judgeIfChanged(user, by: entry.judge, at: entry.judgedAt)
+    }
+    recorded.losers = owners.union(disproven).sorted { $0.rawValue < $1.rawValue }
+    return .recorded(recorded)
+  }
+
+  /// Writes down when each subscription of the answer has to be asked about again, as the ledger knows it now.
+  private func schedule(_ own: [PreparedEntry.Subscription], at moment: Date) throws {
+    for key in own.map(\.evidence.key) {
+      guard let stored = try tables.subscription(key) else { continue }
+      try tables.schedule(key, at: entry.nextCheck(stored.evidence, moment))
+    }
+  }
+
+  /// Apple has spoken about these purchases: what others were granted on a signature ends, and this user's needs it no
+  /// more.
+  /// - Returns: the others.
+  private func endGrants(on own: [PreparedEntry.Subscription]) throws -> Set<UserID> {
+    var users: Set<UserID> = []
+    for key in own.map(\.evidence.key) {
+      guard let grant = try tables.grant(on: key) else { continue }
+      try tables.removeGrant(on: key)
+      if grant.owner != entry.user { users.insert(grant.owner) }
+    }
+    return users
   }
 
   /// The evidence of the answer, if it takes the place of the stored.
@@ -106,11 +145,9 @@ struct RecordOperation {
     for stored in try tables.subscriptions(of: entry.user) { all[stored.evidence.key] = stored.evidence }
     for key in grant.moved.keys { all[key] = known[key]?.evidence }
     for new in news { all[new.evidence.key] = new.evidence }
+    let proven = Set(prepared.subscriptions.map(\.evidence.key))
     return all.values.sorted { $0.key.precedes($1.key) }
-  }
-
-  private func moment(of evidence: [SubscriptionEvidence]) -> Date {
-    evidence.map(\.judgedAt).reduce(entry.judgedAt, max)
+      + (try tables.provisionalEvidence(of: entry.user).filter { !proven.contains($0.key) })
   }
 
   /// Writes what differs from the stored: a post that repeats what is known writes nothing and costs no fsync.
@@ -144,35 +181,5 @@ struct RecordOperation {
       stored.owner = entry.user
       try tables.save(stored)
     }
-  }
-
-  private func judgeAnew(_ loser: UserID) throws {
-    let evidence = try tables.subscriptions(of: loser).map(\.evidence)
-    let verdict = entry.judge(loser, evidence, moment(of: evidence))
-    _ = try save(verdict, of: loser, after: try tables.profile(of: loser))
-  }
-
-  /// Writes a verdict as the next version.
-  /// - Returns: the verdict as it will be read, and whether it is a change.
-  private func save(
-    _ verdict: Entitlement, of user: UserID, after before: LedgerTables.StoredProfile?
-  ) throws -> (Entitlement, Bool) {
-    let text = try StoredForm.text(verdict)
-    let version = (before?.version ?? 0) + 1
-    let changed =
-      if let before { try !isSame(verdict, before.entitlement, by: \.apartFromEvidence) } else { true }
-    try tables.save(verdict, text: text, of: user, version: version, recordedAt: prepared.recordedAt)
-    try tables.append(
-      .init(
-        user: user, version: version, recordedAt: prepared.recordedAt, requestID: entry.requestID, changed: changed,
-        entitlement: text, digest: prepared.digest, evidenceAt: prepared.evidenceAt))
-    return (try StoredForm.value(Entitlement.self, text), changed)
-  }
-
-  /// Compares the written forms, as dates lose what is below a millisecond when they are written.
-  private func isSame(
-    _ one: Entitlement, _ other: Entitlement, by part: (Entitlement) -> Entitlement
-  ) throws -> Bool {
-    try StoredForm.text(part(one)) == StoredForm.text(part(other))
   }
 }

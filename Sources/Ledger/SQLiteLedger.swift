@@ -86,9 +86,11 @@ package final class SQLiteLedger: Ledger {
       throw error
     } catch {
       let failure = LedgerFailure(error)
-      throw failure.reach == .process
-        ? .damaged(path: file.path, problem: failure.sentence)
-        : .inaccessible(path: file.path, problem: failure.sentence)
+      guard failure.reach == .process else { throw .inaccessible(path: file.path, problem: failure.sentence) }
+      let isDisk = (error as? DatabaseError)?.resultCode == .SQLITE_IOERR
+      throw isDisk
+        ? .diskFailed(path: file.path, problem: failure.sentence)
+        : .damaged(path: file.path, problem: failure.sentence)
     }
   }
 
@@ -136,6 +138,10 @@ package final class SQLiteLedger: Ledger {
     try pool.writeWithoutTransaction { db in
       try expect(db, "synchronous", synchronous.rawValue, path: path)
       try expect(db, "foreign_keys", 1, path: path)
+      try db.inTransaction(.immediate) {
+        try LedgerTables(db: db).release()
+        return .commit
+      }
     }
   }
 
@@ -181,9 +187,16 @@ package final class SQLiteLedger: Ledger {
     }
   }
 
-  package func postpone(_ receipt: PendingReceipt) async throws(LedgerError) -> PostponeOutcome {
+  package func postpone(
+    _ receipt: PendingReceipt, provisional: [SubscriptionEvidence], _ rejudgement: Rejudgement
+  ) async throws(LedgerError) -> PostponeOutcome {
     let digest = ReceiptDigest(of: receipt.base64)
-    return try await queue.submit { db in try LedgerTables(db: db).postpone(receipt, digest: digest) }
+    return try await queue.submit { db in
+      try PostponeOperation(
+        receipt: receipt, digest: digest, provisional: provisional, rejudgement: rejudgement,
+        tables: LedgerTables(db: db)
+      ).run()
+    }
   }
 
   package func pendingReceipts(dueAt now: Date, limit: Int) async throws(LedgerError) -> [PendingReceipt] {
@@ -194,16 +207,77 @@ package final class SQLiteLedger: Ledger {
     try await queue.submit { db in try LedgerTables(db: db).retryPending(id, at: due) }
   }
 
-  package func settlePending(_ id: Int64) async throws(LedgerError) {
-    try await queue.submit { db in try LedgerTables(db: db).settlePending(id) }
+  package func hastenPending(at now: Date) async throws(LedgerError) {
+    try await queue.submit { db in try LedgerTables(db: db).hastenPending(at: StoredForm.milliseconds(now)) }
+  }
+
+  package func settlePending(_ id: Int64, _ rejudgement: Rejudgement) async throws(LedgerError) {
+    try await queue.submit { db in
+      try WithdrawOperation(rejudgement: rejudgement, tables: LedgerTables(db: db)).settle(id)
+    }
+  }
+
+  package func endProvisional(_ rejudgement: Rejudgement) async throws(LedgerError) -> Int {
+    // Most of the time there is nothing to end, and a write costs an fsync.
+    let isIdle = try await read { tables in try tables.grants(endedAt: rejudgement.judgedAt).isEmpty }
+    guard !isIdle else { return 0 }
+    return try await queue.submit { db in
+      try WithdrawOperation(rejudgement: rejudgement, tables: LedgerTables(db: db)).endOverdue()
+    }
+  }
+
+  package func waitingUpdate(of user: UserID) async throws(LedgerError) -> WaitingUpdate? {
+    try await read { tables in try tables.waitingUpdate(of: user) }
+  }
+
+  package func claimUpdates(
+    dueAt now: Date, until lease: Date, limit: Int
+  ) async throws(LedgerError) -> [WaitingUpdate] {
+    let isIdle = try await read { tables in try !tables.hasUpdates(dueAt: now) }
+    guard !isIdle else { return [] }
+    return try await queue.submit { db in
+      try LedgerTables(db: db).claimUpdates(dueAt: now, until: lease, limit: limit)
+    }
+  }
+
+  package func settleUpdate(
+    of user: UserID, version: Int64, _ state: ProfileWriteState
+  ) async throws(LedgerError) {
+    try await queue.submit { db in try LedgerTables(db: db).settleUpdate(of: user, version: version, state) }
+  }
+
+  package func retryUpdate(
+    of user: UserID, version: Int64, at due: Date, problem: String
+  ) async throws(LedgerError) {
+    try await queue.submit { db in
+      try LedgerTables(db: db).retryUpdate(of: user, version: version, at: due, problem: problem)
+    }
+  }
+
+  package func claimRechecks(dueAt now: Date, limit: Int) async throws(LedgerError) -> [Recheck] {
+    let isIdle = try await read { tables in try !tables.hasRechecks(dueAt: now) }
+    guard !isIdle else { return [] }
+    return try await queue.submit { db in try LedgerTables(db: db).claimRechecks(dueAt: now, limit: limit) }
+  }
+
+  package func memo(_ name: String) async throws(LedgerError) -> String? {
+    try await read { tables in try tables.memo(name) }
+  }
+
+  package func keepMemo(_ name: String, _ text: String?) async throws(LedgerError) {
+    try await queue.submit { db in try LedgerTables(db: db).keepMemo(name, text) }
+  }
+
+  package func backlog(at now: Date) async throws(LedgerError) -> LedgerBacklog {
+    try await read { tables in try tables.backlog(at: now) }
   }
 
   package func profile(of user: UserID) async throws(LedgerError) -> LedgerProfile? {
     try await read { tables in
       guard let profile = try tables.profile(of: user) else { return nil }
       return LedgerProfile(
-        evidence: try tables.subscriptions(of: user).map(\.evidence), entitlement: profile.entitlement,
-        version: profile.version)
+        evidence: try tables.evidence(of: user), entitlement: profile.entitlement, version: profile.version,
+        write: try tables.updateState(of: user))
     }
   }
 

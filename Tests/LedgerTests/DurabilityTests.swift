@@ -30,7 +30,8 @@ import Testing
     func `without full synchronisation there are no fsyncs to count`() async throws {
       let (none, fifty) = try await (Self.fsyncs("sequential", 0, "normal"), Self.fsyncs("sequential", 50, "normal"))
       #expect(fifty.acknowledged == 50)
-      #expect(abs(fifty.calls - none.calls) <= 2, "\(none.calls) for none, \(fifty.calls) for 50")
+      // One checkpoint may fall among them: it syncs the log, the file, and the log that begins anew.
+      #expect(abs(fifty.calls - none.calls) <= 3, "\(none.calls) for none, \(fifty.calls) for 50")
     }
   #endif
 

@@ -108,3 +108,14 @@ extension SQLiteLedger {
     try await history(of: user, before: nil, limit: 1_000)
   }
 }
+
+let rejudgement = Rejudgement(judgedAt: at(0), recordedAt: at(5_000), judge: judge)
+
+extension SQLiteLedger {
+  /// Keeps a receipt without granting anything.
+  func postpone(_ receipt: PendingReceipt) async throws -> PostponeOutcome {
+    try await postpone(receipt, provisional: [], rejudgement)
+  }
+
+  func settlePending(_ id: Int64) async throws { try await settlePending(id, rejudgement) }
+}

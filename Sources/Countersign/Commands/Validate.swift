@@ -51,7 +51,8 @@ struct Validate: AsyncParsableCommand {
     let services = try configuration.appStore.services(
       environment: ServiceEnvironment(logger: logger, ledgerFailed: { _ in }))
     defer { services.transport.shutdown() }
-    let examiner = ReceiptExaminer(configuration, services, now: { Date() })
+    let clock = ServiceClock.system()
+    let examiner = ReceiptExaminer(configuration, services, now: { clock.now })
     let contents = try ReceiptFile.read(file)
     do throws(ValidationError) {
       let receipt = try examiner.decode(contents: contents)
@@ -59,12 +60,12 @@ struct Validate: AsyncParsableCommand {
       let user = UserID(user)
       let history: PurchaseHistory
       do throws(AppStoreTrouble) {
-        history = try await examiner.ask(about: receipt, proof, for: user, logger: logger)
+        history = try await examiner.ask(about: receipt, proof, for: user, mayReuse: false, logger: logger).history
       } catch {
         throw ValidationError(error)
       }
       let entitlement = examiner.rules.judge(user, history.evidence(), at: history.judgedAt)
-      return EntitlementBody(user: user, entitlement: entitlement, isFromLedger: false)
+      return EntitlementBody(user: user, entitlement: entitlement, isFromLedger: false, write: .none)
     } catch {
       throw ReceiptFile.Unreadable(description: Problem(error).detail)
     }

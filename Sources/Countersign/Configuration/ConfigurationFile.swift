@@ -94,18 +94,31 @@ struct ConfigurationFile {
     guard let section, ConfigurationKey.sections.contains(section) else {
       return reportUnknown(section, line, among: ConfigurationKey.sections, findings: &findings)
     }
+    readMembers(of: section, node, line: line, findings: &findings)
+  }
+
+  private mutating func readMembers(
+    of path: String, _ node: Node, line: Int?, findings: inout ConfigurationFindings
+  ) {
     guard !node.isNull else { return }
     guard case .mapping(let members) = node else {
-      return findings.problem(origin(of: section, line: line), "must be a mapping of keys to values")
+      return findings.problem(origin(of: path, line: line), "must be a mapping of keys to values")
     }
     for (memberKey, member) in members {
       let line = memberKey.mark?.line
-      guard let name = memberKey.plainKey, ConfigurationKey.fileKeys.contains("\(section).\(name)") else {
-        let known = ConfigurationKey.fileKeys
-        reportUnknown(memberKey.plainKey.map { "\(section).\($0)" }, line, among: known, findings: &findings)
-        continue
+      let key = memberKey.plainKey.map { "\(path).\($0)" }
+      // A dot in the name would be a nesting that is not there.
+      if let key, memberKey.plainKey?.contains(".") == false {
+        if ConfigurationKey.groups.contains(key) {
+          readMembers(of: key, member, line: line, findings: &findings)
+          continue
+        }
+        if ConfigurationKey.fileKeys.contains(key) {
+          readValue(key, member, line: line, findings: &findings)
+          continue
+        }
       }
-      readValue("\(section).\(name)", member, line: line, findings: &findings)
+      reportUnknown(key, line, among: ConfigurationKey.fileKeys, findings: &findings)
     }
   }
 
@@ -141,7 +154,7 @@ struct ConfigurationFile {
         items.append(item.isNull ? "" : text)
       }
       values[AbsoluteConfigKey(ConfigKey(key))] = ConfigValue(.stringArray(items), isSecret: false)
-    case .text, .integer, .size, .duration, .choice, .url, .file, .secret, nil:
+    case .text, .integer, .size, .duration, .choice, .url, .baseURL, .name, .file, .secret, nil:
       // `nil` is the `_file` form of a secret. All count as secret: nothing that a provider prints may show a value.
       guard let text = node.scalar?.string else { throw BadValue(sentence: "must be a single value") }
       values[AbsoluteConfigKey(ConfigKey(key))] = ConfigValue(.string(text), isSecret: true)
@@ -152,7 +165,7 @@ struct ConfigurationFile {
   {
     let place = line.map { "\(name) line \($0)" } ?? name
     guard let key, key.first?.isLetter == true else { return findings.problem(place, "a key must be a plain word") }
-    if let nested = ConfigurationKey.fileKeys.first(where: { $0 == key }), let dot = nested.firstIndex(of: ".") {
+    if let nested = ConfigurationKey.fileKeys.first(where: { $0 == key }), let dot = nested.lastIndex(of: ".") {
       let member = nested[nested.index(after: dot)...]
       return findings.problem(place, "write \(nested) as the key \(member) under \(nested[..<dot]):")
     }

@@ -30,8 +30,24 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
   case policyTesters = "policy.testers"
   case policyOwnership = "policy.ownership"
   case policyOutageHold = "policy.outage_hold"
+  case policyReuse = "policy.reuse"
+  case policyProvisional = "policy.provisional"
   case policyLocalVerification = "policy.local_verification"
+  case revalidationRate = "revalidation.rate"
+  case revalidationMaxDowngrades = "revalidation.max_downgrades"
   case ledgerPath = "ledger.path"
+  case profileStoreURL = "profile_store.url"
+  case profileStoreKey = "profile_store.key"
+  case profileStoreSchema = "profile_store.schema"
+  case profileStoreTable = "profile_store.table"
+  case profileStoreID = "profile_store.columns.id"
+  case profileStoreTier = "profile_store.columns.tier"
+  case profileStoreStatus = "profile_store.columns.status"
+  case profileStoreExpiresAt = "profile_store.columns.expires_at"
+  case profileStoreOriginalTransactionID = "profile_store.columns.original_transaction_id"
+  case profileStoreVersion = "profile_store.columns.version"
+  case profileStoreDeadline = "profile_store.deadline"
+  case profileStoreCAFile = "profile_store.ca_file"
   case authAPIKeys = "auth.api_keys"
   case logLevel = "log.level"
   case logFormat = "log.format"
@@ -46,6 +62,10 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
     case choice([String])
     /// An https URL.
     case url
+    /// An https or http URL without a query; paths are added to it.
+    case baseURL
+    /// A schema, table or column.
+    case name
     case file
     /// Text that is never printed; it can also be given as a file by the same key with `_file` behind it.
     case secret
@@ -130,12 +150,59 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
     case .policyOutageHold:
       Entry(
         .duration(.zero...days(365)), .text("7d"), "How long past its end a state stands while Apple cannot be asked")
+    case .policyReuse:
+      Entry(
+        .duration(.zero...minutes(60)), .text("30s"),
+        "How long Apple's answer about a receipt is used again; 0 asks every time")
+    case .policyProvisional:
+      Entry(
+        .duration(.zero...days(30)), .text("24h"),
+        "How long a new purchase counts on its signature while Apple cannot be asked; 0 is not at all")
+    case .revalidationRate:
+      Entry(
+        .integer(1...1_000), .text("10"), "Subscriptions a second that the service by itself asks Apple about again")
+    case .revalidationMaxDowngrades:
+      Entry(
+        .integer(1...100), .text("20"),
+        "Percent of the users looked at in a day (of at least 50) that the service may lower before it stops "
+          + "and waits for a person")
     case .policyLocalVerification:
       Entry(
         .choice(names(LocalVerificationPolicy.self)), .text("advise"),
         "`require` refuses what cannot be proven here; `advise` leaves the last word to Apple")
     case .ledgerPath:
       Entry(.file, .text("countersign.sqlite"), "The ledger's SQLite file")
+    case .profileStoreURL:
+      Entry(
+        .baseURL, .absent,
+        "PostgREST that holds the app's profiles, `https://project.supabase.co/rest/v1`; without it none are written")
+    case .profileStoreKey:
+      Entry(.secret, .absent, "Its secret key, or a token of a role that may write the profiles; required with the URL")
+    case .profileStoreSchema:
+      Entry(.name, .absent, "The profiles' schema, where it is not the first that PostgREST exposes")
+    case .profileStoreTable:
+      Entry(.name, .text("profiles"), "The profiles' table")
+    case .profileStoreID:
+      Entry(.name, .text("id"), "Column of the user ID; unique")
+    case .profileStoreTier:
+      Entry(.name, .text("subscription_tier"), "Column of the tier")
+    case .profileStoreStatus:
+      Entry(.name, .text("subscription_status"), "Column of the status")
+    case .profileStoreExpiresAt:
+      Entry(
+        .name, .text("subscription_expires_at"), "Column of the moment when access ends; `timestamptz`, may be null")
+    case .profileStoreOriginalTransactionID:
+      Entry(.name, .text("original_transaction_id"), "Column of the original transaction ID; may be null")
+    case .profileStoreVersion:
+      Entry(
+        .name, .absent,
+        "Column of a version, `bigint not null default 0`: with it, an older update never overwrites a newer one")
+    case .profileStoreDeadline:
+      Entry(
+        .duration(.milliseconds(100)...minutes(1)), .text("2s"),
+        "How long a request waits for the profile to be written; what takes longer is written later")
+    case .profileStoreCAFile:
+      Entry(.file, .absent, "Certificate authorities to trust for TLS to the store (PEM), in place of the system's")
     case .authAPIKeys:
       Entry(.apiKeys, .absent, "Servers that may call: `{name, role: service or support, sha256}`")
     case .logLevel:
@@ -168,6 +235,13 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
   static func environmentName(of key: String) -> String {
     environmentPrefix + key.uppercased().replacing(".", with: "_")
   }
+
+  /// Where keys stand that are nested once more: `profile_store.columns`.
+  static let groups: Set<String> = Set(
+    allCases.compactMap { key in
+      let parts = key.rawValue.split(separator: ".").dropLast()
+      return parts.count > 1 ? parts.joined(separator: ".") : nil
+    })
 
   /// `server`, `app_store`, …
   static let sections: [String] = allCases.reduce(into: []) { sections, key in

@@ -1,6 +1,7 @@
 import Configuration
 import HTTPTransport
 import Ledger
+import Profiles
 import Yams
 
 /// Looks values up, environment over file over default, and checks each against the table.
@@ -93,6 +94,17 @@ struct ConfigurationReader {
       try ConfigurationValue.url(text)
       return text
     }
+  }
+
+  mutating func baseURL(_ key: ConfigurationKey) -> String? {
+    parsed(key) { text throws(BadValue) in
+      try ConfigurationValue.baseURL(text)
+      return text
+    }
+  }
+
+  mutating func name(_ key: ConfigurationKey) -> PostgRESTName? {
+    parsed(key) { text throws(BadValue) in try ConfigurationValue.name(text) }
   }
 
   /// A file that has to be there; it is opened now, so that a wrong path stops the start and not the first use.
@@ -237,13 +249,23 @@ struct ConfigurationReader {
   }
 
   private mutating func reportMissing(_ key: ConfigurationKey) {
-    guard case .required = key.entry.default, !isExcused(key) else { return }
+    guard case .required = key.entry.default else { return }
+    reportMissing(key, unless: nil)
+  }
+
+  /// For a key that other keys make necessary.
+  ///
+  /// - Parameter alternative: what to do instead of setting it.
+  mutating func reportMissing(_ key: ConfigurationKey, unless alternative: String?) {
+    guard !isExcused(key) else { return }
     let ways = [
       "\(key.rawValue) in the file", key.environmentName, key.fileVariant.map { "\($0) (a path)" },
       key.fileVariant.map { "\(ConfigurationKey.environmentName(of: $0)) (a path)" },
     ]
     findings.problem(
-      key.rawValue, "is missing; set \(ConfigurationValue.alternatives(ways.compactMap(\.self)))")
+      key.rawValue,
+      "is missing; set \(ConfigurationValue.alternatives(ways.compactMap(\.self)))"
+        + (alternative.map { ", or \($0)" } ?? ""))
   }
 
   /// Whether a key without a value is no news: the file, or what it says of the key, cannot be read, as was reported.

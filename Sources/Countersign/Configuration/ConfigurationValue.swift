@@ -1,3 +1,5 @@
+import Profiles
+
 /// The text of a value cannot be taken; the sentence says what would do. It never repeats a secret.
 struct BadValue: Error, Hashable {
   let sentence: String
@@ -72,7 +74,31 @@ enum ConfigurationValue {
     guard text.prefix(scheme.count).lowercased() == scheme else {
       throw BadValue(sentence: "must be an https:// URL: receipts and the shared secret are sent there")
     }
-    let rest = text.dropFirst(scheme.count)
+    try wellFormed(text.dropFirst(scheme.count))
+  }
+
+  /// An absolute https or http URL to which paths are added: without user part, query and fragment.
+  static func baseURL(_ text: String) throws(BadValue) {
+    let schemes = ["https://", "http://"]
+    guard let scheme = schemes.first(where: { text.prefix($0.count).lowercased() == $0 }) else {
+      throw BadValue(sentence: "must be an https:// URL, or an http:// one for a store on the same machine")
+    }
+    guard !text.contains("?") else { throw BadValue(sentence: "must not contain a query (?…): paths are added to it") }
+    try wellFormed(text.dropFirst(scheme.count))
+  }
+
+  /// A schema, table or column of PostgreSQL.
+  static func name(_ text: String) throws(BadValue) -> PostgRESTName {
+    guard let name = PostgRESTName(text) else {
+      throw BadValue(
+        sentence: "must be a plain name of up to \(PostgRESTName.lengthLimit) letters, digits and _, and no word that "
+          + "PostgREST keeps for itself (select, order, limit, …), not \(quoted(text))")
+    }
+    return name
+  }
+
+  /// - Parameter rest: what follows the `//` of a URL.
+  private static func wellFormed(_ rest: Substring) throws(BadValue) {
     let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
     guard !authority.contains("@") else { throw BadValue(sentence: "must not contain a user name or password") }
     guard !rest.contains("#") else { throw BadValue(sentence: "must not contain a fragment (#…)") }

@@ -2,6 +2,7 @@ import Configuration
 import Entitlements
 import HTTPTransport
 import Ledger
+import Profiles
 import Yams
 
 extension ServiceConfiguration {
@@ -36,19 +37,24 @@ extension ServiceConfiguration {
     let appStore = AppStore(&reader)
     let catalog = Catalog(&reader)
     let policy = Policy(&reader)
+    let revalidation = Revalidation(&reader)
     let ledger = LedgerConfiguration(&reader)
+    let profileStore = ProfileStoreConfiguration.read(&reader)
     let auth = Auth(&reader, requiresCredential: requiresCredential)
     let log = Log(&reader)
-    if let server, let appStore { Self.compare(server, appStore, &reader) }
-    guard reader.findings.problems.isEmpty, let server, let appStore, let catalog, let policy, let ledger, let auth,
-      let log
+    if let server, let appStore { Self.compare(server, appStore, profileStore, &reader) }
+    guard reader.findings.problems.isEmpty, let server, let appStore, let catalog, let policy, let revalidation,
+      let ledger, let auth, let log
     else { throw ConfigurationError(problems: reader.findings.problems) }
     self.init(
-      server: server, appStore: appStore, catalog: catalog, policy: policy, ledger: ledger, auth: auth, log: log,
-      warnings: reader.findings.warnings)
+      server: server, appStore: appStore, catalog: catalog, policy: policy, revalidation: revalidation, ledger: ledger,
+      profileStore: profileStore, auth: auth, log: log, warnings: reader.findings.warnings)
   }
 
-  private static func compare(_ server: Server, _ appStore: AppStore, _ reader: inout ConfigurationReader) {
+  private static func compare(
+    _ server: Server, _ appStore: AppStore, _ profileStore: ProfileStoreConfiguration?,
+    _ reader: inout ConfigurationReader
+  ) {
     if server.maxBody > server.maxBytesInFlight {
       reader.findings.problem(
         reader.origin(of: .serverMaxBody),
@@ -58,6 +64,11 @@ extension ServiceConfiguration {
       reader.findings.problem(
         reader.origin(of: .appStoreDeadline),
         "must be shorter than server.request_deadline: no request would live to see Apple's answer")
+    }
+    if let profileStore, profileStore.deadline >= server.requestDeadline {
+      reader.findings.problem(
+        reader.origin(of: .profileStoreDeadline),
+        "must be shorter than server.request_deadline: no request would live to see the profile written")
     }
   }
 
@@ -188,8 +199,11 @@ extension ServiceConfiguration.Policy {
     let testers = reader.list(.policyTesters)
     let ownership = reader.choice(.policyOwnership, as: OwnershipPolicy.self)
     let outageHold = reader.duration(.policyOutageHold)
+    let reuse = reader.duration(.policyReuse)
+    let provisional = reader.duration(.policyProvisional)
     let localVerification = reader.choice(.policyLocalVerification, as: LocalVerificationPolicy.self)
-    guard let billingRetryAccess, let sandbox, let testers, let ownership, let outageHold, let localVerification
+    guard let billingRetryAccess, let sandbox, let testers, let ownership, let outageHold, let reuse, let provisional,
+      let localVerification
     else { return nil }
     if sandbox == .testers, testers.isEmpty {
       reader.findings.warning(
@@ -200,7 +214,17 @@ extension ServiceConfiguration.Policy {
     }
     self.init(
       billingRetryAccess: billingRetryAccess, sandbox: sandbox, testers: Set(testers.map { UserID($0) }),
-      ownership: ownership, outageHold: outageHold, localVerification: localVerification)
+      ownership: ownership, outageHold: outageHold, reuse: reuse, provisional: provisional,
+      localVerification: localVerification)
+  }
+}
+
+extension ServiceConfiguration.Revalidation {
+  fileprivate init?(_ reader: inout ConfigurationReader) {
+    let rate = reader.integer(.revalidationRate)
+    let maxDowngrades = reader.integer(.revalidationMaxDowngrades)
+    guard let rate, let maxDowngrades else { return nil }
+    self.init(rate: rate, maxDowngrades: maxDowngrades)
   }
 }
 
@@ -214,6 +238,66 @@ extension ServiceConfiguration.LedgerConfiguration {
       return nil
     }
     self.init(path: path)
+  }
+}
+
+extension ServiceConfiguration.ProfileStoreConfiguration {
+  /// - Returns: `nil` without a store, and where anything is wrong with it; that is reported.
+  fileprivate static func read(_ reader: inout ConfigurationReader) -> Self? {
+    let problemsBefore = reader.findings.problems.count
+    let url = reader.baseURL(.profileStoreURL)
+    let key = reader.secret(.profileStoreKey)
+    let schema = reader.name(.profileStoreSchema)
+    let table = reader.name(.profileStoreTable)
+    let columns = columns(&reader)
+    let deadline = reader.duration(.profileStoreDeadline)
+    let caFile = reader.existingFile(.profileStoreCAFile)
+    guard reader.findings.problems.count == problemsBefore, let table, let columns, let deadline else { return nil }
+
+    let names = PostgRESTProfileStore.Columns()
+    // Defaults that are spelled out, as the sample does, ask for nothing.
+    let isMeant =
+      url != nil || key != nil || schema != nil || table != .profiles || columns != names || caFile != nil
+    guard isMeant else { return nil }
+    if url == nil { reader.reportMissing(.profileStoreURL, unless: "leave the rest of profile_store out") }
+    if key == nil { reader.reportMissing(.profileStoreKey, unless: "leave the rest of profile_store out") }
+    guard let url, let key else { return nil }
+    if url.lowercased().hasPrefix("http://"), !isLoopback(url) {
+      reader.findings.warning(
+        reader.origin(of: .profileStoreURL),
+        "is not encrypted: the key and every update can be read on the way; use https")
+    }
+    return Self(
+      postgREST: PostgRESTProfileStore.Configuration(
+        url: url, key: key, schema: schema, table: table, columns: columns),
+      deadline: deadline, caFile: caFile)
+  }
+
+  private static func columns(_ reader: inout ConfigurationReader) -> PostgRESTProfileStore.Columns? {
+    let id = reader.name(.profileStoreID)
+    let tier = reader.name(.profileStoreTier)
+    let status = reader.name(.profileStoreStatus)
+    let expiresAt = reader.name(.profileStoreExpiresAt)
+    let originalTransactionID = reader.name(.profileStoreOriginalTransactionID)
+    let version = reader.name(.profileStoreVersion)
+    guard let id, let tier, let status, let expiresAt, let originalTransactionID else { return nil }
+    var columns = PostgRESTProfileStore.Columns()
+    columns.id = id
+    columns.tier = tier
+    columns.status = status
+    columns.expiresAt = expiresAt
+    columns.originalTransactionID = originalTransactionID
+    columns.version = version
+    guard Set(columns.all).count == columns.all.count else {
+      reader.findings.problem("profile_store.columns", "names one column twice")
+      return nil
+    }
+    return columns
+  }
+
+  private static func isLoopback(_ url: String) -> Bool {
+    let authority = url.dropFirst("http://".count).prefix { $0 != "/" }.lowercased()
+    return authority.wholeMatch(of: /(?:127\.[0-9.]+|localhost|\[::1\])(?::[0-9]+)?/) != nil
   }
 }
 

@@ -1,6 +1,7 @@
 import Entitlements
 import HTTPTransport
 import Ledger
+import Profiles
 
 /// Everything that an operator can decide, read once at the start and checked by `load`.
 ///
@@ -49,11 +50,35 @@ struct ServiceConfiguration: Sendable {
     let testers: Set<UserID>
     let ownership: OwnershipPolicy
     let outageHold: Duration
+    /// Zero: Apple is asked every time.
+    let reuse: Duration
+    /// Zero: nothing counts before Apple was asked.
+    let provisional: Duration
     let localVerification: LocalVerificationPolicy
+  }
+
+  /// What the service asks Apple by itself.
+  struct Revalidation: Hashable, Sendable {
+    /// Subscriptions a second.
+    let rate: Int
+    /// Percent of those looked at.
+    let maxDowngrades: Int
   }
 
   struct LedgerConfiguration: Hashable, Sendable {
     let path: String
+  }
+
+  /// Where the app's own profiles are, and how they are written.
+  struct ProfileStoreConfiguration: Hashable, Sendable {
+    let postgREST: PostgRESTProfileStore.Configuration
+    /// For one update, every request of it included.
+    let deadline: Duration
+    /// Authorities for TLS, in place of the system's.
+    let caFile: String?
+
+    /// Whether the store speaks without TLS, which a transport has to be told to allow.
+    var isPlain: Bool { postgREST.url.lowercased().hasPrefix("http://") }
   }
 
   struct Auth: Hashable, Sendable {
@@ -85,7 +110,10 @@ struct ServiceConfiguration: Sendable {
   let appStore: AppStore
   let catalog: Catalog
   let policy: Policy
+  let revalidation: Revalidation
   let ledger: LedgerConfiguration
+  /// `nil`: profiles are not written.
+  let profileStore: ProfileStoreConfiguration?
   let auth: Auth
   let log: Log
   /// What is allowed but deserves a line in the log at every start.

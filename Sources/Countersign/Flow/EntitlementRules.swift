@@ -35,6 +35,17 @@ struct EntitlementRules: Sendable {
     return Entitlement.judge(accepted, at: now, catalog: catalog, policy: policy)
   }
 
+  /// When Apple has to be asked about a user's subscription again; `nil` for never.
+  func nextCheck(of evidence: SubscriptionEvidence, at now: Date) -> Date? {
+    evidence.nextCheck(at: now, catalog: catalog, policy: policy)
+  }
+
+  /// Whether a verdict gives its holder a lower tier than the one before.
+  func isLowering(_ before: Entitlement?, _ after: Entitlement) -> Bool {
+    guard let before else { return false }
+    return catalog.rank(of: after.tier) < catalog.rank(of: before.tier)
+  }
+
   /// Whether any purchase of the evidence is of a product we sell: only such a purchase can be contested.
   func isCatalogued(_ evidence: SubscriptionEvidence) -> Bool {
     evidence.purchases.contains { catalog.products[$0.productID] != nil }

@@ -15,8 +15,9 @@ struct KnownPurchases {
   /// By original transaction ID: one for each store that knows the ID.
   private var subscriptions: [OriginalTransactionID: [Subscription]] = [:]
 
+  /// - Parameter evidence: what is granted only provisionally does not make a purchase known.
   init(_ evidence: [SubscriptionEvidence]) {
-    for item in evidence {
+    for item in evidence where item.provisionalUntil == nil {
       subscriptions[item.key.originalTransactionID, default: []].append(
         Subscription(
           transactions: Set(item.purchases.map(\.transactionID)), end: item.purchases.compactMap(\.expiresDate).max()))

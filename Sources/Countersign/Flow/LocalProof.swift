@@ -20,9 +20,14 @@ enum LocalProof: Sendable {
     }
   }
 
+  /// The receipt, where its signature proves it.
+  var verified: VerifiedAppReceipt? {
+    guard case .verified(let receipt) = self else { return nil }
+    return receipt
+  }
+
   /// The app, where the signature proves it.
   var bundleID: BundleID? {
-    guard case .verified(let receipt) = self else { return nil }
-    return receipt.receipt.bundleID
+    verified?.receipt.bundleID
   }
 }

@@ -13,12 +13,21 @@ struct ReceiptExaminer: Sendable {
   /// One call to Apple for the same receipt at the same moment, however many ask: an app that posts it at every launch
   /// does so from all its users' devices at once.
   var flights = SingleFlight<ReceiptFingerprint, Result<VerifyReceiptAnswer, VerifyReceiptError>>()
+  /// What Apple answered a moment ago (`policy.reuse`).
+  var recent: RecentAnswers
   var bundleIDs: Set<BundleID>
   var rules: EntitlementRules
   /// How long one validation may take Apple in all, retries included.
   var deadline: Duration
   /// Our own clock.
   var now: @Sendable () -> Date
+
+  /// What Apple says about a receipt.
+  struct Word: Sendable {
+    var history: PurchaseHistory
+    /// Said a moment ago, to somebody else or to the same caller.
+    var isReused: Bool
+  }
 
   /// What was sent, as a receipt.
   func decode(_ text: String) throws(ValidationError) -> SubmittedReceipt {
@@ -56,14 +65,30 @@ struct ReceiptExaminer: Sendable {
   }
 
   /// Asks Apple, and checks that the answer is about our app and an environment that this user may use.
+  ///
+  /// - Parameter mayReuse: whether an answer of a moment ago will do.
   func ask(
-    about receipt: SubmittedReceipt, _ proof: LocalProof, for user: UserID, logger: Logger
-  ) async throws(AppStoreTrouble) -> PurchaseHistory {
-    let answer: VerifyReceiptAnswer
-    switch await flights.run(receipt.fingerprint, { await verify(receipt, logger: logger) }) {
-    case .success(let verified): answer = verified
+    about receipt: SubmittedReceipt, _ proof: LocalProof, for user: UserID, mayReuse: Bool, logger: Logger
+  ) async throws(AppStoreTrouble) -> Word {
+    if mayReuse, let answer = recent[receipt.fingerprint], stillHolds(answer.history) {
+      return Word(history: try accepted(answer, receipt, proof, for: user), isReused: true)
+    }
+    switch await flights.run(receipt.fingerprint, { await verify(receipt, proof, logger: logger) }) {
+    case .success(let answer): return Word(history: try accepted(answer, receipt, proof, for: user), isReused: false)
     case .failure(let error): throw AppStoreTrouble(error)
     }
+  }
+
+  /// Whether nothing that the answer names has ended since it was given.
+  private func stillHolds(_ history: PurchaseHistory) -> Bool {
+    let now = now()
+    let ends = history.purchases.compactMap(\.expiresDate) + history.renewals.compactMap(\.gracePeriodExpiresDate)
+    return !ends.contains { history.judgedAt < $0 && $0 <= now }
+  }
+
+  private func accepted(
+    _ answer: VerifyReceiptAnswer, _ receipt: SubmittedReceipt, _ proof: LocalProof, for user: UserID
+  ) throws(AppStoreTrouble) -> PurchaseHistory {
     let appleStatus = answer.appleStatus
     let bundle = answer.bundleID ?? proof.bundleID ?? (answer.history.isAccountGone ? receipt.claimedBundleID : nil)
     // An answer that names no app is no verdict; only another app's is another app's.
@@ -76,11 +101,13 @@ struct ReceiptExaminer: Sendable {
   }
 
   private func verify(
-    _ receipt: SubmittedReceipt, logger: Logger
+    _ receipt: SubmittedReceipt, _ proof: LocalProof, logger: Logger
   ) async -> Result<VerifyReceiptAnswer, VerifyReceiptError> {
     do throws(VerifyReceiptError) {
-      let answer = try await appStore.verify(receipt.base64, deadline: .now.advanced(by: deadline))
+      let answer = try await appStore.verify(
+        receipt.base64, isVerified: proof.verified != nil, deadline: .now.advanced(by: deadline))
       appStoreHealth.answered()
+      recent.keep(answer, of: receipt.fingerprint)
       return .success(answer)
     } catch {
       appStoreHealth.failed(error)

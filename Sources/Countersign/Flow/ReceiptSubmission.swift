@@ -1,4 +1,5 @@
 import Entitlements
+import Ledger
 
 /// What a caller wants validated, for whom.
 struct ReceiptSubmission: Sendable {
@@ -7,10 +8,16 @@ struct ReceiptSubmission: Sendable {
     case receipt(String)
     /// A purchase the service has seen before; its kept receipt is sent to Apple again.
     case originalTransactionID(OriginalTransactionID)
+    /// A purchase of the user's, by the receipt that the ledger keeps for it.
+    case kept(SubscriptionKey, KeptReceipt)
 
+    /// Where the proof is no more than an ID: it moves nothing from one user to another.
     var originalTransactionID: OriginalTransactionID? {
-      guard case .originalTransactionID(let id) = self else { return nil }
-      return id
+      switch self {
+      case .receipt: nil
+      case .originalTransactionID(let id): id
+      case .kept(let key, _): key.originalTransactionID
+      }
     }
   }
 
@@ -28,4 +35,6 @@ struct ValidatedEntitlement: Sendable {
   var isFromLedger: Bool
   /// The receipt is recorded and waits until Apple can be asked; the entitlement is what stood before.
   var isPending = false
+  /// How far the app's own row has got.
+  var write: ProfileWrite
 }

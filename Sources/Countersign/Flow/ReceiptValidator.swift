@@ -5,59 +5,99 @@ import Logging
 
 import struct FoundationEssentials.Date
 
-/// The job of the service: a receipt comes in, Apple is asked, the answer is judged, recorded, and given back.
+/// The job of the service: a receipt comes in, Apple is asked, the answer is judged, recorded, written back, and given
+/// back.
 struct ReceiptValidator: Sendable {
   var examiner: ReceiptExaminer
   var ledger: any Ledger
   var ownership: OwnershipPolicy
+  /// How long a new purchase counts on its signature while Apple cannot be asked (`policy.provisional`); zero for not at
+  /// all.
+  var provisional: Duration
+  /// `nil` where no profile store is configured.
+  var writeBack: ProfileWriteBack?
 
   private var rules: EntitlementRules { examiner.rules }
 
-  /// What to do with a new purchase while Apple cannot be asked.
-  enum Patience: Sendable {
-    /// Keep the receipt, acknowledge it, settle it later.
-    case postpone
-    /// Say so: the receipt is kept already.
-    case settle
+  /// On whose behalf a receipt is validated, and what follows from that.
+  enum Occasion: Sendable {
+    /// A caller waits. While Apple cannot be asked, a purchase never seen before is kept and acknowledged.
+    case request
+    /// The receipt was acknowledged and waits.
+    case settlement
+    /// The service asks by itself, and does not record a verdict that is not admitted.
+    case recheck(admits: Admission)
+
+    fileprivate var admits: Admission {
+      guard case .recheck(let admits) = self else { return { _, _ in true } }
+      return admits
+    }
+
+    fileprivate var isRequest: Bool {
+      guard case .request = self else { return false }
+      return true
+    }
   }
 
-  /// Decode, verify, evaluate, record, answer.
+  /// Decode, verify, evaluate, record, write back, answer.
   ///
   /// What this returns is durable: it survives a power cut the instant after.
   func validate(
-    _ submission: ReceiptSubmission, _ patience: Patience = .postpone, logger: Logger
+    _ submission: ReceiptSubmission, _ occasion: Occasion = .request, logger: Logger
   ) async throws(ValidationError) -> ValidatedEntitlement {
     let receipt = try await receipt(of: submission)
     let proof = try examiner.proof(of: receipt)
-    let history: PurchaseHistory
+    let word: ReceiptExaminer.Word
     do throws(AppStoreTrouble) {
-      history = try await examiner.ask(about: receipt, proof, for: submission.user, logger: logger)
+      word = try await examiner.ask(
+        about: receipt, proof, for: submission.user, mayReuse: occasion.isRequest, logger: logger)
     } catch {
       switch error {
       case .refused(let refusal): throw refusal
       case .unavailable(let appleStatus):
+        #if PLANTED_DEFECTS
+          if PlantedDefect.troubleEndsAccess.isActive { return try await endAccess(receipt, proof, of: submission) }
+        #endif
         if let proven = try await lastProvenState(of: submission, covering: receipt) { return proven }
-        guard patience == .postpone else { throw .appStoreUnavailable(appleStatus: appleStatus) }
-        return try await postpone(receipt, proof, of: submission, appleStatus: appleStatus)
+        guard occasion.isRequest else { throw .appStoreUnavailable(appleStatus: appleStatus) }
+        return try await postpone(receipt, proof, of: submission, appleStatus: appleStatus, logger: logger)
       }
     }
-    let evidence = try await evidence(of: history, receipt, for: submission)
+    let evidence = try await evidence(of: word.history, receipt, for: submission)
     // Evaluated by the rules and recorded in one transaction, as the verdict is over everything known of the user.
-    let recorded = try await record(evidence, history, receipt, for: submission)
+    let recorded = try await record(evidence, word.history, receipt, for: submission, occasion.admits)
     logger.info(
       "validated",
       metadata: [
         "user_id": "\(submission.user)", "tier": "\(recorded.entitlement.tier)",
         "status": "\(recorded.entitlement.status.rawValue)", "reason": "\(recorded.entitlement.reason.rawValue)",
-        "environment": "\(history.environment.rawValue)", "changed": "\(recorded.changed)",
+        "environment": "\(word.history.environment.rawValue)", "changed": "\(recorded.changed)",
         "receipt": "\(receipt.fingerprint.short)",
       ])
-    return ValidatedEntitlement(user: submission.user, entitlement: recorded.entitlement, isFromLedger: false)
+    let write = await write(submission.user, recorded.write, after: recorded.losers, logger: logger)
+    return ValidatedEntitlement(
+      user: submission.user, entitlement: recorded.entitlement, isFromLedger: word.isReused, write: write)
+  }
+
+  /// Brings the app's own rows up to date: of those who lost a purchase first, as a row may be the only one that may name
+  /// it.
+  private func write(
+    _ user: UserID, _ state: ProfileWriteState, after losers: [UserID] = [], logger: Logger
+  ) async -> ProfileWrite {
+    guard let writeBack else { return .none }
+    for loser in losers { _ = await writeBack.write(loser, logger: logger) }
+    guard state == .waiting else { return ProfileWrite(state) }
+    switch await writeBack.write(user, logger: logger) {
+    case .settled(let state): return ProfileWrite(state)
+    case .failed: return .queued
+    }
   }
 
   /// The receipt a submission stands for: the one that was sent, or the one that was kept.
   private func receipt(of submission: ReceiptSubmission) async throws(ValidationError) -> SubmittedReceipt {
     switch submission.proof {
+    case .kept(_, let kept):
+      return try examiner.decode(kept.base64)
     case .receipt(let text):
       return try examiner.decode(text)
     case .originalTransactionID(let id):
@@ -84,7 +124,7 @@ struct ReceiptValidator: Sendable {
     ended.purchases = receipt.purchases
     var evidence = Dictionary(ended.evidence().map { ($0.key, $0) }) { first, _ in first }
     let proves = try await knowledge(of: receipt, for: submission.user).proves
-    for stored in try await profile(of: submission.user)?.evidence ?? [] {
+    for stored in try await profile(of: submission.user)?.evidence ?? [] where stored.provisionalUntil == nil {
       let isAskedFor = submission.proof.originalTransactionID == stored.key.originalTransactionID
       guard evidence[stored.key] != nil || proves.contains(stored.key) || isAskedFor else { continue }
       var gone = stored
@@ -99,7 +139,7 @@ struct ReceiptValidator: Sendable {
 
   private func record(
     _ evidence: [SubscriptionEvidence], _ history: PurchaseHistory, _ receipt: SubmittedReceipt,
-    for submission: ReceiptSubmission
+    for submission: ReceiptSubmission, _ admits: @escaping Admission
   ) async throws(ValidationError) -> Recorded {
     let entry = LedgerEntry(
       user: submission.user,
@@ -112,11 +152,22 @@ struct ReceiptValidator: Sendable {
       judgedAt: history.judgedAt,
       recordedAt: examiner.now(),
       requestID: submission.requestID,
-      judge: { [rules] user, evidence, now in rules.judge(user, evidence, at: now) })
+      judge: judge,
+      nextCheck: { [rules] evidence, now in rules.nextCheck(of: evidence, at: now) },
+      admits: admits)
     switch try await consult({ () throws(LedgerError) in try await ledger.record(entry) }) {
     case .recorded(let recorded): return recorded
     case .ownedByAnotherUser: throw .ownedByAnotherUser
+    case .heldBack: throw .heldBack
     }
+  }
+
+  private var judge: Judge { { [rules] user, evidence, now in rules.judge(user, evidence, at: now) } }
+
+  /// How verdicts are judged anew now, without an answer of Apple's.
+  var rejudgement: Rejudgement {
+    let now = examiner.now()
+    return Rejudgement(judgedAt: now, recordedAt: now, judge: judge)
   }
 
   /// The last proven state, marked stale: trouble upstream never lowers a tier.
@@ -134,30 +185,48 @@ struct ReceiptValidator: Sendable {
     return isKnown ? standing(of: submission.user, profile) : nil
   }
 
-  /// Keeps a purchase that was never seen before until Apple can be asked.
+  /// Keeps a purchase that was never seen before until Apple can be asked, and grants meanwhile what its signature proves.
   ///
   /// To answer with a state that does not contain it, and not to keep it, would lose it: the app finishes the transaction
   /// on any 2xx.
   private func postpone(
-    _ receipt: SubmittedReceipt, _ proof: LocalProof, of submission: ReceiptSubmission, appleStatus: Int?
+    _ receipt: SubmittedReceipt, _ proof: LocalProof, of submission: ReceiptSubmission, appleStatus: Int?,
+    logger: Logger
   ) async throws(ValidationError) -> ValidatedEntitlement {
     // What the signature proves to be another app's need not wait for Apple's word.
     if let bundleID = proof.bundleID, !examiner.bundleIDs.contains(bundleID) { throw .wrongApp(appleStatus: nil) }
+    let rejudgement = rejudgement
     let pending = PendingReceipt(
-      user: submission.user, base64: receipt.base64, requestID: submission.requestID, receivedAt: examiner.now())
-    guard try await consult({ () throws(LedgerError) in try await ledger.postpone(pending) }) == .kept else {
-      throw .appStoreUnavailable(appleStatus: appleStatus)
+      user: submission.user, base64: receipt.base64, requestID: submission.requestID,
+      receivedAt: rejudgement.recordedAt)
+    let grants = provisionalEvidence(of: proof, for: submission.user, at: rejudgement.judgedAt)
+    let outcome = try await consult { () throws(LedgerError) in
+      try await ledger.postpone(pending, provisional: grants, rejudgement)
     }
-    var answer = standing(of: submission.user, try await profile(of: submission.user))
+    guard outcome == .kept else { throw .appStoreUnavailable(appleStatus: appleStatus) }
+    let profile = try await profile(of: submission.user)
+    var answer = standing(of: submission.user, profile)
     answer.isPending = true
+    if let profile { answer.write = await write(submission.user, profile.write, logger: logger) }
     return answer
+  }
+
+  /// What a receipt proves by its signature, of our app and of a store that this user may use.
+  private func provisionalEvidence(
+    of proof: LocalProof, for user: UserID, at now: Date
+  ) -> [SubscriptionEvidence] {
+    guard provisional > .zero, let history = proof.verified?.history(judgedAt: now),
+      rules.accepts(history.environment, for: user)
+    else { return [] }
+    return history.provisionalEvidence(at: now, until: now.advanced(by: provisional), catalog: rules.catalog)
   }
 
   /// What is known of a user now, without an answer of Apple's.
   private func standing(of user: UserID, _ profile: LedgerProfile?) -> ValidatedEntitlement {
     var entitlement = rules.judge(user, profile?.evidence ?? [], at: examiner.now())
-    entitlement.isStale = true
-    return ValidatedEntitlement(user: user, entitlement: entitlement, isFromLedger: true)
+    entitlement.isStale = !entitlement.isProvisional
+    let write: ProfileWrite = writeBack == nil ? .none : profile.map { ProfileWrite($0.write) } ?? .none
+    return ValidatedEntitlement(user: user, entitlement: entitlement, isFromLedger: true, write: write)
   }
 
   private func knowledge(
@@ -177,3 +246,21 @@ struct ReceiptValidator: Sendable {
     do { return try await operation() } catch { throw .ledgerUnavailable(error) }
   }
 }
+
+#if PLANTED_DEFECTS
+  extension ReceiptValidator {
+    /// What a service does that takes Apple's trouble for the end of the account.
+    private func endAccess(
+      _ receipt: SubmittedReceipt, _ proof: LocalProof, of submission: ReceiptSubmission
+    ) async throws(ValidationError) -> ValidatedEntitlement {
+      let now = examiner.now()
+      let history = PurchaseHistory(
+        environment: .production, source: .verifyReceipt, evidenceTime: now, judgedAt: now, purchases: [],
+        isAccountGone: true)
+      let evidence = try await evidence(of: history, receipt, for: submission)
+      let recorded = try await record(evidence, history, receipt, for: submission) { _, _ in true }
+      return ValidatedEntitlement(
+        user: submission.user, entitlement: recorded.entitlement, isFromLedger: false, write: .none)
+    }
+  }
+#endif

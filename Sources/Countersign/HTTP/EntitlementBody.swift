@@ -9,6 +9,7 @@ struct EntitlementBody: Encodable {
   var user: UserID
   var entitlement: Entitlement
   var isFromLedger: Bool
+  var write: ProfileWrite
 
   enum CodingKeys: String, CodingKey {
     case userID = "user_id"
@@ -46,7 +47,13 @@ struct EntitlementBody: Encodable {
     try container.encode(isFromLedger ? "ledger" : entitlement.source?.rawValue, forKey: .source)
     try container.encode(entitlement.isStale, forKey: .stale)
     try container.encode(entitlement.isProvisional, forKey: .provisional)
-    // No profile store is written to.
-    try container.encode("none", forKey: .profileWrite)
+    try container.encode(write.rawValue, forKey: .profileWrite)
+  }
+}
+
+extension EntitlementBody {
+  init(_ answer: ValidatedEntitlement) {
+    self.init(
+      user: answer.user, entitlement: answer.entitlement, isFromLedger: answer.isFromLedger, write: answer.write)
   }
 }

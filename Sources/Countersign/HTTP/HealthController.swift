@@ -1,10 +1,13 @@
 import Hummingbird
 import Ledger
 
+import struct FoundationEssentials.Date
+
 /// `/livez` and `/readyz`, for whoever keeps the service running. They name no user and no secret, and are open.
 struct HealthController: Sendable {
   var ledger: any Ledger
-  var appStore: AppStoreHealth
+  var status: OperationalStatus
+  var now: @Sendable () -> Date
 
   private struct Liveness: Encodable {
     var status = "ok"
@@ -14,10 +17,32 @@ struct HealthController: Sendable {
     var status: String
     var ledger: String
     var appStore: String
+    var profileStore: String
+    var outbox: Outbox?
+    var pendingReceipts: Int?
+    var downgradeBrake: String
+    var clock: String
 
     enum CodingKeys: String, CodingKey {
       case status, ledger
       case appStore = "app_store"
+      case profileStore = "profile_store"
+      case outbox
+      case pendingReceipts = "pending_receipts"
+      case downgradeBrake = "downgrade_brake"
+      case clock
+    }
+  }
+
+  private struct Outbox: Encodable {
+    var depth: Int
+    var ageSeconds: Int
+    var lastError: String?
+
+    enum CodingKeys: String, CodingKey {
+      case depth
+      case ageSeconds = "age_seconds"
+      case lastError = "last_error"
     }
   }
 
@@ -26,8 +51,10 @@ struct HealthController: Sendable {
     JSONBody.response(Liveness())
   }
 
-  /// Whether requests can be served: the ledger takes records, and Apple takes our shared secret. Apple being away does
-  /// not make the service unready: what is proven can still be read.
+  /// Whether requests can be served: the ledger takes records, and Apple takes our shared secret.
+  ///
+  /// Apple being away does not make the service unready: what is proven can still be read. Nor does the profile store, even
+  /// where its key is wrong: verdicts are recorded and delivered when it is mended. Both are named for whoever looks.
   func ready(_ request: Request, _ context: ServiceRequestContext) async -> Response {
     var ledgerState = "ok"
     do { try await ledger.check() } catch {
@@ -38,10 +65,34 @@ struct HealthController: Sendable {
         case .closed: "closed"
         }
     }
-    let appStoreState = appStore.state
-    let isReady = ledgerState == "ok" && appStoreState != .sharedSecretRejected
+    let appStore = status.appStore.state
+    let isReady = ledgerState == "ok" && appStore != .sharedSecretRejected
+    let now = now()
+    let backlog = try? await ledger.backlog(at: now)
+    let outbox = backlog.map { backlog in
+      Outbox(
+        depth: backlog.updates,
+        ageSeconds: Int(min(max(0, backlog.oldestUpdate.map(now.timeIntervalSince) ?? 0), 1e9)),
+        lastError: backlog.lastProblem)
+    }
     return JSONBody.response(
-      Readiness(status: isReady ? "ok" : "unready", ledger: ledgerState, appStore: appStoreState.rawValue),
+      Readiness(
+        status: isReady ? "ok" : "unready", ledger: ledgerState, appStore: appStore.rawValue,
+        profileStore: status.profileStore?.state.text ?? "none", outbox: status.profileStore == nil ? nil : outbox,
+        pendingReceipts: backlog?.pendingReceipts, downgradeBrake: status.brake.isEngaged ? "engaged" : "released",
+        clock: status.clock.skew == nil ? "ok" : "off"),
       status: isReady ? .ok : .serviceUnavailable)
+  }
+}
+
+extension ProfileStoreHealth.State {
+  /// Away is not the same as not letting us in: the one passes, the other needs a person.
+  fileprivate var text: String {
+    switch self {
+    case .unknown: "unknown"
+    case .ok: "ok"
+    case .unavailable(let code): "unavailable: \(code)"
+    case .misconfigured(let code): "misconfigured: \(code)"
+    }
   }
 }

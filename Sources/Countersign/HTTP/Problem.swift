@@ -170,6 +170,7 @@ extension Problem {
       case .ledgerUnavailable:
         Problem(.ledgerUnavailable, "The verdict could not be recorded, so none is given; try again.")
       case .cancelled: Problem(.overloaded, "The validation was ended before it had an answer; try again.")
+      case .heldBack: Problem(.internalError, "The verdict was held back.")
       }
   }
 }

@@ -11,6 +11,7 @@ import struct FoundationEssentials.Date
 struct ProfilesController: Sendable {
   var ledger: any Ledger
   var rules: EntitlementRules
+  var hasProfileStore: Bool
   var now: @Sendable () -> Date
 
   func profile(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
@@ -27,8 +28,9 @@ struct ProfilesController: Sendable {
     }
     // Unknown and never bought read the same.
     let entitlement = rules.judge(user, profile?.evidence ?? [], at: now())
+    let write = hasProfileStore ? profile.map { ProfileWrite($0.write) } ?? .none : .none
     return Self.response(
-      EntitlementBody(user: user, entitlement: entitlement, isFromLedger: true), to: request)
+      EntitlementBody(user: user, entitlement: entitlement, isFromLedger: true, write: write), to: request)
   }
 
   /// With a strong entity tag over the bytes, and 304 where the caller has them already (RFC 9110, section 13.1.2).

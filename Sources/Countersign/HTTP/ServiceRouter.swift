@@ -7,7 +7,9 @@ import Hummingbird
 struct ServiceRouter {
   var validations: ValidationsController
   var profiles: ProfilesController
+  var brake: BrakeController
   var health: HealthController
+  var metrics: MetricsController
   var keyring: APIKeyring
   var limiter: RateLimiter
 
@@ -20,12 +22,14 @@ struct ServiceRouter {
 
     route(router, "/livez", [.get: health.live])
     route(router, "/readyz", [.get: health.ready])
+    route(router, "/metrics", [.get: metrics.metrics])
 
     let authenticated = router.group()
       .add(middleware: AuthenticationMiddleware(keyring: keyring))
       .add(middleware: RateLimitMiddleware(limiter: limiter))
     route(authenticated, "/v1/validations", [.post: validations.validate])
     route(authenticated, "/v1/profiles/{user_id}", [.get: profiles.profile])
+    route(authenticated, "/v1/brake", [.get: brake.state, .delete: brake.release])
     return router
   }
 

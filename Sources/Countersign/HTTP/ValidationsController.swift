@@ -28,7 +28,7 @@ struct ValidationsController: Sendable {
     do throws(ValidationError) {
       let answer = try await validator.validate(submission, logger: context.logger)
       return JSONBody.response(
-        EntitlementBody(user: answer.user, entitlement: answer.entitlement, isFromLedger: answer.isFromLedger),
+        EntitlementBody(answer),
         status: answer.isPending ? .accepted : .ok)
     } catch {
       if case .ledgerUnavailable(let cause) = error { context.logLedgerTrouble(cause) }

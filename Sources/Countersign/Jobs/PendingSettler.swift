@@ -5,15 +5,16 @@ import ServiceLifecycle
 
 import struct FoundationEssentials.Date
 
-/// Settles receipts that were acknowledged while Apple could not be asked.
+/// Settles receipts that were acknowledged while Apple could not be asked, and ends provisional grants whose time is over.
 ///
 /// One is tried at a time. The first that fails again ends the sweep, and sweeps come more rarely while Apple stays away:
 ///
-///     failed sweeps   0     1     2     3     4     5     6 …
-///     pause          1 s   2 s   4 s   8 s  16 s  32 s  60 s
+///     failed sweeps   0     1     2     3     4 …
+///     pause          1 s   2 s   4 s   8 s  10 s
 ///
-/// so that an outage costs Apple about one validation a minute. A receipt that fails is put back by itself as well
-/// (`RetrySchedule`), so that one which Apple never answers cannot keep the others waiting.
+/// Whether Apple is really called is the circuit breaker's decision: while it is open a sweep costs nothing. A receipt that
+/// fails is put back by itself as well (`RetrySchedule`), so that one which Apple never answers cannot keep the others
+/// waiting; the first success after a failure makes all of them due at once, as Apple is back.
 struct PendingSettler: Service {
   var validator: ReceiptValidator
   var ledger: any Ledger
@@ -22,7 +23,7 @@ struct PendingSettler: Service {
   /// The pause after a sweep in which nothing failed.
   var pause: Duration = .seconds(1)
 
-  static let longestPause: Duration = .seconds(60)
+  static let longestPause: Duration = .seconds(10)
   /// Receipts read from the ledger at once.
   static let sweepLimit = 50
 
@@ -30,7 +31,7 @@ struct PendingSettler: Service {
     await cancelWhenGracefulShutdown {
       var failedSweeps = 0
       while !Task.isCancelled {
-        failedSweeps = await sweep() ? 0 : failedSweeps + 1
+        failedSweeps = await sweep(afterFailure: failedSweeps > 0) ? 0 : failedSweeps + 1
         let pause = min(pause * (1 << min(failedSweeps, 16)), Self.longestPause)
         // Ended only by the shutdown.
         do { try await Task.sleep(for: pause) } catch { return }
@@ -39,11 +40,16 @@ struct PendingSettler: Service {
   }
 
   /// Tries what is due; `false` when Apple (or the ledger) is still away.
-  func sweep() async -> Bool {
+  func sweep(afterFailure: Bool) async -> Bool {
     do throws(LedgerError) {
+      let ended = try await ledger.endProvisional(validator.rejudgement)
+      if ended > 0 { logger.notice("provisional grants are over", metadata: ["grants": "\(ended)"]) }
+      var isFirst = true
       for receipt in try await ledger.pendingReceipts(dueAt: now(), limit: Self.sweepLimit) {
         guard !Task.isCancelled else { return true }
         guard try await settle(receipt) else { return false }
+        if isFirst, afterFailure { try await ledger.hastenPending(at: now()) }
+        isFirst = false
       }
       return true
     } catch {
@@ -59,11 +65,11 @@ struct PendingSettler: Service {
       user: receipt.user, proof: .receipt(receipt.base64), requestID: receipt.requestID)
     let isSettled: Bool
     do throws(ValidationError) {
-      let settled = try await validator.validate(submission, .settle, logger: logger)
+      let settled = try await validator.validate(submission, .settlement, logger: logger)
       isSettled = !settled.isFromLedger
     } catch {
       switch error {
-      case .appStoreUnavailable, .overloaded, .ledgerUnavailable, .cancelled:
+      case .appStoreUnavailable, .overloaded, .ledgerUnavailable, .cancelled, .heldBack:
         isSettled = false
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .sandboxRefused, .ownedByAnotherUser,
         .unknownTransaction:
@@ -73,7 +79,7 @@ struct PendingSettler: Service {
       }
     }
     if isSettled {
-      try await ledger.settlePending(receipt.id)
+      try await ledger.settlePending(receipt.id, validator.rejudgement)
     } else {
       try await ledger.retryPending(receipt.id, at: now().advanced(by: RetrySchedule.delay(after: receipt.attempts)))
     }

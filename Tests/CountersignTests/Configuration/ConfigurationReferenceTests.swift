@@ -63,9 +63,11 @@ struct ConfigurationReferenceTests {
       separator: "\n", omittingEmptySubsequences: false)
     for key in ConfigurationKey.allCases {
       let member = try #require(key.rawValue.split(separator: ".").last)
-      let index = try #require(lines.firstIndex { $0.hasPrefix("  \(member):") }, "\(key.rawValue)")
+      let indent = String(repeating: "  ", count: key.rawValue.count { $0 == "." })
+      let section = try #require(lines.firstIndex { $0 == "\(key.rawValue.prefix { $0 != "." }):" }, "\(key.rawValue)")
+      let index = try #require(lines[section...].firstIndex { $0.hasPrefix("\(indent)\(member):") }, "\(key.rawValue)")
       let before = lines[..<index].last { !$0.contains("_url:") }
-      #expect(before?.hasPrefix("  #") == true, "\(key.rawValue)")
+      #expect(before?.hasPrefix("\(indent)#") == true, "\(key.rawValue)")
     }
   }
 

@@ -2,6 +2,7 @@ import Entitlements
 import FoundationEssentials
 import HTTPTransport
 import Ledger
+import Profiles
 import Testing
 
 @testable import Countersign
@@ -126,8 +127,25 @@ extension ServiceConfiguration {
     case .policyTesters: policy.testers.map(\.rawValue).sorted().joined(separator: " ")
     case .policyOwnership: policy.ownership.rawValue
     case .policyOutageHold: "\(policy.outageHold)"
+    case .policyReuse: "\(policy.reuse)"
+    case .policyProvisional: "\(policy.provisional)"
+    case .revalidationRate: "\(revalidation.rate)"
+    case .revalidationMaxDowngrades: "\(revalidation.maxDowngrades)"
     case .policyLocalVerification: policy.localVerification.rawValue
     case .ledgerPath: ledger.path
+    case .profileStoreURL: profileStore?.postgREST.url ?? "none"
+    case .profileStoreKey: profileStore?.postgREST.key.exposed ?? "none"
+    case .profileStoreSchema: profileStore?.postgREST.schema?.text ?? "none"
+    case .profileStoreTable: profileStore?.postgREST.table.text ?? "none"
+    case .profileStoreID: profileStore?.postgREST.columns.id.text ?? "none"
+    case .profileStoreTier: profileStore?.postgREST.columns.tier.text ?? "none"
+    case .profileStoreStatus: profileStore?.postgREST.columns.status.text ?? "none"
+    case .profileStoreExpiresAt: profileStore?.postgREST.columns.expiresAt.text ?? "none"
+    case .profileStoreOriginalTransactionID:
+      profileStore?.postgREST.columns.originalTransactionID.text ?? "none"
+    case .profileStoreVersion: profileStore?.postgREST.columns.version?.text ?? "none"
+    case .profileStoreDeadline: profileStore.map { "\($0.deadline)" } ?? "none"
+    case .profileStoreCAFile: profileStore?.caFile ?? "none"
     case .authAPIKeys:
       auth.apiKeys.map { "\($0.name)/\($0.role)/\($0.digest.bytes.count)" }.joined(separator: " ")
     case .logLevel: log.level.rawValue

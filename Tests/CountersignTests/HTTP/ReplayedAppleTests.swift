@@ -41,7 +41,7 @@ import Testing
         caFile: authority.caFile)
       let settings = Settings(appStore: ["deadline": "1s"])
       try await RunningService.run(
-        apple: apple, settings: settings, settlementPause: .seconds(3600), now: { Self.clock }
+        apple: apple, settings: settings, jobPause: .seconds(3600), now: { Self.clock }
       ) { service in try await body(service, script, receipt) }
     }
     withExtendedLifetime(authority) {}

@@ -54,7 +54,7 @@ import Testing
 
   @Test func `each store is asked at most once: no ping-pong`() async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, settlementPause: .seconds(3600), now: { Self.clock }) {
+      try await RunningService.run(apple: store.apple, jobPause: .seconds(3600), now: { Self.clock }) {
         service in
         let sandbox = try store.simulator.issueReceipt(.renewing, environment: .sandbox, subscriber: 1)
         #expect(try await service.validate(sandbox.receiptData).status == 200)

@@ -28,7 +28,7 @@ struct RunningService: Sendable {
   ///   - settings: lines of YAML by section, in place of the defaults below.
   static func run<Result: Sendable>(
     apple: Apple, settings: Settings = Settings(), directory given: URL? = nil,
-    settlementPause: Duration = .milliseconds(20),
+    jobPause: Duration = .milliseconds(20),
     now: @escaping @Sendable () -> Date = { Date(timeIntervalSince1970: 1_718_452_800) },
     body: @Sendable (RunningService) async throws -> Result
   ) async throws -> Result {
@@ -44,8 +44,8 @@ struct RunningService: Sendable {
     let service = try await buildApplication(
       configuration,
       environment: ServiceEnvironment(
-        logger: log.logger, now: now, ledgerFailed: { log.note("ledger failed: \($0)") },
-        settlementPause: settlementPause,
+        logger: log.logger, clock: .moved(by: now), ledgerFailed: { log.note("ledger failed: \($0)") },
+        jobPause: jobPause,
         onListening: { listening.yield($0.port ?? 0) }))
     let group = ServiceGroup(
       configuration: ServiceGroupConfiguration(services: [service.application], logger: log.logger))
@@ -89,6 +89,14 @@ struct RunningService: Sendable {
   }
 }
 
+extension ServiceClock {
+  /// A clock whose time and uptime both go as a test says: it jumps where the test lets time pass.
+  static func moved(by now: @escaping @Sendable () -> Date) -> ServiceClock {
+    let start = now()
+    return ServiceClock(wall: now, uptime: { .seconds(now().timeIntervalSince(start)) })
+  }
+}
+
 /// Where Apple is played.
 struct Apple: Sendable {
   var productionURL: String
@@ -127,6 +135,8 @@ struct Settings: Sendable {
     appStore["ca_file"] = "\"\(apple.caFile)\""
     if !apple.roots.isEmpty { appStore["roots"] = "[\(apple.roots.map { "\"\($0)\"" }.joined(separator: ", "))]" }
     let server = ["port": "0"].merging(server) { $1 }
+    // Each test says what it wants of these: by itself every post asks Apple, and nothing counts before Apple was asked.
+    let policy = ["outage_hold": "7d", "reuse": "0", "provisional": "0"].merging(policy) { $1 }
     let products = products.sorted { $0.key < $1.key }.map { "    \"\($0.key)\": \($0.value)\n" }.joined()
     return """
       server:
@@ -135,7 +145,6 @@ struct Settings: Sendable {
         tiers: [\(tiers.joined(separator: ", "))]
         products:
       \(products)policy:
-        outage_hold: 7d
       \(lines(policy))ledger:
         path: "\(directory.appending(path: "ledger.sqlite").path(percentEncoded: false))"
       auth:

@@ -1,0 +1,177 @@
+import Entitlements
+import Ledger
+import Logging
+import Profiles
+import Synchronization
+
+import struct FoundationEssentials.Date
+
+/// How far the app's own row of a user has got, as callers are told.
+enum ProfileWrite: String, Hashable, Sendable {
+  /// Whoever reads the row now sees the verdict.
+  case committed
+  /// Recorded; the store is slow or away, and the row will follow.
+  case queued
+  /// The store has no such row.
+  case missing
+  /// No store is configured.
+  case none
+
+  init(_ state: ProfileWriteState) {
+    self =
+      switch state {
+      case .waiting: .queued
+      case .written: .committed
+      case .missing: .missing
+      }
+  }
+}
+
+/// Brings the app's own rows to the newest verdicts.
+///
+/// A row is written once in line with the request, so that the app reads its own write, and otherwise by the deliverer.
+/// What is to be written is read from the ledger at the moment of writing, and one user's row is written by one task at a
+/// time: the store sees a user's verdicts in their order, and of those that came in between only the newest.
+struct ProfileWriteBack: Sendable {
+  var store: any ProfileStore
+  var ledger: any Ledger
+  /// How long one write may take, the wait for another write of the same row included.
+  var deadline: Duration
+  var now: @Sendable () -> Date
+  var jitter: @Sendable (_ ceiling: Duration) -> Duration
+  var health: ProfileStoreHealth
+  var turns = Turns<UserID>()
+
+  enum Outcome: Hashable, Sendable {
+    /// The row needs nothing more.
+    case settled(ProfileWriteState)
+    /// Not now; it stays in the ledger.
+    case failed
+  }
+
+  /// Writes a user's row, if there is anything to write.
+  func write(_ user: UserID, logger: Logger) async -> Outcome {
+    let end = ContinuousClock.now.advanced(by: deadline)
+    guard await turns.take(user, until: end) else { return .failed }
+    defer { turns.give(user) }
+    do throws(LedgerError) {
+      guard let update = try await ledger.waitingUpdate(of: user) else { return .settled(.written) }
+      return try await send(update, deadline: end, logger: logger)
+    } catch {
+      // The verdict is recorded, and so is that it has to be written.
+      logger.warning("the ledger cannot say what a profile waits for", metadata: ["error": "\(error)"])
+      return .failed
+    }
+  }
+
+  private func send(
+    _ update: WaitingUpdate, deadline: ContinuousClock.Instant, logger: Logger
+  ) async throws(LedgerError) -> Outcome {
+    let outcome = await store.apply(ProfileUpdate(update), deadline: deadline)
+    health.saw(outcome)
+    var logger = logger
+    logger[metadataKey: "user_id"] = "\(update.user)"
+    switch outcome {
+    case .applied:
+      return try await settle(update, .written)
+    case .superseded:
+      logger.warning("the profile is newer than the ledger: it stays as it is")
+      return try await settle(update, .written)
+    case .noSuchProfile:
+      logger.notice("there is no such profile")
+      return try await settle(update, .missing)
+    case .refused(let trouble):
+      logger.error("the profile store refuses an update", metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
+      try await putBack(update, trouble, least: UpdateSchedule.refusal)
+    case .misconfigured(let trouble):
+      logger.critical(
+        "the profile store takes no updates from this service",
+        metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
+      try await putBack(update, trouble, least: UpdateSchedule.misconfiguration)
+    #if PLANTED_DEFECTS
+      case .unavailable where PlantedDefect.forgetFailedUpdate.isActive:
+        return try await settle(update, .written)
+    #endif
+    case .unavailable(let trouble, _) where trouble.code == GuardedProfileStore.refusal:
+      // The store was not asked. It is due as it was: to count this would only keep the disk busy.
+      break
+    case .unavailable(let trouble, let retryAfter):
+      logger.warning("the profile store is away", metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
+      try await putBack(update, trouble, least: retryAfter ?? .zero)
+    }
+    return .failed
+  }
+
+  private func settle(_ update: WaitingUpdate, _ state: ProfileWriteState) async throws(LedgerError) -> Outcome {
+    try await ledger.settleUpdate(of: update.user, version: update.version, state)
+    return .settled(state)
+  }
+
+  private func putBack(
+    _ update: WaitingUpdate, _ trouble: ProfileStoreTrouble, least: Duration
+  ) async throws(LedgerError) {
+    let pause = max(jitter(UpdateSchedule.ceiling(after: update.attempts)), least)
+    try await ledger.retryUpdate(
+      of: update.user, version: update.version, at: now().advanced(by: pause), problem: trouble.code)
+  }
+}
+
+/// When an update that failed is tried again: for ever, with full jitter below a ceiling that doubles.
+///
+///     failures   1     2     3     4      5      6      7 …
+///     ceiling    2 s   4 s   8 s   16 s   32 s   64 s   2 min
+enum UpdateSchedule {
+  static let base: Duration = .seconds(2)
+  static let cap: Duration = .seconds(120)
+  /// An update that the store will not take may be taken when another was, or when somebody has mended the table.
+  static let refusal: Duration = .seconds(30)
+  /// Nothing helps but a person.
+  static let misconfiguration: Duration = .seconds(30)
+
+  static func ceiling(after attempts: Int) -> Duration { min(cap, base * (1 << max(0, min(attempts, 20)))) }
+}
+
+extension ProfileUpdate {
+  init(_ update: WaitingUpdate) {
+    let entitlement = update.entitlement
+    self.init(
+      user: update.user, version: update.version, tier: entitlement.tier, status: entitlement.status,
+      // Where access ends, or where it ended. An app that compares this with its own clock is right in both cases.
+      expiresAt: entitlement.accessUntil ?? (entitlement.status == .expired ? entitlement.expiresAt : nil),
+      originalTransactionID: entitlement.originalTransactionID)
+  }
+}
+
+/// The profile store as last seen by this process, for operators.
+final class ProfileStoreHealth: Sendable {
+  enum State: Hashable, Sendable {
+    case unknown
+    case ok
+    case unavailable(code: String)
+    case misconfigured(code: String)
+  }
+
+  /// Guards the last sight.
+  private let last = Mutex<State>(.unknown)
+
+  var state: State { last.withLock { $0 } }
+
+  func saw(_ check: ProfileStoreCheck) {
+    switch check {
+    case .ok: note(.ok)
+    case .misconfigured(let trouble): note(.misconfigured(code: trouble.code))
+    case .unavailable(let trouble): note(.unavailable(code: trouble.code))
+    }
+  }
+
+  func saw(_ outcome: ProfileWriteOutcome) {
+    switch outcome {
+    case .applied, .superseded, .noSuchProfile, .refused: note(.ok)
+    case .misconfigured(let trouble): note(.misconfigured(code: trouble.code))
+    case .unavailable(let trouble, _) where trouble.code == GuardedProfileStore.refusal: break
+    case .unavailable(let trouble, _): note(.unavailable(code: trouble.code))
+    }
+  }
+
+  private func note(_ state: State) { last.withLock { $0 = state } }
+}

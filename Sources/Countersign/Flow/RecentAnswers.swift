@@ -1,0 +1,64 @@
+import AppStore
+import Entitlements
+import Synchronization
+
+/// Apple's answers of the last moments (`policy.reuse`).
+///
+/// Apps post the same receipt at every launch, from every device, and again when an answer was slow. Each caller still gets
+/// the answer for their own user: the answer is recorded anew for whoever asks, only Apple is not asked again.
+///
+/// It is a convenience, held in memory and bounded: nothing depends on an answer being here.
+final class RecentAnswers: Sendable {
+  /// Answers kept at once, and the most rows of one: a subscriber of some years.
+  static let limit = 1_024
+  static let rowLimit = 200
+
+  private struct Entry {
+    var answer: VerifyReceiptAnswer
+    var at: ContinuousClock.Instant
+  }
+
+  private struct State {
+    var entries: [ReceiptFingerprint: Entry] = [:]
+    /// In order of arrival; one that was replaced is here twice.
+    var order: [(ReceiptFingerprint, ContinuousClock.Instant)] = []
+  }
+
+  private let lifetime: Duration
+  private let clock: @Sendable () -> ContinuousClock.Instant
+  /// Guards the answers.
+  private let state = Mutex(State())
+
+  /// - Parameter lifetime: zero keeps nothing.
+  init(lifetime: Duration, clock: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
+    self.lifetime = lifetime
+    self.clock = clock
+  }
+
+  subscript(receipt: ReceiptFingerprint) -> VerifyReceiptAnswer? {
+    let now = clock()
+    return state.withLock { state in
+      guard let entry = state.entries[receipt], entry.at.duration(to: now) < lifetime else { return nil }
+      return entry.answer
+    }
+  }
+
+  func keep(_ answer: VerifyReceiptAnswer, of receipt: ReceiptFingerprint) {
+    guard lifetime > .zero, answer.history.purchases.count <= Self.rowLimit else { return }
+    let now = clock()
+    state.withLock { state in
+      state.entries[receipt] = Entry(answer: answer, at: now)
+      state.order.append((receipt, now))
+      var gone = 0
+      for (receipt, at) in state.order {
+        guard at.duration(to: now) >= lifetime || state.order.count - gone > Self.limit else { break }
+        if state.entries[receipt]?.at == at { state.entries[receipt] = nil }
+        gone += 1
+      }
+      state.order.removeFirst(gone)
+    }
+  }
+
+  /// How many are kept now.
+  var count: Int { state.withLock { $0.entries.count } }
+}

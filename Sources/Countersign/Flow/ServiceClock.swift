@@ -1,0 +1,69 @@
+import Ledger
+import Synchronization
+
+import struct FoundationEssentials.Date
+
+/// The time of day as this service believes it: the machine's clock at the start, moved on by its uptime, put right by
+/// Apple's.
+///
+/// Access ends by the time of day in one place only, when Apple cannot be asked. A machine whose clock jumps must not end
+/// it: the clock is therefore read once, and a jump is seen and told, but not followed. Apple's word is, as a machine may
+/// have started with a wrong clock.
+///
+///     machine's clock   ──12:00──12:01──[jumps a year]──…
+///     uptime            ──0 s────60 s───120 s──────────…
+///     this clock        ──12:00──12:01──12:02──────────…
+final class ServiceClock: Sendable {
+  /// Differences up to this are not worth a word: clocks are slewed, answers take seconds.
+  static let tolerance: Double = 300
+
+  private struct State {
+    var anchor: Date
+    var anchoredAt: Duration
+  }
+
+  private let wall: @Sendable () -> Date
+  private let uptime: @Sendable () -> Duration
+  /// Guards what the time of day was at which uptime.
+  private let state: Mutex<State>
+
+  /// - Parameters:
+  ///   - wall: the machine's time of day; it may jump.
+  ///   - uptime: time since some fixed moment; it never jumps.
+  init(wall: @escaping @Sendable () -> Date, uptime: @escaping @Sendable () -> Duration) {
+    self.wall = wall
+    self.uptime = uptime
+    state = Mutex(State(anchor: wall(), anchoredAt: uptime()))
+  }
+
+  /// The machine's own clocks.
+  static func system() -> ServiceClock {
+    let start = ContinuousClock.now
+    return ServiceClock(wall: { Date() }, uptime: { start.duration(to: .now) })
+  }
+
+  var now: Date {
+    #if PLANTED_DEFECTS
+      if PlantedDefect.judgeByWallClock.isActive { return wall() }
+    #endif
+    let uptime = uptime()
+    return state.withLock { $0.anchor.advanced(by: (uptime - $0.anchoredAt) / .seconds(1)) }
+  }
+
+  /// Apple has told the time.
+  /// - Returns: by how many seconds this clock was ahead of it, where that is more than clocks differ by anyway; it goes by
+  ///   Apple's from now on.
+  func observe(_ apple: Date) -> Double? {
+    let ahead = now.timeIntervalSince(apple)
+    guard abs(ahead) > Self.tolerance else { return nil }
+    let uptime = uptime()
+    state.withLock { $0 = State(anchor: apple, anchoredAt: uptime) }
+    return ahead
+  }
+
+  /// By how many seconds the machine's clock is ahead of this one, where that is more than clocks differ by anyway.
+  var skew: Double? {
+    let ahead = wall().timeIntervalSince(now)
+    return abs(ahead) > Self.tolerance ? ahead : nil
+  }
+}

@@ -1,0 +1,51 @@
+import Hummingbird
+
+import struct FoundationEssentials.Date
+
+/// `/v1/brake`: why the service lowers nobody by itself, and the word of a person that it may.
+struct BrakeController: Sendable {
+  var brake: Brake
+
+  private struct Body: Encodable {
+    var engaged: Bool
+    var since: Date?
+    var lookedAt: Int?
+    var lowered: Int?
+    var withheld: Int?
+
+    enum CodingKeys: String, CodingKey {
+      case engaged, since
+      case lookedAt = "looked_at"
+      case lowered, withheld
+    }
+
+    init(_ engagement: DowngradeBrake.Engagement?) {
+      engaged = engagement != nil
+      since = engagement?.since
+      lookedAt = engagement?.looked
+      lowered = engagement?.lowered
+      withheld = engagement?.withheld
+    }
+
+    func encode(to encoder: any Encoder) throws {
+      var container = encoder.container(keyedBy: CodingKeys.self)
+      try container.encode(engaged, forKey: .engaged)
+      try container.encode(since, forKey: .since)
+      try container.encode(lookedAt, forKey: .lookedAt)
+      try container.encode(lowered, forKey: .lowered)
+      try container.encode(withheld, forKey: .withheld)
+    }
+  }
+
+  func state(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireCaller(.service, .support)
+    return JSONBody.response(Body(brake.engagement))
+  }
+
+  /// Whoever does this has looked into it: what the brake held back comes to pass.
+  func release(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireCaller(.service, .support)
+    await brake.release(context.logger)
+    return JSONBody.response(Body(brake.engagement))
+  }
+}

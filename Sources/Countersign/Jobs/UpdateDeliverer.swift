@@ -1,0 +1,93 @@
+import Entitlements
+import Ledger
+import Logging
+import Profiles
+import ServiceLifecycle
+
+import struct FoundationEssentials.Date
+
+/// Delivers the updates of the app's own rows that did not get through in line with their request.
+///
+/// While the store takes them, many at once; after a failure one at a time and ever more rarely, until one gets through:
+///
+///     failed sweeps   0     1     2     3     4 …
+///     pause          1 s   2 s   4 s   8 s  10 s
+///     claimed        200   1     1     1     1
+struct UpdateDeliverer: Service {
+  var writeBack: ProfileWriteBack
+  var ledger: any Ledger
+  var logger: Logger
+  var now: @Sendable () -> Date
+  /// The pause after a sweep in which nothing failed and nothing was left.
+  var pause: Duration = .seconds(1)
+
+  static let longestPause: Duration = .seconds(10)
+  static let batch = 200
+  /// Rows written at the same time.
+  static let width = 8
+  /// For so long nobody else takes what was claimed.
+  static let lease: Duration = .seconds(30)
+
+  func run() async throws {
+    await cancelWhenGracefulShutdown {
+      await probe()
+      var failedSweeps = 0
+      while !Task.isCancelled {
+        let claimed = await sweep(limit: failedSweeps > 0 ? 1 : Self.batch)
+        guard claimed != Self.batch else { continue }
+        if failedSweeps > 0, claimed == 1 {
+          // The store is back: the rest without a rest.
+          failedSweeps = 0
+          continue
+        }
+        failedSweeps = claimed == nil ? failedSweeps + 1 : 0
+        let pause = min(pause * (1 << min(failedSweeps, 16)), Self.longestPause)
+        // Ended only by the shutdown.
+        do { try await Task.sleep(for: pause) } catch { return }
+      }
+    }
+  }
+
+  /// Says at the start what is wrong with the store, while somebody is looking.
+  private func probe() async {
+    let check = await writeBack.store.check(deadline: .now.advanced(by: writeBack.deadline))
+    writeBack.health.saw(check)
+    switch check {
+    case .ok: logger.info("the profile store takes updates")
+    case .misconfigured(let trouble):
+      logger.critical(
+        "the profile store takes no updates from this service",
+        metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
+    case .unavailable(let trouble):
+      logger.warning(
+        "the profile store is away", metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
+    }
+  }
+
+  /// Delivers what is due.
+  /// - Returns: how many were claimed; `nil` when one of them failed, or the ledger did.
+  func sweep(limit: Int) async -> Int? {
+    let due: [WaitingUpdate]
+    do throws(LedgerError) {
+      due = try await ledger.claimUpdates(dueAt: now(), until: now().advanced(by: Self.lease), limit: limit)
+    } catch {
+      logger.warning("updates of profiles cannot be read", metadata: ["error": "\(error)"])
+      return nil
+    }
+    let hasFailed = await withTaskGroup(of: Bool.self) { group in
+      var waiting = due.makeIterator()
+      var hasFailed = false
+      func addNext() {
+        guard !hasFailed, !Task.isCancelled, let update = waiting.next() else { return }
+        group.addTask { await writeBack.write(update.user, logger: logger) == .failed }
+      }
+      for _ in 0..<Self.width { addNext() }
+      for await failed in group {
+        hasFailed = hasFailed || failed
+        addNext()
+      }
+      return hasFailed
+    }
+    return hasFailed ? nil : due.count
+  }
+}

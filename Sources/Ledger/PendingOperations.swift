@@ -1,0 +1,67 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+/// Keeps a receipt for later, and grants meanwhile what its signature proves.
+struct PostponeOperation {
+  let receipt: PendingReceipt
+  let digest: ReceiptDigest
+  let provisional: [SubscriptionEvidence]
+  let rejudgement: Rejudgement
+  let tables: LedgerTables
+
+  func run() throws -> PostponeOutcome {
+    guard let pending = try tables.postpone(receipt, digest: digest) else { return .tooMany }
+    let granted = try provisional.filter { try grant($0, by: pending) }
+    guard let newest = granted.map(\.evidenceTime).max() else { return .kept }
+    try VerdictWriter(
+      tables: tables, recordedAt: try StoredForm.milliseconds(rejudgement.recordedAt), requestID: receipt.requestID,
+      digest: digest, evidenceAt: try StoredForm.milliseconds(newest)
+    ).judgeIfChanged(receipt.user, by: rejudgement.judge, at: rejudgement.judgedAt)
+    return .kept
+  }
+
+  /// Whether a grant was made: there is none on the purchase yet, nobody else owns it, and nothing as new is known of it.
+  private func grant(_ evidence: SubscriptionEvidence, by pending: Int64) throws -> Bool {
+    guard let until = evidence.provisionalUntil, try tables.grant(on: evidence.key) == nil else { return false }
+    if let known = try tables.subscription(evidence.key) {
+      guard known.owner == receipt.user, known.evidenceAt < (try StoredForm.milliseconds(evidence.evidenceTime)) else {
+        return false
+      }
+    }
+    try tables.save(
+      .init(evidence: evidence, owner: receipt.user, pending: pending), until: try StoredForm.milliseconds(until))
+    return true
+  }
+}
+
+/// Ends grants and judges those who had them anew.
+struct WithdrawOperation {
+  let rejudgement: Rejudgement
+  let tables: LedgerTables
+
+  /// There is a verdict on a receipt that waited.
+  func settle(_ id: Int64) throws {
+    guard let pending = try tables.pending(id) else { return }
+    let hadGrants = try !tables.grants(of: id).isEmpty
+    try tables.removePending(id)
+    if hadGrants { try judge(pending.user, for: pending) }
+  }
+
+  /// - Returns: how many grants were over.
+  func endOverdue() throws -> Int {
+    let ended = try tables.grants(endedAt: rejudgement.judgedAt)
+    for grant in ended { try tables.removeGrant(on: grant.evidence.key) }
+    for (id, grants) in Dictionary(grouping: ended, by: \.pending).sorted(by: { $0.key < $1.key }) {
+      guard let pending = try tables.pending(id) else { continue }
+      for user in Set(grants.map(\.owner)) { try judge(user, for: pending) }
+    }
+    return ended.count
+  }
+
+  private func judge(_ user: UserID, for pending: LedgerTables.StoredPending) throws {
+    try VerdictWriter(
+      tables: tables, recordedAt: try StoredForm.milliseconds(rejudgement.recordedAt), requestID: pending.requestID,
+      digest: pending.digest, evidenceAt: nil
+    ).judgeIfChanged(user, by: rejudgement.judge, at: rejudgement.judgedAt)
+  }
+}

@@ -1,0 +1,219 @@
+import NIOCore
+import NIOPosix
+import Synchronization
+
+/// The app's profile rows behind a PostgREST that does what a test says: answers, lies, dawdles, breaks off.
+///
+/// It is a double, not PostgREST: of the interface it knows what the service uses, as a real 14.17 answered it, and
+/// answers 501 to everything else. Rows live in memory, each update that was applied is remembered in the order of its
+/// application. Every row exists from the start, as a blank one, unless the test takes it away.
+package final class ProfileStoreDouble: Sendable {
+  /// What the store does with requests from now on.
+  package enum Mode: Hashable, Sendable {
+    case ok
+    /// Applies and answers, after this long.
+    case slow(Duration)
+    /// Reads requests and never answers.
+    case hang
+    case http500
+    /// A restarting database: 503 with `Retry-After: 0`.
+    case http503
+    /// The gateway's page.
+    case html520
+    /// A key that does not fit: 401 `PGRST301`.
+    case unauthorized
+    /// RST before a byte of the answer; nothing is applied.
+    case reset
+    /// RST before a byte of the answer, and the update was applied: its outcome is unknown to the sender.
+    case applyAndReset
+    /// Says that it applied, and does not. No store does; it stands for a sender that forgets.
+    case lie
+  }
+
+  /// The names of the table and of the columns that the double has to understand.
+  package struct Layout: Sendable {
+    package var table = "profiles"
+    package var id = "id"
+    package var version = "subscription_version"
+    /// Every column there is; a write to another is refused with `PGRST204`.
+    package var columns: Set<String> = [
+      "id", "subscription_tier", "subscription_status", "subscription_expires_at", "original_transaction_id",
+      "subscription_version",
+    ]
+
+    package init() {}
+  }
+
+  /// One update as it was applied.
+  package struct Applied: Sendable {
+    package var user: String
+    /// The columns that were written, in JSON's values.
+    package var values: [String: Cell]
+    package var at: ContinuousClock.Instant
+  }
+
+  /// `http://127.0.0.1:PORT`, which stays the same while the store refuses connections.
+  package let url: String
+
+  struct State {
+    var mode: Mode = .ok
+    var rows: [String: [String: Cell]] = [:]
+    var missing: Set<String> = []
+    var applied: [Applied] = []
+    var requests = 0
+    var notUnderstood: [String] = []
+    var listener: (any Channel)?
+    var connections: [ObjectIdentifier: any Channel] = [:]
+    var stopped = false
+  }
+
+  let layout: Layout
+  let state: Mutex<State>
+  private let port: Int
+
+  /// Starts on a free port of 127.0.0.1.
+  package static func start(layout: Layout = Layout()) async throws -> ProfileStoreDouble {
+    // The first listener only finds the port; the second serves.
+    let finder = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+      .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+      .bind(host: "127.0.0.1", port: 0).get()
+    guard let port = finder.localAddress?.port else { throw ChannelError.unknownLocalAddress }
+    try await finder.close()
+    let store = ProfileStoreDouble(layout: layout, port: port)
+    try await store.accept()
+    return store
+  }
+
+  private init(layout: Layout, port: Int) {
+    self.layout = layout
+    self.port = port
+    url = "http://127.0.0.1:\(port)"
+    state = Mutex(State())
+  }
+
+  /// Starts a store, runs `body`, stops the store.
+  package static func running<Result: Sendable>(
+    layout: Layout = Layout(), during body: @Sendable (ProfileStoreDouble) async throws -> Result
+  ) async throws -> Result {
+    let store = try await start(layout: layout)
+    do {
+      let result = try await body(store)
+      await store.stop()
+      return result
+    } catch {
+      await store.stop()
+      throw error
+    }
+  }
+
+  package func set(_ mode: Mode) { state.withLock { $0.mode = mode } }
+
+  /// Takes connections; they are taken from the start.
+  package func accept() async throws {
+    let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+      .serverChannelOption(.backlog, value: 1024)
+      .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+      .childChannelOption(.socketOption(.tcp_nodelay), value: 1)
+      .childChannelInitializer { [self] channel in
+        channel.eventLoop.makeCompletedFuture {
+          let (stream, feed) = AsyncStream<[UInt8]>.makeStream()
+          try channel.pipeline.syncOperations.addHandler(SocketEnder())
+          try channel.pipeline.syncOperations.addHandler(StreamFeeder(feed))
+          serve(channel, reading: stream)
+        }
+      }
+      .bind(host: "127.0.0.1", port: port).get()
+    state.withLock { $0.listener = listener }
+  }
+
+  /// Closes the port and every connection: the store is down.
+  package func refuse() async {
+    let (listener, connections) = state.withLock { state in
+      defer {
+        state.listener = nil
+        state.connections = [:]
+      }
+      return (state.listener, Array(state.connections.values))
+    }
+    try? await listener?.close()
+    for connection in connections { try? await connection.close() }
+  }
+
+  package func stop() async {
+    state.withLock { $0.stopped = true }
+    await refuse()
+  }
+
+  /// The user has no row from now on.
+  package func remove(_ user: String) {
+    state.withLock { state in
+      state.rows[user] = nil
+      state.missing.insert(user)
+    }
+  }
+
+  /// The user has a blank row again.
+  package func restore(_ user: String) { state.withLock { _ = $0.missing.remove(user) } }
+
+  /// Overwrites a row, as nobody should.
+  package func overwrite(_ user: String, with values: [String: Cell]) {
+    state.withLock { state in state.apply(values, to: user) }
+  }
+
+  /// The row of a user that was written to.
+  package func row(_ user: String) -> [String: Cell]? { state.withLock { $0.rows[user] } }
+  package var rows: [String: [String: Cell]] { state.withLock { $0.rows } }
+  /// Every update, in the order of application.
+  package var applied: [Applied] { state.withLock { $0.applied } }
+  /// Requests of any kind, whatever was answered.
+  package var requests: Int { state.withLock { $0.requests } }
+  /// What was answered 501.
+  package var notUnderstood: [String] { state.withLock { $0.notUnderstood } }
+
+  private func serve(_ channel: any Channel, reading stream: AsyncStream<[UInt8]>) {
+    let isWelcome = state.withLock { state in
+      if state.listener != nil || !state.stopped { state.connections[ObjectIdentifier(channel)] = channel }
+      return !state.stopped
+    }
+    guard isWelcome else { return channel.close(promise: nil) }
+    Task {
+      let connection = RawConnection(number: 0, channel: channel, incoming: stream)
+      // A connection that breaks off is what some of the modes are for.
+      try? await answer(on: connection)
+      try? await channel.close()
+      state.withLock { _ = $0.connections.removeValue(forKey: ObjectIdentifier(channel)) }
+    }
+  }
+
+  private func answer(on connection: RawConnection) async throws {
+    while let request = await connection.readRequest() {
+      let mode = state.withLock { state in
+        state.requests += 1
+        return state.mode
+      }
+      switch mode {
+      case .ok: try await connection.write(respond(to: request))
+      case .slow(let duration):
+        try await Task.sleep(for: duration)
+        try await connection.write(respond(to: request))
+      case .hang: await connection.waitForClose()
+      case .http500: try await connection.write(.problem(500, code: "XX000", message: "internal error"))
+      case .http503: try await connection.write(.databaseAway)
+      case .html520: try await connection.write(.gatewayPage)
+      case .unauthorized: try await connection.write(.wrongKey)
+      case .reset: return await connection.reset()
+      case .applyAndReset:
+        _ = respond(to: request)
+        return await connection.reset()
+      case .lie: try await connection.write(respond(to: request, applying: false))
+      }
+    }
+  }
+}
+
+extension ProfileStoreDouble.State {
+  mutating func apply(_ values: [String: Cell], to user: String) {
+    rows[user, default: [:]].merge(values) { $1 }
+    applied.append(ProfileStoreDouble.Applied(user: user, values: values, at: .now))
+  }
+}
