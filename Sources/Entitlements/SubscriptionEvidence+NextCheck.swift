@@ -5,6 +5,8 @@ extension SubscriptionEvidence {
   package static let graceCheckInterval: Duration = .seconds(6 * 3600)
   /// How often during billing retry.
   package static let retryCheckInterval: Duration = .seconds(86_400)
+  /// The shortest time after which Apple is asked again about a renewal that is late; the longest is a day.
+  package static let lateCheckInterval: Duration = .seconds(60)
 
   /// When Apple has to be asked about this subscription again; `nil` when time alone changes nothing.
   ///
@@ -13,6 +15,9 @@ extension SubscriptionEvidence {
   ///     grace period                                              6 h after the answer, at its end at the latest
   ///     billing retry, with access or without                     24 h after the answer, until 60 days after the
   ///                                                               expiry, and where access ends
+  ///     over, though it was to renew, and Apple says no           after as long again as it had been over at the
+  ///       more: the renewal is late                                 answer: a minute at least, a day at most; until
+  ///                                                               60 days after the expiry
   ///     ended since the answer by time (held, unproven, or        now
   ///       before a renewal that was refunded ahead)
   ///     Apple said that it is over: refunded, revoked,            never
@@ -45,7 +50,9 @@ extension SubscriptionGroup {
       return [judgedAt.advanced(by: SubscriptionEvidence.graceCheckInterval), state.accessUntil].compactMap { $0 }.min()
     case .billingRetry: return nextRetryCheck(of: state)
     case .voluntary, .billingError, .priceIncrease, .productUnavailable, .unknown:
-      return state.renewal?.isInBillingRetry == true ? nextRetryCheck(of: state) : nil
+      if state.renewal?.isInBillingRetry == true { return nextRetryCheck(of: state) }
+      let isToRenew = state.renewal?.autoRenews == true && state.renewal?.expirationIntent == nil
+      return isToRenew ? nextLateCheck(of: state) : nil
     case .refunded, .revoked:
       // A refunded renewal follows a period that still ran: the end came with time and is to be looked at once.
       return self.state(at: judgedAt, policy: policy)?.isEntitled == true ? now : nil
@@ -53,6 +60,15 @@ extension SubscriptionGroup {
     // Not states of a subscription that is neither held nor unproven.
     case .noPurchases, .noKnownProduct, .unproven: return nil
     }
+  }
+
+  /// Apple has been seen to renew minutes after the expiry, saying nothing of a retry in between.
+  private func nextLateCheck(of state: SubscriptionState) -> Date? {
+    let end = state.row.end
+    guard judgedAt.isBefore(end.advanced(by: EntitlementPolicy.appleBillingRetryWindow)) else { return nil }
+    let late = Duration.seconds(max(0, judgedAt.timeIntervalSince(end)))
+    return judgedAt.advanced(
+      by: min(max(late, SubscriptionEvidence.lateCheckInterval), SubscriptionEvidence.retryCheckInterval))
   }
 
   /// The first of: a day after the answer, the end of Apple's own retries, the end of access.

@@ -50,6 +50,25 @@ import struct FoundationEssentials.Date
   ])
   func `grace is checked every six hours and at its end`(item: Case) throws { try check(item) }
 
+  private static func late(by days: Double, ms: Int64 = 0) -> [Purchase] {
+    [row("1", from: day(-90), until: day(-days, ms: ms))]
+  }
+
+  @Test(arguments: [
+    Case(name: "at the very end", rows: late(by: 0), renewals: [renewal(renews: true)], next: day(60.0 / 86_400)),
+    Case(
+      name: "for two minutes", rows: late(by: 120.0 / 86_400), renewals: [renewal(renews: true)],
+      next: day(120.0 / 86_400)),
+    Case(name: "for an hour", rows: late(by: 1.0 / 24), renewals: [renewal(renews: true)], next: day(1.0 / 24)),
+    Case(name: "for five days", rows: ended, renewals: [renewal(renews: true)], next: day(1)),
+    Case(name: "overdue", rows: ended, renewals: [renewal(renews: true)], now: day(3), next: day(3)),
+    Case(name: "for 60 days", rows: late(by: 60), renewals: [renewal(renews: true)], next: nil),
+    Case(name: "a moment less", rows: late(by: 60, ms: 1), renewals: [renewal(renews: true)], next: day(1)),
+    Case(name: "the customer ended it", rows: ended, renewals: [renewal(renews: false)], next: nil),
+    Case(name: "Apple says why it ended", rows: ended, renewals: [renewal(renews: true, intent: 2)], next: nil),
+  ])
+  func `a renewal that is late is waited for, ever more patiently`(item: Case) throws { try check(item) }
+
   @Test(arguments: [
     Case(name: "with access", rows: ended, renewals: [renewal(retry: true)], next: day(1)),
     Case(name: "with access, later", rows: ended, renewals: [renewal(retry: true)], now: day(0.5), next: day(1)),
