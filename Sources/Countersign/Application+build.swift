@@ -65,8 +65,8 @@ func buildApplication(
     profileStore = try configuration.profileStore?.services(environment: environment)
     writeBack = profileStore.map { services in
       ProfileWriteBack(
-        store: services.store, ledger: ledger, deadline: services.deadline, now: now, jitter: environment.jitter,
-        health: ProfileStoreHealth())
+        store: services.store, ledger: ledger, deadline: services.deadline, now: now, startedAt: now(),
+        jitter: environment.jitter, health: ProfileStoreHealth())
     }
   } catch {
     await ledger.close()
@@ -102,6 +102,7 @@ func buildApplication(
     Closing { appStore.transport.shutdown() },
     Closing { profileStore?.transport.shutdown() },
     Closing { await ledger.close() },
+    ClockWatch(clock: environment.clock, ledger: ledger, logger: logger, pause: environment.jobPause),
     PendingSettler(validator: validator, ledger: ledger, logger: logger, now: now, pause: environment.jobPause),
     RecheckScheduler(
       validator: validator, ledger: ledger, brake: brake, logger: logger, now: now,

@@ -191,8 +191,20 @@ final class CommitQueue: Sendable {
       guard isInPlace() else { throw LedgerFailure.misplaced }
       return outcomes
     } catch {
-      throw LedgerFailure(error, systemError: sqlite3_system_errno(db.sqliteConnection))
+      throw LedgerFailure(error, systemError: Self.systemError(of: db))
     }
+  }
+
+  /// `errno` of the last call on the log that failed. SQLite's own `sqlite3_system_errno` stays as it was when a COMMIT
+  /// fails.
+  private static func systemError(of db: Database) -> Int32 {
+    var log: UnsafeMutablePointer<sqlite3_file>?
+    var number: Int32 = 0
+    guard sqlite3_file_control(db.sqliteConnection, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) == SQLITE_OK,
+      let log, let control = log.pointee.pMethods?.pointee.xFileControl,
+      control(log, SQLITE_FCNTL_LAST_ERRNO, &number) == SQLITE_OK
+    else { return 0 }
+    return number
   }
 
   /// Runs one write in a savepoint, so that its failure undoes it alone.
@@ -206,7 +218,7 @@ final class CommitQueue: Sendable {
       try db.execute(sql: "RELEASE one")
       return .success(acknowledge)
     } catch {
-      let failure = LedgerFailure(error, systemError: sqlite3_system_errno(db.sqliteConnection))
+      let failure = LedgerFailure(error, systemError: Self.systemError(of: db))
       guard failure.reach == .entry, db.isInsideTransaction else { throw failure }
       try db.execute(sql: "ROLLBACK TO one")
       try db.execute(sql: "RELEASE one")

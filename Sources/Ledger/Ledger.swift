@@ -37,22 +37,53 @@ package protocol Ledger: Sendable {
   /// - Returns: how many grants ended.
   func endProvisional(_ rejudgement: Rejudgement) async throws(LedgerError) -> Int
 
+  /// Judges a user anew where the rules have changed since the verdict, and nothing else will.
+  /// - Parameters:
+  ///   - base64: the receipt that this came up with, for the history.
+  ///   - admits: asked before the verdict takes the place of the one before.
+  /// - Returns: whether it was admitted, or is the same.
+  func judgeAnew(
+    _ user: UserID, receipt base64: String, requestID: String, _ rejudgement: Rejudgement,
+    admits: @escaping Admission
+  ) async throws(LedgerError) -> Bool
+
   /// What the app's own row of a user waits for; `nil` when nothing does.
   func waitingUpdate(of user: UserID) async throws(LedgerError) -> WaitingUpdate?
 
   /// Claims the updates that are due, the longest waiting first. They are due again at `lease` if nothing comes of them.
   func claimUpdates(dueAt now: Date, until lease: Date, limit: Int) async throws(LedgerError) -> [WaitingUpdate]
 
-  /// An update came to its end. One of a newer version goes on waiting.
-  func settleUpdate(of user: UserID, version: Int64, _ state: ProfileWriteState) async throws(LedgerError)
+  /// An update was written. One of a newer version goes on waiting.
+  /// - Parameters:
+  ///   - isDoubtful: an older write may be carried out after this one, though none is known to have failed that way.
+  ///   - again: when to write the row once more where that may be; `nil` for a store that refuses what is older than the
+  ///     row.
+  func settleUpdate(
+    of user: UserID, version: Int64, isDoubtful: Bool, confirmingAt again: Date?
+  ) async throws(LedgerError)
+
+  /// There is no row to update: counts that, and sets when to look again. A newer version goes on waiting.
+  func missUpdate(of user: UserID, version: Int64, retryAt due: Date) async throws(LedgerError)
 
   /// An update was tried in vain: counts the attempt and sets when the next is due. One of a newer version stays as it is.
-  /// - Parameter problem: the store's code.
-  func retryUpdate(of user: UserID, version: Int64, at due: Date, problem: String) async throws(LedgerError)
+  /// - Parameters:
+  ///   - problem: the store's code.
+  ///   - isDoubtful: the write may still be carried out, even after one that comes later.
+  func retryUpdate(
+    of user: UserID, version: Int64, at due: Date, problem: String, isDoubtful: Bool
+  ) async throws(LedgerError)
+
+  /// Gives claimed updates back of which nothing came: they are due at once.
+  /// - Parameter lease: until when they were claimed. What somebody has settled or put off since stays so.
+  func returnUpdates(of users: [UserID], claimedUntil lease: Date) async throws(LedgerError)
 
   /// Claims the subscriptions that are to be asked about again, the longest overdue first. Each claim puts the next one
   /// off, two minutes at first and up to a day; what `record` learns of the subscription replaces that.
   func claimRechecks(dueAt now: Date, limit: Int) async throws(LedgerError) -> [Recheck]
+
+  /// The clock was ahead and has been put right: what was claimed or put off by it is due as if it never had been. What the
+  /// ledger hands out meanwhile may be handed out twice.
+  func releaseClaims() async throws(LedgerError)
 
   /// A few words that have to survive a restart, by name.
   func memo(_ name: String) async throws(LedgerError) -> String?
@@ -117,6 +148,8 @@ package struct LedgerEntry: Sendable {
   package var nextCheck: NextCheck
   /// Asked before a verdict takes the place of another; `false` keeps everything as it is.
   package var admits: Admission
+  /// The receipt that waited and is settled by this; `nil` for one that a caller brings.
+  package var pendingID: Int64?
 
   package init(
     user: UserID, evidence: [SubscriptionEvidence], contestedKeys: Set<SubscriptionKey>, receipt: KeptReceipt,
@@ -172,7 +205,8 @@ package enum RecordOutcome: Sendable {
   case recorded(Recorded)
   /// Every contested key belongs to another user, and the policy keeps it there. Nothing was recorded.
   case ownedByAnotherUser
-  /// The entry did not admit the verdict. Nothing was recorded.
+  /// The entry did not admit the verdict, or settles a receipt with a purchase that was granted on another one, which came
+  /// first and waits as well. Nothing was recorded.
   case heldBack
 }
 

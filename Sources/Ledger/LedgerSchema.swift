@@ -18,27 +18,30 @@ enum LedgerSchema {
 
   private static let updates = """
     -- What each user's row at the app's own store has to be told: the newest verdict, which is in profile. due_at is zero
-    -- until somebody has claimed it or tried it in vain.
+    -- until somebody has claimed it or tried it in vain. is_doubtful: an older write may still be carried out; a row that
+    -- was written in spite of that is confirming: written again later.
     CREATE TABLE profile_update (
       user_id TEXT NOT NULL PRIMARY KEY REFERENCES profile (user_id) ON UPDATE RESTRICT ON DELETE CASCADE,
       version INTEGER NOT NULL CHECK (version >= 1),
-      state TEXT NOT NULL CHECK (state IN ('waiting', 'written', 'missing')),
+      state TEXT NOT NULL CHECK (state IN ('waiting', 'confirming', 'written', 'missing')),
+      is_doubtful INTEGER NOT NULL CHECK (is_doubtful IN (0, 1)),
       waiting_since INTEGER NOT NULL,
       attempts INTEGER NOT NULL CHECK (attempts >= 0),
       due_at INTEGER NOT NULL,
       problem TEXT,
       problem_at INTEGER
     ) STRICT;
-    CREATE INDEX profile_update_due_at ON profile_update (due_at, waiting_since, user_id) WHERE state = 'waiting';
+    CREATE INDEX profile_update_due_at ON profile_update (due_at, waiting_since, user_id) WHERE state <> 'written';
     CREATE INDEX profile_update_waiting_since ON profile_update (waiting_since) WHERE state = 'waiting';
     CREATE INDEX profile_update_missing ON profile_update (user_id) WHERE state = 'missing';
-    INSERT INTO profile_update (user_id, version, state, waiting_since, attempts, due_at)
+    INSERT INTO profile_update (user_id, version, state, is_doubtful, waiting_since, attempts, due_at)
       SELECT user_id,
              max(version, coalesce((SELECT max(evidence_at) FROM history WHERE history.user_id = profile.user_id), 0)),
-             'waiting', recorded_at, 0, 0
+             'waiting', 0, recorded_at, 0, 0
       FROM profile;
 
-    -- Purchases that count, for a while, on their signature alone. The first user who presents one has it.
+    -- Purchases that count, for a while, on their signature alone. The first user who presents one has it. A grant whose
+    -- time is over stays until its receipt is settled, so that none is given on the purchase again.
     CREATE TABLE provisional_grant (
       environment TEXT NOT NULL CHECK (environment IN ('production', 'sandbox')),
       original_transaction_id TEXT NOT NULL CHECK (original_transaction_id <> ''),
@@ -48,12 +51,13 @@ enum LedgerSchema {
       evidence_at INTEGER NOT NULL,
       judged_at INTEGER NOT NULL,
       until INTEGER NOT NULL,
+      is_over INTEGER NOT NULL CHECK (is_over IN (0, 1)),
       evidence TEXT NOT NULL CHECK (json_valid(evidence)),
       PRIMARY KEY (environment, original_transaction_id)
     ) STRICT;
     CREATE INDEX provisional_grant_user_id ON provisional_grant (user_id);
     CREATE INDEX provisional_grant_pending_receipt_id ON provisional_grant (pending_receipt_id);
-    CREATE INDEX provisional_grant_until ON provisional_grant (until);
+    CREATE INDEX provisional_grant_until ON provisional_grant (until) WHERE is_over = 0;
 
     -- When a subscription has to be asked about again. scheduled_at is what its state asks for; due_at is that, spread, or
     -- later while somebody has claimed it.

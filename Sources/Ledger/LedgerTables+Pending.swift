@@ -78,15 +78,18 @@ extension LedgerTables {
     var evidence: SubscriptionEvidence
     var owner: UserID
     var pending: Int64
+    /// Its time is over.
+    var isOver = false
   }
 
   /// In the order of `SubscriptionKey.precedes`.
   func provisionalEvidence(of user: UserID) throws -> [SubscriptionEvidence] {
-    try rows("SELECT * FROM provisional_grant WHERE user_id = \(user.rawValue)")
+    try rows("SELECT * FROM provisional_grant WHERE user_id = \(user.rawValue) AND is_over = 0")
       .map { try Self.grant($0).evidence }
       .sorted { $0.key.precedes($1.key) }
   }
 
+  /// Also one whose time is over.
   func grant(on key: SubscriptionKey) throws -> StoredGrant? {
     try row(
       """
@@ -102,8 +105,12 @@ extension LedgerTables {
   }
 
   func grants(endedAt now: Date) throws -> [StoredGrant] {
-    try rows("SELECT * FROM provisional_grant WHERE until <= \(try StoredForm.milliseconds(now)) LIMIT 1000")
-      .map(Self.grant)
+    try rows(
+      """
+      SELECT * FROM provisional_grant
+      WHERE is_over = 0 AND until <= \(try StoredForm.milliseconds(now)) LIMIT 1000
+      """
+    ).map(Self.grant)
   }
 
   func save(_ grant: StoredGrant, until: Int64) throws {
@@ -113,12 +120,22 @@ extension LedgerTables {
       """
       INSERT INTO provisional_grant
         (environment, original_transaction_id, user_id, pending_receipt_id, source, evidence_at, judged_at, until,
-         evidence)
+         is_over, evidence)
       VALUES
         (\(evidence.key.environment.rawValue), \(evidence.key.originalTransactionID.rawValue),
          \(grant.owner.rawValue), \(grant.pending), \(evidence.source.rawValue),
          \(try StoredForm.milliseconds(evidence.evidenceTime)), \(try StoredForm.milliseconds(evidence.judgedAt)),
-         \(until), \(text))
+         \(until), 0, \(text))
+      """)
+  }
+
+  /// The time of a grant is over. It counts no more, and stays so that none is given on the purchase again.
+  func endGrant(on key: SubscriptionKey) throws {
+    try execute(
+      """
+      UPDATE provisional_grant SET is_over = 1
+      WHERE environment = \(key.environment.rawValue)
+        AND original_transaction_id = \(key.originalTransactionID.rawValue)
       """)
   }
 
@@ -149,6 +166,6 @@ extension LedgerTables {
     evidence.provisionalUntil = StoredForm.date(try row.decode(forColumn: "until"))
     return StoredGrant(
       evidence: evidence, owner: UserID(try row.decode(String.self, forColumn: "user_id")),
-      pending: try row.decode(forColumn: "pending_receipt_id"))
+      pending: try row.decode(forColumn: "pending_receipt_id"), isOver: try row.decode(forColumn: "is_over"))
   }
 }

@@ -11,12 +11,12 @@ extension LedgerTables {
   func enqueueUpdate(of user: UserID, evidenceAt: Int64?, recordedAt: Int64) throws {
     try execute(
       """
-      INSERT INTO profile_update (user_id, version, state, waiting_since, attempts, due_at)
-      VALUES (\(user.rawValue), \(max(1, evidenceAt ?? 1)), 'waiting', \(recordedAt), 0, 0)
+      INSERT INTO profile_update (user_id, version, state, is_doubtful, waiting_since, attempts, due_at)
+      VALUES (\(user.rawValue), \(max(1, evidenceAt ?? 1)), 'waiting', 0, \(recordedAt), 0, 0)
       ON CONFLICT (user_id) DO UPDATE SET
         version = max(profile_update.version + 1, excluded.version),
         waiting_since = iif(state = 'waiting', waiting_since, excluded.waiting_since),
-        attempts = 0, state = 'waiting', due_at = 0
+        is_doubtful = max(is_doubtful, state = 'confirming'), attempts = 0, state = 'waiting', due_at = 0
       """)
   }
 
@@ -24,17 +24,23 @@ extension LedgerTables {
     guard let row = try row("SELECT state FROM profile_update WHERE user_id = \(user.rawValue)") else {
       throw StoredForm.Unstorable()
     }
-    guard let state = ProfileWriteState(rawValue: try row.decode(forColumn: "state")) else {
-      throw StoredForm.Unstorable()
+    return try Self.state(row)
+  }
+
+  private static func state(_ row: Row) throws -> ProfileWriteState {
+    switch try row.decode(String.self, forColumn: "state") {
+    case "waiting": .waiting
+    case "confirming", "written": .written
+    case "missing": .missing
+    default: throw StoredForm.Unstorable()
     }
-    return state
   }
 
   func waitingUpdate(of user: UserID) throws -> WaitingUpdate? {
     try row(
       """
       SELECT profile_update.*, profile.entitlement FROM profile_update JOIN profile USING (user_id)
-      WHERE user_id = \(user.rawValue) AND state = 'waiting'
+      WHERE user_id = \(user.rawValue) AND state <> 'written'
       """
     ).map(Self.update)
   }
@@ -42,7 +48,7 @@ extension LedgerTables {
   func hasUpdates(dueAt now: Date) throws -> Bool {
     try row(
       """
-      SELECT 1 FROM profile_update WHERE state = 'waiting' AND due_at <= \(try StoredForm.milliseconds(now)) LIMIT 1
+      SELECT 1 FROM profile_update WHERE state <> 'written' AND due_at <= \(try StoredForm.milliseconds(now)) LIMIT 1
       """) != nil
   }
 
@@ -50,7 +56,7 @@ extension LedgerTables {
     let due = try rows(
       """
       SELECT profile_update.*, profile.entitlement FROM profile_update JOIN profile USING (user_id)
-      WHERE state = 'waiting' AND due_at <= \(try StoredForm.milliseconds(now))
+      WHERE state <> 'written' AND due_at <= \(try StoredForm.milliseconds(now))
       ORDER BY due_at, waiting_since, user_id LIMIT \(max(0, limit))
       """
     ).map(Self.update)
@@ -61,21 +67,49 @@ extension LedgerTables {
     return due
   }
 
-  func settleUpdate(of user: UserID, version: Int64, _ state: ProfileWriteState) throws {
+  func settleUpdate(of user: UserID, version: Int64, isDoubtful: Bool, confirmingAt again: Date?) throws {
+    let due = try again.map(StoredForm.milliseconds) ?? 0
     try execute(
       """
-      UPDATE profile_update SET state = \(state.rawValue), attempts = 0, problem = NULL, problem_at = NULL
-      WHERE user_id = \(user.rawValue) AND version = \(version) AND state = 'waiting'
+      UPDATE profile_update SET
+        state = iif((is_doubtful OR \(isDoubtful)) AND \(again != nil), 'confirming', 'written'), due_at = \(due), is_doubtful = 0,
+        attempts = 0, problem = NULL, problem_at = NULL
+      WHERE user_id = \(user.rawValue) AND version = \(version) AND state <> 'written'
       """)
   }
 
-  func retryUpdate(of user: UserID, version: Int64, at due: Date, problem: String) throws {
+  func missUpdate(of user: UserID, version: Int64, retryAt due: Date) throws {
+    let due = try StoredForm.milliseconds(due)
+    try execute(
+      """
+      UPDATE profile_update SET
+        attempts = iif(state = 'missing', attempts + 1, 1), state = 'missing', due_at = \(due),
+        problem = NULL, problem_at = NULL
+      WHERE user_id = \(user.rawValue) AND version = \(version) AND state <> 'written'
+      """)
+  }
+
+  func retryUpdate(of user: UserID, version: Int64, at due: Date, problem: String, isDoubtful: Bool) throws {
     let due = try StoredForm.milliseconds(due)
     try execute(
       """
       UPDATE profile_update SET attempts = attempts + 1, due_at = \(due), problem = \(problem), problem_at = \(due)
-      WHERE user_id = \(user.rawValue) AND version = \(version) AND state = 'waiting'
+      WHERE user_id = \(user.rawValue) AND version = \(version) AND state <> 'written'
       """)
+    // Of whatever version: it is the newer one that an older write spoils.
+    guard isDoubtful else { return }
+    try execute("UPDATE profile_update SET is_doubtful = 1 WHERE user_id = \(user.rawValue) AND state <> 'written'")
+  }
+
+  func returnUpdates(of users: [UserID], claimedUntil lease: Date) throws {
+    let lease = try StoredForm.milliseconds(lease)
+    for user in users {
+      try execute(
+        """
+        UPDATE profile_update SET due_at = 0
+        WHERE user_id = \(user.rawValue) AND due_at = \(lease) AND state <> 'written'
+        """)
+    }
   }
 
   private static func update(_ row: Row) throws -> WaitingUpdate {
@@ -84,13 +118,19 @@ extension LedgerTables {
       version: try row.decode(forColumn: "version"),
       entitlement: try StoredForm.value(Entitlement.self, try row.decode(forColumn: "entitlement")),
       waitingSince: StoredForm.date(try row.decode(forColumn: "waiting_since")),
-      attempts: try row.decode(forColumn: "attempts"))
+      attempts: try row.decode(forColumn: "attempts"), state: try state(row))
   }
 
   // MARK: Rechecks
 
   /// Writes down when a subscription has to be asked about again; nothing where that is known already.
-  func schedule(_ key: SubscriptionKey, at moment: Date?) throws {
+  ///
+  /// An answer that asks for the same moment as before taught nothing, and the claims go on being put off: where our clock is
+  /// ahead of Apple's, a subscription is claimed before Apple says that it ended, and would be again and again. What was put
+  /// off by a clock that was wrong is not.
+  ///
+  /// - Parameter now: the moment of the answer.
+  func schedule(_ key: SubscriptionKey, at moment: Date?, asOf now: Date) throws {
     let environment = key.environment.rawValue
     let id = key.originalTransactionID.rawValue
     guard let moment else {
@@ -98,17 +138,27 @@ extension LedgerTables {
         "DELETE FROM recheck WHERE environment = \(environment) AND original_transaction_id = \(id)")
     }
     let scheduledAt = try StoredForm.milliseconds(moment)
+    var dueAt = scheduledAt + RecheckSchedule.offset(of: key)
     let known = try row(
       """
-      SELECT 1 FROM recheck
-      WHERE environment = \(environment) AND original_transaction_id = \(id)
-        AND scheduled_at = \(scheduledAt) AND attempts = 0
+      SELECT due_at, attempts FROM recheck
+      WHERE environment = \(environment) AND original_transaction_id = \(id) AND scheduled_at = \(scheduledAt)
       """)
-    guard known == nil else { return }
+    if let known {
+      let attempts: Int = try known.decode(forColumn: "attempts")
+      guard attempts > 0 else { return }
+      dueAt = max(dueAt, try StoredForm.milliseconds(now) + RecheckSchedule.delay(after: attempts - 1))
+      guard try known.decode(Int64.self, forColumn: "due_at") > dueAt else { return }
+      return try execute(
+        """
+        UPDATE recheck SET due_at = \(dueAt)
+        WHERE environment = \(environment) AND original_transaction_id = \(id)
+        """)
+    }
     try execute(
       """
       INSERT INTO recheck (environment, original_transaction_id, scheduled_at, due_at, attempts)
-      VALUES (\(environment), \(id), \(scheduledAt), \(scheduledAt + RecheckSchedule.offset(of: key)), 0)
+      VALUES (\(environment), \(id), \(scheduledAt), \(dueAt), 0)
       ON CONFLICT (environment, original_transaction_id) DO UPDATE SET
         scheduled_at = excluded.scheduled_at, due_at = excluded.due_at, attempts = 0
       """)
@@ -159,13 +209,17 @@ extension LedgerTables {
 
   // MARK: What waits
 
-  /// Makes due what an earlier process had claimed or put off: only one process has the ledger, so nobody works on it. Also
-  /// where that process had a wrong idea of the time.
+  /// Makes due what was claimed or put off, by an earlier process (only one has the ledger, so nobody works on it) or by a
+  /// clock that was wrong.
   func release() throws {
-    try execute("UPDATE profile_update SET due_at = 0 WHERE state = 'waiting' AND due_at <> 0")
-    try execute("UPDATE pending_receipt SET due_at = 0 WHERE attempts > 0 AND due_at <> 0")
+    try execute("UPDATE profile_update SET due_at = 0 WHERE state <> 'written' AND due_at <> 0")
+    try execute("UPDATE pending_receipt SET due_at = \(Self.longAgo) WHERE due_at <> \(Self.longAgo)")
     try execute("UPDATE recheck SET due_at = scheduled_at WHERE attempts > 0 AND due_at <> scheduled_at")
   }
+
+  /// A moment of 1970 that takes as many bytes as one of today: a row that keeps its size is changed in place, any other is
+  /// written anew with the whole receipt in it.
+  private static let longAgo: Int64 = 1 << 31
 
   func backlog(at now: Date) throws -> LedgerBacklog {
     let now = try StoredForm.milliseconds(now)
@@ -187,10 +241,12 @@ extension LedgerTables {
         """
       ).map { try $0.decode(forColumn: "problem") }
     }
-    if let row = try row("SELECT count(*) AS waiting, min(received_at) AS oldest FROM pending_receipt") {
+    if let row = try row("SELECT count(*) AS waiting FROM pending_receipt") {
       backlog.pendingReceipts = try row.decode(forColumn: "waiting")
-      backlog.oldestPendingReceipt = try row.decode(Int64?.self, forColumn: "oldest").map(StoredForm.date)
     }
+    // By ID, the order of arrival: to look at every row would read every receipt.
+    backlog.oldestPendingReceipt = try row("SELECT received_at FROM pending_receipt ORDER BY id LIMIT 1")
+      .map { StoredForm.date(try $0.decode(forColumn: "received_at")) }
     if let row = try row(
       "SELECT count(*) AS due, min(scheduled_at) AS oldest FROM recheck WHERE due_at <= \(now)")
     {

@@ -160,7 +160,10 @@ struct LedgerTables {
       WHERE subscription.user_id = \(user.rawValue) AND receipt.sha256 = \(sha256)
       """
     ).map { try Self.subscription($0).evidence.key }
-    return ReceiptKnowledge(wasJudged: judged != nil || !proves.isEmpty, proves: Set(proves))
+    // A verdict on one that waits was none of Apple's.
+    let waits = try row("SELECT 1 FROM pending_receipt WHERE user_id = \(user.rawValue) AND sha256 = \(sha256)")
+    return ReceiptKnowledge(
+      wasJudged: !proves.isEmpty || judged != nil && waits == nil, proves: Set(proves))
   }
 
   func receipts(mentioning id: OriginalTransactionID) throws -> [KeptReceipt] {

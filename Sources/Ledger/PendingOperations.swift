@@ -20,7 +20,8 @@ struct PostponeOperation {
     return .kept
   }
 
-  /// Whether a grant was made: there is none on the purchase yet, nobody else owns it, and nothing as new is known of it.
+  /// Whether a grant was made: there was none on the purchase while receipts with it wait, nobody else owns it, and nothing
+  /// as new is known of it.
   private func grant(_ evidence: SubscriptionEvidence, by pending: Int64) throws -> Bool {
     guard let until = evidence.provisionalUntil, try tables.grant(on: evidence.key) == nil else { return false }
     if let known = try tables.subscription(evidence.key) {
@@ -50,7 +51,7 @@ struct WithdrawOperation {
   /// - Returns: how many grants were over.
   func endOverdue() throws -> Int {
     let ended = try tables.grants(endedAt: rejudgement.judgedAt)
-    for grant in ended { try tables.removeGrant(on: grant.evidence.key) }
+    for grant in ended { try tables.endGrant(on: grant.evidence.key) }
     for (id, grants) in Dictionary(grouping: ended, by: \.pending).sorted(by: { $0.key < $1.key }) {
       guard let pending = try tables.pending(id) else { continue }
       for user in Set(grants.map(\.owner)) { try judge(user, for: pending) }

@@ -7,7 +7,7 @@ package enum ProfileWriteState: String, Hashable, Sendable {
   case waiting
   /// The row says what the verdict says, or is newer.
   case written
-  /// There is no such row. The next verdict on the user tries again.
+  /// There is no such row yet. It is tried again, ever more rarely.
   case missing
 }
 
@@ -20,15 +20,20 @@ package struct WaitingUpdate: Hashable, Sendable {
   package var entitlement: Entitlement
   /// Since when the row has not been what it should be: the oldest verdict that did not get through.
   package var waitingSince: Date
-  /// How often it was tried in vain.
+  /// How often it was tried in vain; of a row that is missing, how often it was.
   package var attempts: Int
+  /// `written`: it is written once more, as an older write may have been carried out after it.
+  package var state: ProfileWriteState
 
-  package init(user: UserID, version: Int64, entitlement: Entitlement, waitingSince: Date, attempts: Int) {
+  package init(
+    user: UserID, version: Int64, entitlement: Entitlement, waitingSince: Date, attempts: Int, state: ProfileWriteState
+  ) {
     self.user = user
     self.version = version
     self.entitlement = entitlement
     self.waitingSince = waitingSince
     self.attempts = attempts
+    self.state = state
   }
 }
 

@@ -14,7 +14,7 @@ package struct Recheck: Hashable, Sendable {
 
 /// When work that was claimed is due again if nothing comes of it: the lease and the backoff in one.
 ///
-///     claim      1      2      3      4       5       6     …  10 …
+///     claim      1      2      3      4       5       6     …  11 …
 ///     again in   2 min  4 min  8 min  16 min  32 min  1 h   …  24 h
 enum RecheckSchedule {
   static let first: Int64 = 120_000

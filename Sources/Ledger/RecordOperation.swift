@@ -34,7 +34,20 @@ struct RecordOperation {
     }
     switch rule(over: known) {
     case .refused: return .ownedByAnotherUser
-    case .granted(let grant): return try record(grant, over: known)
+    case .granted(let grant):
+      guard try !comesAfterAnother() else { return .heldBack }
+      return try record(grant, over: known)
+    }
+  }
+
+  /// Whether a receipt that waited has a purchase that counts for somebody else, whose receipt came first and waits too.
+  ///
+  /// Several receipts are settled at once, and which of two answers comes first is chance.
+  private func comesAfterAnother() throws -> Bool {
+    guard let id = entry.pendingID else { return false }
+    return try entry.contestedKeys.contains { key in
+      guard let grant = try tables.grant(on: key), !grant.isOver else { return false }
+      return grant.owner != entry.user && grant.pending < id
     }
   }
 
@@ -99,21 +112,27 @@ struct RecordOperation {
   private func schedule(_ own: [PreparedEntry.Subscription], at moment: Date) throws {
     for key in own.map(\.evidence.key) {
       guard let stored = try tables.subscription(key) else { continue }
-      try tables.schedule(key, at: entry.nextCheck(stored.evidence, moment))
+      try tables.schedule(key, at: entry.nextCheck(stored.evidence, moment), asOf: moment)
     }
   }
 
   /// Apple has spoken about these purchases: what others were granted on a signature ends, and this user's needs it no
-  /// more.
+  /// more, unless it is of a later renewal than the answer can tell of.
   /// - Returns: the others.
   private func endGrants(on own: [PreparedEntry.Subscription]) throws -> Set<UserID> {
     var users: Set<UserID> = []
-    for key in own.map(\.evidence.key) {
+    for subscription in own {
+      let key = subscription.evidence.key
       guard let grant = try tables.grant(on: key) else { continue }
+      if grant.owner == entry.user, try isOlder(subscription, than: grant.evidence) { continue }
       try tables.removeGrant(on: key)
       if grant.owner != entry.user { users.insert(grant.owner) }
     }
     return users
+  }
+
+  private func isOlder(_ answer: PreparedEntry.Subscription, than grant: SubscriptionEvidence) throws -> Bool {
+    answer.evidenceAt < (try StoredForm.milliseconds(grant.evidenceTime))
   }
 
   /// The evidence of the answer, if it takes the place of the stored.
@@ -145,9 +164,11 @@ struct RecordOperation {
     for stored in try tables.subscriptions(of: entry.user) { all[stored.evidence.key] = stored.evidence }
     for key in grant.moved.keys { all[key] = known[key]?.evidence }
     for new in news { all[new.evidence.key] = new.evidence }
-    let proven = Set(prepared.subscriptions.map(\.evidence.key))
+    let told = Dictionary(uniqueKeysWithValues: prepared.subscriptions.map { ($0.evidence.key, $0) })
     return all.values.sorted { $0.key.precedes($1.key) }
-      + (try tables.provisionalEvidence(of: entry.user).filter { !proven.contains($0.key) })
+      + (try tables.provisionalEvidence(of: entry.user).filter { grant in
+        try told[grant.key].map { try isOlder($0, than: grant) } ?? true
+      })
   }
 
   /// Writes what differs from the stored: a post that repeats what is known writes nothing and costs no fsync.

@@ -226,6 +226,19 @@ package final class SQLiteLedger: Ledger {
     }
   }
 
+  package func judgeAnew(
+    _ user: UserID, receipt base64: String, requestID: String, _ rejudgement: Rejudgement,
+    admits: @escaping Admission
+  ) async throws(LedgerError) -> Bool {
+    let digest = ReceiptDigest(of: base64)
+    return try await queue.submit { db in
+      try VerdictWriter(
+        tables: LedgerTables(db: db), recordedAt: try StoredForm.milliseconds(rejudgement.recordedAt),
+        requestID: requestID, digest: digest, evidenceAt: nil
+      ).judgeIfChanged(user, by: rejudgement.judge, at: rejudgement.judgedAt, admits: admits)
+    }
+  }
+
   package func waitingUpdate(of user: UserID) async throws(LedgerError) -> WaitingUpdate? {
     try await read { tables in try tables.waitingUpdate(of: user) }
   }
@@ -241,23 +254,39 @@ package final class SQLiteLedger: Ledger {
   }
 
   package func settleUpdate(
-    of user: UserID, version: Int64, _ state: ProfileWriteState
+    of user: UserID, version: Int64, isDoubtful: Bool, confirmingAt again: Date?
   ) async throws(LedgerError) {
-    try await queue.submit { db in try LedgerTables(db: db).settleUpdate(of: user, version: version, state) }
+    try await queue.submit { db in
+      try LedgerTables(db: db).settleUpdate(of: user, version: version, isDoubtful: isDoubtful, confirmingAt: again)
+    }
+  }
+
+  package func missUpdate(of user: UserID, version: Int64, retryAt due: Date) async throws(LedgerError) {
+    try await queue.submit { db in try LedgerTables(db: db).missUpdate(of: user, version: version, retryAt: due) }
   }
 
   package func retryUpdate(
-    of user: UserID, version: Int64, at due: Date, problem: String
+    of user: UserID, version: Int64, at due: Date, problem: String, isDoubtful: Bool
   ) async throws(LedgerError) {
     try await queue.submit { db in
-      try LedgerTables(db: db).retryUpdate(of: user, version: version, at: due, problem: problem)
+      try LedgerTables(db: db)
+        .retryUpdate(of: user, version: version, at: due, problem: problem, isDoubtful: isDoubtful)
     }
+  }
+
+  package func returnUpdates(of users: [UserID], claimedUntil lease: Date) async throws(LedgerError) {
+    guard !users.isEmpty else { return }
+    try await queue.submit { db in try LedgerTables(db: db).returnUpdates(of: users, claimedUntil: lease) }
   }
 
   package func claimRechecks(dueAt now: Date, limit: Int) async throws(LedgerError) -> [Recheck] {
     let isIdle = try await read { tables in try !tables.hasRechecks(dueAt: now) }
     guard !isIdle else { return [] }
     return try await queue.submit { db in try LedgerTables(db: db).claimRechecks(dueAt: now, limit: limit) }
+  }
+
+  package func releaseClaims() async throws(LedgerError) {
+    try await queue.submit { db in try LedgerTables(db: db).release() }
   }
 
   package func memo(_ name: String) async throws(LedgerError) -> String? {

@@ -21,17 +21,23 @@ struct VerdictWriter {
   }
 
   /// As `judgeAnew`, where the verdict may well be the one that stands: then nothing is written.
-  func judgeIfChanged(_ user: UserID, by judge: Judge, at moment: Date) throws {
+  /// - Returns: whether it was admitted, or is the same.
+  @discardableResult func judgeIfChanged(
+    _ user: UserID, by judge: Judge, at moment: Date, admits: Admission = { _, _ in true }
+  ) throws -> Bool {
     let evidence = try tables.evidence(of: user)
     let verdict = judge(user, evidence, Self.moment(of: evidence, notBefore: moment))
     let before = try tables.profile(of: user)
-    if let before, try Self.isSame(verdict, before.entitlement, by: \.apartFromMoment) { return }
+    if let before, try Self.isSame(verdict, before.entitlement, by: \.apartFromMoment) { return true }
+    guard admits(before?.entitlement, verdict) else { return false }
     _ = try save(verdict, of: user, after: before)
+    return true
   }
 
-  /// The moment to judge at: never before the newest at which evidence was judged.
+  /// The moment to judge at: never before the newest at which proof was judged. A grant was judged by our own clock, which
+  /// must not move Apple's word on other purchases.
   static func moment(of evidence: [SubscriptionEvidence], notBefore moment: Date) -> Date {
-    evidence.map(\.judgedAt).reduce(moment, max)
+    evidence.filter { $0.provisionalUntil == nil }.map(\.judgedAt).reduce(moment, max)
   }
 
   /// Writes a verdict as the next version.

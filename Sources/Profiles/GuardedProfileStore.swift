@@ -13,6 +13,8 @@ package struct GuardedProfileStore: ProfileStore {
     self.breaker = breaker
   }
 
+  package var refusesOlder: Bool { store.refusesOlder }
+
   package func apply(_ update: ProfileUpdate, deadline: ContinuousClock.Instant) async -> ProfileWriteOutcome {
     switch breaker.admit() {
     case .refused(let retryIn):

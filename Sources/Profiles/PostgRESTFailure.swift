@@ -18,9 +18,11 @@ struct PostgRESTFailure: Error, Hashable {
   /// When the store wants to be asked again, as far as it said so.
   let retryAfter: Duration?
 
-  init(_ kind: Kind, _ code: String, _ sentence: String, retryAfter: Duration? = nil) {
+  init(
+    _ kind: Kind, _ code: String, _ sentence: String, retryAfter: Duration? = nil, mayStillBeApplied: Bool = false
+  ) {
     self.kind = kind
-    trouble = ProfileStoreTrouble(code: code, sentence: sentence)
+    trouble = ProfileStoreTrouble(code: code, sentence: sentence, mayStillBeApplied: mayStillBeApplied)
     self.retryAfter = retryAfter
   }
 }
@@ -48,7 +50,10 @@ extension PostgRESTFailure {
       self.init(.unavailable, code, "The profile store gave an answer that has no meaning here")
       return
     }
-    self.init(rule.kind, code, rule.sentence, retryAfter: signs.retryAfter ?? rule.pause)
+    // An error of PostgREST's own comes when its transaction is over. A gateway's says nothing of what is behind it.
+    let isGateways = signs.code == nil && rule.kind == .unavailable && rule.sentence == Self.gateway
+    self.init(
+      rule.kind, code, rule.sentence, retryAfter: signs.retryAfter ?? rule.pause, mayStillBeApplied: isGateways)
   }
 
   /// One line of the table: what the answer is like, what that means, what to do.
@@ -224,22 +229,27 @@ extension PostgRESTFailure {
         "The profile store's certificate was refused, or TLS failed; a CA of your own belongs in profile_store.ca_file")
     case .timedOut:
       self.init(
-        .unavailable, "timed_out", "The profile store did not answer in time; the update may have been applied")
+        .unavailable, "timed_out", "The profile store did not answer in time; the update may have been applied",
+        mayStillBeApplied: true)
     case .tooLarge:
       self.init(.unavailable, "too_large", "The profile store's answer is longer than any that PostgREST sends")
     case .reset:
       self.init(
-        .unavailable, "reset", "The profile store broke off the connection; the update may have been applied")
+        .unavailable, "reset", "The profile store broke off the connection; the update may have been applied",
+        mayStillBeApplied: true)
     case .protocolViolation:
-      self.init(.unavailable, "protocol", "What answers for the profile store does not speak HTTP")
+      self.init(
+        .unavailable, "protocol", "What answers for the profile store does not speak HTTP", mayStillBeApplied: true)
     case .overloaded:
       self.init(.unavailable, "overloaded", "Too many requests to the profile store are waiting already; not sent")
     case .cancelled:
-      self.init(.unavailable, "cancelled", "The update was given up from our side; it may have been applied")
+      self.init(
+        .unavailable, "cancelled", "The update was given up from our side; it may have been applied",
+        mayStillBeApplied: true)
     case .shutDown:
       self.init(.unavailable, "shut_down", "The service is shutting down; the update was not sent")
     case .other(let code):
-      self.init(.unavailable, "curl_\(code)", "The request to the profile store failed")
+      self.init(.unavailable, "curl_\(code)", "The request to the profile store failed", mayStillBeApplied: true)
     }
   }
 }

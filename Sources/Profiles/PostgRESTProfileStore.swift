@@ -34,6 +34,8 @@ package final class PostgRESTProfileStore: ProfileStore {
 
   // MARK: - ProfileStore
 
+  package var refusesOlder: Bool { requests.configuration.columns.version != nil }
+
   package func apply(_ update: ProfileUpdate, deadline: ContinuousClock.Instant) async -> ProfileWriteOutcome {
     do throws(PostgRESTFailure) {
       try await checkKey()
@@ -81,7 +83,7 @@ package final class PostgRESTProfileStore: ProfileStore {
   private func write(
     _ update: ProfileUpdate, deadline: ContinuousClock.Instant
   ) async throws(PostgRESTFailure) -> ProfileWriteOutcome? {
-    let hasVersion = requests.configuration.columns.version != nil
+    let hasVersion = refusesOlder
     let written = try await rows(requests.write(update), deadline: deadline)
     if let row = try single(written) {
       guard row.tier == update.tier.rawValue, row.status == update.status.rawValue,

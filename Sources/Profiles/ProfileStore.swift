@@ -30,6 +30,10 @@ package struct ProfileUpdate: Hashable, Sendable {
 ///
 /// Updates are idempotent: one that was applied may be sent again.
 package protocol ProfileStore: Sendable {
+  /// Whether the store itself refuses what is older than the row. Where it does not, a write of which no answer came may
+  /// be carried out after a newer one.
+  var refusesOlder: Bool { get }
+
   /// Brings a user's row to this update, unless the row is newer.
   func apply(_ update: ProfileUpdate, deadline: ContinuousClock.Instant) async -> ProfileWriteOutcome
 
@@ -66,10 +70,13 @@ package struct ProfileStoreTrouble: Error, Hashable, Sendable, CustomStringConve
   package var code: String
   /// What it means and what to do. Made here: it has nothing in it that the store sent, as that may be a user's row.
   package var sentence: String
+  /// Of an update that got no answer from the store itself: it may be under way still.
+  package var mayStillBeApplied: Bool
 
-  package init(code: String, sentence: String) {
+  package init(code: String, sentence: String, mayStillBeApplied: Bool = false) {
     self.code = code
     self.sentence = sentence
+    self.mayStillBeApplied = mayStillBeApplied
   }
 
   /// Whether another profile has the original transaction ID of the update: PostgreSQL's `unique_violation`, as no other

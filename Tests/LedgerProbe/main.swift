@@ -5,7 +5,8 @@
 //   LedgerProbe PATH forever                     eight writers, until killed
 //
 // It prints "ack USER" after each acknowledged record, "error CASE" for each that failed, "fatal" when the ledger gave
-// up, and at the end "statistics COMMITS ENTRIES LARGEST". `normal` weakens the ledger on purpose.
+// up, and at the end "statistics COMMITS ENTRIES LARGEST"; "open CASE" alone when the ledger cannot be opened. `normal`
+// weakens the ledger on purpose.
 
 import Entitlements
 import FoundationEssentials
@@ -72,7 +73,17 @@ guard arguments.count >= 3 else {
   exit(64)
 }
 let count = arguments.count > 3 ? Int(arguments[3]) ?? 0 : 0
-let ledger = try await open(arguments[1], normal: arguments.last == "normal")
+let ledger: SQLiteLedger
+do {
+  ledger = try await open(arguments[1], normal: arguments.last == "normal")
+} catch let error as LedgerOpenError {
+  switch error {
+  case .damaged: say("open damaged")
+  case .diskFailed: say("open diskFailed")
+  case .inaccessible, .inUse, .notALedger, .newerSchema, .notDurable: say("open refused")
+  }
+  exit(0)
+}
 say("ready")
 switch arguments[2] {
 case "sequential":

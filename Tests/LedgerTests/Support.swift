@@ -15,8 +15,16 @@ final class Scratch: Sendable {
 
   deinit { try? FileManager.default.removeItem(atPath: directory) }
 
+  /// A process that another test is just starting holds the lock of this one's ledger until it becomes its program.
   func open() async throws -> SQLiteLedger {
-    try await SQLiteLedger.open(path: path) { problem in Issue.record("the ledger gave up: \(problem)") }
+    for _ in 0..<200 {
+      do throws(LedgerOpenError) {
+        return try await SQLiteLedger.open(path: path) { problem in Issue.record("the ledger gave up: \(problem)") }
+      } catch .inUse {
+        try await Task.sleep(for: .milliseconds(20))
+      }
+    }
+    return try await SQLiteLedger.open(path: path) { problem in Issue.record("the ledger gave up: \(problem)") }
   }
 
   /// Runs a test's body on a new ledger and closes it.
@@ -119,3 +127,58 @@ extension SQLiteLedger {
 
   func settlePending(_ id: Int64) async throws { try await settlePending(id, rejudgement) }
 }
+
+// MARK: The real rules, for what a stand-in would have to repeat
+
+/// Two tiers to buy, one for a subscription and one for life.
+let forever: ProductID = "com.example.app.forever"
+let catalog: Catalog = {
+  do throws(Catalog.Invalid) {
+    return try Catalog(
+      tiers: ["free", "pro", "premium"],
+      products: [pro: .init(tier: "pro"), forever: .init(tier: "premium", kind: .lifetime)])
+  } catch {
+    preconditionFailure("\(error)")
+  }
+}()
+
+let rules: Judge = { _, evidence, now in
+  Entitlement.judge(evidence, at: now, catalog: catalog, policy: EntitlementPolicy())
+}
+
+let nextCheck: NextCheck = { evidence, now in
+  evidence.nextCheck(at: now, catalog: catalog, policy: EntitlementPolicy())
+}
+
+extension LedgerEntry {
+  /// As it is but for what the closure changes.
+  func with(_ change: (inout LedgerEntry) -> Void) -> LedgerEntry {
+    var copy = self
+    change(&copy)
+    return copy
+  }
+}
+
+/// What a receipt's signature proves of one purchase, made at `time`, presented at `now` and granted for 100 s from then.
+func signed(
+  _ id: String, time: Double = 0, expires: Double = 10_000, now: Double? = nil, until: Double? = nil,
+  environment: StoreEnvironment = .production
+) -> SubscriptionEvidence {
+  let now = now ?? time
+  var evidence = evidence(id, time: time, expires: expires, environment: environment, judgedAt: now)
+  evidence.source = .signature
+  evidence.renewals = []
+  evidence.provisionalUntil = at(until ?? now + 100)
+  return evidence
+}
+
+func pending(_ base64: String, of user: UserID, at seconds: Double = 0) -> PendingReceipt {
+  PendingReceipt(user: user, base64: base64, requestID: "request-\(base64)", receivedAt: at(seconds))
+}
+
+func rejudged(at seconds: Double) -> Rejudgement {
+  Rejudgement(judgedAt: at(seconds), recordedAt: at(seconds), judge: rules)
+}
+
+/// Milliseconds since 1970 of `at(_:)`.
+func milliseconds(_ seconds: Double) -> Int64 { 1_750_000_000_000 + Int64(seconds * 1_000) }

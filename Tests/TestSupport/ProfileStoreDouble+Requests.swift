@@ -45,6 +45,8 @@ extension ProfileStoreDouble {
     /// `select=a,b`; nil for every column.
     var columns: [String]?
     var limit: Int?
+    /// `id=is.null&id=not.is.null`: no row can match; it asks whether writing is allowed at all.
+    var matchesNothing = false
   }
 
   /// Answers as the real server did; whatever was not compared with it is 501.
@@ -58,6 +60,7 @@ extension ProfileStoreDouble {
     switch request.method {
     case "GET": return read(query)
     case "PATCH":
+      if query.matchesNothing { return .rows([], range: "*/*") }
       guard let user = query.user,
         let values = try? JSONDecoder().decode([String: Cell].self, from: Data(request.body))
       else { return notUnderstood(request) }
@@ -78,6 +81,7 @@ extension ProfileStoreDouble {
       guard pair.count == 2 else { return nil }
       switch (pair[0], pair[1]) {
       case (layout.id, let value) where value.hasPrefix("eq."): query.user = String(value.dropFirst(3))
+      case (layout.id, "is.null"), (layout.id, "not.is.null"): query.matchesNothing = true
       case (layout.version, let value) where value.hasPrefix("lt."):
         guard let version = Int64(value.dropFirst(3)) else { return nil }
         query.below = version

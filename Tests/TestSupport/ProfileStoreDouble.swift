@@ -15,6 +15,9 @@ package final class ProfileStoreDouble: Sendable {
     case slow(Duration)
     /// Reads requests and never answers.
     case hang
+    /// Reads requests, never answers, and carries them out when the test says so (`carryOutHeld`): a gateway or a lock
+    /// that outlasts whoever asked.
+    case hold
     case http500
     /// A restarting database: 503 with `Retry-After: 0`.
     case http503
@@ -61,6 +64,8 @@ package final class ProfileStoreDouble: Sendable {
     var missing: Set<String> = []
     var applied: [Applied] = []
     var requests = 0
+    var underWay = 0
+    var held: [TestRequest] = []
     var notUnderstood: [String] = []
     var listener: (any Channel)?
     var connections: [ObjectIdentifier: any Channel] = [:]
@@ -144,6 +149,15 @@ package final class ProfileStoreDouble: Sendable {
     await refuse()
   }
 
+  /// Carries out what was held back, in the order of its arrival.
+  package func carryOutHeld() {
+    let held = state.withLock { state in
+      defer { state.held = [] }
+      return state.held
+    }
+    for request in held { _ = respond(to: request) }
+  }
+
   /// The user has no row from now on.
   package func remove(_ user: String) {
     state.withLock { state in
@@ -167,6 +181,8 @@ package final class ProfileStoreDouble: Sendable {
   package var applied: [Applied] { state.withLock { $0.applied } }
   /// Requests of any kind, whatever was answered.
   package var requests: Int { state.withLock { $0.requests } }
+  /// Requests that were read, and are neither answered nor given up.
+  package var underWay: Int { state.withLock { $0.underWay } }
   /// What was answered 501.
   package var notUnderstood: [String] { state.withLock { $0.notUnderstood } }
 
@@ -189,14 +205,19 @@ package final class ProfileStoreDouble: Sendable {
     while let request = await connection.readRequest() {
       let mode = state.withLock { state in
         state.requests += 1
+        state.underWay += 1
         return state.mode
       }
+      defer { state.withLock { $0.underWay -= 1 } }
       switch mode {
       case .ok: try await connection.write(respond(to: request))
       case .slow(let duration):
         try await Task.sleep(for: duration)
         try await connection.write(respond(to: request))
       case .hang: await connection.waitForClose()
+      case .hold:
+        state.withLock { $0.held.append(request) }
+        await connection.waitForClose()
       case .http500: try await connection.write(.problem(500, code: "XX000", message: "internal error"))
       case .http503: try await connection.write(.databaseAway)
       case .html520: try await connection.write(.gatewayPage)

@@ -164,8 +164,8 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
     case .revalidationMaxDowngrades:
       Entry(
         .integer(1...100), .text("20"),
-        "Percent of the users looked at in a day (of at least 50) that the service may lower before it stops "
-          + "and waits for a person")
+        "Percent of the subscriptions looked at in a day (of at least 50) that the service may lower unannounced "
+          + "before it waits for a person")
     case .policyLocalVerification:
       Entry(
         .choice(names(LocalVerificationPolicy.self)), .text("advise"),
@@ -254,11 +254,18 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
 
   /// Every environment variable that is read.
   static let environmentNames: [String] =
-    [fileVariable]
+    [fileVariable] + defectVariables
     + allCases.flatMap { key in
       [key.environmentName, key.fileVariant.map(environmentName(of:))].compactMap(\.self)
     }
 }
+
+#if PLANTED_DEFECTS
+  /// Names a mistake that the fault suite plants in a debug build.
+  private let defectVariables = ["COUNTERSIGN_PLANTED_DEFECT"]
+#else
+  private let defectVariables: [String] = []
+#endif
 
 /// Apple's own endpoints.
 ///

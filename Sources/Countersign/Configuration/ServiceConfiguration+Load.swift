@@ -65,10 +65,15 @@ extension ServiceConfiguration {
         reader.origin(of: .appStoreDeadline),
         "must be shorter than server.request_deadline: no request would live to see Apple's answer")
     }
-    if let profileStore, profileStore.deadline >= server.requestDeadline {
+    if let profileStore, appStore.deadline + profileStore.deadline >= server.requestDeadline {
       reader.findings.problem(
         reader.origin(of: .profileStoreDeadline),
-        "must be shorter than server.request_deadline: no request would live to see the profile written")
+        "must be shorter than server.request_deadline less app_store.deadline: a request may need both")
+    }
+    if server.shutdownGrace < server.requestDeadline {
+      reader.findings.warning(
+        reader.origin(of: .serverShutdownGrace),
+        "is shorter than server.request_deadline: requests in progress may be cut off at shutdown")
     }
   }
 

@@ -38,6 +38,8 @@ struct ProfileWriteBack: Sendable {
   /// How long one write may take, the wait for another write of the same row included.
   var deadline: Duration
   var now: @Sendable () -> Date
+  /// When this process began.
+  var startedAt: Date
   var jitter: @Sendable (_ ceiling: Duration) -> Duration
   var health: ProfileStoreHealth
   var turns = Turns<UserID>()
@@ -45,6 +47,8 @@ struct ProfileWriteBack: Sendable {
   enum Outcome: Hashable, Sendable {
     /// The row needs nothing more.
     case settled(ProfileWriteState)
+    /// The store will not take this one as it is; others may pass. It stays in the ledger.
+    case refused
     /// Not now; it stays in the ledger.
     case failed
   }
@@ -73,16 +77,20 @@ struct ProfileWriteBack: Sendable {
     logger[metadataKey: "user_id"] = "\(update.user)"
     switch outcome {
     case .applied:
-      return try await settle(update, .written)
+      return try await settle(update)
     case .superseded:
       logger.warning("the profile is newer than the ledger: it stays as it is")
-      return try await settle(update, .written)
+      return try await settle(update)
     case .noSuchProfile:
-      logger.notice("there is no such profile")
-      return try await settle(update, .missing)
+      if update.state != .missing { logger.notice("there is no such profile") }
+      let attempts = update.state == .missing ? update.attempts : 0
+      try await ledger.missUpdate(
+        of: update.user, version: update.version, retryAt: now().advanced(by: UpdateSchedule.look(after: attempts)))
+      return .settled(.missing)
     case .refused(let trouble):
       logger.error("the profile store refuses an update", metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
       try await putBack(update, trouble, least: UpdateSchedule.refusal)
+      return .refused
     case .misconfigured(let trouble):
       logger.critical(
         "the profile store takes no updates from this service",
@@ -90,7 +98,7 @@ struct ProfileWriteBack: Sendable {
       try await putBack(update, trouble, least: UpdateSchedule.misconfiguration)
     #if PLANTED_DEFECTS
       case .unavailable where PlantedDefect.forgetFailedUpdate.isActive:
-        return try await settle(update, .written)
+        return try await settle(update)
     #endif
     case .unavailable(let trouble, _) where trouble.code == GuardedProfileStore.refusal:
       // The store was not asked. It is due as it was: to count this would only keep the disk busy.
@@ -102,9 +110,13 @@ struct ProfileWriteBack: Sendable {
     return .failed
   }
 
-  private func settle(_ update: WaitingUpdate, _ state: ProfileWriteState) async throws(LedgerError) -> Outcome {
-    try await ledger.settleUpdate(of: update.user, version: update.version, state)
-    return .settled(state)
+  private func settle(_ update: WaitingUpdate) async throws(LedgerError) -> Outcome {
+    let again = store.refusesOlder ? nil : now().advanced(by: UpdateSchedule.confirmation)
+    // What waits since before this process may have been under way when the last one ended.
+    let isDoubtful = update.state == .waiting && update.waitingSince < startedAt
+    try await ledger.settleUpdate(
+      of: update.user, version: update.version, isDoubtful: isDoubtful, confirmingAt: again)
+    return .settled(.written)
   }
 
   private func putBack(
@@ -112,7 +124,8 @@ struct ProfileWriteBack: Sendable {
   ) async throws(LedgerError) {
     let pause = max(jitter(UpdateSchedule.ceiling(after: update.attempts)), least)
     try await ledger.retryUpdate(
-      of: update.user, version: update.version, at: now().advanced(by: pause), problem: trouble.code)
+      of: update.user, version: update.version, at: now().advanced(by: pause), problem: trouble.code,
+      isDoubtful: trouble.mayStillBeApplied && !store.refusesOlder)
   }
 }
 
@@ -128,7 +141,15 @@ enum UpdateSchedule {
   /// Nothing helps but a person.
   static let misconfiguration: Duration = .seconds(30)
 
+  /// A write of which no answer came is carried out by then, or never: no gateway and no lock waits longer.
+  static let confirmation: Duration = .seconds(60)
+
   static func ceiling(after attempts: Int) -> Duration { min(cap, base * (1 << max(0, min(attempts, 20)))) }
+
+  /// When to look again for a row that is missing: after a minute, twice as long each time, a day at most.
+  static func look(after attempts: Int) -> Duration {
+    min(.seconds(86_400), .seconds(60) * (1 << max(0, min(attempts, 20))))
+  }
 }
 
 extension ProfileUpdate {

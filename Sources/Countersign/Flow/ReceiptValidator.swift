@@ -19,18 +19,27 @@ struct ReceiptValidator: Sendable {
 
   private var rules: EntitlementRules { examiner.rules }
 
+  /// Apple's status for "malformed, or a temporary issue". When it is an outage the circuit breaker soon opens, and there
+  /// is no status at all.
+  private static let malformed = 21002
+
   /// On whose behalf a receipt is validated, and what follows from that.
   enum Occasion: Sendable {
     /// A caller waits. While Apple cannot be asked, a purchase never seen before is kept and acknowledged.
     case request
-    /// The receipt was acknowledged and waits.
-    case settlement
+    /// The receipt was acknowledged and waits, under this ID.
+    case settlement(Int64)
     /// The service asks by itself, and does not record a verdict that is not admitted.
     case recheck(admits: Admission)
 
     fileprivate var admits: Admission {
       guard case .recheck(let admits) = self else { return { _, _ in true } }
       return admits
+    }
+
+    fileprivate var pendingID: Int64? {
+      guard case .settlement(let id) = self else { return nil }
+      return id
     }
 
     fileprivate var isRequest: Bool {
@@ -58,14 +67,15 @@ struct ReceiptValidator: Sendable {
         #if PLANTED_DEFECTS
           if PlantedDefect.troubleEndsAccess.isActive { return try await endAccess(receipt, proof, of: submission) }
         #endif
-        if let proven = try await lastProvenState(of: submission, covering: receipt) { return proven }
+        // What the service asks by itself wants an answer or none.
         guard occasion.isRequest else { throw .appStoreUnavailable(appleStatus: appleStatus) }
+        if let proven = try await lastProvenState(of: submission, covering: receipt) { return proven }
         return try await postpone(receipt, proof, of: submission, appleStatus: appleStatus, logger: logger)
       }
     }
     let evidence = try await evidence(of: word.history, receipt, for: submission)
     // Evaluated by the rules and recorded in one transaction, as the verdict is over everything known of the user.
-    let recorded = try await record(evidence, word.history, receipt, for: submission, occasion.admits)
+    let recorded = try await record(evidence, word.history, receipt, for: submission, occasion)
     logger.info(
       "validated",
       metadata: [
@@ -86,10 +96,11 @@ struct ReceiptValidator: Sendable {
   ) async -> ProfileWrite {
     guard let writeBack else { return .none }
     for loser in losers { _ = await writeBack.write(loser, logger: logger) }
-    guard state == .waiting else { return ProfileWrite(state) }
+    // An app that makes its rows after the purchase need not wait until somebody looks for them again.
+    guard state != .written else { return .committed }
     switch await writeBack.write(user, logger: logger) {
     case .settled(let state): return ProfileWrite(state)
-    case .failed: return .queued
+    case .refused, .failed: return .queued
     }
   }
 
@@ -139,9 +150,9 @@ struct ReceiptValidator: Sendable {
 
   private func record(
     _ evidence: [SubscriptionEvidence], _ history: PurchaseHistory, _ receipt: SubmittedReceipt,
-    for submission: ReceiptSubmission, _ admits: @escaping Admission
+    for submission: ReceiptSubmission, _ occasion: Occasion
   ) async throws(ValidationError) -> Recorded {
-    let entry = LedgerEntry(
+    var entry = LedgerEntry(
       user: submission.user,
       evidence: evidence,
       contestedKeys: Set(evidence.filter(rules.isCatalogued).map(\.key)),
@@ -154,7 +165,8 @@ struct ReceiptValidator: Sendable {
       requestID: submission.requestID,
       judge: judge,
       nextCheck: { [rules] evidence, now in rules.nextCheck(of: evidence, at: now) },
-      admits: admits)
+      admits: occasion.admits)
+    entry.pendingID = occasion.pendingID
     switch try await consult({ () throws(LedgerError) in try await ledger.record(entry) }) {
     case .recorded(let recorded): return recorded
     case .ownedByAnotherUser: throw .ownedByAnotherUser
@@ -199,7 +211,11 @@ struct ReceiptValidator: Sendable {
     let pending = PendingReceipt(
       user: submission.user, base64: receipt.base64, requestID: submission.requestID,
       receivedAt: rejudgement.recordedAt)
-    let grants = provisionalEvidence(of: proof, for: submission.user, at: rejudgement.judgedAt)
+    // Of a receipt that Apple calls malformed, and Apple has not been failing, Apple has been asked: its outer bytes can be
+    // changed by anybody without harm to the signature, and must not be a way around Apple's word.
+    let grants =
+      appleStatus == Self.malformed
+      ? [] : provisionalEvidence(of: proof, for: submission.user, at: rejudgement.judgedAt)
     let outcome = try await consult { () throws(LedgerError) in
       try await ledger.postpone(pending, provisional: grants, rejudgement)
     }
@@ -258,7 +274,7 @@ struct ReceiptValidator: Sendable {
         environment: .production, source: .verifyReceipt, evidenceTime: now, judgedAt: now, purchases: [],
         isAccountGone: true)
       let evidence = try await evidence(of: history, receipt, for: submission)
-      let recorded = try await record(evidence, history, receipt, for: submission) { _, _ in true }
+      let recorded = try await record(evidence, history, receipt, for: submission, .request)
       return ValidatedEntitlement(
         user: submission.user, entitlement: recorded.entitlement, isFromLedger: false, write: .none)
     }

@@ -20,6 +20,7 @@ final class ServiceClock: Sendable {
   private struct State {
     var anchor: Date
     var anchoredAt: Duration
+    var corrections = 0
   }
 
   private let wall: @Sendable () -> Date
@@ -57,9 +58,12 @@ final class ServiceClock: Sendable {
     let ahead = now.timeIntervalSince(apple)
     guard abs(ahead) > Self.tolerance else { return nil }
     let uptime = uptime()
-    state.withLock { $0 = State(anchor: apple, anchoredAt: uptime) }
+    state.withLock { $0 = State(anchor: apple, anchoredAt: uptime, corrections: $0.corrections + 1) }
     return ahead
   }
+
+  /// How often Apple has put this clock right.
+  var corrections: Int { state.withLock { $0.corrections } }
 
   /// By how many seconds the machine's clock is ahead of this one, where that is more than clocks differ by anyway.
   var skew: Double? {

@@ -56,6 +56,9 @@ final class Turns<Key: Hashable & Sendable>: Sendable {
     next?.resume(true)
   }
 
+  /// How many wait now.
+  func waiting(for key: Key) -> Int { state.withLock { $0.waiting[key]?.count ?? 0 } }
+
   private func wait(for key: Key, _ number: UInt64, until deadline: ContinuousClock.Instant) async -> Bool {
     await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in

@@ -23,7 +23,7 @@ enum ValidationError: Error, Sendable {
   case ledgerUnavailable(LedgerError)
   /// The caller went away.
   case cancelled
-  /// The verdict would lower a tier, and too many of those came at once: somebody has to look first. Only in work that the
-  /// service does by itself.
+  /// Not now: the verdict would lower a tier, and too many of those came at once; or another receipt comes first. Only in
+  /// work that the service does by itself.
   case heldBack
 }

@@ -35,6 +35,11 @@ struct MetricsController: Sendable {
           "countersign_outbox_depth", "Profiles that are not up to date in the profile store", Double(backlog.updates))
         text.gauge(
           "countersign_outbox_age_seconds", "How long the oldest of them waits", Self.age(backlog.oldestUpdate, now))
+        if let code = backlog.lastProblem {
+          text.gauge(
+            "countersign_outbox_last_error", "Why the update that failed last did: the store's code", 1,
+            label: ("code", code))
+        }
         text.gauge(
           "countersign_missing_profiles", "Users without a row in the profile store", Double(backlog.missingProfiles))
       }
@@ -50,7 +55,7 @@ struct MetricsController: Sendable {
         Double(breaker.counts.refused), label: ("upstream", upstream))
     }
     text.gauge(
-      "countersign_downgrade_brake_engaged", "1: nothing is re-validated until somebody releases the brake",
+      "countersign_downgrade_brake_engaged", "1: nobody is lowered by the service until somebody releases the brake",
       status.brake.isEngaged ? 1 : 0)
     text.gauge("countersign_clock_skew_seconds", "How far the machine's clock is ahead", status.clock.skew ?? 0)
     return Response(

@@ -7,15 +7,25 @@ import struct FoundationEssentials.Date
 
 /// Settles receipts that were acknowledged while Apple could not be asked, and ends provisional grants whose time is over.
 ///
-/// One is tried at a time. The first that fails again ends the sweep, and sweeps come more rarely while Apple stays away:
+/// The one that waits longest is tried alone, and finds out whether Apple is back; then several at a time. The first that
+/// fails ends the sweep, and sweeps come more rarely while Apple stays away:
 ///
 ///     failed sweeps   0     1     2     3     4 …
 ///     pause          1 s   2 s   4 s   8 s  10 s
 ///
 /// Whether Apple is really called is the circuit breaker's decision: while it is open a sweep costs nothing. A receipt that
-/// fails is put back by itself as well (`RetrySchedule`), so that one which Apple never answers cannot keep the others
-/// waiting; the first success after a failure makes all of them due at once, as Apple is back.
+/// fails is put back by itself as well (`RetrySchedule`). One of which Apple answers that it is malformed, or that there is
+/// trouble with it, ends no sweep: it may be this one only, and the others must not wait for it. The first success after a
+/// failure makes all of them due at once, as Apple is back.
 struct PendingSettler: Service {
+  enum Outcome: Hashable, Sendable {
+    /// Nothing is left that is due.
+    case done
+    case more
+    /// Apple, or the ledger, is away.
+    case failed
+  }
+
   var validator: ReceiptValidator
   var ledger: any Ledger
   var logger: Logger
@@ -25,13 +35,21 @@ struct PendingSettler: Service {
 
   static let longestPause: Duration = .seconds(10)
   /// Receipts read from the ledger at once.
-  static let sweepLimit = 50
+  static let batch = 50
+  /// Receipts that Apple is asked about at the same time: few, as callers come first.
+  static let width = 8
 
   func run() async throws {
     await cancelWhenGracefulShutdown {
       var failedSweeps = 0
       while !Task.isCancelled {
-        failedSweeps = await sweep(afterFailure: failedSweeps > 0) ? 0 : failedSweeps + 1
+        switch await sweep(afterFailure: failedSweeps > 0) {
+        case .more:
+          failedSweeps = 0
+          continue
+        case .done: failedSweeps = 0
+        case .failed: failedSweeps += 1
+        }
         let pause = min(pause * (1 << min(failedSweeps, 16)), Self.longestPause)
         // Ended only by the shutdown.
         do { try await Task.sleep(for: pause) } catch { return }
@@ -39,38 +57,69 @@ struct PendingSettler: Service {
     }
   }
 
-  /// Tries what is due; `false` when Apple (or the ledger) is still away.
-  func sweep(afterFailure: Bool) async -> Bool {
+  /// Tries what is due.
+  func sweep(afterFailure: Bool) async -> Outcome {
     do throws(LedgerError) {
       let ended = try await ledger.endProvisional(validator.rejudgement)
       if ended > 0 { logger.notice("provisional grants are over", metadata: ["grants": "\(ended)"]) }
-      var isFirst = true
-      for receipt in try await ledger.pendingReceipts(dueAt: now(), limit: Self.sweepLimit) {
-        guard !Task.isCancelled else { return true }
-        guard try await settle(receipt) else { return false }
-        if isFirst, afterFailure { try await ledger.hastenPending(at: now()) }
-        isFirst = false
-      }
-      return true
+      let due = try await ledger.pendingReceipts(dueAt: now(), limit: Self.batch)
+      guard let first = due.first else { return .done }
+      guard try await settle(first) else { return .failed }
+      if afterFailure { try await ledger.hastenPending(at: now()) }
+      guard await settle(due.dropFirst()) else { return .failed }
+      return due.count == Self.batch || afterFailure ? .more : .done
     } catch {
       logger.warning("pending receipts cannot be read or written", metadata: ["error": "\(error)"])
-      return false
+      return .failed
     }
   }
 
+  /// Several at a time, until one fails.
+  private func settle(_ receipts: ArraySlice<PendingReceipt>) async -> Bool {
+    await withTaskGroup(of: Bool.self) { group in
+      var waiting = receipts.makeIterator()
+      var hasFailed = false
+      func addNext() {
+        guard !hasFailed, !Task.isCancelled, let receipt = waiting.next() else { return }
+        group.addTask {
+          do throws(LedgerError) { return try await settle(receipt) } catch {
+            logger.warning("pending receipts cannot be read or written", metadata: ["error": "\(error)"])
+            return false
+          }
+        }
+      }
+      for _ in 0..<Self.width { addNext() }
+      for await isAppleThere in group {
+        hasFailed = hasFailed || !isAppleThere
+        addNext()
+      }
+      return !hasFailed
+    }
+  }
+
+  /// Trouble that Apple may have with one receipt and not with the next: malformed, internal error, internal data access
+  /// error.
+  private static func mayBeTheReceipt(_ appleStatus: Int) -> Bool {
+    appleStatus == 21002 || appleStatus == 21009 || (21100...21199).contains(appleStatus)
+  }
+
+  /// - Returns: whether Apple is there.
   private func settle(_ receipt: PendingReceipt) async throws(LedgerError) -> Bool {
     var logger = logger
     logger[metadataKey: "request_id"] = "\(receipt.requestID)"
     let submission = ReceiptSubmission(
       user: receipt.user, proof: .receipt(receipt.base64), requestID: receipt.requestID)
-    let isSettled: Bool
+    var isSettled = false
+    var isAppleThere = true
     do throws(ValidationError) {
-      let settled = try await validator.validate(submission, .settlement, logger: logger)
-      isSettled = !settled.isFromLedger
+      _ = try await validator.validate(submission, .settlement(receipt.id), logger: logger)
+      isSettled = true
     } catch {
       switch error {
-      case .appStoreUnavailable, .overloaded, .ledgerUnavailable, .cancelled, .heldBack:
-        isSettled = false
+      case .appStoreUnavailable(let appleStatus): isAppleThere = appleStatus.map(Self.mayBeTheReceipt) ?? false
+      case .overloaded, .ledgerUnavailable, .cancelled: isAppleThere = false
+      // Another receipt comes first, and is on its way.
+      case .heldBack: break
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .sandboxRefused, .ownedByAnotherUser,
         .unknownTransaction:
         // Apple's word, or our own policy's: there is nothing to wait for.
@@ -83,6 +132,6 @@ struct PendingSettler: Service {
     } else {
       try await ledger.retryPending(receipt.id, at: now().advanced(by: RetrySchedule.delay(after: receipt.attempts)))
     }
-    return isSettled
+    return isAppleThere
   }
 }

@@ -8,8 +8,9 @@ import struct FoundationEssentials.Date
 /// Asks Apple again about subscriptions whose state wants it: at the end of a paid period, through grace and billing retry.
 ///
 /// Work is claimed from the ledger, and a claim that nothing came of is due again by itself: after a crash, while Apple is
-/// away, after an answer that did not mention the subscription. Calls are paced. The brake stops all of it when more
-/// verdicts would lower a tier than can be right (`revalidation.max_downgrades`).
+/// away, after an answer that did not mention the subscription. Calls are paced. When more verdicts would lower a tier than
+/// can be right (`revalidation.max_downgrades`), the brake holds back those; renewals go on being recorded, as to stop them
+/// would end the access of those who paid.
 struct RecheckScheduler: Service {
   var validator: ReceiptValidator
   var ledger: any Ledger
@@ -27,6 +28,7 @@ struct RecheckScheduler: Service {
 
   func run() async throws {
     await cancelWhenGracefulShutdown {
+      await brake.announce(logger)
       while !Task.isCancelled {
         let checked = await sweep()
         guard checked == 0 else { continue }
@@ -39,7 +41,7 @@ struct RecheckScheduler: Service {
   /// Asks about what is due.
   /// - Returns: how many subscriptions were asked about.
   func sweep() async -> Int {
-    guard !brake.isEngaged, !isAppleAway() else { return 0 }
+    guard !isAppleAway() else { return 0 }
     let due: [Recheck]
     do throws(LedgerError) {
       due = try await ledger.claimRechecks(dueAt: now(), limit: Self.batch)
@@ -50,7 +52,7 @@ struct RecheckScheduler: Service {
     var checked = 0
     for recheck in due {
       // What is left was claimed and is due again by itself.
-      guard !Task.isCancelled, !brake.isEngaged, !isAppleAway() else { break }
+      guard !Task.isCancelled, !isAppleAway() else { break }
       let begin = ContinuousClock.now
       await check(recheck)
       checked += 1
@@ -67,21 +69,33 @@ struct RecheckScheduler: Service {
     let submission = ReceiptSubmission(
       user: recheck.owner, proof: .kept(recheck.key, recheck.receipt), requestID: requestID)
     do throws(ValidationError) {
-      let answer = try await validator.validate(
+      _ = try await validator.validate(
         submission, .recheck(admits: brake.admission(of: validator.examiner.rules)), logger: logger)
-      if !answer.isFromLedger { brake.looked() }
     } catch {
       switch error {
       case .heldBack: await brake.announce(logger)
       case .appStoreUnavailable, .overloaded, .cancelled: break
       case .ledgerUnavailable(let cause):
         logger.warning("a verdict could not be recorded", metadata: ["error": "\(cause)"])
-      case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .sandboxRefused, .ownedByAnotherUser,
-        .unknownTransaction:
+      case .sandboxRefused: await judgeAnew(recheck, requestID: requestID, logger: logger)
+      case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .ownedByAnotherUser, .unknownTransaction:
         // Of a receipt that counted before. The state that was proven stands.
         logger.warning(
           "a kept receipt was refused", metadata: ["problem": "\(Problem(error).code.rawValue)"])
       }
+    }
+  }
+
+  /// The operator decided, after the purchase counted, that this user's sandbox purchases do not. Reads say so at once; the
+  /// app's own row has to be told.
+  private func judgeAnew(_ recheck: Recheck, requestID: String, logger: Logger) async {
+    do throws(LedgerError) {
+      let isAdmitted = try await ledger.judgeAnew(
+        recheck.owner, receipt: recheck.receipt.base64, requestID: requestID, validator.rejudgement,
+        admits: brake.admission(of: validator.examiner.rules))
+      if !isAdmitted { await brake.announce(logger) }
+    } catch {
+      logger.warning("a verdict could not be recorded", metadata: ["error": "\(error)"])
     }
   }
 }

@@ -8,11 +8,13 @@ import struct FoundationEssentials.Date
 
 /// Delivers the updates of the app's own rows that did not get through in line with their request.
 ///
-/// While the store takes them, many at once; after a failure one at a time and ever more rarely, until one gets through:
+/// While the store answers, many at once; after a failure one at a time and ever more rarely, until one gets through:
 ///
 ///     failed sweeps   0     1     2     3     4 …
 ///     pause          1 s   2 s   4 s   8 s  10 s
 ///     claimed        200   1     1     1     1
+///
+/// A row that the store refuses is no failure of this kind: it waits for its own time, and the others go on.
 struct UpdateDeliverer: Service {
   var writeBack: ProfileWriteBack
   var ledger: any Ledger
@@ -68,8 +70,9 @@ struct UpdateDeliverer: Service {
   /// - Returns: how many were claimed; `nil` when one of them failed, or the ledger did.
   func sweep(limit: Int) async -> Int? {
     let due: [WaitingUpdate]
+    let lease = now().advanced(by: Self.lease)
     do throws(LedgerError) {
-      due = try await ledger.claimUpdates(dueAt: now(), until: now().advanced(by: Self.lease), limit: limit)
+      due = try await ledger.claimUpdates(dueAt: now(), until: lease, limit: limit)
     } catch {
       logger.warning("updates of profiles cannot be read", metadata: ["error": "\(error)"])
       return nil
@@ -88,6 +91,12 @@ struct UpdateDeliverer: Service {
       }
       return hasFailed
     }
-    return hasFailed ? nil : due.count
+    guard hasFailed else { return due.count }
+    do throws(LedgerError) {
+      try await ledger.returnUpdates(of: due.map(\.user), claimedUntil: lease)
+    } catch {
+      logger.warning("updates of profiles cannot be given back", metadata: ["error": "\(error)"])
+    }
+    return nil
   }
 }

@@ -123,6 +123,14 @@ struct ConfigurationSecretTests {
     #expect(try SampleConfiguration().load().warnings.isEmpty)
   }
 
+  @Test(arguments: [("15s", 0), ("14s", 1)])
+  func `a shutdown that may cut off requests in progress is warned of`(grace: String, count: Int) throws {
+    let warnings = try SampleConfiguration().setting("server.shutdown_grace", grace)
+      .setting("server.request_deadline", "15s").load().warnings
+    #expect(warnings.count == count)
+    #expect(warnings.allSatisfy { $0.sentence.contains("requests in progress may be cut off") })
+  }
+
   @Test func `a secret that all may read, foreign roots and foreign authorities are warned of`() throws {
     let secret = try directory.write("secret", "canary", mode: 0o644)
     let certificate = try directory.write("ca.pem", "x")

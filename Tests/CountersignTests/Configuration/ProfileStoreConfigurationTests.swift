@@ -72,7 +72,7 @@ struct ProfileStoreConfigurationTests {
   func `the environment sets it too, and wins`(key: ConfigurationKey, line: String, value: String) throws {
     let name = try #require(key.environmentName)
     let text = key == .profileStoreDeadline ? "250ms" : value
-    let file = complete("columns: {tier: t, version: v}", "schema: s", "deadline: 9s")
+    let file = complete("columns: {tier: t, version: v}", "schema: s", "deadline: 4s")
     #expect(try loadYAML(file, environment: [name: text]).rendered(key) == value)
     // All of it, without a line in the file.
     let alone = [
@@ -138,6 +138,7 @@ struct ProfileStoreConfigurationTests {
     ("deadline: 2", "must be a duration"),
     ("deadline: 61s", "must be from 100ms to 1m"),
     ("deadline: 15s", "must be shorter than server.request_deadline"),
+    ("deadline: 5s", "less app_store.deadline: a request may need both"),
     ("ca_file: /nowhere", "cannot be opened"),
   ]
 

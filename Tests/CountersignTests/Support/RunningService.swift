@@ -26,10 +26,12 @@ struct RunningService: Sendable {
   /// - Parameters:
   ///   - apple: where production and sandbox are played, and the CA to trust for it.
   ///   - settings: lines of YAML by section, in place of the defaults below.
+  ///   - clock: in place of one whose time and uptime both go as `now` says.
   static func run<Result: Sendable>(
     apple: Apple, settings: Settings = Settings(), directory given: URL? = nil,
     jobPause: Duration = .milliseconds(20),
     now: @escaping @Sendable () -> Date = { Date(timeIntervalSince1970: 1_718_452_800) },
+    clock: ServiceClock? = nil,
     body: @Sendable (RunningService) async throws -> Result
   ) async throws -> Result {
     let directory = given ?? FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
@@ -44,7 +46,7 @@ struct RunningService: Sendable {
     let service = try await buildApplication(
       configuration,
       environment: ServiceEnvironment(
-        logger: log.logger, clock: .moved(by: now), ledgerFailed: { log.note("ledger failed: \($0)") },
+        logger: log.logger, clock: clock ?? .moved(by: now), ledgerFailed: { log.note("ledger failed: \($0)") },
         jobPause: jobPause,
         onListening: { listening.yield($0.port ?? 0) }))
     let group = ServiceGroup(
@@ -112,6 +114,9 @@ struct Settings: Sendable {
   var server: [String: String] = [:]
   var appStore: [String: String] = [:]
   var policy: [String: String] = [:]
+  var revalidation: [String: String] = [:]
+  /// None is configured when empty.
+  var profileStore: [String: String] = [:]
   var bundleIDs = ["com.example.app"]
   var tiers = ["free", "pro", "premium"]
   var products: [String: String] = [
@@ -138,6 +143,8 @@ struct Settings: Sendable {
     // Each test says what it wants of these: by itself every post asks Apple, and nothing counts before Apple was asked.
     let policy = ["outage_hold": "7d", "reuse": "0", "provisional": "0"].merging(policy) { $1 }
     let products = products.sorted { $0.key < $1.key }.map { "    \"\($0.key)\": \($0.value)\n" }.joined()
+    let optional = [("revalidation", revalidation), ("profile_store", profileStore)]
+      .filter { !$0.1.isEmpty }.map { "\($0.0):\n\(lines($0.1))" }.joined()
     return """
       server:
       \(lines(server))app_store:
@@ -152,7 +159,7 @@ struct Settings: Sendable {
           - { name: backend, role: service, sha256: \(Self.sha256(RunningService.serviceKey)) }
           - { name: desk, role: support, sha256: \(Self.sha256(RunningService.supportKey)) }
       log: { level: trace }
-
+      \(optional)
       """
   }
 }

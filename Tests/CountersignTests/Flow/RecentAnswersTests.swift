@@ -1,0 +1,108 @@
+import AppStore
+import Entitlements
+import Foundation
+import Synchronization
+import Testing
+
+@testable import Countersign
+
+@Suite struct RecentAnswersTests {
+  private static let date = Date(timeIntervalSince1970: 1_718_452_800)
+
+  /// An instant that goes on when a test says so.
+  private final class Instants: Sendable {
+    private let state = Mutex(ContinuousClock.now)
+    var now: ContinuousClock.Instant { state.withLock { $0 } }
+    func advance(by duration: Duration) { state.withLock { $0 += duration } }
+  }
+
+  private static func receipt(_ number: Int) -> ReceiptFingerprint {
+    ReceiptFingerprint(of: Array("receipt \(number)".utf8))
+  }
+
+  private static func answer(_ appleStatus: Int = 0, rows: Int = 1) -> VerifyReceiptAnswer {
+    let purchases = (0..<rows).map { number in
+      Purchase(productID: "p", transactionID: TransactionID("\(number)"), originalTransactionID: "1")
+    }
+    return VerifyReceiptAnswer(
+      environment: .production, appleStatus: appleStatus, verdict: .accountGone,
+      history: PurchaseHistory(
+        environment: .production, source: .verifyReceipt, evidenceTime: date, judgedAt: date, purchases: purchases),
+      bundleID: "com.example.app", attempts: [])
+  }
+
+  private func answers(_ lifetime: Duration = .seconds(30)) -> (RecentAnswers, Instants) {
+    let instants = Instants()
+    return (RecentAnswers(lifetime: lifetime, clock: { instants.now }), instants)
+  }
+
+  @Test func `an answer is there for its lifetime, and not a moment longer`() {
+    let (answers, instants) = answers()
+    answers.keep(Self.answer(21006), of: Self.receipt(1))
+    #expect(answers[Self.receipt(2)] == nil)
+    instants.advance(by: .seconds(30) - .nanoseconds(1))
+    #expect(answers[Self.receipt(1)]?.appleStatus == 21006)
+    instants.advance(by: .nanoseconds(1))
+    #expect(answers[Self.receipt(1)] == nil)
+  }
+
+  @Test func `a lifetime of zero keeps nothing`() {
+    let (answers, _) = answers(.zero)
+    answers.keep(Self.answer(), of: Self.receipt(1))
+    #expect(answers[Self.receipt(1)] == nil)
+    #expect(answers.count == 0)
+  }
+
+  @Test func `a newer answer takes the place of an older, and lives as long as any`() {
+    let (answers, instants) = answers()
+    answers.keep(Self.answer(0), of: Self.receipt(1))
+    instants.advance(by: .seconds(20))
+    answers.keep(Self.answer(21006), of: Self.receipt(1))
+    #expect(answers.count == 1)
+    // The first one's time is over, and its end does not take the second along.
+    instants.advance(by: .seconds(20))
+    answers.keep(Self.answer(), of: Self.receipt(2))
+    #expect(answers[Self.receipt(1)]?.appleStatus == 21006)
+    #expect(answers.count == 2)
+  }
+
+  @Test func `there is a bound to how many are kept, and the oldest go first`() {
+    let (answers, instants) = answers()
+    for number in 0..<(3 * RecentAnswers.limit) {
+      answers.keep(Self.answer(), of: Self.receipt(number))
+      instants.advance(by: .microseconds(1))
+      #expect(answers.count <= RecentAnswers.limit)
+    }
+    #expect(answers.count == RecentAnswers.limit)
+    #expect(answers[Self.receipt(2 * RecentAnswers.limit - 1)] == nil)
+    #expect(answers[Self.receipt(2 * RecentAnswers.limit)] != nil)
+    #expect(answers[Self.receipt(3 * RecentAnswers.limit - 1)] != nil)
+  }
+
+  @Test func `one receipt that is answered again and again pushes no other out of its time`() {
+    let (answers, instants) = answers()
+    answers.keep(Self.answer(), of: Self.receipt(1))
+    for _ in 0..<(RecentAnswers.limit - 1) {
+      answers.keep(Self.answer(), of: Self.receipt(2))
+      instants.advance(by: .microseconds(1))
+    }
+    #expect(answers.count == 2)
+    #expect(answers[Self.receipt(1)] != nil)
+  }
+
+  @Test func `what is over makes room with the next that comes`() {
+    let (answers, instants) = answers()
+    for number in 0..<100 { answers.keep(Self.answer(), of: Self.receipt(number)) }
+    instants.advance(by: .seconds(31))
+    answers.keep(Self.answer(), of: Self.receipt(100))
+    #expect(answers.count == 1)
+  }
+
+  @Test func `an answer of very many rows is not kept: memory is bounded too`() {
+    let (answers, _) = answers()
+    answers.keep(Self.answer(rows: RecentAnswers.rowLimit), of: Self.receipt(1))
+    answers.keep(Self.answer(rows: RecentAnswers.rowLimit + 1), of: Self.receipt(2))
+    #expect(answers[Self.receipt(1)] != nil)
+    #expect(answers[Self.receipt(2)] == nil)
+  }
+}

@@ -1,0 +1,500 @@
+import Foundation
+import HTTPTransport
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// The app's own row of a user: written in line with the request, or after it, until it says what the verdict says.
+@Suite struct ProfileWriteBackTests {
+  static let start = Date(timeIntervalSince1970: 1_718_452_800)
+
+  /// A service that writes to a store, both of them beside Apple.
+  private func run(
+    deadline: String = "4s", policy: [String: String] = [:], jobPause: Duration = .milliseconds(20),
+    body: @Sendable (RunningService, SimulatedStore, ProfileStoreDouble, MovingClock) async throws -> Void
+  ) async throws {
+    let clock = MovingClock(Self.start)
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await ProfileStoreDouble.running { profiles in
+        let settings = Settings(policy: policy, profileStore: .store(profiles.url, deadline: deadline))
+        try await RunningService.run(
+          apple: store.apple, settings: settings, jobPause: jobPause, now: { clock.date }
+        ) { service in
+          try await body(service, store, profiles, clock)
+        }
+      }
+    }
+  }
+
+  // MARK: What the row says
+
+  struct Case: Sendable, CustomTestStringConvertible {
+    var scenario: Scenario
+    var tier: String
+    var status: String
+    /// `nil`: null.
+    var expiresAt: String?
+    var testDescription: String { scenario.rawValue }
+  }
+
+  @Test func `a verdict is in the row when the answer comes, column by column`() async throws {
+    let cases = [
+      Case(scenario: .renewing, tier: "pro", status: "active", expiresAt: "2024-07-01T12:00:00.000Z"),
+      Case(scenario: .renewalOff, tier: "pro", status: "cancelled", expiresAt: "2024-06-30T12:00:00.000Z"),
+      // Where access ends, which is after the paid period's end.
+      Case(scenario: .grace, tier: "pro", status: "grace_period", expiresAt: "2024-06-28T12:00:00.000Z"),
+      Case(scenario: .billingRetry, tier: "pro", status: "grace_period", expiresAt: "2024-08-11T12:00:00.000Z"),
+      // Where it ended.
+      Case(scenario: .expiredVoluntary, tier: "free", status: "expired", expiresAt: "2024-05-16T12:00:00.000Z"),
+      Case(scenario: .lifetime, tier: "premium", status: "active"),
+      Case(scenario: .empty, tier: "free", status: "active"),
+    ]
+    try await run { service, store, profiles, _ in
+      for (number, expected) in cases.enumerated() {
+        let user = "user-\(number)"
+        let name = Comment(rawValue: expected.scenario.rawValue)
+        let receipt = try store.simulator.issueReceipt(expected.scenario, subscriber: Int64(number + 1))
+        let answer = try await service.validate(receipt.receiptData, user: user)
+        #expect(answer.status == 200, name)
+        #expect(answer["profile_write"] == "committed", name)
+        let row = try #require(profiles.row(user), name)
+        #expect(row["subscription_tier"] == .text(expected.tier), name)
+        #expect(row["subscription_status"] == .text(expected.status), name)
+        #expect(row["subscription_expires_at"] == expected.expiresAt.map { .text($0) } ?? .null, name)
+        let id = receipt.originalTransactionIDs.first
+        #expect(row["original_transaction_id"] == id.map { .text($0) } ?? .null, name)
+        // Milliseconds of Apple's clock, where the verdict rests on an answer.
+        if id != nil { #expect(row["subscription_version"] == .integer(1_718_452_800_000), name) }
+        #expect(try await service.profile(user)["profile_write"] == "committed", name)
+      }
+      #expect(!service.log.text.contains("sb_secret"))
+    }
+  }
+
+  @Test func `a verdict that repeats what is known is not written again`() async throws {
+    try await run { service, store, profiles, _ in
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      for _ in 0..<3 { #expect(try await service.validate(receipt)["profile_write"] == "committed") }
+      #expect(profiles.applied.count == 1)
+      store.simulator.advanceClock(by: .seconds(1))
+      #expect(try await service.validate(receipt)["profile_write"] == "committed")
+      #expect(
+        profiles.applied.map { $0.values["subscription_version"] } == [
+          .integer(1_718_452_800_000), .integer(1_718_452_801_000),
+        ])
+    }
+  }
+
+  @Test func `without a store there is nothing to write, and the answer says so`() async throws {
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await RunningService.run(apple: store.apple, now: { Self.start }) { service in
+        let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+        #expect(try await service.validate(receipt)["profile_write"] == "none")
+        #expect(try await service.profile()["profile_write"] == "none")
+        #expect(try await service.send(.get, "/readyz", key: nil)["profile_store"] == "none")
+      }
+    }
+  }
+
+  @Test func `a user who was never seen waits for no write`() async throws {
+    try await run { service, _, profiles, _ in
+      let read = try await service.profile("stranger")
+      #expect(read["profile_write"] == "none")
+      #expect(profiles.row("stranger") == nil)
+    }
+  }
+
+  // MARK: A store in trouble
+
+  enum StoreTrouble: String, CaseIterable, Sendable {
+    case away, slow, hang, http500, http503, html520, reset, applyAndReset
+
+    func begin(_ store: ProfileStoreDouble) async {
+      switch self {
+      case .away: await store.refuse()
+      case .slow: store.set(.slow(.seconds(2)))
+      case .hang: store.set(.hang)
+      case .http500: store.set(.http500)
+      case .http503: store.set(.http503)
+      case .html520: store.set(.html520)
+      case .reset: store.set(.reset)
+      case .applyAndReset: store.set(.applyAndReset)
+      }
+    }
+
+    func end(_ store: ProfileStoreDouble) async throws {
+      store.set(.ok)
+      if self == .away { try await store.accept() }
+    }
+  }
+
+  @Test(arguments: StoreTrouble.allCases)
+  func `what does not get through waits, and of all that waits only the newest is delivered`(
+    trouble: StoreTrouble
+  ) async throws {
+    try await run(deadline: "300ms") { service, store, profiles, clock in
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      await trouble.begin(profiles)
+      for _ in 0..<3 {
+        let answer = try await service.validate(receipt)
+        #expect(answer.status == 200)
+        #expect(answer.verdict == "pro active renewing")
+        // A store that applied and broke off may have been found to have it by the deliverer in between.
+        if trouble != .applyAndReset { #expect(answer["profile_write"] == "queued") }
+        store.simulator.advanceClock(by: .seconds(1))
+        clock.advance(by: 1)
+      }
+      let refunded = try store.simulator.issueReceipt(.refunded).receiptData
+      #expect(try await service.validate(refunded).verdict == "free expired refunded")
+      if trouble != .applyAndReset {
+        #expect(try await service.profile()["profile_write"] == "queued")
+        #expect(try await service.send(.get, "/readyz", key: nil).text.contains(#""depth":1"#))
+      }
+      let before = profiles.applied.count
+      try await trouble.end(profiles)
+      try await eventually(clock) { try await service.profile()["profile_write"] == "committed" }
+      let row = try #require(profiles.row("user-1"))
+      #expect(row["subscription_tier"] == .text("free"))
+      #expect(row["subscription_status"] == .text("expired"))
+      let versions = profiles.applied.compactMap { $0.values["subscription_version"]?.integer }
+      #expect(versions == versions.sorted())
+      // What a slow store had taken in hand before may still come to be; what was overtaken is never sent after that.
+      if trouble != .slow, trouble != .applyAndReset { #expect(profiles.applied.count == before + 1) }
+      try await eventually {
+        let ready = try await service.send(.get, "/readyz", key: nil)
+        return ready["profile_store"] == "ok" && ready.text.contains(#""depth":0"#)
+      }
+    }
+  }
+
+  @Test func `a store that never answers costs a request its deadline, and no more`() async throws {
+    try await run(deadline: "1s", jobPause: .seconds(3600)) { service, store, profiles, _ in
+      profiles.set(.hang)
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      let began = ContinuousClock.now
+      #expect(try await service.validate(receipt)["profile_write"] == "queued")
+      let took = began.duration(to: .now)
+      #expect(took >= .milliseconds(900))
+      // Without the deadline it would be a minute; the rest is for a busy machine.
+      #expect(took < .seconds(40))
+    }
+  }
+
+  @Test func `once a store is known to be down, nobody waits for it`() async throws {
+    try await run(deadline: "500ms", jobPause: .seconds(3600)) { service, store, profiles, _ in
+      profiles.set(.hang)
+      for number in 1...40 {
+        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
+        #expect(try await service.validate(receipt, user: "user-\(number)")["profile_write"] == "queued")
+      }
+      // Five failures open the breaker; after that it is tried with one call now and then.
+      #expect(profiles.requests < 20)
+      let metrics = try await service.send(.get, "/metrics", key: nil).text
+      #expect(!metrics.contains(#"countersign_breaker_refused_total{upstream="profile_store"} 0.0"#))
+    }
+  }
+
+  @Test func `a row that is not there is reported, and tried again with the next verdict`() async throws {
+    try await run { service, store, profiles, _ in
+      profiles.remove("user-1")
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      #expect(try await service.validate(receipt)["profile_write"] == "missing")
+      #expect(try await service.profile()["profile_write"] == "missing")
+      #expect(try await service.send(.get, "/metrics", key: nil).text.contains("countersign_missing_profiles 1.0"))
+      // It does not wait: nothing would come of it.
+      #expect(try await service.send(.get, "/readyz", key: nil).text.contains(#""depth":0"#))
+      profiles.restore("user-1")
+      store.simulator.advanceClock(by: .seconds(1))
+      #expect(try await service.validate(receipt)["profile_write"] == "committed")
+      #expect(profiles.row("user-1")?["subscription_tier"] == .text("pro"))
+      #expect(try await service.send(.get, "/metrics", key: nil).text.contains("countersign_missing_profiles 0.0"))
+    }
+  }
+
+  @Test func `a row that is made later is found without another post`() async throws {
+    try await run { service, store, profiles, clock in
+      profiles.remove("user-1")
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      #expect(try await service.validate(receipt)["profile_write"] == "missing")
+      let before = profiles.requests
+      clock.advance(by: 59)
+      // A sweep that finds nothing due.
+      try await Task.sleep(for: .milliseconds(100))
+      #expect(profiles.requests == before)
+      profiles.restore("user-1")
+      try await eventually(clock) { try await service.profile()["profile_write"] == "committed" }
+      #expect(profiles.row("user-1")?["subscription_tier"] == .text("pro"))
+    }
+  }
+
+  @Test func `a key that does not fit is told to operators, and no caller is refused for it`() async throws {
+    try await run { service, store, profiles, clock in
+      profiles.set(.unauthorized)
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      let answer = try await service.validate(receipt)
+      #expect(answer.status == 200)
+      #expect(answer.verdict == "pro active renewing")
+      #expect(answer["profile_write"] == "queued")
+      let ready = try await service.send(.get, "/readyz", key: nil)
+      #expect(ready.status == 200)
+      #expect(ready["profile_store"] == "misconfigured: PGRST301")
+      #expect(ready.text.contains(#""last_error":"PGRST301""#))
+      #expect(service.log.lines.contains { $0.contains(#""level":"critical""#) && $0.contains("PGRST301") })
+      profiles.set(.ok)
+      try await eventually(clock) { try await service.profile()["profile_write"] == "committed" }
+      #expect(try await service.send(.get, "/readyz", key: nil)["profile_store"] == "ok")
+    }
+  }
+
+  @Test func `an update that the store refuses is tried on, and does not keep the others waiting`() async throws {
+    let clock = MovingClock(Self.start)
+    let isMended = Mutex(false)
+    // Takes every tier but pro, as a check that does not know it.
+    let answer: @Sendable (TestRequest) -> TestAnswer = { request in
+      guard request.method == "PATCH", !request.body.isEmpty, !request.text.contains(#":null,"subscription_tier""#)
+      else { return .json("[]") }
+      if request.text.contains(#""pro""#), !isMended.withLock({ $0 }) {
+        return .json(
+          #"{"code":"23514","details":"Failing row contains (user-1, pro)","hint":null,"message":"violates check"}"#,
+          status: 400)
+      }
+      return .json("[\(request.text)]")
+    }
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await RawTLSServer.answering(identity: nil, answer: answer) { profiles in
+        let settings = Settings(profileStore: .store(profiles.origin))
+        try await RunningService.run(apple: store.apple, settings: settings, now: { clock.date }) { service in
+          let pro = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+          #expect(try await service.validate(pro)["profile_write"] == "queued")
+          let premium = try store.simulator.issueReceipt(.lifetime, subscriber: 2).receiptData
+          #expect(try await service.validate(premium, user: "user-2")["profile_write"] == "committed")
+          let ready = try await service.send(.get, "/readyz", key: nil)
+          #expect(ready.status == 200)
+          #expect(ready["profile_store"] == "ok")
+          #expect(ready.text.contains(#""depth":1"#))
+          #expect(ready.text.contains(#""last_error":"23514""#))
+          #expect(service.log.lines.contains { $0.contains(#""level":"error""#) && $0.contains("23514") })
+          // What the store says of the row is nobody's business.
+          #expect(!service.log.text.contains("Failing row"))
+
+          let tries = { profiles.requests.count { $0.text.contains(#""pro""#) } }
+          let before = tries()
+          try await eventually(clock) { tries() >= before + 3 }
+          isMended.withLock { $0 = true }
+          try await eventually(clock) { try await service.profile()["profile_write"] == "committed" }
+        }
+      }
+    }
+  }
+
+  // MARK: Order
+
+  @Test func `when a purchase moves, the row of who lost it is written first`() async throws {
+    try await run(policy: ["ownership": "transfer"]) { service, store, profiles, _ in
+      let receipt = try store.simulator.issueReceipt(.renewing)
+      let id = try #require(receipt.originalTransactionIDs.first)
+      #expect(try await service.validate(receipt.receiptData, user: "alice")["profile_write"] == "committed")
+      #expect(try await service.validate(receipt.receiptData, user: "bob")["profile_write"] == "committed")
+      #expect(profiles.applied.map(\.user) == ["alice", "alice", "bob"])
+      #expect(profiles.row("alice")?["subscription_tier"] == .text("free"))
+      #expect(profiles.row("alice")?["original_transaction_id"] == .null)
+      #expect(profiles.row("bob")?["subscription_tier"] == .text("pro"))
+      #expect(profiles.row("bob")?["original_transaction_id"] == .text(id))
+    }
+  }
+
+  @Test func `two hundred posts of one user at once leave the newest verdict in the row, and never an older over it`()
+    async throws
+  {
+    try await run(deadline: "4s") { service, store, profiles, clock in
+      let scenarios: [Scenario] = [.renewing, .expiredVoluntary, .lifetime, .renewalOff, .refunded]
+      let receipts = try (0..<20).map { number in
+        try store.simulator.issueReceipt(scenarios[number % scenarios.count], subscriber: Int64(number + 1))
+          .receiptData
+      }
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for number in 0..<200 {
+          group.addTask {
+            let answer = try await service.validate(receipts[number % receipts.count])
+            #expect(answer.status == 200, "\(answer.text)")
+            store.simulator.advanceClock(by: .seconds(1))
+          }
+        }
+        try await group.waitForAll()
+      }
+      try await eventually(clock, step: 1) { try await service.profile()["profile_write"] == "committed" }
+      let read = try await service.profile()
+      let row = try #require(profiles.row("user-1"))
+      #expect(row["subscription_tier"]?.text == read["tier"])
+      #expect(row["subscription_status"]?.text == read["status"])
+      let versions = profiles.applied.compactMap { $0.values["subscription_version"]?.integer }
+      #expect(versions.count == profiles.applied.count)
+      #expect(zip(versions, versions.dropFirst()).allSatisfy { $0 < $1 })
+      #expect(row["subscription_version"]?.integer == versions.last)
+    }
+  }
+
+  // MARK: Starting
+
+  @Test func `a start says what is wrong with the store, while somebody is looking`() async throws {
+    let expected: [(TestAnswer, String, String, String)] = [
+      (.json("[]"), "info", "the profile store takes updates", "ok"),
+      (
+        .json(#"{"code":"PGRST301","details":null,"hint":null,"message":"no"}"#, status: 401), "critical",
+        "the profile store takes no updates from this service", "misconfigured: PGRST301"
+      ),
+      (
+        .json(#"{"code":"42501","details":null,"hint":null,"message":"no"}"#, status: 403), "critical",
+        "the profile store takes no updates from this service", "misconfigured: 42501"
+      ),
+      (
+        .json(#"{"code":"PGRST002","details":null,"hint":null,"message":"no"}"#, status: 503), "warning",
+        "the profile store is away", "unavailable: PGRST002"
+      ),
+    ]
+    for (answer, level, message, state) in expected {
+      try await RawTLSServer.answering(identity: nil, answer: { _ in answer }) { profiles in
+        let settings = Settings(profileStore: .store(profiles.origin))
+        try await RunningService.run(apple: .unreachable, settings: settings, now: { Self.start }) { service in
+          try await eventually {
+            service.log.lines.contains {
+              $0.contains(#""level":"\#(level)""#) && $0.contains(#""message":"\#(message)""#)
+            }
+          }
+          let ready = try await service.send(.get, "/readyz", key: nil)
+          #expect(ready.status == 200)
+          #expect(ready["profile_store"] == state)
+        }
+      }
+    }
+  }
+
+  @Test func `a store that is configured later gets every user that the ledger knows`() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: directory) }
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await RunningService.run(apple: store.apple, directory: directory, now: { Self.start }) { service in
+        for number in 1...25 {
+          let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
+          #expect(try await service.validate(receipt, user: "user-\(number)")["profile_write"] == "none")
+        }
+      }
+      try await ProfileStoreDouble.running { profiles in
+        let settings = Settings(profileStore: .store(profiles.url))
+        try await RunningService.run(
+          apple: store.apple, settings: settings, directory: directory, now: { Self.start }
+        ) { service in
+          try await eventually { profiles.rows.count == 25 }
+          #expect(profiles.applied.count == 25)
+          #expect(profiles.rows.values.allSatisfy { $0["subscription_tier"] == .text("pro") })
+          try await eventually { try await service.profile("user-25")["profile_write"] == "committed" }
+        }
+      }
+    }
+  }
+
+  // MARK: Writes that are carried out late, where no version column refuses them
+
+  private static func withoutVersion(_ url: String) -> [String: String] {
+    ["url": "\"\(url)\"", "key": "\"sb_secret_for_tests\"", "deadline": "3s"]
+  }
+
+  private static func expectPro(_ profiles: ProfileStoreDouble) {
+    #expect(profiles.row("user-1")?["subscription_tier"] == .text("pro"))
+  }
+
+  @Test func `a write without an answer that is carried out after a newer one does not stay`() async throws {
+    let clock = MovingClock(Self.start)
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await ProfileStoreDouble.running { profiles in
+        let settings = Settings(profileStore: Self.withoutVersion(profiles.url))
+        try await RunningService.run(apple: store.apple, settings: settings, now: { clock.date }) { service in
+          profiles.set(.hang)
+          let expired = try store.simulator.issueReceipt(.expiredVoluntary, subscriber: 1).receiptData
+          #expect(try await service.validate(expired)["profile_write"] == "queued")
+          profiles.set(.ok)
+          let pro = try store.simulator.issueReceipt(.renewing, subscriber: 2).receiptData
+          #expect(try await service.validate(pro)["profile_write"] == "committed")
+          Self.expectPro(profiles)
+          // The first write gets its lock at last.
+          profiles.overwrite("user-1", with: ["subscription_tier": .text("free")])
+          #expect(try await service.profile()["profile_write"] == "committed", "it is, as far as anybody knows")
+          try await eventually(clock, step: 5) { profiles.row("user-1")?["subscription_tier"] == .text("pro") }
+          // Written once more, and then no more.
+          let applied = profiles.applied.count
+          for _ in 0..<5 {
+            clock.advance(by: 60)
+            try await Task.sleep(for: .milliseconds(30))
+          }
+          #expect(profiles.applied.count == applied)
+        }
+      }
+    }
+  }
+
+  @Test func `so it is with a write that was under way when the process ended`() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: directory) }
+    let clock = MovingClock(Self.start)
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await ProfileStoreDouble.running { profiles in
+        let settings = Settings(profileStore: Self.withoutVersion(profiles.url))
+        profiles.set(.http503)
+        try await RunningService.run(
+          apple: store.apple, settings: settings, directory: directory, now: { clock.date }
+        ) { service in
+          let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+          #expect(try await service.validate(receipt)["profile_write"] == "queued")
+        }
+        profiles.set(.ok)
+        clock.advance(by: 1)
+        try await RunningService.run(
+          apple: store.apple, settings: settings, directory: directory, now: { clock.date }
+        ) { service in
+          try await eventually { try await service.profile()["profile_write"] == "committed" }
+          Self.expectPro(profiles)
+          profiles.overwrite("user-1", with: ["subscription_tier": .text("free")])
+          try await eventually(clock, step: 5) { profiles.row("user-1")?["subscription_tier"] == .text("pro") }
+        }
+      }
+    }
+  }
+
+  @Test func `what waited at the end of a process is delivered by the next`() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: directory) }
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await ProfileStoreDouble.running { profiles in
+        let settings = Settings(profileStore: .store(profiles.url))
+        profiles.set(.http503)
+        try await RunningService.run(
+          apple: store.apple, settings: settings, directory: directory, now: { Self.start }
+        ) { service in
+          let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+          #expect(try await service.validate(receipt)["profile_write"] == "queued")
+        }
+        profiles.set(.ok)
+        // The clock stands still: what was put off is due at once after a start.
+        try await RunningService.run(
+          apple: store.apple, settings: settings, directory: directory, now: { Self.start }
+        ) { service in
+          try await eventually { try await service.profile()["profile_write"] == "committed" }
+          #expect(profiles.row("user-1")?["subscription_tier"] == .text("pro"))
+        }
+      }
+    }
+  }
+}
+
+extension [String: String] {
+  /// The section `profile_store`, with a version column and a key that is made to write.
+  static func store(_ url: String, deadline: String = "4s") -> [String: String] {
+    [
+      "url": "\"\(url)\"", "key": "\"sb_secret_for_tests\"", "columns": "{ version: subscription_version }",
+      "deadline": deadline,
+    ]
+  }
+}

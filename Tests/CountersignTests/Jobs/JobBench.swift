@@ -1,0 +1,71 @@
+import Entitlements
+import Foundation
+import HTTPTransport
+import Ledger
+
+@testable import Countersign
+
+/// What the jobs are made of, as `buildApplication` puts it together, without HTTP and without their loops: a test runs
+/// each sweep itself, and nothing happens in between.
+struct JobBench: Sendable {
+  var appStore: AppStoreServices
+  var ledger: SQLiteLedger
+  var validator: ReceiptValidator
+  var brake: Brake
+  var log: CapturedLog
+  var now: @Sendable () -> Date
+
+  static func run<Result: Sendable>(
+    apple: Apple, settings: Settings = Settings(), directory given: URL? = nil,
+    now: @escaping @Sendable () -> Date, body: @Sendable (JobBench) async throws -> Result
+  ) async throws -> Result {
+    let directory = given ?? FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    defer { if given == nil { try? FileManager.default.removeItem(at: directory) } }
+    let file = directory.appending(path: "countersign.yaml")
+    try settings.yaml(apple: apple, directory: directory).write(to: file, atomically: true, encoding: .utf8)
+    let configuration = try ServiceConfiguration.load(file: file.path(percentEncoded: false), environment: [:])
+    let log = CapturedLog()
+    let environment = ServiceEnvironment(
+      logger: log.logger, clock: .moved(by: now), ledgerFailed: { log.note("ledger failed: \($0)") })
+    let clock: @Sendable () -> Date = { environment.clock.now }
+    let appStore = try configuration.appStore.services(environment: environment)
+    defer { appStore.transport.shutdown() }
+    let ledger = try await SQLiteLedger.open(path: configuration.ledger.path, onFatal: environment.ledgerFailed)
+    let bench = JobBench(
+      appStore: appStore, ledger: ledger,
+      validator: ReceiptValidator(
+        examiner: ReceiptExaminer(configuration, appStore, now: clock), ledger: ledger,
+        ownership: configuration.policy.ownership, provisional: configuration.policy.provisional, writeBack: nil),
+      brake: try await Brake.restored(
+        from: ledger, share: Double(configuration.revalidation.maxDowngrades) / 100, now: clock),
+      log: log, now: clock)
+    do {
+      let result = try await body(bench)
+      await ledger.close()
+      return result
+    } catch {
+      await ledger.close()
+      throw error
+    }
+  }
+
+  /// - Parameter isAppleAway: whether the breaker is open; as the breaker itself says, unless a test says otherwise.
+  func scheduler(isAppleAway: (@Sendable () -> Bool)? = nil) -> RecheckScheduler {
+    RecheckScheduler(
+      validator: validator, ledger: ledger, brake: brake, logger: log.logger, now: now,
+      isAppleAway: isAppleAway ?? { [appStore] in appStore.breakers[.production]?.state == .open }, rate: 1000)
+  }
+
+  @discardableResult func validate(_ receipt: String, user: String = "user-1") async throws -> ValidatedEntitlement {
+    try await validator.validate(
+      ReceiptSubmission(user: UserID(user), proof: .receipt(receipt), requestID: "test"), logger: log.logger)
+  }
+
+  /// tier, status and reason, as the service's read would have them now.
+  func verdict(_ user: String = "user-1") async throws -> String {
+    let profile = try await ledger.profile(of: UserID(user))
+    let entitlement = validator.examiner.rules.judge(UserID(user), profile?.evidence ?? [], at: now())
+    return "\(entitlement.tier) \(entitlement.status.rawValue) \(entitlement.reason.rawValue)"
+  }
+}

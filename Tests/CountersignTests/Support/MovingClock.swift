@@ -1,0 +1,30 @@
+import Foundation
+import Synchronization
+import Testing
+
+/// A clock that goes on when a test says so.
+final class MovingClock: Sendable {
+  private let now: Mutex<Date>
+
+  init(_ start: Date) { now = Mutex(start) }
+
+  var date: Date { now.withLock { $0 } }
+
+  func advance(by seconds: TimeInterval) { now.withLock { $0 += seconds } }
+}
+
+/// Looks again and again until a condition holds: jobs tell nobody when they are done.
+///
+/// - Parameters:
+///   - clock: goes on by `step` seconds after each look, so that whatever waits becomes due.
+func eventually(
+  _ clock: MovingClock? = nil, step: TimeInterval = 60, sourceLocation: SourceLocation = #_sourceLocation,
+  _ condition: () async throws -> Bool
+) async throws {
+  for _ in 0..<1000 {
+    if try await condition() { return }
+    clock?.advance(by: step)
+    try await Task.sleep(for: .milliseconds(20))
+  }
+  Issue.record("it did not come about", sourceLocation: sourceLocation)
+}

@@ -1,0 +1,35 @@
+import Ledger
+import Testing
+
+@Suite struct MemoTests {
+  @Test func `a memo is kept by name, replaced and removed`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      #expect(try await ledger.memo("brake") == nil)
+      try await ledger.keepMemo("brake", "one")
+      try await ledger.keepMemo("other", "")
+      try await ledger.keepMemo("brake", "two")
+      #expect(try await ledger.memo("brake") == "two")
+      #expect(try await ledger.memo("other") == "")
+      try await ledger.keepMemo("brake", nil)
+      try await ledger.keepMemo("brake", nil)
+      #expect(try await ledger.memo("brake") == nil)
+      #expect(try await ledger.memo("other") == "")
+    }
+  }
+
+  @Test func `a memo outlives a restart`() async throws {
+    let scratch = try Scratch()
+    let first = try await scratch.open()
+    try await first.keepMemo("brake", "engaged")
+    await first.close()
+    let second = try await scratch.open()
+    #expect(try await second.memo("brake") == "engaged")
+    await second.close()
+  }
+
+  @Test func `a memo without a name is refused`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = await #expect(throws: LedgerError.self) { try await ledger.keepMemo("", "x") }
+    }
+  }
+}

@@ -1,0 +1,291 @@
+import Entitlements
+import Foundation
+import Ledger
+import Testing
+
+@Suite struct ProvisionalGrantTests {
+  private func present(
+    _ ledger: SQLiteLedger, _ user: UserID, _ signed: [SubscriptionEvidence], receipt: String = "x", at now: Double = 0
+  ) async throws {
+    let outcome = try await ledger.postpone(
+      pending(receipt, of: user, at: now), provisional: signed, rejudged(at: now))
+    #expect(outcome == .kept)
+  }
+
+  private func tier(_ ledger: SQLiteLedger, _ user: UserID) async throws -> Tier? {
+    try await ledger.profile(of: user)?.entitlement.tier
+  }
+
+  private func answer(_ user: UserID, _ evidence: [SubscriptionEvidence]) -> LedgerEntry {
+    entry(user, evidence, judge: rules)
+  }
+
+  // MARK: Given
+
+  @Test func `a signature counts until its time is over, and the app's row is told`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await present(ledger, "anna", [signed("1", time: -50, now: 0, until: 100)])
+      let profile = try #require(try await ledger.profile(of: "anna"))
+      #expect(profile.entitlement.tier == "pro" && profile.entitlement.isProvisional)
+      #expect(profile.entitlement.accessUntil == at(100))
+      #expect(profile.entitlement.expiresAt == at(10_000))
+      #expect(profile.evidence == [signed("1", time: -50, now: 0, until: 100)])
+      #expect(try await ledger.waitingUpdate(of: "anna")?.version == milliseconds(-50))
+      #expect(try await ledger.wholeHistory(of: "anna").map(\.requestID) == ["request-x"])
+
+      #expect(try await ledger.endProvisional(rejudged(at: 99.999)) == 0)
+      #expect(try await ledger.endProvisional(rejudged(at: 100)) == 1)
+      #expect(try await tier(ledger, "anna") == "free")
+      #expect(try await ledger.profile(of: "anna")?.evidence == [])
+      #expect(try await ledger.waitingUpdate(of: "anna")?.version == milliseconds(-50) + 1)
+      #expect(try await ledger.wholeHistory(of: "anna").map(\.changed) == [true, true])
+      #expect(try await ledger.endProvisional(rejudged(at: 101)) == 0)
+    }
+  }
+
+  @Test func `a receipt that proves nothing is kept, and nobody is judged for it`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await present(ledger, "anna", [])
+      #expect(try await ledger.profile(of: "anna") == nil)
+      #expect(try await ledger.backlog(at: at(0)).pendingReceipts == 1)
+    }
+  }
+
+  @Test func `proof alone is not a grant`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await present(ledger, "anna", [evidence("1")])
+      #expect(try await ledger.profile(of: "anna") == nil)
+    }
+  }
+
+  @Test func `what somebody else owns is not granted`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(answer("anna", [evidence("1", expires: 10)]))
+      try await present(ledger, "ben", [signed("1", time: 20), signed("2", time: 20)], at: 20)
+      #expect(try await ledger.keys(of: "ben") == [key("2")])
+      #expect(try await ledger.keys(of: "anna") == [key("1")])
+    }
+  }
+
+  @Test(arguments: [(known: 19.0, isGranted: true), (known: 20, isGranted: false), (known: 21, isGranted: false)])
+  func `where something as new is known nothing is granted`(known: Double, isGranted: Bool) async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(answer("anna", [evidence("1", time: known, expires: 10)]))
+      try await present(ledger, "anna", [signed("1", time: 20)], at: 25)
+      #expect(try await tier(ledger, "anna") == (isGranted ? "pro" : "free"))
+    }
+  }
+
+  @Test func `who presents a purchase first has it`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await present(ledger, "anna", [signed("1")])
+      try await present(ledger, "ben", [signed("1", time: 5)], receipt: "y", at: 5)
+      #expect(try await tier(ledger, "anna") == "pro")
+      #expect(try await ledger.profile(of: "ben") == nil)
+    }
+  }
+
+  @Test func `the same number in the other store is another purchase`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await present(ledger, "anna", [signed("1")])
+      try await present(ledger, "ben", [signed("1", environment: .sandbox)])
+      #expect(try await tier(ledger, "anna") == "pro")
+      #expect(try await tier(ledger, "ben") == "pro")
+    }
+  }
+
+  @Test func `a user with too many waiting receipts is granted nothing`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      for number in 0..<20 { try await present(ledger, "anna", [], receipt: "r\(number)") }
+      let outcome = try await ledger.postpone(pending("x", of: "anna"), provisional: [signed("1")], rejudged(at: 0))
+      #expect(outcome == .tooMany)
+      #expect(try await ledger.profile(of: "anna") == nil)
+    }
+  }
+
+  @Test func `a grant outlives a restart, with its end`() async throws {
+    let scratch = try Scratch()
+    let first = try await scratch.open()
+    try await present(first, "anna", [signed("1")])
+    await first.close()
+    let second = try await scratch.open()
+    #expect(try await second.profile(of: "anna")?.evidence == [signed("1")])
+    #expect(try await second.endProvisional(rejudged(at: 100)) == 1)
+    #expect(try await tier(second, "anna") == "free")
+    await second.close()
+  }
+
+  // MARK: Not prolonged
+
+  @Test(arguments: [50.0, 99.999, 100, 150, 100_000])
+  func `neither the same receipt nor another prolongs a grant`(again: Double) async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await present(ledger, "anna", [signed("1", expires: 1e6)])
+      _ = try await ledger.endProvisional(rejudged(at: again))
+      try await present(ledger, "anna", [signed("1", expires: 1e6, now: again)], at: again)
+      try await present(ledger, "anna", [signed("1", time: again, expires: 1e6)], receipt: "y", at: again)
+      try await present(ledger, "ben", [signed("1", time: again, expires: 1e6)], receipt: "z", at: again)
+      _ = try await ledger.endProvisional(rejudged(at: max(again, 100)))
+      #expect(try await tier(ledger, "anna") == "free")
+      #expect(try await ledger.keys(of: "anna").isEmpty)
+      #expect(try await ledger.profile(of: "ben") == nil)
+    }
+  }
+
+  @Test func `a grant whose time is over is over after a restart`() async throws {
+    let scratch = try Scratch()
+    let first = try await scratch.open()
+    try await present(first, "anna", [signed("1")])
+    #expect(try await first.endProvisional(rejudged(at: 100)) == 1)
+    await first.close()
+    let second = try await scratch.open()
+    try await present(second, "anna", [signed("1", time: 101)], receipt: "y", at: 101)
+    #expect(try await tier(second, "anna") == "free")
+    #expect(try await second.endProvisional(rejudged(at: 1_000)) == 0)
+    await second.close()
+  }
+
+  @Test func `grants of one moment end together, others at theirs`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      for number in 0..<30 {
+        try await present(
+          ledger, UserID("u\(number)"), [signed("\(number)", until: number < 20 ? 100 : 200)], receipt: "r\(number)")
+      }
+      #expect(try await ledger.endProvisional(rejudged(at: 150)) == 20)
+      for number in 0..<30 { #expect(try await tier(ledger, UserID("u\(number)")) == (number < 20 ? "free" : "pro")) }
+    }
+  }
+
+  @Test func `the end of a grant leaves what is proven`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(answer("anna", [evidence("1", expires: 5_000)]))
+      let version = try await ledger.profile(of: "anna")?.version
+      var lifetime = signed("2", expires: 9_000)
+      lifetime.purchases = [
+        Purchase(productID: forever, transactionID: "t-2", originalTransactionID: "2", purchaseDate: at(0))
+      ]
+      try await present(ledger, "anna", [lifetime])
+      #expect(try await tier(ledger, "anna") == "premium")
+      #expect(try await ledger.endProvisional(rejudged(at: 100)) == 1)
+      #expect(try await tier(ledger, "anna") == "pro")
+      #expect(try await ledger.profile(of: "anna")?.version == version.map { $0 + 2 })
+    }
+  }
+
+  // MARK: Apple speaks
+
+  @Test func `Apple's answer takes the place of the grant`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await present(ledger, "anna", [signed("1")])
+      let recorded = try await ledger.record(answer("anna", [evidence("1", time: 10, expires: 5)])).recorded
+      #expect(recorded?.entitlement.tier == "free")
+      #expect(recorded?.entitlement.isProvisional == false)
+      #expect(recorded?.losers == [])
+      #expect(try await ledger.profile(of: "anna")?.evidence == [evidence("1", time: 10, expires: 5)])
+      #expect(try await ledger.endProvisional(rejudged(at: 1_000)) == 0)
+    }
+  }
+
+  @Test func `what Apple says of one purchase leaves the grant on another`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await present(ledger, "anna", [signed("1")])
+      let recorded = try await ledger.record(answer("anna", [evidence("2", time: 10, expires: 5)])).recorded
+      #expect(recorded?.entitlement.isProvisional == true)
+      #expect(try await ledger.keys(of: "anna") == [key("1"), key("2")])
+    }
+  }
+
+  @Test func `Apple's answer for another user ends the grant, and its holder is judged with it`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await present(ledger, "ben", [signed("1", time: 50)], at: 50)
+      // Also an answer of before the grant: the purchase is Anna's.
+      let recorded = try #require(try await ledger.record(answer("anna", [evidence("1", time: 40)])).recorded)
+      #expect(recorded.losers == ["ben"])
+      #expect(try await tier(ledger, "anna") == "pro")
+      #expect(try await tier(ledger, "ben") == "free")
+      #expect(try await ledger.profile(of: "ben")?.evidence == [])
+      #expect(try await ledger.profile(of: "ben")?.write == .waiting)
+      #expect(try await ledger.wholeHistory(of: "ben").count == 2)
+      try await present(ledger, "ben", [signed("1", time: 60)], receipt: "y", at: 60)
+      #expect(try await tier(ledger, "ben") == "free", "it is somebody else's now")
+    }
+  }
+
+  /// An answer that was under way when Apple went away, about the period before the one just paid for.
+  @Test func `an answer of before the receipt does not end what the receipt proves`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await present(ledger, "anna", [signed("1", time: 20)], at: 20)
+      let recorded = try await ledger.record(answer("anna", [evidence("1", time: 10, expires: 15)])).recorded
+      #expect(recorded?.entitlement.isProvisional == true)
+      #expect(try await ledger.profile(of: "anna")?.evidence.count == 2)
+      let later = try await ledger.record(answer("anna", [evidence("1", time: 20, expires: 15)])).recorded
+      #expect(later?.entitlement.tier == "free")
+      #expect(try await ledger.profile(of: "anna")?.evidence == [evidence("1", time: 20, expires: 15)])
+    }
+  }
+
+  @Test func `a settled receipt takes its grants with it, in one transaction`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await present(ledger, "anna", [signed("1"), signed("2")])
+      try await present(ledger, "ben", [signed("3")], receipt: "y")
+      let receipts = try await ledger.pendingReceipts(dueAt: at(0), limit: 10)
+      let settled = try #require(receipts.first { $0.user == "anna" })
+      let commits = ledger.statistics.commits
+      try await ledger.settlePending(settled.id, rejudged(at: 1))
+      #expect(ledger.statistics.commits == commits + 1)
+      #expect(try await tier(ledger, "anna") == "free")
+      #expect(try await ledger.wholeHistory(of: "anna").count == 2)
+      #expect(try await ledger.waitingUpdate(of: "anna")?.entitlement.tier == "free")
+      #expect(try await tier(ledger, "ben") == "pro")
+      try await ledger.settlePending(settled.id, rejudged(at: 1))
+      #expect(try await ledger.wholeHistory(of: "anna").count == 2)
+    }
+  }
+
+  @Test func `a settled receipt whose grants Apple has confirmed changes nothing`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await present(ledger, "anna", [signed("1")])
+      _ = try await ledger.record(answer("anna", [evidence("1", time: 10, expires: 9_000)]))
+      let version = try await ledger.profile(of: "anna")?.version
+      let receipt = try #require(try await ledger.pendingReceipts(dueAt: at(10), limit: 1).first)
+      try await ledger.settlePending(receipt.id, rejudged(at: 11))
+      #expect(try await ledger.profile(of: "anna")?.version == version)
+      #expect(try await tier(ledger, "anna") == "pro")
+    }
+  }
+
+  @Test func `when there was a verdict on the receipt, the next outage begins anew`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await present(ledger, "anna", [signed("1")])
+      let receipt = try #require(try await ledger.pendingReceipts(dueAt: at(0), limit: 1).first)
+      try await ledger.settlePending(receipt.id, rejudged(at: 1))
+      try await present(ledger, "anna", [signed("1", time: 500)], receipt: "y", at: 500)
+      #expect(try await ledger.profile(of: "anna")?.entitlement.accessUntil == at(600))
+    }
+  }
+
+  /// A grant is judged by our own clock; what Apple proved of other purchases is judged by Apple's.
+  @Test func `a grant made by a clock a year ahead does not end what Apple says runs`() async throws {
+    let year = 365 * 86_400.0
+    try await Scratch.withLedger { ledger, _ in
+      try await present(ledger, "anna", [signed("1", time: 0, expires: 2 * year, now: year)], at: year)
+      let recorded = try await ledger.record(answer("anna", [evidence("2", time: 10, expires: 9_000)])).recorded
+      #expect(recorded?.entitlement.explanation.judgedAt.map { $0 >= at(year) } == true, "the grant speaks")
+      let receipt = try #require(try await ledger.pendingReceipts(dueAt: at(year), limit: 1).first)
+      try await ledger.settlePending(receipt.id, rejudged(at: 11))
+      let settled = try #require(try await ledger.profile(of: "anna")?.entitlement)
+      #expect(settled.tier == "pro" && !settled.isStale && settled.explanation.judgedAt == at(11))
+    }
+  }
+
+  /// The best of what is proven is judged at Apple's time, whatever the moment of the grant.
+  @Test func `a lesser grant of a fast clock leaves the proven tier`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      // Ours is 200 s ahead of Apple's.
+      try await present(ledger, "anna", [signed("1", expires: 300, now: 200, until: 250)], at: 200)
+      let recorded = try await ledger.record(answer("anna", [evidence("2", time: 10, expires: 400)])).recorded
+      #expect(recorded?.entitlement.originalTransactionID == "2")
+      #expect(recorded?.entitlement.explanation.judgedAt == at(10))
+    }
+  }
+}

@@ -1,0 +1,140 @@
+import Entitlements
+import Foundation
+import GRDB
+import Synchronization
+import Testing
+
+@testable import Ledger
+
+/// What is asked each second, or by each scrape of the metrics, on a ledger of 100 000 users all of whom wait for something.
+@Suite(.serialized) struct QueryPlanTests {
+  static let users = 100_000
+
+  @Test func `no claim reads a whole table`() async throws {
+    let scratch = try await Self.large()
+    let file = try DatabaseQueue(path: scratch.path)
+    let now = at(10)
+    let operations: [(String, @Sendable (LedgerTables) throws -> Void)] = [
+      ("hasUpdates", { _ = try $0.hasUpdates(dueAt: now) }),
+      ("claimUpdates", { _ = try $0.claimUpdates(dueAt: now, until: at(40), limit: 200) }),
+      ("settleUpdate", { try $0.settleUpdate(of: "u7", version: 1, isDoubtful: false, confirmingAt: nil) }),
+      ("retryUpdate", { try $0.retryUpdate(of: "u8", version: 1, at: at(60), problem: "timeout", isDoubtful: false) }),
+      ("waitingUpdate", { _ = try $0.waitingUpdate(of: "u9") }),
+      ("hasRechecks", { _ = try $0.hasRechecks(dueAt: now) }),
+      ("claimRechecks", { _ = try $0.claimRechecks(dueAt: now, limit: 20) }),
+      ("schedule", { try $0.schedule(key("7"), at: at(500), asOf: now) }),
+      ("pendingReceipts", { _ = try $0.pendingReceipts(dueAt: now, limit: 50) }),
+      ("retryPending", { try $0.retryPending(1, at: at(60)) }),
+      ("grants", { _ = try $0.grants(endedAt: now) }),
+      ("provisionalEvidence", { _ = try $0.provisionalEvidence(of: "u7") }),
+      ("removePending", { try $0.removePending(2) }),
+    ]
+    for (name, operation) in operations {
+      let (statements, time) = try await Self.run(operation, on: file)
+      print("ledger of \(Self.users): \(name) \(time)")
+      for statement in statements {
+        for step in try await Self.plan(of: statement, on: file) {
+          #expect(!step.hasPrefix("SCAN") && !step.contains("TEMP B-TREE"), "\(name): \(step)")
+        }
+      }
+    }
+  }
+
+  /// To count is to look at each; but in an index, not in rows that hold receipts and verdicts.
+  @Test func `the backlog is counted in indexes`() async throws {
+    let scratch = try await Self.large()
+    let file = try DatabaseQueue(path: scratch.path)
+    let (statements, time) = try await Self.run({ _ = try $0.backlog(at: at(10)) }, on: file)
+    print("ledger of \(Self.users): backlog \(time)")
+    #expect(statements.count == 6)
+    for statement in statements {
+      for step in try await Self.plan(of: statement, on: file) where step.hasPrefix("SCAN") {
+        let isByIndex = step.contains("USING COVERING INDEX") || step.contains("USING INDEX")
+        // The first row by ID.
+        #expect(isByIndex || statement.contains("ORDER BY id LIMIT 1"), "\(step)")
+      }
+    }
+  }
+
+  @Test func `what a process had claimed is due again within a moment of the start`() async throws {
+    let scratch = try await Self.large()
+    let file = try DatabaseQueue(path: scratch.path)
+    try await file.write { db in
+      try db.execute(sql: "UPDATE profile_update SET due_at = 9; UPDATE recheck SET due_at = 9, attempts = 1")
+    }
+    try file.close()
+    let clock = ContinuousClock()
+    let begin = clock.now
+    let ledger = try await scratch.open()
+    print("ledger of \(Self.users): open with everything claimed \(clock.now - begin)")
+    #expect(try await ledger.claimUpdates(dueAt: at(-1e9), until: at(0), limit: 5).count == 5)
+    await ledger.close()
+  }
+
+  private static func run(
+    _ operation: @escaping @Sendable (LedgerTables) throws -> Void, on file: DatabaseQueue
+  ) async throws -> (statements: [String], time: Duration) {
+    let statements = Mutex<[String]>([])
+    let time = try await file.writeWithoutTransaction { db in
+      var time = Duration.zero
+      try db.inSavepoint {
+        let clock = ContinuousClock()
+        let begin = clock.now
+        try operation(LedgerTables(db: db))
+        time = clock.now - begin
+        return .rollback
+      }
+      try db.inSavepoint {
+        db.trace { event in
+          if case .statement(let statement) = event { statements.withLock { $0.append(statement.expandedSQL) } }
+        }
+        defer { db.trace(options: []) }
+        try operation(LedgerTables(db: db))
+        return .rollback
+      }
+      return time
+    }
+    let own = statements.withLock { $0 }.filter { sql in
+      ["SELECT", "UPDATE", "DELETE", "INSERT"].contains { sql.hasPrefix($0) }
+    }
+    return (own, time)
+  }
+
+  private static func plan(of statement: String, on file: DatabaseQueue) async throws -> [String] {
+    try await file.read { db in
+      try Row.fetchAll(db, sql: "EXPLAIN QUERY PLAN " + statement).map { $0["detail"] as String }
+    }
+  }
+
+  /// 100 000 users with a purchase each, of which every row waits to be written and every recheck is due; 2 000 receipts
+  /// of 100 kB that wait, with a grant each.
+  private static func large() async throws -> Scratch {
+    let scratch = try Scratch()
+    await (try await scratch.open()).close()
+    let file = try DatabaseQueue(path: scratch.path)
+    let verdict = """
+      {"explanation":{"passedOver":[],"passedOverCount":0},"isProvisional":false,"isStale":false,"isTrial":false,\
+      "reason":"renewing","status":"active","tier":"pro"}
+      """
+    try await file.write { db in
+      try db.execute(
+        literal: """
+          CREATE TEMP TABLE number AS
+            WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(users)) SELECT i FROM n;
+          INSERT INTO profile SELECT 'u' || i, 1, 'pro', 'active', NULL, NULL, \(verdict), i FROM number;
+          INSERT INTO profile_update SELECT 'u' || i, 1, 'waiting', 0, i, 1, i % 1000, 'timeout', i FROM number;
+          INSERT INTO receipt SELECT i, randomblob(32), 'x', 'production', 'com.example.app', 0, 0 FROM number;
+          INSERT INTO subscription
+            SELECT 'production', i, 'u' || i, i, 'verify_receipt', 0, 0, 0, '{"purchases":[],"renewals":[]}' FROM number;
+          INSERT INTO recheck SELECT 'production', i, i, i, 0 FROM number;
+          INSERT INTO pending_receipt
+            SELECT i, 'u' || i, randomblob(32), hex(zeroblob(50000)), 'r', i, 0, i FROM number WHERE i <= 2000;
+          INSERT INTO provisional_grant
+            SELECT 'sandbox', i, 'u' || i, i, 'signature', 0, 0, 9000000000000, 0, '{"purchases":[],"renewals":[]}'
+            FROM number WHERE i <= 2000;
+          """)
+    }
+    try file.close()
+    return scratch
+  }
+}

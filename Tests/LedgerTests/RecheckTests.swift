@@ -1,0 +1,174 @@
+import Entitlements
+import Foundation
+import Testing
+
+@testable import Ledger
+
+@Suite struct RecheckTests {
+  /// The part of the spread that a subscription gets, in seconds.
+  private func offset(_ id: String) -> Double { Double(RecheckSchedule.offset(of: key(id))) / 1_000 }
+
+  private func answer(_ user: UserID, _ evidence: [SubscriptionEvidence], receipt: String = "YQ==") -> LedgerEntry {
+    entry(user, evidence, receipt: receipt).with { $0.nextCheck = nextCheck }
+  }
+
+  @Test func `a subscription is asked about when its state ends, and not before`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(answer("anna", [evidence("1", expires: 100)], receipt: "Yg=="))
+      let due = 100 + offset("1")
+      #expect(try await ledger.claimRechecks(dueAt: at(due - 0.001), limit: 10).isEmpty)
+      let claimed = try await ledger.claimRechecks(dueAt: at(due), limit: 10)
+      let receipt = KeptReceipt(base64: "Yg==", environment: .production, bundleID: "com.example.app", owner: "anna")
+      #expect(
+        claimed == [Recheck(key: key("1"), owner: "anna", receipt: receipt, scheduledAt: at(100), attempts: 1)])
+    }
+  }
+
+  /// Two minutes, doubled up to a day.
+  @Test func `each claim puts the next one off for longer`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(answer("anna", [evidence("1", expires: 100)]))
+      var now = 1_000.0
+      for attempt in 1...13 {
+        let claimed = try await ledger.claimRechecks(dueAt: at(now), limit: 10)
+        #expect(claimed.map(\.attempts) == [attempt])
+        #expect(claimed.map(\.scheduledAt) == [at(100)])
+        let pause = min(86_400, 120 * pow(2, Double(attempt - 1)))
+        #expect(try await ledger.claimRechecks(dueAt: at(now + pause - 0.001), limit: 10).isEmpty)
+        now += pause
+      }
+    }
+  }
+
+  @Test func `an answer takes the place of claims`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(answer("anna", [evidence("1", expires: 100)]))
+      for now in [200.0, 320, 560] { #expect(try await ledger.claimRechecks(dueAt: at(now), limit: 10).count == 1) }
+      _ = try await ledger.record(answer("anna", [evidence("1", time: 570, expires: 700)]))
+      #expect(try await ledger.claimRechecks(dueAt: at(699), limit: 10).isEmpty)
+      let claimed = try await ledger.claimRechecks(dueAt: at(760), limit: 10)
+      #expect(claimed.map(\.attempts) == [1])
+      #expect(claimed.map(\.scheduledAt) == [at(700)])
+    }
+  }
+
+  @Test func `what needs no more asking is asked about no more`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(answer("anna", [evidence("1", expires: 100)]))
+      var ended = evidence("1", time: 200, expires: 100)
+      ended.renewals = [RenewalInfo(originalTransactionID: "1", autoRenews: false, expirationIntent: 1)]
+      _ = try await ledger.record(answer("anna", [ended]))
+      #expect(try await ledger.claimRechecks(dueAt: at(1e9), limit: 10).isEmpty)
+    }
+  }
+
+  @Test func `an answer about one subscription leaves the others due as they were`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(answer("anna", [evidence("1", expires: 100), evidence("2", expires: 100)]))
+      _ = try await ledger.record(answer("anna", [evidence("1", time: 50, expires: 5_000)]))
+      #expect(try await ledger.claimRechecks(dueAt: at(160), limit: 10).map(\.key) == [key("2")])
+    }
+  }
+
+  /// Ours is 200 s ahead: each answer says that the subscription still runs.
+  @Test func `a clock ahead of Apple's does not ask again and again`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(answer("anna", [evidence("1", expires: 100)]))
+      var claims = 0
+      for ours in stride(from: 100.0, to: 400, by: 1) {
+        for recheck in try await ledger.claimRechecks(dueAt: at(ours), limit: 10) {
+          claims += 1
+          _ = try await ledger.record(answer(recheck.owner, [evidence("1", time: ours - 200, expires: 100)]))
+        }
+      }
+      #expect(1...4 ~= claims, "\(claims)")
+    }
+  }
+
+  @Test func `what a clock a year ahead claimed is due as Apple's answer says`() async throws {
+    let year = 365 * 86_400.0
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(answer("anna", [evidence("1", expires: 1_000)]))
+      #expect(try await ledger.claimRechecks(dueAt: at(year), limit: 10).count == 1)
+      _ = try await ledger.record(answer("anna", [evidence("1", time: 50, expires: 1_000)]))
+      #expect(try await ledger.claimRechecks(dueAt: at(999), limit: 10).isEmpty)
+      #expect(try await ledger.claimRechecks(dueAt: at(1_060), limit: 10).count == 1)
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `what a clock a year ahead claimed is due as its state says`(afterRestart: Bool) async throws {
+    let year = 365 * 86_400.0
+    let scratch = try Scratch()
+    var ledger = try await scratch.open()
+    _ = try await ledger.record(answer("anna", [evidence("1", expires: 1_000)]))
+    #expect(try await ledger.claimRechecks(dueAt: at(year), limit: 10).count == 1)
+    if afterRestart {
+      await ledger.close()
+      ledger = try await scratch.open()
+    } else {
+      try await ledger.releaseClaims()
+    }
+    #expect(try await ledger.claimRechecks(dueAt: at(999), limit: 10).isEmpty)
+    #expect(try await ledger.claimRechecks(dueAt: at(1_000), limit: 10).map(\.attempts) == [2])
+    await ledger.close()
+  }
+
+  @Test func `a claim of a process that ended is due at once, and still counted`() async throws {
+    let scratch = try Scratch()
+    let first = try await scratch.open()
+    _ = try await first.record(answer("anna", [evidence("1", expires: 100)]))
+    for now in [200.0, 320, 560] { #expect(try await first.claimRechecks(dueAt: at(now), limit: 10).count == 1) }
+    await first.close()
+    let second = try await scratch.open()
+    #expect(try await second.claimRechecks(dueAt: at(561), limit: 10).map(\.attempts) == [4])
+    await second.close()
+  }
+
+  @Test func `a verdict that is held back leaves the claim as it was`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(answer("anna", [evidence("1", expires: 100)]))
+      #expect(try await ledger.claimRechecks(dueAt: at(200), limit: 10).count == 1)
+      let outcome = try await ledger.record(
+        answer("anna", [evidence("1", time: 200, expires: 100)]).with { $0.admits = { _, _ in false } })
+      guard case .heldBack = outcome else {
+        Issue.record("\(outcome)")
+        return
+      }
+      #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "pro")
+      #expect(try await ledger.claimRechecks(dueAt: at(319), limit: 10).isEmpty)
+      #expect(try await ledger.claimRechecks(dueAt: at(320), limit: 10).count == 1)
+    }
+  }
+
+  @Test func `the longest overdue are claimed first, and no more than asked for`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      for (id, expires) in [("1", 700.0), ("2", 100), ("3", 400)] {
+        _ = try await ledger.record(answer(UserID("u\(id)"), [evidence(id, expires: expires)]))
+      }
+      #expect(try await ledger.claimRechecks(dueAt: at(5_000), limit: 2).map(\.owner) == ["u2", "u3"])
+      #expect(try await ledger.claimRechecks(dueAt: at(5_000), limit: 2).map(\.owner) == ["u1"])
+      #expect(try await ledger.claimRechecks(dueAt: at(1e6), limit: -1).isEmpty)
+    }
+  }
+
+  @Test func `a subscription that moved is asked about for its new owner, with the newest receipt`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(answer("anna", [evidence("1", expires: 100)], receipt: "YQ=="))
+      _ = try await ledger.record(
+        answer("ben", [evidence("1", time: 10, expires: 100)], receipt: "Yg==").with { $0.ownership = .transfer })
+      let claimed = try await ledger.claimRechecks(dueAt: at(160), limit: 10)
+      #expect(claimed.map(\.owner) == ["ben"])
+      #expect(claimed.map(\.receipt.base64) == ["Yg=="])
+    }
+  }
+
+  @Test func `subscriptions that end together are spread over a minute, each always alike`() {
+    let offsets = (0..<1_000).map { RecheckSchedule.offset(of: key("\($0)")) }
+    #expect(offsets.allSatisfy { (0..<60_000).contains($0) })
+    let perSecond = Dictionary(grouping: offsets) { $0 / 1_000 }.mapValues(\.count)
+    #expect(perSecond.count == 60 && (perSecond.values.max() ?? 0) < 60)
+    #expect(RecheckSchedule.offset(of: key("1")) != RecheckSchedule.offset(of: key("1", .sandbox)))
+    #expect(offsets == (0..<1_000).map { RecheckSchedule.offset(of: key("\($0)")) })
+  }
+}

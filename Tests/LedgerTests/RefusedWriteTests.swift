@@ -1,0 +1,84 @@
+import Entitlements
+import Foundation
+import GRDB
+import Testing
+
+@testable import Ledger
+
+/// A system that refuses to write (a file system mounted read-only, a quota) has not failed: nothing has reached the disk.
+@Suite(.serialized) struct RefusedWriteTests {
+  @Test(arguments: [EROFS, EPERM, EACCES, EDQUOT])
+  func `a refused write is trouble that passes`(errno: Int32) {
+    let failure = LedgerFailure(DatabaseError(resultCode: .SQLITE_IOERR_WRITE), systemError: errno)
+    #expect(failure.reach == .transaction)
+    #expect(failure.sentence.contains("errno \(errno)"))
+  }
+
+  @Test(arguments: [0, EIO, ENXIO, ENODEV, EINVAL])
+  func `a write that failed otherwise ends the process`(errno: Int32) {
+    #expect(LedgerFailure(DatabaseError(resultCode: .SQLITE_IOERR_WRITE), systemError: errno).reach == .process)
+  }
+
+  @Test(arguments: [
+    ResultCode.SQLITE_IOERR_FSYNC, .SQLITE_IOERR_READ, .SQLITE_IOERR_TRUNCATE, .SQLITE_IOERR_DIR_FSYNC, .SQLITE_IOERR,
+  ])
+  func `a refusal by anything but a write ends the process`(code: ResultCode) {
+    for errno in [EROFS, EPERM, EDQUOT] {
+      #expect(LedgerFailure(DatabaseError(resultCode: code), systemError: errno).reach == .process)
+    }
+  }
+
+  /// Through the whole stack: the third write of the log's is refused, later ones are not.
+  @Test(.enabled(if: Tool.strace != nil, "strace is not installed"), arguments: ["EROFS", "EPERM", "EDQUOT", "EIO"])
+  func `after a refused write the next ones succeed, after a failed one none does`(problem: String) async throws {
+    let scratch = try Scratch()
+    await (try await scratch.open()).close()
+    let output = try Probe(
+      [scratch.path, "sequential", "20"],
+      under: [
+        "-f", "-qq", "-o", "/dev/null", "-P", scratch.path + "-wal", "-e", "trace=pwrite64",
+        "-e", "inject=pwrite64:error=\(problem):when=9",
+      ]
+    ).finish()
+    let acknowledged = output.filter { $0.hasPrefix("ack ") }
+    if problem == "EIO" {
+      #expect(output.count { $0 == "fatal" } == 1)
+      #expect(output.contains("error failed"))
+      #expect(!output.contains("error unavailable"))
+      #expect(output.suffix(2).first == "error failed")
+    } else {
+      #expect(output.count { $0 == "error unavailable" } == 1, "\(output)")
+      #expect(acknowledged.count == 19)
+      #expect(!output.contains("fatal"))
+    }
+    let ledger = try await scratch.open()
+    for line in acknowledged { #expect(try await ledger.profile(of: .init(String(line.dropFirst(4)))) != nil) }
+    try await ledger.verifyIntegrity()
+    await ledger.close()
+  }
+
+  /// One read error at the start says nothing about what is on the disk.
+  @Test(.enabled(if: Tool.strace != nil, "strace is not installed"))
+  func `a disk that cannot be read at the start is told apart from a damaged ledger`() async throws {
+    let scratch = try Scratch()
+    let ledger = try await scratch.open()
+    _ = try await ledger.record(entry("anna", [evidence("1")]))
+    await ledger.close()
+    let probe = try Probe(
+      [scratch.path, "sequential", "1"],
+      under: [
+        "-f", "-qq", "-o", "/dev/null", "-P", scratch.path, "-e", "trace=pread64",
+        "-e", "inject=pread64:error=EIO:when=3+",
+      ])
+    #expect(try probe.finish() == ["open diskFailed"])
+    let reopened = try await scratch.open()
+    #expect(try await reopened.profile(of: "anna") != nil)
+    await reopened.close()
+  }
+
+  @Test func `whoever reads of a failed disk is not told to restore a backup over a whole ledger`() {
+    let failed = LedgerOpenError.diskFailed(path: "/ledger", problem: "SQLite 266").description
+    #expect(failed.contains("start again") && failed.contains("only if the ledger is then said to be corrupt"))
+    #expect(!LedgerOpenError.damaged(path: "/ledger", problem: "SQLite 11").description.contains("start again"))
+  }
+}

@@ -1,0 +1,144 @@
+import Entitlements
+import Foundation
+import GRDB
+import Testing
+
+@testable import Ledger
+
+/// A ledger as the previous version left it, opened by this one.
+@Suite struct UpgradeTests {
+  /// Rows written down by hand, as that version wrote them. Anna renews until 1000 s, Ben's purchase is for life, Cleo's is
+  /// over, and a receipt of Dora's waits.
+  private static func previous() async throws -> Scratch {
+    let scratch = try Scratch()
+    let file = try DatabaseQueue(path: scratch.path)
+    try await file.writeWithoutTransaction { db in
+      try db.execute(sql: "PRAGMA journal_mode = WAL")
+      try db.execute(sql: "PRAGMA application_id = \(LedgerFile.applicationID)")
+    }
+    try LedgerSchema.migrator.migrate(file, upTo: "0002 pending receipts")
+    try await file.write { db in
+      let users = [
+        (
+          "anna", 3, "pro", "active", Optional(milliseconds(1_000)),
+          [milliseconds(1), milliseconds(3), milliseconds(2)]
+        ),
+        ("ben", 2, "premium", "active", nil, [nil, milliseconds(9)]),
+        ("cleo", 1, "free", "expired", nil, [Int64?.none]),
+      ]
+      for (index, user) in users.enumerated() {
+        let (name, version, tier, status, accessUntil, evidenceTimes) = user
+        let verdict = """
+          {"explanation":{"passedOver":[],"passedOverCount":0},"isProvisional":false,"isStale":false,"isTrial":false,\
+          "reason":"renewing","status":"\(status)","tier":"\(tier)"}
+          """
+        try db.execute(
+          sql: "INSERT INTO profile VALUES (?, ?, ?, ?, ?, NULL, ?, ?)",
+          arguments: [name, version, tier, status, accessUntil, verdict, milliseconds(Double(index))])
+        for (line, evidenceAt) in evidenceTimes.enumerated() {
+          try db.execute(
+            sql: """
+              INSERT INTO history
+                (user_id, version, recorded_at, request_id, changed, entitlement, receipt_sha256, evidence_at)
+              VALUES (?, ?, 0, 'r', 1, ?, zeroblob(32), ?)
+              """, arguments: [name, line + 1, verdict, evidenceAt])
+        }
+        try db.execute(
+          sql: "INSERT INTO receipt VALUES (?, randomblob(32), ?, 'production', 'com.example.app', 0, 0)",
+          arguments: [index + 1, "receipt-of-\(name)"])
+        try db.execute(
+          sql: """
+            INSERT INTO subscription VALUES ('production', ?, ?, ?, 'verify_receipt', ?, ?, 0,
+              '{"purchases":[],"renewals":[]}')
+            """, arguments: ["\(index + 1)", name, index + 1, milliseconds(3), milliseconds(3)])
+      }
+      try db.execute(
+        sql: """
+          INSERT INTO pending_receipt (user_id, sha256, base64, request_id, received_at, attempts, due_at)
+          VALUES ('dora', randomblob(32), 'waits', 'r', ?, 2, ?)
+          """, arguments: [milliseconds(5), milliseconds(9_999)])
+    }
+    try file.close()
+    return scratch
+  }
+
+  @Test func `every user's row is told once, by a version above all before`() async throws {
+    let scratch = try await Self.previous()
+    defer { withExtendedLifetime(scratch) {} }
+    let ledger = try await scratch.open()
+    let due = try await ledger.claimUpdates(dueAt: at(0), until: at(30), limit: 10)
+    #expect(due.map(\.user) == ["anna", "ben", "cleo"])
+    #expect(due.map(\.version) == [milliseconds(3), milliseconds(9), 1])
+    #expect(due.map(\.entitlement.tier) == ["pro", "premium", "free"])
+    #expect(due.map(\.waitingSince) == [at(0), at(1), at(2)])
+    for update in due {
+      try await ledger.settleUpdate(of: update.user, version: update.version, isDoubtful: false, confirmingAt: nil)
+    }
+    #expect(try await ledger.backlog(at: at(0)).updates == 0)
+    await ledger.close()
+  }
+
+  @Test func `the next verdict continues both numberings`() async throws {
+    let scratch = try await Self.previous()
+    defer { withExtendedLifetime(scratch) {} }
+    let ledger = try await scratch.open()
+    _ = try await ledger.record(entry("anna", [evidence("1", time: 3, expires: 50)]))
+    #expect(try await ledger.profile(of: "anna")?.version == 4)
+    #expect(try await ledger.waitingUpdate(of: "anna")?.version == milliseconds(3) + 1)
+    #expect(try await ledger.wholeHistory(of: "anna").count == 4)
+    await ledger.close()
+  }
+
+  @Test func `a subscription with an end is asked about then`() async throws {
+    let scratch = try await Self.previous()
+    defer { withExtendedLifetime(scratch) {} }
+    let ledger = try await scratch.open()
+    #expect(try await ledger.claimRechecks(dueAt: at(999), limit: 10).isEmpty)
+    let claimed = try await ledger.claimRechecks(dueAt: at(1_000), limit: 10)
+    #expect(claimed.map(\.key) == [key("1")])
+    #expect(claimed.map(\.receipt.base64) == ["receipt-of-anna"])
+    #expect(claimed.map(\.owner) == ["anna"])
+    await ledger.close()
+  }
+
+  @Test func `a receipt that waited goes on waiting, and is due at once`() async throws {
+    let scratch = try await Self.previous()
+    defer { withExtendedLifetime(scratch) {} }
+    let ledger = try await scratch.open()
+    let waiting = try await ledger.pendingReceipts(dueAt: at(6), limit: 10)
+    #expect(waiting.map(\.base64) == ["waits"])
+    #expect(waiting.map(\.attempts) == [2])
+    #expect(waiting.map(\.receivedAt) == [at(5)])
+    #expect(try await ledger.endProvisional(rejudged(at: 1e6)) == 0)
+    await ledger.close()
+  }
+
+  @Test func `the upgrade is made once, and the file is sound after it`() async throws {
+    let scratch = try await Self.previous()
+    let first = try await scratch.open()
+    try await first.verifyIntegrity()
+    let update = try #require(try await first.waitingUpdate(of: "anna"))
+    try await first.settleUpdate(of: "anna", version: update.version, isDoubtful: false, confirmingAt: nil)
+    await first.close()
+    let second = try await scratch.open()
+    #expect(try await second.waitingUpdate(of: "anna") == nil)
+    #expect(try await second.wholeHistory(of: "anna").count == 3)
+    try await second.verifyIntegrity()
+    await second.close()
+  }
+
+  @Test func `an empty ledger of the previous version is upgraded too`() async throws {
+    let scratch = try Scratch()
+    let file = try DatabaseQueue(path: scratch.path)
+    try await file.writeWithoutTransaction { db in
+      try db.execute(sql: "PRAGMA application_id = \(LedgerFile.applicationID)")
+    }
+    try LedgerSchema.migrator.migrate(file, upTo: "0002 pending receipts")
+    try file.close()
+    let ledger = try await scratch.open()
+    #expect(try await ledger.backlog(at: at(0)) == LedgerBacklog())
+    _ = try await ledger.record(entry("anna", [evidence("1")]))
+    #expect(try await ledger.backlog(at: at(0)).updates == 1)
+    await ledger.close()
+  }
+}
