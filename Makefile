@@ -5,8 +5,11 @@ SWIFT ?= swift
 PACKAGES := libcurl4-openssl-dev libjansson-dev libsqlite3-dev libssl-dev pkg-config
 # Used by the tests: an independent check of signatures, a count of fsyncs, and a database for the SQL in samples.
 TEST_PACKAGES := openssl strace postgresql libpq-dev
+# What the fault suite breaks things with: a file system in a file, and faults of system calls.
+FAULT_PACKAGES := e2fsprogs mount strace
+FAULT_LOG := .build/faults.log
 
-.PHONY: help demo test build release lint format image-check deps test-deps clean
+.PHONY: help demo test faults build release lint format image-check deps test-deps clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -21,6 +24,20 @@ demo: deps ## Start a simulated App Store and the service, post one receipt per 
 test: test-deps ## Run every test
 	$(SWIFT) build --build-tests
 	SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=6 $(SWIFT) test --skip-build
+
+# One test after the other: each has the machine to itself. A planted mistake that goes unnoticed fails the run.
+faults: test-deps ## Play the fault suite in full: kills, power cuts, broken disks, outages (25 minutes, as root)
+	@scripts/install-packages $(FAULT_PACKAGES)
+	$(SWIFT) build --build-tests
+	@set -o pipefail; status=0; \
+	COUNTERSIGN_FAULTS=full $(SWIFT) test --skip-build --no-parallel --filter 'FaultTests|PowerCutTests' 2>&1 \
+	  | tee $(FAULT_LOG) || status=$$?; \
+	echo; echo "What was played, and what was planted:"; \
+	grep -aE '^(faults|planted): ' $(FAULT_LOG) || status=1; \
+	if grep -aE '^planted: .*: NOT CAUGHT$$' $(FAULT_LOG) >/dev/null; then \
+	  echo "A planted mistake was not noticed: the suite is blind there."; status=1; \
+	fi; \
+	exit $$status
 
 build: deps ## Build for development
 	$(SWIFT) build

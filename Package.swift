@@ -86,6 +86,7 @@ let package = Package(
         .product(name: "UnixSignals", package: "swift-service-lifecycle"),
         .product(name: "Yams", package: "Yams"),
       ],
+      resources: [.embedInCode("HTTP/openapi.yaml")],
       swiftSettings: settings),
     .executableTarget(
       name: "AppStoreSimulator",
@@ -187,13 +188,14 @@ let package = Package(
         "AppStore", "AppStoreSimulator", "Countersign", "Entitlements", "HTTPTransport", "Ledger", "Profiles",
         "TestSupport",
         .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "NIOCore", package: "swift-nio"),
         .product(name: "NIOPosix", package: "swift-nio"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        .product(name: "Yams", package: "Yams"),
       ],
-      exclude: ["Faults"],
       swiftSettings: settings),
   ]
 )

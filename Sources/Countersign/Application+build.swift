@@ -16,6 +16,8 @@ struct CountersignApplication {
   var application: Application<RouterResponder<ServiceRequestContext>>
   var ledger: SQLiteLedger
   var transport: CurlTransport
+  /// Every path there is.
+  var paths: Set<String>
 }
 
 /// What the world gives the service; tests give it something else.
@@ -126,7 +128,9 @@ func buildApplication(
       if let address = channel.localAddress { await environment.onListening(address) }
     },
     logger: logger.withoutTrace)
-  return CountersignApplication(application: application, ledger: ledger, transport: appStore.transport)
+  return CountersignApplication(
+    application: application, ledger: ledger, transport: appStore.transport,
+    paths: Set(router.routes.map(\.path.description)))
 }
 
 extension Logger {

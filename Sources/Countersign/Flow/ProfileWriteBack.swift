@@ -7,7 +7,7 @@ import Synchronization
 import struct FoundationEssentials.Date
 
 /// How far the app's own row of a user has got, as callers are told.
-enum ProfileWrite: String, Hashable, Sendable {
+enum ProfileWrite: String, Hashable, Sendable, CaseIterable {
   /// Whoever reads the row now sees the verdict.
   case committed
   /// Recorded; the store is slow or away, and the row will follow.

@@ -10,6 +10,7 @@ struct ServiceRouter {
   var brake: BrakeController
   var health: HealthController
   var metrics: MetricsController
+  var contract = OpenAPIController()
   var keyring: APIKeyring
   var limiter: RateLimiter
 
@@ -23,6 +24,7 @@ struct ServiceRouter {
     route(router, "/livez", [.get: health.live])
     route(router, "/readyz", [.get: health.ready])
     route(router, "/metrics", [.get: metrics.metrics])
+    route(router, "/openapi.yaml", [.get: contract.document])
 
     let authenticated = router.group()
       .add(middleware: AuthenticationMiddleware(keyring: keyring))

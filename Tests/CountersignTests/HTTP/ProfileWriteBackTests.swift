@@ -216,6 +216,8 @@ import Testing
 
   @Test func `a row that is made later is found without another post`() async throws {
     try await run { service, store, profiles, clock in
+      // The look at the start has come to its end.
+      try await eventually { service.log.lines.contains { $0.contains("the profile store takes updates") } }
       profiles.remove("user-1")
       let receipt = try store.simulator.issueReceipt(.renewing).receiptData
       #expect(try await service.validate(receipt)["profile_write"] == "missing")

@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import HTTPTransport
+import Testing
 
 @testable import Countersign
 
@@ -41,6 +42,7 @@ struct Answer: Sendable {
 }
 
 extension RunningService {
+  /// Sends a request, and holds the answer against `openapi.yaml`.
   func send(
     _ method: TransportRequest.Method, _ path: String, key: String? = serviceKey, body: String? = nil,
     headers: [TransportHeader] = []
@@ -55,7 +57,9 @@ extension RunningService {
         method: method, url: origin + path, headers: headers, body: Array((body ?? "").utf8),
         responseBodyLimit: 1 << 24),
       deadline: .now.advanced(by: .seconds(60)))
-    return Answer(status: response.status, headers: response.headers, body: response.body)
+    let answer = Answer(status: response.status, headers: response.headers, body: response.body)
+    for finding in try Contract.shared.get().findings(method.rawValue, path, answer) { Issue.record("\(finding)") }
+    return answer
   }
 
   /// Posts a receipt for a user.

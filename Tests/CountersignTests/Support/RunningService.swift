@@ -20,6 +20,8 @@ struct RunningService: Sendable {
   let log: CapturedLog
   let ledger: SQLiteLedger
   let client: CurlTransport
+  /// Every path that the service has.
+  let paths: Set<String>
 
   /// Builds a service, runs it during `body`, and shuts it down in order.
   ///
@@ -71,7 +73,7 @@ struct RunningService: Sendable {
       }
       let running = RunningService(
         origin: "http://127.0.0.1:\(port)", port: port, directory: directory, log: log,
-        ledger: service.ledger, client: client)
+        ledger: service.ledger, client: client, paths: service.paths)
       do {
         let result = try await body(running)
         await group.triggerGracefulShutdown()

@@ -1,0 +1,206 @@
+import Foundation
+import Synchronization
+import Testing
+
+@testable import AppStoreSimulator
+
+extension FaultTests {
+  /// `kill -9`: what a process that ends between two instructions leaves behind.
+  @Suite(.serialized) struct KillFaultTests {
+    @Test func `kill -9 under load: nothing acknowledged is lost, doubled or overtaken`() async throws {
+      let random = FaultRandom()
+      let kills = FaultSize.choose(short: 6, full: 200)
+      try await FaultWorld.run(customers: FaultSize.choose(short: 40, full: 400)) { world in
+        let run = try await Self.play(kills: kills, in: world, random: random)
+        let findings = try LedgerAudit(path: world.ledgerPath).findings(acknowledged: run.figures.acknowledged)
+        let restart = run.restarts.percentile(0.99) ?? .zero
+        FaultReport.say(
+          "kill -9", seed: random.seed, "\(kills) kills", "\(run.figures.posts) posts",
+          "\(run.figures.acknowledged.count) acknowledged", findings.figures, "restart p99 \(restart.brief)")
+        #expect(findings.isClean, "\(findings)")
+        #expect(run.figures.refused == [:])
+        #expect(run.figures.acknowledged.count > kills, "the load was none")
+        #expect(restart < .seconds(FaultSize.choose(short: 10, full: 3)))
+        let delivery = try #require(run.delivery)
+        FaultReport.say("kill -9, profiles", seed: random.seed, delivery.figures)
+        #expect(delivery.isClean, "\(delivery)")
+      }
+    }
+
+    @Test func `planted: commits that are gone after a kill are noticed as lost`() async throws {
+      // As if answers had gone out before their commit: after each kill the last commits are not in the log.
+      try await Self.expectLoss("acknowledged before the commit (log cut off)") { kills, world in
+        try await Self.play(kills: kills, in: world, random: FaultRandom()) {
+          try WriteAheadLog(path: world.ledgerPath + "-wal").removeLast(frames: 60)
+        }
+      }
+    }
+
+    #if PLANTED_DEFECTS
+      @Test(.playedWithStrace) func `planted: a service that answers before it commits is noticed`() async throws {
+        try await Self.expectLoss("acknowledge_before_commit") { kills, world in
+          // A disk that takes 5 ms for each write, so that a kill is likely to come between the answer and the commit.
+          // Slow syncs would not do: what was written survives the process without them.
+          let slowDisk = SystemCallFault(
+            ledger: world.ledgerPath, injections: ["pwrite64:delay_enter=5000"],
+            log: world.directory.appending(path: "strace").path(percentEncoded: false))
+          return try await Self.play(
+            kills: kills, in: world, random: FaultRandom(), under: slowDisk.prefix,
+            environment: ["COUNTERSIGN_PLANTED_DEFECT": "acknowledge_before_commit"])
+        }
+      }
+    #endif
+
+    /// Kills a few times, and more often when that hit nothing: on a busy machine little happens between two kills.
+    private static func expectLoss(
+      _ defect: String, play: @Sendable @escaping (_ kills: Int, FaultWorld) async throws -> Run
+    ) async throws {
+      var (lost, acknowledged) = (0, 0)
+      for kills in FaultSize.choose(short: [3, 12, 48], full: [20, 60]) where lost == 0 {
+        (lost, acknowledged) = try await FaultWorld.run(customers: 40, withProfiles: false) { world in
+          let told = try await play(kills, world).figures.acknowledged
+          return (try LedgerAudit(path: world.ledgerPath).findings(acknowledged: told).lost.count, told.count)
+        }
+      }
+      FaultReport.planted(defect, "\(lost) of \(acknowledged) lost", isCaught: lost > 0)
+      #expect(lost > 0)
+    }
+
+    @Test func `planted: a ledger that was tampered with is noticed`() async throws {
+      try await FaultWorld.run(customers: 10, withProfiles: false) { world in
+        let load = FaultLoad()
+        let service = try await world.start()
+        for _ in 0..<3 {
+          for customer in world.customers { await load.post(customer, to: service) }
+          world.simulator.advanceClock(by: .seconds(40 * 86_400))
+        }
+        await service.stop()
+        let acknowledged = load.figures.acknowledged
+        #expect(try LedgerAudit(path: world.ledgerPath).findings(acknowledged: acknowledged).isClean)
+        for defect in ["doubled", "gap", "backwards", "damaged"] {
+          let path = world.ledgerPath + "-" + defect
+          try FileManager.default.copyItem(atPath: world.ledgerPath, toPath: path)
+          try Self.plant(defect, in: path)
+          let findings = try LedgerAudit(path: path).findings(acknowledged: acknowledged)
+          let isCaught =
+            switch defect {
+            case "doubled": findings.doubled.count == 1
+            case "gap": !findings.gaps.isEmpty && !findings.lost.isEmpty
+            case "backwards": !findings.backwards.isEmpty
+            default: findings.integrity != "ok"
+            }
+          FaultReport.planted("ledger with a \(defect) line", String(findings.figures.prefix(200)), isCaught: isCaught)
+          #expect(isCaught, "\(findings)")
+        }
+      }
+    }
+
+    struct Run: Sendable {
+      var figures: FaultLoad.Figures
+      /// How long each start took until requests were taken.
+      var restarts: [Duration]
+      /// What the profile store had got in the end.
+      var delivery: DeliveryAudit?
+    }
+
+    /// Starts, loads and kills the service again and again, and lets it run to an orderly end after the last time.
+    private static func play(
+      kills: Int, in world: FaultWorld, random: FaultRandom, under tool: [String] = [],
+      environment: [String: String] = [:], afterKill: () throws -> Void = {}
+    ) async throws -> Run {
+      var random = random
+      let load = FaultLoad()
+      var restarts: [Duration] = []
+      for _ in 0..<kills {
+        let service = try await world.start(environment: environment, under: tool)
+        restarts.append(service.readyAfter)
+        let life = Duration.milliseconds(Int.random(in: 50...500, using: &random))
+        let own = random.fork()
+        async let writing: Void = load.run(
+          service, customers: world.customers, random: own,
+          // Each answer of Apple's is news, and in the course of it subscriptions renew and end.
+          each: { _ in world.simulator.advanceClock(by: .seconds(1_800)) }, while: { true })
+        try await Task.sleep(for: life)
+        service.signal(SIGKILL)
+        await writing
+        #expect(await service.ending().wasKilled)
+        try afterKill()
+      }
+      let last = try await world.start()
+      restarts.append(last.readyAfter)
+      for customer in world.customers.prefix(20) { await load.post(customer, to: last) }
+      var delivery: DeliveryAudit?
+      if let profiles = world.profiles {
+        // Taken while the service runs: it goes on to ask about what is due, and is stopped between verdict and row.
+        _ = try await eventually(within: .seconds(120), every: .milliseconds(200)) {
+          let audit = DeliveryAudit(profiles, ledger: try LedgerAudit(path: world.ledgerPath))
+          delivery = audit
+          return audit.behind.isEmpty
+        }
+      }
+      #expect(await last.stop().code == 0)
+      return Run(figures: load.figures, restarts: restarts, delivery: delivery)
+    }
+
+    /// Does to a ledger what no service may do.
+    private static func plant(_ defect: String, in path: String) throws {
+      if defect == "damaged" {
+        let file = try FileHandle(forUpdating: URL(filePath: path))
+        // The middle of the file: pages of the history and its indexes.
+        try file.seek(toOffset: try file.seekToEnd() / 2 / 4096 * 4096)
+        try file.write(contentsOf: Data(repeating: 0xA5, count: 8192))
+        return try file.close()
+      }
+      let user = try LedgerAudit.userWithHistory(in: path)
+      switch defect {
+      case "doubled":
+        try LedgerAudit.tamper(
+          with: path,
+          """
+          INSERT INTO history
+            (user_id, version, recorded_at, request_id, changed, entitlement, receipt_sha256, evidence_at)
+            SELECT user_id, version + 1, recorded_at, request_id, 1, entitlement, receipt_sha256, evidence_at
+            FROM history WHERE user_id = :user ORDER BY version DESC LIMIT 1;
+          UPDATE profile SET version = version + 1 WHERE user_id = :user;
+          """, user: user)
+      case "gap":
+        try LedgerAudit.tamper(with: path, "DELETE FROM history WHERE user_id = :user AND version = 1", user: user)
+      default:
+        try LedgerAudit.tamper(
+          with: path,
+          """
+          UPDATE history SET entitlement = json_set(entitlement, '$.evidenceTime', 0)
+          WHERE user_id = :user AND version = (SELECT max(version) FROM history WHERE user_id = :user)
+          """, user: user)
+      }
+    }
+  }
+}
+
+/// SQLite's log as a file: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
+struct WriteAheadLog {
+  var path: String
+
+  private static let headerLength = 32
+  private static let frameHeaderLength = 24
+
+  /// Cuts off the last frames that belong to it, as a disk does that had not written them yet.
+  func removeLast(frames count: Int) throws {
+    let bytes = [UInt8](try Data(contentsOf: URL(filePath: path)))
+    guard bytes.count > Self.headerLength else { return }
+    let pageSize = bytes[8..<12].reduce(0) { $0 << 8 | Int($1) }
+    let salts = bytes[16..<24]
+    let frameLength = Self.frameHeaderLength + pageSize
+    var valid = 0
+    // A log is written over from its start after a checkpoint; frames of the round before have other salts.
+    while Self.headerLength + (valid + 1) * frameLength <= bytes.count {
+      let frame = Self.headerLength + valid * frameLength
+      guard Array(bytes[(frame + 8)..<(frame + 16)]) == Array(salts)
+      else { break }
+      valid += 1
+    }
+    let file = try FileHandle(forWritingTo: URL(filePath: path))
+    try file.truncate(atOffset: UInt64(Self.headerLength + max(0, valid - count) * frameLength))
+    try file.close()
+  }
+}

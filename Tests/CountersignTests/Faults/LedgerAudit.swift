@@ -1,0 +1,188 @@
+import Foundation
+import GRDB
+
+/// Reads a ledger's file without the ledger's own code, and says what a service must never leave in it.
+///
+/// Written against the tables, so that a mistake in the code that writes them is not made here a second time.
+struct LedgerAudit {
+  /// A verdict as the history has it.
+  struct Line: Sendable {
+    var user: String
+    var version: Int64
+    var isChange: Bool
+    var receipt: String
+    /// Of the answer that brought it, in milliseconds since 1970.
+    var answeredAt: Int64?
+    /// Of the evidence that the verdict stands on.
+    var evidenceAt: Int64?
+    var tier: String
+    var verdict: String
+    /// All that an app can see of it, the evidence time apart.
+    var visible: String
+  }
+
+  /// Each list names users, or is empty.
+  struct Findings: Sendable {
+    /// Acknowledged, and not there.
+    var lost: [String] = []
+    /// Versions that are not 1, 2, 3 … up to the profile's.
+    var gaps: [String] = []
+    /// A change that changes nothing, or one answer of Apple's recorded twice.
+    var doubled: [String] = []
+    /// A verdict on older evidence after one on newer.
+    var backwards: [String] = []
+    /// What SQLite says of the file; `ok` when it is sound.
+    var integrity = "ok"
+
+    var isClean: Bool { lost.isEmpty && gaps.isEmpty && doubled.isEmpty && backwards.isEmpty && integrity == "ok" }
+
+    var figures: String {
+      "\(lost.count) lost, \(gaps.count) gaps, \(doubled.count) duplicated transitions, "
+        + "\(backwards.count) older over newer, integrity \(integrity)"
+    }
+  }
+
+  struct Profile: Sendable {
+    var version: Int64
+    var tier: String
+    var status: String
+    var accessUntil: Int64?
+    var expiresAt: Int64?
+    /// The version of what the app's own row has to be told, and whether it still waits.
+    var update: Int64?
+    var isWaiting: Bool
+
+    /// What the app's own row says about the end of access: when it ends, or when it ended.
+    var end: Int64? { accessUntil ?? (status == "expired" ? expiresAt : nil) }
+  }
+
+  let lines: [Line]
+  let profiles: [String: Profile]
+  /// Users of whom a receipt waits.
+  let pending: Set<String>
+  let integrity: String
+
+  init(path: String) throws {
+    var configuration = Configuration()
+    configuration.readonly = true
+    do {
+      let queue = try DatabaseQueue(path: path, configuration: configuration)
+      defer { try? queue.close() }
+      self = try queue.read { db in
+        let sound = try String.fetchAll(db, sql: "PRAGMA integrity_check")
+        let broken = try Row.fetchAll(db, sql: "PRAGMA foreign_key_check").count
+        return LedgerAudit(
+          lines: try Self.lines(db), profiles: try Self.profiles(db),
+          pending: Set(try String.fetchAll(db, sql: "SELECT user_id FROM pending_receipt")),
+          integrity: broken == 0 ? sound.joined(separator: "; ") : "\(broken) broken references")
+      }
+    } catch let error as DatabaseError where [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode) {
+      // What is damaged may be past reading.
+      self = LedgerAudit(lines: [], profiles: [:], pending: [], integrity: "\(error)")
+    }
+  }
+
+  private init(lines: [Line], profiles: [String: Profile], pending: Set<String>, integrity: String) {
+    self.lines = lines
+    self.profiles = profiles
+    self.pending = pending
+    self.integrity = integrity
+  }
+
+  private static func lines(_ db: Database) throws -> [Line] {
+    let visible = [
+      "tier", "status", "reason", "expiresAt", "accessUntil", "productID", "originalTransactionID",
+      "environment", "willRenew", "nextProductID", "isTrial", "ownership", "isStale", "isProvisional",
+    ]
+    .map { "'\($0)=' || ifnull(json_extract(entitlement, '$.\($0)'), '-')" }.joined(separator: " || ' ' || ")
+    return try Row.fetchAll(
+      db,
+      sql: """
+        SELECT user_id, version, changed, hex(receipt_sha256) AS receipt, evidence_at,
+          json_extract(entitlement, '$.evidenceTime') AS proven_at, json_extract(entitlement, '$.tier') AS tier,
+          json_extract(entitlement, '$.tier') || ' ' || json_extract(entitlement, '$.status') || ' '
+            || json_extract(entitlement, '$.reason') AS verdict,
+          \(visible) AS visible
+        FROM history ORDER BY user_id, version
+        """
+    ).map { row in
+      Line(
+        user: row["user_id"], version: row["version"], isChange: row["changed"], receipt: row["receipt"],
+        answeredAt: row["evidence_at"], evidenceAt: row["proven_at"], tier: row["tier"], verdict: row["verdict"],
+        visible: row["visible"])
+    }
+  }
+
+  private static func profiles(_ db: Database) throws -> [String: Profile] {
+    let rows = try Row.fetchAll(
+      db,
+      sql: """
+        SELECT profile.*, profile_update.version AS told, profile_update.state
+        FROM profile LEFT JOIN profile_update USING (user_id)
+        """)
+    return Dictionary(
+      uniqueKeysWithValues: rows.map { row in
+        (
+          row["user_id"],
+          Profile(
+            version: row["version"], tier: row["tier"], status: row["status"], accessUntil: row["access_until"],
+            expiresAt: row["expires_at"], update: row["told"], isWaiting: row["state"] == "waiting")
+        )
+      })
+  }
+
+  /// - Parameter acknowledged: what callers were told.
+  func findings(acknowledged: [FaultLoad.Acknowledgement]) -> Findings {
+    var findings = Findings()
+    findings.integrity = integrity
+    let byUser = Dictionary(grouping: lines, by: \.user)
+    for (user, lines) in byUser.sorted(by: { $0.key < $1.key }) {
+      if lines.map(\.version) != Array(1...Int64(lines.count)) || profiles[user]?.version != Int64(lines.count) {
+        findings.gaps.append(user)
+      }
+      var answers: Set<String> = []
+      for (before, line) in zip([nil] + lines.map(Optional.some), lines) {
+        let isEmptyChange = line.isChange && before?.visible == line.visible
+        let isRepeated = line.isChange && !answers.insert("\(line.receipt) \(line.answeredAt ?? 0)").inserted
+        if isEmptyChange || isRepeated { findings.doubled.append(user) }
+        if let then = before?.evidenceAt, let now = line.evidenceAt, now < then { findings.backwards.append(user) }
+      }
+    }
+    findings.gaps += profiles.keys.filter { byUser[$0] == nil }.sorted()
+    findings.lost = acknowledged.filter { !holds($0, in: byUser[$0.user] ?? []) }.map(\.user)
+    return findings
+  }
+
+  /// An acknowledged verdict is there when the history has that very verdict on that evidence. A state that was only
+  /// read proves nothing new: it needs the evidence. A receipt that was kept for later waits, or has been judged.
+  private func holds(_ acknowledgement: FaultLoad.Acknowledgement, in lines: [Line]) -> Bool {
+    if acknowledgement.status == 202 { return pending.contains(acknowledgement.user) || !lines.isEmpty }
+    return lines.contains { line in
+      line.evidenceAt == acknowledgement.evidenceAt
+        && (acknowledgement.isStale || line.verdict == acknowledgement.verdict)
+    } || (acknowledgement.evidenceAt == nil && lines.isEmpty)
+  }
+}
+
+extension LedgerAudit {
+  /// Does to a ledger what no service may do: runs SQL with the triggers of the history out of the way.
+  ///
+  /// - Parameter user: whom `:user` stands for.
+  static func tamper(with path: String, _ sql: String, user: String? = nil) throws {
+    let queue = try DatabaseQueue(path: path)
+    try queue.write { db in
+      for trigger in ["history_no_update", "history_no_delete", "history_no_replace"] {
+        try db.execute(sql: "DROP TRIGGER IF EXISTS \(trigger)")
+      }
+      try db.execute(sql: sql, arguments: user.map { ["user": $0] } ?? [])
+    }
+    try queue.close()
+  }
+
+  /// A user of whom there is more than one verdict.
+  static func userWithHistory(in path: String) throws -> String? {
+    let queue = try DatabaseQueue(path: path)
+    defer { try? queue.close() }
+    return try queue.read { db in try String.fetchOne(db, sql: "SELECT user_id FROM history WHERE version = 2") }
+  }
+}

@@ -1,0 +1,98 @@
+import Entitlements
+import Foundation
+import HTTPTransport
+import HTTPTypes
+import Testing
+import Yams
+
+@testable import Countersign
+
+/// `openapi.yaml` and the service say the same. Every other test's answers are held against it as well.
+@Suite struct OpenAPITests {
+  private static let errors: [Problem.Code] = [.notFound, .methodNotAllowed]
+
+  @Test func `it is served as it is written`() async throws {
+    try await RunningService.run(apple: .unreachable) { service in
+      let answer = try await service.send(.get, "/openapi.yaml", key: nil)
+      #expect(answer.status == 200)
+      #expect(answer.header("Content-Type") == "application/yaml")
+      let file = URL(filePath: #filePath).deletingLastPathComponent()
+        .appending(path: "../../../Sources/Countersign/HTTP/openapi.yaml")
+      #expect(answer.body == Array(try Data(contentsOf: file)))
+      #expect(answer.text.hasPrefix("openapi: 3.1.0"))
+    }
+  }
+
+  @Test func `its paths and methods are those of the service`() async throws {
+    let contract = try Contract.shared.get()
+    try await RunningService.run(apple: .unreachable) { service in
+      #expect(Set(contract.operations.map(\.path)) == service.paths)
+      for path in service.paths {
+        let target = path.replacing("{user_id}", with: "user-1")
+        #expect(!target.contains("{"), "give it a value: \(target)")
+        let request = """
+          OPTIONS \(target) HTTP/1.1\r
+          Host: localhost\r
+          Authorization: Bearer \(RunningService.supportKey)\r
+          Connection: close\r
+          \r
+
+          """
+        let answer = try await RawClient.exchange(port: service.port, [request])
+        let allow = answer.split(separator: "\r\n").first { $0.lowercased().hasPrefix("allow: ") }
+        let methods = Set((allow ?? "").dropFirst("allow: ".count).split(separator: ", ").map(String.init))
+        let documented = Set(contract.operations.filter { $0.path == path }.map(\.method))
+        #expect(methods == documented.union(documented.contains("GET") ? ["HEAD"] : []), "\(path)")
+      }
+    }
+  }
+
+  @Test func `its words are those of the service`() throws {
+    let contract = try Contract.shared.get()
+    func words(_ schema: String, _ property: String) throws -> [String] {
+      let properties = try #require(contract.schema(schema)["properties"] as? [String: [String: Any]])
+      return try #require(properties[property]?["enum"] as? [Any]).compactMap { $0 as? String }
+    }
+    #expect(try words("Problem", "code") == Problem.Code.allCases.map(\.rawValue))
+    #expect(Set(try words("Entitlement", "reason")) == Set(EntitlementReason.allCases.map(\.rawValue)))
+    #expect(Set(try words("Entitlement", "status")) == Set(SubscriptionStatus.allCases.map(\.rawValue)))
+    #expect(Set(try words("Entitlement", "environment")) == Set(StoreEnvironment.allCases.map(\.rawValue)))
+    #expect(Set(try words("Entitlement", "profile_write")) == Set(ProfileWrite.allCases.map(\.rawValue)))
+    #expect(Set(try words("Entitlement", "source")) == Set(EvidenceSource.allCases.map(\.rawValue) + ["ledger"]))
+  }
+
+  @Test func `every problem is told at the statuses it comes with`() throws {
+    let contract = try Contract.shared.get()
+    for code in Problem.Code.allCases where !Self.errors.contains(code) {
+      let told = try contract.operations.filter { operation in
+        try contract.responseDescription(of: operation, status: code.status.code)?.contains("`\(code.rawValue)`")
+          == true
+      }
+      #expect(!told.isEmpty, "\(code.rawValue) at \(code.status.code)")
+    }
+  }
+
+  @Test func `its examples are what it describes`() throws {
+    let contract = try Contract.shared.get()
+    let examples = try contract.examples()
+    #expect(examples.count >= 5)
+    for example in examples {
+      #expect(try contract.violations(of: example.schema, by: example.value, at: example.place) == [])
+    }
+  }
+
+  @Test func `an answer that differs from it is noticed`() throws {
+    let contract = try Contract.shared.get()
+    let schema = contract.schema("Brake")
+    let good: [String: Any] = [
+      "engaged": true, "since": NSNull(), "looked_at": 1, "lowered": 0, "withheld": NSNull(),
+    ]
+    #expect(try contract.violations(of: schema, by: good, at: "brake") == [])
+    for (name, value) in [("engaged", 1), ("since", "yesterday"), ("lowered", 0.5), ("more", 1)] as [(String, Any)] {
+      var bad = good
+      bad[name] = value
+      #expect(try contract.violations(of: schema, by: bad, at: "brake").count == 1, "\(name)")
+    }
+    #expect(try contract.violations(of: schema, by: ["engaged": true], at: "brake").count == 4)
+  }
+}
