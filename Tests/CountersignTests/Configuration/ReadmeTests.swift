@@ -30,6 +30,14 @@ import Testing
     #expect(try Self.readme().contains("| \(status) | `\(code.rawValue)` |"))
   }
 
+  @Test(arguments: Problem.Code.allCases)
+  func `every problem has its page, which says why and what mends it`(code: Problem.Code) throws {
+    let pages = try SamplesTests.text("PROBLEMS.md")
+    let page = try #require(pages.split(separator: "\n## ").first { $0.hasPrefix(code.rawValue + "\n") })
+    #expect(page.contains("\n\n\(code.status.code)"))
+    for part in ["**Why:**", "**Mend it:**"] { #expect(page.contains(part)) }
+  }
+
   @Test(arguments: EntitlementReason.allCases)
   func `every reason is explained`(reason: EntitlementReason) throws {
     #expect(try Self.readme().contains("`\(reason.rawValue)`"))
