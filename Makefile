@@ -9,7 +9,7 @@ TEST_PACKAGES := openssl strace postgresql libpq-dev
 FAULT_PACKAGES := e2fsprogs mount strace
 FAULT_LOG := .build/faults.log
 
-.PHONY: help demo test faults build release lint format image-check deps test-deps clean
+.PHONY: help demo test fuzz faults build release lint format image-check deps test-deps clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -24,6 +24,11 @@ demo: deps ## Start a simulated App Store and the service, post one receipt per 
 test: test-deps ## Run every test
 	$(SWIFT) build --build-tests
 	SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=6 $(SWIFT) test --skip-build
+
+fuzz: deps ## Play the running service against openapi.yaml with requests that nobody thought of
+	$(SWIFT) build --product countersign
+	$(SWIFT) build --product app-store-simulator
+	@scripts/fuzz-contract
 
 # One test after the other: each has the machine to itself. A planted mistake that goes unnoticed fails the run.
 faults: test-deps ## Play the fault suite in full: kills, power cuts, broken disks, outages (25 minutes, as root)
