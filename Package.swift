@@ -187,6 +187,7 @@ let package = Package(
       dependencies: [
         "AppStore", "AppStoreSimulator", "Countersign", "Entitlements", "HTTPTransport", "Ledger", "Profiles",
         "TestSupport",
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "HTTPTypes", package: "swift-http-types"),

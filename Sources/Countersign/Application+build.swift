@@ -82,6 +82,10 @@ func buildApplication(
     ownership: configuration.policy.ownership,
     provisional: configuration.policy.provisional,
     writeBack: writeBack)
+  let check = SubscriptionCheck(validator: validator, ledger: ledger, brake: brake)
+  let pacer = Pacer(rate: configuration.revalidation.rate)
+  let runProgress = RunProgress()
+  let isAppleAway: @Sendable () -> Bool = { appStore.breakers[.production]?.state == .open }
   let status = OperationalStatus(
     appStore: appStore.health, profileStore: writeBack?.health,
     breakers: appStore.breakers.sorted { $0.key.rawValue < $1.key.rawValue }
@@ -94,6 +98,11 @@ func buildApplication(
       body: JSONRequestBody(
         limit: configuration.server.maxBody, budget: ByteBudget(limit: configuration.server.maxBytesInFlight))),
     profiles: ProfilesController(ledger: ledger, rules: rules, hasProfileStore: writeBack != nil, now: now),
+    revalidations: RevalidationsController(
+      ledger: ledger, progress: runProgress,
+      body: JSONRequestBody(
+        limit: RevalidationsController.bodyLimit, budget: ByteBudget(limit: RevalidationsController.bodyBudget)),
+      now: now),
     brake: BrakeController(brake: brake),
     health: HealthController(ledger: ledger, status: status, now: now),
     metrics: MetricsController(ledger: ledger, status: status, now: now),
@@ -107,9 +116,12 @@ func buildApplication(
     ClockWatch(clock: environment.clock, ledger: ledger, logger: logger, pause: environment.jobPause),
     PendingSettler(validator: validator, ledger: ledger, logger: logger, now: now, pause: environment.jobPause),
     RecheckScheduler(
-      validator: validator, ledger: ledger, brake: brake, logger: logger, now: now,
-      isAppleAway: { appStore.breakers[.production]?.state == .open },
-      rate: configuration.revalidation.rate, pause: environment.jobPause),
+      check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
+      pause: environment.jobPause),
+    RevalidationRunner(
+      check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
+      // Callers come first: half of the calls are theirs however slow Apple gets.
+      width: max(1, configuration.appStore.concurrency / 2), progress: runProgress, pause: environment.jobPause),
   ]
   if let writeBack {
     services.append(

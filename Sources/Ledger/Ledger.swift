@@ -5,7 +5,7 @@ package import struct FoundationEssentials.Date
 ///
 /// Every operation is one transaction: it happened wholly, durably, or not at all. An operation that returned has
 /// survived a power cut.
-package protocol Ledger: Sendable {
+package protocol Ledger: RunLedger {
   /// Records what an answer of Apple's proved for a user, and judges the user anew over everything known of them.
   ///
   /// - Returns: the verdict as recorded, or that the purchase belongs to somebody else (nothing is recorded then).
@@ -150,6 +150,8 @@ package struct LedgerEntry: Sendable {
   package var admits: Admission
   /// The receipt that waited and is settled by this; `nil` for one that a caller brings.
   package var pendingID: Int64?
+  /// The subscription of a run that is settled with this.
+  package var runItem: RunItem?
 
   package init(
     user: UserID, evidence: [SubscriptionEvidence], contestedKeys: Set<SubscriptionKey>, receipt: KeptReceipt,

@@ -5,6 +5,7 @@ internal import GRDB
 ///     profile_update 1 ──── 1 profile 1 ──── * subscription * ──── 1 receipt
 ///                           1 └──── * history    1 └──── 0…1 recheck
 ///     pending_receipt 1 ──── * provisional_grant    ownership_change    memo    heartbeat
+///     run 1 ──── * run_item
 ///
 /// Times are milliseconds since 1970 (UTC). JSON columns are the forms of `StoredForm`.
 enum LedgerSchema {
@@ -13,6 +14,7 @@ enum LedgerSchema {
     migrator.registerMigration("0001 verdicts") { db in try db.execute(sql: verdicts) }
     migrator.registerMigration("0002 pending receipts") { db in try db.execute(sql: pendingReceipts) }
     migrator.registerMigration("0003 updates, grants, rechecks") { db in try db.execute(sql: updates) }
+    migrator.registerMigration("0004 runs") { db in try db.execute(sql: runs) }
     return migrator
   }
 

@@ -215,6 +215,7 @@ extension LedgerTables {
     try execute("UPDATE profile_update SET due_at = 0 WHERE state <> 'written' AND due_at <> 0")
     try execute("UPDATE pending_receipt SET due_at = \(Self.longAgo) WHERE due_at <> \(Self.longAgo)")
     try execute("UPDATE recheck SET due_at = scheduled_at WHERE attempts > 0 AND due_at <> scheduled_at")
+    try releaseRunItems()
   }
 
   /// A moment of 1970 that takes as many bytes as one of today: a row that keeps its size is changed in place, any other is

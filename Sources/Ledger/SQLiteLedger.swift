@@ -34,7 +34,7 @@ package final class SQLiteLedger: Ledger {
 
   private let file: LedgerFile
   private let pool: DatabasePool
-  private let queue: CommitQueue
+  let queue: CommitQueue
 
   private init(file: LedgerFile, pool: DatabasePool, onFatal: @escaping @Sendable (String) -> Void) {
     self.file = file
@@ -183,7 +183,10 @@ package final class SQLiteLedger: Ledger {
       throw LedgerFailure(error).error
     }
     return try await queue.submit { db in
-      try RecordOperation(prepared: prepared, tables: LedgerTables(db: db)).run()
+      let tables = LedgerTables(db: db)
+      let outcome = try RecordOperation(prepared: prepared, tables: tables).run()
+      try tables.settle(entry.runItem, after: outcome)
+      return outcome
     }
   }
 
@@ -350,7 +353,7 @@ package final class SQLiteLedger: Ledger {
   }
 
   /// Reads one state of the ledger. Not ended by cancellation: there is no error for it, and reads are short.
-  private func read<Value: Sendable>(
+  func read<Value: Sendable>(
     _ operation: @escaping @Sendable (LedgerTables) throws -> Value
   ) async throws(LedgerError) -> Value {
     guard !queue.isClosed else { throw .closed }

@@ -9,6 +9,9 @@ import Testing
 /// What is asked each second, or by each scrape of the metrics, on a ledger of 100 000 users all of whom wait for something.
 @Suite(.serialized) struct QueryPlanTests {
   static let users = 100_000
+  /// Everything of the ledger below is due at some second of 1970.
+  static let epoch = Date(timeIntervalSince1970: 0)
+  static let largeRun = RunOrder(expiringWithin: .seconds(86_400), limit: 100_000)
 
   @Test func `no claim reads a whole table`() async throws {
     let scratch = try await Self.large()
@@ -28,6 +31,22 @@ import Testing
       ("grants", { _ = try $0.grants(endedAt: now) }),
       ("provisionalEvidence", { _ = try $0.provisionalEvidence(of: "u7") }),
       ("removePending", { try $0.removePending(2) }),
+      ("activeRun", { _ = try $0.activeRun() }),
+      ("startRun", { _ = try $0.startRun(Self.largeRun, key: "again", at: Self.epoch) }),
+      ("countDue", { _ = try $0.countDue(Self.largeRun, at: Self.epoch) }),
+      (
+        "run",
+        { tables in
+          guard case .started(let run) = try tables.startRun(Self.largeRun, key: nil, at: Self.epoch) else { return }
+          let items = try tables.claimRunItems(of: run.id, dueAt: now, until: at(900), limit: 100).items
+          for item in items.prefix(3) { try tables.settleRunItem(item.id, of: run.id, .done(changed: true)) }
+          for item in items.suffix(3) { try tables.retry(item, at: at(60), isCounted: true) }
+          try tables.giveBack(Array(items.suffix(9)))
+          _ = try tables.hasRunItems(of: run.id, dueAt: now)
+          _ = try tables.finishRun(run.id, at: now)
+          _ = try tables.stopRun(run.id, .downgradeBrake, at: now)
+        }
+      ),
     ]
     for (name, operation) in operations {
       let (statements, time) = try await Self.run(operation, on: file)

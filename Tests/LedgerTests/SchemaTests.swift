@@ -64,6 +64,18 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
     .init(
       name: "an ownership change replaced",
       sql: "INSERT OR REPLACE INTO ownership_change SELECT * FROM ownership_change", problem: "append-only"),
+    .init(
+      name: "a second run under way",
+      sql: """
+        INSERT INTO run (expiring_within, horizon, item_limit, state, started_at, due, done, changed, failed, held_back)
+        VALUES (0, 0, 1, 'running', 0, 0, 0, 0, 0, 0), (0, 0, 1, 'running', 0, 0, 0, 0, 0, 0)
+        """, problem: "UNIQUE"),
+    .init(
+      name: "a run that has done more than was due",
+      sql: """
+        INSERT INTO run (expiring_within, horizon, item_limit, state, started_at, due, done, changed, failed, held_back)
+        VALUES (0, 0, 1, 'running', 0, 2, 1, 0, 1, 1)
+        """, problem: "CHECK"),
     .init(name: "a second heartbeat", sql: "INSERT INTO heartbeat VALUES (2, 0)", problem: "CHECK"),
   ]
 }

@@ -11,17 +11,26 @@ struct Countersign: AsyncParsableCommand {
         countersign serve --config countersign.yaml
         countersign inspect receipt.b64
         countersign validate receipt.b64 --config countersign.yaml
+        countersign revalidate --expiring-within 24h --key-file cron.key
         countersign demo
       """,
-    subcommands: [Serve.self, Validate.self, Inspect.self, Demo.self])
+    subcommands: [Serve.self, Validate.self, Inspect.self, Revalidate.self, Demo.self])
 }
 
 /// Exit codes beside 0, 1 and 2, after sysexits.h.
 extension ExitCode {
+  /// The downgrade brake holds.
+  static let stoppedByBrake = ExitCode(2)
+  static let usage = ExitCode(64)
+  /// The service cannot be reached.
+  static let unavailable = ExitCode(69)
   /// The disk failed.
   static let ioError = ExitCode(74)
   /// Ended by a signal, as shells tell it for Ctrl-C.
   static let interrupted = ExitCode(130)
+  /// The same for SIGTERM.
+  static let terminated = ExitCode(143)
+  static let refusedCredential = ExitCode(77)
   /// The configuration is wrong.
   static let configuration = ExitCode(78)
 }

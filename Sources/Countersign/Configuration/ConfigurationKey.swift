@@ -252,9 +252,12 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
   /// Every dotted key that may stand in the file.
   static let fileKeys: [String] = allCases.flatMap { [$0.rawValue] + ($0.fileVariant.map { [$0] } ?? []) }
 
+  /// What `revalidate` reads; the service knows them as they are no mistake in an environment that both share.
+  private static let commandVariables = [Revalidate.urlVariable, Revalidate.keyVariable]
+
   /// Every environment variable that is read.
   static let environmentNames: [String] =
-    [fileVariable] + defectVariables
+    [fileVariable] + commandVariables + defectVariables
     + allCases.flatMap { key in
       [key.environmentName, key.fileVariant.map(environmentName(of:))].compactMap(\.self)
     }

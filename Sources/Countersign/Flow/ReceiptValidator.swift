@@ -29,12 +29,18 @@ struct ReceiptValidator: Sendable {
     case request
     /// The receipt was acknowledged and waits, under this ID.
     case settlement(Int64)
-    /// The service asks by itself, and does not record a verdict that is not admitted.
-    case recheck(admits: Admission)
+    /// The service asks by itself, and does not record a verdict that is not admitted. A run's subscription is settled
+    /// with what is recorded.
+    case recheck(admits: Admission, settling: RunItem? = nil)
 
     fileprivate var admits: Admission {
-      guard case .recheck(let admits) = self else { return { _, _ in true } }
+      guard case .recheck(let admits, _) = self else { return { _, _ in true } }
       return admits
+    }
+
+    fileprivate var runItem: RunItem? {
+      guard case .recheck(_, let item) = self else { return nil }
+      return item
     }
 
     fileprivate var pendingID: Int64? {
@@ -167,6 +173,7 @@ struct ReceiptValidator: Sendable {
       nextCheck: { [rules] evidence, now in rules.nextCheck(of: evidence, at: now) },
       admits: occasion.admits)
     entry.pendingID = occasion.pendingID
+    entry.runItem = occasion.runItem
     switch try await consult({ () throws(LedgerError) in try await ledger.record(entry) }) {
     case .recorded(let recorded): return recorded
     case .ownedByAnotherUser: throw .ownedByAnotherUser

@@ -7,6 +7,7 @@ import Hummingbird
 struct ServiceRouter {
   var validations: ValidationsController
   var profiles: ProfilesController
+  var revalidations: RevalidationsController
   var brake: BrakeController
   var health: HealthController
   var metrics: MetricsController
@@ -31,6 +32,8 @@ struct ServiceRouter {
       .add(middleware: RateLimitMiddleware(limiter: limiter))
     route(authenticated, "/v1/validations", [.post: validations.validate])
     route(authenticated, "/v1/profiles/{user_id}", [.get: profiles.profile])
+    route(authenticated, "/v1/revalidations", [.post: revalidations.start])
+    route(authenticated, "/v1/revalidations/{run_id}", [.get: revalidations.run])
     route(authenticated, "/v1/brake", [.get: brake.state, .delete: brake.release])
     return router
   }

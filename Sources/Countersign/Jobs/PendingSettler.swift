@@ -99,7 +99,7 @@ struct PendingSettler: Service {
 
   /// Trouble that Apple may have with one receipt and not with the next: malformed, internal error, internal data access
   /// error.
-  private static func mayBeTheReceipt(_ appleStatus: Int) -> Bool {
+  static func mayBeTheReceipt(_ appleStatus: Int) -> Bool {
     appleStatus == 21002 || appleStatus == 21009 || (21100...21199).contains(appleStatus)
   }
 

@@ -53,8 +53,21 @@ struct JobBench: Sendable {
   /// - Parameter isAppleAway: whether the breaker is open; as the breaker itself says, unless a test says otherwise.
   func scheduler(isAppleAway: (@Sendable () -> Bool)? = nil) -> RecheckScheduler {
     RecheckScheduler(
-      validator: validator, ledger: ledger, brake: brake, logger: log.logger, now: now,
-      isAppleAway: isAppleAway ?? { [appStore] in appStore.breakers[.production]?.state == .open }, rate: 1000)
+      check: check, ledger: ledger, brake: brake, logger: log.logger, now: now,
+      isAppleAway: isAppleAway ?? { [appStore] in appStore.breakers[.production]?.state == .open },
+      pacer: Pacer(rate: 1000))
+  }
+
+  var check: SubscriptionCheck { SubscriptionCheck(validator: validator, ledger: ledger, brake: brake) }
+
+  func runner(
+    isAppleAway: (@Sendable () -> Bool)? = nil, pacer: Pacer = Pacer(rate: 1000), width: Int = 8,
+    progress: RunProgress = RunProgress()
+  ) -> RevalidationRunner {
+    RevalidationRunner(
+      check: check, ledger: ledger, brake: brake, logger: log.logger, now: now,
+      isAppleAway: isAppleAway ?? { [appStore] in appStore.breakers[.production]?.state == .open },
+      pacer: pacer, width: width, progress: progress)
   }
 
   @discardableResult func validate(_ receipt: String, user: String = "user-1") async throws -> ValidatedEntitlement {

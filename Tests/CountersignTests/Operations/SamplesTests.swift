@@ -1,8 +1,10 @@
 import AppStore
+import ArgumentParser
 import Entitlements
 import Foundation
 import HTTPTransport
 import Testing
+import Yams
 
 @testable import AppStoreSimulator
 @testable import Countersign
@@ -83,5 +85,94 @@ import Testing
     #expect(APIKeyring(configuration.auth.apiKeys).caller(presenting: "quickstart")?.role == .service)
     let sold = Product.allCases.filter { $0 != .unknown }.map(\.id)
     #expect(Set(configuration.catalog.products.keys.map(\.rawValue)) == Set(sold))
+  }
+
+  // MARK: Cron
+
+  /// The arguments that a sample gives the program, told by the program's own parser to be right.
+  private static func accepts(_ arguments: [String]) throws {
+    let command = try #require(try Countersign.parseAsRoot(arguments) as? Revalidate)
+    #expect(command.expiringWithin == "24h")
+    #expect(command.keyFile != nil)
+    _ = try Revalidate.origin(try #require(command.url))
+  }
+
+  @Test func `the crontab's line is right`() throws {
+    let text = try Self.text("cron/crontab")
+    #expect(text.hasSuffix("\n"))
+    let jobs = text.split(separator: "\n").filter { !$0.hasPrefix("#") && !$0.prefix { $0 != " " }.contains("=") }
+    #expect(jobs.count == 1)
+    let fields = try #require(jobs.first).split(separator: " ").map(String.init)
+    #expect(Array(fields.prefix(7)) == ["10", "2", "*", "*", "*", "countersign", "countersign"])
+    // cron would end the command there.
+    #expect(!fields.contains { $0.contains("%") })
+    try Self.accepts(Array(fields.dropFirst(7)))
+  }
+
+  @Test func `the systemd unit starts the program rightly`() throws {
+    let text = try Self.text("cron/countersign-revalidate.service")
+    let start = try #require(text.split(separator: "\n").first { $0.hasPrefix("ExecStart=") })
+    let words = start.dropFirst("ExecStart=".count).split(separator: " ").map(String.init)
+    #expect(words.first == "/usr/local/bin/countersign")
+    try Self.accepts(Array(words.dropFirst()))
+    #expect(text.contains("Type=oneshot\n"))
+    let timer = try Self.text("cron/countersign-revalidate.timer")
+    #expect(timer.contains("OnCalendar=*-*-* 02:10:00\n") && timer.contains("WantedBy=timers.target\n"))
+  }
+
+  static let systemdAnalyze = "/usr/bin/systemd-analyze"
+
+  @Test(
+    .enabled(if: FileManager.default.isExecutableFile(atPath: systemdAnalyze), "systemd-analyze is not installed"))
+  func `systemd takes the units`() throws {
+    // It looks for the program, which is installed nowhere here.
+    let directory = FileManager.default.temporaryDirectory.appending(path: "units-\(UUID())")
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: directory) }
+    let names = ["countersign-revalidate.service", "countersign-revalidate.timer"]
+    for name in names {
+      try Self.text("cron/\(name)").replacingOccurrences(of: "/usr/local/bin/countersign", with: "/bin/true")
+        .write(to: directory.appending(path: name), atomically: true, encoding: .utf8)
+    }
+    let process = Process()
+    let output = Pipe()
+    process.executableURL = URL(filePath: Self.systemdAnalyze)
+    process.arguments =
+      ["verify", "--man=no"] + names.map { directory.appending(path: $0).path(percentEncoded: false) }
+    process.standardError = output
+    process.standardOutput = output
+    try process.run()
+    let said = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    process.waitUntilExit()
+    #expect(process.terminationStatus == 0, "\(said)")
+    #expect(!said.contains("countersign-revalidate"), "\(said)")
+  }
+
+  @Test func `the CronJob is one, and starts the program rightly`() throws {
+    let object = try #require(
+      try Yams.load(yaml: try Self.text("cron/kubernetes-cronjob.yaml")) as? [String: Any])
+    #expect(object["apiVersion"] as? String == "batch/v1")
+    #expect(object["kind"] as? String == "CronJob")
+    let spec = try #require(object["spec"] as? [String: Any])
+    #expect(spec["schedule"] as? String == "10 2 * * *")
+    #expect(spec["concurrencyPolicy"] as? String == "Forbid")
+    let job = try #require((spec["jobTemplate"] as? [String: Any])?["spec"] as? [String: Any])
+    let pod = try #require((job["template"] as? [String: Any])?["spec"] as? [String: Any])
+    // Kubernetes refuses a pod failure policy with any other.
+    #expect(pod["restartPolicy"] as? String == "Never")
+    let rules = try #require((job["podFailurePolicy"] as? [String: Any])?["rules"] as? [[String: Any]])
+    let codes = try #require((rules.first?["onExitCodes"] as? [String: Any])?["values"] as? [Int])
+    // In ascending order and without 0, says the API; 69 is tried again.
+    #expect(codes == [1, 2, 64, 77])
+    let container = try #require((pod["containers"] as? [[String: Any]])?.first)
+    let command = try #require(container["command"] as? [String])
+    #expect(command.first == "countersign")
+    try Self.accepts(Array(command.dropFirst()))
+    // The key is where the command looks for it.
+    let mount = try #require((container["volumeMounts"] as? [[String: Any]])?.first)
+    let path = try #require(mount["mountPath"] as? String)
+    #expect(command.contains("--key-file=\(path)/key"))
+    let volume = try #require((pod["volumes"] as? [[String: Any]])?.first)
+    #expect(volume["name"] as? String == mount["name"] as? String)
   }
 }

@@ -1,0 +1,233 @@
+import ArgumentParser
+import Foundation
+import HTTPTransport
+import UnixSignals
+
+/// `countersign revalidate`
+struct Revalidate: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Let the running service ask Apple anew about subscriptions that end soon, and follow it.",
+    discussion: """
+      Starts a run in the service, or finds the one that is under way, and shows its
+      progress: a bar on a terminal, a line every half minute elsewhere. The service
+      does the work: ended by Ctrl-C, or cut off, this command leaves the run going,
+      and the same command finds it again. A service that is being started anew is
+      waited for, for ten minutes.
+
+      The key is of the role 'service', in COUNTERSIGN_API_KEY or in the file of
+      --key-file. Over http:// it can be read on the way; use that on one machine, or
+      inside a network that you trust.
+
+      EXIT CODES
+          0  all done, or nothing was due
+          1  finished, but some failed: the log of the service says why
+          2  stopped by the downgrade brake: look into it, release it, run again
+         64  wrong usage, or a request that the service does not take
+         69  the service cannot be reached, or no more; a run that has begun goes on
+         77  the service refuses the key
+        130  interrupted by Ctrl-C, 143 by SIGTERM; the run goes on
+
+      EXAMPLES
+        countersign revalidate --expiring-within 24h --key-file cron.key
+        COUNTERSIGN_API_KEY=… countersign revalidate --expiring-within 24h --dry-run
+        countersign revalidate --expiring-within 7d --limit 10000 --json
+      """)
+
+  @Option(name: .long, help: "How far ahead an end may lie: 24h, 7d, …; 0 takes only what is overdue.")
+  var expiringWithin: String
+
+  @Option(name: .long, help: "The most subscriptions, 1 to 100000; those that end first are taken.")
+  var limit: Int?
+
+  @Flag(name: .long, help: "Only count what is due.")
+  var dryRun = false
+
+  @Flag(name: .long, help: "Print one JSON object at the end, and nothing else on standard output.")
+  var json = false
+
+  @Flag(name: .long, help: "Print nothing when all is well.")
+  var quiet = false
+
+  @Option(name: .long, help: "Where the service is; COUNTERSIGN_URL names it otherwise.")
+  var url: String?
+
+  @Option(name: .long, help: "A file with the API key, and nothing else.")
+  var keyFile: String?
+
+  @Option(name: .long, help: "Certificate authorities to trust for TLS (PEM), in place of the system's.")
+  var caFile: String?
+
+  static let urlVariable = "COUNTERSIGN_URL"
+  static let keyVariable = "COUNTERSIGN_API_KEY"
+  static let defaultURL = "http://127.0.0.1:8080"
+
+  func run() async throws {
+    let environment = ProcessInfo.processInfo.environment
+    let order: RunClient.Order
+    let origin: String
+    let key: String
+    do throws(RevalidateUsage) {
+      order = try self.order()
+      origin = try Self.origin(url ?? environment[Self.urlVariable] ?? Self.defaultURL)
+      key = try Self.key(file: keyFile, environment: environment)
+    } catch {
+      CommandOutput.error(error.description)
+      throw ExitCode.usage
+    }
+    let transport: CurlTransport
+    do {
+      var configuration = CurlTransport.Configuration(caFile: caFile)
+      configuration.allowedSchemes = [.https, .http]
+      transport = try CurlTransport(configuration: configuration)
+    } catch {
+      CommandOutput.error("the HTTP client cannot start: \(error)")
+      throw ExitCode.unavailable
+    }
+    // Taken before there is a run.
+    let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
+    let follower = RunFollower(
+      client: RunClient(transport: transport, url: origin, key: key, idempotencyKey: RequestIDMiddleware.new()),
+      display: display(environment))
+    let (end, signal) = await withTaskGroup(of: Ending.self) { group in
+      group.addTask { .end(await follower.run(order)) }
+      group.addTask {
+        for await signal in signals { return .signal(signal) }
+        return .none
+      }
+      var signal: UnixSignal?
+      var end = RunFollower.End.interrupted(last: nil)
+      for await ending in group {
+        switch ending {
+        case .end(let told): end = told
+        case .signal(let which): signal = which
+        case .none: continue
+        }
+        group.cancelAll()
+      }
+      return (end, signal)
+    }
+    transport.shutdown()
+    throw tell(end, signal, origin)
+  }
+
+  private enum Ending: Sendable {
+    case end(RunFollower.End)
+    case signal(UnixSignal)
+    case none
+  }
+
+  /// The last words, and the exit code for them.
+  private func tell(_ end: RunFollower.End, _ signal: UnixSignal?, _ origin: String) -> ExitCode {
+    switch end {
+    case .told(let report):
+      let code = Self.exitCode(report)
+      if json {
+        print(report.json)
+      } else if !quiet || code != .success {
+        print(RunText.summary(report))
+      }
+      return code
+    case .lost(let failure, let last):
+      if json, let last { print(last.json) }
+      CommandOutput.error("\(origin): \(Self.sentence(failure))")
+      if let id = last?.id { CommandOutput.error("run \(id) goes on by itself as soon as the service is there.") }
+      return Self.exitCode(failure)
+    case .interrupted(let last):
+      if json, let last { print(last.json) }
+      if let last, let id = last.id {
+        CommandOutput.error(
+          "interrupted; run \(id) goes on in the service (\(last.settled) of \(last.due)). "
+            + "The same command shows its progress again.")
+      } else {
+        CommandOutput.error("interrupted before the service had answered; a run may have begun.")
+      }
+      return signal == .sigterm ? .terminated : .interrupted
+    }
+  }
+
+  static func exitCode(_ report: RunReport) -> ExitCode {
+    switch report.state {
+    case .dryRun: .success
+    case .stopped: .stoppedByBrake
+    case .finished, .running:
+      report.heldBack > 0 ? .stoppedByBrake : report.failed > 0 ? .failure : .success
+    }
+  }
+
+  static func exitCode(_ failure: RunClient.Failure) -> ExitCode {
+    switch failure {
+    case .refusedCredential: .refusedCredential
+    case .refused: .usage
+    case .away, .unreachable, .noSuchRun, .cancelled: .unavailable
+    }
+  }
+
+  private static func sentence(_ failure: RunClient.Failure) -> String {
+    switch failure {
+    case .away(let reason, _): "\(reason). Is the service running there?"
+    case .unreachable(let reason): "\(reason)."
+    case .refusedCredential(let reason): "\(reason)."
+    case .refused(let detail): detail
+    case .noSuchRun: "there is no such run, or no such path; is it Countersign, with the same ledger?"
+    case .cancelled: "interrupted."
+    }
+  }
+
+  private func display(_ environment: [String: String]) -> RunDisplay {
+    RunDisplay(
+      style: quiet ? .silent : Terminal.isInteractive(environment: environment) ? .bar : json ? .silent : .lines,
+      columns: { Terminal.columns },
+      output: { FileHandle.standardOutput.write(Data($0.utf8)) },
+      error: { LogOutput.standardError.write($0) })
+  }
+
+  private func order() throws(RevalidateUsage) -> RunClient.Order {
+    do throws(BadValue) {
+      _ = try ConfigurationValue.duration(expiringWithin, in: RevalidationsController.expiringWithin)
+    } catch {
+      throw RevalidateUsage(description: "--expiring-within \(error.sentence).")
+    }
+    let limits = RevalidationsController.limit
+    if let limit, !limits.contains(limit) {
+      throw RevalidateUsage(description: "--limit must be from \(limits.lowerBound) to \(limits.upperBound).")
+    }
+    return RunClient.Order(expiringWithin: expiringWithin, limit: limit, isDryRun: dryRun)
+  }
+
+  static func origin(_ url: String) throws(RevalidateUsage) -> String {
+    do throws(BadValue) { try ConfigurationValue.baseURL(url) } catch {
+      throw RevalidateUsage(
+        description:
+          "--url has to be the address of the service, such as \(defaultURL) or https://countersign.example.com.")
+    }
+    var url = url
+    while url.hasSuffix("/") { url.removeLast() }
+    return url
+  }
+
+  static func key(file: String?, environment: [String: String]) throws(RevalidateUsage) -> String {
+    let text: String
+    if let file {
+      do throws(BoundedFile.Unusable) {
+        let bytes = try BoundedFile(path: file, limit: AuthenticationMiddleware.longestCredential).bytes
+        text = String(decoding: bytes, as: UTF8.self)
+      } catch {
+        throw RevalidateUsage(description: "--key-file: \(ConfigurationValue.quoted(path: file)) \(error.reason).")
+      }
+    } else if let given = environment[keyVariable] {
+      text = given
+    } else {
+      throw RevalidateUsage(description: "an API key is needed: set \(keyVariable), or name a file with --key-file.")
+    }
+    let key = String(text.drop { $0.isWhitespace }.reversed().drop { $0.isWhitespace }.reversed())
+    do throws(BadValue) { try ConfigurationValue.secret(key) } catch {
+      throw RevalidateUsage(description: "the API key \(error.sentence).")
+    }
+    return key
+  }
+}
+
+/// What is wrong with how the command was called: a sentence.
+struct RevalidateUsage: Error, Hashable, CustomStringConvertible {
+  var description: String
+}

@@ -1,0 +1,153 @@
+package import Entitlements
+package import struct FoundationEssentials.Date
+
+/// Names a run for ever: a number is not given twice.
+package struct RunID: Hashable, Sendable, CustomStringConvertible {
+  package var rawValue: Int64
+
+  package init(_ rawValue: Int64) { self.rawValue = rawValue }
+
+  package var description: String { String(rawValue) }
+}
+
+/// Which subscriptions a run asks Apple about: those whose state wants it by a moment, the longest waiting first.
+///
+///     overdue for longer than     overdue              now       expires within
+///     Apple tries to charge  ┄┄┄┄┄├──────────────────────┼──────────────────────┤┄┄┄┄┄ later
+///                     not taken   taken                                            not taken
+package struct RunOrder: Hashable, Sendable {
+  /// How far ahead an end may lie.
+  package var expiringWithin: Duration
+  /// The most subscriptions.
+  package var limit: Int
+
+  /// Whatever is overdue for longer Apple has not answered for in all this time, and no longer tries to charge for: to ask
+  /// again each night would fail each night. The scheduler goes on asking once a day.
+  package static let longestOverdue: Duration = .seconds(60 * 86_400)
+
+  package init(expiringWithin: Duration, limit: Int) {
+    self.expiringWithin = expiringWithin
+    self.limit = limit
+  }
+}
+
+/// A run of re-validation: work that survives the process that does it.
+package struct Run: Hashable, Sendable {
+  package enum State: Hashable, Sendable {
+    case running
+    /// Everything was done or has failed for good.
+    case finished(at: Date)
+    /// Ended before that.
+    case stopped(RunStop, at: Date)
+  }
+
+  package var id: RunID
+  package var order: RunOrder
+  package var state: State
+  package var counts: RunCounts
+  package var startedAt: Date
+
+  package var finishedAt: Date? {
+    switch state {
+    case .running: nil
+    case .finished(let at), .stopped(_, let at): at
+    }
+  }
+}
+
+/// Why a run ended early.
+package enum RunStop: String, Hashable, Sendable, CaseIterable {
+  case downgradeBrake = "downgrade_brake"
+}
+
+/// What became of a run's subscriptions: `due = done + failed + heldBack + remaining`.
+package struct RunCounts: Hashable, Sendable {
+  package var due: Int
+  /// Apple's word is recorded, or was by somebody else since the run began.
+  package var done = 0
+  /// Of these, on how many the run recorded another verdict than before.
+  package var changed = 0
+  /// Refused, or in trouble too often.
+  package var failed = 0
+  /// Apple's word would have lowered a tier, and the brake held.
+  package var heldBack = 0
+
+  package init(due: Int) { self.due = due }
+
+  package var settled: Int { done + failed + heldBack }
+  package var remaining: Int { due - settled }
+}
+
+/// What came of a wish for a run.
+package enum RunStart: Hashable, Sendable {
+  case started(Run)
+  /// There is one already: under way, or started by the same wish before.
+  case known(Run)
+}
+
+/// One subscription of a run, claimed.
+package struct RunItem: Hashable, Sendable {
+  /// Names the row for ever.
+  package var id: Int64
+  package var run: RunID
+  package var key: SubscriptionKey
+  package var owner: UserID
+  package var receipt: KeptReceipt
+  /// How often Apple had trouble with this one before.
+  package var attempts: Int
+}
+
+package struct RunClaim: Hashable, Sendable {
+  package var items: [RunItem]
+  /// Nothing else is due: what is left waits for its time, or is claimed.
+  package var isExhausted: Bool
+}
+
+/// What became of a subscription of a run, where no verdict was recorded for it.
+package enum RunOutcome: Hashable, Sendable {
+  /// There was nothing to record that is not recorded.
+  case done(changed: Bool)
+  case failed
+  case heldBack
+}
+
+/// Runs of re-validation. Each subscription of a run is counted once, in the transaction that settles it, so that the
+/// counts are exact whenever the process ends.
+package protocol RunLedger: Sendable {
+  /// Starts a run, unless one is under way: there is one at a time.
+  ///
+  /// - Parameter key: the caller's name for this wish; a repeated one is answered with the run that it started.
+  func startRun(_ order: RunOrder, key: String?, at now: Date) async throws(LedgerError) -> RunStart
+
+  /// How many subscriptions a run would take.
+  func countDue(_ order: RunOrder, at now: Date) async throws(LedgerError) -> Int
+
+  /// A run as it stands; `nil` for one that never was, or that has long ended.
+  func run(_ id: RunID) async throws(LedgerError) -> Run?
+
+  /// The run that is under way.
+  func activeRun() async throws(LedgerError) -> Run?
+
+  /// Claims subscriptions of a run. They are due again at `lease` if nothing comes of them. One of which Apple has told
+  /// since the run began is settled as done, and not handed out.
+  func claimRunItems(
+    of run: RunID, dueAt now: Date, until lease: Date, limit: Int
+  ) async throws(LedgerError) -> RunClaim
+
+  /// Settles a subscription for which `record` recorded nothing. One that is settled already stays as it is.
+  func settle(_ item: RunItem, _ outcome: RunOutcome) async throws(LedgerError)
+
+  /// Puts a subscription off.
+  /// - Parameter isCounted: the trouble may be with this one; not an outage.
+  func retry(_ item: RunItem, at due: Date, isCounted: Bool) async throws(LedgerError)
+
+  /// Gives claimed subscriptions back that nobody asked about.
+  func giveBack(_ items: [RunItem]) async throws(LedgerError)
+
+  /// Ends a run of which nothing is left.
+  /// - Returns: the run as it stands; `running` where something is left.
+  func finishRun(_ id: RunID, at now: Date) async throws(LedgerError) -> Run?
+
+  /// Ends a run whatever is left of it.
+  func stopRun(_ id: RunID, _ reason: RunStop, at now: Date) async throws(LedgerError) -> Run?
+}

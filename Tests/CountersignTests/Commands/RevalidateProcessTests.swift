@@ -1,0 +1,233 @@
+import Foundation
+import HTTPTransport
+import Ledger
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// `countersign revalidate` as it is run, against a service that runs.
+@Suite struct RevalidateProcessTests {
+  static let start = Date(timeIntervalSince1970: 1_718_452_800)
+  static let script = "/usr/bin/script"
+  static var hasTerminal: Bool { FileManager.default.isExecutableFile(atPath: script) }
+
+  struct Ended: Sendable {
+    var code: Int32
+    var output: String
+    var error: String
+  }
+
+  /// A command that was started; its output is read as it comes.
+  final class Command: @unchecked Sendable {
+    // `Process` is not Sendable; each test drives its own from one task at a time.
+    private let process = Process()
+    private let end: AsyncStream<Ended>
+
+    /// - Parameter onTerminal: under a pseudo-terminal of 100 columns; what it shows is the output then.
+    init(_ arguments: [String], key: String? = RunningService.serviceKey, onTerminal: Bool = false) throws {
+      let program = try ServiceProcess.program("countersign")
+      if onTerminal {
+        process.executableURL = URL(filePath: RevalidateProcessTests.script)
+        let line = ([program] + arguments).map { "'\($0)'" }.joined(separator: " ")
+        process.arguments = ["-qefc", "stty cols 100; exec \(line)", "/dev/null"]
+      } else {
+        process.executableURL = URL(filePath: program)
+        process.arguments = arguments
+      }
+      var environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("COUNTERSIGN_") }
+      environment["COUNTERSIGN_API_KEY"] = key
+      environment["TERM"] = "xterm"
+      process.environment = environment
+      let output = Pipe()
+      let error = Pipe()
+      process.standardOutput = output
+      process.standardError = error
+      process.standardInput = FileHandle.nullDevice
+      try process.run()
+      let (end, ended) = AsyncStream<Ended>.makeStream()
+      self.end = end
+      let handles = (output.fileHandleForReading, error.fileHandleForReading)
+      // Reading blocks, so each has a thread of its own. Both are short: neither pipe fills while the other is read.
+      Thread.detachNewThread { [self] in
+        let output = handles.0.readDataToEndOfFile()
+        let error = handles.1.readDataToEndOfFile()
+        process.waitUntilExit()
+        ended.yield(
+          Ended(
+            code: process.terminationStatus, output: String(decoding: output, as: UTF8.self),
+            error: String(decoding: error, as: UTF8.self)))
+        ended.finish()
+      }
+    }
+
+    func interrupt() { process.interrupt() }
+    func terminate() { process.terminate() }
+
+    func wait() async -> Ended {
+      for await ended in end { return ended }
+      return Ended(code: -1, output: "", error: "")
+    }
+  }
+
+  private func command(_ arguments: [String], at service: String, key: String? = RunningService.serviceKey) async throws
+    -> Ended
+  {
+    try await Command(["revalidate", "--url", service] + arguments, key: key).wait()
+  }
+
+  private func run(
+    users: Int, settings: Settings = Settings(revalidation: ["rate": "1000"]), clock: MovingClock? = nil,
+    jobPause: Duration = .milliseconds(20), scenario: Scenario = .renewing,
+    body: @Sendable (RunningService, SimulatedStore) async throws -> Void
+  ) async throws {
+    let clock = clock ?? MovingClock(Self.start)
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await RunningService.run(apple: store.apple, settings: settings, jobPause: jobPause, now: { clock.date }) {
+        service in
+        for number in 0..<users {
+          let receipt = try store.simulator.issueReceipt(scenario, subscriber: Int64(number + 1)).receiptData
+          #expect(try await service.validate(receipt, user: "user-\(number)").status == 200)
+        }
+        try await body(service, store)
+      }
+    }
+  }
+
+  @Test func `lines, JSON or nothing, and 0 when all is done`() async throws {
+    try await run(users: 3) { service, _ in
+      let counted = try await command(["--expiring-within", "20d", "--dry-run"], at: service.origin)
+      #expect(counted.code == 0)
+      #expect(counted.output == "3 subscriptions are due; nothing was done.\n")
+      let lines = try await command(["--expiring-within", "20d"], at: service.origin + "/")
+      #expect(lines.code == 0)
+      #expect(lines.output.hasSuffix("Run 1 is finished: 3 of 3 done, 0 changed, 0 failed, 0 held back.\n"))
+      #expect(lines.error == "")
+      let json = try await command(["--expiring-within", "20d", "--limit", "2", "--json"], at: service.origin)
+      #expect(json.code == 0)
+      let object = try JSONSerialization.jsonObject(with: Data(json.output.utf8)) as? [String: Any]
+      #expect(object?["state"] as? String == "finished")
+      #expect(object?["done"] as? Int == 2)
+      let quiet = try await command(["--expiring-within", "20d", "--quiet"], at: service.origin)
+      #expect((quiet.code, quiet.output + quiet.error) == (0, ""))
+      let nothing = try await command(["--expiring-within", "0"], at: service.origin)
+      #expect((nothing.code, nothing.output) == (0, "Run 4 is finished: nothing was due.\n"))
+    }
+  }
+
+  @Test func `what goes wrong has its exit code and its sentence`() async throws {
+    try await run(users: 2) { service, store in
+      let cases: [([String], String?, Int32, String)] = [
+        (["--expiring-within", "20d"], "a-wrong-key", 77, "does not know this key"),
+        (["--expiring-within", "20d"], RunningService.supportKey, 77, "role 'service'"),
+        (["--expiring-within", "20d"], nil, 64, "COUNTERSIGN_API_KEY"),
+        (["--expiring-within", "soon"], "key", 64, "--expiring-within must be a duration"),
+        (["--expiring-within", "1d", "--limit", "0"], "key", 64, "--limit must be from 1 to 100000"),
+        ([], "key", 64, "--expiring-within"),
+        (["--expiring-within", "1d", "--key-file", "/no/such/file"], "key", 64, "--key-file"),
+        (["--expiring-within", "1d", "--url", "service"], "key", 64, "--url has to be"),
+        (["--expiring-within", "1d", "--url", "https://no-such-host.invalid"], "key", 69, "cannot be found"),
+        (["--expiring-within", "1d", "--url", service.origin + "/x"], RunningService.serviceKey, 69, "no such"),
+      ]
+      for (arguments, key, code, sentence) in cases {
+        let ended = try await command(arguments, at: service.origin, key: key)
+        #expect(ended.code == code, "\(arguments): \(ended.error)")
+        #expect(ended.error.contains(sentence), "\(arguments): \(ended.error)")
+        #expect(ended.output == "", "\(arguments)")
+        #expect(!ended.error.contains("wrong-key"))
+      }
+      // Twice, as a refusal is made sure of.
+      store.simulator.setTrouble(.status21003, count: nil, environment: nil)
+      let failed = try await command(["--expiring-within", "20d", "--quiet"], at: service.origin)
+      #expect(failed.code == 1)
+      #expect(failed.output.contains("0 of 2 done, 0 changed, 2 failed"))
+    }
+  }
+
+  @Test func `the brake ends it with 2`() async throws {
+    let clock = MovingClock(Self.start)
+    let settings = Settings(revalidation: ["rate": "1000"])
+    try await run(users: 0, settings: settings, clock: clock, jobPause: .milliseconds(200)) { service, store in
+      store.simulator.setClock(Self.start.addingTimeInterval(1.5 * 86_400))
+      let receipts = try (1...60).map {
+        try store.simulator.issueReceipt(.refunded, subscriber: Int64($0)).receiptData
+      }
+      store.simulator.setClock(Self.start)
+      for (number, receipt) in receipts.enumerated() { _ = try await service.validate(receipt, user: "user-\(number)") }
+      clock.advance(by: 2 * 86_400)
+      store.simulator.setClock(clock.date)
+      let ended = try await command(["--expiring-within", "20d", "--json"], at: service.origin)
+      #expect(ended.code == 2, "\(ended.output) \(ended.error)")
+      #expect(ended.output.contains(#""stopped_reason":"downgrade_brake""#))
+    }
+  }
+
+  @Test(arguments: [SIGINT, SIGTERM]) func `interrupted, it leaves the run running and says so`(_ signal: Int32)
+    async throws
+  {
+    // The jobs rest: the run stays as it is.
+    try await run(users: 2, jobPause: .seconds(3600)) { service, _ in
+      let process = try Command(["revalidate", "--url", service.origin, "--expiring-within", "20d"])
+      try await eventually { try await service.ledger.activeRun() != nil }
+      try await eventually { service.log.text.contains("/v1/revalidations/{run_id}") }
+      if signal == SIGINT { process.interrupt() } else { process.terminate() }
+      let ended = await process.wait()
+      #expect(ended.code == 128 + signal)
+      #expect(ended.error.contains("run 1 goes on in the service (0 of 2)"))
+      #expect(try await service.ledger.activeRun()?.counts.remaining == 2)
+    }
+  }
+
+  @Test(.enabled(if: hasTerminal, "script is not installed"))
+  func `on a terminal there is a bar, and the last word below it`() async throws {
+    try await run(users: 4) { service, _ in
+      let ended = try await Command(
+        ["revalidate", "--url", service.origin, "--expiring-within", "20d"], onTerminal: true
+      ).wait()
+      #expect(ended.code == 0, "\(ended.output)")
+      let screen = ended.output.replacingOccurrences(of: "\r\n", with: "\n")
+      let drawn = screen.components(separatedBy: "\r\u{1B}[K")
+      #expect(drawn.count >= 2)
+      #expect(drawn.last?.contains("#]  100 %  4 of 4") == true, "\(screen)")
+      #expect(screen.hasSuffix("Run 1 is finished: 4 of 4 done, 0 changed, 0 failed, 0 held back.\n"), "\(screen)")
+      for line in drawn.dropFirst() { #expect((line.split(separator: "\n").first?.count ?? 0) < 100) }
+    }
+  }
+
+  @Test func `a service that is killed in the middle goes on where it was, and the command with it`() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: directory) }
+    try await SimulatedStore.run(at: Self.start) { store in
+      let file = directory.appending(path: "countersign.yaml")
+      try Settings(revalidation: ["rate": "20"]).yaml(apple: store.apple, directory: directory)
+        .replacingOccurrences(of: "level: trace", with: "level: notice")
+        .write(to: file, atomically: true, encoding: .utf8)
+      let first = try await ServiceProcess.start(configuration: file, environment: ["COUNTERSIGN_LOG_LEVEL": "info"])
+      for number in 0..<60 {
+        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number + 1)).receiptData
+        _ = try await first.validate(receipt, user: "user-\(number)")
+      }
+      store.simulator.resetCalls()
+      store.simulator.setDelay(.milliseconds(100))
+      let command = try Command(["revalidate", "--url", first.origin, "--expiring-within", "20d", "--json"])
+      try await eventually {
+        Int(try await first.send(.get, "/v1/revalidations/1")["done"] ?? "") ?? 0 >= 10
+      }
+      await first.killAtOnce()
+
+      let port = try #require(first.origin.split(separator: ":").last)
+      let second = try await ServiceProcess.start(
+        configuration: file, environment: ["COUNTERSIGN_SERVER_PORT": String(port), "COUNTERSIGN_LOG_LEVEL": "info"])
+      let ended = await command.wait()
+      #expect(ended.code == 0, "\(ended.output) \(ended.error)")
+      let answer = Answer(status: 200, headers: [], body: Array(ended.output.utf8))
+      #expect(answer["state"] == "finished")
+      #expect(answer["due"] == "60" && answer["done"] == "60" && answer["failed"] == "0", "\(ended.output)")
+      // Each once, but for those that were in flight when it was killed.
+      #expect((60...92).contains(store.simulator.calls.total), "\(store.simulator.calls.total)")
+      second.terminate()
+      #expect(await second.wait().code == 0)
+    }
+  }
+}
