@@ -150,6 +150,8 @@ package struct LedgerEntry: Sendable {
   package var admits: Admission
   /// The receipt that waited and is settled by this; `nil` for one that a caller brings.
   package var pendingID: Int64?
+  /// What a person said who had Apple asked.
+  package var note: NoteID?
 
   package init(
     user: UserID, evidence: [SubscriptionEvidence], contestedKeys: Set<SubscriptionKey>, receipt: KeptReceipt,

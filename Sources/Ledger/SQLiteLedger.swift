@@ -34,7 +34,7 @@ package final class SQLiteLedger: Ledger {
 
   private let file: LedgerFile
   private let pool: DatabasePool
-  private let queue: CommitQueue
+  let queue: CommitQueue
 
   private init(file: LedgerFile, pool: DatabasePool, onFatal: @escaping @Sendable (String) -> Void) {
     self.file = file
@@ -350,7 +350,7 @@ package final class SQLiteLedger: Ledger {
   }
 
   /// Reads one state of the ledger. Not ended by cancellation: there is no error for it, and reads are short.
-  private func read<Value: Sendable>(
+  func read<Value: Sendable>(
     _ operation: @escaping @Sendable (LedgerTables) throws -> Value
   ) async throws(LedgerError) -> Value {
     guard !queue.isClosed else { throw .closed }
