@@ -7,6 +7,7 @@ import Hummingbird
 struct ServiceRouter {
   var validations: ValidationsController
   var profiles: ProfilesController
+  var support: SupportController
   var brake: BrakeController
   var health: HealthController
   var metrics: MetricsController
@@ -29,6 +30,10 @@ struct ServiceRouter {
       .add(middleware: RateLimitMiddleware(limiter: limiter))
     route(authenticated, "/v1/validations", [.post: validations.validate])
     route(authenticated, "/v1/profiles/{user_id}", [.get: profiles.profile])
+    route(authenticated, "/v1/profiles/{user_id}/history", [.get: support.history])
+    route(authenticated, "/v1/profiles/{user_id}/revalidation", [.post: support.revalidate])
+    route(authenticated, "/v1/transactions/{original_transaction_id}", [.get: support.transaction])
+    route(authenticated, "/v1/transactions/{original_transaction_id}/transfer", [.post: support.transfer])
     route(authenticated, "/v1/brake", [.get: brake.state, .delete: brake.release])
     return router
   }
