@@ -3,8 +3,9 @@
 SHELL := /bin/bash
 SWIFT ?= swift
 PACKAGES := libcurl4-openssl-dev libjansson-dev libsqlite3-dev libssl-dev pkg-config
-# Used by the tests: an independent check of signatures, a count of fsyncs, and a database for the SQL in samples.
-TEST_PACKAGES := openssl strace postgresql libpq-dev
+# Used by the tests: an independent check of signatures, a count of fsyncs, a database for the SQL in samples, and a
+# browser for the support page.
+TEST_PACKAGES := openssl strace postgresql libpq-dev chromium chromium-driver
 
 .PHONY: help demo test build release lint format image-check deps test-deps clean
 

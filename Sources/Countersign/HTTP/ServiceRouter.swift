@@ -24,6 +24,10 @@ struct ServiceRouter {
     route(router, "/livez", [.get: health.live])
     route(router, "/readyz", [.get: health.ready])
     route(router, "/metrics", [.get: metrics.metrics])
+    let page = SupportPage()
+    route(router, "/support", [.get: page.page])
+    route(router, "/support/page.css", [.get: page.style])
+    route(router, "/support/page.js", [.get: page.script])
 
     let authenticated = router.group()
       .add(middleware: AuthenticationMiddleware(keyring: keyring))
