@@ -3,8 +3,9 @@
 SHELL := /bin/bash
 SWIFT ?= swift
 PACKAGES := libcurl4-openssl-dev libjansson-dev libsqlite3-dev libssl-dev pkg-config
-# Used by the tests: an independent check of signatures, a count of fsyncs, and a database for the SQL in samples.
-TEST_PACKAGES := openssl strace postgresql libpq-dev
+# Used by the tests: an independent check of signatures, a count of fsyncs, a database for the SQL in samples, and a
+# browser for the support page.
+TEST_PACKAGES := openssl strace postgresql libpq-dev chromium chromium-driver
 # What the fault suite breaks things with: a file system in a file, and faults of system calls.
 FAULT_PACKAGES := e2fsprogs mount strace
 FAULT_LOG := .build/faults.log

@@ -92,17 +92,19 @@ func buildApplication(
       .map { (upstream: "app_store_\($0.key.rawValue)", breaker: $0.value) }
       + (profileStore.map { [(upstream: "profile_store", breaker: $0.breaker)] } ?? []),
     brake: brake, clock: environment.clock)
+  let body = JSONRequestBody(
+    limit: configuration.server.maxBody, budget: ByteBudget(limit: configuration.server.maxBytesInFlight))
   let router = ServiceRouter(
-    validations: ValidationsController(
-      validator: validator,
-      body: JSONRequestBody(
-        limit: configuration.server.maxBody, budget: ByteBudget(limit: configuration.server.maxBytesInFlight))),
+    validations: ValidationsController(validator: validator, body: body),
     profiles: ProfilesController(ledger: ledger, rules: rules, hasProfileStore: writeBack != nil, now: now),
     revalidations: RevalidationsController(
       ledger: ledger, progress: runProgress,
       body: JSONRequestBody(
         limit: RevalidationsController.bodyLimit, budget: ByteBudget(limit: RevalidationsController.bodyBudget)),
       now: now),
+    support: SupportController(
+      ledger: ledger, revalidation: UserRevalidation(validator: validator, ledger: ledger),
+      transfer: PurchaseTransfer(validator: validator, ledger: ledger), rules: rules, body: body, now: now),
     brake: BrakeController(brake: brake),
     health: HealthController(ledger: ledger, status: status, now: now),
     metrics: MetricsController(ledger: ledger, status: status, now: now),

@@ -152,6 +152,8 @@ package struct LedgerEntry: Sendable {
   package var pendingID: Int64?
   /// The subscription of a run that is settled with this.
   package var runItem: RunItem?
+  /// What a person said who had Apple asked.
+  package var note: NoteID?
 
   package init(
     user: UserID, evidence: [SubscriptionEvidence], contestedKeys: Set<SubscriptionKey>, receipt: KeptReceipt,

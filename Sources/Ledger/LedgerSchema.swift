@@ -4,8 +4,9 @@ internal import GRDB
 ///
 ///     profile_update 1 ──── 1 profile 1 ──── * subscription * ──── 1 receipt
 ///                           1 └──── * history    1 └──── 0…1 recheck
-///     pending_receipt 1 ──── * provisional_grant    ownership_change    memo    heartbeat
+///     pending_receipt 1 ──── * provisional_grant    memo    heartbeat
 ///     run 1 ──── * run_item
+///     note 1 ──── * ownership_change, history
 ///
 /// Times are milliseconds since 1970 (UTC). JSON columns are the forms of `StoredForm`.
 enum LedgerSchema {
@@ -15,8 +16,35 @@ enum LedgerSchema {
     migrator.registerMigration("0002 pending receipts") { db in try db.execute(sql: pendingReceipts) }
     migrator.registerMigration("0003 updates, grants, rechecks") { db in try db.execute(sql: updates) }
     migrator.registerMigration("0004 runs") { db in try db.execute(sql: runs) }
+    migrator.registerMigration("0005 notes") { db in try db.execute(sql: notes) }
     return migrator
   }
+
+  private static let notes = """
+    -- What people said who had Apple asked anew about a user, or handed a purchase to another one (then user_id is NULL, and
+    -- the change of owner tells of it).
+    CREATE TABLE note (
+      sequence INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+      user_id TEXT CHECK (user_id <> ''),
+      author TEXT NOT NULL CHECK (author <> ''),
+      text TEXT NOT NULL CHECK (text <> ''),
+      recorded_at INTEGER NOT NULL,
+      request_id TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX note_user_id ON note (user_id, sequence);
+    CREATE TRIGGER note_no_update BEFORE UPDATE ON note
+      BEGIN SELECT RAISE(ABORT, 'note is append-only'); END;
+    CREATE TRIGGER note_no_delete BEFORE DELETE ON note
+      BEGIN SELECT RAISE(ABORT, 'note is append-only'); END;
+    CREATE TRIGGER note_no_replace BEFORE INSERT ON note
+      WHEN EXISTS (SELECT 1 FROM note WHERE sequence = NEW.sequence)
+      BEGIN SELECT RAISE(ABORT, 'note is append-only'); END;
+    ALTER TABLE history ADD COLUMN note_sequence INTEGER REFERENCES note (sequence);
+    ALTER TABLE ownership_change ADD COLUMN note_sequence INTEGER REFERENCES note (sequence);
+    -- A user's timeline has the purchases that came and those that went.
+    CREATE INDEX ownership_change_from_user_id ON ownership_change (from_user_id, sequence);
+    CREATE INDEX ownership_change_to_user_id ON ownership_change (to_user_id, sequence);
+    """
 
   private static let updates = """
     -- What each user's row at the app's own store has to be told: the newest verdict, which is in profile. due_at is zero

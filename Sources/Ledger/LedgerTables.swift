@@ -31,6 +31,8 @@ struct LedgerTables {
     var entitlement: String
     var digest: ReceiptDigest
     var evidenceAt: Int64?
+    /// What a person said who brought it about.
+    var note: NoteID?
   }
 
   // MARK: Subscriptions
@@ -103,14 +105,16 @@ struct LedgerTables {
       rows: text)
   }
 
-  func log(change key: SubscriptionKey, from: UserID?, to: UserID, recordedAt: Int64, requestID: String) throws {
+  func log(
+    change key: SubscriptionKey, from: UserID?, to: UserID, recordedAt: Int64, requestID: String, note: NoteID? = nil
+  ) throws {
     try execute(
       """
       INSERT INTO ownership_change
-        (environment, original_transaction_id, from_user_id, to_user_id, recorded_at, request_id)
+        (environment, original_transaction_id, from_user_id, to_user_id, recorded_at, request_id, note_sequence)
       VALUES
         (\(key.environment.rawValue), \(key.originalTransactionID.rawValue), \(from?.rawValue), \(to.rawValue),
-         \(recordedAt), \(requestID))
+         \(recordedAt), \(requestID), \(note?.sequence))
       """)
   }
 
@@ -213,10 +217,11 @@ struct LedgerTables {
   func append(_ line: HistoryLine) throws {
     try execute(
       """
-      INSERT INTO history (user_id, version, recorded_at, request_id, changed, entitlement, receipt_sha256, evidence_at)
+      INSERT INTO history
+        (user_id, version, recorded_at, request_id, changed, entitlement, receipt_sha256, evidence_at, note_sequence)
       VALUES
         (\(line.user.rawValue), \(line.version), \(line.recordedAt), \(line.requestID), \(line.changed),
-         \(line.entitlement), \(Data(line.digest.bytes)), \(line.evidenceAt))
+         \(line.entitlement), \(Data(line.digest.bytes)), \(line.evidenceAt), \(line.note?.sequence))
       """)
   }
 
@@ -227,14 +232,16 @@ struct LedgerTables {
       WHERE user_id = \(user.rawValue) AND sequence < \(before ?? Int64.max)
       ORDER BY sequence DESC LIMIT \(max(0, limit))
       """
-    ).map { row in
-      HistoryEntry(
-        sequence: try row.decode(forColumn: "sequence"),
-        recordedAt: StoredForm.date(try row.decode(forColumn: "recorded_at")),
-        requestID: try row.decode(forColumn: "request_id"),
-        entitlement: try StoredForm.value(Entitlement.self, try row.decode(forColumn: "entitlement")),
-        changed: try row.decode(forColumn: "changed"))
-    }
+    ).map(Self.historyEntry)
+  }
+
+  static func historyEntry(_ row: Row) throws -> HistoryEntry {
+    HistoryEntry(
+      sequence: try row.decode(forColumn: "sequence"),
+      recordedAt: StoredForm.date(try row.decode(forColumn: "recorded_at")),
+      requestID: try row.decode(forColumn: "request_id"),
+      entitlement: try StoredForm.value(Entitlement.self, try row.decode(forColumn: "entitlement")),
+      changed: try row.decode(forColumn: "changed"))
   }
 
   func beat() throws {

@@ -24,7 +24,7 @@ struct RecordOperation {
   private var writer: VerdictWriter {
     VerdictWriter(
       tables: tables, recordedAt: prepared.recordedAt, requestID: entry.requestID, digest: prepared.digest,
-      evidenceAt: prepared.evidenceAt)
+      evidenceAt: prepared.evidenceAt, note: entry.note)
   }
 
   func run() throws -> RecordOutcome {
@@ -93,7 +93,7 @@ struct RecordOperation {
     for key in own.map(\.evidence.key) where grant.claimed.contains(key) || grant.moved[key] != nil {
       try tables.log(
         change: key, from: grant.moved[key], to: entry.user, recordedAt: prepared.recordedAt,
-        requestID: entry.requestID)
+        requestID: entry.requestID, note: entry.note)
     }
     try schedule(own, at: moment)
     let owners = Set(grant.moved.values)

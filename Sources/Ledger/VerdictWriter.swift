@@ -12,10 +12,16 @@ struct VerdictWriter {
   let digest: ReceiptDigest
   /// Apple's clock on what a verdict comes of.
   let evidenceAt: Int64?
+  /// What a person said who brought the verdicts about.
+  var note: NoteID?
 
   /// Judges a user anew over everything known, and writes the verdict down.
-  func judgeAnew(_ user: UserID, by judge: Judge, at moment: Date) throws {
-    let evidence = try tables.evidence(of: user)
+  /// - Parameter gains: evidence that becomes the user's and is not written yet.
+  func judgeAnew(
+    _ user: UserID, with gains: [SubscriptionEvidence] = [], by judge: Judge, at moment: Date
+  ) throws {
+    let proven = try tables.subscriptions(of: user).map(\.evidence) + gains
+    let evidence = proven.sorted { $0.key.precedes($1.key) } + (try tables.provisionalEvidence(of: user))
     let verdict = judge(user, evidence, Self.moment(of: evidence, notBefore: moment))
     _ = try save(verdict, of: user, after: try tables.profile(of: user))
   }
@@ -53,7 +59,7 @@ struct VerdictWriter {
     try tables.append(
       .init(
         user: user, version: version, recordedAt: recordedAt, requestID: requestID, changed: changed,
-        entitlement: text, digest: digest, evidenceAt: evidenceAt))
+        entitlement: text, digest: digest, evidenceAt: evidenceAt, note: note))
     try tables.enqueueUpdate(of: user, evidenceAt: evidenceAt, recordedAt: recordedAt)
     return (try StoredForm.value(Entitlement.self, text), changed)
   }

@@ -48,12 +48,16 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
     .init(name: "history removed", sql: "DELETE FROM history", problem: "append-only"),
     .init(
       name: "history replaced by sequence",
-      sql: "INSERT OR REPLACE INTO history SELECT sequence, user_id, 9, 0, '', 0, '{}', receipt_sha256, 0 FROM history",
-      problem: "append-only"),
+      sql: """
+        INSERT OR REPLACE INTO history
+        SELECT sequence, user_id, 9, 0, '', 0, '{}', receipt_sha256, 0, NULL FROM history
+        """, problem: "append-only"),
     .init(
       name: "history replaced by version",
-      sql: "INSERT OR REPLACE INTO history SELECT 99, user_id, version, 0, '', 0, '{}', receipt_sha256, 0 FROM history",
-      problem: "append-only"),
+      sql: """
+        INSERT OR REPLACE INTO history
+        SELECT 99, user_id, version, 0, '', 0, '{}', receipt_sha256, 0, NULL FROM history
+        """, problem: "append-only"),
     .init(
       name: "history of nobody", sql: "\(history) (99, 'nobody', 1, 0, '', 0, '{}', zeroblob(32))",
       problem: "FOREIGN KEY"),
@@ -76,6 +80,19 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
         INSERT INTO run (expiring_within, horizon, item_limit, state, started_at, due, done, changed, failed, held_back)
         VALUES (0, 0, 1, 'running', 0, 2, 1, 0, 1, 1)
         """, problem: "CHECK"),
+    .init(name: "a note rewritten", sql: "UPDATE note SET text = 'otherwise'", problem: "append-only"),
+    .init(name: "a note removed", sql: "DELETE FROM note", problem: "append-only"),
+    .init(
+      name: "a note replaced", sql: "INSERT OR REPLACE INTO note SELECT sequence, user_id, 'x', 'y', 0, '' FROM note",
+      problem: "append-only"),
+    .init(name: "a note of nobody's", sql: "INSERT INTO note VALUES (9, 'anna', '', 'y', 0, '')", problem: "CHECK"),
+    .init(name: "an empty note", sql: "INSERT INTO note VALUES (9, 'anna', 'desk', '', 0, '')", problem: "CHECK"),
+    .init(
+      name: "a verdict on a note that is not there",
+      sql: """
+        INSERT INTO history (sequence, user_id, version, recorded_at, request_id, changed, entitlement, receipt_sha256,
+          note_sequence) VALUES (99, 'anna', 9, 0, '', 0, '{}', zeroblob(32), 99)
+        """, problem: "FOREIGN KEY"),
     .init(name: "a second heartbeat", sql: "INSERT INTO heartbeat VALUES (2, 0)", problem: "CHECK"),
   ]
 }
@@ -191,6 +208,8 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
     let ledger = try await scratch.open()
     _ = try await ledger.record(entry("anna", [evidence("1")]))
     _ = try await ledger.record(entry("ben", []))
+    _ = try await ledger.keepNote(
+      Note(author: "desk", text: "asked by mail", requestID: "r", recordedAt: at(0)), about: "anna")
     await ledger.close()
     return scratch
   }

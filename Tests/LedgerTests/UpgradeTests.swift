@@ -113,6 +113,23 @@ import Testing
     await ledger.close()
   }
 
+  @Test func `what was written before there were notes is told without any`() async throws {
+    let scratch = try await Self.previous()
+    defer { withExtendedLifetime(scratch) {} }
+    let ledger = try await scratch.open()
+    let page = try await ledger.timeline(of: "anna", before: nil, limit: 10)
+    #expect(page.events.count == 3)
+    #expect(page.next == nil)
+    for event in page.events {
+      guard case .verdict(_, _, let note) = event else {
+        Issue.record("\(event)")
+        continue
+      }
+      #expect(note == nil)
+    }
+    await ledger.close()
+  }
+
   @Test func `the upgrade is made once, and the file is sound after it`() async throws {
     let scratch = try await Self.previous()
     let first = try await scratch.open()

@@ -25,6 +25,8 @@ struct ReceiptSubmission: Sendable {
   var proof: Proof
   /// Names the request in logs and in the history.
   var requestID: String
+  /// What a person said who had Apple asked.
+  var note: NoteID?
 }
 
 /// The answer to a submission.

@@ -27,6 +27,8 @@ struct ReceiptValidator: Sendable {
   enum Occasion: Sendable {
     /// A caller waits. While Apple cannot be asked, a purchase never seen before is kept and acknowledged.
     case request
+    /// Somebody wants to know what Apple says now, about a purchase that is known: no answer of a moment ago will do.
+    case inquiry
     /// The receipt was acknowledged and waits, under this ID.
     case settlement(Int64)
     /// The service asks by itself, and does not record a verdict that is not admitted. A run's subscription is settled
@@ -48,7 +50,15 @@ struct ReceiptValidator: Sendable {
       return id
     }
 
+    /// Whether a caller waits who is told the last proven state where Apple cannot be asked.
     fileprivate var isRequest: Bool {
+      switch self {
+      case .request, .inquiry: true
+      case .settlement, .recheck: false
+      }
+    }
+
+    fileprivate var mayReuse: Bool {
       guard case .request = self else { return false }
       return true
     }
@@ -65,7 +75,7 @@ struct ReceiptValidator: Sendable {
     let word: ReceiptExaminer.Word
     do throws(AppStoreTrouble) {
       word = try await examiner.ask(
-        about: receipt, proof, for: submission.user, mayReuse: occasion.isRequest, logger: logger)
+        about: receipt, proof, for: submission.user, mayReuse: occasion.mayReuse, logger: logger)
     } catch {
       switch error {
       case .refused(let refusal): throw refusal
@@ -97,7 +107,7 @@ struct ReceiptValidator: Sendable {
 
   /// Brings the app's own rows up to date: of those who lost a purchase first, as a row may be the only one that may name
   /// it.
-  private func write(
+  func write(
     _ user: UserID, _ state: ProfileWriteState, after losers: [UserID] = [], logger: Logger
   ) async -> ProfileWrite {
     guard let writeBack else { return .none }
@@ -174,6 +184,7 @@ struct ReceiptValidator: Sendable {
       admits: occasion.admits)
     entry.pendingID = occasion.pendingID
     entry.runItem = occasion.runItem
+    entry.note = submission.note
     switch try await consult({ () throws(LedgerError) in try await ledger.record(entry) }) {
     case .recorded(let recorded): return recorded
     case .ownedByAnotherUser: throw .ownedByAnotherUser
@@ -242,6 +253,35 @@ struct ReceiptValidator: Sendable {
       rules.accepts(history.environment, for: user)
     else { return [] }
     return history.provisionalEvidence(at: now, until: now.advanced(by: provisional), catalog: rules.catalog)
+  }
+
+  /// The user after somebody had Apple asked about all that is theirs.
+  /// - Parameters:
+  ///   - isFresh: Apple has answered about everything: the verdict is the one that was recorded, by Apple's clock.
+  ///   - isWanting: an answer was wanted and could not be had.
+  func standing(
+    of user: UserID, isFresh: Bool, isWanting: Bool, logger: Logger
+  ) async throws(ValidationError) -> ValidatedEntitlement {
+    let profile = try await profile(of: user)
+    var answer = standing(of: user, profile)
+    if isFresh, let profile {
+      answer.entitlement = profile.entitlement
+      answer.isFromLedger = false
+    } else if !isWanting {
+      answer.entitlement = rules.judge(user, profile?.evidence ?? [], at: examiner.now())
+    }
+    if let profile { answer.write = await write(user, profile.write, logger: logger) }
+    return answer
+  }
+
+  /// The operator decided, after the purchase counted, that it does not: the verdict has to say so.
+  func judgeAnew(_ submission: ReceiptSubmission) async throws(ValidationError) {
+    guard case .kept(_, let receipt) = submission.proof else { return }
+    _ = try await consult { () throws(LedgerError) in
+      try await ledger.judgeAnew(
+        submission.user, receipt: receipt.base64, requestID: submission.requestID, rejudgement,
+        admits: { _, _ in true })
+    }
   }
 
   /// What is known of a user now, without an answer of Apple's.

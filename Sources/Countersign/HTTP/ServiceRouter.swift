@@ -8,6 +8,7 @@ struct ServiceRouter {
   var validations: ValidationsController
   var profiles: ProfilesController
   var revalidations: RevalidationsController
+  var support: SupportController
   var brake: BrakeController
   var health: HealthController
   var metrics: MetricsController
@@ -26,6 +27,10 @@ struct ServiceRouter {
     route(router, "/readyz", [.get: health.ready])
     route(router, "/metrics", [.get: metrics.metrics])
     route(router, "/openapi.yaml", [.get: contract.document])
+    let page = SupportPage()
+    route(router, "/support", [.get: page.page])
+    route(router, "/support/page.css", [.get: page.style])
+    route(router, "/support/page.js", [.get: page.script])
 
     let authenticated = router.group()
       .add(middleware: AuthenticationMiddleware(keyring: keyring))
@@ -34,6 +39,10 @@ struct ServiceRouter {
     route(authenticated, "/v1/profiles/{user_id}", [.get: profiles.profile])
     route(authenticated, "/v1/revalidations", [.post: revalidations.start])
     route(authenticated, "/v1/revalidations/{run_id}", [.get: revalidations.run])
+    route(authenticated, "/v1/profiles/{user_id}/history", [.get: support.history])
+    route(authenticated, "/v1/profiles/{user_id}/revalidation", [.post: support.revalidate])
+    route(authenticated, "/v1/transactions/{original_transaction_id}", [.get: support.transaction])
+    route(authenticated, "/v1/transactions/{original_transaction_id}/transfer", [.post: support.transfer])
     route(authenticated, "/v1/brake", [.get: brake.state, .delete: brake.release])
     return router
   }

@@ -1,0 +1,52 @@
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// `/support`: the page for people who answer customers. It is open, as it holds nothing: whoever uses it types a key, which
+/// the page keeps in its memory and sends to the API.
+///
+/// Three files of the binary, nothing from anywhere else. What a browser may do with them is said in every answer: run this
+/// script and this style sheet, and talk to this service.
+struct SupportPage: Sendable {
+  /// https://www.w3.org/TR/CSP3/
+  static let contentSecurityPolicy = [
+    "default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "base-uri 'none'",
+    "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
+  ].joined(separator: "; ")
+
+  func page(_ request: Request, _ context: ServiceRequestContext) -> Response {
+    // The page names its files relative to itself, so that a proxy may put it under a prefix.
+    if request.uri.path.hasSuffix("/") {
+      return Response(status: .permanentRedirect, headers: [.location: "../support"])
+    }
+    return Self.response(SupportPageFiles.html, "text/html; charset=utf-8")
+  }
+
+  func style(_ request: Request, _ context: ServiceRequestContext) -> Response {
+    Self.response(SupportPageFiles.css, "text/css; charset=utf-8")
+  }
+
+  func script(_ request: Request, _ context: ServiceRequestContext) -> Response {
+    Self.response(SupportPageFiles.js, "text/javascript; charset=utf-8")
+  }
+
+  private static func response(_ text: String, _ mediaType: String) -> Response {
+    var response = Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
+    response.headers[.contentType] = mediaType
+    return response
+  }
+
+  private static let headers: HTTPFields = {
+    var headers: HTTPFields = [.cacheControl: "no-cache", .contentSecurityPolicy: contentSecurityPolicy]
+    headers[.xContentTypeOptions] = "nosniff"
+    let others = [
+      ("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "DENY"), ("Cross-Origin-Opener-Policy", "same-origin"),
+      ("Cross-Origin-Resource-Policy", "same-origin"),
+      ("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
+    ]
+    for (name, value) in others {
+      if let name = HTTPField.Name(name) { headers[name] = value }
+    }
+    return headers
+  }()
+}

@@ -1,0 +1,189 @@
+package import struct FoundationEssentials.Date
+
+extension Entitlement {
+  /// The verdict in plain English, as support can read it to the customer: what is, why, until when, and what changed.
+  ///
+  ///     Apple could not renew the payment on 3 March 2026; access to pro runs until 19 March 2026. …
+  ///
+  /// Pure: the same verdicts always give the same words. Days are those of UTC.
+  ///
+  /// - Parameter before: the verdict that stood until then, where there was one.
+  package func words(after before: Entitlement? = nil) -> [String] {
+    var sentences = [decision]
+    if reason == .billingGrace || reason == .billingRetry, !isHeld {
+      sentences.append("Apple goes on trying; a new payment method in the customer's Apple account helps at once.")
+    }
+    if let nextProductID, willRenew == true { sentences.append("The next renewal is for \(nextProductID).") }
+    if ownership == .familyShared, reason != .revoked { sentences.append("The purchase is shared by a family member.") }
+    if environment == .sandbox {
+      sentences.append("It is a purchase in Apple's sandbox, made for testing: nothing was paid.")
+    }
+    if isProvisional {
+      sentences.append(
+        "Apple signed the receipt and could not be asked about it yet, so this counts for the time being.")
+    } else if isStale, !isHeld {
+      sentences.append("A newer answer of Apple's was wanted and could not be had: this is the last that is proven.")
+    }
+    sentences.append(standing(after: before))
+    return sentences + passedOver
+  }
+
+  /// The state is over by its own dates and stands only because Apple could not be asked since.
+  private var isHeld: Bool { isStale && explanation.policy?.key == "policy.outage_hold" }
+
+  private var decision: String {
+    if isHeld {
+      let hold = explanation.policy.map { $0.valueInWords } ?? "a while"
+      return """
+        By what Apple said last, access ended\(accessUntil.on), and Apple could not be asked since. \
+        It stands for \(hold) after that, until Apple can be asked.
+        """
+    }
+    let paid = isTrial ? "The free trial runs" : "The subscription is paid"
+    let subscription = isTrial ? "The free trial" : "The subscription"
+    switch reason {
+    case .lifetime:
+      return "The purchase of \(product) is for life: it does not end."
+    case .renewing:
+      guard let willRenew else { return "\(paid)\(expiresAt.until). Apple did not say whether it renews then." }
+      return willRenew
+        ? "\(paid)\(expiresAt.until) and renews by itself then." : "\(paid)\(expiresAt.until) and does not renew."
+    case .renewalOff:
+      return "Renewal is turned off. \(paid)\(expiresAt.until); access to \(tier) runs until then."
+    case .refunded:
+      return "Apple refunded the purchase of \(product); access ended\(expiresAt.on)."
+    case .revoked:
+      return "A family member shared the purchase of \(product), and shares it no more; access ended\(expiresAt.on)."
+    case .billingGrace:
+      return """
+        Apple could not renew the payment\(expiresAt.on); access to \(tier) runs\(accessUntil.until), the end of Apple's \
+        grace period.
+        """
+    case .billingRetry:
+      let term = explanation.policy.map { ", the \($0.valueInWords) that this app allows" } ?? ""
+      return "Apple could not renew the payment\(expiresAt.on); access to \(tier) runs\(accessUntil.until)\(term)."
+    case .voluntary:
+      return "The customer had turned renewal off. \(subscription) ended\(expiresAt.on)."
+    case .billingError:
+      return "Apple could not renew the payment. \(subscription) ended\(expiresAt.on).\(retryTerm)"
+    case .priceIncrease:
+      return "The customer did not agree to a higher price. \(subscription) ended\(expiresAt.on).\(retryTerm)"
+    case .productUnavailable:
+      return "\(product) was no longer sold when it was to renew. \(subscription) ended\(expiresAt.on).\(retryTerm)"
+    case .unknown:
+      return "\(subscription) ended\(expiresAt.on). Apple did not say why it was not renewed.\(retryTerm)"
+    case .noPurchases:
+      return "No purchase of this user is known."
+    case .noKnownProduct:
+      return "Apple knows purchases of this user, but none of a product in this app's catalog."
+    case .accountGone:
+      return "Apple says that the customer's Apple account was deleted. Its purchases count no more."
+    case .unproven:
+      let hold = explanation.policy.map { ", for longer than the \($0.valueInWords) that this app waits" } ?? ""
+      return """
+        The last paid period that Apple told of ended\(expiresAt.on), and Apple could not be asked since\(hold). Access comes \
+        back as soon as Apple confirms a renewal.
+        """
+    }
+  }
+
+  /// What came of billing retry where it gives no access, or no longer.
+  private var retryTerm: String {
+    guard let policy = explanation.policy, policy.key == "policy.billing_retry_access" else { return "" }
+    return policy.value == "0"
+      ? " Apple may still be trying; this app gives no access meanwhile."
+      : " Apple may still be trying; the \(policy.valueInWords) of access that this app gives meanwhile are over."
+  }
+
+  /// The tier and the status, and what they were.
+  private func standing(after before: Entitlement?) -> String {
+    guard let before else { return "The tier is \(tier)." }
+    if before.tier != tier { return "The tier is \(tier); it was \(before.tier) until then." }
+    if before.status != status {
+      return "The tier is \(tier), as before; the status was \(before.status.inWords) until then."
+    }
+    return "The tier is \(tier), as before."
+  }
+
+  private var product: String { productID.map(\.rawValue) ?? "the product" }
+
+  /// What else there is, where that is worth a word: an earlier period of the same subscription is not.
+  private var passedOver: [String] {
+    var told: Set<ProductID> = []
+    let others = explanation.passedOver.filter { $0.cause != .endsEarlier && $0.cause != .accountGone }
+      .filter { $0.productID != productID || $0.cause == .otherSubscription }
+      .filter { told.insert($0.productID).inserted }
+    let sentences = others.prefix(Self.passedOverInWords).map { other in
+      switch other.cause {
+      case .upgraded: "\(other.productID) was replaced by an upgrade and counts no more."
+      case .cancelled: "Apple took back the purchase of \(other.productID), so it does not count."
+      case .notCatalogued: "\(other.productID) is not in this app's catalog, so it does not count."
+      case .noExpiry: "Apple names no end for \(other.productID), so it does not count."
+      case .otherSubscription: "There is another purchase, of \(other.productID), which gives less or ends earlier."
+      case .endsEarlier, .accountGone: ""
+      }
+    }
+    let rest = others.count - sentences.count
+    return rest > 0 ? sentences + ["\(rest) more do not count either."] : sentences
+  }
+
+  private static let passedOverInWords = 3
+}
+
+extension SubscriptionStatus {
+  fileprivate var inWords: String {
+    switch self {
+    case .active: "active"
+    case .cancelled: "cancelled"
+    case .gracePeriod: "in a grace period"
+    case .expired: "expired"
+    }
+  }
+}
+
+extension Explanation.PolicyValue {
+  /// `60d` as "60 days"; what is no duration as it is.
+  var valueInWords: String {
+    guard let unit = value.last, let number = Int(value.dropLast()), number > 0 else { return value }
+    let name: String
+    switch unit {
+    case "d": name = "day"
+    case "h": name = "hour"
+    case "m": name = "minute"
+    case "s" where !value.hasSuffix("ms"): name = "second"
+    default: return value
+    }
+    return number == 1 ? "1 \(name)" : "\(number) \(name)s"
+  }
+}
+
+extension Date? {
+  fileprivate var on: String { map { " on \($0.dayInWords)" } ?? "" }
+  fileprivate var until: String { map { " until \($0.dayInWords)" } ?? "" }
+}
+
+extension Date {
+  /// "3 March 2026": the day in UTC, in the calendar that the world reckons with.
+  ///
+  /// Counted here, as a formatter would ask for a locale and a time zone. The algorithm counts years from 1 March, so that
+  /// a leap day is the last of its year: https://howardhinnant.github.io/date_algorithms.html#civil_from_days
+  package var dayInWords: String {
+    let day = 86_400_000 as Int64
+    let (quotient, remainder) = millisecondsSince1970.quotientAndRemainder(dividingBy: day)
+    let days = (remainder < 0 ? quotient - 1 : quotient) + 719_468
+    let era = (days >= 0 ? days : days - 146_096) / 146_097
+    let dayOfEra = days - era * 146_097
+    let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+    let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+    let marchMonth = (5 * dayOfYear + 2) / 153
+    let dayOfMonth = dayOfYear - (153 * marchMonth + 2) / 5 + 1
+    let month = marchMonth < 10 ? marchMonth + 3 : marchMonth - 9
+    let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
+    return "\(dayOfMonth) \(Self.months[Int(month) - 1]) \(year)"
+  }
+
+  private static let months = [
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+  ]
+}

@@ -1,0 +1,222 @@
+import Foundation
+import HTTPTransport
+
+/// Chromium without a window, driven by Debian's chromedriver as a person drives it with keys and clicks.
+///
+/// https://www.w3.org/TR/webdriver2/
+final class Browser: @unchecked Sendable {
+  // `Process` is not Sendable; each test drives its own from one task at a time.
+  private let driver: Process
+  private let client: CurlTransport
+  private let session: String
+
+  static let program = "/usr/bin/chromium"
+  static let driverProgram = "/usr/bin/chromedriver"
+
+  static var isInstalled: Bool {
+    [program, driverProgram].allSatisfy { FileManager.default.isExecutableFile(atPath: $0) }
+  }
+
+  /// Keys that are no characters (WebDriver, section "Keyboard actions").
+  enum Key: String {
+    case tab = "\u{E004}"
+    case enter = "\u{E007}"
+    case escape = "\u{E00C}"
+    case space = " "
+  }
+
+  static func run<Result>(body: (Browser) async throws -> Result) async throws -> Result {
+    let profile = FileManager.default.temporaryDirectory.appending(path: "chromium-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: profile) }
+    let (driver, port) = try await start()
+    // Reaped by Foundation, whose own wait would block a thread of the pool.
+    defer { driver.terminate() }
+    var configuration = CurlTransport.Configuration()
+    configuration.allowedSchemes = [.http]
+    let client = try CurlTransport(configuration: configuration)
+    defer { client.shutdown() }
+    let capabilities: [String: Any] = [
+      "browserName": "chrome", "goog:loggingPrefs": ["browser": "ALL"],
+      "goog:chromeOptions": [
+        "binary": program,
+        "args": [
+          "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+          "--window-size=1100,1000", "--user-data-dir=\(profile.path(percentEncoded: false))",
+        ],
+      ],
+    ]
+    let origin = "http://127.0.0.1:\(port)"
+    let answer = try await send(
+      client, .post, "\(origin)/session", ["capabilities": ["alwaysMatch": capabilities]])
+    guard let id = (answer as? [String: Any])?["sessionId"] as? String else {
+      throw RunningService.Failure("chromedriver: \(answer ?? "nothing")")
+    }
+    let browser = Browser(driver: driver, client: client, session: "\(origin)/session/\(id)")
+    do {
+      let result = try await body(browser)
+      _ = try await send(client, .delete, browser.session, nil)
+      return result
+    } catch {
+      _ = try? await send(client, .delete, browser.session, nil)
+      throw error
+    }
+  }
+
+  private init(driver: Process, client: CurlTransport, session: String) {
+    self.driver = driver
+    self.client = client
+    self.session = session
+  }
+
+  private static func start() async throws -> (Process, Int) {
+    let process = Process()
+    let output = Pipe()
+    // Services under test block and ignore signals, which would be inherited: the browser hangs then, and does not end.
+    process.executableURL = URL(filePath: "/usr/bin/env")
+    process.arguments = ["--default-signal", driverProgram, "--port=0"]
+    process.standardInput = FileHandle.nullDevice
+    process.standardOutput = output
+    process.standardError = FileHandle.nullDevice
+    try process.run()
+    let (ports, found) = AsyncStream<Int>.makeStream()
+    // Reading blocks, so it has a thread of its own: the pool of tasks has few.
+    let handle = output.fileHandleForReading
+    Thread.detachNewThread {
+      var text = ""
+      while true {
+        let part = handle.availableData
+        if part.isEmpty { break }
+        text += String(decoding: part, as: UTF8.self)
+        if let match = text.firstMatch(of: /started successfully on port (\d+)/), let port = Int(match.1) {
+          found.yield(port)
+        }
+      }
+      found.finish()
+    }
+    for await port in ports { return (process, port) }
+    throw RunningService.Failure("chromedriver did not start")
+  }
+
+  // MARK: What a person does
+
+  func open(_ url: String) async throws { _ = try await post("url", ["url": url]) }
+
+  func click(_ selector: String) async throws {
+    _ = try await post("element/\(try await element(selector))/click", [:])
+  }
+
+  func type(_ text: String, into selector: String) async throws {
+    _ = try await post("element/\(try await element(selector))/value", ["text": text])
+  }
+
+  /// Presses keys where the focus is.
+  func press(_ keys: Key...) async throws {
+    for key in keys {
+      let actions = ["keyDown", "keyUp"].map { ["type": $0, "value": key.rawValue] }
+      _ = try await post("actions", ["actions": [["type": "key", "id": "keyboard", "actions": actions]]])
+    }
+  }
+
+  func type(_ text: String) async throws {
+    let actions = text.flatMap { key in ["keyDown", "keyUp"].map { ["type": $0, "value": String(key)] } }
+    _ = try await post("actions", ["actions": [["type": "key", "id": "keyboard", "actions": actions]]])
+  }
+
+  func resize(width: Int, height: Int) async throws {
+    try await devTools(
+      "Emulation.setDeviceMetricsOverride",
+      ["width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500])
+  }
+
+  func prefer(_ scheme: String) async throws {
+    try await devTools(
+      "Emulation.setEmulatedMedia", ["features": [["name": "prefers-color-scheme", "value": scheme]]])
+  }
+
+  // MARK: What a person sees
+
+  func text(_ selector: String) async throws -> String {
+    try await get("element/\(try await element(selector))/text") as? String ?? ""
+  }
+
+  func isVisible(_ selector: String) async throws -> Bool {
+    try await get("element/\(try await element(selector))/displayed") as? Bool ?? false
+  }
+
+  /// The name that a screen reader says.
+  func label(_ selector: String) async throws -> String {
+    try await get("element/\(try await element(selector))/computedlabel") as? String ?? ""
+  }
+
+  /// What has the focus: its ID, or else its text.
+  func focus() async throws -> String {
+    try await evaluate("return document.activeElement.id || document.activeElement.textContent.trim()") as? String ?? ""
+  }
+
+  func evaluate(_ script: String) async throws -> Any? {
+    try await post("execute/sync", ["script": script, "args": [String]()])
+  }
+
+  /// What the page, or the browser about it, complained of since it was asked last.
+  func complaints() async throws -> [String] {
+    let lines = try await post("se/log", ["type": "browser"]) as? [[String: Any]] ?? []
+    return lines.compactMap { $0["message"] as? String }
+  }
+
+  /// Waits until an element says something; what it says last, if it never does.
+  @discardableResult func wait(_ selector: String, says part: String) async throws -> String {
+    var last = ""
+    for _ in 0..<300 {
+      last = (try? await text(selector)) ?? ""
+      if last.contains(part) { return last }
+      try await Task.sleep(for: .milliseconds(100))
+    }
+    throw RunningService.Failure("\(selector) says '\(last)', not '\(part)'; \(try await complaints())")
+  }
+
+  /// Writes a picture of the whole page where `COUNTERSIGN_SCREENSHOTS` says, if it does.
+  func screenshot(_ name: String) async throws {
+    guard let folder = ProcessInfo.processInfo.environment["COUNTERSIGN_SCREENSHOTS"] else { return }
+    let answer = try await devTools("Page.captureScreenshot", ["captureBeyondViewport": true]) as? [String: Any]
+    guard let text = answer?["data"] as? String, let data = Data(base64Encoded: text) else { return }
+    try data.write(to: URL(filePath: folder).appending(path: "\(name).png"))
+  }
+
+  // MARK: The protocol
+
+  private func element(_ selector: String) async throws -> String {
+    let found = try await post("element", ["using": "css selector", "value": selector]) as? [String: Any]
+    guard let id = found?.values.first as? String else { throw RunningService.Failure("there is no \(selector)") }
+    return id
+  }
+
+  @discardableResult private func devTools(_ command: String, _ parameters: [String: Any]) async throws -> Any? {
+    try await post("goog/cdp/execute", ["cmd": command, "params": parameters])
+  }
+
+  private func get(_ path: String) async throws -> Any? {
+    try await Self.send(client, .get, "\(session)/\(path)", nil)
+  }
+
+  private func post(_ path: String, _ body: [String: Any]) async throws -> Any? {
+    try await Self.send(client, .post, "\(session)/\(path)", body)
+  }
+
+  private static func send(
+    _ client: CurlTransport, _ method: TransportRequest.Method, _ url: String, _ body: [String: Any]?
+  ) async throws -> Any? {
+    let data = try body.map { try JSONSerialization.data(withJSONObject: $0) } ?? Data()
+    let response = try await client.send(
+      TransportRequest(
+        method: method, url: url, headers: [TransportHeader("Content-Type", "application/json")], body: Array(data),
+        responseBodyLimit: 1 << 25),
+      deadline: .now.advanced(by: .seconds(90)))
+    let answer = try JSONSerialization.jsonObject(with: Data(response.body)) as? [String: Any]
+    let value = answer?["value"]
+    guard response.status == 200 else {
+      let error = value as? [String: Any]
+      throw RunningService.Failure("chromedriver, \(url): \(error?["error"] ?? "") \(error?["message"] ?? "")")
+    }
+    return value is NSNull ? nil : value
+  }
+}
