@@ -11,9 +11,10 @@ struct Countersign: AsyncParsableCommand {
         countersign serve --config countersign.yaml
         countersign inspect receipt.b64
         countersign validate receipt.b64 --config countersign.yaml
+        countersign doctor --config countersign.yaml
         countersign demo
       """,
-    subcommands: [Serve.self, Validate.self, Inspect.self, Demo.self])
+    subcommands: [Serve.self, Validate.self, Inspect.self, Doctor.self, Demo.self])
 }
 
 /// Exit codes beside 0, 1 and 2, after sysexits.h.
