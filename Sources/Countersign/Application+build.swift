@@ -7,6 +7,7 @@ import Ledger
 import Logging
 import NIOCore
 import Profiles
+import Prometheus
 import ServiceLifecycle
 
 import struct FoundationEssentials.Date
@@ -32,6 +33,12 @@ struct ServiceEnvironment: Sendable {
   var jitter: @Sendable (Duration) -> Duration = { $0 * Double.random(in: 0...1) }
   /// The address the service listens on.
   var onListening: @Sendable (SocketAddress) async -> Void = { _ in }
+  /// The operators' own address, where there is one.
+  var onAdminListening: @Sendable (SocketAddress) async -> Void = { _ in }
+  /// Where everything is counted; nothing is told to swift-metrics' global system.
+  var metrics: PrometheusRegistry = ServiceMetric.registry()
+  /// How long between two looks whether the server's certificate was renewed.
+  var certificatePause: Duration = .seconds(30)
 }
 
 /// Why the service cannot be put together: one sentence for an operator.
@@ -49,10 +56,14 @@ func buildApplication(
   for warning in configuration.warnings {
     logger.warning("configuration", metadata: ["key": "\(warning.origin)", "finding": "\(warning.sentence)"])
   }
+  let identities = try configuration.server.identities()
+  let protocols = try configuration.server.protocols(identities)
   let appStore = try configuration.appStore.services(environment: environment)
+  let ledgerMetrics = LedgerMetrics(environment.metrics)
   let ledger: SQLiteLedger
   do {
-    ledger = try await SQLiteLedger.open(path: configuration.ledger.path, onFatal: environment.ledgerFailed)
+    ledger = try await SQLiteLedger.open(
+      path: configuration.ledger.path, onFatal: environment.ledgerFailed, onCommit: ledgerMetrics.note)
   } catch {
     appStore.transport.shutdown()
     throw StartError(description: error.description)
@@ -67,7 +78,8 @@ func buildApplication(
     profileStore = try configuration.profileStore?.services(environment: environment)
     writeBack = profileStore.map { services in
       ProfileWriteBack(
-        store: services.store, ledger: ledger, deadline: services.deadline, now: now, startedAt: now(),
+        store: MeteredProfileStore(services.store, environment.metrics), ledger: ledger, deadline: services.deadline,
+        now: now, startedAt: now(),
         jitter: environment.jitter, health: ProfileStoreHealth())
     }
   } catch {
@@ -76,12 +88,14 @@ func buildApplication(
     throw error
   }
   let rules = EntitlementRules(configuration)
+  let verdictMetrics = VerdictMetrics(environment.metrics)
   let validator = ReceiptValidator(
     examiner: ReceiptExaminer(configuration, appStore, now: now),
     ledger: ledger,
     ownership: configuration.policy.ownership,
     provisional: configuration.policy.provisional,
-    writeBack: writeBack)
+    writeBack: writeBack,
+    onVerdict: verdictMetrics.note)
   let check = SubscriptionCheck(validator: validator, ledger: ledger, brake: brake)
   let pacer = Pacer(rate: configuration.revalidation.rate)
   let runProgress = RunProgress()
@@ -107,10 +121,12 @@ func buildApplication(
       transfer: PurchaseTransfer(validator: validator, ledger: ledger), rules: rules, body: body, now: now),
     brake: BrakeController(brake: brake),
     health: HealthController(ledger: ledger, status: status, now: now),
-    metrics: MetricsController(ledger: ledger, status: status, now: now),
+    metrics: MetricsController(
+      ledger: ledger, status: status, registry: environment.metrics, waitingWrites: { ledger.statistics.waiting },
+      certificateEnd: { identities?.current.end }, now: now),
     keyring: APIKeyring(configuration.auth.apiKeys),
-    limiter: RateLimiter(rate: configuration.server.rateLimit)
-  ).build()
+    limiter: RateLimiter(rate: configuration.server.rateLimit),
+    httpMetrics: HTTPMetrics(environment.metrics))
   var services: [any Service] = [
     Closing { appStore.transport.shutdown() },
     Closing { profileStore?.transport.shutdown() },
@@ -130,9 +146,19 @@ func buildApplication(
       UpdateDeliverer(
         writeBack: writeBack, ledger: ledger, logger: logger, now: now, pause: environment.jobPause))
   }
+  if let identities {
+    services.append(CertificateWatch(identities: identities, logger: logger, pause: environment.certificatePause))
+  }
+  if let admin = configuration.server.admin {
+    services.append(
+      AdminServer(
+        responder: router.buildAdmin().buildResponder(), http1: configuration.server.http1, admin: admin,
+        onListening: environment.onAdminListening, logger: logger.withoutTrace))
+  }
+  let publicRouter = router.build(servesOperators: configuration.server.admin == nil)
   let application = Application(
-    router: router,
-    server: .http1(configuration: configuration.server.http1),
+    router: publicRouter,
+    server: protocols,
     configuration: ApplicationConfiguration(
       address: .hostname(configuration.server.host, port: configuration.server.port),
       serverName: nil,
@@ -144,11 +170,11 @@ func buildApplication(
     logger: logger.withoutTrace)
   return CountersignApplication(
     application: application, ledger: ledger, transport: appStore.transport,
-    paths: Set(router.routes.map(\.path.description)))
+    paths: Set(publicRouter.routes.map(\.path.description)))
 }
 
 extension Logger {
-  /// For the server, whose trace tells the bytes of requests that it could not read: a key may be among them.
+  /// For a server, whose trace tells the bytes of requests that it could not read: a key may be among them.
   fileprivate var withoutTrace: Logger {
     var logger = self
     logger.logLevel = max(logger.logLevel, .debug)
@@ -196,6 +222,7 @@ extension ServiceConfiguration.AppStore {
       uniqueKeysWithValues: [StoreEnvironment.production, .sandbox].map { store in
         (store, CircuitBreaker.logging("app_store_\(store.rawValue)", logger))
       })
+    let metrics = AppStoreMetrics(environment.metrics)
     #if PLANTED_DEFECTS
       let isGuarded = !PlantedDefect.noBreaker.isActive
     #else
@@ -213,6 +240,7 @@ extension ServiceConfiguration.AppStore {
           logger.error(
             "the machine's clock is wrong; Apple's counts from now on", metadata: ["seconds_ahead": "\(ahead)"])
         }
+        metrics.note(attempt)
         logger.debug(
           "asked Apple",
           metadata: [

@@ -39,13 +39,16 @@ final class CommitQueue: Sendable {
   /// Whether the file that is written to is still the one that the next start will find.
   private let isInPlace: @Sendable () -> Bool
   private let onFatal: @Sendable (String) -> Void
+  private let onCommit: @Sendable (SQLiteLedger.Commit) -> Void
 
   init(
-    pool: DatabasePool, isInPlace: @escaping @Sendable () -> Bool, onFatal: @escaping @Sendable (String) -> Void
+    pool: DatabasePool, isInPlace: @escaping @Sendable () -> Bool, onFatal: @escaping @Sendable (String) -> Void,
+    onCommit: @escaping @Sendable (SQLiteLedger.Commit) -> Void = { _ in }
   ) {
     self.pool = pool
     self.isInPlace = isInPlace
     self.onFatal = onFatal
+    self.onCommit = onCommit
   }
 
   var statistics: SQLiteLedger.Statistics {
@@ -151,7 +154,9 @@ final class CommitQueue: Sendable {
       return
     }
     do {
+      let begin = ContinuousClock.now
       let outcomes = try commit(batch, db)
+      onCommit(SQLiteLedger.Commit(writes: batch.count, duration: begin.duration(to: .now)))
       state.withLock { state in
         state.statistics.commits += 1
         state.statistics.entries += outcomes.count { if case .success = $0 { true } else { false } }

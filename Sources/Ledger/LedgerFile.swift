@@ -59,7 +59,7 @@ final class LedgerFile: Sendable {
   /// the process ends.
   var isInPlace: Bool { Self.identity(of: path) == identity }
 
-  private static func resolve(_ given: String) throws(LedgerOpenError) -> String {
+  static func resolve(_ given: String) throws(LedgerOpenError) -> String {
     if let whole = realpath(given) { return whole }
     let slash = given.lastIndex(of: "/")
     let name = slash.map { String(given[given.index(after: $0)...]) } ?? given

@@ -26,6 +26,19 @@ package final class SQLiteLedger: Ledger {
     package init() {}
   }
 
+  /// One transaction that was committed.
+  package struct Commit: Hashable, Sendable {
+    /// Writes that shared it.
+    package var writes: Int
+    /// From its begin until it was durable.
+    package var duration: Duration
+
+    package init(writes: Int, duration: Duration) {
+      self.writes = writes
+      self.duration = duration
+    }
+  }
+
   /// SQLite's `synchronous` setting. The service knows one; the other exists to prove that the proof of it can fail.
   enum Synchronous: Int, Sendable {
     case normal = 1
@@ -36,10 +49,13 @@ package final class SQLiteLedger: Ledger {
   private let pool: DatabasePool
   let queue: CommitQueue
 
-  private init(file: LedgerFile, pool: DatabasePool, onFatal: @escaping @Sendable (String) -> Void) {
+  private init(
+    file: LedgerFile, pool: DatabasePool, onFatal: @escaping @Sendable (String) -> Void,
+    onCommit: @escaping @Sendable (Commit) -> Void
+  ) {
     self.file = file
     self.pool = pool
-    queue = CommitQueue(pool: pool, isInPlace: { file.isInPlace }, onFatal: onFatal)
+    queue = CommitQueue(pool: pool, isInPlace: { file.isInPlace }, onFatal: onFatal, onCommit: onCommit)
   }
 
   /// Opens the ledger, which is created or brought to the present schema first.
@@ -48,20 +64,23 @@ package final class SQLiteLedger: Ledger {
   ///   - path: the file; its directory has to exist.
   ///   - onFatal: called once, from any thread, when the disk failed or the file is corrupt. The process has to stop and
   ///     recover from the log at its next start.
+  ///   - onCommit: called after each commit, on the writer's thread, before those who wait for it are answered.
   package static func open(
-    path: String, onFatal: @escaping @Sendable (String) -> Void
+    path: String, onFatal: @escaping @Sendable (String) -> Void,
+    onCommit: @escaping @Sendable (Commit) -> Void = { _ in }
   ) async throws(LedgerOpenError) -> SQLiteLedger {
-    try await open(path: path, synchronous: .full, onFatal: onFatal)
+    try await open(path: path, synchronous: .full, onFatal: onFatal, onCommit: onCommit)
   }
 
   static func open(
-    path: String, synchronous: Synchronous, onFatal: @escaping @Sendable (String) -> Void
+    path: String, synchronous: Synchronous, onFatal: @escaping @Sendable (String) -> Void,
+    onCommit: @escaping @Sendable (Commit) -> Void = { _ in }
   ) async throws(LedgerOpenError) -> SQLiteLedger {
     let result: Result<SQLiteLedger, LedgerOpenError> = await withCheckedContinuation { continuation in
       DispatchQueue.global().async {
         continuation.resume(
           returning: Result { () throws(LedgerOpenError) in
-            try openNow(path: path, synchronous: synchronous, onFatal: onFatal)
+            try openNow(path: path, synchronous: synchronous, onFatal: onFatal, onCommit: onCommit)
           })
       }
     }
@@ -69,7 +88,8 @@ package final class SQLiteLedger: Ledger {
   }
 
   private static func openNow(
-    path: String, synchronous: Synchronous, onFatal: @escaping @Sendable (String) -> Void
+    path: String, synchronous: Synchronous, onFatal: @escaping @Sendable (String) -> Void,
+    onCommit: @escaping @Sendable (Commit) -> Void
   ) throws(LedgerOpenError) -> SQLiteLedger {
     let file = try LedgerFile(path: path)
     do {
@@ -81,7 +101,7 @@ package final class SQLiteLedger: Ledger {
         try? pool.close()
         throw error
       }
-      return SQLiteLedger(file: file, pool: pool, onFatal: onFatal)
+      return SQLiteLedger(file: file, pool: pool, onFatal: onFatal, onCommit: onCommit)
     } catch let error as LedgerOpenError {
       throw error
     } catch {

@@ -49,6 +49,11 @@ struct Serve: AsyncParsableCommand {
             logger.info(
               "listening",
               metadata: ["host": "\(address.ipAddress ?? "unknown")", "port": "\(address.port ?? 0)"])
+          },
+          onAdminListening: { address in
+            logger.info(
+              "listening for operators",
+              metadata: ["host": "\(address.ipAddress ?? "unknown")", "port": "\(address.port ?? 0)"])
           }))
     } catch {
       CommandOutput.error(error.description)
@@ -59,12 +64,13 @@ struct Serve: AsyncParsableCommand {
     lifecycle.maximumGracefulShutdownDuration = configuration.server.shutdownGrace
     do {
       try await ServiceGroup(configuration: lifecycle).run()
+    } catch let error as ListeningError {
+      CommandOutput.error(error.description)
+      throw ExitCode.failure
     } catch let error as IOError where error.errnoCode == EADDRINUSE || error.errnoCode == EACCES {
       let server = configuration.server
-      CommandOutput.error(
-        error.errnoCode == EADDRINUSE
-          ? "server.port: something listens on \(server.host):\(server.port) already; stop it, or set another port."
-          : "server.port: this user may not listen on \(server.host):\(server.port); set a port above 1023.")
+      let named = ListeningError(key: "server.port", host: server.host, port: server.port, errno: error.errnoCode)
+      CommandOutput.error(named.description)
       throw ExitCode.failure
     }
     logger.info("stopped")

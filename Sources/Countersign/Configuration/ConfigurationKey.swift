@@ -15,6 +15,10 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
   case serverIdleTimeout = "server.idle_timeout"
   case serverShutdownGrace = "server.shutdown_grace"
   case serverRateLimit = "server.rate_limit"
+  case serverTLSCertificateFile = "server.tls.certificate_file"
+  case serverTLSKeyFile = "server.tls.key_file"
+  case serverAdminHost = "server.admin.host"
+  case serverAdminPort = "server.admin.port"
   case appStoreBundleIDs = "app_store.bundle_ids"
   case appStoreSharedSecret = "app_store.shared_secret"
   case appStoreProductionURL = "app_store.production_url"
@@ -118,6 +122,20 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
       Entry(.duration(.zero...minutes(10)), .text("20s"), "How long requests in progress may finish at shutdown")
     case .serverRateLimit:
       Entry(.integer(0...1_000_000), .text("0"), "Requests a second that one API key may make; 0 is no limit")
+    case .serverTLSCertificateFile:
+      Entry(
+        .file, .absent,
+        "The server's certificate and its intermediates (PEM); with it the service speaks TLS. A renewed one is taken "
+          + "up without a restart")
+    case .serverTLSKeyFile:
+      Entry(.file, .absent, "The private key of that certificate (PEM, not encrypted)")
+    case .serverAdminHost:
+      Entry(.text, .absent, "Address for operators; 127.0.0.1 where only `server.admin.port` is set")
+    case .serverAdminPort:
+      Entry(
+        .integer(0...65_535), .absent,
+        "Port for operators: `/metrics` and `/readyz` are served there, in plain HTTP, and no longer on `server.port`; "
+          + "0 takes a free one")
     case .appStoreBundleIDs:
       Entry(.list, .required, "Our apps; a receipt of any other is refused")
     case .appStoreSharedSecret:

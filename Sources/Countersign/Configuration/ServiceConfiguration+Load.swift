@@ -127,22 +127,22 @@ extension ServiceConfiguration.Server {
     let idleTimeout = reader.duration(.serverIdleTimeout)
     let shutdownGrace = reader.duration(.serverShutdownGrace)
     let rateLimit = reader.integer(.serverRateLimit)
+    let tls = TLS.read(&reader)
+    let admin = Admin.read(&reader)
     guard let host, let port, let maxBody, let maxConnections, let maxBytesInFlight, let requestDeadline,
       let idleTimeout, let shutdownGrace, let rateLimit
     else { return nil }
-    guard host.utf8.allSatisfy({ (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "/") }) else {
-      reader.findings.problem(
-        reader.origin(of: .serverHost), "must be an address or a host name, not \(ConfigurationValue.quoted(host))")
-      return nil
-    }
-    if !(host.hasPrefix("127.") || host == "::1" || host == "localhost") {
+    guard reader.checkHost(host, .serverHost) else { return nil }
+    if tls == nil, !ListeningAddress.isLoopback(host) {
       reader.findings.warning(
         reader.origin(of: .serverHost),
-        "others than this machine can connect, and what they send is not encrypted; put a TLS proxy in front")
+        "others than this machine can connect, and what they send is not encrypted; set server.tls, or put a TLS proxy in front"
+      )
     }
     self.init(
       host: host, port: port, maxBody: maxBody, maxConnections: maxConnections, maxBytesInFlight: maxBytesInFlight,
-      requestDeadline: requestDeadline, idleTimeout: idleTimeout, shutdownGrace: shutdownGrace, rateLimit: rateLimit)
+      requestDeadline: requestDeadline, idleTimeout: idleTimeout, shutdownGrace: shutdownGrace, rateLimit: rateLimit,
+      tls: tls, admin: admin)
   }
 }
 

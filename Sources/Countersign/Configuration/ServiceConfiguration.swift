@@ -20,6 +20,22 @@ struct ServiceConfiguration: Sendable {
     let shutdownGrace: Duration
     /// Requests a second of one caller; zero is no limit.
     let rateLimit: Int
+    /// `nil`: plain HTTP.
+    let tls: TLS?
+    /// `nil`: operators are served at the address of everybody.
+    let admin: Admin?
+
+    /// Files in PEM; both were there and belonged together when the configuration was read.
+    struct TLS: Hashable, Sendable {
+      let certificateFile: String
+      let keyFile: String
+    }
+
+    /// Where operators are served.
+    struct Admin: Hashable, Sendable {
+      let host: String
+      let port: Int
+    }
   }
 
   struct AppStore: Hashable, Sendable {

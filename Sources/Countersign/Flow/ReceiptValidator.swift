@@ -16,6 +16,8 @@ struct ReceiptValidator: Sendable {
   var provisional: Duration
   /// `nil` where no profile store is configured.
   var writeBack: ProfileWriteBack?
+  /// Told of each verdict on an answer of Apple's once it is recorded.
+  var onVerdict: @Sendable (Entitlement) -> Void = { _ in }
 
   private var rules: EntitlementRules { examiner.rules }
 
@@ -92,6 +94,7 @@ struct ReceiptValidator: Sendable {
     let evidence = try await evidence(of: word.history, receipt, for: submission)
     // Evaluated by the rules and recorded in one transaction, as the verdict is over everything known of the user.
     let recorded = try await record(evidence, word.history, receipt, for: submission, occasion)
+    onVerdict(recorded.entitlement)
     logger.info(
       "validated",
       metadata: [

@@ -3,86 +3,91 @@ import HTTPTypes
 import Hummingbird
 import Ledger
 import NIOCore
+import Prometheus
 
 import struct FoundationEssentials.Date
 
-/// `/metrics`: what waits, in Prometheus' text format. It names no user and no secret, and is open.
-///
-/// https://prometheus.io/docs/instrumenting/exposition_formats/
+/// `/metrics`: what was counted and what waits, in Prometheus' text format. It names no user and no secret, and is open.
 struct MetricsController: Sendable {
   var ledger: any Ledger
   var status: OperationalStatus
+  /// What was counted.
+  var registry: PrometheusRegistry
+  /// Writes that wait for the ledger.
+  var waitingWrites: @Sendable () -> Int
+  /// When the server's certificate ends; `nil` without one.
+  var certificateEnd: @Sendable () -> Date? = { nil }
   var now: @Sendable () -> Date
 
   func metrics(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let now = now()
-    var text = MetricsText()
+    var page = MetricsPage(registry.collect())
     do {
       let backlog = try await ledger.backlog(at: now)
-      text.gauge("countersign_ledger_up", "Whether the ledger can be read", 1)
-      text.gauge(
-        "countersign_pending_receipts", "Receipts answered 202 that wait for Apple", Double(backlog.pendingReceipts))
-      text.gauge(
-        "countersign_pending_receipts_age_seconds", "How long the oldest of them waits",
-        Self.age(backlog.oldestPendingReceipt, now))
-      text.gauge(
-        "countersign_rechecks_due", "Subscriptions that Apple has to be asked about now", Double(backlog.rechecksDue))
-      text.gauge(
-        "countersign_rechecks_age_seconds", "How long the one that is overdue longest is",
-        Self.age(backlog.oldestRecheck, now))
+      page.add(.ledgerUp, 1)
+      page.add(.pendingReceipts, Double(backlog.pendingReceipts))
+      page.add(.pendingReceiptsAge, Self.age(backlog.oldestPendingReceipt, now))
+      page.add(.rechecksDue, Double(backlog.rechecksDue))
+      page.add(.rechecksAge, Self.age(backlog.oldestRecheck, now))
       if status.profileStore != nil {
-        text.gauge(
-          "countersign_outbox_depth", "Profiles that are not up to date in the profile store", Double(backlog.updates))
-        text.gauge(
-          "countersign_outbox_age_seconds", "How long the oldest of them waits", Self.age(backlog.oldestUpdate, now))
-        if let code = backlog.lastProblem {
-          text.gauge(
-            "countersign_outbox_last_error", "Why the update that failed last did: the store's code", 1,
-            label: ("code", code))
-        }
-        text.gauge(
-          "countersign_missing_profiles", "Users without a row in the profile store", Double(backlog.missingProfiles))
+        page.add(.outboxDepth, Double(backlog.updates))
+        page.add(.outboxAge, Self.age(backlog.oldestUpdate, now))
+        if let code = backlog.lastProblem { page.add(.outboxLastError, 1, ("code", code)) }
+        page.add(.missingProfiles, Double(backlog.missingProfiles))
       }
     } catch {
-      text.gauge("countersign_ledger_up", "Whether the ledger can be read", 0)
+      page.add(.ledgerUp, 0)
     }
+    page.add(.ledgerWaitingWrites, Double(waitingWrites()))
     for (upstream, breaker) in status.breakers {
-      text.gauge(
-        "countersign_breaker_open", "0 closed, 0.5 tried with one call, 1 open: nothing is sent",
-        breaker.state == .closed ? 0 : breaker.state == .open ? 1 : 0.5, label: ("upstream", upstream))
-      text.counter(
-        "countersign_breaker_refused_total", "Calls that were not made, as the breaker was open",
-        Double(breaker.counts.refused), label: ("upstream", upstream))
+      page.add(
+        .breakerOpen, breaker.state == .closed ? 0 : breaker.state == .open ? 1 : 0.5, ("upstream", upstream))
+      page.add(.breakerRefused, Double(breaker.counts.refused), ("upstream", upstream))
     }
-    text.gauge(
-      "countersign_downgrade_brake_engaged", "1: nobody is lowered by the service until somebody releases the brake",
-      status.brake.isEngaged ? 1 : 0)
-    text.gauge("countersign_clock_skew_seconds", "How far the machine's clock is ahead", status.clock.skew ?? 0)
+    page.add(.appStoreSharedSecretRejected, status.appStore.state == .sharedSecretRejected ? 1 : 0)
+    if let profileStore = status.profileStore {
+      page.add(.profileStoreMisconfigured, profileStore.isMisconfigured ? 1 : 0)
+    }
+    page.add(.downgradeBrakeEngaged, status.brake.isEngaged ? 1 : 0)
+    page.add(.clockSkew, status.clock.skew ?? 0)
+    page.add(.tlsCertificateExpiry, certificateEnd()?.timeIntervalSince1970)
+    page.add(.buildInfo, 1, ("version", BuildInformation.version), ("swift", BuildInformation.swift))
+    let process = ProcessStatistics.current()
+    page.add(.processCPU, process.cpuSeconds)
+    page.add(.processResidentMemory, process.residentBytes)
+    page.add(.processOpenFiles, process.openFiles)
+    page.add(.processMaxFiles, process.maxFiles)
+    page.add(.processStartTime, process.startTime)
     return Response(
-      status: .ok, headers: [.contentType: "text/plain; version=0.0.4; charset=utf-8", .cacheControl: "no-store"],
-      body: ResponseBody(byteBuffer: ByteBuffer(string: text.lines)))
+      status: .ok, headers: [.contentType: ExpositionFormat.contentType, .cacheControl: "no-store"],
+      body: ResponseBody(byteBuffer: ByteBuffer(string: page.text)))
   }
 
   private static func age(_ since: Date?, _ now: Date) -> Double { max(0, since.map(now.timeIntervalSince) ?? 0) }
 }
 
-/// Lines of the exposition format: a metric's help and type once, before its first value.
-struct MetricsText {
-  private(set) var lines = ""
-  private var described: Set<String> = []
+extension ProfileStoreHealth {
+  fileprivate var isMisconfigured: Bool {
+    guard case .misconfigured = state else { return false }
+    return true
+  }
+}
 
-  mutating func gauge(_ name: String, _ help: String, _ value: Double, label: (String, String)? = nil) {
-    add(name, "gauge", help, value, label)
+/// The answer: what the registry has, and what is looked up at the moment.
+struct MetricsPage {
+  private var families: [String: MetricFamily]
+
+  init(_ collected: [MetricFamily]) {
+    families = Dictionary(collected.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
   }
 
-  mutating func counter(_ name: String, _ help: String, _ value: Double, label: (String, String)? = nil) {
-    add(name, "counter", help, value, label)
+  /// Adds one value; nothing, where there is none.
+  mutating func add(_ metric: ServiceMetric, _ value: Double?, _ labels: (String, String)...) {
+    guard let value else { return }
+    let empty = MetricFamily(metric.rawValue, metric.entry.kind, metric.entry.help)
+    families[metric.rawValue, default: empty].samples
+      .append(MetricFamily.Sample("", labels.map { MetricFamily.Label($0.0, $0.1) }, value))
   }
 
-  private mutating func add(
-    _ name: String, _ type: String, _ help: String, _ value: Double, _ label: (String, String)?
-  ) {
-    if described.insert(name).inserted { lines += "# HELP \(name) \(help)\n# TYPE \(name) \(type)\n" }
-    lines += name + (label.map { "{\($0.0)=\"\($0.1)\"}" } ?? "") + " \(value)\n"
-  }
+  var text: String { ExpositionFormat.text(of: families.values.sorted { $0.name < $1.name }) }
 }

@@ -3,7 +3,7 @@ import Hummingbird
 
 /// Every route of the service, with who may use it.
 ///
-///     request ─▶ request ID ─▶ access log ─▶ problems ─▶ one Host ─▶ [ authentication ─▶ rate limit ─▶ ] controller
+///     request ─▶ request ID ─▶ metrics ─▶ access log ─▶ problems ─▶ one Host ─▶ [ authentication ─▶ rate limit ─▶ ] controller
 struct ServiceRouter {
   var validations: ValidationsController
   var profiles: ProfilesController
@@ -15,17 +15,15 @@ struct ServiceRouter {
   var contract = OpenAPIController()
   var keyring: APIKeyring
   var limiter: RateLimiter
+  var httpMetrics: HTTPMetrics
 
-  func build() -> Router<ServiceRequestContext> {
-    let router = Router(context: ServiceRequestContext.self)
-    router.add(middleware: RequestIDMiddleware())
-    router.add(middleware: AccessLogMiddleware())
-    router.add(middleware: ProblemMiddleware())
-    router.add(middleware: HostMiddleware())
-
+  /// What everybody may connect to.
+  ///
+  /// - Parameter servesOperators: whether readiness and metrics are here too, as operators have no address of their own.
+  func build(servesOperators: Bool) -> Router<ServiceRequestContext> {
+    let router = base()
     route(router, "/livez", [.get: health.live])
-    route(router, "/readyz", [.get: health.ready])
-    route(router, "/metrics", [.get: metrics.metrics])
+    if servesOperators { routeOperators(router) }
     route(router, "/openapi.yaml", [.get: contract.document])
     let page = SupportPage()
     route(router, "/support", [.get: page.page])
@@ -45,6 +43,29 @@ struct ServiceRouter {
     route(authenticated, "/v1/transactions/{original_transaction_id}/transfer", [.post: support.transfer])
     route(authenticated, "/v1/brake", [.get: brake.state, .delete: brake.release])
     return router
+  }
+
+  /// What is at the operators' own address. There is nothing that needs a key: no secret goes over it.
+  func buildAdmin() -> Router<ServiceRequestContext> {
+    let router = base()
+    route(router, "/livez", [.get: health.live])
+    routeOperators(router)
+    return router
+  }
+
+  private func base() -> Router<ServiceRequestContext> {
+    let router = Router(context: ServiceRequestContext.self)
+    router.add(middleware: RequestIDMiddleware())
+    router.add(middleware: MetricsMiddleware(metrics: httpMetrics))
+    router.add(middleware: AccessLogMiddleware())
+    router.add(middleware: ProblemMiddleware())
+    router.add(middleware: HostMiddleware())
+    return router
+  }
+
+  private func routeOperators(_ router: Router<ServiceRequestContext>) {
+    route(router, "/readyz", [.get: health.ready])
+    route(router, "/metrics", [.get: metrics.metrics])
   }
 
   typealias Handler = @Sendable (Request, ServiceRequestContext) async throws -> Response

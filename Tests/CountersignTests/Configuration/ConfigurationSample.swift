@@ -8,7 +8,7 @@ import Testing
 @testable import Countersign
 
 /// A directory of its own for one test; removed when the test lets go of it.
-final class TemporaryDirectory {
+final class TemporaryDirectory: Sendable {
   let path: String
 
   init() throws {
@@ -111,6 +111,10 @@ extension ServiceConfiguration {
     case .serverIdleTimeout: "\(server.idleTimeout)"
     case .serverShutdownGrace: "\(server.shutdownGrace)"
     case .serverRateLimit: "\(server.rateLimit)"
+    case .serverTLSCertificateFile: server.tls?.certificateFile ?? "none"
+    case .serverTLSKeyFile: server.tls?.keyFile ?? "none"
+    case .serverAdminHost: server.admin?.host ?? "none"
+    case .serverAdminPort: server.admin.map { "\($0.port)" } ?? "none"
     case .appStoreBundleIDs: appStore.bundleIDs.map(\.rawValue).sorted().joined(separator: " ")
     case .appStoreSharedSecret: appStore.sharedSecret.exposed
     case .appStoreProductionURL: appStore.productionURL

@@ -12,43 +12,17 @@ import Testing
   static let start = Date(timeIntervalSince1970: 1_718_452_800)
   static let canary = "canary-user-5c1f"
 
-  /// The text format of Prometheus, read strictly: https://prometheus.io/docs/instrumenting/exposition_formats/
-  struct Exposition {
-    var types: [String: String] = [:]
-    /// By name and labels, as written.
-    var values: [String: Double] = [:]
+  /// The answer, read strictly.
+  struct Page {
+    var exposition: Exposition
 
-    struct Malformed: Error, CustomStringConvertible {
-      var line: Int
-      var text: String
-      var description: String { "line \(line): \(text)" }
-    }
-
-    init(_ text: String) throws {
-      guard text.hasSuffix("\n") else { throw Malformed(line: 0, text: "the last line has no end") }
-      var helped: Set<String> = []
-      for (index, line) in text.dropLast().split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
-        let problem = Malformed(line: index + 1, text: String(line))
-        if let help = line.wholeMatch(of: /# HELP ([a-z_:]+) (.+)/) {
-          guard helped.insert(String(help.1)).inserted else { throw problem }
-        } else if let type = line.wholeMatch(of: /# TYPE ([a-z_:]+) (gauge|counter)/) {
-          guard helped.contains(String(type.1)), types.updateValue(String(type.2), forKey: String(type.1)) == nil
-          else { throw problem }
-        } else if let sample = line.wholeMatch(of: /([a-z_:]+)(\{[a-z_]+="[^"\\\n]*"\})? (-?[0-9.e+-]+|NaN|[+-]Inf)/) {
-          let name = String(sample.1)
-          guard let type = types[name], type == "counter" ? name.hasSuffix("_total") : !name.hasSuffix("_total"),
-            let value = Double(sample.3), values.updateValue(value, forKey: name + (sample.2 ?? "")) == nil
-          else { throw problem }
-        } else {
-          throw problem
-        }
+    /// By the name without its beginning, and with one label as it is written: `breaker_open{upstream="profile_store"}`.
+    subscript(name: String) -> Double? {
+      guard let match = name.wholeMatch(of: /([a-z_]+)\{([a-z_]+)="([^"]*)"\}/) else {
+        return exposition["countersign_" + name]
       }
-      for name in types.keys where !values.keys.contains(where: { $0 == name || $0.hasPrefix(name + "{") }) {
-        throw Malformed(line: 0, text: "\(name) has no value")
-      }
+      return exposition["countersign_" + match.1, [String(match.2): String(match.3)]]
     }
-
-    subscript(name: String) -> Double? { values["countersign_" + name] }
   }
 
   private func run(
@@ -70,11 +44,11 @@ import Testing
     }
   }
 
-  private func metrics(_ service: RunningService) async throws -> Exposition {
+  private func metrics(_ service: RunningService) async throws -> Page {
     let answer = try await service.send(.get, "/metrics", key: nil)
     #expect(answer.status == 200)
     #expect(answer.header("Content-Type") == "text/plain; version=0.0.4; charset=utf-8")
-    return try Exposition(answer.text)
+    return Page(exposition: try Exposition(answer.text))
   }
 
   @Test func `an idle service has nothing waiting, and says so in the format of Prometheus`() async throws {
@@ -197,23 +171,5 @@ import Testing
       #expect(ready["ledger"] == "closed")
       #expect(try await service.send(.get, "/livez", key: nil).status == 200)
     }
-  }
-
-  @Test func `a metric is described once, however many values it has`() {
-    var text = MetricsText()
-    text.gauge("a", "First", 1, label: ("of", "x"))
-    text.counter("b_total", "Second", 2)
-    text.gauge("a", "First", 0.5, label: ("of", "y"))
-    #expect(
-      text.lines == """
-        # HELP a First
-        # TYPE a gauge
-        a{of="x"} 1.0
-        # HELP b_total Second
-        # TYPE b_total counter
-        b_total 2.0
-        a{of="y"} 0.5
-
-        """)
   }
 }

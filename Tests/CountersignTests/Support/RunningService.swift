@@ -22,6 +22,8 @@ struct RunningService: Sendable {
   let client: CurlTransport
   /// Every path that the service has.
   let paths: Set<String>
+  /// The operators' own, where `settings.server` has `admin`.
+  var adminPort: Int?
 
   /// Builds a service, runs it during `body`, and shuts it down in order.
   ///
@@ -45,12 +47,15 @@ struct RunningService: Sendable {
 
     let log = CapturedLog()
     let (addresses, listening) = AsyncStream<Int>.makeStream()
+    let (adminAddresses, adminListening) = AsyncStream<Int>.makeStream()
     let service = try await buildApplication(
       configuration,
       environment: ServiceEnvironment(
         logger: log.logger, clock: clock ?? .moved(by: now), ledgerFailed: { log.note("ledger failed: \($0)") },
         jobPause: jobPause,
-        onListening: { listening.yield($0.port ?? 0) }))
+        onListening: { listening.yield($0.port ?? 0) },
+        onAdminListening: { adminListening.yield($0.port ?? 0) },
+        certificatePause: .milliseconds(20)))
     let group = ServiceGroup(
       configuration: ServiceGroupConfiguration(services: [service.application], logger: log.logger))
     var transport = CurlTransport.Configuration()
@@ -62,8 +67,11 @@ struct RunningService: Sendable {
 
     return try await withThrowingTaskGroup(of: Result?.self) { tasks in
       tasks.addTask {
+        defer {
+          listening.finish()
+          adminListening.finish()
+        }
         try await group.run()
-        listening.finish()
         return nil
       }
       var iterator = addresses.makeAsyncIterator()
@@ -71,9 +79,13 @@ struct RunningService: Sendable {
         _ = try await tasks.next()
         throw Failure("the service did not listen")
       }
-      let running = RunningService(
+      var running = RunningService(
         origin: "http://127.0.0.1:\(port)", port: port, directory: directory, log: log,
         ledger: service.ledger, client: client, paths: service.paths)
+      if configuration.server.admin != nil {
+        var iterator = adminAddresses.makeAsyncIterator()
+        running.adminPort = await iterator.next()
+      }
       do {
         let result = try await body(running)
         await group.triggerGracefulShutdown()

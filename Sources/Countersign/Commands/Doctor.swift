@@ -1,0 +1,66 @@
+import AppStore
+import ArgumentParser
+import Foundation
+import NIOCore
+
+/// `countersign doctor`
+struct Doctor: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Look at everything the service depends on, and say what to do.",
+    discussion: """
+      It changes nothing, may run beside the service, and takes half a minute at most. Run it as the service's user, or it
+      cannot tell what that user may do. Each line says what is right ('ok'), worth a look ('warning'), or to be mended
+      ('mend').
+
+      Apple is sent the shared secret, with the newest receipt of the ledger or with --receipt; without either, with a
+      few bytes that are no receipt, which does not prove the secret.
+
+      Exit codes: 0 nothing to mend, 1 something to mend, 78 the configuration is wrong.
+
+      EXAMPLES
+        countersign doctor --config countersign.yaml
+        countersign doctor --json
+        countersign doctor --receipt receipt.b64
+      """)
+
+  @OptionGroup var options: ConfigurationOptions
+
+  @Option(
+    name: .long, help: "A file with a receipt of a subscription, to prove the shared secret; '-' is standard input.")
+  var receipt: String?
+
+  @Flag(name: .long, help: "Print JSON.")
+  var json = false
+
+  func run() async throws {
+    let configuration: ServiceConfiguration
+    do throws(ConfigurationError) {
+      configuration = try ServiceConfiguration.load(
+        file: options.config, environment: ProcessInfo.processInfo.environment)
+    } catch {
+      show(CheckupReport(error))
+      throw ExitCode.configuration
+    }
+    var submitted: String?
+    if let receipt {
+      do {
+        submitted = try SubmittedReceipt.decode(contents: ReceiptFile.read(receipt)).base64
+      } catch let error as UndecodableReceipt {
+        CommandOutput.error("--receipt: \(error.detail)")
+        throw ExitCode.failure
+      } catch {
+        CommandOutput.error("--receipt: \(error)")
+        throw ExitCode.failure
+      }
+    }
+    let checkup = Checkup(
+      configuration: configuration, receipt: submitted, openFileLimit: ProcessStatistics.current().maxFiles)
+    let report = CheckupReport(await checkup.run())
+    show(report)
+    if report.status != .ok { throw ExitCode.failure }
+  }
+
+  private func show(_ report: CheckupReport) {
+    print(json ? String(buffer: JSONBody.encode(report)) : report.text)
+  }
+}

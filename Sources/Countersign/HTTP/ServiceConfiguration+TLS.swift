@@ -1,0 +1,28 @@
+import Hummingbird
+import HummingbirdCore
+import HummingbirdTLS
+
+extension ServiceConfiguration.Server {
+  /// The certificate that the server shows; `nil` for plain HTTP.
+  func identities() throws(StartError) -> ServerIdentities? {
+    guard let tls else { return nil }
+    do throws(ServerIdentity.Unusable) {
+      return try ServerIdentities(tls)
+    } catch {
+      throw StartError(
+        description: "server.tls.\(error.isAboutKey ? "key_file" : "certificate_file"): \(error.sentence).")
+    }
+  }
+
+  /// HTTP/1.1, in TLS where there is a certificate. `ConnectionGuard`'s deadline for the first request begins with the
+  /// connection, so that a handshake counts against it.
+  func protocols(_ identities: ServerIdentities?) throws(StartError) -> HTTPServerBuilder {
+    let plain = HTTPServerBuilder.http1(configuration: http1)
+    guard let identities else { return plain }
+    do {
+      return try .tls(plain, tlsConfiguration: identities.tlsConfiguration)
+    } catch {
+      throw StartError(description: "server.tls: TLS cannot be set up: \(error).")
+    }
+  }
+}

@@ -1,0 +1,10 @@
+/// What this program is.
+enum BuildInformation {
+  static let version = "0.1.0"
+
+  #if compiler(>=6.3)
+    static let swift = "6.3"
+  #else
+    static let swift = "6.2"
+  #endif
+}

@@ -1,0 +1,171 @@
+import AppStore
+import CoreMetrics
+import Entitlements
+import HTTPTransport
+import Ledger
+import Profiles
+
+/// Counts and times the calls to Apple.
+final class AppStoreMetrics: Sendable {
+  private struct Call: Hashable {
+    var environment: StoreEnvironment
+    var status: AppStoreCallStatus
+  }
+
+  private let calls: Handles<Call, Counter>
+  private let durations: Handles<StoreEnvironment, Timer>
+
+  init(_ factory: any MetricsFactory) {
+    calls = Handles {
+      Counter(
+        .appStoreRequests, [("environment", $0.environment.rawValue), ("status", $0.status.label)], in: factory)
+    }
+    durations = Handles { Timer(.appStoreRequestDuration, [("environment", $0.rawValue)], in: factory) }
+  }
+
+  func note(_ attempt: VerifyReceiptAttempt) {
+    calls[Call(environment: attempt.environment, status: AppStoreCallStatus(attempt.outcome))].increment()
+    durations[attempt.environment].record(attempt.duration)
+  }
+}
+
+/// How a call to Apple ended, as a label: one of some thirty words, whatever Apple answers.
+enum AppStoreCallStatus: Hashable {
+  /// Apple's own, where it is known.
+  case status(Int)
+  /// 21100 to 21199.
+  case internalDataAccess
+  case unknownStatus
+  case rateLimited
+  case http(hundreds: Int)
+  case malformed
+  case failed(String)
+
+  init(_ outcome: VerifyReceiptAttempt.Outcome) {
+    self =
+      switch outcome {
+      case .status(let status) where status == 0 || (21000...21010).contains(status): .status(status)
+      case .status(let status) where (21100...21199).contains(status): .internalDataAccess
+      case .status: .unknownStatus
+      case .http(429): .rateLimited
+      case .http(let status): .http(hundreds: min(max(status / 100, 1), 9))
+      case .malformed: .malformed
+      case .transport(let error): .failed(Self.word(for: error))
+      }
+  }
+
+  var label: String {
+    switch self {
+    case .status(let status): "\(status)"
+    case .internalDataAccess: "21100-21199"
+    case .unknownStatus: "unknown"
+    case .rateLimited: "http_429"
+    case .http(let hundreds): "http_\(hundreds)xx"
+    case .malformed: "malformed"
+    case .failed(let word): word
+    }
+  }
+
+  private static func word(for error: TransportError) -> String {
+    switch error {
+    case .resolve: "resolve"
+    case .connect: "connect"
+    case .tls: "tls"
+    case .timedOut: "timed_out"
+    case .tooLarge: "too_large"
+    case .reset: "reset"
+    case .protocolViolation: "protocol"
+    case .overloaded: "overloaded"
+    case .cancelled: "cancelled"
+    case .shutDown, .invalidRequest, .other: "other"
+    }
+  }
+}
+
+/// Counts verdicts.
+final class VerdictMetrics: Sendable {
+  private struct Verdict: Hashable {
+    var tier: Tier
+    var status: SubscriptionStatus
+    var reason: EntitlementReason
+  }
+
+  private let verdicts: Handles<Verdict, Counter>
+
+  init(_ factory: any MetricsFactory) {
+    verdicts = Handles {
+      Counter(
+        .verdicts, [("tier", $0.tier.rawValue), ("status", $0.status.rawValue), ("reason", $0.reason.rawValue)],
+        in: factory)
+    }
+  }
+
+  func note(_ entitlement: Entitlement) {
+    verdicts[Verdict(tier: entitlement.tier, status: entitlement.status, reason: entitlement.reason)].increment()
+  }
+}
+
+/// Takes down the size and the time of each commit.
+final class LedgerMetrics: Sendable {
+  private let writes: Recorder
+  private let duration: Timer
+
+  init(_ factory: any MetricsFactory) {
+    writes = Recorder(label: ServiceMetric.ledgerCommitWrites.rawValue, factory: factory)
+    duration = Timer(.ledgerCommitDuration, in: factory)
+  }
+
+  func note(_ commit: SQLiteLedger.Commit) {
+    writes.record(commit.writes)
+    duration.record(commit.duration)
+  }
+}
+
+/// A profile store whose writes are counted and timed.
+struct MeteredProfileStore: ProfileStore {
+  private enum Outcome: String, CaseIterable {
+    case applied
+    case superseded
+    case missing
+    case refused
+    case misconfigured
+    case unavailable
+    /// The breaker was open.
+    case notSent = "not_sent"
+
+    init(_ outcome: ProfileWriteOutcome) {
+      self =
+        switch outcome {
+        case .applied: .applied
+        case .superseded: .superseded
+        case .noSuchProfile: .missing
+        case .refused: .refused
+        case .misconfigured: .misconfigured
+        case .unavailable(let trouble, _): trouble.code == GuardedProfileStore.refusal ? .notSent : .unavailable
+        }
+    }
+  }
+
+  private let store: any ProfileStore
+  private let outcomes: Handles<Outcome, Counter>
+  private let duration: Timer
+
+  init(_ store: any ProfileStore, _ factory: any MetricsFactory) {
+    self.store = store
+    outcomes = Handles { Counter(.profileWrites, [("outcome", $0.rawValue)], in: factory) }
+    duration = Timer(.profileWriteDuration, in: factory)
+  }
+
+  var refusesOlder: Bool { store.refusesOlder }
+
+  func apply(_ update: ProfileUpdate, deadline: ContinuousClock.Instant) async -> ProfileWriteOutcome {
+    let start = ContinuousClock.now
+    let result = await store.apply(update, deadline: deadline)
+    let outcome = Outcome(result)
+    outcomes[outcome].increment()
+    if outcome != .notSent { duration.record(start.duration(to: .now)) }
+    return result
+  }
+
+  func check(deadline: ContinuousClock.Instant) async -> ProfileStoreCheck { await store.check(deadline: deadline) }
+}

@@ -1,0 +1,183 @@
+internal import Dispatch
+internal import GRDB
+internal import Glibc
+
+/// A ledger as it lies on the disk, looked at without changing it: by another process than the one that writes to it.
+package struct LedgerInspection: Hashable, Sendable {
+  package enum State: Hashable, Sendable {
+    /// There is none yet; the first start makes it.
+    case absent
+    /// A service has it open. That is how it should be; nothing more was looked at.
+    case inUse
+    /// Its structure was checked from end to end. `isComplete`: there was time for all of it.
+    case sound(isComplete: Bool)
+    /// The service would not open it, or SQLite found damage.
+    case unusable(LedgerOpenError)
+  }
+
+  package var state: State
+  /// Bytes that this user may still write to the file system; `nil` where it does not say.
+  package var freeBytes: UInt64?
+  /// Why the file system is not one to keep a ledger on, as the end of a sentence; `nil` when it is.
+  package var fileSystemProblem: String?
+
+  /// - Parameter time: what the check of the structure may take.
+  package static func inspect(path: String, within time: Duration) async -> LedgerInspection {
+    await withCheckedContinuation { continuation in
+      DispatchQueue.global().async { continuation.resume(returning: inspectNow(path: path, within: time)) }
+    }
+  }
+
+  /// The receipt of production that was kept last; `nil` where there is none, or where it cannot be read.
+  ///
+  /// Reading does not disturb a service that has the ledger open: of a write-ahead log, readers see the last commit.
+  package static func newestReceipt(path given: String) async -> String? {
+    await withCheckedContinuation { continuation in
+      DispatchQueue.global().async {
+        let receipt: String? = try? {
+          let path = try LedgerFile.resolve(given)
+          guard access(path, R_OK | W_OK) == 0 else { return nil }
+          var configuration = Configuration()
+          configuration.readonly = true
+          let queue = try DatabaseQueue(path: path, configuration: configuration)
+          defer { try? queue.close() }
+          return try queue.read { db in
+            try String.fetchOne(
+              db, sql: "SELECT base64 FROM receipt WHERE environment = 'production' ORDER BY id DESC LIMIT 1")
+          }
+        }()
+        continuation.resume(returning: receipt)
+      }
+    }
+  }
+
+  private static func inspectNow(path given: String, within time: Duration) -> LedgerInspection {
+    do throws(LedgerOpenError) {
+      let path = try LedgerFile.resolve(given)
+      var inspection = LedgerInspection(state: .absent)
+      let directory = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
+      inspection.lookAtFileSystem(directory)
+      inspection.state = try state(path, directory: directory, within: time)
+      return inspection
+    } catch {
+      return LedgerInspection(state: .unusable(error))
+    }
+  }
+
+  private static func state(
+    _ path: String, directory: String, within time: Duration
+  ) throws(LedgerOpenError) -> State {
+    guard access(directory, W_OK | X_OK) == 0 else {
+      throw .inaccessible(
+        path: path, problem: "this user may not write to its directory; run this as the service's user")
+    }
+    guard access(path, F_OK) == 0 else { return .absent }
+    guard access(path, R_OK | W_OK) == 0 else {
+      throw .inaccessible(path: path, problem: "this user may not write to it; run this as the service's user")
+    }
+    if isLocked(path) { return .inUse }
+    return try check(path, within: time)
+  }
+
+  /// Whether a process has the ledger open; the lock is tried, and let go of at once.
+  private static func isLocked(_ path: String) -> Bool {
+    let descriptor = open(path + ".lock", O_RDWR | O_CLOEXEC | O_NOFOLLOW)
+    guard descriptor >= 0 else { return false }
+    defer { _ = close(descriptor) }
+    return flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK
+  }
+
+  private static func check(_ path: String, within time: Duration) throws(LedgerOpenError) -> State {
+    var configuration = Configuration()
+    configuration.readonly = true
+    configuration.busyMode = .timeout(2)
+    do {
+      let queue = try DatabaseQueue(path: path, configuration: configuration)
+      defer { try? queue.close() }
+      let isOurs = try queue.read { db in
+        try Int.fetchOne(db, sql: "PRAGMA application_id") == Int(LedgerFile.applicationID)
+      }
+      guard isOurs else { throw LedgerOpenError.notALedger(path: path) }
+      guard try !queue.read(LedgerSchema.migrator.hasBeenSuperseded) else {
+        throw LedgerOpenError.newerSchema(path: path)
+      }
+      let end = DispatchWorkItem { queue.interrupt() }
+      DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(Int(time / .milliseconds(1))), execute: end)
+      defer { end.cancel() }
+      // Everything but the comparison of indexes with their tables, which takes much longer.
+      let findings: [String]
+      do {
+        findings = try queue.read { db in try String.fetchAll(db, sql: "PRAGMA quick_check(1)") }
+      } catch let error as DatabaseError where error.resultCode == .SQLITE_INTERRUPT {
+        return .sound(isComplete: false)
+      }
+      guard findings == ["ok"] else {
+        throw LedgerOpenError.damaged(path: path, problem: findings.first ?? "SQLite does not say what is wrong")
+      }
+      return .sound(isComplete: true)
+    } catch let error as LedgerOpenError {
+      throw error
+    } catch let error as DatabaseError where error.resultCode == .SQLITE_NOTADB {
+      throw .notALedger(path: path)
+    } catch {
+      let failure = LedgerFailure(error)
+      throw failure.reach == .process
+        ? .damaged(path: path, problem: failure.sentence) : .inaccessible(path: path, problem: failure.sentence)
+    }
+  }
+
+  private mutating func lookAtFileSystem(_ directory: String) {
+    var numbers = statvfs()
+    if statvfs(directory, &numbers) == 0 {
+      freeBytes = UInt64(numbers.f_bavail) * UInt64(numbers.f_frsize)
+    }
+    var status = stat()
+    guard stat(directory, &status) == 0, let mounts = Self.mounts() else { return }
+    fileSystemProblem = Self.fileSystem(of: UInt64(status.st_dev), in: mounts).flatMap(Self.problem)
+  }
+
+  /// The name of the file system that has a device's number, from proc(5)'s `mountinfo`:
+  ///
+  ///     36 35 98:0 /root /mount rw,noatime master:1 - ext3 /dev/root rw,errors=continue
+  ///           ────                                    ────
+  static func fileSystem(of device: UInt64, in mounts: String) -> String? {
+    // As glibc's gnu_dev_major and gnu_dev_minor take it apart.
+    let major = device >> 8 & 0xfff | device >> 32 & ~0xfff
+    let minor = device & 0xff | device >> 12 & ~0xff
+    for line in mounts.split(separator: "\n") {
+      let fields = line.split(separator: " ")
+      guard fields.dropFirst(2).first.map({ $0 == "\(major):\(minor)" }) == true,
+        let dash = fields.firstIndex(of: "-")
+      else { continue }
+      return fields.dropFirst(dash + 1).first.map(String.init)
+    }
+    return nil
+  }
+
+  static func problem(fileSystem name: String) -> String? {
+    switch name {
+    case "nfs", "nfs4", "cifs", "smb3", "9p", "afs", "ceph", "glusterfs", "fuse.sshfs", "fuse.glusterfs":
+      "is \(name), over a network, on which SQLite's locks and fsync cannot be relied on; use a local disk"
+    case "tmpfs", "ramfs":
+      "is \(name), in memory, and gone when the machine stops; use a disk"
+    case "overlay":
+      "is a container's own layer, and gone with the container; mount a volume"
+    default: nil
+    }
+  }
+
+  private static func mounts() -> String? {
+    let descriptor = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { return nil }
+    defer { _ = close(descriptor) }
+    var text: [UInt8] = []
+    var part = [UInt8](repeating: 0, count: 16 << 10)
+    while text.count < 1 << 20 {
+      let count = read(descriptor, &part, part.count)
+      guard count >= 0 else { return nil }
+      if count == 0 { break }
+      text += part.prefix(count)
+    }
+    return String(decoding: text, as: UTF8.self)
+  }
+}

@@ -1,0 +1,59 @@
+/// Prometheus' text format, version 0.0.4.
+///
+///     # HELP countersign_http_requests_total Requests that were answered
+///     # TYPE countersign_http_requests_total counter
+///     countersign_http_requests_total{route="/livez",method="GET",code="200"} 12
+///
+/// https://prometheus.io/docs/instrumenting/exposition_formats/
+package enum ExpositionFormat {
+  package static let contentType = "text/plain; version=0.0.4; charset=utf-8"
+
+  /// Families without values are left out: a description alone says nothing.
+  package static func text(of families: [MetricFamily]) -> String {
+    var text = ""
+    for family in families where !family.samples.isEmpty { write(family, to: &text) }
+    return text
+  }
+
+  private static func write(_ family: MetricFamily, to text: inout String) {
+    text += "# HELP \(family.name) \(escaped(family.help, quotes: false))\n"
+    text += "# TYPE \(family.name) \(family.kind.rawValue)\n"
+    for sample in family.samples {
+      text += family.name
+      text += sample.suffix
+      if !sample.labels.isEmpty {
+        text += "{"
+        for (index, label) in sample.labels.enumerated() {
+          if index > 0 { text += "," }
+          text += "\(label.name)=\"\(escaped(label.value, quotes: true))\""
+        }
+        text += "}"
+      }
+      text += " \(number(sample.value))\n"
+    }
+  }
+
+  /// A float as Go reads it.
+  package static func number(_ value: Double) -> String {
+    if value.isNaN { return "NaN" }
+    if value.isInfinite { return value < 0 ? "-Inf" : "+Inf" }
+    // Whole numbers without a fraction, as far as a Double counts exactly.
+    if let whole = Int64(exactly: value), abs(whole) < 1 << 53 { return "\(whole)" }
+    return "\(value)"
+  }
+
+  /// A backslash and a line break are escaped everywhere, a quote in a label's value.
+  static func escaped(_ text: String, quotes: Bool) -> String {
+    guard text.utf8.contains(where: { $0 == 0x5c || $0 == 0x0a || ($0 == 0x22 && quotes) }) else { return text }
+    var result = ""
+    for scalar in text.unicodeScalars {
+      switch scalar {
+      case "\\": result += "\\\\"
+      case "\n": result += "\\n"
+      case "\"" where quotes: result += "\\\""
+      default: result.unicodeScalars.append(scalar)
+      }
+    }
+    return result
+  }
+}

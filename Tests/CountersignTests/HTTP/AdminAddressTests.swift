@@ -1,0 +1,68 @@
+import HTTPTransport
+import Testing
+
+@testable import Countersign
+
+/// What is served where, with and without an address for operators.
+@Suite struct AdminAddressTests {
+  private func status(_ service: RunningService, port: Int, _ path: String) async throws -> Int {
+    try await service.client.send(
+      TransportRequest(method: .get, url: "http://127.0.0.1:\(port)\(path)", responseBodyLimit: 1 << 20),
+      deadline: .now.advanced(by: .seconds(60))
+    ).status
+  }
+
+  @Test func `without an address of their own, operators are served at the public one`() async throws {
+    try await RunningService.run(apple: .unreachable) { service in
+      #expect(service.adminPort == nil)
+      for path in ["/livez", "/readyz", "/metrics"] {
+        let status = try await status(service, port: service.port, path)
+        #expect(status == 200, "\(path)")
+      }
+    }
+  }
+
+  @Test func `with one, the public address has liveness and the API, and theirs has no API`() async throws {
+    try await RunningService.run(apple: .unreachable, settings: Settings(server: ["admin": "{ port: 0 }"])) { service in
+      let admin = try #require(service.adminPort)
+      #expect(admin != service.port)
+      for (path, open, operators) in [
+        ("/livez", 200, 200), ("/readyz", 404, 200), ("/metrics", 404, 200), ("/v1/brake", 401, 404),
+        ("/v1/profiles/user-1", 401, 404), ("/v1/validations", 401, 404), ("/nothing", 404, 404),
+      ] {
+        let publicly = try await status(service, port: service.port, path)
+        let privately = try await status(service, port: admin, path)
+        #expect(publicly == open, "\(path)")
+        #expect(privately == operators, "\(path)")
+      }
+      #expect(try await service.profile().status == 200)
+    }
+  }
+
+  @Test func `requests at both addresses are counted`() async throws {
+    try await RunningService.run(apple: .unreachable, settings: Settings(server: ["admin": "{ port: 0 }"])) { service in
+      let admin = try #require(service.adminPort)
+      #expect(try await status(service, port: service.port, "/livez") == 200)
+      #expect(try await status(service, port: admin, "/livez") == 200)
+      let text = try await service.client.send(
+        TransportRequest(method: .get, url: "http://127.0.0.1:\(admin)/metrics", responseBodyLimit: 1 << 20),
+        deadline: .now.advanced(by: .seconds(60))
+      ).body
+      let line = #"countersign_http_requests_total{route="/livez",method="GET",code="200"} 2"#
+      #expect(String(decoding: text, as: UTF8.self).contains(line))
+    }
+  }
+
+  @Test func `a port for operators that is taken is named`() async throws {
+    try await RunningService.run(apple: .unreachable) { taken in
+      let error = await #expect(throws: ListeningError.self) {
+        try await RunningService.run(
+          apple: .unreachable, settings: Settings(server: ["admin": "{ port: \(taken.port) }"])
+        ) { _ in }
+      }
+      #expect(
+        error?.description
+          == "server.admin.port: something listens on 127.0.0.1:\(taken.port) already; stop it, or set another port.")
+    }
+  }
+}

@@ -1,0 +1,344 @@
+import Entitlements
+import Foundation
+import HTTPTransport
+import Ledger
+import TestSupport
+import Testing
+
+@testable import AppStore
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// `countersign doctor`: every trouble is told, with what to do, and nothing else is.
+@Suite struct CheckupTests {
+  static let start = Date(timeIntervalSince1970: 1_718_452_800)
+
+  /// A configuration in a directory of its own, in which the ledger is.
+  private struct Deployment {
+    let directory: TemporaryDirectory
+    let configuration: ServiceConfiguration
+
+    init(_ apple: Apple, _ settings: Settings = Settings()) throws {
+      directory = try TemporaryDirectory()
+      let yaml = settings.yaml(apple: apple, directory: URL(filePath: directory.path))
+      configuration = try ServiceConfiguration.load(
+        file: try directory.write("countersign.yaml", yaml), environment: [:])
+    }
+
+    func checkup(receipt: String? = nil, openFileLimit: Double? = 20_000, now: Date = CheckupTests.start) -> Checkup {
+      Checkup(configuration: configuration, receipt: receipt, openFileLimit: openFileLimit, now: { now })
+    }
+
+    var ledger: String { configuration.ledger.path }
+  }
+
+  private func simulated(
+    _ settings: Settings = Settings(), secret: String? = nil,
+    body: @Sendable (SimulatedStore, Deployment) async throws -> Void
+  ) async throws {
+    try await SimulatedStore.run(at: Self.start) { store in
+      var apple = store.apple
+      if let secret { apple.sharedSecret = secret }
+      try await body(store, Deployment(apple, settings))
+    }
+  }
+
+  private func texts(_ findings: [Finding], _ subject: String) -> [String] {
+    findings.filter { $0.subject == subject }.map { "\($0.verdict.rawValue): \($0.sentence)" }
+  }
+
+  // MARK: - All well
+
+  @Test func `where all is well nothing is to be mended, and no secret is told`() async throws {
+    try await ProfileStoreDouble.running { profiles in
+      try await simulated(Settings(profileStore: .store(profiles.url))) { store, deployment in
+        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+        let report = CheckupReport(await deployment.checkup(receipt: receipt).run())
+        #expect(report.status == .ok, "\(report.text)")
+        #expect(texts(report.findings, "app_store.shared_secret") == ["ok: Apple takes it"])
+        #expect(texts(report.findings, "clock").allSatisfy { $0.hasPrefix("ok: ") })
+        #expect(texts(report.findings, "profile_store") == ["ok: answers, and our key may write every column"])
+        #expect(texts(report.findings, "ledger").first == "ok: there is none yet; the first start makes it")
+        #expect(!FileManager.default.fileExists(atPath: deployment.ledger))
+        for secret in [SimulatedStore.sharedSecret, "sb_secret", String(receipt.prefix(40))] {
+          #expect(!report.text.contains(secret))
+        }
+        #expect(report.text.split(separator: "\n").count == report.findings.count)
+      }
+    }
+  }
+
+  // MARK: - Apple
+
+  @Test func `without a receipt the secret is not proven, and the line says how to prove it`() async throws {
+    try await simulated { _, deployment in
+      let findings = await deployment.checkup().run()
+      #expect(
+        texts(findings, "app_store.shared_secret") == [
+          "warning: is not proven: Apple looks at it only with a receipt that has a subscription; give one with "
+            + "--receipt FILE"
+        ])
+      #expect(texts(findings, "app_store.production_url").allSatisfy { $0.hasSuffix("with status 21002") })
+      #expect(CheckupReport(findings).status == .ok)
+    }
+  }
+
+  @Test func `a wrong secret is told by a receipt that is given`() async throws {
+    try await simulated(secret: "not-the-secret") { store, deployment in
+      let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+      let findings = await deployment.checkup(receipt: receipt).run()
+      #expect(texts(findings, "app_store.shared_secret").allSatisfy { $0.hasPrefix("mend: Apple refuses it (21004)") })
+      #expect(CheckupReport(findings).status == .mend)
+      #expect(!CheckupReport(findings).text.contains("not-the-secret"))
+    }
+  }
+
+  @Test func `the newest receipt of the ledger proves the secret, also while the service runs`() async throws {
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await RunningService.run(apple: store.apple, now: { Self.start }) { service in
+        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+        #expect(try await service.validate(receipt).status == 200)
+        for (secret, expected) in [
+          (SimulatedStore.sharedSecret, "ok: Apple takes it"), ("changed", "mend: Apple refuses it (21004)"),
+        ] {
+          var apple = store.apple
+          apple.sharedSecret = secret
+          let yaml = Settings().yaml(apple: apple, directory: service.directory)
+          let file = service.directory.appending(path: "doctor-\(secret).yaml")
+          try yaml.write(to: file, atomically: true, encoding: .utf8)
+          let configuration = try ServiceConfiguration.load(file: file.path(percentEncoded: false), environment: [:])
+          let findings = await Checkup(configuration: configuration, now: { Self.start }).run()
+          #expect(texts(findings, "app_store.shared_secret").allSatisfy { $0.hasPrefix(expected) }, "\(findings)")
+          #expect(texts(findings, "ledger").first == "ok: the service has it open")
+        }
+        // The service goes on as before.
+        #expect(try await service.validate(receipt).status == 200)
+      }
+    }
+  }
+
+  @Test(
+    arguments: [
+      (Trouble.http503, "answers HTTP 503"), (.html, "is not verifyReceipt"), (.emptyBody, "is not verifyReceipt"),
+      (.reset, "breaks off"), (.status21000, "our request was wrong"),
+    ])
+  func `a trouble of Apple's is told`(trouble: Trouble, sentence: String) async throws {
+    try await simulated { store, deployment in
+      store.simulator.setTrouble(trouble, count: nil, environment: nil)
+      let findings = await deployment.checkup().run()
+      for subject in ["app_store.production_url", "app_store.sandbox_url"] {
+        #expect(texts(findings, subject).allSatisfy { $0.hasPrefix("mend: ") && $0.contains(sentence) }, "\(findings)")
+      }
+    }
+  }
+
+  @Test func `a trouble that passes is only a warning`() async throws {
+    try await simulated { store, deployment in
+      store.simulator.setTrouble(.status21005, count: nil, environment: nil)
+      let findings = await deployment.checkup().run()
+      #expect(texts(findings, "app_store.production_url").allSatisfy { $0.hasPrefix("warning: ") })
+      #expect(CheckupReport(findings).status == .ok)
+    }
+  }
+
+  @Test func `Apple that cannot be reached is told, with the firewall`() async throws {
+    let findings = await (try Deployment(.unreachable)).checkup().run()
+    #expect(texts(findings, "app_store.production_url").allSatisfy { $0.hasPrefix("mend: no connection") })
+    #expect(texts(findings, "clock") == ["warning: is not compared: Apple did not tell the time"])
+  }
+
+  @Test func `an authority that did not sign Apple's certificate is told`() async throws {
+    let other = try TestCertificateAuthority(commonName: "Another Root")
+    try await SimulatedStore.run(at: Self.start) { store in
+      var apple = store.apple
+      apple.caFile = other.caFile
+      let findings = await (try Deployment(apple)).checkup().run()
+      #expect(
+        texts(findings, "app_store.production_url").allSatisfy {
+          $0.hasPrefix("mend: TLS fails") && $0.contains("app_store.ca_file")
+        })
+    }
+  }
+
+  @Test(arguments: [(-7_200.0, "7200 seconds behind"), (7_200, "7200 seconds ahead of")])
+  func `a clock that is wrong is told, with how far`(seconds: Double, sentence: String) {
+    let reply = Checkup.Reply(
+      environment: .production, outcome: .status(21002), duration: .zero, answeredAt: Self.start)
+    let finding = Checkup.clockFinding([reply], now: { Self.start.addingTimeInterval(seconds) })
+    #expect(finding.verdict == .mend)
+    #expect(finding.sentence.contains(sentence))
+    #expect(Checkup.clockFinding([reply], now: { Self.start.addingTimeInterval(2) }).verdict == .ok)
+  }
+
+  @Test func `a secret that does not look like one of App Store Connect's is told, and not printed`() throws {
+    var configuration = SampleConfiguration()
+    configuration.sections["app_store"]?["shared_secret"] = "my-password"
+    let checkup = Checkup(configuration: try configuration.load())
+    let reply = Checkup.Reply(environment: .production, outcome: .status(21002), duration: .zero)
+    let finding = checkup.secretFinding(reply, .noReceipt)
+    #expect(finding.sentence.contains("is not of 32 hexadecimal digits"))
+    #expect(!finding.sentence.contains("my-password"))
+  }
+
+  // MARK: - Certificates and limits
+
+  @Test func `the server's certificate is told about before it ends and after`() throws {
+    let authority = try TestCertificateAuthority()
+    let end = Self.start.addingTimeInterval(30 * 86_400)
+    let directory = try TemporaryDirectory()
+    let identity = try authority.serverIdentity(validUntil: end)
+    let certificate = try directory.write("server.pem", identity.certificatePEM)
+    let key = try directory.write("server.key", identity.privateKeyPEM)
+    let configuration = try SampleConfiguration()
+      .setting("server.tls", "{ certificate_file: \"\(certificate)\", key_file: \"\(key)\" }").load()
+    for (days, verdict, sentence) in [
+      (0, Finding.Verdict.ok, "counts until 2024-07-15"), (20, .warning, "ends soon"), (31, .mend, "ended at"),
+      (-20_000, .mend, "on only"),
+    ] {
+      let now = Self.start.addingTimeInterval(Double(days) * 86_400)
+      let findings = Checkup(configuration: configuration, now: { now }).serverFindings()
+      #expect(findings.map(\.verdict) == [verdict])
+      #expect(findings.first?.sentence.contains(sentence) == true, "\(findings)")
+    }
+    _ = try directory.write("server.key", authority.serverIdentity().privateKeyPEM)
+    let findings = Checkup(configuration: configuration, now: { Self.start }).serverFindings()
+    #expect(findings.map(\.verdict) == [.mend])
+    #expect(findings.first?.sentence.contains("not that of the first certificate") == true)
+  }
+
+  @Test func `authorities that have ended, or are none, are told`() throws {
+    let authority = try TestCertificateAuthority()
+    let directory = try TemporaryDirectory()
+    let old = try directory.write(
+      "old.pem", authority.serverIdentity(validUntil: Date(timeIntervalSince1970: 1_600_000_000)).certificatePEM)
+    let mixed = try directory.write(
+      "mixed.pem", authority.rootPEM + "\n" + String(contentsOfFile: old, encoding: .utf8))
+    let junk = try directory.write("junk.pem", "nothing")
+    for (file, verdict) in [(authority.caFile, Finding.Verdict.ok), (mixed, .warning), (old, .mend), (junk, .mend)] {
+      let configuration = try SampleConfiguration().setting("app_store.ca_file", "\"\(file)\"").load()
+      let findings = Checkup(configuration: configuration, now: { Self.start }).authorityFindings()
+      #expect(findings.first { $0.subject == "app_store.ca_file" }?.verdict == verdict, "\(findings)")
+      #expect(findings.first { $0.subject == "app_store.roots" }?.verdict == .ok)
+    }
+    let configuration = try SampleConfiguration().setting("app_store.roots", "[\"\(junk)\"]").load()
+    let findings = Checkup(configuration: configuration, now: { Self.start }).authorityFindings()
+    #expect(findings.first { $0.subject == "app_store.roots" }?.verdict == .mend)
+  }
+
+  @Test func `too few open files are told`() throws {
+    let configuration = try SampleConfiguration().load()
+    #expect(Checkup(configuration: configuration, openFileLimit: 20_000).limitFindings().map(\.verdict) == [.ok])
+    let few = Checkup(configuration: configuration, openFileLimit: 1_024).limitFindings()
+    #expect(few.map(\.verdict) == [.ok, .warning])
+    #expect(few.last?.sentence.contains("LimitNOFILE") == true)
+  }
+
+  // MARK: - Ledger
+
+  @Test func `a ledger is sound, damaged, or something else`() async throws {
+    let deployment = try Deployment(.unreachable)
+    let ledger = try await SQLiteLedger.open(path: deployment.ledger, onFatal: { _ in })
+    #expect(texts(await deployment.checkup().ledgerFindings(), "ledger").first == "ok: the service has it open")
+    await ledger.close()
+    #expect(
+      texts(await deployment.checkup().ledgerFindings(), "ledger").first
+        == "ok: can be opened, and its structure is sound")
+
+    // Every page but the first.
+    var bytes = try Data(contentsOf: URL(filePath: deployment.ledger))
+    bytes.replaceSubrange(8_192..<bytes.count, with: Data(repeating: 0xa5, count: bytes.count - 8_192))
+    try bytes.write(to: URL(filePath: deployment.ledger))
+    let damaged = texts(await deployment.checkup().ledgerFindings(), "ledger").first ?? ""
+    #expect(damaged.hasPrefix("mend: ") && damaged.contains("restore a backup"), "\(damaged)")
+
+    try Data("Dear diary, this is no ledger at all.".utf8).write(to: URL(filePath: deployment.ledger))
+    let other = texts(await deployment.checkup().ledgerFindings(), "ledger").first ?? ""
+    #expect(other.hasPrefix("mend: ") && other.contains("is not a Countersign ledger"), "\(other)")
+  }
+
+  @Test func `a directory that is not there is told`() async throws {
+    let configuration = try SampleConfiguration().setting("ledger.path", "/no/such/directory/ledger.sqlite").load()
+    let findings = await Checkup(configuration: configuration).ledgerFindings()
+    #expect(findings.map(\.verdict) == [.mend])
+    #expect(findings.first?.sentence.contains("create it") == true)
+  }
+
+  // MARK: - Profile store
+
+  @Test(
+    arguments: [
+      (ProfileStoreDouble.Mode.unauthorized, "profile_store.key"), (.http503, "recorded meanwhile"),
+      (.html520, "gateway"),
+    ])
+  func `a trouble of the profile store's is told`(mode: ProfileStoreDouble.Mode, sentence: String) async throws {
+    try await ProfileStoreDouble.running { profiles in
+      profiles.set(mode)
+      let deployment = try Deployment(.unreachable, Settings(profileStore: .store(profiles.url)))
+      let findings = await deployment.checkup().profileStoreFindings()
+      #expect(findings.map(\.verdict) == [.mend])
+      #expect(findings.first?.sentence.contains(sentence) == true, "\(findings)")
+    }
+  }
+
+  // MARK: - The command
+
+  private struct Run: Sendable {
+    var code: Int32
+    var output: String
+
+    var report: Report { get throws { try JSONDecoder().decode(Report.self, from: Data(output.utf8)) } }
+  }
+
+  private struct Report: Decodable {
+    struct Line: Decodable {
+      var subject: String
+      var verdict: String
+      var sentence: String
+    }
+
+    var status: String
+    var findings: [Line]
+  }
+
+  private func doctor(_ arguments: [String]) async throws -> Run {
+    let process = Process()
+    let pipe = Pipe()
+    process.executableURL = URL(filePath: try ServiceProcess.program("countersign"))
+    process.arguments = ["doctor"] + arguments
+    process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("COUNTERSIGN_") }
+    process.standardOutput = pipe
+    process.standardError = FileHandle.nullDevice
+    try process.run()
+    let output = pipe.fileHandleForReading.readDataToEndOfFile()
+    process.waitUntilExit()
+    return Run(code: process.terminationStatus, output: String(decoding: output, as: UTF8.self))
+  }
+
+  @Test func `the command ends with 0, 1 or 78, in words and in JSON`() async throws {
+    // The simulator's clock is the machine's, as the command's is.
+    try await SimulatedStore.run(at: Date()) { store in
+      let deployment = try Deployment(store.apple)
+      let file = deployment.directory.path + "/countersign.yaml"
+      let receipt = try deployment.directory.write(
+        "receipt.b64", store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData)
+      let well = try await doctor(["--config", file, "--receipt", receipt])
+      #expect(well.code == 0, "\(well.output)")
+      #expect(well.output.contains("ok       app_store.shared_secret"))
+      #expect(try await doctor(["--config", file, "--json"]).report.status == "ok")
+
+      store.simulator.setTrouble(.http503, count: nil, environment: nil)
+      let trouble = try await doctor(["--config", file, "--json"])
+      #expect(trouble.code == 1)
+      #expect(try trouble.report.status == "mend")
+      #expect(try trouble.report.findings.contains { $0.verdict == "mend" && $0.sentence.contains("HTTP 503") })
+
+      let wrong = try deployment.directory.write("wrong.yaml", "server: { prot: 1 }\n")
+      let refused = try await doctor(["--config", wrong])
+      #expect(refused.code == 78)
+      #expect(refused.output.contains("did you mean server.port?"))
+      let refusedJSON = try await doctor(["--config", wrong, "--json"])
+      #expect(refusedJSON.code == 78)
+      #expect(try refusedJSON.report.status == "configuration")
+    }
+  }
+}

@@ -1,0 +1,91 @@
+import Foundation
+import Prometheus
+import Testing
+
+@testable import Countersign
+
+/// Dashboard, alert rules and README name the metrics that exist, with the labels they have, and forget none.
+@Suite struct MonitoringSamplesTests {
+  private static func sample(_ name: String) throws -> String { try SamplesTests.text("monitoring/\(name)") }
+
+  private static func readme() throws -> String {
+    String(decoding: try Data(contentsOf: ReadmeTests.file), as: UTF8.self)
+  }
+
+  /// What a query may ask for: the name, or that of a histogram's parts.
+  private static let series: [String: ServiceMetric] = Dictionary(
+    uniqueKeysWithValues: ServiceMetric.allCases.flatMap { metric in
+      (metric.entry.kind == .histogram ? ["_bucket", "_sum", "_count"] : [""]).map { (metric.rawValue + $0, metric) }
+    })
+
+  /// Every metric in the texts of queries, with the labels that are asked for beside it.
+  private static func uses(in text: String) -> [(name: String, labels: [String])] {
+    text.matches(of: /\b((?:countersign|process)_[a-z_]+)(\{[^{}]*\})?/).map { match in
+      let labels = (match.2 ?? "").matches(of: /([a-z_]+)=~?"/).map { String($0.1) }
+      return (String(match.1), labels)
+    }
+  }
+
+  private static func dashboardQueries() throws -> [String] {
+    struct Dashboard: Decodable {
+      struct Panel: Decodable {
+        struct Target: Decodable { var expr: String }
+        var title: String
+        var targets: [Target]?
+      }
+      var panels: [Panel]
+    }
+    let text = try sample("grafana-dashboard.json")
+    return try JSONDecoder().decode(Dashboard.self, from: Data(text.utf8)).panels
+      .flatMap { ($0.targets ?? []).map(\.expr) }
+  }
+
+  /// Rules' lines without their texts for people.
+  private static func alertQueries() throws -> String {
+    try sample("alerts.yaml").split(separator: "\n").filter { !$0.contains("summary:") && !$0.contains("- name:") }
+      .joined(separator: "\n")
+  }
+
+  @Test func `every query is about a metric that exists, by labels that it has`() throws {
+    let uses = try Self.dashboardQueries().flatMap(Self.uses) + Self.uses(in: Self.alertQueries())
+    #expect(uses.count > 40)
+    for use in uses {
+      let metric = try #require(Self.series[use.name], "there is no \(use.name)")
+      for label in use.labels where !["job", "instance"].contains(label) {
+        #expect(metric.entry.labels.contains(label), "\(use.name) has no \(label)")
+      }
+    }
+  }
+
+  @Test func `the dashboard groups by labels that exist`() throws {
+    let known = Set(ServiceMetric.allCases.flatMap(\.entry.labels) + ["le", "instance"])
+    for query in try Self.dashboardQueries() + [Self.alertQueries()] {
+      for match in query.matches(of: /(?:by|on|group_left) \(([a-z_, ]+)\)/) {
+        for label in match.1.split(separator: ",") {
+          #expect(known.contains(label.trimmingCharacters(in: .whitespaces)), "\(query)")
+        }
+      }
+    }
+  }
+
+  @Test func `the dashboard shows every metric`() throws {
+    let shown = try Set(Self.dashboardQueries().flatMap(Self.uses).compactMap { Self.series[$0.name] })
+    #expect(Set(ServiceMetric.allCases).subtracting(shown).isEmpty)
+  }
+
+  @Test(arguments: ServiceMetric.allCases)
+  func `a metric is in the README with its labels, and named as Prometheus asks`(metric: ServiceMetric) throws {
+    let (kind, labels, help) = metric.entry
+    let written = labels.isEmpty ? "`\(metric.rawValue)`" : "`\(metric.rawValue){\(labels.joined(separator: ","))}`"
+    #expect(try Self.readme().contains(written))
+    #expect((kind == .counter) == metric.rawValue.hasSuffix("_total"))
+    #expect(!help.isEmpty && !help.hasSuffix("."))
+  }
+
+  @Test func `the README says what to do for every alert, and for no other`() throws {
+    let rules = Set(try Self.sample("alerts.yaml").matches(of: /- alert: (Countersign[A-Za-z]+)/).map { String($0.1) })
+    let told = Set(try Self.readme().matches(of: /\n\| `(Countersign[A-Za-z]+)` \|/).map { String($0.1) })
+    #expect(rules.count == 16)
+    #expect(rules == told)
+  }
+}
