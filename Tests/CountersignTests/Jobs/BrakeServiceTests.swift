@@ -64,7 +64,7 @@ import Testing
         // Operators are told; whoever balances the load keeps sending callers here.
         #expect(try await service.send(.get, "/readyz", key: nil).status == 200)
         let metrics = try await service.send(.get, "/metrics", key: nil).text
-        #expect(metrics.contains("countersign_downgrade_brake_engaged 1.0"))
+        #expect(metrics.contains("countersign_downgrade_brake_engaged 1\n"))
 
         // Hours go by, and Apple says the same again and again.
         for _ in 0..<5 {
