@@ -166,6 +166,7 @@ struct ReceiptValidator: Sendable {
       judge: judge,
       nextCheck: { [rules] evidence, now in rules.nextCheck(of: evidence, at: now) },
       admits: occasion.admits)
+    entry.keysNamingOthers = Set(evidence.filter { $0.namesAnother(than: submission.user) }.map(\.key))
     entry.pendingID = occasion.pendingID
     switch try await consult({ () throws(LedgerError) in try await ledger.record(entry) }) {
     case .recorded(let recorded): return recorded
