@@ -33,6 +33,7 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
     .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
     .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
+    .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
   ],
   targets: [
     // The C libraries: a module map and a shim header each, no Swift.
@@ -67,10 +68,18 @@ let package = Package(
       name: "Profiles",
       dependencies: ["Entitlements", "HTTPTransport"],
       swiftSettings: settings),
+    // jwt-kit, kept apart: it signs nothing here, and its own dependencies stay behind this.
+    .target(
+      name: "TokenSignatures",
+      dependencies: [
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "JWTKit", package: "jwt-kit"),
+      ],
+      swiftSettings: settings),
     .executableTarget(
       name: "Countersign",
       dependencies: [
-        "AppStore", "Entitlements", "HTTPTransport", "Ledger", "Profiles",
+        "AppStore", "Entitlements", "HTTPTransport", "Ledger", "Profiles", "TokenSignatures",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Configuration", package: "swift-configuration"),
         .product(name: "Crypto", package: "swift-crypto"),
@@ -192,6 +201,7 @@ let package = Package(
         .product(name: "NIOCore", package: "swift-nio"),
         .product(name: "NIOPosix", package: "swift-nio"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        .product(name: "_CryptoExtras", package: "swift-crypto"),
       ],
       exclude: ["Faults"],
       swiftSettings: settings),

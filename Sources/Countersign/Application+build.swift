@@ -16,6 +16,8 @@ struct CountersignApplication {
   var application: Application<RouterResponder<ServiceRequestContext>>
   var ledger: SQLiteLedger
   var transport: CurlTransport
+  /// Every path with every method that it answers to.
+  var routes: [ServiceRoute]
 }
 
 /// What the world gives the service; tests give it something else.
@@ -59,6 +61,7 @@ func buildApplication(
   let brake: Brake
   let writeBack: ProfileWriteBack?
   let profileStore: ProfileStoreServices?
+  let userTokens: UserTokenServices?
   do throws(StartError) {
     brake = try await Brake.restored(
       from: ledger, share: Double(configuration.revalidation.maxDowngrades) / 100, now: now)
@@ -68,6 +71,7 @@ func buildApplication(
         store: services.store, ledger: ledger, deadline: services.deadline, now: now, startedAt: now(),
         jitter: environment.jitter, health: ProfileStoreHealth())
     }
+    userTokens = try await configuration.auth.jwt?.services(environment: environment)
   } catch {
     await ledger.close()
     appStore.transport.shutdown()
@@ -85,7 +89,7 @@ func buildApplication(
     breakers: appStore.breakers.sorted { $0.key.rawValue < $1.key.rawValue }
       .map { (upstream: "app_store_\($0.key.rawValue)", breaker: $0.value) }
       + (profileStore.map { [(upstream: "profile_store", breaker: $0.breaker)] } ?? []),
-    brake: brake, clock: environment.clock)
+    brake: brake, clock: environment.clock, userKeys: userTokens?.verifier.keySet)
   let router = ServiceRouter(
     validations: ValidationsController(
       validator: validator,
@@ -96,11 +100,13 @@ func buildApplication(
     health: HealthController(ledger: ledger, status: status, now: now),
     metrics: MetricsController(ledger: ledger, status: status, now: now),
     keyring: APIKeyring(configuration.auth.apiKeys),
-    limiter: RateLimiter(rate: configuration.server.rateLimit)
+    tokens: userTokens?.verifier,
+    limits: RequestLimits(configuration.server)
   ).build()
   var services: [any Service] = [
     Closing { appStore.transport.shutdown() },
     Closing { profileStore?.transport.shutdown() },
+    Closing { userTokens?.transport?.shutdown() },
     Closing { await ledger.close() },
     ClockWatch(clock: environment.clock, ledger: ledger, logger: logger, pause: environment.jobPause),
     PendingSettler(validator: validator, ledger: ledger, logger: logger, now: now, pause: environment.jobPause),
@@ -114,6 +120,7 @@ func buildApplication(
       UpdateDeliverer(
         writeBack: writeBack, ledger: ledger, logger: logger, now: now, pause: environment.jobPause))
   }
+  if let keySet = userTokens?.verifier.keySet { services.append(keySet) }
   let application = Application(
     router: router,
     server: .http1(configuration: configuration.server.http1),
@@ -126,7 +133,9 @@ func buildApplication(
       if let address = channel.localAddress { await environment.onListening(address) }
     },
     logger: logger.withoutTrace)
-  return CountersignApplication(application: application, ledger: ledger, transport: appStore.transport)
+  return CountersignApplication(
+    application: application, ledger: ledger, transport: appStore.transport,
+    routes: router.routes.map { ServiceRoute(path: "\($0.path)", method: $0.method.rawValue) })
 }
 
 extension Logger {
