@@ -34,6 +34,7 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
     .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
     .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
+    .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
   ],
   targets: [
     // The C libraries: a module map and a shim header each, no Swift.
@@ -73,10 +74,18 @@ let package = Package(
       name: "Prometheus",
       dependencies: [.product(name: "CoreMetrics", package: "swift-metrics")],
       swiftSettings: settings),
+    // jwt-kit, kept apart: it signs nothing here, and its own dependencies stay behind this.
+    .target(
+      name: "TokenSignatures",
+      dependencies: [
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "JWTKit", package: "jwt-kit"),
+      ],
+      swiftSettings: settings),
     .executableTarget(
       name: "Countersign",
       dependencies: [
-        "AppStore", "Entitlements", "HTTPTransport", "Ledger", "Profiles", "Prometheus",
+        "AppStore", "Entitlements", "HTTPTransport", "Ledger", "Profiles", "Prometheus", "TokenSignatures",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Configuration", package: "swift-configuration"),
         .product(name: "CoreMetrics", package: "swift-metrics"),
@@ -211,6 +220,7 @@ let package = Package(
         .product(name: "NIOTLS", package: "swift-nio"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
         .product(name: "Yams", package: "Yams"),
+        .product(name: "_CryptoExtras", package: "swift-crypto"),
       ],
       swiftSettings: settings),
   ]

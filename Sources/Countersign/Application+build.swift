@@ -17,8 +17,8 @@ struct CountersignApplication {
   var application: Application<RouterResponder<ServiceRequestContext>>
   var ledger: SQLiteLedger
   var transport: CurlTransport
-  /// Every path there is.
-  var paths: Set<String>
+  /// Every path with every method that it answers to.
+  var routes: [ServiceRoute]
 }
 
 /// What the world gives the service; tests give it something else.
@@ -72,6 +72,7 @@ func buildApplication(
   let brake: Brake
   let writeBack: ProfileWriteBack?
   let profileStore: ProfileStoreServices?
+  let userTokens: UserTokenServices?
   do throws(StartError) {
     brake = try await Brake.restored(
       from: ledger, share: Double(configuration.revalidation.maxDowngrades) / 100, now: now)
@@ -82,6 +83,7 @@ func buildApplication(
         now: now, startedAt: now(),
         jitter: environment.jitter, health: ProfileStoreHealth())
     }
+    userTokens = try await configuration.auth.jwt?.services(environment: environment)
   } catch {
     await ledger.close()
     appStore.transport.shutdown()
@@ -105,7 +107,7 @@ func buildApplication(
     breakers: appStore.breakers.sorted { $0.key.rawValue < $1.key.rawValue }
       .map { (upstream: "app_store_\($0.key.rawValue)", breaker: $0.value) }
       + (profileStore.map { [(upstream: "profile_store", breaker: $0.breaker)] } ?? []),
-    brake: brake, clock: environment.clock)
+    brake: brake, clock: environment.clock, userKeys: userTokens?.verifier.keySet)
   let body = JSONRequestBody(
     limit: configuration.server.maxBody, budget: ByteBudget(limit: configuration.server.maxBytesInFlight))
   let router = ServiceRouter(
@@ -125,11 +127,13 @@ func buildApplication(
       ledger: ledger, status: status, registry: environment.metrics, waitingWrites: { ledger.statistics.waiting },
       certificateEnd: { identities?.current.end }, now: now),
     keyring: APIKeyring(configuration.auth.apiKeys),
-    limiter: RateLimiter(rate: configuration.server.rateLimit),
+    tokens: userTokens?.verifier,
+    limits: RequestLimits(configuration.server),
     httpMetrics: HTTPMetrics(environment.metrics))
   var services: [any Service] = [
     Closing { appStore.transport.shutdown() },
     Closing { profileStore?.transport.shutdown() },
+    Closing { userTokens?.transport?.shutdown() },
     Closing { await ledger.close() },
     ClockWatch(clock: environment.clock, ledger: ledger, logger: logger, pause: environment.jobPause),
     PendingSettler(validator: validator, ledger: ledger, logger: logger, now: now, pause: environment.jobPause),
@@ -155,6 +159,7 @@ func buildApplication(
         responder: router.buildAdmin().buildResponder(), http1: configuration.server.http1, admin: admin,
         onListening: environment.onAdminListening, logger: logger.withoutTrace))
   }
+  if let keySet = userTokens?.verifier.keySet { services.append(keySet) }
   let publicRouter = router.build(servesOperators: configuration.server.admin == nil)
   let application = Application(
     router: publicRouter,
@@ -170,7 +175,7 @@ func buildApplication(
     logger: logger.withoutTrace)
   return CountersignApplication(
     application: application, ledger: ledger, transport: appStore.transport,
-    paths: Set(publicRouter.routes.map(\.path.description)))
+    routes: publicRouter.routes.map { ServiceRoute(path: "\($0.path)", method: $0.method.rawValue) })
 }
 
 extension Logger {

@@ -135,6 +135,8 @@ package struct LedgerEntry: Sendable {
   package var evidence: [SubscriptionEvidence]
   /// The keys that bear on ownership: those with a product of the catalog.
   package var contestedKeys: Set<SubscriptionKey>
+  /// The keys whose purchase was made for another user, as the app said: this user does not get them.
+  package var keysNamingOthers: Set<SubscriptionKey> = []
   package var receipt: KeptReceipt
   package var ownership: OwnershipPolicy
   /// The moment to judge at.
@@ -207,7 +209,8 @@ package struct ReceiptKnowledge: Hashable, Sendable {
 package enum RecordOutcome: Sendable {
   /// Recorded and durable.
   case recorded(Recorded)
-  /// Every contested key belongs to another user, and the policy keeps it there. Nothing was recorded.
+  /// Every contested key belongs to another user, and the policy keeps it there, or was bought for one. Nothing was
+  /// recorded.
   case ownedByAnotherUser
   /// The entry did not admit the verdict, or settles a receipt with a purchase that was granted on another one, which came
   /// first and waits as well. Nothing was recorded.
@@ -221,7 +224,7 @@ package struct Recorded: Sendable {
   package var changed: Bool
   /// Users who lost a purchase to this one, or a provisional grant on it: each judged anew and recorded.
   package var losers: [UserID]
-  /// Keys of the answer left with their present owner while others were recorded.
+  /// Keys of the answer left to other users while others were recorded.
   package var keptByOthers: Int
   /// How far the app's own row of the user has got.
   package var write: ProfileWriteState

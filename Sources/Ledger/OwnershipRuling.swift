@@ -11,6 +11,9 @@ internal import Entitlements
 /// | another, contested key | left there | moved | moved if it grants them nothing, else left there |
 /// | another, other key | left there | moved | left there |
 ///
+/// A key that names another user, by the account that the app gave at the purchase, is left where it is under every policy,
+/// owned or not, unless it is this user's already: somebody at a desk may have given it to them.
+///
 /// The whole answer is refused when at least one contested key is left with another user and no contested key is, or
 /// becomes, this user's: it is somebody else's receipt, and keys of no known product do not make it this user's.
 enum OwnershipRuling: Hashable {
@@ -24,7 +27,7 @@ enum OwnershipRuling: Hashable {
     var moved: [SubscriptionKey: UserID] = [:]
     /// Keys that were this user's before.
     var kept: Set<SubscriptionKey> = []
-    /// Keys left with their present owner.
+    /// Keys left with their present owner, or for the user whom they name.
     var leftWithOthers: Set<SubscriptionKey> = []
 
     func belongsToUser(_ key: SubscriptionKey) -> Bool {
@@ -34,19 +37,25 @@ enum OwnershipRuling: Hashable {
 
   /// - Parameters:
   ///   - owners: the present owners of `keys`; a key nobody owns is not in it.
+  ///   - namingOthers: keys whose purchase was made for another user.
   ///   - isInactive: whether a key grants its present owner nothing; asked only under `transfer_if_inactive`.
   static func decide(
     user: UserID, keys: Set<SubscriptionKey>, contested: Set<SubscriptionKey>, owners: [SubscriptionKey: UserID],
-    policy: OwnershipPolicy, isInactive: (SubscriptionKey) throws -> Bool
+    policy: OwnershipPolicy, namingOthers: Set<SubscriptionKey> = [], isInactive: (SubscriptionKey) throws -> Bool
   ) rethrows -> OwnershipRuling {
     var grant = Grant()
     for key in keys {
-      guard let owner = owners[key] else {
-        grant.claimed.insert(key)
-        continue
-      }
+      let owner = owners[key]
       if owner == user {
         grant.kept.insert(key)
+        continue
+      }
+      if namingOthers.contains(key) {
+        grant.leftWithOthers.insert(key)
+        continue
+      }
+      guard let owner else {
+        grant.claimed.insert(key)
         continue
       }
       let moves =

@@ -58,6 +58,7 @@ struct RecordOperation {
       contested: entry.contestedKeys,
       owners: known.mapValues(\.owner),
       policy: entry.ownership,
+      namingOthers: entry.keysNamingOthers,
       isInactive: { key in
         guard let stored = known[key] else { return false }
         return entry.judge(stored.owner, [stored.evidence], entry.judgedAt).isInactive

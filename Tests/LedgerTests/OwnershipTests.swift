@@ -72,6 +72,39 @@ struct OwnershipCase: Sendable, CustomTestStringConvertible {
 }
 
 @Suite struct OwnershipTests {
+  /// What becomes of a purchase that names another user, under every policy.
+  @Test(arguments: OwnershipPolicy.allCases)
+  func `a purchase that names another user is not given, whoever has it`(policy: OwnershipPolicy) async throws {
+    try await Scratch.withLedger { ledger, _ in
+      var claim = entry("ben", [evidence("1")], ownership: policy)
+      claim.keysNamingOthers = [key("1")]
+      // Nobody has it yet.
+      #expect(try await ledger.record(claim).isRefused)
+      #expect(try await ledger.profile(of: "ben") == nil)
+      #expect(try await ledger.receipts(mentioning: "1").isEmpty)
+      // Somebody has it, and it is over.
+      _ = try await ledger.record(entry("anna", [evidence("1", expires: -50)]))
+      #expect(try await ledger.record(claim).isRefused)
+      #expect(try await ledger.keys(of: "anna") == [key("1")])
+      // One beside it is his.
+      claim = entry("ben", [evidence("1", time: 1), evidence("2", time: 1)], ownership: policy)
+      claim.keysNamingOthers = [key("1")]
+      #expect(try await ledger.record(claim).recorded?.keptByOthers == 1)
+      #expect(try await ledger.keys(of: "ben") == [key("2")])
+      #expect(try await ledger.keys(of: "anna") == [key("1")])
+    }
+  }
+
+  @Test func `what a user has already goes on being recorded, though it names another`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(entry("ben", [evidence("1")]))
+      var news = entry("ben", [evidence("1", time: 10, expires: 5)])
+      news.keysNamingOthers = [key("1")]
+      #expect(try await ledger.record(news).recorded?.keptByOthers == 0)
+      #expect(try await ledger.profile(of: "ben")?.evidence.map(\.evidenceTime) == [at(10)])
+    }
+  }
+
   @Test(arguments: OwnershipCase.all)
   func `a subscription of somebody else`(_ example: OwnershipCase) async throws {
     try await Scratch.withLedger { ledger, _ in

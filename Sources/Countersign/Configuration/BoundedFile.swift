@@ -1,3 +1,7 @@
+#if canImport(CoreFoundation)
+  // Where jwt-kit's dependencies bring Foundation in, the compiler takes `stat` for a type of CoreFoundation's.
+  import CoreFoundation
+#endif
 #if canImport(Glibc)
   import Glibc
 #elseif canImport(Musl)

@@ -19,6 +19,9 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
   case serverTLSKeyFile = "server.tls.key_file"
   case serverAdminHost = "server.admin.host"
   case serverAdminPort = "server.admin.port"
+  case serverUserRateLimit = "server.user_rate_limit"
+  case serverAddressRateLimit = "server.address_rate_limit"
+  case serverTrustedProxies = "server.trusted_proxies"
   case appStoreBundleIDs = "app_store.bundle_ids"
   case appStoreSharedSecret = "app_store.shared_secret"
   case appStoreProductionURL = "app_store.production_url"
@@ -53,6 +56,11 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
   case profileStoreDeadline = "profile_store.deadline"
   case profileStoreCAFile = "profile_store.ca_file"
   case authAPIKeys = "auth.api_keys"
+  case authJWTSecret = "auth.jwt.secret"
+  case authJWTKeySetURL = "auth.jwt.jwks_url"
+  case authJWTIssuer = "auth.jwt.issuer"
+  case authJWTAudience = "auth.jwt.audience"
+  case authJWTLeeway = "auth.jwt.leeway"
   case logLevel = "log.level"
   case logFormat = "log.format"
 
@@ -66,6 +74,8 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
     case choice([String])
     /// An https URL.
     case url
+    /// An https URL, or an http one on this machine.
+    case keySetURL
     /// An https or http URL without a query; paths are added to it.
     case baseURL
     /// A schema, table or column.
@@ -136,6 +146,16 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
         .integer(0...65_535), .absent,
         "Port for operators: `/metrics` and `/readyz` are served there, in plain HTTP, and no longer on `server.port`; "
           + "0 takes a free one")
+    case .serverUserRateLimit:
+      Entry(.integer(0...1_000_000), .text("10"), "Requests a second that one user may make; 0 is no limit")
+    case .serverAddressRateLimit:
+      Entry(
+        .integer(0...1_000_000), .text("300"),
+        "Requests a second from one client address, of callers without an API key; 0 is no limit")
+    case .serverTrustedProxies:
+      Entry(
+        .list, .emptyList,
+        "Proxies in front, as addresses or networks (`10.0.0.0/8`): their `X-Forwarded-For` names the client")
     case .appStoreBundleIDs:
       Entry(.list, .required, "Our apps; a receipt of any other is refused")
     case .appStoreSharedSecret:
@@ -223,6 +243,17 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
       Entry(.file, .absent, "Certificate authorities to trust for TLS to the store (PEM), in place of the system's")
     case .authAPIKeys:
       Entry(.apiKeys, .absent, "Servers that may call: `{name, role: service or support, sha256}`")
+    case .authJWTSecret:
+      Entry(.secret, .absent, "Secret by which users' tokens are signed (HS256); at least 32 characters")
+    case .authJWTKeySetURL:
+      Entry(.keySetURL, .absent, "Where the public keys are by which users' tokens are signed (RS256, ES256)")
+    case .authJWTIssuer:
+      Entry(.text, .absent, "The `iss` that users' tokens must have; without it any")
+    case .authJWTAudience:
+      Entry(.text, .absent, "The `aud` that users' tokens must have; without it any")
+    case .authJWTLeeway:
+      Entry(
+        .duration(.zero...minutes(5)), .text("30s"), "How far the clock of whoever makes the tokens may be off ours")
     case .logLevel:
       Entry(
         .choice(names(ServiceConfiguration.Log.Level.self)), .text("info"), "The least important line that is logged")

@@ -96,6 +96,13 @@ struct ConfigurationReader {
     }
   }
 
+  mutating func keySetURL(_ key: ConfigurationKey) -> String? {
+    parsed(key) { text throws(BadValue) in
+      try ConfigurationValue.keySetURL(text)
+      return text
+    }
+  }
+
   mutating func baseURL(_ key: ConfigurationKey) -> String? {
     parsed(key) { text throws(BadValue) in
       try ConfigurationValue.baseURL(text)

@@ -35,6 +35,7 @@ enum ConfigurationReference {
       "duration, \(ConfigurationValue.describe(range.lowerBound)) to \(ConfigurationValue.describe(range.upperBound))"
     case .choice(let choices): choices.map { "`\($0)`" }.joined(separator: ", ")
     case .url: "https URL"
+    case .keySetURL: "https URL"
     case .baseURL: "https or http URL"
     case .name: "name"
     case .file: "file"

@@ -76,11 +76,17 @@ extension ServiceConfiguration.Auth {
         keys.append(apiKey)
       }
     }
-    if rows.isEmpty, requiresCredential, !reader.isExcused(.authAPIKeys) {
+    let problemsBefore = reader.findings.problems.count
+    let jwt = JWT.read(&reader)
+    // Of a token's settings that are wrong it was said already what to do.
+    let isJWTSound = reader.findings.problems.count == problemsBefore
+    if rows.isEmpty, jwt == nil, isJWTSound, requiresCredential, !reader.isExcused(.authAPIKeys) {
       reader.findings.problem(
-        key, "nobody could call: give at least one {name, role, sha256}; for the hash: printf %s \"$KEY\" | sha256sum")
+        key,
+        "nobody could call: give at least one {name, role, sha256}; for the hash: printf %s \"$KEY\" | sha256sum; "
+          + "or let users call by auth.jwt")
     }
-    self.init(apiKeys: keys)
+    self.init(apiKeys: keys, jwt: jwt)
   }
 }
 

@@ -77,6 +77,28 @@ enum ConfigurationValue {
     try wellFormed(text.dropFirst(scheme.count))
   }
 
+  /// An absolute https URL, or an http one whose host is this machine: whoever can change the answer on its way can make
+  /// tokens of any user.
+  static func keySetURL(_ text: String) throws(BadValue) {
+    if text.prefix(7).lowercased() == "http://" {
+      guard isLoopback(text) else {
+        throw BadValue(sentence: "must be an https:// URL: keys that are believed come from there")
+      }
+      return try wellFormed(text.dropFirst(7))
+    }
+    guard text.prefix(8).lowercased() == "https://" else {
+      throw BadValue(
+        sentence: "must be an https:// URL such as https://project.supabase.co/auth/v1/.well-known/jwks.json")
+    }
+    try wellFormed(text.dropFirst(8))
+  }
+
+  /// Whether an http URL leads to this machine.
+  static func isLoopback(_ url: String) -> Bool {
+    let authority = url.dropFirst("http://".count).prefix { $0 != "/" && $0 != "?" && $0 != "#" }.lowercased()
+    return authority.wholeMatch(of: /(?:127\.[0-9.]+|localhost|\[::1\])(?::[0-9]+)?/) != nil
+  }
+
   /// An absolute https or http URL to which paths are added: without user part, query and fragment.
   static func baseURL(_ text: String) throws(BadValue) {
     let schemes = ["https://", "http://"]

@@ -129,8 +129,11 @@ extension ServiceConfiguration.Server {
     let rateLimit = reader.integer(.serverRateLimit)
     let tls = TLS.read(&reader)
     let admin = Admin.read(&reader)
+    let userRateLimit = reader.integer(.serverUserRateLimit)
+    let addressRateLimit = reader.integer(.serverAddressRateLimit)
+    let trustedProxies = Self.trustedProxies(&reader)
     guard let host, let port, let maxBody, let maxConnections, let maxBytesInFlight, let requestDeadline,
-      let idleTimeout, let shutdownGrace, let rateLimit
+      let idleTimeout, let shutdownGrace, let rateLimit, let userRateLimit, let addressRateLimit, let trustedProxies
     else { return nil }
     guard reader.checkHost(host, .serverHost) else { return nil }
     if tls == nil, !ListeningAddress.isLoopback(host) {
@@ -142,7 +145,20 @@ extension ServiceConfiguration.Server {
     self.init(
       host: host, port: port, maxBody: maxBody, maxConnections: maxConnections, maxBytesInFlight: maxBytesInFlight,
       requestDeadline: requestDeadline, idleTimeout: idleTimeout, shutdownGrace: shutdownGrace, rateLimit: rateLimit,
-      tls: tls, admin: admin)
+      userRateLimit: userRateLimit, addressRateLimit: addressRateLimit, trustedProxies: trustedProxies, tls: tls,
+      admin: admin)
+  }
+
+  private static func trustedProxies(_ reader: inout ConfigurationReader) -> [AddressRange]? {
+    guard let texts = reader.list(.serverTrustedProxies) else { return nil }
+    let ranges = texts.map { AddressRange($0) }
+    if let (bad, _) = zip(texts, ranges).first(where: { $0.1 == nil }) {
+      reader.findings.problem(
+        reader.origin(of: .serverTrustedProxies),
+        "\(ConfigurationValue.quoted(bad)) is neither an address nor a network such as 10.0.0.0/8 or fd00::/8")
+      return nil
+    }
+    return ranges.compactMap(\.self)
   }
 }
 
@@ -267,7 +283,7 @@ extension ServiceConfiguration.ProfileStoreConfiguration {
     if url == nil { reader.reportMissing(.profileStoreURL, unless: "leave the rest of profile_store out") }
     if key == nil { reader.reportMissing(.profileStoreKey, unless: "leave the rest of profile_store out") }
     guard let url, let key else { return nil }
-    if url.lowercased().hasPrefix("http://"), !isLoopback(url) {
+    if url.lowercased().hasPrefix("http://"), !ConfigurationValue.isLoopback(url) {
       reader.findings.warning(
         reader.origin(of: .profileStoreURL),
         "is not encrypted: the key and every update can be read on the way; use https")
@@ -298,11 +314,6 @@ extension ServiceConfiguration.ProfileStoreConfiguration {
       return nil
     }
     return columns
-  }
-
-  private static func isLoopback(_ url: String) -> Bool {
-    let authority = url.dropFirst("http://".count).prefix { $0 != "/" }.lowercased()
-    return authority.wholeMatch(of: /(?:127\.[0-9.]+|localhost|\[::1\])(?::[0-9]+)?/) != nil
   }
 }
 

@@ -18,8 +18,13 @@ struct ServiceConfiguration: Sendable {
     let requestDeadline: Duration
     let idleTimeout: Duration
     let shutdownGrace: Duration
-    /// Requests a second of one caller; zero is no limit.
+    /// Requests a second of one API key; zero is no limit.
     let rateLimit: Int
+    /// Requests a second of one user; zero is no limit.
+    let userRateLimit: Int
+    /// Requests a second of one client address; zero is no limit.
+    let addressRateLimit: Int
+    let trustedProxies: [AddressRange]
     /// `nil`: plain HTTP.
     let tls: TLS?
     /// `nil`: operators are served at the address of everybody.
@@ -98,7 +103,21 @@ struct ServiceConfiguration: Sendable {
   }
 
   struct Auth: Hashable, Sendable {
+    /// How users' tokens are checked.
+    struct JWT: Hashable, Sendable {
+      /// For HS256. There is this, or `keySetURL`, or both.
+      let secret: Secret?
+      /// For RS256 and ES256.
+      let keySetURL: String?
+      let issuer: String?
+      let audience: String?
+      /// For clocks that differ.
+      let leeway: Duration
+    }
+
     let apiKeys: [APIKey]
+    /// `nil`: users cannot call.
+    let jwt: JWT?
   }
 
   struct Log: Hashable, Sendable {

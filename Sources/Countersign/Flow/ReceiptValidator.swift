@@ -185,6 +185,7 @@ struct ReceiptValidator: Sendable {
       judge: judge,
       nextCheck: { [rules] evidence, now in rules.nextCheck(of: evidence, at: now) },
       admits: occasion.admits)
+    entry.keysNamingOthers = Set(evidence.filter { $0.namesAnother(than: submission.user) }.map(\.key))
     entry.pendingID = occasion.pendingID
     entry.runItem = occasion.runItem
     entry.note = submission.note

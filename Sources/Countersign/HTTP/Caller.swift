@@ -1,7 +1,24 @@
 import Crypto
+import Entitlements
 
-/// Who is asking: a server or a person with an API key.
-struct Caller: Hashable, Sendable {
+/// Who is asking.
+enum Caller: Hashable, Sendable {
+  /// A server, or a person at a desk, with an API key.
+  case server(ServerCaller)
+  /// A user of the app, by the token of their phone.
+  case user(UserID)
+
+  /// For the log: of a user only that it is one. No key can be named like that.
+  var logName: String {
+    switch self {
+    case .server(let server): server.name
+    case .user: "(user)"
+    }
+  }
+}
+
+/// Whoever has an API key.
+struct ServerCaller: Hashable, Sendable {
   /// The name of the key in the configuration.
   var name: String
   var role: APIKey.Role
@@ -16,7 +33,7 @@ struct APIKeyring: Sendable {
   /// The caller who presents this key; `nil` when it is none of ours.
   ///
   /// Every key is compared, and every byte of it, so that the time taken tells nothing about which was nearly right.
-  func caller(presenting presented: String) -> Caller? {
+  func caller(presenting presented: String) -> ServerCaller? {
     let digest = Array(SHA256.hash(data: Array(presented.utf8)))
     var found: APIKey?
     for key in keys {
@@ -25,7 +42,7 @@ struct APIKeyring: Sendable {
       for (a, b) in zip(key.digest.bytes, digest) { difference |= a ^ b }
       if difference == 0 { found = key }
     }
-    return found.map { Caller(name: $0.name, role: $0.role) }
+    return found.map { ServerCaller(name: $0.name, role: $0.role) }
   }
 
   /// The form in which a key is configured: SHA-256 of its UTF-8, in lower-case hex.

@@ -22,6 +22,7 @@ struct HealthController: Sendable {
     var pendingReceipts: Int?
     var downgradeBrake: String
     var clock: String
+    var userKeys: String?
 
     enum CodingKeys: String, CodingKey {
       case status, ledger
@@ -31,6 +32,7 @@ struct HealthController: Sendable {
       case pendingReceipts = "pending_receipts"
       case downgradeBrake = "downgrade_brake"
       case clock
+      case userKeys = "user_keys"
     }
   }
 
@@ -54,7 +56,8 @@ struct HealthController: Sendable {
   /// Whether requests can be served: the ledger takes records, and Apple takes our shared secret.
   ///
   /// Apple being away does not make the service unready: what is proven can still be read. Nor does the profile store, even
-  /// where its key is wrong: verdicts are recorded and delivered when it is mended. Both are named for whoever looks.
+  /// where its key is wrong: verdicts are recorded and delivered when it is mended. Nor do the keys of users' tokens, which
+  /// servers do not need. All are named for whoever looks.
   func ready(_ request: Request, _ context: ServiceRequestContext) async -> Response {
     var ledgerState = "ok"
     do { try await ledger.check() } catch {
@@ -80,7 +83,7 @@ struct HealthController: Sendable {
         status: isReady ? "ok" : "unready", ledger: ledgerState, appStore: appStore.rawValue,
         profileStore: status.profileStore?.state.text ?? "none", outbox: status.profileStore == nil ? nil : outbox,
         pendingReceipts: backlog?.pendingReceipts, downgradeBrake: status.brake.isEngaged ? "engaged" : "released",
-        clock: status.clock.skew == nil ? "ok" : "off"),
+        clock: status.clock.skew == nil ? "ok" : "off", userKeys: status.userKeys?.health.text),
       status: isReady ? .ok : .serviceUnavailable)
   }
 }
@@ -93,6 +96,17 @@ extension ProfileStoreHealth.State {
     case .ok: "ok"
     case .unavailable(let code): "unavailable: \(code)"
     case .misconfigured(let code): "misconfigured: \(code)"
+    }
+  }
+}
+
+extension RemoteKeySet.Health {
+  fileprivate var text: String {
+    switch self {
+    case .unknown: "unknown"
+    case .ok: "ok"
+    case .stale(let cause): "stale: \(cause)"
+    case .unavailable(let cause): "unavailable: \(cause)"
     }
   }
 }

@@ -27,6 +27,7 @@ struct Problem: Error, Hashable {
     case overloaded
     case ledgerUnavailable = "ledger_unavailable"
     case appStoreUnavailable = "app_store_unavailable"
+    case authenticationUnavailable = "authentication_unavailable"
 
     var status: HTTPResponse.Status {
       switch self {
@@ -41,7 +42,7 @@ struct Problem: Error, Hashable {
       case .rateLimited: .tooManyRequests
       case .wrongApp, .notAuthentic, .sandboxRefused, .unsupportedReceipt: .unprocessableContent
       case .internalError: .internalServerError
-      case .overloaded, .ledgerUnavailable, .appStoreUnavailable: .serviceUnavailable
+      case .overloaded, .ledgerUnavailable, .appStoreUnavailable, .authenticationUnavailable: .serviceUnavailable
       }
     }
 
@@ -66,6 +67,7 @@ struct Problem: Error, Hashable {
       case .overloaded: "The service is overloaded"
       case .ledgerUnavailable: "The ledger is unavailable"
       case .appStoreUnavailable: "The App Store is unavailable"
+      case .authenticationUnavailable: "Users' tokens cannot be checked"
       }
     }
 
@@ -76,7 +78,7 @@ struct Problem: Error, Hashable {
     fileprivate var retryAfter: Int? {
       switch self {
       case .overloaded: 1
-      case .ledgerUnavailable: 5
+      case .ledgerUnavailable, .authenticationUnavailable: 5
       case .appStoreUnavailable: 30
       default: nil
       }
@@ -156,7 +158,10 @@ extension Problem {
           .sandboxRefused, "The receipt is of Apple's sandbox, and this service does not take it from this user.",
           appleStatus: appleStatus)
       case .ownedByAnotherUser:
-        Problem(.ownedByAnotherUser, "Another user of this app has presented this purchase before and keeps it.")
+        Problem(
+          .ownedByAnotherUser,
+          "This purchase is another user's: it was presented for them before, or made for them."
+        )
       case .unknownTransaction:
         Problem(
           .unknownTransaction,

@@ -7,7 +7,7 @@ import NIOCore
 
 import struct FoundationEssentials.Date
 
-/// `GET /v1/profiles/{user_id}`: the entitlement as the ledger knows it, without asking Apple.
+/// `GET /v1/profiles/{user_id}`, or `me` for a user: the entitlement as the ledger knows it, without asking Apple.
 struct ProfilesController: Sendable {
   var ledger: any Ledger
   var rules: EntitlementRules
@@ -15,12 +15,11 @@ struct ProfilesController: Sendable {
   var now: @Sendable () -> Date
 
   func profile(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
-    _ = try context.requireCaller(.service, .support)
+    let caller = try context.requireUserOr(.service, .support)
     guard let name = context.parameters.get("user_id").flatMap(UserID.percentDecoded) else {
       throw Problem(.malformedRequest, "The user ID in the path is not percent-encoded UTF-8.")
     }
-    guard name != "me" else { throw Problem(.forbidden, "'me' is for users; a key has to name the user.") }
-    let user = try UserID(checking: name)
+    let user = try Self.user(name, as: caller)
     let profile: LedgerProfile?
     do { profile = try await ledger.profile(of: user) } catch {
       context.logLedgerTrouble(error)
@@ -33,12 +32,27 @@ struct ProfilesController: Sendable {
       EntitlementBody(user: user, entitlement: entitlement, isFromLedger: true, write: write), to: request)
   }
 
+  /// The user whom a caller may ask about.
+  private static func user(_ name: String, as caller: Caller) throws(Problem) -> UserID {
+    switch caller {
+    case .server:
+      guard name != "me" else { throw Problem(.forbidden, "'me' is for users; a key has to name the user.") }
+      return try UserID(checking: name)
+    case .user(let user):
+      // Nothing is looked up for any other name, so that the answer cannot tell whether there is such a user.
+      guard name == "me" || name == user.rawValue else {
+        throw Problem(.forbidden, "A user's token reads that user's profile only: /v1/profiles/me.")
+      }
+      return user
+    }
+  }
+
   /// With a strong entity tag over the bytes, and 304 where the caller has them already (RFC 9110, section 13.1.2).
   private static func response(_ entitlement: EntitlementBody, to request: Request) -> Response {
     let body = JSONBody.encode(entitlement)
     let digest = SHA256.hash(data: Array(body.readableBytesView))
     let tag = "\"" + digest.prefix(12).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined() + "\""
-    let headers: HTTPFields = [.eTag: tag, .cacheControl: "private, no-cache"]
+    let headers: HTTPFields = [.eTag: tag, .cacheControl: "private, no-cache", .vary: "Authorization"]
     let known = request.headers[values: .ifNoneMatch].flatMap { $0.split(separator: ",") }
     if known.contains(where: { matches(tag, $0) }) { return Response(status: .notModified, headers: headers) }
     var response = Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: body))

@@ -10,9 +10,14 @@ struct ServiceRequestContext: RequestContext {
   var requestID = ""
   /// Set by the authentication; `nil` on routes that are open.
   var caller: Caller?
+  /// The other end of the connection; `nil` where it has no IP address.
+  var peer: ClientAddress?
+  /// The client whose requests are counted; `nil` where none is known.
+  var clientAddress: ClientAddress?
 
   init(source: ApplicationRequestContextSource) {
     coreContext = .init(source: source)
+    peer = ClientAddress(source.channel.remoteAddress)
   }
 
   /// The caller is told to come back; why is for whoever keeps the service running.

@@ -1,9 +1,16 @@
 import HTTPTypes
 import Hummingbird
 
+/// A path as it is registered, `/v1/profiles/{user_id}`, and a method that it answers to, if only with 405.
+struct ServiceRoute: Hashable, Sendable {
+  var path: String
+  var method: String
+}
+
 /// Every route of the service, with who may use it.
 ///
-///     request ─▶ request ID ─▶ metrics ─▶ access log ─▶ problems ─▶ one Host ─▶ [ authentication ─▶ rate limit ─▶ ] controller
+///     request ─▶ request ID ─▶ metrics ─▶ access log ─▶ problems ─▶ one Host
+///       ─▶ [ address limit ─▶ authentication ─▶ rate limit ─▶ ] controller
 struct ServiceRouter {
   var validations: ValidationsController
   var profiles: ProfilesController
@@ -14,7 +21,9 @@ struct ServiceRouter {
   var metrics: MetricsController
   var contract = OpenAPIController()
   var keyring: APIKeyring
-  var limiter: RateLimiter
+  /// `nil` where users cannot call.
+  var tokens: UserTokenVerifier?
+  var limits: RequestLimits
   var httpMetrics: HTTPMetrics
 
   /// What everybody may connect to.
@@ -31,8 +40,9 @@ struct ServiceRouter {
     route(router, "/support/page.js", [.get: page.script])
 
     let authenticated = router.group()
-      .add(middleware: AuthenticationMiddleware(keyring: keyring))
-      .add(middleware: RateLimitMiddleware(limiter: limiter))
+      .add(middleware: AddressLimitMiddleware(limits: limits))
+      .add(middleware: AuthenticationMiddleware(keyring: keyring, tokens: tokens))
+      .add(middleware: RateLimitMiddleware(limits: limits))
     route(authenticated, "/v1/validations", [.post: validations.validate])
     route(authenticated, "/v1/profiles/{user_id}", [.get: profiles.profile])
     route(authenticated, "/v1/revalidations", [.post: revalidations.start])

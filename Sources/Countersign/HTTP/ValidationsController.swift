@@ -9,22 +9,58 @@ struct ValidationsController: Sendable {
   struct RequestBody: Decodable {
     var receiptData: String?
     var originalTransactionID: String?
-    var userID: String?
 
     enum CodingKeys: String, CodingKey {
       case receiptData = "receipt_data"
       case originalTransactionID = "original_transaction_id"
+    }
+  }
+
+  /// What a server sends; of a user's body this is not looked at, as the token says who they are.
+  struct ServerRequestBody: Decodable {
+    var posted: RequestBody
+    var userID: String?
+
+    enum CodingKeys: String, CodingKey {
       case userID = "user_id"
+    }
+
+    init(from decoder: any Decoder) throws {
+      posted = try RequestBody(from: decoder)
+      userID = try decoder.container(keyedBy: CodingKeys.self).decodeIfPresent(String.self, forKey: .userID)
     }
   }
 
   func validate(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
-    _ = try context.requireCaller(.service, .support)
-    let body = try await body.decode(RequestBody.self, from: request)
-    defer { withExtendedLifetime(body.loan) {} }
-    let posted = body.value
-    let submission = ReceiptSubmission(
-      user: try Self.user(posted), proof: try Self.proof(posted), requestID: context.requestID)
+    switch try context.requireUserOr(.service, .support) {
+    case .user(let user):
+      let body = try await body.decode(RequestBody.self, from: request)
+      defer { withExtendedLifetime(body.loan) {} }
+      do {
+        return try await validate(body.value, of: user, context)
+      } catch let problem as Problem {
+        throw Self.withoutHint(problem, body.value)
+      }
+    case .server:
+      let body = try await body.decode(ServerRequestBody.self, from: request)
+      defer { withExtendedLifetime(body.loan) {} }
+      return try await validate(body.value.posted, of: try Self.user(body.value), context)
+    }
+  }
+
+  /// Anybody can write down an ID, and a user must not learn from it what others have bought.
+  private static func withoutHint(_ problem: Problem, _ posted: RequestBody) -> Problem {
+    guard posted.originalTransactionID != nil, [.ownedByAnotherUser, .unknownTransaction].contains(problem.code) else {
+      return problem
+    }
+    return Problem(
+      .unknownTransaction, "No purchase of yours with this original transaction ID is known; post the receipt instead.")
+  }
+
+  private func validate(
+    _ posted: RequestBody, of user: UserID, _ context: ServiceRequestContext
+  ) async throws -> Response {
+    let submission = ReceiptSubmission(user: user, proof: try Self.proof(posted), requestID: context.requestID)
     do throws(ValidationError) {
       let answer = try await validator.validate(submission, logger: context.logger)
       return JSONBody.response(
@@ -36,7 +72,7 @@ struct ValidationsController: Sendable {
     }
   }
 
-  private static func user(_ posted: RequestBody) throws(Problem) -> UserID {
+  private static func user(_ posted: ServerRequestBody) throws(Problem) -> UserID {
     guard let userID = posted.userID else {
       throw Problem(.malformedRequest, "'user_id' is missing: name the user whose purchase this is.")
     }

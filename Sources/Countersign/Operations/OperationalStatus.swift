@@ -9,4 +9,6 @@ struct OperationalStatus: Sendable {
   var breakers: [(upstream: String, breaker: CircuitBreaker)]
   var brake: Brake
   var clock: ServiceClock
+  /// `nil` where users' tokens are not checked by published keys.
+  var userKeys: RemoteKeySet?
 }

@@ -35,6 +35,9 @@ struct ConfigurationKeyTests {
     Row(.serverIdleTimeout, "10.0 seconds", file: ("250ms", "0.25 seconds"), environment: ("9s", "9.0 seconds")),
     Row(.serverShutdownGrace, "20.0 seconds", file: ("0", "0.0 seconds"), environment: ("10m", "600.0 seconds")),
     Row(.serverRateLimit, "0", file: ("50", "50"), environment: ("1000000", "1000000")),
+    Row(.serverUserRateLimit, "10", file: ("0", "0"), environment: ("1000000", "1000000")),
+    Row(.serverAddressRateLimit, "300", file: ("0", "0"), environment: ("1000000", "1000000")),
+    Row(.serverTrustedProxies, "0", file: ("[10.0.0.0/8, \"::1\"]", "2"), environment: ("127.0.0.1", "1")),
     Row(
       .appStoreBundleIDs, "com.example.app", file: ("[b.c, a.b-2]", "a.b-2 b.c"), environment: ("x.y, z.w", "x.y z.w")),
     Row(.appStoreSharedSecret, "canary-5c1f0e", file: ("00001e5", "00001e5"), environment: ("abc", "abc")),
@@ -77,6 +80,11 @@ struct ConfigurationKeyTests {
     ]
     // These are tested in `ProfileStoreConfigurationTests`.
     let together = ConfigurationKey.allCases.filter { $0.rawValue.hasPrefix("profile_store.") }
+    let apart: Set<ConfigurationKey> = [.appStoreCAFile, .appStoreRoots, .catalogProducts, .authAPIKeys]
+    // These are tested in `ProfileStoreConfigurationTests` and `JWTConfigurationTests`.
+    let together = ConfigurationKey.allCases.filter {
+      $0.rawValue.hasPrefix("profile_store.") || $0.rawValue.hasPrefix("auth.jwt.")
+    }
     #expect(Set(Self.rows.map(\.key)) == Set(ConfigurationKey.allCases).subtracting(apart).subtracting(together))
   }
 

@@ -152,6 +152,14 @@ extension ServiceConfiguration {
     case .profileStoreCAFile: profileStore?.caFile ?? "none"
     case .authAPIKeys:
       auth.apiKeys.map { "\($0.name)/\($0.role)/\($0.digest.bytes.count)" }.joined(separator: " ")
+    case .serverUserRateLimit: "\(server.userRateLimit)"
+    case .serverAddressRateLimit: "\(server.addressRateLimit)"
+    case .serverTrustedProxies: "\(server.trustedProxies.count)"
+    case .authJWTSecret: auth.jwt?.secret?.exposed ?? "none"
+    case .authJWTKeySetURL: auth.jwt?.keySetURL ?? "none"
+    case .authJWTIssuer: auth.jwt?.issuer ?? "none"
+    case .authJWTAudience: auth.jwt?.audience ?? "none"
+    case .authJWTLeeway: auth.jwt.map { "\($0.leeway)" } ?? "none"
     case .logLevel: log.level.rawValue
     case .logFormat: log.format.rawValue
     }

@@ -6,8 +6,8 @@ import Testing
 @Suite struct APIKeyringTests {
   @Test func `only the very key is its caller`() throws {
     let keyring = APIKeyring([try key("cron", .service, "correct horse"), try key("desk", .support, "battery staple")])
-    #expect(keyring.caller(presenting: "correct horse") == Caller(name: "cron", role: .service))
-    #expect(keyring.caller(presenting: "battery staple") == Caller(name: "desk", role: .support))
+    #expect(keyring.caller(presenting: "correct horse") == ServerCaller(name: "cron", role: .service))
+    #expect(keyring.caller(presenting: "battery staple") == ServerCaller(name: "desk", role: .support))
     for wrong in ["", "correct hors", "correct horse ", "Correct horse", Settings.sha256("correct horse")] {
       #expect(keyring.caller(presenting: wrong) == nil)
     }

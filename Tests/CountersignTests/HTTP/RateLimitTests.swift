@@ -28,6 +28,105 @@ import Testing
     for _ in 0..<10_000 { #expect(limiter.admit("a") == nil) }
   }
 
+  @Test func `buckets are forgotten once they are full, and in a flood`() {
+    let start = ContinuousClock.now
+    let now = Mutex(start)
+    let limiter = RateLimiter(rate: 2, most: 100) { now.withLock { $0 } }
+    for _ in 0..<2 { #expect(limiter.admit("spent") == nil) }
+    for second in 1...60 {
+      now.withLock { $0 = start.advanced(by: .seconds(second)) }
+      for caller in 0..<20 { #expect(limiter.admit("\(second)-\(caller)") == nil) }
+      #expect(limiter.count <= 80)
+    }
+    for caller in 0..<10_000 { #expect(limiter.admit("flood-\(caller)") == nil) }
+    #expect(limiter.count <= 200)
+  }
+
+  @Test func `a bucket in use is not forgotten`() {
+    let start = ContinuousClock.now
+    let now = Mutex(start)
+    let limiter = RateLimiter(rate: 2) { now.withLock { $0 } }
+    var admitted = 0
+    for step in 0..<1_000 {
+      now.withLock { $0 = start.advanced(by: .milliseconds(100 * step)) }
+      if limiter.admit("a") == nil { admitted += 1 }
+    }
+    // One hundred seconds at two a second, and what the bucket held at first.
+    #expect((200...202).contains(admitted), "\(admitted)")
+  }
+
+  @Test func `a request that does not count is given back, and no more than that`() {
+    let start = ContinuousClock.now
+    let limiter = RateLimiter(rate: 2) { start }
+    for _ in 0..<100 {
+      #expect(limiter.admit("a") == nil)
+      limiter.giveBack("a")
+    }
+    limiter.giveBack("a")
+    limiter.giveBack("b")
+    for _ in 0..<2 { #expect(limiter.admit("a") == nil) }
+    #expect(limiter.admit("a") == 1)
+  }
+
+  /// The first answer that is a 429, of at most 300 requests; no machine is so slow that two a second keep up with this.
+  private func refusal(_ request: () async throws -> Answer) async throws -> Answer? {
+    for _ in 0..<300 {
+      let answer = try await request()
+      if answer.status == 429 { return answer }
+    }
+    return nil
+  }
+
+  @Test func `over the rate a user is told to wait, and no other user is`() async throws {
+    let settings = Settings(server: ["user_rate_limit": "2"], jwt: ["secret": TokenMint.secret])
+    try await RunningService.run(apple: .unreachable, settings: settings) { service in
+      let clock = Date(timeIntervalSince1970: 1_718_452_800)
+      let (alice, bob) = (try TokenMint.user("alice", at: clock), try TokenMint.user("bob", at: clock))
+      let refused = try #require(try await refusal { try await service.profile("me", key: alice) })
+      #expect(refused["code"] == "rate_limited")
+      #expect(refused.header("Retry-After") == "1")
+      #expect(try await service.profile("me", key: bob).status == 200)
+      for _ in 0..<50 { #expect(try await service.profile().status == 200, "a key has a limit of its own") }
+    }
+  }
+
+  @Test func `an address that tries credentials is told to wait, whatever it tries, and no other address is`()
+    async throws
+  {
+    let settings = Settings(
+      server: ["address_rate_limit": "2", "trusted_proxies": "[127.0.0.1]"], jwt: ["secret": TokenMint.secret])
+    try await RunningService.run(apple: .unreachable, settings: settings) { service in
+      func from(_ address: String) -> [TransportHeader] { [TransportHeader("X-Forwarded-For", "6.6.6.6, \(address)")] }
+      let guesser = from("203.0.113.7")
+      let refused = try #require(
+        try await refusal { try await service.profile(key: "guess", headers: guesser) })
+      #expect(refused["code"] == "rate_limited")
+      #expect(refused.header("Retry-After") == "1")
+      #expect(try await service.profile(key: "guess", headers: from("203.0.113.8")).status == 401)
+      // One network of IPv6 is one client.
+      #expect(
+        try await refusal {
+          try await service.profile(key: "guess", headers: from("2001:db8::\(Int.random(in: 1...9999))"))
+        } != nil)
+      #expect(try await service.profile(key: "guess", headers: from("2001:db8:0:1::1")).status == 401)
+      // All users of a server come from one address.
+      for _ in 0..<50 { #expect(try await service.profile(headers: from("198.51.100.1")).status == 200) }
+      // Open routes are for whoever watches the service.
+      #expect(try await service.send(.get, "/livez", key: nil, headers: guesser).status == 200)
+    }
+  }
+
+  @Test func `without named proxies nobody's header counts, and this machine has no limit`() async throws {
+    try await RunningService.run(apple: .unreachable, settings: Settings(server: ["address_rate_limit": "1"])) {
+      service in
+      for _ in 0..<50 {
+        let answer = try await service.profile(
+          key: "guess", headers: [TransportHeader("X-Forwarded-For", "203.0.113.7")])
+        #expect(answer.status == 401)
+      }
+    }
+  }
+
   @Test func `over the rate a caller is told to wait; others and open routes are not`() async throws {
     try await RunningService.run(apple: .unreachable, settings: Settings(server: ["rate_limit": "2"])) { service in
       var answers: [Answer] = []

@@ -11,7 +11,7 @@ import Testing
   static let clock = Date(timeIntervalSince1970: 1_718_452_800)
 
   /// What Apple answers next.
-  private final class Script: Sendable {
+  final class Script: Sendable {
     private let answer = Mutex(TestAnswer(text: ""))
     func say(_ body: String, date: Date? = nil) {
       let headers = date.map { [(name: "Date", value: Self.http($0))] } ?? []
@@ -29,7 +29,7 @@ import Testing
     }
   }
 
-  private func run(body: @Sendable (RunningService, Script, String) async throws -> Void) async throws {
+  static func run(body: @Sendable (RunningService, Script, String) async throws -> Void) async throws {
     let authority = try TestCertificateAuthority()
     let script = Script()
     let receipt = try ReceiptIssuer(pki: try DevelopmentPKI()).issue(
@@ -49,8 +49,8 @@ import Testing
 
   private static func ms(_ date: Date) -> String { String(Int64(date.timeIntervalSince1970 * 1000)) }
 
-  private static func row(
-    _ product: String, id: String, expires: TimeInterval?, cancelled: TimeInterval? = nil
+  static func row(
+    _ product: String, id: String, expires: TimeInterval?, cancelled: TimeInterval? = nil, account: String? = nil
   ) -> String {
     var members = [
       #""product_id":"com.example.app.\#(product)""#, #""transaction_id":"\#(id)""#,
@@ -58,10 +58,11 @@ import Testing
     ]
     if let expires { members.append(#""expires_date_ms":"\#(ms(clock + expires))""#) }
     if let cancelled { members.append(#""cancellation_date_ms":"\#(ms(clock + cancelled))""#) }
+    if let account { members.append(#""app_account_token":"\#(account)""#) }
     return "{" + members.joined(separator: ",") + "}"
   }
 
-  private static func answer(requested offset: TimeInterval = 0, inApp: [String], latest: [String]) -> String {
+  static func answer(requested offset: TimeInterval = 0, inApp: [String], latest: [String]) -> String {
     """
     {"status":0,"environment":"Production","receipt":{"bundle_id":"com.example.app",\
     "request_date_ms":"\(ms(clock + offset))","in_app":[\(inApp.joined(separator: ","))]},\
@@ -71,7 +72,7 @@ import Testing
 
   @Test func `while Apple is away, a receipt that was judged before gets what stands, whatever it lists`() async throws
   {
-    try await run { (service, script, receipt) async throws in
+    try await Self.run { (service, script, receipt) async throws in
       // Apple speaks of another purchase than the receipt lists, as it does with exclude-old-transactions.
       script.say(Self.answer(inApp: [], latest: [Self.row("pro.monthly", id: "77", expires: 86_400)]))
       #expect(try await service.validate(receipt).verdict == "pro active renewing")
@@ -90,7 +91,7 @@ import Testing
   }
 
   @Test func `an account that is gone ends what its receipt proved before`() async throws {
-    try await run { (service, script, receipt) async throws in
+    try await Self.run { (service, script, receipt) async throws in
       script.say(Self.answer(inApp: [], latest: [Self.row("pro.monthly", id: "77", expires: 86_400)]))
       #expect(try await service.validate(receipt).verdict == "pro active renewing")
       script.say(#"{"status":21010}"#, date: Self.clock.addingTimeInterval(60))
@@ -101,7 +102,7 @@ import Testing
 
   @Test(arguments: [true, false])
   func `an iOS 6-style refund counts against an older answer of the newer style`(isDated: Bool) async throws {
-    try await run { (service, script, receipt) async throws in
+    try await Self.run { (service, script, receipt) async throws in
       let running = Self.row("pro.monthly", id: "77", expires: 86_400)
       script.say(Self.answer(requested: -3600, inApp: [], latest: [running]))
       #expect(try await service.validate(receipt).verdict == "pro active renewing")
@@ -117,7 +118,7 @@ import Testing
   }
 
   @Test func `an answer that names no app is no verdict, and one that names another is refused`() async throws {
-    try await run { (service, script, receipt) async throws in
+    try await Self.run { (service, script, receipt) async throws in
       let row = Self.row("pro.monthly", id: "77", expires: 86_400)
       script.say(#"{"status":0,"environment":"Production","receipt":{"in_app":[\#(row)]}}"#)
       // The receipt is not one of Apple's, so its own word for its app counts for nothing.
@@ -128,7 +129,7 @@ import Testing
   }
 
   @Test func `the refund of a lifetime purchase counts wherever it is told`() async throws {
-    try await run { (service, script, receipt) async throws in
+    try await Self.run { (service, script, receipt) async throws in
       let bought = Self.row("forever", id: "78", expires: nil)
       let refunded = Self.row("forever", id: "78", expires: nil, cancelled: -300)
       script.say(Self.answer(inApp: [bought], latest: [bought]))

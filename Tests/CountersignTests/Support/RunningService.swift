@@ -20,10 +20,10 @@ struct RunningService: Sendable {
   let log: CapturedLog
   let ledger: SQLiteLedger
   let client: CurlTransport
-  /// Every path that the service has.
-  let paths: Set<String>
   /// The operators' own, where `settings.server` has `admin`.
   var adminPort: Int?
+  /// Every path with every method that it answers to.
+  let routes: [ServiceRoute]
 
   /// Builds a service, runs it during `body`, and shuts it down in order.
   ///
@@ -81,7 +81,7 @@ struct RunningService: Sendable {
       }
       var running = RunningService(
         origin: "http://127.0.0.1:\(port)", port: port, directory: directory, log: log,
-        ledger: service.ledger, client: client, paths: service.paths)
+        ledger: service.ledger, client: client, routes: service.routes)
       if configuration.server.admin != nil {
         var iterator = adminAddresses.makeAsyncIterator()
         running.adminPort = await iterator.next()
@@ -129,6 +129,8 @@ struct Settings: Sendable {
   var appStore: [String: String] = [:]
   var policy: [String: String] = [:]
   var revalidation: [String: String] = [:]
+  /// `auth.jwt`; users cannot call when empty.
+  var jwt: [String: String] = [:]
   /// None is configured when empty.
   var profileStore: [String: String] = [:]
   var bundleIDs = ["com.example.app"]
@@ -159,6 +161,9 @@ struct Settings: Sendable {
     let products = products.sorted { $0.key < $1.key }.map { "    \"\($0.key)\": \($0.value)\n" }.joined()
     let optional = [("revalidation", revalidation), ("profile_store", profileStore)]
       .filter { !$0.1.isEmpty }.map { "\($0.0):\n\(lines($0.1))" }.joined()
+    let jwt =
+      jwt.isEmpty
+      ? "" : "  jwt:\n" + jwt.sorted { $0.key < $1.key }.map { "    \($0.key): \($0.value)\n" }.joined()
     return """
       server:
       \(lines(server))app_store:
@@ -172,7 +177,7 @@ struct Settings: Sendable {
         api_keys:
           - { name: backend, role: service, sha256: \(Self.sha256(RunningService.serviceKey)) }
           - { name: desk, role: support, sha256: \(Self.sha256(RunningService.supportKey)) }
-      log: { level: trace }
+      \(jwt)log: { level: trace }
       \(optional)
       """
   }

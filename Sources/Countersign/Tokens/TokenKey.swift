@@ -1,0 +1,31 @@
+import HTTPTransport
+import TokenSignatures
+
+/// A trusted key, and the ID by which tokens name it.
+struct TokenKey: Sendable {
+  /// `kid`. Of a shared secret there is none: its tokens may name any or none, as Supabase's legacy tokens do.
+  let id: String?
+  private let key: SignatureKey
+
+  var algorithm: SignatureKey.Algorithm { key.algorithm }
+
+  /// A secret that whoever makes the tokens has too.
+  init(secret: Secret) async throws(SignatureKey.Invalid) {
+    id = nil
+    key = try await SignatureKey(secret: secret.exposed)
+  }
+
+  init(_ published: PublishedKey) async throws(SignatureKey.Invalid) {
+    id = published.id
+    key =
+      switch published.material {
+      case .rsa(let modulus, let exponent): try await SignatureKey(modulus: modulus, exponent: exponent)
+      case .p256(let x, let y): try await SignatureKey(x: x, y: y)
+      }
+  }
+
+  /// Whether a token is signed by this key, by the algorithm that the key is for.
+  func signed(_ token: UserToken) -> Bool {
+    token.algorithm == algorithm.rawValue && key.hasMade(token.signature, over: token.signed)
+  }
+}

@@ -1,0 +1,128 @@
+import Foundation
+import Testing
+
+@testable import Countersign
+
+/// Who may do what: every route, with every method, tried with every credential.
+///
+/// A route that is not in `rows` fails the test, so that nobody adds one without saying whom it is for.
+@Suite struct RouteTableTests {
+  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
+  static let own = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
+  static let other = "00000000-0000-4000-8000-000000000002"
+
+  /// What a row's request gets from each caller who is somebody; the others get 401.
+  struct Row: Sendable {
+    var method: String
+    /// As the router has it.
+    var route: String
+    /// What is asked for, where it is not the route itself.
+    var path: String?
+    var body: String?
+    /// The user whom the path is about.
+    var own: Int
+    var other: Int
+    var service: Int
+    var support: Int
+    /// For everybody, with a credential or without.
+    var isOpen = false
+
+    static func open(_ route: String) -> Row {
+      Row(method: "GET", route: route, own: 200, other: 200, service: 200, support: 200, isOpen: true)
+    }
+  }
+
+  /// The table. A status of 404 is that of somebody who may ask about a purchase that does not exist.
+  static let rows: [Row] = [
+    .open("/livez"), .open("/readyz"), .open("/metrics"),
+    Row(
+      method: "POST", route: "/v1/validations", body: #"{"original_transaction_id":"7","user_id":"\#(own)"}"#,
+      own: 404, other: 404, service: 404, support: 404),
+    Row(
+      method: "GET", route: "/v1/profiles/{user_id}", path: "/v1/profiles/\(own)", own: 200, other: 403, service: 200,
+      support: 200),
+    Row(
+      method: "GET", route: "/v1/profiles/{user_id}", path: "/v1/profiles/me", own: 200, other: 200, service: 403,
+      support: 403),
+    Row(method: "GET", route: "/v1/brake", own: 403, other: 403, service: 200, support: 200),
+    Row(method: "DELETE", route: "/v1/brake", own: 403, other: 403, service: 200, support: 200),
+  ]
+
+  /// A caller, what they send as `Authorization`, and what they get.
+  private struct Credential {
+    var name: String
+    var header: String?
+    /// `nil`: nobody.
+    var status: (@Sendable (Row) -> Int)?
+  }
+
+  private static func credentials() throws -> [Credential] {
+    let good = try TokenMint.user(own, at: clock)
+    let signature = try #require(good.split(separator: ".").last)
+    func nobody(_ name: String, _ header: String?) -> Credential { Credential(name: name, header: header) }
+    return [
+      nobody("none", nil), nobody("an empty one", "Bearer "), nobody("another scheme", "Basic \(good)"),
+      nobody("garbage", "Bearer garbage"), nobody("garbage of three parts", "Bearer a.b.c"),
+      nobody("a key that is not ours", "Bearer service-key-for-test"),
+      nobody("an expired token", "Bearer \(try TokenMint.user(own, at: clock - 7200))"),
+      nobody("a token of tomorrow", "Bearer \(try TokenMint.user(own, at: clock + 86_400))"),
+      nobody(
+        "a token of another secret",
+        "Bearer \(try TokenMint.token(header: #"{"alg":"HS256"}"#, claims: "{}", by: .hs256(Data("other".utf8))))"),
+      nobody("an unsigned token", "Bearer \(good.dropLast(signature.count))"),
+      nobody("the anon key", "Bearer \(try TokenMint.user(own, at: clock, role: "anon"))"),
+      nobody("the service_role key", "Bearer \(try TokenMint.user(own, at: clock, role: "service_role"))"),
+      Credential(name: "the user", header: "Bearer \(good)") { $0.own },
+      Credential(name: "another user", header: "Bearer \(try TokenMint.user(other, at: clock))") { $0.other },
+      Credential(name: "a service key", header: "Bearer \(RunningService.serviceKey)") { $0.service },
+      Credential(name: "a support key", header: "Bearer \(RunningService.supportKey)") { $0.support },
+    ]
+  }
+
+  @Test func `no credential reaches more than the table says, on any route there is`() async throws {
+    let settings = Settings(
+      server: ["user_rate_limit": "0"], jwt: ["secret": TokenMint.secret, "audience": "authenticated"])
+    let credentials = try Self.credentials()
+    try await RunningService.run(apple: .unreachable, settings: settings, now: { Self.clock }) { service in
+      #expect(service.routes.count > 20)
+      for route in service.routes {
+        let path = route.path
+        let ofPath = Self.rows.filter { $0.route == path }
+        #expect(!ofPath.isEmpty, "\(path) is not in the table: who may use it?")
+        guard let any = ofPath.first else { continue }
+        // HEAD is GET without its body.
+        let method = route.method == "HEAD" ? "GET" : route.method
+        let rows = ofPath.filter { $0.method == method }
+        for row in rows.isEmpty ? [Self.notAllowed(any, method)] : rows {
+          for credential in credentials {
+            let expected = row.isOpen ? row.own : credential.status?(row) ?? 401
+            let status = try await Self.status(route.method, row, credential.header, service.port)
+            #expect(status == expected, "\(route.method) \(row.path ?? path) with \(credential.name)")
+          }
+        }
+      }
+      for row in Self.rows {
+        #expect(
+          service.routes.contains(ServiceRoute(path: row.route, method: row.method)),
+          "\(row.method) \(row.route) is in the table and not in the service")
+      }
+    }
+  }
+
+  /// Another method of the same path: 405 for whoever may be told that there is such a path.
+  private static func notAllowed(_ row: Row, _ method: String) -> Row {
+    var row = row
+    row.method = method
+    (row.own, row.other, row.service, row.support) = (405, 405, 405, 405)
+    return row
+  }
+
+  private static func status(_ method: String, _ row: Row, _ credential: String?, _ port: Int) async throws -> Int? {
+    let body = row.body ?? ""
+    var head = "\(method) \(row.path ?? row.route.replacing("{user_id}", with: own)) HTTP/1.1\r\nHost: a\r\n"
+    head += "Content-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\nConnection: close\r\n"
+    if let credential { head += "Authorization: \(credential)\r\n" }
+    let answer = try await RawClient.exchange(port: port, [head + "\r\n" + body])
+    return answer.split(separator: " ").dropFirst().first.flatMap { Int($0) }
+  }
+}
