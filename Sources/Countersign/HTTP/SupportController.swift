@@ -193,7 +193,7 @@ struct SupportController: Sendable {
     return String(note)
   }
 
-  private func note(of caller: Caller, _ text: String, _ context: ServiceRequestContext) -> Note {
+  private func note(of caller: ServerCaller, _ text: String, _ context: ServiceRequestContext) -> Note {
     Note(author: caller.name, text: text, requestID: context.requestID, recordedAt: now())
   }
 
