@@ -289,6 +289,12 @@ import Testing
     var report: Report { get throws { try JSONDecoder().decode(Report.self, from: Data(output.utf8)) } }
   }
 
+  /// Lends the process to the thread that waits for its end.
+  private struct Lent: @unchecked Sendable {
+    var process: Process
+    var output: FileHandle
+  }
+
   private struct Report: Decodable {
     struct Line: Decodable {
       var subject: String
@@ -309,9 +315,16 @@ import Testing
     process.standardOutput = pipe
     process.standardError = FileHandle.nullDevice
     try process.run()
-    let output = pipe.fileHandleForReading.readDataToEndOfFile()
-    process.waitUntilExit()
-    return Run(code: process.terminationStatus, output: String(decoding: output, as: UTF8.self))
+    // Reading and waiting block, and the simulator that the process asks needs the pool's few threads.
+    let lent = Lent(process: process, output: pipe.fileHandleForReading)
+    return await withCheckedContinuation { continuation in
+      Thread.detachNewThread {
+        let output = lent.output.readDataToEndOfFile()
+        lent.process.waitUntilExit()
+        continuation.resume(
+          returning: Run(code: lent.process.terminationStatus, output: String(decoding: output, as: UTF8.self)))
+      }
+    }
   }
 
   @Test func `the command ends with 0, 1 or 78, in words and in JSON`() async throws {
