@@ -78,9 +78,6 @@ struct ConfigurationKeyTests {
       // These are tested in `ServerConfigurationTests`.
       .serverTLSCertificateFile, .serverTLSKeyFile, .serverAdminHost, .serverAdminPort,
     ]
-    // These are tested in `ProfileStoreConfigurationTests`.
-    let together = ConfigurationKey.allCases.filter { $0.rawValue.hasPrefix("profile_store.") }
-    let apart: Set<ConfigurationKey> = [.appStoreCAFile, .appStoreRoots, .catalogProducts, .authAPIKeys]
     // These are tested in `ProfileStoreConfigurationTests` and `JWTConfigurationTests`.
     let together = ConfigurationKey.allCases.filter {
       $0.rawValue.hasPrefix("profile_store.") || $0.rawValue.hasPrefix("auth.jwt.")

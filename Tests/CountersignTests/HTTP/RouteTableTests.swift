@@ -34,7 +34,9 @@ import Testing
 
   /// The table. A status of 404 is that of somebody who may ask about a purchase that does not exist.
   static let rows: [Row] = [
-    .open("/livez"), .open("/readyz"), .open("/metrics"),
+    .open("/livez"), .open("/readyz"), .open("/metrics"), .open("/openapi.yaml"),
+    // The page holds nothing; what it shows comes from the routes below.
+    .open("/support"), .open("/support/page.css"), .open("/support/page.js"),
     Row(
       method: "POST", route: "/v1/validations", body: #"{"original_transaction_id":"7","user_id":"\#(own)"}"#,
       own: 404, other: 404, service: 404, support: 404),
@@ -44,6 +46,24 @@ import Testing
     Row(
       method: "GET", route: "/v1/profiles/{user_id}", path: "/v1/profiles/me", own: 200, other: 200, service: 403,
       support: 403),
+    Row(
+      method: "GET", route: "/v1/profiles/{user_id}/history", path: "/v1/profiles/\(own)/history", own: 403, other: 403,
+      service: 403, support: 200),
+    Row(
+      method: "POST", route: "/v1/profiles/{user_id}/revalidation", path: "/v1/profiles/\(own)/revalidation",
+      body: #"{"note":"why"}"#, own: 403, other: 403, service: 200, support: 200),
+    Row(
+      method: "GET", route: "/v1/transactions/{original_transaction_id}", path: "/v1/transactions/7", own: 403,
+      other: 403, service: 403, support: 404),
+    Row(
+      method: "POST", route: "/v1/transactions/{original_transaction_id}/transfer", path: "/v1/transactions/7/transfer",
+      body: #"{"to":"\#(own)","note":"why"}"#, own: 403, other: 403, service: 403, support: 404),
+    Row(
+      method: "POST", route: "/v1/revalidations", body: #"{"expiring_within":"24h","dry_run":true}"#, own: 403,
+      other: 403, service: 200, support: 403),
+    Row(
+      method: "GET", route: "/v1/revalidations/{run_id}", path: "/v1/revalidations/7", own: 403, other: 403,
+      service: 404, support: 404),
     Row(method: "GET", route: "/v1/brake", own: 403, other: 403, service: 200, support: 200),
     Row(method: "DELETE", route: "/v1/brake", own: 403, other: 403, service: 200, support: 200),
   ]
