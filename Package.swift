@@ -104,7 +104,10 @@ let package = Package(
         .product(name: "UnixSignals", package: "swift-service-lifecycle"),
         .product(name: "Yams", package: "Yams"),
       ],
-      resources: [.embedInCode("HTTP/openapi.yaml")],
+      resources: [
+        .embedInCode("HTTP/openapi.yaml"), .embedInCode("SupportPage/page.html"), .embedInCode("SupportPage/page.css"),
+        .embedInCode("SupportPage/page.js"),
+      ],
       swiftSettings: settings),
     .executableTarget(
       name: "AppStoreSimulator",

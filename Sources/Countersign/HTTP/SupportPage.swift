@@ -19,19 +19,19 @@ struct SupportPage: Sendable {
     if request.uri.path.hasSuffix("/") {
       return Response(status: .permanentRedirect, headers: [.location: "../support"])
     }
-    return Self.response(SupportPageFiles.html, "text/html; charset=utf-8")
+    return Self.response(PackageResources.page_html, "text/html; charset=utf-8")
   }
 
   func style(_ request: Request, _ context: ServiceRequestContext) -> Response {
-    Self.response(SupportPageFiles.css, "text/css; charset=utf-8")
+    Self.response(PackageResources.page_css, "text/css; charset=utf-8")
   }
 
   func script(_ request: Request, _ context: ServiceRequestContext) -> Response {
-    Self.response(SupportPageFiles.js, "text/javascript; charset=utf-8")
+    Self.response(PackageResources.page_js, "text/javascript; charset=utf-8")
   }
 
-  private static func response(_ text: String, _ mediaType: String) -> Response {
-    var response = Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
+  private static func response(_ bytes: [UInt8], _ mediaType: String) -> Response {
+    var response = Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
     response.headers[.contentType] = mediaType
     return response
   }

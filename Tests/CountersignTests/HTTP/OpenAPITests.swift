@@ -28,8 +28,7 @@ import Yams
     try await RunningService.run(apple: .unreachable) { service in
       #expect(Set(contract.operations.map(\.path)) == Set(service.routes.map(\.path)))
       for path in Set(service.routes.map(\.path)) {
-        let target = path.replacing("{user_id}", with: "user-1")
-        #expect(!target.contains("{"), "give it a value: \(target)")
+        let target = path.replacing(/{[a-z_]+}/, with: "7")
         let request = """
           OPTIONS \(target) HTTP/1.1\r
           Host: localhost\r

@@ -7,21 +7,17 @@ import Testing
 
 /// The page as it is served: what a browser is told about it.
 @Suite struct SupportPageFilesTests {
-  static let folder = ReadmeTests.file.deletingLastPathComponent().appending(path: "web/support")
-
-  @Test(arguments: [("html", SupportPageFiles.html), ("css", SupportPageFiles.css), ("js", SupportPageFiles.js)])
-  func `the binary holds the file`(name: String, text: String) throws {
-    let file = try String(contentsOf: Self.folder.appending(path: "page.\(name)"), encoding: .utf8)
-    #expect(text == file, "run scripts/embed-support-page")
-  }
+  private static let html = String(decoding: PackageResources.page_html, as: UTF8.self)
+  private static let css = String(decoding: PackageResources.page_css, as: UTF8.self)
+  private static let js = String(decoding: PackageResources.page_js, as: UTF8.self)
 
   @Test func `nothing in the page is inline, stored, or from elsewhere`() throws {
-    let html = SupportPageFiles.html
+    let html = Self.html
     #expect(!html.contains("style=") && !html.contains("<style") && !html.contains("javascript:"))
     #expect(!html.contains(/\son[a-z]+=/), "no inline handlers")
     #expect(
       html.matches(of: /<script\b/).count == 1 && html.contains(#"<script src="support/page.js" defer></script>"#))
-    for text in [html, SupportPageFiles.css, SupportPageFiles.js] {
+    for text in [html, Self.css, Self.js] {
       let urls = text.matches(of: /https?:\/\/[^'"\s)]+/).map { String($0.0) }
       #expect(urls.allSatisfy { $0 == "http://www.w3.org/2000/svg" }, "\(urls)")
       for word in ["localStorage", "sessionStorage", "indexedDB", "cookie", "innerHTML", "eval(", "document.write"] {

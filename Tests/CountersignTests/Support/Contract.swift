@@ -40,11 +40,11 @@ struct Contract: @unchecked Sendable {
 
   /// The operation that a request is of.
   func operation(_ method: String, _ target: String) -> Operation? {
-    let parts = target.prefix { $0 != "?" }.split(separator: "/", omittingEmptySubsequences: false)
+    let parts = target.prefix { $0 != "?" }.split(separator: "/")
     return operations.first { operation in
-      let template = operation.path.split(separator: "/", omittingEmptySubsequences: false)
+      let template = operation.path.split(separator: "/")
       return operation.method == method && template.count == parts.count
-        && zip(template, parts).allSatisfy { $0.hasPrefix("{") ? !$1.isEmpty : $0 == $1 }
+        && zip(template, parts).allSatisfy { $0.hasPrefix("{") || $0 == $1 }
     }
   }
 
