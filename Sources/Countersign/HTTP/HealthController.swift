@@ -40,11 +40,21 @@ struct HealthController: Sendable {
     var depth: Int
     var ageSeconds: Int
     var lastError: String?
+    var missing: Int
 
     enum CodingKeys: String, CodingKey {
       case depth
       case ageSeconds = "age_seconds"
       case lastError = "last_error"
+      case missing
+    }
+
+    func encode(to encoder: any Encoder) throws {
+      var container = encoder.container(keyedBy: CodingKeys.self)
+      try container.encode(depth, forKey: .depth)
+      try container.encode(ageSeconds, forKey: .ageSeconds)
+      try container.encode(lastError, forKey: .lastError)
+      try container.encode(missing, forKey: .missing)
     }
   }
 
@@ -76,7 +86,7 @@ struct HealthController: Sendable {
       Outbox(
         depth: backlog.updates,
         ageSeconds: Int(min(max(0, backlog.oldestUpdate.map(now.timeIntervalSince) ?? 0), 1e9)),
-        lastError: backlog.lastProblem)
+        lastError: backlog.lastProblem, missing: backlog.missingProfiles)
     }
     return JSONBody.response(
       Readiness(

@@ -74,7 +74,7 @@ import Yams
   @Test func `its examples are what it describes`() throws {
     let contract = try Contract.shared.get()
     let examples = try contract.examples()
-    #expect(examples.count >= 5)
+    #expect(examples.count >= 12)
     for example in examples {
       #expect(try contract.violations(of: example.schema, by: example.value, at: example.place) == [])
     }

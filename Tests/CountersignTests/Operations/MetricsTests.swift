@@ -108,6 +108,7 @@ import Testing
           var depth: Int
           var age_seconds: Int
           var last_error: String?
+          var missing: Int
         }
         var status: String
         var ledger: String
@@ -123,7 +124,7 @@ import Testing
         body
           == Readiness(
             status: "ok", ledger: "ok", app_store: "unavailable", profile_store: "ok",
-            outbox: .init(depth: 2, age_seconds: 300, last_error: "XX000"), pending_receipts: 1,
+            outbox: .init(depth: 2, age_seconds: 300, last_error: "XX000", missing: 1), pending_receipts: 1,
             downgrade_brake: "released", clock: "ok"))
 
       // 15 days later the subscriptions have ended.

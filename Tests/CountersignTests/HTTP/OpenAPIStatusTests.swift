@@ -1,0 +1,137 @@
+import Foundation
+import HTTPTransport
+import Synchronization
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// Every status that `openapi.yaml` names comes about. That none comes which it does not name is checked with each answer
+/// that any test gets.
+@Suite struct OpenAPIStatusTests {
+  private static let clock = Date(timeIntervalSince1970: 1_718_452_800)
+  private static let user = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
+
+  /// Faults of ours, and of what we stand on: `ProblemTests` and the fault suite bring those about.
+  private static let faults: Set<Int> = [500, 503]
+
+  /// What has been seen so far.
+  private final class Seen: Sendable {
+    struct Pair: Hashable, Sendable {
+      var operation: Contract.Operation
+      var status: Int
+    }
+
+    private let pairs = Mutex<Set<Pair>>([])
+
+    var all: Set<Pair> { pairs.withLock { $0 } }
+
+    func note(_ operation: Contract.Operation, _ status: Int) {
+      _ = pairs.withLock { $0.insert(Pair(operation: operation, status: status)) }
+    }
+  }
+
+  /// One request; `key` nil is without a credential.
+  private struct Ask {
+    var method: TransportRequest.Method
+    var path: String
+    var key: String? = RunningService.serviceKey
+    var body: String?
+    var headers: [TransportHeader] = []
+  }
+
+  private static func ask(_ ask: Ask, _ service: RunningService, _ seen: Seen) async throws -> Answer {
+    let answer = try await service.send(ask.method, ask.path, key: ask.key, body: ask.body, headers: ask.headers)
+    let contract = try Contract.shared.get()
+    if let operation = contract.operation(ask.method.rawValue, ask.path) { seen.note(operation, answer.status) }
+    return answer
+  }
+
+  private static let support = RunningService.supportKey
+
+  /// Each operation as somebody asks who may, in an order in which all of it works.
+  private static func asks(_ receipt: String, id: String) -> [Ask] {
+    [
+      Ask(method: .post, path: "/v1/validations", body: #"{"user_id":"u","receipt_data":"\#(receipt)"}"#),
+      Ask(method: .get, path: "/v1/profiles/u"),
+      Ask(method: .get, path: "/v1/profiles/u/history", key: support),
+      Ask(method: .post, path: "/v1/profiles/u/revalidation", key: support, body: #"{"note":"why"}"#),
+      Ask(method: .get, path: "/v1/transactions/\(id)", key: support),
+      Ask(
+        method: .post, path: "/v1/transactions/\(id)/transfer", key: support, body: #"{"to":"u","note":"why"}"#),
+      Ask(method: .post, path: "/v1/revalidations", body: #"{"expiring_within":"24h","dry_run":true}"#),
+      Ask(method: .post, path: "/v1/revalidations", body: #"{"expiring_within":"24h"}"#),
+      Ask(method: .get, path: "/v1/revalidations/1"),
+      Ask(method: .get, path: "/v1/brake"), Ask(method: .delete, path: "/v1/brake"),
+      Ask(method: .get, path: "/livez", key: nil), Ask(method: .get, path: "/readyz", key: nil),
+      Ask(method: .get, path: "/metrics", key: nil), Ask(method: .get, path: "/openapi.yaml", key: nil),
+      Ask(method: .get, path: "/support", key: nil), Ask(method: .get, path: "/support/", key: nil),
+      Ask(method: .get, path: "/support/page.css", key: nil), Ask(method: .get, path: "/support/page.js", key: nil),
+    ]
+  }
+
+  @Test func `every status that is documented comes about`() async throws {
+    let seen = Seen()
+    let token = try TokenMint.user(Self.user, at: Self.clock)
+    try await SimulatedStore.run(at: Self.clock) { store in
+      let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1)
+      let id = try #require(receipt.originalTransactionIDs.first)
+      let asks = Self.asks(receipt.receiptData, id: id)
+      let settings = Settings(server: ["max_body": "64KiB"], jwt: ["secret": TokenMint.secret])
+      try await RunningService.run(apple: store.apple, settings: settings, now: { Self.clock }) { service in
+        for ask in asks { _ = try await Self.ask(ask, service, seen) }
+        let tag = try #require(try await service.profile("u").header("ETag"))
+        let others = [
+          Ask(method: .get, path: "/v1/profiles/u", headers: [TransportHeader("If-None-Match", tag)]),
+          Ask(method: .get, path: "/v1/profiles/somebody-else", key: token),
+          Ask(method: .post, path: "/v1/validations", body: #"{"user_id":"v","receipt_data":"\#(receipt.receiptData)"}"#),
+          Ask(method: .post, path: "/v1/validations", body: #"{"user_id":"u","original_transaction_id":"7"}"#),
+          Ask(
+            method: .post, path: "/v1/validations",
+            body: #"{"user_id":"u","receipt_data":"\#(try store.simulator.issueReceipt(.wrongApp).receiptData)"}"#),
+          Ask(method: .get, path: "/v1/transactions/7", key: Self.support),
+          Ask(
+            method: .post, path: "/v1/transactions/7/transfer", key: Self.support, body: #"{"to":"u","note":"why"}"#),
+          Ask(method: .get, path: "/v1/revalidations/77"),
+        ]
+        for ask in others { _ = try await Self.ask(ask, service, seen) }
+        for var ask in asks {
+          let key = ask.key
+          // No credential, somebody else's, and a request that is no good.
+          ask.key = nil
+          _ = try await Self.ask(ask, service, seen)
+          ask.key = token
+          _ = try await Self.ask(ask, service, seen)
+          ask.key = key
+          ask.path = ask.path.replacing("/u", with: "/%ff").replacing(id, with: String(repeating: "7", count: 65))
+          _ = try await Self.ask(ask, service, seen)
+          guard let body = ask.body else { continue }
+          ask.path = ask.path.replacing("/%ff", with: "/u").replacing(String(repeating: "7", count: 65), with: id)
+          ask.body = "{"
+          _ = try await Self.ask(ask, service, seen)
+          ask.body = body + String(repeating: " ", count: 70_000)
+          _ = try await Self.ask(ask, service, seen)
+          ask.body = body
+          ask.headers = [TransportHeader("Content-Type", "text/plain")]
+          _ = try await Self.ask(ask, service, seen)
+        }
+        store.simulator.setTrouble(.http503, count: nil, environment: nil)
+        let later = try store.simulator.issueReceipt(.lifetime, subscriber: 2).receiptData
+        let pending = Ask(method: .post, path: "/v1/validations", body: #"{"user_id":"w","receipt_data":"\#(later)"}"#)
+        _ = try await Self.ask(pending, service, seen)
+      }
+      let slow = Settings(server: ["rate_limit": "1"])
+      try await RunningService.run(apple: store.apple, settings: slow, now: { Self.clock }) { service in
+        for ask in asks where ask.key != nil {
+          for _ in 0..<5 where try await Self.ask(ask, service, seen).status != 429 {}
+        }
+      }
+    }
+    let contract = try Contract.shared.get()
+    for operation in contract.operations.sorted(by: { "\($0)" < "\($1)" }) {
+      let documented = contract.statuses(of: operation).subtracting(Self.faults)
+      let came = Set(seen.all.filter { $0.operation == operation }.map(\.status)).subtracting(Self.faults)
+      #expect(came == documented, "\(operation): \(documented.subtracting(came).sorted()) never came")
+    }
+  }
+}
