@@ -1,4 +1,5 @@
 import Entitlements
+import Crypto
 import Foundation
 import HTTPTransport
 import Ledger
@@ -204,6 +205,21 @@ import Testing
     let findings = Checkup(configuration: configuration, now: { Self.start }).serverFindings()
     #expect(findings.map(\.verdict) == [.mend])
     #expect(findings.first?.sentence.contains("not that of the first certificate") == true)
+  }
+
+  @Test func `keys of users' tokens that cannot be fetched are told`() async throws {
+    let set = TokenMint.set([TokenMint.jwk(P256.Signing.PrivateKey().publicKey, id: "one")])
+    try await KeySetServer.running(set) { server in
+      let deployment = try Deployment(.unreachable, Settings(jwt: ["jwks_url": server.url]))
+      let found = await deployment.checkup().callerFindings()
+      #expect(found.map(\.verdict) == [.ok, .ok])
+      server.publish("<html>")
+      let missing = await deployment.checkup().callerFindings()
+      #expect(missing.map(\.verdict) == [.ok, .mend])
+      #expect(missing.last?.sentence.contains("auth.jwt.jwks_url") == true)
+    }
+    let deployment = try Deployment(.unreachable, Settings(jwt: ["secret": TokenMint.secret]))
+    #expect(await deployment.checkup().callerFindings().map(\.verdict) == [.ok, .ok])
   }
 
   @Test func `authorities that have ended, or are none, are told`() throws {

@@ -31,8 +31,9 @@ struct Checkup: Sendable {
     async let appStore = appStoreFindings()
     async let ledger = ledgerFindings()
     async let profiles = profileStoreFindings()
+    async let callers = callerFindings()
     return configurationFindings() + limitFindings() + serverFindings() + authorityFindings() + (await appStore)
-      + (await ledger) + (await profiles) + callerFindings()
+      + (await ledger) + (await profiles) + (await callers)
   }
 
   // MARK: - What needs no look outside
@@ -65,9 +66,30 @@ struct Checkup: Sendable {
   }
 
   /// Who may call. That it is nobody is a problem of the configuration already.
-  func callerFindings() -> [Finding] {
+  func callerFindings() async -> [Finding] {
     let count = configuration.auth.apiKeys.count
-    return [Finding("auth", .ok, "\(count) API \(count == 1 ? "key" : "keys")")]
+    let keys = Finding("auth.api_keys", .ok, "\(count) API \(count == 1 ? "key" : "keys")")
+    guard let jwt = configuration.auth.jwt else { return [keys] }
+    let services: UserTokenServices
+    do throws(StartError) { services = try await jwt.services(environment: .silent) } catch {
+      return [keys, Finding("auth.jwt", .mend, error.description)]
+    }
+    defer { services.transport?.shutdown() }
+    guard let keySet = services.verifier.keySet else {
+      return [keys, Finding("auth.jwt", .ok, "users' tokens are checked with the secret")]
+    }
+    await keySet.refreshIfDue()
+    switch keySet.health {
+    case .ok: return [keys, Finding("auth.jwt", .ok, "the keys that sign users' tokens can be fetched")]
+    case .unknown, .stale, .unavailable:
+      let cause = if case .unavailable(let cause) = keySet.health { cause } else { "no answer" }
+      return [
+        keys,
+        Finding(
+          "auth.jwt", .mend,
+          "the keys that sign users' tokens cannot be fetched (\(cause)); is auth.jwt.jwks_url right? Users get 503"),
+      ]
+    }
   }
 
   // MARK: - Certificates
