@@ -84,7 +84,8 @@ import Testing
         let others = [
           Ask(method: .get, path: "/v1/profiles/u", headers: [TransportHeader("If-None-Match", tag)]),
           Ask(method: .get, path: "/v1/profiles/somebody-else", key: token),
-          Ask(method: .post, path: "/v1/validations", body: #"{"user_id":"v","receipt_data":"\#(receipt.receiptData)"}"#),
+          Ask(
+            method: .post, path: "/v1/validations", body: #"{"user_id":"v","receipt_data":"\#(receipt.receiptData)"}"#),
           Ask(method: .post, path: "/v1/validations", body: #"{"user_id":"u","original_transaction_id":"7"}"#),
           Ask(
             method: .post, path: "/v1/validations",
