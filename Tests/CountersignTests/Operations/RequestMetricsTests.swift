@@ -99,12 +99,13 @@ import Testing
 
   @Test func `methods and paths that anybody can make up do not make metrics`() async throws {
     try await RunningService.run(apple: .unreachable, now: { Self.start }) { service in
-      for number in 0..<30 {
+      // The service lingers on a connection that did not speak HTTP, so these are few.
+      for number in 0..<3 {
         _ = try await RawClient.exchange(
           port: service.port,
           ["MADEUP\(number) /v1/x-\(number) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"])
-        _ = try await service.profile("user-\(number)")
       }
+      for number in 0..<30 { _ = try await service.profile("user-\(number)") }
       let page = try await page(service)
       let samples = page.samples.filter { $0.name == "countersign_http_requests_total" }
       #expect(samples.count <= 3)
