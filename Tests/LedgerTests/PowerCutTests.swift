@@ -28,7 +28,7 @@ struct PowerCutTests {
   #if DEBUG
     /// The control: with the setting that only syncs at checkpoints, the same cut must lose records.
     @Test func `planted: without full synchronisation the same power cut loses some`() async throws {
-      let cut = try await Self.cut(after: 150, ["forever", "0", "normal"])
+      let cut = try await Self.cutThatLoses(after: 150, ["forever", "0", "normal"])
       #expect(cut.acknowledged >= 149)
       Self.sayPlanted("synchronous=NORMAL", cut)
       #expect(cut.lost > 0)
@@ -38,7 +38,7 @@ struct PowerCutTests {
   /// The other control: a disk that says it has written, and has not.
   @Test(.enabled(if: Tool.strace != nil || isFull, "NOT PLAYED: strace is not installed"))
   func `planted: on a disk that lies about its syncs the same power cut loses some`() async throws {
-    let cut = try await Self.cut(
+    let cut = try await Self.cutThatLoses(
       after: 150, ["forever"],
       under: [
         "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:retval=0",
@@ -51,6 +51,17 @@ struct PowerCutTests {
   private static func sayPlanted(_ defect: String, _ cut: (acknowledged: Int, lost: Int)) {
     let verdict = cut.lost > 0 ? "caught" : "NOT CAUGHT"
     print("planted: \(defect): \(cut.lost) of \(cut.acknowledged) lost: \(verdict)")
+  }
+
+  /// On a busy machine the kernel now and then writes everything back by itself just before the cut.
+  private static func cutThatLoses(
+    after count: Int, _ arguments: [String], under strace: [String] = []
+  ) async throws -> (acknowledged: Int, lost: Int) {
+    for _ in 1..<5 {
+      let cut = try await cut(after: count, arguments, under: strace)
+      if cut.lost > 0 { return cut }
+    }
+    return try await cut(after: count, arguments, under: strace)
   }
 
   private static func cut(
