@@ -13,7 +13,25 @@ struct EntitlementBody: Encodable {
 
   enum CodingKeys: String, CodingKey {
     case userID = "user_id"
-    case tier, status
+    case profileWrite = "profile_write"
+  }
+
+  func encode(to encoder: any Encoder) throws {
+    var container = encoder.container(keyedBy: CodingKeys.self)
+    try container.encode(user.rawValue, forKey: .userID)
+    try container.encode(write.rawValue, forKey: .profileWrite)
+    try EntitlementMembers(entitlement: entitlement, isFromLedger: isFromLedger).encode(to: encoder)
+  }
+}
+
+/// The members that every form of a verdict has.
+struct EntitlementMembers: Encodable {
+  var entitlement: Entitlement
+  /// It is read from what is recorded, whatever proved it.
+  var isFromLedger = false
+
+  enum CodingKeys: String, CodingKey {
+    case tier, status, reason
     case expiresAt = "expires_at"
     case accessUntil = "access_until"
     case productID = "product_id"
@@ -22,17 +40,16 @@ struct EntitlementBody: Encodable {
     case willRenew = "will_renew"
     case nextProductID = "next_product_id"
     case isTrial = "is_trial"
-    case ownership, reason
+    case ownership
     case evidenceAt = "evidence_at"
     case source, stale, provisional
-    case profileWrite = "profile_write"
   }
 
   func encode(to encoder: any Encoder) throws {
     var container = encoder.container(keyedBy: CodingKeys.self)
-    try container.encode(user.rawValue, forKey: .userID)
     try container.encode(entitlement.tier.rawValue, forKey: .tier)
     try container.encode(entitlement.status.rawValue, forKey: .status)
+    try container.encode(entitlement.reason.rawValue, forKey: .reason)
     try container.encode(entitlement.expiresAt, forKey: .expiresAt)
     try container.encode(entitlement.accessUntil, forKey: .accessUntil)
     try container.encode(entitlement.productID?.rawValue, forKey: .productID)
@@ -42,12 +59,10 @@ struct EntitlementBody: Encodable {
     try container.encode(entitlement.nextProductID?.rawValue, forKey: .nextProductID)
     try container.encode(entitlement.isTrial, forKey: .isTrial)
     try container.encode(entitlement.ownership?.rawValue, forKey: .ownership)
-    try container.encode(entitlement.reason.rawValue, forKey: .reason)
     try container.encode(entitlement.evidenceTime, forKey: .evidenceAt)
     try container.encode(isFromLedger ? "ledger" : entitlement.source?.rawValue, forKey: .source)
     try container.encode(entitlement.isStale, forKey: .stale)
     try container.encode(entitlement.isProvisional, forKey: .provisional)
-    try container.encode(write.rawValue, forKey: .profileWrite)
   }
 }
 

@@ -38,38 +38,12 @@ struct ExplainedEntitlement: Encodable {
   }
 
   enum CodingKeys: String, CodingKey {
-    case tier, status, reason
-    case expiresAt = "expires_at"
-    case accessUntil = "access_until"
-    case productID = "product_id"
-    case originalTransactionID = "original_transaction_id"
-    case environment
-    case willRenew = "will_renew"
-    case nextProductID = "next_product_id"
-    case isTrial = "is_trial"
-    case ownership
-    case evidenceAt = "evidence_at"
-    case source, stale, provisional, explanation, decision
+    case explanation, decision
   }
 
   func encode(to encoder: any Encoder) throws {
+    try EntitlementMembers(entitlement: entitlement).encode(to: encoder)
     var container = encoder.container(keyedBy: CodingKeys.self)
-    try container.encode(entitlement.tier.rawValue, forKey: .tier)
-    try container.encode(entitlement.status.rawValue, forKey: .status)
-    try container.encode(entitlement.reason.rawValue, forKey: .reason)
-    try container.encode(entitlement.expiresAt, forKey: .expiresAt)
-    try container.encode(entitlement.accessUntil, forKey: .accessUntil)
-    try container.encode(entitlement.productID?.rawValue, forKey: .productID)
-    try container.encode(entitlement.originalTransactionID?.rawValue, forKey: .originalTransactionID)
-    try container.encode(entitlement.environment?.rawValue, forKey: .environment)
-    try container.encode(entitlement.willRenew, forKey: .willRenew)
-    try container.encode(entitlement.nextProductID?.rawValue, forKey: .nextProductID)
-    try container.encode(entitlement.isTrial, forKey: .isTrial)
-    try container.encode(entitlement.ownership?.rawValue, forKey: .ownership)
-    try container.encode(entitlement.evidenceTime, forKey: .evidenceAt)
-    try container.encode(entitlement.source?.rawValue, forKey: .source)
-    try container.encode(entitlement.isStale, forKey: .stale)
-    try container.encode(entitlement.isProvisional, forKey: .provisional)
     try container.encode(words, forKey: .explanation)
     try container.encode(DecisionBody(entitlement.explanation), forKey: .decision)
   }
