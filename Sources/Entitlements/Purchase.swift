@@ -28,6 +28,8 @@ package struct Purchase: Hashable, Codable, Sendable {
   package var isIntroductoryOffer: Bool
   /// The UUID that the app gave at the purchase, in lower case.
   package var appAccountToken: String?
+  /// When Apple said so, where the evidence was put together from parts; `nil` for the time of the evidence.
+  package var toldAt: Date?
 
   package init(
     productID: ProductID,
@@ -43,7 +45,8 @@ package struct Purchase: Hashable, Codable, Sendable {
     ownership: Ownership = .purchased,
     isTrial: Bool = false,
     isIntroductoryOffer: Bool = false,
-    appAccountToken: String? = nil
+    appAccountToken: String? = nil,
+    toldAt: Date? = nil
   ) {
     self.productID = productID
     self.transactionID = transactionID
@@ -59,6 +62,7 @@ package struct Purchase: Hashable, Codable, Sendable {
     self.isTrial = isTrial
     self.isIntroductoryOffer = isIntroductoryOffer
     self.appAccountToken = appAccountToken
+    self.toldAt = toldAt
   }
 }
 
@@ -74,6 +78,10 @@ package struct RenewalInfo: Hashable, Codable, Sendable {
   package var expirationIntent: Int?
   package var isInBillingRetry: Bool?
   package var gracePeriodExpiresDate: Date?
+  /// Apple's `renewalDate`: when the newest purchase of the subscription ends, which may be one that is not known here.
+  package var periodEnd: Date?
+  /// When Apple said so, where the evidence was put together from parts; `nil` for the time of the evidence.
+  package var toldAt: Date?
 
   package init(
     originalTransactionID: OriginalTransactionID? = nil,
@@ -82,7 +90,9 @@ package struct RenewalInfo: Hashable, Codable, Sendable {
     autoRenews: Bool? = nil,
     expirationIntent: Int? = nil,
     isInBillingRetry: Bool? = nil,
-    gracePeriodExpiresDate: Date? = nil
+    gracePeriodExpiresDate: Date? = nil,
+    periodEnd: Date? = nil,
+    toldAt: Date? = nil
   ) {
     self.originalTransactionID = originalTransactionID
     self.productID = productID
@@ -91,5 +101,7 @@ package struct RenewalInfo: Hashable, Codable, Sendable {
     self.expirationIntent = expirationIntent
     self.isInBillingRetry = isInBillingRetry
     self.gracePeriodExpiresDate = gracePeriodExpiresDate
+    self.periodEnd = periodEnd
+    self.toldAt = toldAt
   }
 }

@@ -8,6 +8,15 @@ package enum EvidenceSource: String, Hashable, Codable, Sendable, CaseIterable {
   case notification
 }
 
+/// How much of what Apple knows a piece of evidence tells.
+package enum Coverage: Hashable, Sendable {
+  /// All of it, as of the evidence time: what is left out is over.
+  case whole
+  /// Single transactions, each signed on its own, which say nothing of others; and all that Apple knew at `since`, where
+  /// that was ever told.
+  case parts(since: Date?)
+}
+
 /// Everything one answer of Apple's tells about a customer's purchases.
 package struct PurchaseHistory: Hashable, Sendable {
   package var environment: StoreEnvironment
@@ -20,6 +29,7 @@ package struct PurchaseHistory: Hashable, Sendable {
   package var renewals: [RenewalInfo]
   /// Apple says that the customer's account is gone (status 21010).
   package var isAccountGone: Bool
+  package var coverage: Coverage
 
   package init(
     environment: StoreEnvironment,
@@ -28,7 +38,8 @@ package struct PurchaseHistory: Hashable, Sendable {
     judgedAt: Date,
     purchases: [Purchase],
     renewals: [RenewalInfo] = [],
-    isAccountGone: Bool = false
+    isAccountGone: Bool = false,
+    coverage: Coverage = .whole
   ) {
     self.environment = environment
     self.source = source
@@ -37,6 +48,7 @@ package struct PurchaseHistory: Hashable, Sendable {
     self.purchases = purchases
     self.renewals = renewals
     self.isAccountGone = isAccountGone
+    self.coverage = coverage
   }
 
   /// The answer, taken apart by subscription.
@@ -62,7 +74,8 @@ package struct PurchaseHistory: Hashable, Sendable {
           if let original = renewal.originalTransactionID { return original == id }
           return purchases.contains { $0.productID == renewal.productID }
         },
-        isAccountGone: isAccountGone)
+        isAccountGone: isAccountGone,
+        coverage: coverage)
     }
   }
 }
@@ -76,6 +89,7 @@ package struct SubscriptionEvidence: Hashable, Sendable {
   package var purchases: [Purchase]
   package var renewals: [RenewalInfo]
   package var isAccountGone: Bool
+  package var coverage: Coverage
   /// Set for evidence that Apple signed and was not yet asked about: it grants until then, and proves nothing.
   package var provisionalUntil: Date?
 
@@ -87,6 +101,7 @@ package struct SubscriptionEvidence: Hashable, Sendable {
     purchases: [Purchase],
     renewals: [RenewalInfo] = [],
     isAccountGone: Bool = false,
+    coverage: Coverage = .whole,
     provisionalUntil: Date? = nil
   ) {
     self.key = key
@@ -96,6 +111,7 @@ package struct SubscriptionEvidence: Hashable, Sendable {
     self.purchases = purchases
     self.renewals = renewals
     self.isAccountGone = isAccountGone
+    self.coverage = coverage
     self.provisionalUntil = provisionalUntil
   }
 }
