@@ -81,6 +81,11 @@ final class Certificate {
     return EVP_PKEY_get_base_id(key) == EVP_PKEY_RSA
   }
 
+  var hasEllipticKey: Bool {
+    guard let key = X509_get0_pubkey(pointer) else { return false }
+    return EVP_PKEY_get_base_id(key) == EVP_PKEY_EC
+  }
+
   /// Whether an extension is there, by its dotted object identifier; its value does not matter.
   func hasExtension(_ identifier: String) -> Bool {
     guard let object = OBJ_txt2obj(identifier, 1) else { return false }

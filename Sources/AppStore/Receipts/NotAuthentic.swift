@@ -2,6 +2,8 @@
 package enum NotAuthentic: Error, Hashable, Sendable {
   /// Made by Xcode's StoreKit testing.
   case xcode
+  /// Made by StoreKit testing without a store (environment `LocalTesting`).
+  case localTesting
   case noSignature
   case severalSignatures
   /// The receipt does not carry the certificate that its signature names.
@@ -24,6 +26,24 @@ package enum NotAuthentic: Error, Hashable, Sendable {
   /// Another fault of the chain, in OpenSSL's words.
   case brokenChain(String)
   case signatureMismatch
+
+  // Signed data of StoreKit 2 only:
+  /// `alg` is not ES256.
+  case unsupportedAlgorithm(String)
+  /// The header demands an extension of whoever reads it.
+  case criticalExtension
+  /// `x5c` does not hold three certificates.
+  case wrongCertificateCount(Int)
+  case unreadableCertificate
+  /// The signer's key is not on P-256.
+  case signerNotP256
+  /// The chain ends in a trusted root, but in one of those that sign receipts.
+  case rootNotElliptic
+  /// What is signed inside a notification is of another app.
+  case innerOfAnotherApp
+  /// What is signed inside a notification is of another environment.
+  case innerOfAnotherEnvironment
+
   /// The check itself could not be carried out.
   case uncheckable
 
@@ -49,6 +69,7 @@ extension NotAuthentic: CustomStringConvertible {
   package var description: String {
     switch self {
     case .xcode: "The receipt was made by Xcode's StoreKit testing, not by the App Store."
+    case .localTesting: "The transaction was made by StoreKit testing on a developer's machine, not by the App Store."
     case .noSignature: "The receipt is not signed."
     case .severalSignatures: "The receipt has more than one signature; Apple's have exactly one."
     case .signerMissing: "The receipt does not carry the certificate that its signature names."
@@ -66,6 +87,17 @@ extension NotAuthentic: CustomStringConvertible {
     case .expired(let link): "The \(link.rawValue) certificate had expired when the receipt was created."
     case .brokenChain(let words): "The chain of certificates is broken: \(words)."
     case .signatureMismatch: "The signature does not fit the content: the receipt was changed after it was signed."
+    case .unsupportedAlgorithm(let name): "The algorithm of the signature is \(name); Apple signs with ES256 only."
+    case .criticalExtension: "The header demands an extension (crit); Apple's demand none."
+    case .wrongCertificateCount(let count):
+      "The header carries \(count) certificates; Apple's carries exactly three: signer, intermediate and root."
+    case .unreadableCertificate: "A certificate in the header cannot be read."
+    case .signerNotP256: "The signing certificate's key is not on the curve P-256, which ES256 needs."
+    case .rootNotElliptic:
+      "The certificates lead to a root with an RSA key; Apple signs this kind of data under its elliptic-curve root only."
+    case .innerOfAnotherApp: "What is signed inside the notification is of another app than the notification."
+    case .innerOfAnotherEnvironment:
+      "What is signed inside the notification is of another environment than the notification."
     case .uncheckable: "The signature could not be checked."
     }
   }

@@ -58,7 +58,7 @@ package struct ReceiptVerifier: Sendable {
     guard let signer = signature.certificate else { throw .signerMissing }
     try checkAlgorithms(of: signature, by: signer, createdAt: receipt.createdAt)
     guard receipt.createdAt.timeIntervalSince(now) <= Self.skewAllowance else { throw .createdInFuture }
-    try checkChain(from: signer, through: message.certificates, at: receipt.createdAt)
+    _ = try roots.appleChain(from: signer, through: message.certificates, at: receipt.createdAt)
     guard message.isIntact(signature, by: signer) else { throw .signatureMismatch }
     return VerifiedAppReceipt(receipt: receipt, signer: ReceiptSigner(signer, digest: signature.digest))
   }
@@ -73,35 +73,5 @@ package struct ReceiptVerifier: Sendable {
     default: throw .unsupportedDigest(signature.digest)
     }
     guard signature.isPlainRSA, signer.hasRSAKey else { throw .unsupportedSignatureAlgorithm }
-  }
-
-  private func checkChain(
-    from signer: Certificate, through certificates: [Certificate], at moment: Date
-  ) throws(NotAuthentic) {
-    guard signer.hasExtension(Self.leafMarker) else { throw .signerNotForReceipts }
-    let chain: [Certificate]
-    do {
-      chain = try roots.store.chain(from: signer, through: certificates, at: moment)
-    } catch {
-      throw Self.reason(for: error)
-    }
-    guard chain.count == 3 else { throw .wrongChainLength }
-    let intermediate = chain[1]
-    guard intermediate.isCertificateAuthority else { throw .intermediateNotAuthority }
-    guard intermediate.hasExtension(Self.intermediateMarker) else { throw .intermediateNotAppStore }
-    // OpenSSL ends chains in its store only; this holds the promise to the bytes of the root.
-    guard roots.certificates.contains(chain[2].der) else { throw .untrustedRoot }
-  }
-
-  private static func reason(for failure: CertificateStore.Failure) -> NotAuthentic {
-    switch failure {
-    case .unavailable: .uncheckable
-    case .noTrustedRoot: .untrustedRoot
-    case .notAuthority: .intermediateNotAuthority
-    case .notYetValid(let position): .notYetValid(NotAuthentic.Link(position: position))
-    case .expired(let position): .expired(NotAuthentic.Link(position: position))
-    case .tooLong: .wrongChainLength
-    case .other(let words): .brokenChain(words)
-    }
   }
 }

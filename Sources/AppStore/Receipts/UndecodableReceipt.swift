@@ -4,8 +4,15 @@ package struct UndecodableReceipt: Error, Hashable, Sendable {
   package enum Kind: String, Hashable, Sendable, CaseIterable {
     case empty
     case tooLarge = "too_large"
-    /// A StoreKit 2 signed transaction (or anything else in JWS form).
+    /// A StoreKit 2 signed transaction, where another kind was wanted.
     case signedTransaction = "signed_transaction"
+    case signedRenewalInfo = "signed_renewal_info"
+    /// A server notification.
+    case signedNotification = "signed_notification"
+    /// StoreKit's AppTransaction: the download of the app.
+    case signedAppTransaction = "signed_app_transaction"
+    /// A JWS that is damaged, or of a kind that is not known.
+    case signedData = "signed_data"
     case transactionID = "transaction_id"
     case unityEnvelope = "unity_envelope"
     case json

@@ -60,6 +60,9 @@ package struct JSONValue {
     return JSONValue(document: document, node: found, path: .key(key, in: path))
   }
 
+  /// Whether an object has a key, whatever stands there.
+  package func has(_ key: String) -> Bool { json_object_get(node, key) != nil }
+
   /// The elements of an array; empty for anything else.
   package var elements: [JSONValue] {
     (0..<json_array_size(node)).compactMap { index in

@@ -1,0 +1,84 @@
+import HTTPTransport
+
+/// A JSON Web Signature in its compact form (RFC 7515, section 3.1), taken apart. Nothing is checked but its form.
+///
+///     base64url(header) . base64url(payload) . base64url(signature)
+struct CompactJWS: Hashable, Sendable {
+  /// 256 KiB. A notification with a transaction and a renewal info inside has about 20 KiB.
+  static let limit = 256 * 1_024
+
+  let header: JWSHeader
+  let payload: [UInt8]
+  let signature: [UInt8]
+  /// What is signed: the first two parts as they were sent, and the dot between them.
+  let signed: [UInt8]
+
+  init(_ text: [UInt8]) throws(UndecodableReceipt) {
+    guard text.count <= Self.limit else {
+      throw UndecodableReceipt(.tooLarge, "The signed data is longer than 256 KiB, which nothing is that Apple signs.")
+    }
+    let parts = text.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+    guard parts.count == 3 else {
+      throw parts.count < 3
+        ? UndecodableReceipt(
+          .truncated, "Signed data (JWS) has three parts with a dot between them: part of it was lost on the way.")
+        : .damagedJWS("it has more than three parts")
+    }
+    guard let header = Base64URL.decode(parts[0]) else { throw .damagedJWS("its header is not base64url") }
+    guard let payload = Base64URL.decode(parts[1]) else { throw .damagedJWS("its payload is not base64url") }
+    guard let signature = Base64URL.decode(parts[2]) else { throw .damagedJWS("its signature is not base64url") }
+    self.header = try JWSHeader(header)
+    self.payload = payload
+    self.signature = signature
+    signed = Array(text.prefix(parts[0].count + 1 + parts[1].count))
+  }
+}
+
+/// The header of a JWS: what it claims about its signature.
+///
+/// Only `alg`, `x5c` and `crit` count. Keys and addresses that a header offers (`jwk`, `jku`, `x5u`) are never looked at.
+struct JWSHeader: Hashable, Sendable {
+  /// `alg`, cut to what an algorithm's name can look like, so that it can be shown.
+  let algorithm: String
+  /// `x5c` as sent: standard base64, the signer first.
+  let certificates: [String]
+  let keyID: String?
+  /// Extensions that a reader has to understand (RFC 7515, section 4.1.11). Apple uses none.
+  let hasCriticalExtensions: Bool
+
+  init(_ bytes: [UInt8]) throws(UndecodableReceipt) {
+    do throws(JSONError) {
+      self = try JSONReader.readAtOnce(bytes) { JWSHeader($0) }
+    } catch {
+      throw .damagedJWS("its header is not a JSON object")
+    }
+  }
+
+  private init(_ header: JSONValue) {
+    algorithm = Self.string(header["alg"]).map(Self.name) ?? "missing"
+    certificates = (header["x5c"]?.elements ?? []).map { Self.string($0) ?? "" }
+    keyID = Self.string(header["kid"])
+    hasCriticalExtensions = header.has("crit")
+  }
+
+  private static func string(_ value: JSONValue?) -> String? {
+    guard case .string(let text) = value?.kind else { return nil }
+    return text
+  }
+
+  private static func name(_ text: String) -> String {
+    let isName =
+      (1...16).contains(text.utf8.count)
+      && text.utf8.allSatisfy { byte in
+        (0x30...0x39).contains(byte) || (0x61...0x7A).contains(byte | 0x20) || "+-/".utf8.contains(byte)
+      }
+    return isName ? text : "unknown"
+  }
+}
+
+extension UndecodableReceipt {
+  static func damagedJWS(_ what: String) -> UndecodableReceipt {
+    UndecodableReceipt(
+      .signedData, "The signed data (JWS) is damaged: \(what); send it as StoreKit gives it (jwsRepresentation).")
+  }
+}

@@ -1,0 +1,227 @@
+package import Entitlements
+package import FoundationEssentials
+
+/// A transaction that Apple signed. Only `SignedDataVerifier` makes one, so a value of this type is the proof.
+package struct VerifiedTransaction: Hashable, Sendable {
+  package let transaction: SignedTransaction
+  package let signer: ReceiptSigner
+  /// The store; the sandbox for what Xcode signed, where that is accepted; `nil` for a store that is not known.
+  package let environment: StoreEnvironment?
+
+  fileprivate init(_ transaction: SignedTransaction, signer: ReceiptSigner, environment: StoreEnvironment?) {
+    self.transaction = transaction
+    self.signer = signer
+    self.environment = environment
+  }
+}
+
+/// A renewal info that Apple signed. Only `SignedDataVerifier` makes one, so a value of this type is the proof.
+package struct VerifiedRenewalInfo: Hashable, Sendable {
+  package let renewalInfo: SignedRenewalInfo
+  package let signer: ReceiptSigner
+  /// The store; the sandbox for what Xcode signed, where that is accepted; `nil` for a store that is not known.
+  package let environment: StoreEnvironment?
+
+  fileprivate init(_ renewalInfo: SignedRenewalInfo, signer: ReceiptSigner, environment: StoreEnvironment?) {
+    self.renewalInfo = renewalInfo
+    self.signer = signer
+    self.environment = environment
+  }
+}
+
+/// A notification that Apple signed, and what it carries, signed too. Only `SignedDataVerifier` makes one, so a value of
+/// this type is the proof.
+package struct VerifiedNotification: Hashable, Sendable {
+  package let notification: SignedNotification
+  package let transaction: VerifiedTransaction?
+  package let renewalInfo: VerifiedRenewalInfo?
+  package let signer: ReceiptSigner
+  /// The store, by the notification or by what it carries.
+  package let environment: StoreEnvironment?
+  /// Its own, or where it has none (2022) that of what it carries.
+  package let signedDate: Date
+
+  /// The app, by the notification or by what it carries.
+  package var bundleID: BundleID? { notification.bundleID ?? transaction?.transaction.bundleID }
+
+  fileprivate init(
+    _ notification: SignedNotification, transaction: VerifiedTransaction?, renewalInfo: VerifiedRenewalInfo?,
+    signer: ReceiptSigner, environment: StoreEnvironment?, signedDate: Date
+  ) {
+    self.notification = notification
+    self.transaction = transaction
+    self.renewalInfo = renewalInfo
+    self.signer = signer
+    self.environment = environment
+    self.signedDate = signedDate
+  }
+}
+
+/// Tells whether Apple signed a transaction, a renewal info or a notification, without asking Apple.
+///
+/// https://developer.apple.com/documentation/appstoreserverapi/jwstransaction
+///
+///     alg     ES256, and nothing else
+///     x5c     three certificates; signer and intermediate carry Apple's marks, and lead to a trusted root with an
+///             elliptic key, which is found among ours: the third certificate is not looked at
+///     time    every link valid at the signed date, which lies at most five minutes ahead of our clock
+///     r || s  64 octets, over the first two parts as they were sent
+///
+/// That the date is read from content not proven yet is no circle: the signature that is then checked covers it.
+package struct SignedDataVerifier: Sendable {
+  /// Xcode's name for the key that it signs with.
+  static let xcodeKeyID = "Apple_Xcode_Key"
+
+  let chains: SignedDataChains
+  private let acceptsXcode: Bool
+
+  /// - Parameters:
+  ///   - acceptsXcode: whether data that Xcode or local testing signed is taken for the sandbox's. **Anybody can sign
+  ///     such data**: for development only.
+  ///   - cachedChains: how many chains of certificates that verified are remembered.
+  package init(roots: TrustedRoots = .apple, acceptsXcode: Bool = false, cachedChains: Int = 64) {
+    chains = SignedDataChains(roots: roots, limit: cachedChains)
+    self.acceptsXcode = acceptsXcode
+  }
+
+  /// - Parameter now: our clock; it only refuses what is signed in the future.
+  package func transaction(_ jws: String, now: Date) throws(SignedDataError) -> VerifiedTransaction {
+    let (jws, payload) = try Self.decode(jws)
+    guard case .transaction(let transaction) = payload else {
+      throw .undecodable(payload.mistake(wanted: .transaction))
+    }
+    return try verify(transaction, of: jws, now: now)
+  }
+
+  /// - Parameter now: our clock; it only refuses what is signed in the future.
+  package func renewalInfo(_ jws: String, now: Date) throws(SignedDataError) -> VerifiedRenewalInfo {
+    let (jws, payload) = try Self.decode(jws)
+    guard case .renewalInfo(let renewalInfo) = payload else {
+      throw .undecodable(payload.mistake(wanted: .renewalInfo))
+    }
+    return try verify(renewalInfo, of: jws, now: now)
+  }
+
+  /// Checks the notification and what it carries: each signature, and that all are of one app and one environment.
+  ///
+  /// - Parameter now: our clock; it only refuses what is signed in the future.
+  package func notification(_ jws: String, now: Date) throws(SignedDataError) -> VerifiedNotification {
+    let (jws, payload) = try Self.decode(jws)
+    guard case .notification(let notification) = payload else {
+      throw .undecodable(payload.mistake(wanted: .notification))
+    }
+    return try verify(notification, of: jws, now: now)
+  }
+
+  private static func decode(_ text: String) throws(SignedDataError) -> (CompactJWS, SignedPayload) {
+    do throws(UndecodableReceipt) {
+      let jws = try CompactJWS(Array(ReceiptText.trimmed(Array(text.utf8))))
+      return (jws, try SignedPayload(jws))
+    } catch {
+      throw .undecodable(error)
+    }
+  }
+}
+
+extension SignedDataVerifier {
+  func verify(
+    _ transaction: SignedTransaction, of jws: CompactJWS, now: Date
+  ) throws(SignedDataError) -> VerifiedTransaction {
+    let environment = transaction.signedEnvironment
+    let signer = try signer(of: jws, environment, signedDate: transaction.signedDate, now: now)
+    return VerifiedTransaction(transaction, signer: signer, environment: store(environment))
+  }
+
+  func verify(
+    _ renewalInfo: SignedRenewalInfo, of jws: CompactJWS, now: Date
+  ) throws(SignedDataError) -> VerifiedRenewalInfo {
+    let environment = renewalInfo.signedEnvironment
+    let signer = try signer(of: jws, environment, signedDate: renewalInfo.signedDate, now: now)
+    return VerifiedRenewalInfo(renewalInfo, signer: signer, environment: store(environment))
+  }
+
+  func verify(
+    _ notification: SignedNotification, of jws: CompactJWS, now: Date
+  ) throws(SignedDataError) -> VerifiedNotification {
+    var transaction: VerifiedTransaction?
+    if let text = notification.signedTransactionInfo { transaction = try self.transaction(text, now: now) }
+    var renewalInfo: VerifiedRenewalInfo?
+    if let text = notification.signedRenewalInfo { renewalInfo = try self.renewalInfo(text, now: now) }
+
+    let inner = [
+      transaction.map { ($0.transaction.signedDate, $0.transaction.environmentName) },
+      renewalInfo.map { ($0.renewalInfo.signedDate, $0.renewalInfo.environmentName) },
+    ].compactMap { $0 }
+    guard let signedDate = notification.signedDate ?? inner.first?.0 else {
+      throw .undecodable(.damagedJWS("it is \(SignedPayload.Kind.notification.words) without signedDate"))
+    }
+    let name = notification.environmentName ?? inner.first?.1
+    let environment = name.map { SignedEnvironment(name: $0) }
+    let signer = try signer(of: jws, environment, signedDate: signedDate, now: now)
+
+    if let outer = notification.bundleID, let inner = transaction?.transaction.bundleID, inner != outer {
+      throw .notAuthentic(.innerOfAnotherApp)
+    }
+    guard inner.allSatisfy({ $0.1 == name }) else { throw .notAuthentic(.innerOfAnotherEnvironment) }
+    return VerifiedNotification(
+      notification, transaction: transaction, renewalInfo: renewalInfo, signer: signer,
+      environment: environment.flatMap { store($0) }, signedDate: signedDate)
+  }
+
+  /// Whoever signed it, if it may.
+  private func signer(
+    of jws: CompactJWS, _ environment: SignedEnvironment?, signedDate: Date, now: Date
+  ) throws(SignedDataError) -> ReceiptSigner {
+    do throws(NotAuthentic) {
+      return try check(jws, environment, signedDate: signedDate, now: now)
+    } catch {
+      throw .notAuthentic(error)
+    }
+  }
+
+  func check(
+    _ jws: CompactJWS, _ environment: SignedEnvironment?, signedDate: Date, now: Date
+  ) throws(NotAuthentic) -> ReceiptSigner {
+    let header = jws.header
+    guard !header.hasCriticalExtensions else { throw .criticalExtension }
+    guard header.algorithm == "ES256" else { throw .unsupportedAlgorithm(header.algorithm) }
+    guard signedDate.timeIntervalSince(now) <= ReceiptVerifier.skewAllowance else { throw .createdInFuture }
+    if let environment, environment.isLocal {
+      guard acceptsXcode else { throw environment == .xcode ? .xcode : .localTesting }
+      return try checkLocal(jws)
+    }
+    guard header.certificates.count == 3 else {
+      throw header.keyID == Self.xcodeKeyID ? .xcode : .wrongCertificateCount(header.certificates.count)
+    }
+    let certificates = try Self.certificates(header)
+    let signer = try chains.signer(certificates[0], certificates[1], at: signedDate)
+    guard signer.key.hasMade(jws.signature, over: jws.signed) else { throw .signatureMismatch }
+    return signer.certificate
+  }
+
+  /// Xcode signs with a key of its own that leads nowhere: what can be told is whether the content was changed since.
+  private func checkLocal(_ jws: CompactJWS) throws(NotAuthentic) -> ReceiptSigner {
+    guard let der = try Self.certificates(jws.header).first else { throw .wrongCertificateCount(0) }
+    guard let certificate = Certificate(der: der) else { throw .unreadableCertificate }
+    guard let key = ES256PublicKey(of: certificate) else { throw .signerNotP256 }
+    guard key.hasMade(jws.signature, over: jws.signed) else { throw .signatureMismatch }
+    return ReceiptSigner(certificate, digest: "sha256")
+  }
+
+  /// `x5c` in DER (RFC 7515, section 4.1.6: standard base64, not base64url).
+  private static func certificates(_ header: JWSHeader) throws(NotAuthentic) -> [[UInt8]] {
+    var certificates: [[UInt8]] = []
+    for text in header.certificates {
+      guard text.utf8.count <= SignedDataChains.certificateLimit * 4 / 3 + 4, let der = Data(base64Encoded: text),
+        !der.isEmpty
+      else { throw .unreadableCertificate }
+      certificates.append([UInt8](der))
+    }
+    return certificates
+  }
+
+  /// Which store's rules it falls under.
+  private func store(_ environment: SignedEnvironment) -> StoreEnvironment? {
+    environment.isLocal && acceptsXcode ? .sandbox : environment.store
+  }
+}
