@@ -18,9 +18,6 @@ import HTTPTransport
 /// such answers cannot be used to close the store to everybody else. For the same reason 21003 says nothing: it needs no
 /// more of Apple's service than a check of a signature, and could be used to hide an outage.
 extension AttemptOutcome {
-  /// Less than this proves nothing about who is slow.
-  static let fairTime = Duration.seconds(1)
-
   /// - Parameters:
   ///   - isVerified: the receipt is authentic by its own signature.
   ///   - given: the time between the call's begin and its deadline.
@@ -32,16 +29,9 @@ extension AttemptOutcome {
       let mayBeTheReceipt = (400...499).contains(status) && status != 429
       return mayBeTheReceipt && !isVerified ? .neutral : .failure(retryAfter: retryAfter)
     case .malformed(let error):
-      switch error {
-      case .syntax, .missing: return .failure()
-      case .tooLarge, .unreadable: return .neutral
-      }
+      return error.health
     case .noAnswer(let error):
-      switch error {
-      case .resolve, .connect, .tls, .reset, .protocolViolation, .other: return .failure()
-      case .timedOut: return given >= Self.fairTime ? .failure() : .neutral
-      case .tooLarge, .invalidRequest, .overloaded, .cancelled, .shutDown: return .neutral
-      }
+      return error.health(given: given)
     }
   }
 
@@ -56,6 +46,30 @@ extension AttemptOutcome {
       isVerified ? .failure() : .neutral
     default:
       .neutral
+    }
+  }
+}
+
+extension JSONError {
+  /// What a body says about Apple's health when it is no answer.
+  var health: CircuitBreaker.Outcome {
+    switch self {
+    case .syntax, .missing: .failure()
+    case .tooLarge, .unreadable: .neutral
+    }
+  }
+}
+
+extension TransportError {
+  /// Less than this proves nothing about who is slow.
+  private static let fairTime = Duration.seconds(1)
+
+  /// What a call without an answer says about Apple's health.
+  func health(given: Duration) -> CircuitBreaker.Outcome {
+    switch self {
+    case .resolve, .connect, .tls, .reset, .protocolViolation, .other: .failure()
+    case .timedOut: given >= Self.fairTime ? .failure() : .neutral
+    case .tooLarge, .invalidRequest, .overloaded, .cancelled, .shutDown: .neutral
     }
   }
 }

@@ -197,7 +197,9 @@ package struct VerifyReceiptClient: Sendable {
     let duration = timing.now() - started
     let answeredAt = response.header("Date").flatMap(HTTPDate.parse)
     guard response.status == 200 else {
-      let retryAfter = response.header("Retry-After").flatMap { self.retryAfter($0, answeredAt: answeredAt ?? askedAt) }
+      let retryAfter = response.header("Retry-After").flatMap {
+        RetryAfter.parse($0, answeredAt: answeredAt ?? askedAt)
+      }
       return (.http(response.status, retryAfter: retryAfter), duration)
     }
     do throws(JSONReader.Failure) {
@@ -247,17 +249,6 @@ package struct VerifyReceiptClient: Sendable {
       environment: history.environment, appleStatus: body.status.rawValue,
       verdict: isAccountGone ? .accountGone : .purchases(body), history: history, bundleID: body.bundleID,
       attempts: attempts)
-  }
-
-  /// `Retry-After` in seconds or as a date (RFC 9110, section 10.2.3); `nil` for anything else.
-  private func retryAfter(_ value: String, answeredAt: Date) -> Duration? {
-    if let seconds = Int64(decimal: value) {
-      // A day is past any deadline; larger numbers are cut before they can overflow.
-      return (0...86_400).contains(seconds) ? .seconds(seconds) : seconds < 0 ? nil : .seconds(86_400)
-    }
-    guard let date = HTTPDate.parse(value) else { return nil }
-    let seconds = date.timeIntervalSince(answeredAt)
-    return .seconds(min(max(seconds, 0), 86_400))
   }
 }
 
