@@ -1,0 +1,110 @@
+import Entitlements
+import HTTPTransport
+
+/// The body of an answer, decoded. What is signed in it is still text: nothing here is proven.
+///
+/// Nothing that has to be there counts as empty when it is missing: a list that is not read would hide a refund.
+enum ServerAPIResponse: Sendable {
+  case statuses(StatusesResponse)
+  case history(HistoryResponse)
+  case transaction(signedTransaction: String)
+
+  init(_ body: JSONValue, of endpoint: ServerAPIEndpoint) throws(JSONError) {
+    switch endpoint {
+    case .statuses: self = .statuses(try StatusesResponse(body))
+    case .history: self = .history(try HistoryResponse(body))
+    case .transaction: self = .transaction(signedTransaction: try body.required("signedTransactionInfo"))
+    }
+  }
+}
+
+/// What every answer about a customer says of itself.
+struct ServerAPIResponseHead: Hashable, Sendable {
+  /// As sent: `Production`, `Sandbox`.
+  var environmentName: String
+  var bundleID: BundleID
+  /// Not there in the sandbox.
+  var appAppleID: Int64?
+
+  var environment: StoreEnvironment? {
+    switch environmentName {
+    case "Production": .production
+    case "Sandbox": .sandbox
+    default: nil
+    }
+  }
+
+  init(_ body: JSONValue) throws(JSONError) {
+    environmentName = try body.required("environment")
+    bundleID = BundleID(try body.required("bundleId"))
+    appAppleID = try body.integer("appAppleId")
+  }
+}
+
+/// https://developer.apple.com/documentation/appstoreserverapi/statusresponse
+struct StatusesResponse: Hashable, Sendable {
+  /// The last transaction of one subscription.
+  struct Item: Hashable, Sendable {
+    var groupID: SubscriptionGroupID?
+    var originalTransactionID: OriginalTransactionID
+    /// 1 active, 2 expired, 3 billing retry, 4 billing grace period, 5 revoked; as sent.
+    var status: Int?
+    var signedTransaction: String
+    var signedRenewal: String?
+    /// Where it stands, for an error.
+    var path: String
+  }
+
+  var head: ServerAPIResponseHead
+  /// Of all groups: the customer may have subscriptions in several, and in one group more than one.
+  var items: [Item]
+
+  init(_ body: JSONValue) throws(JSONError) {
+    head = try ServerAPIResponseHead(body)
+    guard let groups = try body.objects("data") else { throw body.missing("data") }
+    var items: [Item] = []
+    for group in groups {
+      let groupID = try group.text("subscriptionGroupIdentifier").map { SubscriptionGroupID($0) }
+      guard let elements = try group.objects("lastTransactions") else { throw group.missing("lastTransactions") }
+      for element in elements {
+        items.append(
+          Item(
+            groupID: groupID, originalTransactionID: OriginalTransactionID(try element.required("originalTransactionId")),
+            status: try element.state("status"), signedTransaction: try element.required("signedTransactionInfo"),
+            signedRenewal: try element.text("signedRenewalInfo"), path: element.path.text))
+      }
+    }
+    self.items = items
+  }
+}
+
+/// A page of https://developer.apple.com/documentation/appstoreserverapi/historyresponse
+struct HistoryResponse: Hashable, Sendable {
+  /// A revision is some dozens of characters; more is not carried along.
+  private static let longestRevision = 1024
+
+  var head: ServerAPIResponseHead
+  var signedTransactions: [String]
+  /// Where the next page begins; `nil` on the last page.
+  var nextRevision: String?
+
+  init(_ body: JSONValue) throws(JSONError) {
+    head = try ServerAPIResponseHead(body)
+    guard let list = body["signedTransactions"] else { throw body.missing("signedTransactions") }
+    guard list.isArray else { throw body.unreadable("signedTransactions") }
+    var transactions: [String] = []
+    for element in list.elements {
+      guard case .string(let text) = element.kind else { throw .unreadable(path: element.path.text) }
+      transactions.append(text)
+    }
+    signedTransactions = transactions
+    // Not said is not "no more": what is on the pages to come may be a refund.
+    guard let hasMore = try body.flag("hasMore") else { throw body.missing("hasMore") }
+    let revision = try body.text("revision")
+    if hasMore {
+      guard let revision else { throw body.missing("revision") }
+      guard revision.utf8.count <= Self.longestRevision else { throw body.unreadable("revision") }
+    }
+    nextRevision = hasMore ? revision : nil
+  }
+}

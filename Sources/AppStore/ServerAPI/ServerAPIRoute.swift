@@ -1,0 +1,135 @@
+import Entitlements
+import HTTPTransport
+
+/// Decides after each call what to do next. Pure: it neither waits nor calls.
+///
+/// Each store is asked about each app, one place after the other, and each place by one endpoint after the other, until a
+/// place knows the transaction.
+///
+///     outcome                                next
+///     an answer                              the next page, the next endpoint, or conclude
+///     not found (4040001, 3, 5, 10; 400…6,   the next endpoint; the next place if none here knows it; after the last one
+///       400…8)                                 not found, or key rejected if one of them refused the key
+///     401                                    once for each app the same call with a fresh token, then the next place:
+///                                              production knows no app without a release, and the sandbox may
+///     4040002, 4, 6                          retry, then unavailable: never "not found"
+///     5000000, 5000001, other 5xx            retry, then unavailable; not before Retry-After
+///     429                                    unavailable at once: no call would be answered before Retry-After
+///     another code, or another 4xx with one  unexpected
+///     404 and the like without a code        retry, then unavailable: never "not found"
+///     HTTP 200 with a body that is no answer retry, then unavailable
+///     an answer that is refused              fail: the next one would be the same
+///     no connection, reset, not HTTP         retry, then unavailable
+///     stalled, too large, TLS refused,       unavailable: the next attempt would end the same way
+///       shut down
+struct ServerAPIRoute {
+  /// A store, and the app whose token is shown there.
+  struct Place: Hashable, Sendable {
+    var environment: StoreEnvironment
+    var bundleID: BundleID
+  }
+
+  enum Step {
+    case conclude
+    /// Something else is asked: `place` and `endpoint` name it.
+    case ask
+    case renewToken
+    /// - Parameters:
+    ///   - ceiling: the most to wait.
+    ///   - least: what Apple asked to wait.
+    ///   - failure: how it ends if there is no time for another attempt.
+    case retry(ceiling: Duration, least: Duration, failure: ServerAPIError)
+    case fail(ServerAPIError)
+  }
+
+  private let places: [Place]
+  private let endpoints: [ServerAPIEndpoint]
+  private let retry: RetryPolicy
+  private var placeIndex = 0
+  private var endpointIndex = 0
+  private var attemptsHere = 0
+  /// Whether an endpoint of this place knows the transaction.
+  private var isKnownHere = false
+  private var renewed: Set<BundleID> = []
+  private var isKeyRejected = false
+
+  /// - Returns: `nil` if there is nothing to ask.
+  init?(stores: [StoreEnvironment], bundleIDs: [BundleID], endpoints: [ServerAPIEndpoint], retry: RetryPolicy) {
+    places = stores.flatMap { store in bundleIDs.map { Place(environment: store, bundleID: $0) } }
+    guard !places.isEmpty, !endpoints.isEmpty else { return nil }
+    self.endpoints = endpoints
+    self.retry = retry
+  }
+
+  var place: Place { places[placeIndex] }
+  var endpoint: ServerAPIEndpoint { endpoints[endpointIndex] }
+
+  mutating func next(after outcome: ServerAPIOutcome) -> Step {
+    attemptsHere += 1
+    switch outcome {
+    case .answer(let contents, _):
+      isKnownHere = true
+      if contents.nextRevision != nil {
+        attemptsHere = 0
+        return .ask
+      }
+      return nextEndpoint()
+    case .refused(let error):
+      return .fail(error)
+    case .error(let status, let code):
+      switch code.meaning {
+      case .notFound: return nextEndpoint()
+      case .temporary: return again(.unavailable(httpStatus: status, errorCode: code.rawValue, .trouble))
+      case .unknown: return .fail(.unexpected(httpStatus: status, errorCode: code.rawValue))
+      }
+    case .http(401, _, _):
+      return keyRefused()
+    case .http(let status, let code, let retryAfter):
+      let trouble = code == nil ? Unavailability.http(status) : .trouble
+      return again(.unavailable(httpStatus: status, errorCode: code, trouble), least: retryAfter ?? .zero)
+    case .rateLimited(let code, let retryAfter):
+      return .fail(.unavailable(httpStatus: 429, errorCode: code, .rateLimited(retryAfter: retryAfter)))
+    case .malformed(let error):
+      return again(.unavailable(httpStatus: 200, .malformedAnswer(error.summary)))
+    case .noAnswer(let error):
+      let failure = ServerAPIError.unavailable(.noAnswer(error))
+      return switch error {
+      case .resolve, .connect, .reset, .protocolViolation, .other: again(failure)
+      case .timedOut, .tooLarge, .tls, .invalidRequest, .shutDown: .fail(failure)
+      case .overloaded: .fail(.overloaded)
+      case .cancelled: .fail(.cancelled)
+      }
+    }
+  }
+
+  private mutating func nextEndpoint() -> Step {
+    attemptsHere = 0
+    if endpointIndex + 1 < endpoints.count {
+      endpointIndex += 1
+      return .ask
+    }
+    return isKnownHere ? .conclude : nextPlace()
+  }
+
+  private mutating func nextPlace() -> Step {
+    guard placeIndex + 1 < places.count else { return .fail(isKeyRejected ? .keyRejected : .notFound) }
+    placeIndex += 1
+    endpointIndex = 0
+    attemptsHere = 0
+    return .ask
+  }
+
+  private mutating func keyRefused() -> Step {
+    if renewed.insert(place.bundleID).inserted { return .renewToken }
+    // What this place has told before is not all that it was asked for.
+    guard !isKnownHere else { return .fail(.keyRejected) }
+    isKeyRejected = true
+    return nextPlace()
+  }
+
+  /// Another attempt at the same call if there is one left.
+  private func again(_ failure: ServerAPIError, least: Duration = .zero) -> Step {
+    guard attemptsHere < retry.attempts else { return .fail(failure) }
+    return .retry(ceiling: retry.ceiling(before: attemptsHere + 1), least: least, failure: failure)
+  }
+}
