@@ -6,7 +6,7 @@ extension Entitlement {
   /// Pure: the same evidence, moment, catalog and policy always give the same verdict, in whatever order they come.
   ///
   /// - Parameters:
-  ///   - evidence: the newest of each subscription; evidence of a store environment that the user may not use is left out
+  ///   - evidence: all that is known of each subscription, merged; evidence of a store environment that the user may not use is left out
   ///     by the caller. Provisional evidence can only add to what is proven.
   ///   - now: the moment to judge at; Apple's request time where an answer is at hand.
   package static func judge(
@@ -112,7 +112,8 @@ extension Entitlement {
       isStale: state.isStale,
       isProvisional: state.isProvisional,
       explanation: Explanation(
-        line: state.line, decidedBy: purchase.transactionID, passedOver: passedOver, policy: state.policy,
+        line: state.line, decidedBy: purchase.transactionID,
+        periodKnownBy: state.row.isByRenewalInfo ? .renewalInfo : nil, passedOver: passedOver, policy: state.policy,
         judgedAt: state.judgedAt))
   }
 }

@@ -13,6 +13,9 @@ extension Entitlement {
     if reason == .billingGrace || reason == .billingRetry, !isHeld {
       sentences.append("Apple goes on trying; a new payment method in the customer's Apple account helps at once.")
     }
+    if explanation.periodKnownBy == .renewalInfo {
+      sentences.append("Apple did not tell of the payment for this period itself, only when it ends.")
+    }
     if let nextProductID, willRenew == true { sentences.append("The next renewal is for \(nextProductID).") }
     if ownership == .familyShared, reason != .revoked { sentences.append("The purchase is shared by a family member.") }
     if environment == .sandbox {

@@ -103,6 +103,12 @@ package struct Explanation: Hashable, Codable, Sendable {
     }
   }
 
+  /// How a period is known of which Apple told no row.
+  package enum PeriodSource: String, Hashable, Codable, Sendable {
+    /// A renewal info names its end.
+    case renewalInfo = "renewal_info"
+  }
+
   /// A configured value that the verdict depends on.
   package struct PolicyValue: Hashable, Codable, Sendable {
     package var key: String
@@ -116,8 +122,10 @@ package struct Explanation: Hashable, Codable, Sendable {
 
   /// The line of the decision table, 1 to 7; `nil` for what the table does not cover (no purchases, account gone, unproven).
   package var line: Int?
-  /// The row that decided.
+  /// The row that decided; where `periodKnownBy` is set, the one before it, which is the newest that was told.
   package var decidedBy: TransactionID?
+  /// How the period is known that decided; `nil` for one that was told by a row of its own.
+  package var periodKnownBy: PeriodSource?
   /// At most `passedOverLimit` of them; `passedOverCount` has the true number.
   package var passedOver: [PassedOver]
   package var passedOverCount: Int
@@ -129,10 +137,12 @@ package struct Explanation: Hashable, Codable, Sendable {
   package static let passedOverLimit = 50
 
   package init(
-    line: Int?, decidedBy: TransactionID?, passedOver: [PassedOver], policy: PolicyValue? = nil, judgedAt: Date?
+    line: Int?, decidedBy: TransactionID?, periodKnownBy: PeriodSource? = nil, passedOver: [PassedOver],
+    policy: PolicyValue? = nil, judgedAt: Date?
   ) {
     self.line = line
     self.decidedBy = decidedBy
+    self.periodKnownBy = periodKnownBy
     self.passedOver = Array(passedOver.prefix(Self.passedOverLimit))
     self.passedOverCount = passedOver.count
     self.policy = policy

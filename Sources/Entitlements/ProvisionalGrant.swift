@@ -19,7 +19,7 @@ extension SubscriptionState {
     var ended: Set<PurchaseIdentity> = []
     for item in proven {
       provenAt[item.key] = max(provenAt[item.key] ?? .distantPast, item.evidenceTime)
-      for purchase in item.purchases where purchase.cancellationDate != nil || purchase.isUpgraded {
+      for purchase in item.readings().map(\.purchase) where purchase.cancellationDate != nil || purchase.isUpgraded {
         ended.formUnion(PurchaseIdentity.all(of: purchase, in: item.key.environment))
       }
     }

@@ -25,8 +25,8 @@ extension PurchaseHistory {
     return evidence().compactMap { item in
       var item = item
       item.purchases = item.purchases.filter { purchase in
-        let product = catalog.products[purchase.productID]
-        let row = SubscriptionGroup.Row(purchase: purchase, product: product, evidence: item)
+        let row = SubscriptionGroup.Row(
+          .init(purchase: purchase, toldAt: item.evidenceTime), of: item, catalog: catalog)
         return row.cause == nil && now.isBefore(row.end)
       }
       item.renewals = []

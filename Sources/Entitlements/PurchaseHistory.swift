@@ -54,7 +54,10 @@ package struct PurchaseHistory: Hashable, Sendable {
   /// The answer, taken apart by subscription.
   ///
   /// A renewal without an original transaction ID is matched by its product; one that matches no row is dropped, as it
-  /// speaks of a subscription that this answer does not show.
+  /// speaks of a subscription that this answer does not show. One that was told on its own is kept: the rows may be known.
+  ///
+  /// Of what was told in parts, each subscription has the time of its own newest part, and is judged then: what was signed
+  /// later about another one proves nothing here.
   package func evidence() -> [SubscriptionEvidence] {
     var order: [OriginalTransactionID] = []
     var rows: [OriginalTransactionID: [Purchase]] = [:]
@@ -62,9 +65,15 @@ package struct PurchaseHistory: Hashable, Sendable {
       if rows[purchase.originalTransactionID] == nil { order.append(purchase.originalTransactionID) }
       rows[purchase.originalTransactionID, default: []].append(purchase)
     }
+    if coverage != .whole {
+      for id in renewals.compactMap(\.originalTransactionID) where rows[id] == nil {
+        order.append(id)
+        rows[id] = []
+      }
+    }
     return order.map { id in
       let purchases = rows[id] ?? []
-      return SubscriptionEvidence(
+      var evidence = SubscriptionEvidence(
         key: SubscriptionKey(environment: environment, originalTransactionID: id),
         source: source,
         evidenceTime: evidenceTime,
@@ -76,6 +85,12 @@ package struct PurchaseHistory: Hashable, Sendable {
         },
         isAccountGone: isAccountGone,
         coverage: coverage)
+      if coverage != .whole {
+        let told = evidence.purchases.map(evidence.toldAt) + evidence.renewals.map(evidence.toldAt)
+        evidence.evidenceTime = told.max() ?? evidenceTime
+        evidence.judgedAt = evidence.evidenceTime
+      }
+      return evidence
     }
   }
 }
@@ -90,6 +105,8 @@ package struct SubscriptionEvidence: Hashable, Sendable {
   package var renewals: [RenewalInfo]
   package var isAccountGone: Bool
   package var coverage: Coverage
+  /// When the whole answer was asked for that `coverage` names; `nil` where there is none, or it is all there is.
+  package var answeredAt: Date?
   /// Set for evidence that Apple signed and was not yet asked about: it grants until then, and proves nothing.
   package var provisionalUntil: Date?
 
@@ -102,6 +119,7 @@ package struct SubscriptionEvidence: Hashable, Sendable {
     renewals: [RenewalInfo] = [],
     isAccountGone: Bool = false,
     coverage: Coverage = .whole,
+    answeredAt: Date? = nil,
     provisionalUntil: Date? = nil
   ) {
     self.key = key
@@ -112,6 +130,7 @@ package struct SubscriptionEvidence: Hashable, Sendable {
     self.renewals = renewals
     self.isAccountGone = isAccountGone
     self.coverage = coverage
+    self.answeredAt = answeredAt
     self.provisionalUntil = provisionalUntil
   }
 }

@@ -13,13 +13,26 @@ extension SubscriptionEvidence {
   /// names the one who bought it, and says nothing of the others.
   package func namesAnother(than user: UserID) -> Bool {
     guard let wanted = AppAccount(user.rawValue) else { return false }
+    let named = accountsOfNewest
+    return !named.isEmpty && !named.contains(wanted)
+  }
+
+  /// The UUID, in lower case, of the user whom the purchase names; `nil` where it names nobody.
+  package var accountToken: String? { accountsOfNewest.map(\.text).min() }
+
+  private var accountsOfNewest: [AppAccount] {
     let named = purchases.compactMap { row -> (time: Double, account: AppAccount)? in
       guard row.ownership == .purchased, let account = row.appAccountToken.flatMap(AppAccount.init) else { return nil }
       return (row.purchaseDate?.timeIntervalSince1970 ?? -.infinity, account)
     }
-    guard let newest = named.map(\.time).max() else { return false }
-    return !named.contains { $0.time == newest && $0.account == wanted }
+    guard let newest = named.map(\.time).max() else { return [] }
+    return named.filter { $0.time == newest }.map(\.account)
   }
+}
+
+extension UserID {
+  /// The user's ID as a purchase would name it: in lower case, where it is a UUID.
+  package var accountToken: String? { AppAccount(rawValue)?.text }
 }
 
 /// A UUID that is somebody's, in lower case.

@@ -14,6 +14,22 @@ struct SubscriptionGroup {
     let purchase: Purchase
     let product: Catalog.Product?
     let evidence: SubscriptionEvidence
+    /// When Apple said so.
+    let toldAt: Date
+    /// The row itself was never told: a renewal info names its end.
+    let isByRenewalInfo: Bool
+
+    init(_ reading: SubscriptionEvidence.Reading, of evidence: SubscriptionEvidence, catalog: Catalog) {
+      purchase = reading.purchase
+      product = catalog.products[reading.purchase.productID]
+      self.evidence = evidence
+      toldAt = reading.toldAt
+      isByRenewalInfo = reading.isByRenewalInfo
+    }
+
+    var reading: SubscriptionEvidence.Reading {
+      .init(purchase: purchase, toldAt: toldAt, isByRenewalInfo: isByRenewalInfo)
+    }
 
     /// When the row ended or will end: cut short by a cancellation, never for a lifetime purchase.
     ///
@@ -45,6 +61,8 @@ struct SubscriptionGroup {
   private struct Transaction: Hashable {
     let environment: StoreEnvironment
     let id: TransactionID
+    /// Such a row has the name of the one before it.
+    let isByRenewalInfo: Bool
   }
 
   /// One billing period: the same under the new transaction ID that a restored purchase gets.
@@ -71,11 +89,12 @@ struct SubscriptionGroup {
       }
     }
     let told = evidence.flatMap { item in
-      item.purchases.map { Row(purchase: $0, product: catalog.products[$0.productID], evidence: item) }
+      item.readings().map { Row($0, of: item, catalog: catalog) }
     }
     // What is told twice counts once, as the newer evidence tells it: here each transaction, below each billing period.
     let transactions = newest(of: told) {
-      Transaction(environment: $0.evidence.key.environment, id: $0.purchase.transactionID)
+      Transaction(
+        environment: $0.evidence.key.environment, id: $0.purchase.transactionID, isByRenewalInfo: $0.isByRenewalInfo)
     }
     let members = Dictionary(grouping: transactions) { row in
       let key = row.evidence.key
@@ -116,10 +135,10 @@ struct SubscriptionGroup {
 
   /// Whether `a` is to be believed over `b`, another telling of the same.
   ///
-  /// Newer evidence is. Within one answer the tellings differ only where one of them knows more: an end to the purchase
+  /// What was told later is. Within one answer the tellings differ only where one of them knows more: an end to the purchase
   /// counts. The rest only makes sure that the order in which they come decides nothing.
   private static func supersedes(_ a: Row, _ b: Row) -> Bool {
-    if a.evidence.evidenceTime != b.evidence.evidenceTime { return a.evidence.evidenceTime > b.evidence.evidenceTime }
+    if a.toldAt != b.toldAt { return a.toldAt > b.toldAt }
     if a.evidence.isAccountGone != b.evidence.isAccountGone { return a.evidence.isAccountGone }
     let cancelled = (a.purchase.cancellationDate ?? .distantFuture, b.purchase.cancellationDate ?? .distantFuture)
     if cancelled.0 != cancelled.1 { return cancelled.0 < cancelled.1 }
@@ -148,7 +167,7 @@ struct SubscriptionGroup {
   }
 
   /// What Apple says about the next renewal of a row: matched by the original transaction ID, by the product only where
-  /// Apple gives no ID.
+  /// Apple gives no ID. Not what was told before the row was bought.
   func renewal(of row: Row) -> RenewalInfo? {
     let id = row.purchase.originalTransactionID
     let product = row.purchase.productID
@@ -163,6 +182,7 @@ struct SubscriptionGroup {
     }
     return row.evidence.renewals
       .filter { $0.originalTransactionID.map { $0 == id } ?? ($0.productID == product) }
+      .filter { row.evidence.speaks($0, of: row.reading) }
       .min { isPreferred($0, over: $1) }
   }
 }

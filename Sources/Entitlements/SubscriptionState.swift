@@ -51,13 +51,13 @@ extension SubscriptionGroup {
     return last
   }
 
-  /// The last state with access that a row's evidence foretells, beginning at the moment it was judged at.
+  /// The last state with access that a row's evidence foretells, beginning at the moment Apple spoke about it.
   ///
   /// That row's own evidence: an answer that does not mention the row, though of the same subscription group, says
-  /// nothing about it.
+  /// nothing about it. Nor does another part of the evidence, where it was told in parts.
   private func lastEntitledState(of row: Row, policy: EntitlementPolicy) -> SubscriptionState? {
     var last: SubscriptionState?
-    var moment = row.evidence.judgedAt
+    var moment = row.evidence.askedAt(row.reading, renewal(of: row))
     // A paid period may be followed by a grace period and that by billing retry: three steps at the most.
     for _ in 0..<3 {
       guard let next = decide(at: moment, policy: policy), next.isEntitled else { break }
@@ -119,7 +119,9 @@ extension SubscriptionGroup {
 
   /// The rows that did not speak.
   func passedOver(for speaker: Row) -> [Explanation.PassedOver] {
-    rows.filter { $0.purchase.transactionID != speaker.purchase.transactionID }.map {
+    rows.filter {
+      $0.purchase.transactionID != speaker.purchase.transactionID || $0.isByRenewalInfo != speaker.isByRenewalInfo
+    }.map {
       Explanation.PassedOver(
         transactionID: $0.purchase.transactionID, productID: $0.purchase.productID, cause: $0.cause ?? .endsEarlier)
     }

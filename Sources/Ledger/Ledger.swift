@@ -5,7 +5,7 @@ package import struct FoundationEssentials.Date
 ///
 /// Every operation is one transaction: it happened wholly, durably, or not at all. An operation that returned has
 /// survived a power cut.
-package protocol Ledger: RunLedger {
+package protocol Ledger: RunLedger, NotificationLedger {
   /// Records what an answer of Apple's proved for a user, and judges the user anew over everything known of them.
   ///
   /// - Returns: the verdict as recorded, or that the purchase belongs to somebody else (nothing is recorded then).
@@ -138,6 +138,9 @@ package struct LedgerEntry: Sendable {
   /// The keys whose purchase was made for another user, as the app said: this user does not get them.
   package var keysNamingOthers: Set<SubscriptionKey> = []
   package var receipt: KeptReceipt
+  /// A purchase that has a receipt kept already keeps that one, as this one is nothing to ask verifyReceipt with. A purchase
+  /// without one takes the entry's.
+  package var keepsReceipts = false
   package var ownership: OwnershipPolicy
   /// The moment to judge at.
   package var judgedAt: Date

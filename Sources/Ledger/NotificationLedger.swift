@@ -1,0 +1,137 @@
+package import Entitlements
+package import struct FoundationEssentials.Date
+
+/// What the ledger keeps of Apple's notifications, and of purchases that nobody has claimed yet.
+package protocol NotificationLedger: Sendable {
+  /// Whether a notification was taken before: asked before anything of it is verified.
+  func hasNotification(_ uuid: String) async throws(LedgerError) -> Bool
+
+  /// Takes a notification whose signatures were verified, once, in one transaction: it is noted, and its evidence is
+  /// merged with what is known of each purchase.
+  ///
+  ///     the purchase's owner                  what happens
+  ///     somebody                              merged, judged, a line of their history
+  ///     nobody, and it is the claimant's      claimed for them, with what was kept unclaimed
+  ///     nobody                                kept unclaimed, until somebody claims the purchase
+  func take(_ entry: NotificationEntry) async throws(LedgerError) -> NotificationOutcome
+
+  /// Keeps a notification that was not believed or could not be read. Anybody can post one: each payload is kept once, and
+  /// of all of them only the newest.
+  func noteRefused(_ refused: RefusedNotification) async throws(LedgerError)
+
+  /// The notifications about a purchase, newest first.
+  func notifications(of key: SubscriptionKey, limit: Int) async throws(LedgerError) -> [NotificationLine]
+
+  /// Forgets notifications that were received before a moment. One that comes again after that is taken again, which
+  /// changes nothing.
+  /// - Returns: how many went; as many as `limit` means that there may be more.
+  func pruneNotifications(before: Date, limit: Int) async throws(LedgerError) -> Int
+
+  /// Has Apple asked about purchases now, as somebody hinted that there is news.
+  /// - Returns: how many of them are known.
+  func recheckSoon(_ ids: [OriginalTransactionID], at now: Date) async throws(LedgerError) -> Int
+
+  /// Writes down when to ask Apple about each purchase of which that is not written down, after a way to ask was
+  /// configured for instance.
+  /// - Parameter limit: how many are looked at in one transaction; all are, in the end.
+  /// - Returns: how many were written down.
+  func scheduleMissing(_ nextCheck: @escaping NextCheck, at now: Date, limit: Int) async throws(LedgerError) -> Int
+}
+
+/// A notification whose signatures were verified, ready to be taken.
+package struct NotificationEntry: Sendable {
+  /// Apple's `notificationUUID`, or a name made of the payload where it has none.
+  package var uuid: String
+  package var type: String?
+  package var subtype: String?
+  package var environment: StoreEnvironment?
+  package var bundleID: BundleID?
+  package var signedAt: Date?
+  /// Our own clock, for the record only.
+  package var receivedAt: Date
+  /// As it came, without secrets. One that is larger than `payloadLimit` is not kept.
+  package var payload: String
+  /// What its parts tell, by subscription; empty where it tells of no purchase.
+  package var evidence: [SubscriptionEvidence]
+  /// The signed transaction in it: what is kept of a purchase in place of a receipt.
+  package var proof: KeptReceipt?
+  /// The user whom the purchase names, where there may be such a user.
+  package var claimant: UserID?
+  /// The moment to judge at.
+  package var judgedAt: Date
+  package var judge: Judge
+  package var nextCheck: NextCheck
+
+  package static let payloadLimit = 256 * 1024
+
+  package init(
+    uuid: String, type: String? = nil, subtype: String? = nil, environment: StoreEnvironment? = nil,
+    bundleID: BundleID? = nil, signedAt: Date? = nil, receivedAt: Date, payload: String,
+    evidence: [SubscriptionEvidence] = [], proof: KeptReceipt? = nil, claimant: UserID? = nil, judgedAt: Date,
+    judge: @escaping Judge, nextCheck: @escaping NextCheck = { _, _ in nil }
+  ) {
+    self.uuid = uuid
+    self.type = type
+    self.subtype = subtype
+    self.environment = environment
+    self.bundleID = bundleID
+    self.signedAt = signedAt
+    self.receivedAt = receivedAt
+    self.payload = payload
+    self.evidence = evidence
+    self.proof = proof
+    self.claimant = claimant
+    self.judgedAt = judgedAt
+    self.judge = judge
+    self.nextCheck = nextCheck
+  }
+}
+
+/// What became of a notification.
+package enum NotificationOutcome: Sendable {
+  /// It was taken before. Nothing was written.
+  case duplicate
+  /// Merged with what is known of its owner's purchase, or claimed for the user whom it names.
+  case recorded(user: UserID, Recorded)
+  /// Nobody has claimed the purchase: kept until somebody does.
+  case unclaimed
+  /// It tells of no purchase.
+  case noted
+}
+
+/// A notification that was not believed, or could not be read.
+package struct RefusedNotification: Hashable, Sendable {
+  /// Why, as a constant text.
+  package var problem: String
+  /// As it came, without secrets; what is beyond `payloadLimit` is cut off.
+  package var payload: String
+  package var receivedAt: Date
+
+  /// How many are kept: the newest.
+  package static let limit = 1_000
+  package static let payloadLimit = 16 * 1024
+
+  package init(problem: String, payload: String, receivedAt: Date) {
+    self.problem = problem
+    self.payload = payload
+    self.receivedAt = receivedAt
+  }
+}
+
+/// A notification that was taken, as support reads of it.
+package struct NotificationLine: Hashable, Sendable {
+  package enum Outcome: String, Hashable, Sendable, CaseIterable {
+    case recorded
+    case unclaimed
+    case noted
+  }
+
+  package var uuid: String
+  package var type: String?
+  package var subtype: String?
+  package var signedAt: Date?
+  package var receivedAt: Date
+  package var outcome: Outcome
+  /// Whose verdict it went into.
+  package var user: UserID?
+}
