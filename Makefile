@@ -20,11 +20,9 @@ demo: deps ## Start a simulated App Store and the service, post one receipt per 
 	$(SWIFT) build --product app-store-simulator
 	@.build/debug/countersign demo
 
-# At most six tests at once: each holds servers and clients open, and Foundation's Process reads past a buffer, and
-# crashes now and then, in a program with more than some 1,300 open files.
 test: test-deps ## Run every test
 	$(SWIFT) build --build-tests
-	SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=6 $(SWIFT) test --skip-build
+	@SWIFT=$(SWIFT) scripts/run-tests
 
 fuzz: deps ## Play the running service against openapi.yaml with requests that nobody thought of
 	$(SWIFT) build --product countersign
