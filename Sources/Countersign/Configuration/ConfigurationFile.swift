@@ -154,7 +154,8 @@ struct ConfigurationFile {
         items.append(item.isNull ? "" : text)
       }
       values[AbsoluteConfigKey(ConfigKey(key))] = ConfigValue(.stringArray(items), isSecret: false)
-    case .text, .integer, .size, .duration, .choice, .url, .keySetURL, .baseURL, .name, .file, .secret, nil:
+    case .text, .integer, .size, .duration, .choice, .url, .keySetURL, .baseURL, .name, .file, .secret, .privateKey,
+      nil:
       // `nil` is the `_file` form of a secret. All count as secret: nothing that a provider prints may show a value.
       guard let text = node.scalar?.string else { throw BadValue(sentence: "must be a single value") }
       values[AbsoluteConfigKey(ConfigKey(key))] = ConfigValue(.string(text), isSecret: true)

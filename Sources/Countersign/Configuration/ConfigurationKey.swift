@@ -30,6 +30,12 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
   case appStoreRoots = "app_store.roots"
   case appStoreConcurrency = "app_store.concurrency"
   case appStoreDeadline = "app_store.deadline"
+  case appStoreAppAppleIDs = "app_store.app_apple_ids"
+  case serverAPIKey = "app_store.server_api.key"
+  case serverAPIKeyID = "app_store.server_api.key_id"
+  case serverAPIIssuerID = "app_store.server_api.issuer_id"
+  case serverAPIProductionURL = "app_store.server_api.production_url"
+  case serverAPISandboxURL = "app_store.server_api.sandbox_url"
   case catalogTiers = "catalog.tiers"
   case catalogProducts = "catalog.products"
   case policyBillingRetryAccess = "policy.billing_retry_access"
@@ -40,6 +46,7 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
   case policyReuse = "policy.reuse"
   case policyProvisional = "policy.provisional"
   case policyLocalVerification = "policy.local_verification"
+  case policyXcode = "policy.xcode"
   case revalidationRate = "revalidation.rate"
   case revalidationMaxDowngrades = "revalidation.max_downgrades"
   case ledgerPath = "ledger.path"
@@ -83,6 +90,8 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
     case file
     /// Text that is never printed; it can also be given as a file by the same key with `_file` behind it.
     case secret
+    /// A private key in PEM, kept like a secret.
+    case privateKey
     case list
     case fileList
     /// Product ID → tier and kind. In the file only.
@@ -159,7 +168,10 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
     case .appStoreBundleIDs:
       Entry(.list, .required, "Our apps; a receipt of any other is refused")
     case .appStoreSharedSecret:
-      Entry(.secret, .required, "App-specific shared secret from App Store Connect")
+      Entry(
+        .secret, .absent,
+        "App-specific shared secret from App Store Connect; required unless `app_store.server_api` is set, and needed "
+          + "for receipts that only verifyReceipt can tell of")
     case .appStoreProductionURL:
       Entry(.url, .text(AppleEndpoint.production), "Apple's production endpoint")
     case .appStoreSandboxURL:
@@ -172,6 +184,24 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
       Entry(.integer(1...1_000), .text("64"), "Calls to Apple in flight at once")
     case .appStoreDeadline:
       Entry(.duration(.milliseconds(100)...minutes(5)), .text("10s"), "A whole validation, every attempt included")
+    case .appStoreAppAppleIDs:
+      Entry(
+        .list, .emptyList,
+        "The apps' numbers in App Store Connect; a notification of production's that names another is refused. Empty: "
+          + "the bundle ID alone decides")
+    case .serverAPIKey:
+      Entry(
+        .privateKey, .absent,
+        "Private key of the App Store Server API (the .p8 file of App Store Connect); with it original transaction IDs "
+          + "are looked up, and re-validation asks the Server API")
+    case .serverAPIKeyID:
+      Entry(.text, .absent, "The ID of that key; required with it")
+    case .serverAPIIssuerID:
+      Entry(.text, .absent, "The issuer ID of App Store Connect; required with the key")
+    case .serverAPIProductionURL:
+      Entry(.url, .text(AppleEndpoint.serverAPIProduction), "The Server API of production")
+    case .serverAPISandboxURL:
+      Entry(.url, .text(AppleEndpoint.serverAPISandbox), "The Server API of the sandbox")
     case .catalogTiers:
       Entry(.list, .required, "The app's plans in ascending order; the first is what a user has who bought nothing")
     case .catalogProducts:
@@ -208,6 +238,11 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
       Entry(
         .choice(names(LocalVerificationPolicy.self)), .text("advise"),
         "`require` refuses what cannot be proven here; `advise` leaves the last word to Apple")
+    case .policyXcode:
+      Entry(
+        .choice(names(ServiceConfiguration.Policy.Xcode.self)), .text("reject"),
+        "Transactions signed by Xcode's StoreKit testing: `accept` takes them as the sandbox's, for development only, "
+          + "as everybody can make them")
     case .ledgerPath:
       Entry(.file, .text("countersign.sqlite"), "The ledger's SQLite file")
     case .profileStoreURL:
@@ -278,7 +313,10 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
 
   /// The key under which a file with the value is named: secrets only.
   var fileVariant: String? {
-    if case .secret = entry.kind { rawValue + "_file" } else { nil }
+    switch entry.kind {
+    case .secret, .privateKey: rawValue + "_file"
+    default: nil
+    }
   }
 
   static func environmentName(of key: String) -> String {
@@ -325,6 +363,9 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
 enum AppleEndpoint {
   static let production = "https://buy.itunes.apple.com/verifyReceipt"
   static let sandbox = "https://sandbox.itunes.apple.com/verifyReceipt"
+  /// https://developer.apple.com/documentation/appstoreserverapi
+  static let serverAPIProduction = "https://api.storekit.itunes.apple.com"
+  static let serverAPISandbox = "https://api.storekit-sandbox.itunes.apple.com"
 }
 
 private func days(_ count: Int) -> Duration { .seconds(count * 86_400) }

@@ -122,6 +122,17 @@ struct ConfigurationReader {
 
   /// A secret, from its value or from the file that is named for it; giving both in one place is refused.
   mutating func secret(_ key: ConfigurationKey) -> Secret? {
+    secret(key, checkedBy: ConfigurationValue.secret)
+  }
+
+  /// A private key: a secret of several lines.
+  mutating func privateKey(_ key: ConfigurationKey) -> Secret? {
+    secret(key, checkedBy: ConfigurationValue.privateKey)
+  }
+
+  private mutating func secret(
+    _ key: ConfigurationKey, checkedBy check: (String) throws(BadValue) -> Void
+  ) -> Secret? {
     keysRead.insert(key)
     guard let variant = key.fileVariant else { return nil }
     for layer in layers {
@@ -129,8 +140,15 @@ struct ConfigurationReader {
       let path = lookUp(variant, in: layer)
       switch (value, path) {
       case (nil, nil): continue
-      case (let value?, nil): return parse(value) { text throws(BadValue) in try Self.secret(text) }
-      case (nil, let path?): return secret(inFile: path)
+      case (let value?, nil):
+        origins[key] = value.origin
+        return parse(value) { text throws(BadValue) in
+          try check(text)
+          return Secret(text)
+        }
+      case (nil, let path?):
+        origins[key] = path.origin
+        return secret(inFile: path, checkedBy: check)
       case (let value?, let path?):
         findings.problem(value.origin, "is given as a value and as a file (\(path.origin)); give one of them")
         return nil
@@ -212,7 +230,9 @@ struct ConfigurationReader {
   }
 
   /// The path is not repeated: a secret where its file's path belongs is a common mistake.
-  private mutating func secret(inFile found: Found<String>) -> Secret? {
+  private mutating func secret(
+    inFile found: Found<String>, checkedBy check: (String) throws(BadValue) -> Void
+  ) -> Secret? {
     let file: BoundedFile
     do throws(BoundedFile.Unusable) {
       file = try BoundedFile(path: found.value, limit: Self.secretFileLimit)
@@ -231,16 +251,12 @@ struct ConfigurationReader {
     // Editors and `echo` end a file with a line break; "\r\n" is one character.
     if text.last?.isNewline == true { text.removeLast() }
     do throws(BadValue) {
-      return try Self.secret(text)
+      try check(text)
+      return Secret(text)
     } catch {
       findings.problem(found.origin, "the text in the file that it names \(error.sentence)")
       return nil
     }
-  }
-
-  private static func secret(_ text: String) throws(BadValue) -> Secret {
-    try ConfigurationValue.secret(text)
-    return Secret(text)
   }
 
   private mutating func check(_ path: String, origin: String) -> Bool {
@@ -273,6 +289,13 @@ struct ConfigurationReader {
       key.rawValue,
       "is missing; set \(ConfigurationValue.alternatives(ways.compactMap(\.self)))"
         + (alternative.map { ", or \($0)" } ?? ""))
+  }
+
+  /// Whether a key has a value, or a file that is named for it, in any place; readable or not.
+  mutating func isGiven(_ key: ConfigurationKey) -> Bool {
+    layers.contains { layer in
+      [key.rawValue, key.fileVariant].compactMap(\.self).contains { lookUp($0, in: layer) != nil }
+    }
   }
 
   /// Whether a key without a value is no news: the file, or what it says of the key, cannot be read, as was reported.

@@ -40,6 +40,7 @@ enum ConfigurationReference {
     case .name: "name"
     case .file: "file"
     case .secret: "secret"
+    case .privateKey: "private key (PEM)"
     case .list: "list"
     case .fileList: "list of files"
     case .products: "mapping"

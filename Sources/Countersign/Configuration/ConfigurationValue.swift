@@ -140,6 +140,19 @@ enum ConfigurationValue {
     guard text.utf8.count <= 1_024 else { throw BadValue(sentence: "must not be longer than 1024 characters") }
   }
 
+  /// The outer form of a private key in PEM (RFC 7468); what is between the lines is read by whoever uses it.
+  static func privateKey(_ text: String) throws(BadValue) {
+    guard !text.isEmpty else { throw BadValue(sentence: "must not be empty") }
+    guard text.utf8.count <= 16_384 else { throw BadValue(sentence: "must not be longer than 16384 characters") }
+    let lines = text.split(whereSeparator: \.isNewline)
+    guard let first = lines.first, first.hasPrefix("-----BEGIN "), first.hasSuffix("PRIVATE KEY-----") else {
+      throw BadValue(sentence: "must be a private key in PEM, from -----BEGIN PRIVATE KEY----- on")
+    }
+    guard let last = lines.last, lines.count > 2, last.hasPrefix("-----END "), last.hasSuffix("PRIVATE KEY-----") else {
+      throw BadValue(sentence: "must be a private key in PEM to its end, -----END PRIVATE KEY-----")
+    }
+  }
+
   /// Text of an operator in quotes: short, on one line, in ASCII.
   static func quoted(_ text: String) -> String { quoted(text, length: 60) }
 

@@ -1,3 +1,4 @@
+import AppStore
 import Configuration
 import Entitlements
 import HTTPTransport
@@ -165,7 +166,11 @@ extension ServiceConfiguration.Server {
 extension ServiceConfiguration.AppStore {
   fileprivate init?(_ reader: inout ConfigurationReader) {
     let bundleIDs = Self.bundleIDs(&reader)
+    let problemsBefore = reader.findings.problems.count
     let sharedSecret = reader.secret(.appStoreSharedSecret)
+    let hasReadableSecret = reader.findings.problems.count == problemsBefore
+    let serverAPI = ServerAPI.read(&reader)
+    let appAppleIDs = Self.appAppleIDs(&reader)
     let productionURL = reader.url(.appStoreProductionURL)
     let sandboxURL = reader.url(.appStoreSandboxURL)
     let caFile = reader.existingFile(.appStoreCAFile)
@@ -187,18 +192,36 @@ extension ServiceConfiguration.AppStore {
       reader.findings.warning(
         reader.origin(of: key), "is not Apple's; the shared secret is sent there and its answers are believed")
     }
-    guard let bundleIDs, let sharedSecret, let productionURL, let sandboxURL, let roots, let concurrency, let deadline
+    if sharedSecret == nil, hasReadableSecret, !reader.isGiven(.serverAPIKey) {
+      reader.reportMissing(
+        .appStoreSharedSecret, unless: "set app_store.server_api where the app is a StoreKit 2 app only")
+    }
+    guard let bundleIDs, let appAppleIDs, let productionURL, let sandboxURL, let roots, let concurrency, let deadline,
+      reader.findings.problems.count == problemsBefore
     else { return nil }
     self.init(
-      bundleIDs: bundleIDs, sharedSecret: sharedSecret, productionURL: productionURL, sandboxURL: sandboxURL,
-      caFile: caFile, roots: roots, concurrency: concurrency, deadline: deadline)
+      orderedBundleIDs: bundleIDs, sharedSecret: sharedSecret, serverAPI: serverAPI, appAppleIDs: appAppleIDs,
+      productionURL: productionURL, sandboxURL: sandboxURL, caFile: caFile, roots: roots, concurrency: concurrency,
+      deadline: deadline)
+  }
+
+  private static func appAppleIDs(_ reader: inout ConfigurationReader) -> Set<Int64>? {
+    guard let texts = reader.list(.appStoreAppAppleIDs) else { return nil }
+    let numbers = texts.map { Int64($0) }
+    if let (bad, _) = zip(texts, numbers).first(where: { $0.1.map { $0 <= 0 } ?? true }) {
+      reader.findings.problem(
+        reader.origin(of: .appStoreAppAppleIDs),
+        "\(ConfigurationValue.quoted(bad)) is not an app's number, such as 1234567890")
+      return nil
+    }
+    return Set(numbers.compactMap(\.self))
   }
 
   /// Letters, digits, hyphens and periods, as Apple's `CFBundleIdentifier` allows: a pattern such as `com.example.*`
   /// would never match and is refused.
   ///
   /// https://developer.apple.com/documentation/bundleresources/information-property-list/cfbundleidentifier
-  private static func bundleIDs(_ reader: inout ConfigurationReader) -> Set<BundleID>? {
+  private static func bundleIDs(_ reader: inout ConfigurationReader) -> [BundleID]? {
     guard let names = reader.list(.appStoreBundleIDs) else { return nil }
     let origin = reader.origin(of: .appStoreBundleIDs)
     guard !names.isEmpty else {
@@ -209,7 +232,74 @@ extension ServiceConfiguration.AppStore {
       reader.findings.problem(origin, "\(ConfigurationValue.quoted(bad)) is not a bundle ID")
       return nil
     }
-    return Set(names.map { BundleID($0) })
+    return names.map { BundleID($0) }
+  }
+}
+
+extension ServiceConfiguration.AppStore.ServerAPI {
+  /// - Returns: `nil` without a key, and where anything is wrong with it; that is reported.
+  fileprivate static func read(_ reader: inout ConfigurationReader) -> Self? {
+    let problemsBefore = reader.findings.problems.count
+    let text = reader.privateKey(.serverAPIKey)
+    let keyID = reader.text(.serverAPIKeyID)
+    let issuerID = reader.text(.serverAPIIssuerID)
+    let productionURL = reader.url(.serverAPIProductionURL)
+    let sandboxURL = reader.url(.serverAPISandboxURL)
+    guard reader.findings.problems.count == problemsBefore, let productionURL, let sandboxURL else { return nil }
+    for (key, url, usual) in [
+      (ConfigurationKey.serverAPIProductionURL, productionURL, AppleEndpoint.serverAPIProduction),
+      (.serverAPISandboxURL, sandboxURL, AppleEndpoint.serverAPISandbox),
+    ] where url != usual {
+      reader.findings.warning(
+        reader.origin(of: key), "is not Apple's; tokens of the Server API's key are sent there")
+    }
+    guard text != nil || keyID != nil || issuerID != nil else { return nil }
+    let missing: [(ConfigurationKey, Bool)] = [
+      (.serverAPIKey, text == nil), (.serverAPIKeyID, keyID == nil), (.serverAPIIssuerID, issuerID == nil),
+    ]
+    for (key, isMissing) in missing where isMissing {
+      reader.reportMissing(key, unless: "leave the rest of app_store.server_api out")
+    }
+    guard let text, let keyID, let issuerID else { return nil }
+    let serverAPI = Self(
+      key: text, keyID: keyID, issuerID: issuerID, productionURL: productionURL, sandboxURL: sandboxURL)
+    do throws(ServerAPIKey.Unusable) {
+      _ = try serverAPI.checkedKey()
+      return serverAPI
+    } catch {
+      let key: ConfigurationKey =
+        switch error {
+        case .key: .serverAPIKey
+        case .parts(.keyID): .serverAPIKeyID
+        case .parts(.issuerID): .serverAPIIssuerID
+        }
+      reader.findings.problem(reader.origin(of: key), error.description)
+      return nil
+    }
+  }
+
+  /// What tokens for the Server API are made with.
+  func checkedKey() throws(ServerAPIKey.Unusable) -> ServerAPIKey {
+    let privateKey: ES256Key
+    do throws(ES256Key.Invalid) { privateKey = try ES256Key(pem: key.exposed) } catch { throw .key(error) }
+    do throws(ServerAPIKey.Fault) {
+      return try ServerAPIKey(keyID: keyID, issuerID: issuerID, key: privateKey)
+    } catch { throw .parts(error) }
+  }
+}
+
+extension ServerAPIKey {
+  /// Why a key, its ID or its issuer cannot be used.
+  enum Unusable: Error, Hashable, CustomStringConvertible {
+    case key(ES256Key.Invalid)
+    case parts(Fault)
+
+    var description: String {
+      switch self {
+      case .key(let error): error.description
+      case .parts(let error): error.description
+      }
+    }
   }
 }
 
@@ -223,9 +313,15 @@ extension ServiceConfiguration.Policy {
     let reuse = reader.duration(.policyReuse)
     let provisional = reader.duration(.policyProvisional)
     let localVerification = reader.choice(.policyLocalVerification, as: LocalVerificationPolicy.self)
+    let xcode = reader.choice(.policyXcode, as: Xcode.self)
     guard let billingRetryAccess, let sandbox, let testers, let ownership, let outageHold, let reuse, let provisional,
-      let localVerification
+      let localVerification, let xcode
     else { return nil }
+    if xcode == .accept {
+      reader.findings.warning(
+        reader.origin(of: .policyXcode),
+        "anybody with Xcode can make such transactions, of any product; never where real customers are")
+    }
     if sandbox == .testers, testers.isEmpty {
       reader.findings.warning(
         reader.origin(of: .policySandbox), "policy.testers is empty: nobody's sandbox purchases count")
@@ -236,7 +332,7 @@ extension ServiceConfiguration.Policy {
     self.init(
       billingRetryAccess: billingRetryAccess, sandbox: sandbox, testers: Set(testers.map { UserID($0) }),
       ownership: ownership, outageHold: outageHold, reuse: reuse, provisional: provisional,
-      localVerification: localVerification)
+      localVerification: localVerification, xcode: xcode)
   }
 }
 

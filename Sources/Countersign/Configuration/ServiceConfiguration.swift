@@ -44,9 +44,23 @@ struct ServiceConfiguration: Sendable {
   }
 
   struct AppStore: Hashable, Sendable {
-    /// Never empty.
-    let bundleIDs: Set<BundleID>
-    let sharedSecret: Secret
+    /// The App Store Server API, and the key that opens it.
+    struct ServerAPI: Hashable, Sendable {
+      /// In PEM; it was read as a key when the configuration was.
+      let key: Secret
+      let keyID: String
+      let issuerID: String
+      let productionURL: String
+      let sandboxURL: String
+    }
+
+    /// Never empty; in the order of the file, in which they are tried where it is not known whose a purchase is.
+    let orderedBundleIDs: [BundleID]
+    /// `nil`: verifyReceipt is not asked. There is this, or `serverAPI`, or both.
+    let sharedSecret: Secret?
+    let serverAPI: ServerAPI?
+    /// Numbers that notifications of production's may name; any when empty.
+    let appAppleIDs: Set<Int64>
     let productionURL: String
     let sandboxURL: String
     /// Authorities for TLS, in place of the system's.
@@ -55,6 +69,8 @@ struct ServiceConfiguration: Sendable {
     let roots: [String]
     let concurrency: Int
     let deadline: Duration
+
+    var bundleIDs: Set<BundleID> { Set(orderedBundleIDs) }
   }
 
   struct Policy: Hashable, Sendable {
@@ -63,6 +79,12 @@ struct ServiceConfiguration: Sendable {
       case accept
       case testers
       case reject
+    }
+
+    /// What becomes of transactions that Xcode's StoreKit testing signed.
+    enum Xcode: String, Hashable, Sendable, CaseIterable {
+      case reject
+      case accept
     }
 
     /// Zero: a failed renewal ends access at once, unless Apple grants grace.
@@ -76,6 +98,7 @@ struct ServiceConfiguration: Sendable {
     /// Zero: nothing counts before Apple was asked.
     let provisional: Duration
     let localVerification: LocalVerificationPolicy
+    let xcode: Xcode
   }
 
   /// What the service asks Apple by itself.

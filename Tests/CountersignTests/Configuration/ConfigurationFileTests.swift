@@ -150,7 +150,7 @@ struct ConfigurationFileTests {
     let text = SampleConfiguration().setting("server.port", "'9090'").yaml
     let configuration = try loadYAML("\u{feff}" + text.replacing("\n", with: "\r\n"))
     #expect(configuration.server.port == 9090)
-    #expect(configuration.appStore.sharedSecret.exposed == SampleConfiguration.sharedSecret)
+    #expect(configuration.appStore.sharedSecret?.exposed == SampleConfiguration.sharedSecret)
   }
 
   @Test func `a section with nothing in it keeps its defaults`() throws {

@@ -25,9 +25,12 @@ struct ConfigurationReferenceTests {
   @Test(
     arguments: [
       "| `server.port` | 0 to 65535 | `8080` | `COUNTERSIGN_SERVER_PORT` | Port to listen on; 0 takes a free one |",
-      "| `app_store.shared_secret` or `app_store.shared_secret_file` | secret | required | "
+      "| `app_store.shared_secret` or `app_store.shared_secret_file` | secret | none | "
         + "`COUNTERSIGN_APP_STORE_SHARED_SECRET` or `COUNTERSIGN_APP_STORE_SHARED_SECRET_FILE` | "
-        + "App-specific shared secret from App Store Connect |",
+        + "App-specific shared secret from App Store Connect; required unless `app_store.server_api` is set, and needed "
+        + "for receipts that only verifyReceipt can tell of |",
+      "| `app_store.server_api.key` or `app_store.server_api.key_file` | private key (PEM) | none | "
+        + "`COUNTERSIGN_APP_STORE_SERVER_API_KEY` or `COUNTERSIGN_APP_STORE_SERVER_API_KEY_FILE` | ",
       "| `policy.outage_hold` | duration, 0 to 365d | `7d` | `COUNTERSIGN_POLICY_OUTAGE_HOLD` | "
         + "How long past its end a state stands while Apple cannot be asked |",
       "| `auth.api_keys` | list of mappings | none | file only | "

@@ -116,13 +116,19 @@ extension ServiceConfiguration {
     case .serverAdminHost: server.admin?.host ?? "none"
     case .serverAdminPort: server.admin.map { "\($0.port)" } ?? "none"
     case .appStoreBundleIDs: appStore.bundleIDs.map(\.rawValue).sorted().joined(separator: " ")
-    case .appStoreSharedSecret: appStore.sharedSecret.exposed
+    case .appStoreSharedSecret: appStore.sharedSecret?.exposed ?? "none"
     case .appStoreProductionURL: appStore.productionURL
     case .appStoreSandboxURL: appStore.sandboxURL
     case .appStoreCAFile: appStore.caFile ?? "none"
     case .appStoreRoots: appStore.roots.joined(separator: " ")
     case .appStoreConcurrency: "\(appStore.concurrency)"
     case .appStoreDeadline: "\(appStore.deadline)"
+    case .appStoreAppAppleIDs: appStore.appAppleIDs.sorted().map(String.init).joined(separator: " ")
+    case .serverAPIKey: appStore.serverAPI?.key.exposed ?? "none"
+    case .serverAPIKeyID: appStore.serverAPI?.keyID ?? "none"
+    case .serverAPIIssuerID: appStore.serverAPI?.issuerID ?? "none"
+    case .serverAPIProductionURL: appStore.serverAPI?.productionURL ?? "none"
+    case .serverAPISandboxURL: appStore.serverAPI?.sandboxURL ?? "none"
     case .catalogTiers: catalog.tiers.map(\.rawValue).joined(separator: " ")
     case .catalogProducts:
       catalog.products.map { "\($0.key)=\($0.value.tier),\($0.value.kind)" }.sorted().joined(separator: " ")
@@ -136,6 +142,7 @@ extension ServiceConfiguration {
     case .revalidationRate: "\(revalidation.rate)"
     case .revalidationMaxDowngrades: "\(revalidation.maxDowngrades)"
     case .policyLocalVerification: policy.localVerification.rawValue
+    case .policyXcode: policy.xcode.rawValue
     case .ledgerPath: ledger.path
     case .profileStoreURL: profileStore?.postgREST.url ?? "none"
     case .profileStoreKey: profileStore?.postgREST.key.exposed ?? "none"

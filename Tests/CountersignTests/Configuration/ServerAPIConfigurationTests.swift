@@ -1,0 +1,95 @@
+import Crypto
+import HTTPTransport
+import Testing
+
+@testable import Countersign
+
+@Suite("The Server API's key in the configuration")
+struct ServerAPIConfigurationTests {
+  static let issuer = "57246542-96fe-1a63-e053-0824d011072a"
+  static let pem = P256.Signing.PrivateKey().pemRepresentation
+
+  private func sample(_ members: [String: String?] = [:], secret: String? = nil) throws -> SampleConfiguration {
+    let directory = try TemporaryDirectory()
+    _ = directory
+    let key = "\"\(Self.pem.replacing("\n", with: "\\n"))\""
+    let all = ["key": key, "key_id": "2X9R4HXF34", "issuer_id": Self.issuer].merging(members) { $1 }
+    let text = all.sorted { $0.key < $1.key }.compactMap { name, value in value.map { "\(name): \($0)" } }
+    return SampleConfiguration().setting("app_store.server_api", "{\(text.joined(separator: ", "))}")
+      .setting("app_store.shared_secret", secret)
+  }
+
+  @Test func `a key alone will do, and so will both`() throws {
+    let alone = try sample().load()
+    #expect(alone.appStore.sharedSecret == nil)
+    #expect(alone.appStore.serverAPI?.keyID == "2X9R4HXF34")
+    #expect(alone.appStore.serverAPI?.productionURL == "https://api.storekit.itunes.apple.com")
+    #expect(alone.appStore.serverAPI?.sandboxURL == "https://api.storekit-sandbox.itunes.apple.com")
+    #expect(alone.warnings.isEmpty)
+    let both = try sample(secret: SampleConfiguration.sharedSecret).load()
+    #expect(both.appStore.sharedSecret != nil && both.appStore.serverAPI != nil)
+    #expect(try SampleConfiguration().load().appStore.serverAPI == nil)
+  }
+
+  @Test func `the key comes from the file that App Store Connect hands out, or from the environment`() throws {
+    let directory = try TemporaryDirectory()
+    let path = try directory.write("AuthKey.p8", Self.pem + "\n")
+    #expect(try sample(["key": nil, "key_file": path]).load().appStore.serverAPI?.key.exposed == Self.pem)
+    let variables = ["COUNTERSIGN_APP_STORE_SERVER_API_KEY": Self.pem]
+    #expect(try sample(["key": nil]).load(environment: variables).appStore.serverAPI != nil)
+    let files = ["COUNTERSIGN_APP_STORE_SERVER_API_KEY_FILE": path]
+    #expect(try sample(["key": nil]).load(environment: files).appStore.serverAPI != nil)
+  }
+
+  @Test func `the key is never printed`() throws {
+    let configuration = try sample().load()
+    var dump = ""
+    Swift.dump(configuration, to: &dump)
+    let secret = try #require(Self.pem.split(separator: "\n").dropFirst().first)
+    #expect(!dump.contains(secret) && !"\(configuration)".contains(secret))
+  }
+
+  @Test(
+    arguments: [
+      (["key_id": String?.none], "app_store.server_api.key_id: is missing"),
+      (["issuer_id": nil], "app_store.server_api.issuer_id: is missing"),
+      (["key": nil], "app_store.server_api.key: is missing"),
+      (["key": "a-shared-secret"], "must be a private key in PEM, from -----BEGIN PRIVATE KEY----- on"),
+      (["key": "\"-----BEGIN PRIVATE KEY-----\\nMIG\""], "must be a private key in PEM to its end"),
+      (
+        ["key": "\"-----BEGIN PRIVATE KEY-----\\nMIGH\\n-----END PRIVATE KEY-----\""],
+        "The key cannot be read; give the .p8 file from App Store Connect as it is."
+      ),
+      (["key_id": "a/b"], "The key ID is not one of App Store Connect's"),
+      (["issuer_id": "69a6de70"], "The issuer ID is not one of App Store Connect's"),
+      (["production_url": "http://api.storekit.itunes.apple.com"], "must be an https:// URL"),
+    ])
+  func `what cannot be used is refused by name`(members: [String: String?], says: String) throws {
+    let problems = try sample(members, secret: SampleConfiguration.sharedSecret).problems()
+    #expect(problems.count == 1, "\(problems)")
+    #expect(problems.first?.contains(says) == true, "\(problems)")
+    #expect(problems.first?.hasPrefix("app_store.server_api.") == true, "\(problems)")
+  }
+
+  @Test func `another address than Apple's deserves a warning`() throws {
+    let warnings = try sample(["sandbox_url": "https://sandbox.test"]).load().warnings.map(\.description)
+    #expect(warnings.count == 1)
+    #expect(warnings.first?.hasPrefix("app_store.server_api.sandbox_url") == true, "\(warnings)")
+  }
+
+  @Test func `apps' numbers are numbers`() throws {
+    let configuration = try SampleConfiguration().setting("app_store.app_apple_ids", "[1234567890, 7]").load()
+    #expect(configuration.appStore.appAppleIDs == [1_234_567_890, 7])
+    for bad in ["com.example.app", "-1", "0", "1.5"] {
+      let problems = SampleConfiguration().setting("app_store.app_apple_ids", "[\"\(bad)\"]").problems()
+      #expect(problems.first?.contains("is not an app's number") == true, "\(problems)")
+    }
+  }
+
+  @Test func `Xcode's transactions are refused, and accepted with a warning`() throws {
+    #expect(try SampleConfiguration().load().policy.xcode == .reject)
+    let accepting = try SampleConfiguration().setting("policy.xcode", "accept").load()
+    #expect(accepting.policy.xcode == .accept)
+    #expect(accepting.warnings.first?.description.contains("anybody with Xcode") == true)
+  }
+}
