@@ -58,7 +58,7 @@ func buildApplication(
   }
   let identities = try configuration.server.identities()
   let protocols = try configuration.server.protocols(identities)
-  let appStore = try configuration.appStore.services(environment: environment)
+  let appStore = try configuration.appStoreServices(environment: environment)
   let ledgerMetrics = LedgerMetrics(environment.metrics)
   let ledger: SQLiteLedger
   do {
@@ -98,18 +98,24 @@ func buildApplication(
     provisional: configuration.policy.provisional,
     writeBack: writeBack,
     onVerdict: verdictMetrics.note)
+  let notificationMetrics = NotificationMetrics(environment.metrics)
+  let receiver = NotificationReceiver(
+    signedData: appStore.signedData, ledger: ledger, validator: validator, appAppleIDs: configuration.appStore.appAppleIDs,
+    isOurPassword: { [secret = configuration.appStore.sharedSecret] notification in
+      secret.map(notification.hasPassword) ?? false
+    },
+    onOutcome: notificationMetrics.note)
   let check = SubscriptionCheck(validator: validator, ledger: ledger, brake: brake)
   let pacer = Pacer(rate: configuration.revalidation.rate)
   let runProgress = RunProgress()
-  let isAppleAway: @Sendable () -> Bool = { appStore.breakers[.production]?.state == .open }
+  let isAppleAway: @Sendable () -> Bool = { appStore.recheckBreaker?.state == .open }
   let status = OperationalStatus(
     appStore: appStore.health, profileStore: writeBack?.health,
-    breakers: appStore.breakers.sorted { $0.key.rawValue < $1.key.rawValue }
-      .map { (upstream: "app_store_\($0.key.rawValue)", breaker: $0.value) }
+    breakers: appStore.allBreakers
       + (profileStore.map { [(upstream: "profile_store", breaker: $0.breaker)] } ?? []),
     brake: brake, clock: environment.clock, userKeys: userTokens?.verifier.keySet)
-  let body = JSONRequestBody(
-    limit: configuration.server.maxBody, budget: ByteBudget(limit: configuration.server.maxBytesInFlight))
+  let budget = ByteBudget(limit: configuration.server.maxBytesInFlight)
+  let body = JSONRequestBody(limit: configuration.server.maxBody, budget: budget)
   let router = ServiceRouter(
     validations: ValidationsController(validator: validator, body: body),
     profiles: ProfilesController(ledger: ledger, rules: rules, hasProfileStore: writeBack != nil, now: now),
@@ -121,6 +127,8 @@ func buildApplication(
     support: SupportController(
       ledger: ledger, revalidation: UserRevalidation(validator: validator, ledger: ledger),
       transfer: PurchaseTransfer(validator: validator, ledger: ledger), rules: rules, body: body, now: now),
+    notifications: NotificationsController(
+      receiver: receiver, body: RequestBytes(limit: configuration.server.maxBody, budget: budget)),
     brake: BrakeController(brake: brake),
     health: HealthController(ledger: ledger, status: status, now: now),
     metrics: MetricsController(
@@ -200,15 +208,44 @@ private struct Closing: Service {
 /// What talks to Apple.
 struct AppStoreServices: Sendable {
   var verifier: ReceiptVerifier
-  var client: VerifyReceiptClient
+  var signedData: SignedDataVerifier
+  /// `nil` without a shared secret.
+  var verifyReceipt: VerifyReceiptClient?
+  /// `nil` without a key.
+  var serverAPI: ServerAPIClient?
   var health: AppStoreHealth
   /// One for each store: what the sandbox does says nothing about production.
-  var breakers: [StoreEnvironment: CircuitBreaker]
+  var verifyReceiptBreakers: [StoreEnvironment: CircuitBreaker]
+  var serverAPIBreakers: [StoreEnvironment: CircuitBreaker]
   var transport: CurlTransport
+
+  /// What stands before the calls that the service makes by itself, of which nearly all go to production.
+  var recheckBreaker: CircuitBreaker? {
+    serverAPI == nil ? verifyReceiptBreakers[.production] : serverAPIBreakers[.production]
+  }
+
+  /// Those of what is configured, by the name of what they guard.
+  var allBreakers: [(upstream: String, breaker: CircuitBreaker)] {
+    func named(_ name: String, _ breakers: [StoreEnvironment: CircuitBreaker]) -> [(upstream: String, breaker: CircuitBreaker)] {
+      breakers.sorted { $0.key.rawValue < $1.key.rawValue }
+        .map { (upstream: "\(name)_\($0.key.rawValue)", breaker: $0.value) }
+    }
+    return (verifyReceipt == nil ? [] : named("app_store", verifyReceiptBreakers))
+      + (serverAPI == nil ? [] : named("server_api", serverAPIBreakers))
+  }
+}
+
+extension ServiceConfiguration {
+  func appStoreServices(environment: ServiceEnvironment) throws(StartError) -> AppStoreServices {
+    try appStore.services(acceptsXcode: policy.xcode == .accept, environment: environment)
+  }
 }
 
 extension ServiceConfiguration.AppStore {
-  func services(environment: ServiceEnvironment) throws(StartError) -> AppStoreServices {
+  /// - Parameter acceptsXcode: `policy.xcode`.
+  fileprivate func services(
+    acceptsXcode: Bool, environment: ServiceEnvironment
+  ) throws(StartError) -> AppStoreServices {
     let logger = environment.logger
     let trustedRoots: TrustedRoots
     do { trustedRoots = roots.isEmpty ? .apple : try TrustedRoots(files: roots) } catch {
@@ -223,39 +260,91 @@ extension ServiceConfiguration.AppStore {
     }
     var timing = VerifyReceiptClient.Timing.live
     timing.date = { environment.clock.now }
-    let breakers = Dictionary(
-      uniqueKeysWithValues: [StoreEnvironment.production, .sandbox].map { store in
-        (store, CircuitBreaker.logging("app_store_\(store.rawValue)", logger))
-      })
-    let metrics = AppStoreMetrics(environment.metrics)
-    #if PLANTED_DEFECTS
-      let isGuarded = !PlantedDefect.noBreaker.isActive
-    #else
-      let isGuarded = true
-    #endif
-    let client = VerifyReceiptClient(
-      transport: transport,
-      configuration: VerifyReceiptClient.Configuration(
-        productionURL: productionURL, sandboxURL: sandboxURL, sharedSecret: sharedSecret),
-      timing: timing,
-      breakers: isGuarded ? breakers : [:],
-      retryBudget: isGuarded ? RetryBudget() : nil,
-      observe: { attempt in
-        if let ahead = attempt.answeredAt.flatMap(environment.clock.observe) {
-          logger.error(
-            "the machine's clock is wrong; Apple's counts from now on", metadata: ["seconds_ahead": "\(ahead)"])
-        }
-        metrics.note(attempt)
-        logger.debug(
-          "asked Apple",
-          metadata: [
-            "environment": "\(attempt.environment.rawValue)", "outcome": "\(attempt.outcome)",
-            "milliseconds": "\(attempt.duration / .milliseconds(1))",
-          ])
-      })
-    return AppStoreServices(
-      verifier: ReceiptVerifier(roots: trustedRoots), client: client, health: AppStoreHealth(), breakers: breakers,
+    let signedData = SignedDataVerifier(roots: trustedRoots, acceptsXcode: acceptsXcode)
+    let observer = AppStoreObserver(clock: environment.clock, metrics: AppStoreMetrics(environment.metrics), logger)
+    var services = AppStoreServices(
+      verifier: ReceiptVerifier(roots: trustedRoots), signedData: signedData, health: AppStoreHealth(),
+      verifyReceiptBreakers: Self.breakers("app_store", logger), serverAPIBreakers: Self.breakers("server_api", logger),
       transport: transport)
+    if let sharedSecret {
+      services.verifyReceipt = VerifyReceiptClient(
+        transport: transport,
+        configuration: VerifyReceiptClient.Configuration(
+          productionURL: productionURL, sandboxURL: sandboxURL, sharedSecret: sharedSecret),
+        timing: timing,
+        breakers: Self.isGuarded ? services.verifyReceiptBreakers : [:],
+        retryBudget: Self.isGuarded ? RetryBudget() : nil,
+        observe: observer.note)
+    }
+    if let serverAPI {
+      let key: ServerAPIKey
+      do { key = try serverAPI.checkedKey() } catch { throw StartError(description: "app_store.server_api: \(error)") }
+      services.serverAPI = ServerAPIClient(
+        transport: transport,
+        configuration: ServerAPIClient.Configuration(
+          productionURL: serverAPI.productionURL, sandboxURL: serverAPI.sandboxURL, key: key),
+        verifier: signedData,
+        timing: timing,
+        breakers: services.serverAPIBreakers,
+        retryBudget: RetryBudget(),
+        observe: observer.note)
+    }
+    return services
+  }
+
+  private static var isGuarded: Bool {
+    #if PLANTED_DEFECTS
+      return !PlantedDefect.noBreaker.isActive
+    #else
+      return true
+    #endif
+  }
+
+  private static func breakers(_ name: String, _ logger: Logger) -> [StoreEnvironment: CircuitBreaker] {
+    Dictionary(
+      uniqueKeysWithValues: [StoreEnvironment.production, .sandbox].map { store in
+        (store, CircuitBreaker.logging("\(name)_\(store.rawValue)", logger))
+      })
+  }
+}
+
+/// Is told of every call to Apple, for clock, metrics and log.
+private struct AppStoreObserver: Sendable {
+  let clock: ServiceClock
+  let metrics: AppStoreMetrics
+  let logger: Logger
+
+  init(clock: ServiceClock, metrics: AppStoreMetrics, _ logger: Logger) {
+    self.clock = clock
+    self.metrics = metrics
+    self.logger = logger
+  }
+
+  func note(_ attempt: VerifyReceiptAttempt) {
+    compare(attempt.answeredAt)
+    metrics.note(attempt)
+    log("verifyReceipt", attempt.environment, "\(attempt.outcome)", attempt.duration)
+  }
+
+  func note(_ attempt: ServerAPIAttempt) {
+    compare(attempt.answeredAt)
+    metrics.note(attempt)
+    log("\(attempt.endpoint)", attempt.environment, "\(attempt.outcome)", attempt.duration)
+  }
+
+  private func compare(_ answeredAt: Date?) {
+    if let ahead = answeredAt.flatMap(clock.observe) {
+      logger.error("the machine's clock is wrong; Apple's counts from now on", metadata: ["seconds_ahead": "\(ahead)"])
+    }
+  }
+
+  private func log(_ endpoint: String, _ environment: StoreEnvironment, _ outcome: String, _ duration: Duration) {
+    logger.debug(
+      "asked Apple",
+      metadata: [
+        "endpoint": "\(endpoint)", "environment": "\(environment.rawValue)", "outcome": "\(outcome)",
+        "milliseconds": "\(duration / .milliseconds(1))",
+      ])
   }
 }
 
@@ -283,11 +372,13 @@ extension ReceiptExaminer {
   init(_ configuration: ServiceConfiguration, _ services: AppStoreServices, now: @escaping @Sendable () -> Date) {
     self.init(
       verifier: services.verifier,
+      signedData: services.signedData,
       localVerification: configuration.policy.localVerification,
-      appStore: services.client,
+      verifyReceipt: services.verifyReceipt,
+      serverAPI: services.serverAPI,
       appStoreHealth: services.health,
       recent: RecentAnswers(lifetime: configuration.policy.reuse),
-      bundleIDs: configuration.appStore.bundleIDs,
+      bundleIDs: configuration.appStore.orderedBundleIDs,
       rules: EntitlementRules(configuration),
       deadline: configuration.appStore.deadline,
       now: now)

@@ -7,6 +7,7 @@ package struct SubmittedReceipt: Hashable, Sendable {
     case app(AppReceipt)
     /// A single transaction, iOS 6 style.
     case transaction(TransactionReceipt)
+    case signedTransaction(SignedTransaction)
   }
 
   /// Damage of the transport that could be undone. The raw values are part of the output of `inspect --json`.
@@ -36,6 +37,13 @@ package struct SubmittedReceipt: Hashable, Sendable {
     fingerprint = ReceiptFingerprint(of: bytes)
   }
 
+  private init(jws: [UInt8], _ t: SignedTransaction) {
+    base64 = String(decoding: jws, as: UTF8.self)
+    content = .signedTransaction(t)
+    repairs = []
+    fingerprint = ReceiptFingerprint(of: jws)
+  }
+
   /// Recognises a receipt in the text of a request.
   ///
   /// - Throws: `UndecodableReceipt`, which names what the text is instead.
@@ -54,7 +62,14 @@ package struct SubmittedReceipt: Hashable, Sendable {
       throw UndecodableReceipt(.empty, "The receipt is empty; refresh it on the device and send it again.")
     }
     if PropertyList.isLikely(text) { return try receipt(Array(text), repairs: []) }
-    if let mistake = ReceiptText.mistake(text) { throw mistake }
+    if let mistake = ReceiptText.mistake(text) {
+      if mistake.kind == .signedTransaction {
+        let payload = try SignedPayload(CompactJWS(Array(text)))
+        guard case .transaction(let transaction) = payload else { throw payload.mistake(wanted: .transaction) }
+        return SubmittedReceipt(jws: Array(text), transaction)
+      }
+      throw mistake
+    }
 
     let joined = text.filter { !ReceiptText.isLineBreak($0) }
     guard joined.contains(ReceiptText.space) else {

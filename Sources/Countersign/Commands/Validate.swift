@@ -48,7 +48,7 @@ struct Validate: AsyncParsableCommand {
 
   private func verdict(_ configuration: ServiceConfiguration) async throws -> EntitlementBody {
     let logger = Logger(label: "countersign")
-    let services = try configuration.appStore.services(
+    let services = try configuration.appStoreServices(
       environment: ServiceEnvironment(logger: logger, ledgerFailed: { _ in }))
     defer { services.transport.shutdown() }
     let clock = ServiceClock.system()
@@ -56,11 +56,11 @@ struct Validate: AsyncParsableCommand {
     let contents = try ReceiptFile.read(file)
     do throws(ValidationError) {
       let receipt = try examiner.decode(contents: contents)
-      let proof = try examiner.proof(of: receipt)
+      let subject = Subject(receipt: receipt, proof: try examiner.proof(of: receipt))
       let user = UserID(user)
       let history: PurchaseHistory
       do throws(AppStoreTrouble) {
-        history = try await examiner.ask(about: receipt, proof, for: user, mayReuse: false, logger: logger).history
+        history = try await examiner.ask(about: subject, for: user, mayReuse: false, logger: logger).history
       } catch {
         throw ValidationError(error)
       }

@@ -10,6 +10,8 @@ final class AppStoreHealth: Sendable {
     case unavailable
     /// Apple refuses our shared secret.
     case sharedSecretRejected = "shared_secret_rejected"
+    /// Apple refuses our key of the App Store Server API.
+    case serverAPIKeyRejected = "server_api_key_rejected"
   }
 
   /// How long a bad sight counts. Readiness keeps callers away, and without calls nothing could ever clear it.
@@ -25,12 +27,17 @@ final class AppStoreHealth: Sendable {
 
   func answered() { note(.answering) }
 
-  func failed(_ error: VerifyReceiptError) {
+  func failed(_ error: AppStoreError) {
     switch error {
-    case .notAuthentic: note(.answering)
-    case .sharedSecretRejected: note(.sharedSecretRejected)
-    case .unavailable, .unexpectedStatus: note(.unavailable)
-    case .overloaded, .cancelled: break
+    case .verifyReceipt(.notAuthentic), .serverAPI(.notFound), .serverAPI(.wrongApp): note(.answering)
+    case .verifyReceipt(.sharedSecretRejected): note(.sharedSecretRejected)
+    case .serverAPI(.keyRejected): note(.serverAPIKeyRejected)
+    case .verifyReceipt(.unavailable), .verifyReceipt(.unexpectedStatus), .serverAPI(.unavailable),
+      .serverAPI(.unexpected), .serverAPI(.invalidAnswer):
+      note(.unavailable)
+    case .verifyReceipt(.overloaded), .verifyReceipt(.cancelled), .serverAPI(.overloaded), .serverAPI(.cancelled),
+      .noSource:
+      break
     }
   }
 

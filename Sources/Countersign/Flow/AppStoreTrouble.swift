@@ -7,7 +7,15 @@ enum AppStoreTrouble: Error, Sendable {
   /// No verdict: Apple is in trouble, or we are.
   case unavailable(appleStatus: Int?)
 
-  init(_ error: VerifyReceiptError) {
+  init(_ error: AppStoreError) {
+    switch error {
+    case .verifyReceipt(let error): self.init(error)
+    case .serverAPI(let error): self.init(error)
+    case .noSource: self = .refused(.notAskable)
+    }
+  }
+
+  private init(_ error: VerifyReceiptError) {
     switch error {
     case .notAuthentic(let appleStatus):
       self = .refused(
@@ -15,6 +23,16 @@ enum AppStoreTrouble: Error, Sendable {
     case .overloaded: self = .refused(.overloaded)
     case .cancelled: self = .refused(.cancelled)
     case .sharedSecretRejected, .unavailable, .unexpectedStatus: self = .unavailable(appleStatus: error.appleStatus)
+    }
+  }
+
+  private init(_ error: ServerAPIError) {
+    switch error {
+    case .notFound: self = .refused(.unknownTransaction)
+    case .wrongApp: self = .refused(.wrongApp(appleStatus: nil))
+    case .overloaded: self = .refused(.overloaded)
+    case .cancelled: self = .refused(.cancelled)
+    case .keyRejected, .unavailable, .unexpected, .invalidAnswer: self = .unavailable(appleStatus: error.errorCode)
     }
   }
 }

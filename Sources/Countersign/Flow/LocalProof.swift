@@ -3,31 +3,61 @@ import Entitlements
 
 import struct FoundationEssentials.Date
 
-/// What our own check says about a receipt.
+/// What our own check says about a receipt or a signed transaction.
 enum LocalProof: Sendable {
   case verified(VerifiedAppReceipt)
+  case signedTransaction(VerifiedTransaction)
   case refuted(NotAuthentic)
   /// A receipt that carries no chain to check: only Apple can tell.
   case unavailable
 
-  init(_ receipt: SubmittedReceipt, verifier: ReceiptVerifier, now: Date) {
+  init(_ receipt: SubmittedReceipt, verifier: ReceiptVerifier, signedData: SignedDataVerifier, now: Date) {
     switch receipt.content {
     case .app(let appReceipt):
       do throws(NotAuthentic) { self = .verified(try verifier.verify(appReceipt, now: now)) } catch {
         self = .refuted(error)
       }
+    case .signedTransaction:
+      do throws(SignedDataError) { self = .signedTransaction(try signedData.transaction(receipt.base64, now: now)) } catch {
+        switch error {
+        case .notAuthentic(let reason): self = .refuted(reason)
+        // It was decoded before, or it would not be here.
+        case .undecodable: self = .refuted(.uncheckable)
+        }
+      }
     case .transaction: self = .unavailable
     }
   }
 
-  /// The receipt, where its signature proves it.
-  var verified: VerifiedAppReceipt? {
-    guard case .verified(let receipt) = self else { return nil }
-    return receipt
+  /// Whether Apple's signature is under it.
+  var isVerified: Bool {
+    switch self {
+    case .verified, .signedTransaction: true
+    case .refuted, .unavailable: false
+    }
+  }
+
+  /// What the signature proves; `nil` where it proves nothing, or names no store.
+  func history(judgedAt now: Date) -> PurchaseHistory? {
+    switch self {
+    case .verified(let receipt): receipt.history(judgedAt: now)
+    case .signedTransaction(let transaction): transaction.history()
+    case .refuted, .unavailable: nil
+    }
   }
 
   /// The app, where the signature proves it.
   var bundleID: BundleID? {
-    verified?.receipt.bundleID
+    switch self {
+    case .verified(let receipt): receipt.receipt.bundleID
+    case .signedTransaction(let transaction): transaction.transaction.bundleID
+    case .refuted, .unavailable: nil
+    }
+  }
+
+  /// Whether Xcode signed it, and the policy takes that.
+  var isXcode: Bool {
+    guard case .signedTransaction(let transaction) = self else { return false }
+    return transaction.transaction.environment == nil
   }
 }

@@ -4,79 +4,114 @@ import Logging
 
 import struct FoundationEssentials.Date
 
-/// Finds out what a receipt proves, from its signature and from Apple. It records nothing.
+/// Finds out what a receipt or a signed transaction proves, from its signature and from Apple. It records nothing.
 struct ReceiptExaminer: Sendable {
   var verifier: ReceiptVerifier
+  var signedData: SignedDataVerifier
   var localVerification: LocalVerificationPolicy
-  var appStore: VerifyReceiptClient
+  /// `nil` where there is no shared secret.
+  var verifyReceipt: VerifyReceiptClient?
+  /// `nil` where no key is configured.
+  var serverAPI: ServerAPIClient?
   var appStoreHealth: AppStoreHealth
-  /// One call to Apple for the same receipt at the same moment, however many ask: an app that posts it at every launch
-  /// does so from all its users' devices at once.
-  var flights = SingleFlight<ReceiptFingerprint, Result<VerifyReceiptAnswer, VerifyReceiptError>>()
+  /// One call to Apple about the same thing at the same moment, however many ask: an app that posts its receipt at every
+  /// launch does so from all its users' devices at once.
+  var flights = SingleFlight<Subject.Identity, Result<AppleAnswer, AppStoreError>>()
   /// What Apple answered a moment ago (`policy.reuse`).
   var recent: RecentAnswers
-  var bundleIDs: Set<BundleID>
+  /// Our apps, in the order in which they are tried where a purchase may be of any.
+  var bundleIDs: [BundleID]
   var rules: EntitlementRules
   /// How long one validation may take Apple in all, retries included.
   var deadline: Duration
   /// Our own clock.
   var now: @Sendable () -> Date
 
-  /// What Apple says about a receipt.
+  /// What Apple says about a subject.
   struct Word: Sendable {
     var history: PurchaseHistory
+    var bundleID: BundleID
+    var source: Subject.Source
+    var proofs: [OriginalTransactionID: String]
     /// Said a moment ago, to somebody else or to the same caller.
     var isReused: Bool
   }
 
-  /// What was sent, as a receipt.
+  /// What was sent, as a receipt or a signed transaction.
   func decode(_ text: String) throws(ValidationError) -> SubmittedReceipt {
     try decode(contents: Array(text.utf8))
   }
 
-  /// What a file holds, as a receipt: the receipt itself, or base64 of it.
+  /// What a file holds, as a receipt or a signed transaction: itself, or base64 of it.
   func decode(contents: [UInt8]) throws(ValidationError) -> SubmittedReceipt {
     do throws(UndecodableReceipt) { return try SubmittedReceipt.decode(contents: contents) } catch {
-      switch error.kind {
-      case .signedTransaction: throw .unsupportedReceipt(detail: error.detail)
-      default: throw .undecodableReceipt(detail: error.detail)
-      }
+      throw .undecodableReceipt(detail: error.detail)
     }
   }
 
-  /// What our own check of the signature says. Apple has the last word unless the policy requires the proof.
+  /// What our own check of the signature says. Apple has the last word on an app receipt, unless the policy requires the
+  /// proof or there is no shared secret to ask with; a signed transaction is proven here or nowhere.
   func proof(of receipt: SubmittedReceipt) throws(ValidationError) -> LocalProof {
-    let proof = LocalProof(receipt, verifier: verifier, now: now())
-    switch proof {
-    case .verified: break
-    case .refuted(.xcode):
+    let proof = unrequiredProof(of: receipt)
+    let isRequired = localVerification == .require || verifyReceipt == nil
+    switch (proof, receipt.content) {
+    case (.verified, _), (.signedTransaction, _): break
+    case (.refuted(.xcode), _):
       // No server can vouch for it, and Apple answers 21002, which reads like trouble.
       throw .notAuthentic(detail: NotAuthentic.xcode.description, appleStatus: nil)
-    case .refuted(let reason):
-      if localVerification == .require { throw .notAuthentic(detail: reason.description, appleStatus: nil) }
-    case .unavailable:
+    case (.refuted(let reason), .signedTransaction):
+      throw .notAuthentic(detail: reason.description, appleStatus: nil)
+    case (.refuted(let reason), .app), (.refuted(let reason), .transaction):
+      if isRequired { throw .notAuthentic(detail: reason.description, appleStatus: nil) }
+    case (.unavailable, _):
       if localVerification == .require {
         throw .notAuthentic(
           detail: "An iOS 6-style receipt carries no certificate chain, and this service takes only what it can prove.",
           appleStatus: nil)
       }
+      if verifyReceipt == nil {
+        throw .unsupportedReceipt(
+          detail: "Only verifyReceipt can tell about an iOS 6-style receipt, and this service does not ask it; send the "
+            + "app receipt or a signed transaction.")
+      }
     }
     return proof
+  }
+
+  /// What our own check of the signature says, whatever follows from it.
+  func unrequiredProof(of receipt: SubmittedReceipt) -> LocalProof {
+    LocalProof(receipt, verifier: verifier, signedData: signedData, now: now())
   }
 
   /// Asks Apple, and checks that the answer is about our app and an environment that this user may use.
   ///
   /// - Parameter mayReuse: whether an answer of a moment ago will do.
   func ask(
-    about receipt: SubmittedReceipt, _ proof: LocalProof, for user: UserID, mayReuse: Bool, logger: Logger
+    about subject: Subject, for user: UserID, mayReuse: Bool, logger: Logger
   ) async throws(AppStoreTrouble) -> Word {
-    if mayReuse, let answer = recent[receipt.fingerprint], stillHolds(answer.history) {
-      return Word(history: try accepted(answer, receipt, proof, for: user), isReused: true)
+    let sources = subject.sources(hasVerifyReceipt: verifyReceipt != nil, hasServerAPI: serverAPI != nil)
+    var failure: AppStoreError = .noSource
+    for source in sources {
+      if source == .signature {
+        guard var history = subject.proof.history(judgedAt: now()) else { continue }
+        history.coverage = .parts(since: nil)
+        return try accepted(AppleAnswer(history: history), subject, source, isReused: false, for: user)
+      }
+      // An app receipt without a purchase names nobody whom the Server API could be asked about.
+      guard let identity = subject.identity(for: source), source != .serverAPI || subject.askedPurchase != nil else {
+        continue
+      }
+      if mayReuse, let answer = recent[identity], stillHolds(answer.history) {
+        return try accepted(answer, subject, source, isReused: true, for: user)
+      }
+      switch await flights.run(identity, { await ask(source, about: subject, identity, logger: logger) }) {
+      case .success(let answer): return try accepted(answer, subject, source, isReused: false, for: user)
+      case .failure(let error):
+        failure = failure.outweighed(by: error)
+        guard error.mayAskElsewhere(subject) else { throw AppStoreTrouble(failure) }
+      }
     }
-    switch await flights.run(receipt.fingerprint, { await verify(receipt, proof, logger: logger) }) {
-    case .success(let answer): return Word(history: try accepted(answer, receipt, proof, for: user), isReused: false)
-    case .failure(let error): throw AppStoreTrouble(error)
-    }
+    throw AppStoreTrouble(failure)
   }
 
   /// Whether nothing that the answer names has ended since it was given.
@@ -87,46 +122,72 @@ struct ReceiptExaminer: Sendable {
   }
 
   private func accepted(
-    _ answer: VerifyReceiptAnswer, _ receipt: SubmittedReceipt, _ proof: LocalProof, for user: UserID
-  ) throws(AppStoreTrouble) -> PurchaseHistory {
+    _ answer: AppleAnswer, _ subject: Subject, _ source: Subject.Source, isReused: Bool, for user: UserID
+  ) throws(AppStoreTrouble) -> Word {
     let appleStatus = answer.appleStatus
-    let bundle = answer.bundleID ?? proof.bundleID ?? (answer.history.isAccountGone ? receipt.claimedBundleID : nil)
+    let claimed = answer.history.isAccountGone ? subject.receipt?.claimedBundleID : nil
     // An answer that names no app is no verdict; only another app's is another app's.
-    guard let bundle else { throw .unavailable(appleStatus: appleStatus) }
+    guard let bundle = answer.bundleID ?? subject.proof.bundleID ?? claimed else {
+      throw .unavailable(appleStatus: appleStatus)
+    }
     guard bundleIDs.contains(bundle) else { throw .refused(.wrongApp(appleStatus: appleStatus)) }
     guard rules.accepts(answer.history.environment, for: user) else {
       throw .refused(.sandboxRefused(appleStatus: appleStatus))
     }
-    return answer.history
+    return Word(
+      history: answer.history, bundleID: bundle, source: source, proofs: answer.proofs, isReused: isReused)
   }
 
-  private func verify(
-    _ receipt: SubmittedReceipt, _ proof: LocalProof, logger: Logger
-  ) async -> Result<VerifyReceiptAnswer, VerifyReceiptError> {
-    do throws(VerifyReceiptError) {
-      let answer = try await appStore.verify(
-        receipt.base64, isVerified: proof.verified != nil, deadline: .now.advanced(by: deadline))
+  private func ask(
+    _ source: Subject.Source, about subject: Subject, _ identity: Subject.Identity, logger: Logger
+  ) async -> Result<AppleAnswer, AppStoreError> {
+    do throws(AppStoreError) {
+      let answer = try await answer(of: source, about: subject)
       appStoreHealth.answered()
-      recent.keep(answer, of: receipt.fingerprint)
+      recent.keep(answer, of: identity)
       return .success(answer)
     } catch {
       appStoreHealth.failed(error)
-      log(error, logger)
+      error.log(logger)
       return .failure(error)
     }
   }
 
-  private func log(_ error: VerifyReceiptError, _ logger: Logger) {
-    let metadata: Logger.Metadata = ["apple_status": "\(error.appleStatus.map(String.init) ?? "none")"]
-    switch error {
-    case .sharedSecretRejected:
-      logger.critical("Apple refuses our shared secret: check app_store.shared_secret", metadata: metadata)
-    case .unexpectedStatus:
-      logger.critical("Apple answers with a status that this version does not know", metadata: metadata)
-    case .unavailable(_, let how):
-      logger.warning("Apple cannot be asked", metadata: metadata.merging(["cause": "\(how)"]) { $1 })
-    case .notAuthentic, .overloaded, .cancelled:
-      logger.info("no verdict", metadata: metadata)
+  private func answer(
+    of source: Subject.Source, about subject: Subject
+  ) async throws(AppStoreError) -> AppleAnswer {
+    let deadline = ContinuousClock.now.advanced(by: deadline)
+    switch source {
+    case .verifyReceipt:
+      guard let verifyReceipt, let receipt = subject.receipt else { throw .noSource }
+      do throws(VerifyReceiptError) {
+        return AppleAnswer(
+          try await verifyReceipt.verify(receipt.base64, isVerified: subject.proof.isVerified, deadline: deadline))
+      } catch { throw .verifyReceipt(error) }
+    case .serverAPI:
+      guard let serverAPI, let id = subject.askedPurchase else { throw .noSource }
+      do throws(ServerAPIError) {
+        return AppleAnswer(
+          try await serverAPI.history(
+            of: id, bundleIDs: apps(of: subject), stores: stores(of: subject),
+            includesOneTimePurchases: rules.catalog.sellsLifetime, deadline: deadline))
+      } catch { throw .serverAPI(error) }
+    case .signature: throw .noSource
     }
   }
+
+  private func apps(of subject: Subject) -> [BundleID] {
+    guard let known = subject.proof.bundleID ?? subject.bundleID, bundleIDs.contains(known) else { return bundleIDs }
+    return [known]
+  }
+
+  private func stores(of subject: Subject) -> [StoreEnvironment] {
+    let known = subject.proof.history(judgedAt: now())?.environment ?? subject.environment
+    return known.map { [$0] } ?? [.production, .sandbox]
+  }
+}
+
+extension Catalog {
+  /// Whether there is anything that is bought once and for ever.
+  fileprivate var sellsLifetime: Bool { products.values.contains { $0.kind == .lifetime } }
 }

@@ -6,7 +6,7 @@ struct ReceiptSubmission: Sendable {
   enum Proof: Sendable {
     /// What the app sent as its receipt, not yet looked at.
     case receipt(String)
-    /// A purchase the service has seen before; its kept receipt is sent to Apple again.
+    /// A purchase by its ID: one that the service has seen before, or that Apple is to tell of.
     case originalTransactionID(OriginalTransactionID)
     /// A purchase of the user's, by the receipt that the ledger keeps for it.
     case kept(SubscriptionKey, KeptReceipt)
@@ -27,6 +27,9 @@ struct ReceiptSubmission: Sendable {
   var requestID: String
   /// What a person said who had Apple asked.
   var note: NoteID?
+  /// Whether the caller vouches for the user: a purchase that nobody has, and that names nobody, becomes theirs by its ID
+  /// alone. Anybody can write down an ID, so that a user cannot.
+  var isVouchedFor = false
 }
 
 /// The answer to a submission.

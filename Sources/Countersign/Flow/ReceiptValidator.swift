@@ -72,28 +72,35 @@ struct ReceiptValidator: Sendable {
   func validate(
     _ submission: ReceiptSubmission, _ occasion: Occasion = .request, logger: Logger
   ) async throws(ValidationError) -> ValidatedEntitlement {
-    let receipt = try await receipt(of: submission)
-    let proof = try examiner.proof(of: receipt)
+    let subject = try await subject(of: submission)
     let word: ReceiptExaminer.Word
     do throws(AppStoreTrouble) {
       word = try await examiner.ask(
-        about: receipt, proof, for: submission.user, mayReuse: occasion.mayReuse, logger: logger)
+        about: subject, for: submission.user, mayReuse: occasion.mayReuse, logger: logger)
     } catch {
       switch error {
+      case .refused(.notAskable) where occasion.isRequest:
+        guard let proven = try await lastProvenState(of: submission, covering: subject) else {
+          throw .unknownTransaction
+        }
+        return proven
       case .refused(let refusal): throw refusal
       case .unavailable(let appleStatus):
         #if PLANTED_DEFECTS
-          if PlantedDefect.troubleEndsAccess.isActive { return try await endAccess(receipt, proof, of: submission) }
+          if PlantedDefect.troubleEndsAccess.isActive, let receipt = subject.receipt {
+            return try await endAccess(receipt, subject.proof, of: submission)
+          }
         #endif
         // What the service asks by itself wants an answer or none.
         guard occasion.isRequest else { throw .appStoreUnavailable(appleStatus: appleStatus) }
-        if let proven = try await lastProvenState(of: submission, covering: receipt) { return proven }
-        return try await postpone(receipt, proof, of: submission, appleStatus: appleStatus, logger: logger)
+        if let proven = try await lastProvenState(of: submission, covering: subject) { return proven }
+        guard let receipt = subject.receipt else { throw .appStoreUnavailable(appleStatus: appleStatus) }
+        return try await postpone(receipt, subject.proof, of: submission, appleStatus: appleStatus, logger: logger)
       }
     }
-    let evidence = try await evidence(of: word.history, receipt, for: submission)
+    let evidence = try await evidence(of: word, subject, for: submission)
     // Evaluated by the rules and recorded in one transaction, as the verdict is over everything known of the user.
-    let recorded = try await record(evidence, word.history, receipt, for: submission, occasion)
+    let recorded = try await record(evidence, word, subject, for: submission, occasion)
     onVerdict(recorded.entitlement)
     logger.info(
       "validated",
@@ -101,7 +108,7 @@ struct ReceiptValidator: Sendable {
         "user_id": "\(submission.user)", "tier": "\(recorded.entitlement.tier)",
         "status": "\(recorded.entitlement.status.rawValue)", "reason": "\(recorded.entitlement.reason.rawValue)",
         "environment": "\(word.history.environment.rawValue)", "changed": "\(recorded.changed)",
-        "receipt": "\(receipt.fingerprint.short)",
+        "source": "\(word.history.source.rawValue)", "receipt": "\(subject.name)",
       ])
     let write = await write(submission.user, recorded.write, after: recorded.losers, logger: logger)
     return ValidatedEntitlement(
@@ -123,23 +130,37 @@ struct ReceiptValidator: Sendable {
     }
   }
 
-  /// The receipt a submission stands for: the one that was sent, or the one that was kept.
-  private func receipt(of submission: ReceiptSubmission) async throws(ValidationError) -> SubmittedReceipt {
+  /// What a submission stands for: the receipt that was sent, or the one that was kept, or a purchase by its ID.
+  private func subject(of submission: ReceiptSubmission) async throws(ValidationError) -> Subject {
     switch submission.proof {
-    case .kept(_, let kept):
-      return try examiner.decode(kept.base64)
     case .receipt(let text):
-      return try examiner.decode(text)
+      let receipt = try examiner.decode(text)
+      return Subject(receipt: receipt, proof: try examiner.proof(of: receipt))
+    case .kept(let key, let kept):
+      return try subject(key.originalTransactionID, kept)
     case .originalTransactionID(let id):
       let kept = try await consult { () throws(LedgerError) in try await ledger.receipts(mentioning: id) }
-      guard !kept.isEmpty else { throw .unknownTransaction }
+      guard !kept.isEmpty else {
+        guard examiner.serverAPI != nil else { throw .unknownTransaction }
+        return Subject(id: id)
+      }
       // An ID is no proof of a purchase: anybody can guess one. It refreshes what the user owns and moves nothing.
       let owned = kept.filter { $0.owner == submission.user }
       guard let receipt = owned.first(where: { $0.environment == .production }) ?? owned.first else {
         throw .ownedByAnotherUser
       }
-      return try examiner.decode(receipt.base64)
+      return try subject(id, receipt)
     }
+  }
+
+  /// A purchase that is known, with what is kept of it.
+  ///
+  /// What is kept was proven, or believed on Apple's word, when it came; roots and policies may have changed since. To ask
+  /// the Server API takes the ID only; what is to be sent to verifyReceipt has to pass the check again.
+  private func subject(_ id: OriginalTransactionID, _ kept: KeptReceipt) throws(ValidationError) -> Subject {
+    let receipt = try examiner.decode(kept.base64)
+    let proof = examiner.serverAPI == nil ? try examiner.proof(of: receipt) : examiner.unrequiredProof(of: receipt)
+    return Subject(receipt: receipt, proof: proof, id: id, environment: kept.environment, bundleID: kept.bundleID)
   }
 
   /// The answer by subscription.
@@ -147,9 +168,12 @@ struct ReceiptValidator: Sendable {
   /// Of an account that is gone Apple says nothing else. What ends is what the receipt lists, what it proved before, and
   /// the purchase that was asked for.
   private func evidence(
-    of history: PurchaseHistory, _ receipt: SubmittedReceipt, for submission: ReceiptSubmission
+    of word: ReceiptExaminer.Word, _ subject: Subject, for submission: ReceiptSubmission
   ) async throws(ValidationError) -> [SubscriptionEvidence] {
-    guard history.isAccountGone else { return history.evidence() }
+    let history = word.history
+    guard history.isAccountGone, let receipt = subject.receipt else {
+      return history.evidence() + unmentioned(by: history, subject)
+    }
     var ended = history
     ended.purchases = receipt.purchases
     var evidence = Dictionary(ended.evidence().map { ($0.key, $0) }) { first, _ in first }
@@ -167,24 +191,54 @@ struct ReceiptValidator: Sendable {
     return Array(evidence.values)
   }
 
+  /// What a signature proves and the Server API's answer does not speak of: it leaves out what can be bought again and
+  /// again.
+  private func unmentioned(by history: PurchaseHistory, _ subject: Subject) -> [SubscriptionEvidence] {
+    guard history.source == .serverAPI, var proven = subject.proof.history(judgedAt: examiner.now()) else { return [] }
+    proven.coverage = .parts(since: nil)
+    let told = Set(history.purchases.map(\.originalTransactionID))
+    return proven.evidence().filter { !told.contains($0.key.originalTransactionID) }
+  }
+
+  /// What to keep, to be able to ask again, or to show that Apple has signed it.
+  private func keptReceipt(
+    of word: ReceiptExaminer.Word, _ subject: Subject
+  ) throws(ValidationError) -> KeptReceipt {
+    let signed = subject.id.flatMap { word.proofs[$0] } ?? word.proofs.min { $0.key.rawValue < $1.key.rawValue }?.value
+    guard let text = subject.receipt?.base64 ?? signed else { throw .unknownTransaction }
+    return KeptReceipt(base64: text, environment: word.history.environment, bundleID: word.bundleID)
+  }
+
+  /// Whether a purchase that nobody has may become this user's by its ID: somebody vouches for them, or the app named them
+  /// when it was bought.
+  private func mayClaim(_ subject: Subject, _ evidence: [SubscriptionEvidence], _ submission: ReceiptSubmission) -> Bool {
+    guard subject.receipt == nil, !submission.isVouchedFor else { return true }
+    return evidence.contains { item in
+      item.key.originalTransactionID == subject.id && item.names(submission.user)
+    }
+  }
+
   private func record(
-    _ evidence: [SubscriptionEvidence], _ history: PurchaseHistory, _ receipt: SubmittedReceipt,
+    _ evidence: [SubscriptionEvidence], _ word: ReceiptExaminer.Word, _ subject: Subject,
     for submission: ReceiptSubmission, _ occasion: Occasion
   ) async throws(ValidationError) -> Recorded {
+    guard mayClaim(subject, evidence, submission) else { throw .unknownTransaction }
+    let history = word.history
     var entry = LedgerEntry(
       user: submission.user,
       evidence: evidence,
       contestedKeys: Set(evidence.filter(rules.isCatalogued).map(\.key)),
-      receipt: KeptReceipt(
-        base64: receipt.base64, environment: history.environment, bundleID: receipt.claimedBundleID),
+      receipt: try keptReceipt(of: word, subject),
       // An ID proves nothing: whatever else its kept receipt lists stays where it is.
       ownership: submission.proof.originalTransactionID == nil ? ownership : .keep,
       judgedAt: history.judgedAt,
       recordedAt: examiner.now(),
       requestID: submission.requestID,
       judge: judge,
-      nextCheck: { [rules] evidence, now in rules.nextCheck(of: evidence, at: now) },
+      nextCheck: nextCheck,
       admits: occasion.admits)
+    // Only what verifyReceipt has answered about is worth more than what is kept: the rest cannot be sent to it.
+    entry.keepsReceipts = word.source != .verifyReceipt
     entry.keysNamingOthers = Set(evidence.filter { $0.namesAnother(than: submission.user) }.map(\.key))
     entry.pendingID = occasion.pendingID
     entry.runItem = occasion.runItem
@@ -193,6 +247,14 @@ struct ReceiptValidator: Sendable {
     case .recorded(let recorded): return recorded
     case .ownedByAnotherUser: throw .ownedByAnotherUser
     case .heldBack: throw .heldBack
+    }
+  }
+
+  /// When Apple has to be asked about a purchase again; never where there is nobody to ask.
+  var nextCheck: NextCheck {
+    { [rules, hasServerAPI = examiner.serverAPI != nil, hasVerifyReceipt = examiner.verifyReceipt != nil] evidence, now in
+      guard hasServerAPI || (hasVerifyReceipt && evidence.coverage != .parts(since: nil)) else { return nil }
+      return rules.nextCheck(of: evidence, at: now)
     }
   }
 
@@ -209,9 +271,9 @@ struct ReceiptValidator: Sendable {
   /// It stands in only where nothing new was presented: a purchase that is known, by its ID, by this very receipt, or by
   /// every purchase that the receipt lists.
   private func lastProvenState(
-    of submission: ReceiptSubmission, covering receipt: SubmittedReceipt
+    of submission: ReceiptSubmission, covering subject: Subject
   ) async throws(ValidationError) -> ValidatedEntitlement? {
-    guard let profile = try await profile(of: submission.user) else { return nil }
+    guard let receipt = subject.receipt, let profile = try await profile(of: submission.user) else { return nil }
     if submission.proof.originalTransactionID != nil { return standing(of: submission.user, profile) }
     let known = KnownPurchases(profile.evidence)
     var isKnown = receipt.purchases.allSatisfy(known.contains)
@@ -253,7 +315,7 @@ struct ReceiptValidator: Sendable {
   private func provisionalEvidence(
     of proof: LocalProof, for user: UserID, at now: Date
   ) -> [SubscriptionEvidence] {
-    guard provisional > .zero, let history = proof.verified?.history(judgedAt: now),
+    guard provisional > .zero, let history = proof.history(judgedAt: now),
       rules.accepts(history.environment, for: user)
     else { return [] }
     return history.provisionalEvidence(at: now, until: now.advanced(by: provisional), catalog: rules.catalog)
@@ -321,11 +383,14 @@ struct ReceiptValidator: Sendable {
       _ receipt: SubmittedReceipt, _ proof: LocalProof, of submission: ReceiptSubmission
     ) async throws(ValidationError) -> ValidatedEntitlement {
       let now = examiner.now()
-      let history = PurchaseHistory(
-        environment: .production, source: .verifyReceipt, evidenceTime: now, judgedAt: now, purchases: [],
-        isAccountGone: true)
-      let evidence = try await evidence(of: history, receipt, for: submission)
-      let recorded = try await record(evidence, history, receipt, for: submission, .request)
+      let word = ReceiptExaminer.Word(
+        history: PurchaseHistory(
+          environment: .production, source: .verifyReceipt, evidenceTime: now, judgedAt: now, purchases: [],
+          isAccountGone: true),
+        bundleID: receipt.claimedBundleID, source: .verifyReceipt, proofs: [:], isReused: false)
+      let subject = Subject(receipt: receipt, proof: proof)
+      let evidence = try await evidence(of: word, subject, for: submission)
+      let recorded = try await record(evidence, word, subject, for: submission, .request)
       return ValidatedEntitlement(
         user: submission.user, entitlement: recorded.entitlement, isFromLedger: false, write: .none)
     }

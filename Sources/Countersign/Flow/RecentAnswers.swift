@@ -1,4 +1,3 @@
-import AppStore
 import Entitlements
 import Synchronization
 
@@ -14,14 +13,14 @@ final class RecentAnswers: Sendable {
   static let rowLimit = 200
 
   private struct Entry {
-    var answer: VerifyReceiptAnswer
+    var answer: AppleAnswer
     var at: ContinuousClock.Instant
   }
 
   private struct State {
-    var entries: [ReceiptFingerprint: Entry] = [:]
+    var entries: [Subject.Identity: Entry] = [:]
     /// In order of arrival; one that was replaced is here twice.
-    var order: [(ReceiptFingerprint, ContinuousClock.Instant)] = []
+    var order: [(Subject.Identity, ContinuousClock.Instant)] = []
   }
 
   private let lifetime: Duration
@@ -35,24 +34,24 @@ final class RecentAnswers: Sendable {
     self.clock = clock
   }
 
-  subscript(receipt: ReceiptFingerprint) -> VerifyReceiptAnswer? {
+  subscript(subject: Subject.Identity) -> AppleAnswer? {
     let now = clock()
     return state.withLock { state in
-      guard let entry = state.entries[receipt], entry.at.duration(to: now) < lifetime else { return nil }
+      guard let entry = state.entries[subject], entry.at.duration(to: now) < lifetime else { return nil }
       return entry.answer
     }
   }
 
-  func keep(_ answer: VerifyReceiptAnswer, of receipt: ReceiptFingerprint) {
+  func keep(_ answer: AppleAnswer, of subject: Subject.Identity) {
     guard lifetime > .zero, answer.history.purchases.count <= Self.rowLimit else { return }
     let now = clock()
     state.withLock { state in
-      state.entries[receipt] = Entry(answer: answer, at: now)
-      state.order.append((receipt, now))
+      state.entries[subject] = Entry(answer: answer, at: now)
+      state.order.append((subject, now))
       var gone = 0
-      for (receipt, at) in state.order {
+      for (subject, at) in state.order {
         guard at.duration(to: now) >= lifetime || state.order.count - gone > Self.limit else { break }
-        if state.entries[receipt]?.at == at { state.entries[receipt] = nil }
+        if state.entries[subject]?.at == at { state.entries[subject] = nil }
         gone += 1
       }
       state.order.removeFirst(gone)

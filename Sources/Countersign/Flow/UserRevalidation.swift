@@ -80,7 +80,7 @@ struct UserRevalidation: Sendable {
         return true
       case .appStoreUnavailable, .overloaded, .heldBack: return false
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .ownedByAnotherUser,
-        .unknownTransaction:
+        .unknownTransaction, .notAskable:
         logger.warning("a kept receipt was refused", metadata: ["cause": "\(error)"])
         return false
       }

@@ -4,7 +4,7 @@ import Ledger
 enum ValidationError: Error, Sendable {
   /// Not a receipt; the sentence names what it is instead.
   case undecodableReceipt(detail: String)
-  /// A receipt of a kind that is not taken yet.
+  /// A receipt of a kind of which nobody can be asked here.
   case unsupportedReceipt(detail: String)
   /// Apple, or the signature, says that it is no genuine receipt.
   case notAuthentic(detail: String, appleStatus: Int?)
@@ -13,8 +13,10 @@ enum ValidationError: Error, Sendable {
   /// A sandbox purchase, and the policy does not take one from this user.
   case sandboxRefused(appleStatus: Int?)
   case ownedByAnotherUser
-  /// An original transaction ID that the service has never seen.
+  /// An original transaction ID that the service has never seen, and that Apple does not know or cannot be asked about.
   case unknownTransaction
+  /// A purchase that is known by a signature of Apple's alone, and there is no key to ask about it.
+  case notAskable
   /// Apple could not be asked, and nothing is known that could stand in for an answer.
   case appStoreUnavailable(appleStatus: Int?)
   /// Too much is in flight.

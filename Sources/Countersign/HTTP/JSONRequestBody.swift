@@ -6,23 +6,16 @@ import NIOFoundationEssentialsCompat
 
 /// Reads a JSON body within its bounds: its own size, and the bytes that all bodies may take together.
 struct JSONRequestBody: Sendable {
-  /// The most bytes that one body may have.
-  var limit: Int
-  var budget: ByteBudget
+  private let bytes: RequestBytes
 
-  /// A decoded body, and the bytes it takes of the budget. What is made of a receipt is as large as the receipt and lives
-  /// until the answer is there, so the loan has to be kept that long.
-  struct Decoded<Value> {
-    var value: Value
-    var loan: ByteBudget.Loan
-  }
+  init(limit: Int, budget: ByteBudget) { bytes = RequestBytes(limit: limit, budget: budget) }
 
   /// - Throws: a problem: 415 for another media type, 413 for too large, 503 when too many bodies are in flight, 400 for
   ///   broken JSON or another shape.
-  func decode<Value: Decodable>(_ type: Value.Type, from request: Request) async throws -> Decoded<Value> {
+  func decode<Value: Decodable>(_ type: Value.Type, from request: Request) async throws -> RequestBytes.Read<Value> {
     try requireJSON(request.headers)
-    let loan = budget.loan()
-    let data = try await collect(request, loan)
+    let read = try await bytes.collect(request)
+    let data = Data(buffer: read.value)
     guard !data.isEmpty else { throw Problem(.malformedRequest, "The body is empty; send a JSON object.") }
     // The decoder would take UTF-16 and mend what is broken; others who read the body would not.
     guard !data.contains(0), String(validating: data, as: UTF8.self) != nil else {
@@ -31,37 +24,17 @@ struct JSONRequestBody: Sendable {
     do {
       let value = try JSONDecoder().decode(type, from: data)
       try Self.requireUniqueMembers(data)
-      return Decoded(value: value, loan: loan)
+      return RequestBytes.Read(value: value, loan: read.loan)
     } catch let error as DecodingError {
       throw Problem(.malformedRequest, Self.sentence(error))
     }
   }
 
   private func requireJSON(_ headers: HTTPFields) throws(Problem) {
-    if let coding = headers[.contentEncoding]?.lowercased(), coding != "identity" {
-      throw Problem(.unsupportedMediaType, "Send the body as it is, without a Content-Encoding.")
-    }
     let mediaType = headers[.contentType]?.prefix { $0 != ";" }.lowercased().filter { $0 != " " && $0 != "\t" }
     guard mediaType == "application/json" else {
       throw Problem(.unsupportedMediaType, "Send the body with 'Content-Type: application/json'.")
     }
-  }
-
-  private func collect(_ request: Request, _ loan: ByteBudget.Loan) async throws -> Data {
-    let tooLarge = Problem(.payloadTooLarge, "A body may have at most \(limit) bytes.")
-    let announced = request.headers[.contentLength].map { Int($0) ?? .max }
-    if let announced {
-      guard announced <= limit else { throw tooLarge }
-      guard loan.extend(by: announced) else { throw Self.overBudget }
-    }
-    var body = ByteBuffer()
-    for try await part in request.body {
-      guard body.readableBytes + part.readableBytes <= limit else { throw tooLarge }
-      // Without an announced length the budget is drawn as the bytes come.
-      if announced == nil, !loan.extend(by: part.readableBytes) { throw Self.overBudget }
-      body.writeImmutableBuffer(part)
-    }
-    return Data(buffer: body)
   }
 
   /// Two members of one name could be read differently by whoever looked at the body before us, and so could a name
@@ -74,8 +47,6 @@ struct JSONRequestBody: Sendable {
       throw Problem(.malformedRequest, "'\(String(decoding: name.prefix(64), as: UTF8.self))' is given twice.")
     }
   }
-
-  private static let overBudget = Problem(.overloaded, "Too many requests are being read at once; try again.")
 
   private static func sentence(_ error: DecodingError) -> String {
     switch error {

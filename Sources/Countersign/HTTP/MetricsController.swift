@@ -45,6 +45,7 @@ struct MetricsController: Sendable {
       page.add(.breakerRefused, Double(breaker.counts.refused), ("upstream", upstream))
     }
     page.add(.appStoreSharedSecretRejected, status.appStore.state == .sharedSecretRejected ? 1 : 0)
+    page.add(.serverAPIKeyRejected, status.appStore.state == .serverAPIKeyRejected ? 1 : 0)
     if let profileStore = status.profileStore {
       page.add(.profileStoreMisconfigured, profileStore.isMisconfigured ? 1 : 0)
     }

@@ -162,10 +162,10 @@ extension Problem {
           .ownedByAnotherUser,
           "This purchase is another user's: it was presented for them before, or made for them."
         )
-      case .unknownTransaction:
+      case .unknownTransaction, .notAskable:
         Problem(
           .unknownTransaction,
-          "This service has never seen a purchase with this original transaction ID; post the receipt instead.")
+          "No purchase with this original transaction ID is known; post the receipt or the signed transaction instead.")
       case .appStoreUnavailable(let appleStatus):
         Problem(
           .appStoreUnavailable, "Apple could not be asked, so nothing was decided or recorded; try again.",

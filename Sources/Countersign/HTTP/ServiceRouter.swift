@@ -10,12 +10,13 @@ struct ServiceRoute: Hashable, Sendable {
 /// Every route of the service, with who may use it.
 ///
 ///     request ─▶ request ID ─▶ metrics ─▶ access log ─▶ problems ─▶ one Host
-///       ─▶ [ address limit ─▶ authentication ─▶ rate limit ─▶ ] controller
+///       ─▶ [ address limit ─▶ [ authentication ─▶ rate limit ─▶ ] ] controller
 struct ServiceRouter {
   var validations: ValidationsController
   var profiles: ProfilesController
   var revalidations: RevalidationsController
   var support: SupportController
+  var notifications: NotificationsController
   var brake: BrakeController
   var health: HealthController
   var metrics: MetricsController
@@ -38,6 +39,10 @@ struct ServiceRouter {
     route(router, "/support", [.get: page.page])
     route(router, "/support/page.css", [.get: page.style])
     route(router, "/support/page.js", [.get: page.script])
+
+    route(
+      router.group().add(middleware: AddressLimitMiddleware(limits: limits)),
+      "/v1/notifications/app-store", [.post: notifications.receive])
 
     let authenticated = router.group()
       .add(middleware: AddressLimitMiddleware(limits: limits))

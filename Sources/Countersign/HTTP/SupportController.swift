@@ -68,7 +68,7 @@ struct SupportController: Sendable {
   func revalidate(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireCaller(.support, .service)
     let user = try Self.user(context)
-    let posted: JSONRequestBody.Decoded<RevalidationRequest>? =
+    let posted: RequestBytes.Read<RevalidationRequest>? =
       // A server need not say why, and need not send a body to say nothing.
       if caller.role == .service, Self.isBodiless(request.headers) { nil } else {
         try await body.decode(RevalidationRequest.self, from: request)

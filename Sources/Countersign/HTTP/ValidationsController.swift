@@ -37,14 +37,14 @@ struct ValidationsController: Sendable {
       let body = try await body.decode(RequestBody.self, from: request)
       defer { withExtendedLifetime(body.loan) {} }
       do {
-        return try await validate(body.value, of: user, context)
+        return try await validate(body.value, of: user, isVouchedFor: false, context)
       } catch let problem as Problem {
         throw Self.withoutHint(problem, body.value)
       }
     case .server:
       let body = try await body.decode(ServerRequestBody.self, from: request)
       defer { withExtendedLifetime(body.loan) {} }
-      return try await validate(body.value.posted, of: try Self.user(body.value), context)
+      return try await validate(body.value.posted, of: try Self.user(body.value), isVouchedFor: true, context)
     }
   }
 
@@ -54,13 +54,14 @@ struct ValidationsController: Sendable {
       return problem
     }
     return Problem(
-      .unknownTransaction, "No purchase of yours with this original transaction ID is known; post the receipt instead.")
+      .unknownTransaction, "No purchase of yours with this original transaction ID is known; post the receipt or the signed transaction instead.")
   }
 
   private func validate(
-    _ posted: RequestBody, of user: UserID, _ context: ServiceRequestContext
+    _ posted: RequestBody, of user: UserID, isVouchedFor: Bool, _ context: ServiceRequestContext
   ) async throws -> Response {
-    let submission = ReceiptSubmission(user: user, proof: try Self.proof(posted), requestID: context.requestID)
+    let submission = ReceiptSubmission(
+      user: user, proof: try Self.proof(posted), requestID: context.requestID, isVouchedFor: isVouchedFor)
     do throws(ValidationError) {
       let answer = try await validator.validate(submission, logger: context.logger)
       return JSONBody.response(
@@ -85,7 +86,7 @@ struct ValidationsController: Sendable {
       throw Problem(
         .malformedRequest, "Send either 'receipt_data' or 'original_transaction_id', not both: they may disagree.")
     case (nil, nil):
-      throw Problem(.malformedRequest, "Send 'receipt_data' (the receipt in base64) or 'original_transaction_id'.")
+      throw Problem(.malformedRequest, "Send 'receipt_data' (the receipt in base64, or a signed transaction) or 'original_transaction_id'.")
     case (.some(let receipt), nil):
       return .receipt(receipt)
     case (nil, .some(let id)):

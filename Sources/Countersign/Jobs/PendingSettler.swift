@@ -98,9 +98,13 @@ struct PendingSettler: Service {
   }
 
   /// Trouble that Apple may have with one receipt and not with the next: malformed, internal error, internal data access
-  /// error.
+  /// error; of the Server API, a purchase that is not found for now, and an internal error.
   static func mayBeTheReceipt(_ appleStatus: Int) -> Bool {
-    appleStatus == 21002 || appleStatus == 21009 || (21100...21199).contains(appleStatus)
+    switch appleStatus {
+    case 21002, 21009, 21100...21199: true
+    case 4_040_002, 4_040_004, 4_040_006, 5_000_000, 5_000_001: true
+    default: false
+    }
   }
 
   /// - Returns: whether Apple is there.
@@ -121,7 +125,7 @@ struct PendingSettler: Service {
       // Another receipt comes first, and is on its way.
       case .heldBack: break
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .sandboxRefused, .ownedByAnotherUser,
-        .unknownTransaction:
+        .unknownTransaction, .notAskable:
         // Apple's word, or our own policy's: there is nothing to wait for.
         logger.notice("a pending receipt was refused", metadata: ["problem": "\(Problem(error).code.rawValue)"])
         isSettled = true

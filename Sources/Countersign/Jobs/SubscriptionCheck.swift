@@ -48,6 +48,9 @@ struct SubscriptionCheck: Sendable {
         logger.warning("a verdict could not be recorded", metadata: ["error": "\(cause)"])
         return .away
       case .sandboxRefused: return await judgeAnew(owner, receipt, requestID: requestID, logger: logger)
+      case .notAskable:
+        logger.info("nobody can be asked about a purchase: set app_store.server_api")
+        return .refused
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .ownedByAnotherUser, .unknownTransaction:
         // Of a receipt that counted before. The state that was proven stands.
         logger.warning(

@@ -16,19 +16,18 @@ import Testing
     func advance(by duration: Duration) { state.withLock { $0 += duration } }
   }
 
-  private static func receipt(_ number: Int) -> ReceiptFingerprint {
-    ReceiptFingerprint(of: Array("receipt \(number)".utf8))
+  private static func receipt(_ number: Int) -> Subject.Identity {
+    .receipt(ReceiptFingerprint(of: Array("receipt \(number)".utf8)))
   }
 
-  private static func answer(_ appleStatus: Int = 0, rows: Int = 1) -> VerifyReceiptAnswer {
+  private static func answer(_ appleStatus: Int = 0, rows: Int = 1) -> AppleAnswer {
     let purchases = (0..<rows).map { number in
       Purchase(productID: "p", transactionID: TransactionID("\(number)"), originalTransactionID: "1")
     }
-    return VerifyReceiptAnswer(
-      environment: .production, appleStatus: appleStatus, verdict: .accountGone,
+    return AppleAnswer(
       history: PurchaseHistory(
         environment: .production, source: .verifyReceipt, evidenceTime: date, judgedAt: date, purchases: purchases),
-      bundleID: "com.example.app", attempts: [])
+      bundleID: "com.example.app", appleStatus: appleStatus)
   }
 
   private func answers(_ lifetime: Duration = .seconds(30)) -> (RecentAnswers, Instants) {

@@ -37,6 +37,10 @@ import Testing
     .open("/livez"), .open("/readyz"), .open("/metrics"), .open("/openapi.yaml"),
     // The page holds nothing; what it shows comes from the routes below.
     .open("/support"), .open("/support/page.css"), .open("/support/page.js"),
+    // Apple's: what it posts is worth what its signature proves.
+    Row(
+      method: "POST", route: "/v1/notifications/app-store", body: "{}", own: 200, other: 200, service: 200, support: 200,
+      isOpen: true),
     Row(
       method: "POST", route: "/v1/validations", body: #"{"original_transaction_id":"7","user_id":"\#(own)"}"#,
       own: 404, other: 404, service: 404, support: 404),

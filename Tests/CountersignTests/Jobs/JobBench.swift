@@ -29,7 +29,7 @@ struct JobBench: Sendable {
     let environment = ServiceEnvironment(
       logger: log.logger, clock: .moved(by: now), ledgerFailed: { log.note("ledger failed: \($0)") })
     let clock: @Sendable () -> Date = { environment.clock.now }
-    let appStore = try configuration.appStore.services(environment: environment)
+    let appStore = try configuration.appStoreServices(environment: environment)
     defer { appStore.transport.shutdown() }
     let ledger = try await SQLiteLedger.open(path: configuration.ledger.path, onFatal: environment.ledgerFailed)
     let bench = JobBench(
@@ -54,7 +54,7 @@ struct JobBench: Sendable {
   func scheduler(isAppleAway: (@Sendable () -> Bool)? = nil) -> RecheckScheduler {
     RecheckScheduler(
       check: check, ledger: ledger, brake: brake, logger: log.logger, now: now,
-      isAppleAway: isAppleAway ?? { [appStore] in appStore.breakers[.production]?.state == .open },
+      isAppleAway: isAppleAway ?? { [appStore] in appStore.recheckBreaker?.state == .open },
       pacer: Pacer(rate: 1000))
   }
 
@@ -66,7 +66,7 @@ struct JobBench: Sendable {
   ) -> RevalidationRunner {
     RevalidationRunner(
       check: check, ledger: ledger, brake: brake, logger: log.logger, now: now,
-      isAppleAway: isAppleAway ?? { [appStore] in appStore.breakers[.production]?.state == .open },
+      isAppleAway: isAppleAway ?? { [appStore] in appStore.recheckBreaker?.state == .open },
       pacer: pacer, width: width, progress: progress)
   }
 

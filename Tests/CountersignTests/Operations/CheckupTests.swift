@@ -176,7 +176,7 @@ import Testing
     configuration.sections["app_store"]?["shared_secret"] = "my-password"
     let checkup = Checkup(configuration: try configuration.load())
     let reply = Checkup.Reply(environment: .production, outcome: .status(21002), duration: .zero)
-    let finding = checkup.secretFinding(reply, .noReceipt)
+    let finding = checkup.secretFinding(reply, .noReceipt, Secret("my-password"))
     #expect(finding.sentence.contains("is not of 32 hexadecimal digits"))
     #expect(!finding.sentence.contains("my-password"))
   }

@@ -120,7 +120,27 @@ struct Apple: Sendable {
   var caFile: String
   /// Extra roots for receipts; Apple's when empty.
   var roots: [String] = []
-  var sharedSecret = "a-shared-secret"
+  /// `nil`: none is configured.
+  var sharedSecret: String? = "a-shared-secret"
+  /// `nil`: none is configured.
+  var serverAPI: ServerAPI?
+
+  /// Where the App Store Server API is played.
+  struct ServerAPI: Sendable {
+    var productionURL: String
+    var sandboxURL: String
+    /// In PEM.
+    var key: String
+    var keyID: String
+    var issuerID: String
+
+    /// `app_store.server_api`, on one line.
+    var yaml: String {
+      let key = key.replacing("\n", with: "\\n")
+      return #"{ key: "\#(key)", key_id: \#(keyID), issuer_id: \#(issuerID), production_url: "\#(productionURL)", "#
+        + #"sandbox_url: "\#(sandboxURL)" }"#
+    }
+  }
 }
 
 /// The configuration of a service under test, in the words of the YAML file.
@@ -150,7 +170,8 @@ struct Settings: Sendable {
     }
     var appStore = appStore
     appStore["bundle_ids"] = "[\(bundleIDs.map { "\"\($0)\"" }.joined(separator: ", "))]"
-    appStore["shared_secret"] = "\"\(apple.sharedSecret)\""
+    if let sharedSecret = apple.sharedSecret { appStore["shared_secret"] = "\"\(sharedSecret)\"" }
+    if let serverAPI = apple.serverAPI { appStore["server_api"] = serverAPI.yaml }
     appStore["production_url"] = "\"\(apple.productionURL)\""
     appStore["sandbox_url"] = "\"\(apple.sandboxURL)\""
     appStore["ca_file"] = "\"\(apple.caFile)\""

@@ -35,7 +35,12 @@ extension Checkup {
 
   func appStoreFindings() async -> [Finding] {
     let appStore = configuration.appStore
-    let kept = receipt == nil ? await LedgerInspection.newestReceipt(path: configuration.ledger.path) : nil
+    guard let secret = appStore.sharedSecret else {
+      return [Finding("app_store.shared_secret", .ok, "is not set: verifyReceipt is not asked")]
+    }
+    let newest = receipt == nil ? await LedgerInspection.newestReceipt(path: configuration.ledger.path) : nil
+    // A signed transaction is nothing that verifyReceipt reads; base64 has no dots.
+    let kept = newest.flatMap { $0.contains(".") ? nil : $0 }
     let question: Question = receipt != nil ? .given : kept != nil ? .kept : .noReceipt
     let text = receipt ?? kept ?? Self.noReceipt
 
@@ -46,24 +51,24 @@ extension Checkup {
       return [Finding("app_store", .mend, "the HTTP client cannot start: \(error)")]
     }
     defer { transport.shutdown() }
-    async let production = reply(of: .production, to: text, transport)
-    async let sandbox = reply(of: .sandbox, to: Self.noReceipt, transport)
+    async let production = reply(of: .production, to: text, secret, transport)
+    async let sandbox = reply(of: .sandbox, to: Self.noReceipt, secret, transport)
     let asked = now()
     let replies = [(await production, question), (await sandbox, Question.noReceipt)]
     return replies.map { Self.finding($0, to: $1) }
-      + [secretFinding(replies[0].0, question)]
+      + [secretFinding(replies[0].0, question, secret)]
       + [Self.clockFinding(replies.map(\.0), now: { max(asked, now()) })]
   }
 
   private func reply(
-    of environment: StoreEnvironment, to receipt: String, _ transport: CurlTransport
+    of environment: StoreEnvironment, to receipt: String, _ secret: Secret, _ transport: CurlTransport
   ) async -> Reply {
     let appStore = configuration.appStore
     let first = Mutex<VerifyReceiptAttempt?>(nil)
     let client = VerifyReceiptClient(
       transport: transport,
       configuration: VerifyReceiptClient.Configuration(
-        productionURL: appStore.productionURL, sandboxURL: appStore.sandboxURL, sharedSecret: appStore.sharedSecret,
+        productionURL: appStore.productionURL, sandboxURL: appStore.sandboxURL, sharedSecret: secret,
         retry: RetryPolicy(attempts: 1)),
       observe: { attempt in first.withLock { $0 = $0 ?? attempt } })
     // What the client makes of it does not matter here, only what the endpoint said first.
@@ -104,7 +109,7 @@ extension Checkup {
     }
   }
 
-  private static func sentence(for error: TransportError) -> String {
+  static func sentence(for error: TransportError) -> String {
     switch error {
     case .resolve: "its name does not resolve; check the URL and this machine's DNS"
     case .connect: "no connection; check the firewall for outgoing connections to port 443"
@@ -116,7 +121,7 @@ extension Checkup {
     }
   }
 
-  func secretFinding(_ reply: Reply, _ question: Question) -> Finding {
+  func secretFinding(_ reply: Reply, _ question: Question, _ secret: Secret) -> Finding {
     let subject = "app_store.shared_secret"
     if case .status(21004) = reply.outcome {
       return Finding(
@@ -134,7 +139,7 @@ extension Checkup {
       case .noReceipt: "Apple looks at it only with a receipt that has a subscription; give one with --receipt FILE"
       }
     // App Store Connect makes secrets of 32 hexadecimal digits.
-    let isUsual = configuration.appStore.sharedSecret.exposed.wholeMatch(of: /[0-9a-fA-F]{32}/) != nil
+    let isUsual = secret.exposed.wholeMatch(of: /[0-9a-fA-F]{32}/) != nil
     guard isUsual || configuration.appStore.productionURL != AppleEndpoint.production else {
       return Finding(
         subject, .warning,

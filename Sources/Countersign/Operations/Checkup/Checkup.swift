@@ -29,11 +29,12 @@ struct Checkup: Sendable {
 
   func run() async -> [Finding] {
     async let appStore = appStoreFindings()
+    async let serverAPI = serverAPIFindings()
     async let ledger = ledgerFindings()
     async let profiles = profileStoreFindings()
     async let callers = callerFindings()
     return configurationFindings() + limitFindings() + serverFindings() + authorityFindings() + (await appStore)
-      + (await ledger) + (await profiles) + (await callers)
+      + (await serverAPI) + (await ledger) + (await profiles) + (await callers)
   }
 
   // MARK: - What needs no look outside

@@ -7,25 +7,79 @@ import Profiles
 
 /// Counts and times the calls to Apple.
 final class AppStoreMetrics: Sendable {
-  private struct Call: Hashable {
+  private struct Endpoint: Hashable {
+    var name: String
     var environment: StoreEnvironment
+  }
+
+  private struct Call: Hashable {
+    var endpoint: Endpoint
     var status: AppStoreCallStatus
   }
 
   private let calls: Handles<Call, Counter>
-  private let durations: Handles<StoreEnvironment, Timer>
+  private let durations: Handles<Endpoint, Timer>
 
   init(_ factory: any MetricsFactory) {
     calls = Handles {
       Counter(
-        .appStoreRequests, [("environment", $0.environment.rawValue), ("status", $0.status.label)], in: factory)
+        .appStoreRequests,
+        [
+          ("endpoint", $0.endpoint.name), ("environment", $0.endpoint.environment.rawValue),
+          ("status", $0.status.label),
+        ], in: factory)
     }
-    durations = Handles { Timer(.appStoreRequestDuration, [("environment", $0.rawValue)], in: factory) }
+    durations = Handles {
+      Timer(
+        .appStoreRequestDuration, [("endpoint", $0.name), ("environment", $0.environment.rawValue)], in: factory)
+    }
   }
 
   func note(_ attempt: VerifyReceiptAttempt) {
-    calls[Call(environment: attempt.environment, status: AppStoreCallStatus(attempt.outcome))].increment()
-    durations[attempt.environment].record(attempt.duration)
+    note(
+      Endpoint(name: "verify_receipt", environment: attempt.environment), AppStoreCallStatus(attempt.outcome),
+      attempt.duration)
+  }
+
+  func note(_ attempt: ServerAPIAttempt) {
+    note(
+      Endpoint(name: attempt.endpoint.metricName, environment: attempt.environment),
+      AppStoreCallStatus(attempt.outcome), attempt.duration)
+  }
+
+  private func note(_ endpoint: Endpoint, _ status: AppStoreCallStatus, _ duration: Duration) {
+    calls[Call(endpoint: endpoint, status: status)].increment()
+    durations[endpoint].record(duration)
+  }
+}
+
+extension ServerAPIEndpoint {
+  fileprivate var metricName: String {
+    switch self {
+    case .statuses: "subscription_statuses"
+    case .transaction: "transaction_info"
+    case .history: "transaction_history"
+    }
+  }
+}
+
+/// Counts notifications by what became of them.
+final class NotificationMetrics: Sendable {
+  private struct Notification: Hashable {
+    var version: Int
+    var outcome: NotificationReceiver.Outcome
+  }
+
+  private let notifications: Handles<Notification, Counter>
+
+  init(_ factory: any MetricsFactory) {
+    notifications = Handles {
+      Counter(.notifications, [("version", "\($0.version)"), ("outcome", $0.outcome.rawValue)], in: factory)
+    }
+  }
+
+  func note(_ version: Int, _ outcome: NotificationReceiver.Outcome) {
+    notifications[Notification(version: version, outcome: outcome)].increment()
   }
 }
 
@@ -37,6 +91,10 @@ enum AppStoreCallStatus: Hashable {
   case internalDataAccess
   case unknownStatus
   case rateLimited
+  /// An answer of the Server API.
+  case answered
+  /// A code of the Server API, where it is known.
+  case serverAPIError(Int)
   case http(hundreds: Int)
   case malformed
   case failed(String)
@@ -54,8 +112,28 @@ enum AppStoreCallStatus: Hashable {
       }
   }
 
+  /// The codes that Apple documents and that calls of ours can meet; others are one word.
+  private static let serverAPICodes: Set<Int> = [
+    4_000_006, 4_000_008, 4_040_001, 4_040_002, 4_040_003, 4_040_004, 4_040_005, 4_040_006, 4_040_010, 4_290_000,
+    5_000_000, 5_000_001,
+  ]
+
+  init(_ outcome: ServerAPIAttempt.Outcome) {
+    self =
+      switch outcome {
+      case .answered: .answered
+      case .error(_, let code): Self.serverAPICodes.contains(code) ? .serverAPIError(code) : .unknownStatus
+      case .http(429): .rateLimited
+      case .http(let status): .http(hundreds: min(max(status / 100, 1), 9))
+      case .malformed, .refused: .malformed
+      case .transport(let error): .failed(Self.word(for: error))
+      }
+  }
+
   var label: String {
     switch self {
+    case .answered: "200"
+    case .serverAPIError(let code): "\(code)"
     case .status(let status): "\(status)"
     case .internalDataAccess: "21100-21199"
     case .unknownStatus: "unknown"

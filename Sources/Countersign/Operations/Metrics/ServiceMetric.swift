@@ -12,6 +12,8 @@ enum ServiceMetric: String, CaseIterable, Sendable {
   case appStoreRequests = "countersign_app_store_requests_total"
   case appStoreRequestDuration = "countersign_app_store_request_duration_seconds"
   case appStoreSharedSecretRejected = "countersign_app_store_shared_secret_rejected"
+  case serverAPIKeyRejected = "countersign_server_api_key_rejected"
+  case notifications = "countersign_notifications_total"
   case breakerOpen = "countersign_breaker_open"
   case breakerRefused = "countersign_breaker_refused_total"
   case ledgerUp = "countersign_ledger_up"
@@ -48,9 +50,12 @@ enum ServiceMetric: String, CaseIterable, Sendable {
     case .httpRequestsInFlight: (.gauge, [], "Requests that are being handled")
     case .verdicts: (.counter, ["tier", "status", "reason"], "Verdicts on an answer of Apple's that were recorded")
     case .appStoreRequests:
-      (.counter, ["environment", "status"], "Calls to Apple, by the status in its answer or by what went wrong")
-    case .appStoreRequestDuration: (.histogram, ["environment"], "How long calls to Apple took")
+      (.counter, ["endpoint", "environment", "status"], "Calls to Apple, by the status in its answer or by what went wrong")
+    case .appStoreRequestDuration: (.histogram, ["endpoint", "environment"], "How long calls to Apple took")
     case .appStoreSharedSecretRejected: (.gauge, [], "1: Apple refused the shared secret in the last minute")
+    case .serverAPIKeyRejected: (.gauge, [], "1: Apple refused the key of the Server API in the last minute")
+    case .notifications:
+      (.counter, ["version", "outcome"], "Notifications of Apple's, by what became of them")
     case .breakerOpen: (.gauge, ["upstream"], "0 closed, 0.5 tried with one call, 1 open: nothing is sent")
     case .breakerRefused: (.counter, ["upstream"], "Calls that were not made, as the breaker was open")
     case .ledgerUp: (.gauge, [], "Whether the ledger can be read")

@@ -1,0 +1,33 @@
+import HTTPTransport
+
+/// What was posted where Apple posts its notifications, told apart by its outer form. Nothing is proven yet.
+package enum PostedNotification: Sendable {
+  /// Version 2: the value of `signedPayload`, a JWS.
+  case signed(String)
+  case version1(NotificationV1)
+  /// Neither; a constant text says why.
+  case unreadable(String)
+
+  /// - Returns: `nil` if the task was cancelled before its turn came.
+  package static func decode(_ body: [UInt8]) async -> PostedNotification? {
+    do throws(JSONReader.Failure) {
+      return try await JSONReader.shared.read(body) { root throws(JSONError) in
+        if let payload = root["signedPayload"] {
+          guard case .string(let text) = payload.kind else { return .unreadable("signedPayload is no text.") }
+          return .signed(text)
+        }
+        guard root["notification_type"] != nil else {
+          return .unreadable("It has neither signedPayload nor notification_type.")
+        }
+        return .version1(try NotificationV1(root))
+      }
+    } catch {
+      switch error {
+      case .cancelled: return nil
+      case .json(.syntax): return .unreadable("It is not a JSON object.")
+      case .json(.tooLarge): return .unreadable("It is larger than a notification can be.")
+      case .json(.missing), .json(.unreadable): return .unreadable("A member of it is missing or cannot be read.")
+      }
+    }
+  }
+}

@@ -1,0 +1,66 @@
+import AppStore
+import Logging
+
+/// Why Apple gave no answer, whichever way it was asked. None of these says anything about what a user has.
+enum AppStoreError: Error, Hashable, Sendable {
+  case verifyReceipt(VerifyReceiptError)
+  case serverAPI(ServerAPIError)
+  /// There is nobody to ask: what the purchase is known by cannot be sent anywhere.
+  case noSource
+
+  /// Whether another source may know what this one does not.
+  ///
+  /// A key that Apple refuses is an operator's mistake. What was proven before can be asked about the other way; what is
+  /// new waits until the key is right.
+  func mayAskElsewhere(_ subject: Subject) -> Bool {
+    switch self {
+    case .serverAPI(.notFound): true
+    case .serverAPI(.keyRejected): subject.id != nil
+    case .serverAPI, .verifyReceipt, .noSource: false
+    }
+  }
+
+  /// The one of two that is told: the later, unless it says less.
+  func outweighed(by other: AppStoreError) -> AppStoreError { other == .noSource ? self : other }
+
+  func log(_ logger: Logger) {
+    switch self {
+    case .verifyReceipt(let error): Self.log(error, logger)
+    case .serverAPI(let error): Self.log(error, logger)
+    case .noSource: logger.debug("nobody can be asked about this purchase")
+    }
+  }
+
+  private static func log(_ error: VerifyReceiptError, _ logger: Logger) {
+    let metadata: Logger.Metadata = ["apple_status": "\(error.appleStatus.map(String.init) ?? "none")"]
+    switch error {
+    case .sharedSecretRejected:
+      logger.critical("Apple refuses our shared secret: check app_store.shared_secret", metadata: metadata)
+    case .unexpectedStatus:
+      logger.critical("Apple answers with a status that this version does not know", metadata: metadata)
+    case .unavailable(_, let how):
+      logger.warning("Apple cannot be asked", metadata: metadata.merging(["cause": "\(how)"]) { $1 })
+    case .notAuthentic, .overloaded, .cancelled:
+      logger.info("no verdict", metadata: metadata)
+    }
+  }
+
+  private static func log(_ error: ServerAPIError, _ logger: Logger) {
+    let metadata: Logger.Metadata = [
+      "apple_status": "\(error.errorCode.map(String.init) ?? "none")",
+      "http_status": "\(error.httpStatus.map(String.init) ?? "none")",
+    ]
+    switch error {
+    case .keyRejected:
+      logger.critical("Apple refuses our key of the App Store Server API: check app_store.server_api")
+    case .unexpected:
+      logger.critical("Apple's Server API answers with an error that this version does not know", metadata: metadata)
+    case .unavailable(_, _, let how):
+      logger.warning("Apple cannot be asked", metadata: metadata.merging(["cause": "\(how)"]) { $1 })
+    case .invalidAnswer(let what):
+      logger.error("an answer of Apple's cannot be believed", metadata: metadata.merging(["cause": "\(what)"]) { $1 })
+    case .notFound, .wrongApp, .overloaded, .cancelled:
+      logger.info("no verdict", metadata: metadata)
+    }
+  }
+}

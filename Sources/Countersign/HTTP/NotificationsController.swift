@@ -1,0 +1,47 @@
+import Hummingbird
+import NIOCore
+
+/// `POST /v1/notifications/app-store`: a thin adapter over `NotificationReceiver`.
+///
+/// Apple sends no credential: the signature is one. Whatever was kept is answered with 200, also what is refused: Apple
+/// sends again what is answered otherwise, and has taken some errors for a final word.
+struct NotificationsController: Sendable {
+  var receiver: NotificationReceiver
+  var body: RequestBytes
+
+  struct ResponseBody: Encodable {
+    var outcome: NotificationReceiver.Outcome
+    var notificationUUID: String?
+
+    enum CodingKeys: String, CodingKey {
+      case outcome
+      case notificationUUID = "notification_uuid"
+    }
+
+    func encode(to encoder: any Encoder) throws {
+      var container = encoder.container(keyedBy: CodingKeys.self)
+      try container.encode(outcome.rawValue, forKey: .outcome)
+      try container.encode(notificationUUID, forKey: .notificationUUID)
+    }
+  }
+
+  func receive(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let posted = try await body.collect(request)
+    defer { withExtendedLifetime(posted.loan) {} }
+    do throws(NotificationReceiver.Failure) {
+      let reception = try await receiver.receive(
+        Array(buffer: posted.value), requestID: context.requestID, logger: context.logger)
+      return JSONBody.response(
+        ResponseBody(outcome: reception.outcome, notificationUUID: reception.uuid))
+    } catch {
+      switch error {
+      case .ledgerUnavailable(let cause):
+        context.logLedgerTrouble(cause)
+        throw Problem(.ledgerUnavailable, "The notification could not be recorded; send it again.")
+      case .cancelled: throw Problem(.overloaded, "The notification was not read in time; send it again.")
+      case .wrongPassword:
+        throw Problem(.unauthenticated, "The password of this notification is not our shared secret.")
+      }
+    }
+  }
+}

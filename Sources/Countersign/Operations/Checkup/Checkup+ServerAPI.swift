@@ -1,0 +1,73 @@
+import AppStore
+import Entitlements
+import FoundationEssentials
+import HTTPTransport
+import Synchronization
+
+/// Shows Apple the key of the App Store Server API, with a question whose answer does not matter.
+///
+/// Apple looks at the token first: 401 says that something about the key is wrong, any other answer that it is taken.
+///
+/// https://developer.apple.com/documentation/appstoreserverapi/generating-json-web-tokens-for-api-requests
+extension Checkup {
+  /// A number that no transaction has.
+  private static let noTransaction = TransactionID("1")
+
+  func serverAPIFindings() async -> [Finding] {
+    let subject = "app_store.server_api"
+    let appStore = configuration.appStore
+    guard let serverAPI = appStore.serverAPI, let key = try? serverAPI.checkedKey() else { return [] }
+    let transport: CurlTransport
+    do {
+      transport = try CurlTransport(configuration: CurlTransport.Configuration(caFile: appStore.caFile))
+    } catch {
+      return [Finding(subject, .mend, "the HTTP client cannot start: \(error)")]
+    }
+    defer { transport.shutdown() }
+    let attempts = Mutex<[ServerAPIAttempt]>([])
+    var timing = VerifyReceiptClient.Timing.live
+    timing.date = now
+    let client = ServerAPIClient(
+      transport: transport,
+      configuration: ServerAPIClient.Configuration(
+        productionURL: serverAPI.productionURL, sandboxURL: serverAPI.sandboxURL, key: key,
+        retry: RetryPolicy(attempts: 1)),
+      verifier: SignedDataVerifier(),
+      timing: timing,
+      observe: { attempt in attempts.withLock { $0.append(attempt) } })
+    // What the client makes of it does not matter here, only what each store said.
+    _ = try? await client.transaction(
+      Self.noTransaction, bundleIDs: appStore.orderedBundleIDs, stores: [.production, .sandbox],
+      deadline: .now.advanced(by: Self.callLimit))
+    let seen = attempts.withLock { $0 }
+    return [StoreEnvironment.production, .sandbox].compactMap { store in
+      let said = seen.filter { $0.environment == store }
+      // The last word: a token that was refused is made anew once. One app that is known is enough for the key.
+      guard let last = said.last(where: { $0.outcome != .http(401) }) ?? said.last else { return nil }
+      return Self.finding(last, subject: "\(subject).\(store.rawValue)_url")
+    }
+  }
+
+  static func finding(_ attempt: ServerAPIAttempt, subject: String) -> Finding {
+    let time = "in \(Int((attempt.duration / .milliseconds(1)).rounded())) ms"
+    switch attempt.outcome {
+    case .answered: return Finding(subject, .ok, "answers \(time), and takes the key")
+    case .error(let status, _) where status < 429: return Finding(subject, .ok, "answers \(time), and takes the key")
+    case .http(401):
+      return Finding(
+        subject, .mend,
+        "refuses the key (401): check app_store.server_api.key, key_id and issuer_id, and that the key is an In-App "
+          + "Purchase key of the team of app_store.bundle_ids; production also refuses every key of an app that was never "
+          + "released")
+    case .error(let status, let code):
+      return Finding(subject, .warning, "answers HTTP \(status), error \(code); it passes by itself")
+    case .http(let status):
+      return Finding(subject, .mend, "answers HTTP \(status); is the URL right?")
+    case .malformed, .refused:
+      return Finding(
+        subject, .mend, "what answers is not the App Store Server API; is the URL right, or is a proxy in between?")
+    case .transport(let error):
+      return Finding(subject, .mend, sentence(for: error))
+    }
+  }
+}
