@@ -187,7 +187,7 @@ let package = Package(
       swiftSettings: settings),
     .testTarget(
       name: "AppStoreTests",
-      dependencies: ["AppStore", "COpenSSL", "Entitlements", "HTTPTransport"],
+      dependencies: ["AppStore", "COpenSSL", "Entitlements", "HTTPTransport", "TestSupport"],
       swiftSettings: settings),
     // Records entries and tells which were acknowledged, so that tests can kill it and count its system calls.
     .executableTarget(
