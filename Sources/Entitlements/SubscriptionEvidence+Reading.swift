@@ -76,7 +76,8 @@ extension SubscriptionEvidence {
       if told.0 != told.1 { return told.0 < told.1 }
       return (a.periodEnd ?? .distantPast) < (b.periodEnd ?? .distantPast)
     }
-    return renewals.filter { $0.originalTransactionID.map { $0 == key.originalTransactionID } ?? false }.max(by: isBelow)
+    return renewals.filter { $0.originalTransactionID.map { $0 == key.originalTransactionID } ?? false }.max(
+      by: isBelow)
   }
 
   /// The period that only a renewal info tells of. Where that says that the subscription is over, or in trouble, the end

@@ -141,6 +141,9 @@ package struct LedgerEntry: Sendable {
   /// A purchase that has a receipt kept already keeps that one, as this one is nothing to ask verifyReceipt with. A purchase
   /// without one takes the entry's.
   package var keepsReceipts = false
+  /// The user presented proof. Not so where the service asked Apple of itself, or Apple told it: then a purchase that is
+  /// the user's by its name alone stays so.
+  package var isPresented = true
   package var ownership: OwnershipPolicy
   /// The moment to judge at.
   package var judgedAt: Date

@@ -7,6 +7,7 @@ internal import GRDB
 ///     pending_receipt 1 ──── * provisional_grant    memo    heartbeat
 ///     run 1 ──── * run_item
 ///     note 1 ──── * ownership_change, history
+///     notification    refused_notification    unclaimed_evidence
 ///
 /// Times are milliseconds since 1970 (UTC). JSON columns are the forms of `StoredForm`.
 enum LedgerSchema {
@@ -17,6 +18,7 @@ enum LedgerSchema {
     migrator.registerMigration("0003 updates, grants, rechecks") { db in try db.execute(sql: updates) }
     migrator.registerMigration("0004 runs") { db in try db.execute(sql: runs) }
     migrator.registerMigration("0005 notes") { db in try db.execute(sql: notes) }
+    migrator.registerMigration("0006 notifications") { db in try db.execute(sql: notifications) }
     return migrator
   }
 

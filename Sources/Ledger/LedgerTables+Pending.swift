@@ -115,7 +115,7 @@ extension LedgerTables {
 
   func save(_ grant: StoredGrant, until: Int64) throws {
     let evidence = grant.evidence
-    let text = try StoredForm.text(StoredForm.Rows(purchases: evidence.purchases, renewals: evidence.renewals))
+    let text = try StoredForm.text(StoredForm.Rows(evidence))
     try execute(
       """
       INSERT INTO provisional_grant
@@ -154,15 +154,12 @@ extension LedgerTables {
     guard let environment = StoreEnvironment(rawValue: environment), let source = EvidenceSource(rawValue: source)
     else { throw StoredForm.Unstorable() }
     let rows = try StoredForm.value(StoredForm.Rows.self, try row.decode(forColumn: "evidence"))
-    var evidence = SubscriptionEvidence(
-      key: SubscriptionKey(
+    var evidence = rows.evidence(
+      of: SubscriptionKey(
         environment: environment,
         originalTransactionID: OriginalTransactionID(try row.decode(String.self, forColumn: "original_transaction_id"))),
-      source: source,
-      evidenceTime: StoredForm.date(try row.decode(forColumn: "evidence_at")),
-      judgedAt: StoredForm.date(try row.decode(forColumn: "judged_at")),
-      purchases: rows.purchases,
-      renewals: rows.renewals)
+      source: source, evidenceAt: try row.decode(forColumn: "evidence_at"),
+      judgedAt: try row.decode(forColumn: "judged_at"))
     evidence.provisionalUntil = StoredForm.date(try row.decode(forColumn: "until"))
     return StoredGrant(
       evidence: evidence, owner: UserID(try row.decode(String.self, forColumn: "user_id")),

@@ -7,6 +7,14 @@ internal import GRDB
 struct LedgerTables {
   let db: Database
 
+  /// How the owner of a subscription came to it.
+  enum Claim: String {
+    /// They presented a receipt or a signed transaction, or a person said so.
+    case proof
+    /// The purchase names them, and nobody had presented anything.
+    case accountToken = "account_token"
+  }
+
   struct StoredSubscription {
     var evidence: SubscriptionEvidence
     var owner: UserID
@@ -15,6 +23,7 @@ struct LedgerTables {
     var judgedAt: Int64
     /// The text of the `evidence` column.
     var rows: String
+    var claim: Claim
   }
 
   struct StoredProfile {
@@ -66,22 +75,24 @@ struct LedgerTables {
       """
       INSERT INTO subscription
         (environment, original_transaction_id, user_id, receipt_id, source, evidence_at, judged_at, account_gone,
-         evidence)
+         evidence, claim)
       VALUES
         (\(evidence.key.environment.rawValue), \(evidence.key.originalTransactionID.rawValue),
          \(stored.owner.rawValue), \(stored.receiptID), \(evidence.source.rawValue), \(stored.evidenceAt),
-         \(stored.judgedAt), \(evidence.isAccountGone), \(stored.rows))
+         \(stored.judgedAt), \(evidence.isAccountGone), \(stored.rows), \(stored.claim.rawValue))
       ON CONFLICT (environment, original_transaction_id) DO UPDATE SET
         user_id = excluded.user_id, receipt_id = excluded.receipt_id, source = excluded.source,
         evidence_at = excluded.evidence_at, judged_at = excluded.judged_at, account_gone = excluded.account_gone,
-        evidence = excluded.evidence
+        evidence = excluded.evidence, claim = excluded.claim
       """)
   }
 
-  private static func subscription(_ row: Row) throws -> StoredSubscription {
+  static func subscription(_ row: Row) throws -> StoredSubscription {
     let environment: String = try row.decode(forColumn: "environment")
     let source: String = try row.decode(forColumn: "source")
-    guard let environment = StoreEnvironment(rawValue: environment), let source = EvidenceSource(rawValue: source)
+    let claim: String = try row.decode(forColumn: "claim")
+    guard let environment = StoreEnvironment(rawValue: environment), let source = EvidenceSource(rawValue: source),
+      let claim = Claim(rawValue: claim)
     else { throw StoredForm.Unstorable() }
     let id: String = try row.decode(forColumn: "original_transaction_id")
     let evidenceAt: Int64 = try row.decode(forColumn: "evidence_at")
@@ -90,19 +101,15 @@ struct LedgerTables {
     let owner: String = try row.decode(forColumn: "user_id")
     let rows = try StoredForm.value(StoredForm.Rows.self, text)
     return StoredSubscription(
-      evidence: SubscriptionEvidence(
-        key: SubscriptionKey(environment: environment, originalTransactionID: OriginalTransactionID(id)),
-        source: source,
-        evidenceTime: StoredForm.date(evidenceAt),
-        judgedAt: StoredForm.date(judgedAt),
-        purchases: rows.purchases,
-        renewals: rows.renewals,
-        isAccountGone: try row.decode(forColumn: "account_gone")),
+      evidence: rows.evidence(
+        of: SubscriptionKey(environment: environment, originalTransactionID: OriginalTransactionID(id)), source: source,
+        evidenceAt: evidenceAt, judgedAt: judgedAt, isAccountGone: try row.decode(forColumn: "account_gone")),
       owner: UserID(owner),
       receiptID: try row.decode(forColumn: "receipt_id"),
       evidenceAt: evidenceAt,
       judgedAt: judgedAt,
-      rows: text)
+      rows: text,
+      claim: claim)
   }
 
   func log(

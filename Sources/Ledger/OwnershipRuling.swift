@@ -10,6 +10,10 @@ internal import Entitlements
 /// | this user | stays | stays | stays |
 /// | another, contested key | left there | moved | moved if it grants them nothing, else left there |
 /// | another, other key | left there | moved | left there |
+/// | another, whom only the purchase named | moved | moved | moved |
+///
+/// The last line is for a key that nobody had presented: a notification brought it to the user whom it names. Who comes
+/// with proof gets it, unless it names another than them.
 ///
 /// A key that names another user, by the account that the app gave at the purchase, is left where it is under every policy,
 /// owned or not, unless it is this user's already: somebody at a desk may have given it to them.
@@ -38,10 +42,12 @@ enum OwnershipRuling: Hashable {
   /// - Parameters:
   ///   - owners: the present owners of `keys`; a key nobody owns is not in it.
   ///   - namingOthers: keys whose purchase was made for another user.
+  ///   - unpresented: keys that their owners have by their names alone.
   ///   - isInactive: whether a key grants its present owner nothing; asked only under `transfer_if_inactive`.
   static func decide(
     user: UserID, keys: Set<SubscriptionKey>, contested: Set<SubscriptionKey>, owners: [SubscriptionKey: UserID],
-    policy: OwnershipPolicy, namingOthers: Set<SubscriptionKey> = [], isInactive: (SubscriptionKey) throws -> Bool
+    policy: OwnershipPolicy, namingOthers: Set<SubscriptionKey> = [], unpresented: Set<SubscriptionKey> = [],
+    isInactive: (SubscriptionKey) throws -> Bool
   ) rethrows -> OwnershipRuling {
     var grant = Grant()
     for key in keys {
@@ -60,6 +66,7 @@ enum OwnershipRuling: Hashable {
       }
       let moves =
         switch policy {
+        case _ where unpresented.contains(key): true
         case .keep: false
         case .transfer: true
         case .transferIfInactive: try contested.contains(key) && isInactive(key)

@@ -9,11 +9,18 @@ struct PreparedEntry: Sendable {
     var evidenceAt: Int64
     var judgedAt: Int64
     var rows: String
+
+    init(_ evidence: SubscriptionEvidence) throws {
+      self.evidence = evidence
+      evidenceAt = try StoredForm.milliseconds(evidence.evidenceTime)
+      judgedAt = try StoredForm.milliseconds(evidence.judgedAt)
+      rows = try StoredForm.text(StoredForm.Rows(evidence))
+    }
   }
 
   let entry: LedgerEntry
   let digest: ReceiptDigest
-  /// One per key, the newest where the answer names a key twice; in the order of `SubscriptionKey.precedes`.
+  /// One per key, merged where the answer names a key twice; in the order of `SubscriptionKey.precedes`.
   let subscriptions: [Subscription]
   let recordedAt: Int64
   /// The newest evidence time of the answer.
@@ -22,17 +29,9 @@ struct PreparedEntry: Sendable {
   init(_ entry: LedgerEntry) throws {
     self.entry = entry
     digest = ReceiptDigest(of: entry.receipt.base64)
-    var newest: [SubscriptionKey: Subscription] = [:]
-    for evidence in entry.evidence {
-      let evidenceAt = try StoredForm.milliseconds(evidence.evidenceTime)
-      if let other = newest[evidence.key], other.evidenceAt > evidenceAt { continue }
-      newest[evidence.key] = Subscription(
-        evidence: evidence,
-        evidenceAt: evidenceAt,
-        judgedAt: try StoredForm.milliseconds(evidence.judgedAt),
-        rows: try StoredForm.text(StoredForm.Rows(purchases: evidence.purchases, renewals: evidence.renewals)))
-    }
-    subscriptions = newest.values.sorted { $0.evidence.key.precedes($1.evidence.key) }
+    var merged: [SubscriptionKey: SubscriptionEvidence] = [:]
+    for evidence in entry.evidence { merged[evidence.key] = merged[evidence.key]?.merging(evidence) ?? evidence }
+    subscriptions = try merged.values.sorted { $0.key.precedes($1.key) }.map(Subscription.init)
     recordedAt = try StoredForm.milliseconds(entry.recordedAt)
     evidenceAt = subscriptions.map(\.evidenceAt).max()
   }

@@ -3,9 +3,15 @@ internal import struct FoundationEssentials.Date
 
 /// Records one entry inside an open transaction.
 ///
-/// **Newest evidence wins**, by subscription: evidence older than the stored is dropped; evidence of the same time or
-/// newer replaces it, and the kept receipt with it. The verdict is judged over what is known then, never over the
-/// answer alone.
+/// **Evidence is merged**, by subscription, as `SubscriptionEvidence.merging` says: an answer that tells all takes the place
+/// of an older one, and the kept receipt with it; what is told in parts is added. With a purchase that is claimed comes what
+/// notifications told of it while nobody had it. The verdict is judged over what is known then, never over the answer
+/// alone.
+///
+/// **Whom a purchase names** is read from what is known of it after the merge: a row that names nobody does not hide that a
+/// newer one names somebody.
+///
+/// Purchases that nobody has claimed and that name this user are claimed with the record.
 ///
 /// **The moment of judgement** is the entry's, or the newest at which evidence of the user was judged, whichever is
 /// later. Without this the outcome of two answers would depend on which arrives last: an answer overtaken by a newer one
@@ -19,6 +25,8 @@ internal import struct FoundationEssentials.Date
 struct RecordOperation {
   let prepared: PreparedEntry
   let tables: LedgerTables
+  /// How the user comes to what nobody owns.
+  var claim = LedgerTables.Claim.proof
 
   private var entry: LedgerEntry { prepared.entry }
   private var writer: VerdictWriter {
@@ -27,10 +35,37 @@ struct RecordOperation {
       evidenceAt: prepared.evidenceAt, note: entry.note)
   }
 
+  /// What the ledger knows of the subscriptions of the answer, and will know after it.
+  private struct Knowledge {
+    var stored: [SubscriptionKey: LedgerTables.StoredSubscription] = [:]
+    var unclaimed: [SubscriptionKey: LedgerTables.StoredUnclaimed] = [:]
+    var merged: [SubscriptionKey: SubscriptionEvidence] = [:]
+  }
+
+  /// A subscription of the user as it will be written down.
+  private struct News {
+    enum Receipt {
+      case entry
+      /// The row that is kept already.
+      case kept(Int64)
+      case proof(KeptReceipt)
+    }
+
+    var subscription: PreparedEntry.Subscription
+    var receipt: Receipt
+    var claim: LedgerTables.Claim
+    var key: SubscriptionKey { subscription.evidence.key }
+  }
+
   func run() throws -> RecordOutcome {
-    var known: [SubscriptionKey: LedgerTables.StoredSubscription] = [:]
+    var known = Knowledge()
     for subscription in prepared.subscriptions {
-      known[subscription.evidence.key] = try tables.subscription(subscription.evidence.key)
+      let key = subscription.evidence.key
+      known.stored[key] = try tables.subscription(key)
+      known.unclaimed[key] = try tables.unclaimed(key)
+      known.merged[key] = [known.stored[key]?.evidence, known.unclaimed[key]?.evidence, subscription.evidence]
+        .compactMap { $0 }
+        .reduce(nil) { $0?.merging($1) ?? $1 }
     }
     switch rule(over: known) {
     case .refused: return .ownedByAnotherUser
@@ -51,32 +86,33 @@ struct RecordOperation {
     }
   }
 
-  private func rule(over known: [SubscriptionKey: LedgerTables.StoredSubscription]) -> OwnershipRuling {
-    OwnershipRuling.decide(
+  private func rule(over known: Knowledge) -> OwnershipRuling {
+    let naming = known.merged.filter { $0.value.namesAnother(than: entry.user) }.map(\.key)
+    return OwnershipRuling.decide(
       user: entry.user,
       keys: Set(prepared.subscriptions.map(\.evidence.key)),
       contested: entry.contestedKeys,
-      owners: known.mapValues(\.owner),
+      owners: known.stored.mapValues(\.owner),
       policy: entry.ownership,
-      namingOthers: entry.keysNamingOthers,
+      namingOthers: entry.keysNamingOthers.union(naming),
+      unpresented: Set(known.stored.filter { $0.value.claim == .accountToken }.map(\.key)),
       isInactive: { key in
-        guard let stored = known[key] else { return false }
+        guard let stored = known.stored[key] else { return false }
         return entry.judge(stored.owner, [stored.evidence], entry.judgedAt).isInactive
       })
   }
 
-  private func record(
-    _ grant: OwnershipRuling.Grant, over known: [SubscriptionKey: LedgerTables.StoredSubscription]
-  ) throws -> RecordOutcome {
+  private func record(_ grant: OwnershipRuling.Grant, over known: Knowledge) throws -> RecordOutcome {
     let own = prepared.subscriptions.filter { grant.belongsToUser($0.evidence.key) }
-    let news = own.compactMap { newest(of: $0, and: known[$0.evidence.key]) }
-    let evidence = try evidence(of: grant, with: news, over: known)
+    let named = try namingThisUser()
+    let news = try own.map { try merge($0, over: known) } + named
+    let evidence = try evidence(with: news)
     let moment = VerdictWriter.moment(of: evidence, notBefore: entry.judgedAt)
     let verdict = entry.judge(entry.user, evidence, moment)
     let before = try tables.profile(of: entry.user)
     guard entry.admits(before?.entitlement, verdict) else { return .heldBack }
-    let hasNewEvidence = news.contains { changesKnowledge($0, over: known[$0.evidence.key]) }
-    let gains = !grant.claimed.isEmpty || !grant.moved.isEmpty
+    let hasNewEvidence = news.contains { changesKnowledge($0, over: known.stored[$0.key]) }
+    let gains = !grant.claimed.isEmpty || !grant.moved.isEmpty || !named.isEmpty
 
     var recorded = Recorded(
       entitlement: verdict, changed: false, losers: [], keptByOthers: grant.leftWithOthers.count, write: .waiting)
@@ -89,16 +125,19 @@ struct RecordOperation {
     }
     recorded.write = try tables.updateState(of: entry.user)
 
-    try save(news, over: known)
-    try move(grant.moved.keys.filter { key in !news.contains { $0.evidence.key == key } }, of: known)
-    for key in own.map(\.evidence.key) where grant.claimed.contains(key) || grant.moved[key] != nil {
+    try save(news, over: known.stored)
+    let gained = own.map(\.evidence.key).filter { grant.claimed.contains($0) || grant.moved[$0] != nil }
+    for key in gained + named.map(\.key) {
       try tables.log(
         change: key, from: grant.moved[key], to: entry.user, recordedAt: prepared.recordedAt,
         requestID: entry.requestID, note: entry.note)
     }
-    try schedule(own, at: moment)
+    for key in own.map(\.evidence.key).filter({ known.unclaimed[$0] != nil }) + named.map(\.key) {
+      try tables.removeUnclaimed(key)
+    }
+    try schedule(news, at: moment)
     let owners = Set(grant.moved.values)
-    let disproven = try endGrants(on: own).subtracting(owners)
+    let disproven = try endGrants(on: own + named.map(\.subscription)).subtracting(owners)
     for loser in owners.sorted(by: { $0.rawValue < $1.rawValue }) {
       try writer.judgeAnew(loser, by: entry.judge, at: entry.judgedAt)
     }
@@ -109,9 +148,23 @@ struct RecordOperation {
     return .recorded(recorded)
   }
 
+  /// What nobody has claimed and names this user; what the answer tells of itself apart.
+  private func namingThisUser() throws -> [News] {
+    let told = Set(prepared.subscriptions.map(\.evidence.key))
+    return try tables.unclaimed(naming: entry.user).compactMap { unclaimed in
+      let key = unclaimed.evidence.key
+      guard let receipt = unclaimed.receipt, !told.contains(key), try tables.subscription(key) == nil else {
+        return nil
+      }
+      return News(
+        subscription: try PreparedEntry.Subscription(unclaimed.evidence), receipt: .proof(receipt), claim: .accountToken
+      )
+    }
+  }
+
   /// Writes down when each subscription of the answer has to be asked about again, as the ledger knows it now.
-  private func schedule(_ own: [PreparedEntry.Subscription], at moment: Date) throws {
-    for key in own.map(\.evidence.key) {
+  private func schedule(_ news: [News], at moment: Date) throws {
+    for key in news.map(\.key) {
       guard let stored = try tables.subscription(key) else { continue }
       try tables.schedule(key, at: entry.nextCheck(stored.evidence, moment), asOf: moment)
     }
@@ -136,35 +189,37 @@ struct RecordOperation {
     answer.evidenceAt < (try StoredForm.milliseconds(grant.evidenceTime))
   }
 
-  /// The evidence of the answer, if it takes the place of the stored.
+  /// A subscription of the answer with all that is known of it.
   ///
-  /// Where both are of the same time, the one that was asked for later stands, whichever arrived last: answers about
-  /// iOS 6-style receipts carry no clock of Apple's, so a refund has the evidence time of the purchase.
-  private func newest(
-    of new: PreparedEntry.Subscription, and stored: LedgerTables.StoredSubscription?
-  ) -> PreparedEntry.Subscription? {
-    guard let stored else { return new }
-    guard new.evidenceAt >= stored.evidenceAt else { return nil }
-    return new.evidenceAt == stored.evidenceAt && new.judgedAt < stored.judgedAt ? nil : new
+  /// The receipt goes with the answer that stands, or the part that was told last. Where two answers are of the same time,
+  /// the one that was asked for later stands, whichever arrived last: answers about iOS 6-style receipts carry no clock of
+  /// Apple's, so a refund has the evidence time of the purchase.
+  private func merge(_ new: PreparedEntry.Subscription, over known: Knowledge) throws -> News {
+    let key = new.evidence.key
+    guard let merged = known.merged[key] else { throw StoredForm.Unstorable() }
+    let subscription = merged == new.evidence ? new : try PreparedEntry.Subscription(merged)
+    guard let stored = known.stored[key] else { return News(subscription: subscription, receipt: .entry, claim: claim) }
+    let stands =
+      new.evidence.coverage == .whole
+      ? merged.isAnswered(by: new.evidence) : subscription.evidenceAt == new.evidenceAt
+    return News(
+      subscription: subscription,
+      receipt: stands && !entry.keepsReceipts ? .entry : .kept(stored.receiptID),
+      claim: stored.owner == entry.user && !entry.isPresented ? stored.claim : claim)
   }
 
-  private func changesKnowledge(
-    _ new: PreparedEntry.Subscription, over stored: LedgerTables.StoredSubscription?
-  ) -> Bool {
+  private func changesKnowledge(_ news: News, over stored: LedgerTables.StoredSubscription?) -> Bool {
     guard let stored else { return true }
+    let new = news.subscription
     return new.evidenceAt != stored.evidenceAt || new.rows != stored.rows
       || new.evidence.source != stored.evidence.source || new.evidence.isAccountGone != stored.evidence.isAccountGone
   }
 
   /// Everything known of the user after this answer, in the order in which the ledger will hand it out.
-  private func evidence(
-    of grant: OwnershipRuling.Grant, with news: [PreparedEntry.Subscription],
-    over known: [SubscriptionKey: LedgerTables.StoredSubscription]
-  ) throws -> [SubscriptionEvidence] {
+  private func evidence(with news: [News]) throws -> [SubscriptionEvidence] {
     var all: [SubscriptionKey: SubscriptionEvidence] = [:]
     for stored in try tables.subscriptions(of: entry.user) { all[stored.evidence.key] = stored.evidence }
-    for key in grant.moved.keys { all[key] = known[key]?.evidence }
-    for new in news { all[new.evidence.key] = new.evidence }
+    for new in news { all[new.key] = new.subscription.evidence }
     let told = Dictionary(uniqueKeysWithValues: prepared.subscriptions.map { ($0.evidence.key, $0) })
     return all.values.sorted { $0.key.precedes($1.key) }
       + (try tables.provisionalEvidence(of: entry.user).filter { grant in
@@ -173,35 +228,49 @@ struct RecordOperation {
   }
 
   /// Writes what differs from the stored: a post that repeats what is known writes nothing and costs no fsync.
-  private func save(
-    _ news: [PreparedEntry.Subscription], over known: [SubscriptionKey: LedgerTables.StoredSubscription]
-  ) throws {
+  private func save(_ news: [News], over known: [SubscriptionKey: LedgerTables.StoredSubscription]) throws {
     let kept = try tables.receiptID(of: entry.receipt, digest: prepared.digest)
     let differing = news.filter { new in
-      guard let stored = known[new.evidence.key] else { return true }
-      return changesKnowledge(new, over: stored) || new.judgedAt != stored.judgedAt || stored.receiptID != kept
-        || stored.owner != entry.user
+      guard let stored = known[new.key] else { return true }
+      if case .entry = new.receipt, stored.receiptID != kept { return true }
+      return changesKnowledge(new, over: stored) || new.subscription.judgedAt != stored.judgedAt
+        || stored.owner != entry.user || stored.claim != new.claim
     }
-    guard !differing.isEmpty else { return }
-    let receiptID = try tables.save(entry.receipt, digest: prepared.digest, seenAt: prepared.recordedAt)
+    var used: Set<Int64> = []
     for new in differing {
+      let receiptID = try receiptID(of: new)
+      used.insert(receiptID)
       try tables.save(
         .init(
-          evidence: new.evidence, owner: entry.user, receiptID: receiptID, evidenceAt: new.evidenceAt,
-          judgedAt: new.judgedAt, rows: new.rows))
+          evidence: new.subscription.evidence, owner: entry.user, receiptID: receiptID,
+          evidenceAt: new.subscription.evidenceAt, judgedAt: new.subscription.judgedAt, rows: new.subscription.rows,
+          claim: new.claim))
     }
-    let replaced = Set(differing.compactMap { known[$0.evidence.key]?.receiptID }).subtracting([receiptID])
+    let replaced = Set(differing.compactMap { known[$0.key]?.receiptID }).subtracting(used)
     for id in replaced.sorted() { try tables.pruneReceipt(id) }
   }
 
-  /// Hands over subscriptions of which more is known already than the answer tells.
-  private func move(
-    _ keys: [SubscriptionKey], of known: [SubscriptionKey: LedgerTables.StoredSubscription]
-  ) throws {
-    for key in keys {
-      guard var stored = known[key] else { continue }
-      stored.owner = entry.user
-      try tables.save(stored)
+  private func receiptID(of new: News) throws -> Int64 {
+    switch new.receipt {
+    case .entry: try tables.save(entry.receipt, digest: prepared.digest, seenAt: prepared.recordedAt)
+    case .kept(let id): id
+    case .proof(let receipt):
+      try tables.save(receipt, digest: ReceiptDigest(of: receipt.base64), seenAt: prepared.recordedAt)
     }
+  }
+}
+
+extension SubscriptionEvidence {
+  /// Whether an answer that tells all is the newest of those that this evidence was put together from.
+  fileprivate func isAnswered(by answer: SubscriptionEvidence) -> Bool {
+    switch coverage {
+    case .whole: isSameMoment(evidenceTime, answer.evidenceTime) && isSameMoment(judgedAt, answer.judgedAt)
+    case .parts(let since):
+      isSameMoment(since, answer.evidenceTime) && isSameMoment(answeredAt, answer.judgedAt)
+    }
+  }
+
+  private func isSameMoment(_ one: Date?, _ other: Date) -> Bool {
+    one.map { $0.millisecondsSince1970 == other.millisecondsSince1970 } ?? false
   }
 }

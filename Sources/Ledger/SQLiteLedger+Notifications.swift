@@ -2,27 +2,73 @@ package import Entitlements
 package import struct FoundationEssentials.Date
 
 extension SQLiteLedger {
-  package func hasNotification(_ uuid: String) async throws(LedgerError) -> Bool { throw .unavailable("not written") }
-
-  package func take(_ entry: NotificationEntry) async throws(LedgerError) -> NotificationOutcome {
-    throw .unavailable("not written")
+  package func hasNotification(_ uuid: String) async throws(LedgerError) -> Bool {
+    try await read { tables in try tables.hasNotification(uuid) }
   }
 
-  package func noteRefused(_ refused: RefusedNotification) async throws(LedgerError) { throw .unavailable("not written") }
+  package func take(_ entry: NotificationEntry) async throws(LedgerError) -> NotificationOutcome {
+    try await queue.submit { db in try NotificationOperation(entry: entry, tables: LedgerTables(db: db)).run() }
+  }
+
+  package func noteRefused(_ refused: RefusedNotification) async throws(LedgerError) {
+    let digest = ReceiptDigest(of: refused.payload)
+    // What anybody may post again and again must not cost an fsync each time.
+    guard try await !read({ tables in try tables.hasRefused(digest) }) else { return }
+    let payload = String(decoding: refused.payload.utf8.prefix(RefusedNotification.payloadLimit), as: UTF8.self)
+    try await queue.submit { db in try LedgerTables(db: db).note(refused, payload: payload, digest: digest) }
+  }
 
   package func notifications(
     of key: SubscriptionKey, limit: Int
-  ) async throws(LedgerError) -> [NotificationLine] { throw .unavailable("not written") }
+  ) async throws(LedgerError) -> [NotificationLine] {
+    try await read { tables in try tables.notifications(of: key, limit: limit) }
+  }
 
   package func pruneNotifications(before: Date, limit: Int) async throws(LedgerError) -> Int {
-    throw .unavailable("not written")
+    let isIdle = try await read { tables in try !tables.hasNotifications(before: before) }
+    guard !isIdle else { return 0 }
+    return try await queue.submit { db in try LedgerTables(db: db).pruneNotifications(before: before, limit: limit) }
   }
 
   package func recheckSoon(_ ids: [OriginalTransactionID], at now: Date) async throws(LedgerError) -> Int {
-    throw .unavailable("not written")
+    guard !ids.isEmpty else { return 0 }
+    return try await queue.submit { db in
+      let tables = LedgerTables(db: db)
+      let now = try StoredForm.milliseconds(now)
+      return try Set(ids).sorted { $0.rawValue < $1.rawValue }.reduce(0) { try $0 + tables.recheckSoon($1, at: now) }
+    }
   }
 
   package func scheduleMissing(
     _ nextCheck: @escaping NextCheck, at now: Date, limit: Int
-  ) async throws(LedgerError) -> Int { throw .unavailable("not written") }
+  ) async throws(LedgerError) -> Int {
+    var scheduled = 0
+    var place: SubscriptionKey?
+    repeat {
+      let after = place
+      let page = try await queue.submit { db in
+        try LedgerTables(db: db).scheduleMissing(nextCheck, at: now, after: after, limit: limit)
+      }
+      scheduled += page.scheduled
+      place = page.last
+    } while place != nil
+    return scheduled
+  }
+}
+
+extension LedgerTables {
+  /// - Returns: how many were scheduled, and the last one that was looked at; `nil` where there was none.
+  func scheduleMissing(
+    _ nextCheck: NextCheck, at now: Date, after key: SubscriptionKey?, limit: Int
+  ) throws -> (scheduled: Int, last: SubscriptionKey?) {
+    let page = try unscheduled(after: key, limit: limit)
+    var scheduled = 0
+    for stored in page {
+      let moment = max(now, stored.evidence.judgedAt)
+      guard let due = nextCheck(stored.evidence, moment) else { continue }
+      try schedule(stored.evidence.key, at: due, asOf: moment)
+      scheduled += 1
+    }
+    return (scheduled, page.last?.evidence.key)
+  }
 }

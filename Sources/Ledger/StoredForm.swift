@@ -13,8 +13,31 @@ enum StoredForm {
 
   /// What is kept as JSON of a piece of evidence; the rest has columns of its own.
   struct Rows: Codable {
+    /// Set where the evidence was told in parts, and then what is known of the newest answer that told all.
+    struct Parts: Codable {
+      var since: Date?
+      var answeredAt: Date?
+    }
+
+    var parts: Parts?
     var purchases: [Purchase]
     var renewals: [RenewalInfo]
+
+    init(_ evidence: SubscriptionEvidence) {
+      if case .parts(let since) = evidence.coverage { parts = Parts(since: since, answeredAt: evidence.answeredAt) }
+      purchases = evidence.purchases
+      renewals = evidence.renewals
+    }
+
+    /// - Parameter isAccountGone: a column of its own.
+    func evidence(
+      of key: SubscriptionKey, source: EvidenceSource, evidenceAt: Int64, judgedAt: Int64, isAccountGone: Bool = false
+    ) -> SubscriptionEvidence {
+      SubscriptionEvidence(
+        key: key, source: source, evidenceTime: StoredForm.date(evidenceAt), judgedAt: StoredForm.date(judgedAt),
+        purchases: purchases, renewals: renewals, isAccountGone: isAccountGone,
+        coverage: parts.map { .parts(since: $0.since) } ?? .whole, answeredAt: parts?.answeredAt)
+    }
   }
 
   static func text(_ value: some Encodable) throws -> String {

@@ -24,6 +24,7 @@ struct TransferOperation {
     try writer.judgeAnew(
       transfer.to, with: [stored.evidence], by: rejudgement.judge, at: rejudgement.judgedAt)
     stored.owner = transfer.to
+    stored.claim = .proof
     try tables.save(stored)
     try tables.log(
       change: transfer.key, from: loser, to: transfer.to, recordedAt: recordedAt, requestID: transfer.note.requestID,
