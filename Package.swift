@@ -120,7 +120,10 @@ let package = Package(
         .product(name: "HummingbirdTLS", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOHTTP1", package: "swift-nio"),
         .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
+        .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras"),
+        .product(name: "NIOPosix", package: "swift-nio"),
         .product(name: "NIOSSL", package: "swift-nio-ssl"),
         .product(name: "SwiftASN1", package: "swift-asn1"),
         .product(name: "X509", package: "swift-certificates"),
@@ -184,7 +187,7 @@ let package = Package(
       swiftSettings: settings),
     .testTarget(
       name: "AppStoreTests",
-      dependencies: ["AppStore", "COpenSSL", "Entitlements", "HTTPTransport"],
+      dependencies: ["AppStore", "COpenSSL", "Entitlements", "HTTPTransport", "TestSupport"],
       swiftSettings: settings),
     // Records entries and tells which were acknowledged, so that tests can kill it and count its system calls.
     .executableTarget(
@@ -201,7 +204,14 @@ let package = Package(
       swiftSettings: settings),
     .testTarget(
       name: "AppStoreSimulatorTests",
-      dependencies: ["AppStoreSimulator"],
+      dependencies: [
+        "AppStoreSimulator",
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "SwiftASN1", package: "swift-asn1"),
+        .product(name: "X509", package: "swift-certificates"),
+      ],
       swiftSettings: settings),
     .testTarget(
       name: "PrometheusTests",

@@ -7,10 +7,10 @@ import Glibc
 struct AppStoreSimulatorCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "app-store-simulator",
-    abstract: "Plays Apple's verifyReceipt for development and tests.",
+    abstract: "Plays Apple's verifyReceipt, Server API and notifications for development and tests.",
     discussion: """
-      Receipts are signed by a development CA whose keys are public. Whoever trusts its root trusts everybody: name it
-      in the configuration of a test, never in production's.
+      Receipts and transactions are signed by development CAs whose keys are public. Whoever trusts their roots trusts
+      everybody: name them in the configuration of a test, never in production's.
 
       EXAMPLES
         Start it, by a clock that stands still, and say where it listens in one line of JSON:
@@ -23,11 +23,18 @@ struct AppStoreSimulatorCommand: AsyncParsableCommand {
           curl --cacert root.pem -d '{"receipt-data":"'$(cat receipt.b64)'","password":"simulator"}' \\
             https://127.0.0.1:8443/verifyReceipt
 
+        Begin a story that the Server API knows of, and have what happens posted to a service:
+          curl -d '{"url":"http://127.0.0.1:8080/v1/notifications/app-store"}' http://127.0.0.1:8444/notifications
+          curl -d '{"scenario":"eventful_year","subscriber":7}' http://127.0.0.1:8444/transactions
+
         Move the clock, make trouble:
           curl -d '{"advance":"30d"}' http://127.0.0.1:8444/clock
           curl -d '{"trouble":"html","count":3}' http://127.0.0.1:8444/trouble
       """,
-    subcommands: [ServeCommand.self, ReceiptCommand.self, ScenariosCommand.self, RootCommand.self])
+    subcommands: [
+      ServeCommand.self, ReceiptCommand.self, TransactionCommand.self, ScenariosCommand.self, RootCommand.self,
+      ServerAPIKeyCommand.self,
+    ])
 }
 
 /// `app-store-simulator receipt`: prints one receipt in base64.
@@ -72,6 +79,50 @@ struct ReceiptCommand: AsyncParsableCommand {
   }
 }
 
+/// `app-store-simulator transaction`: prints one signed transaction.
+struct TransactionCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "transaction", abstract: "Print a signed transaction (JWS), as StoreKit 2 gives it to an app.",
+    discussion: """
+      It carries no story: a running simulator answers the Server API only for transactions that it has issued itself,
+      by POST /transactions of its control API, or whose receipts it was shown.
+
+      EXAMPLES
+        app-store-simulator transaction --scenario renewing
+        app-store-simulator transaction --scenario grace --app-account-token 7e3fb204-2d0a-4d0b-9e1b-0d8d5f6f4c3a
+      """)
+
+  @Option(help: "A scenario in which something is bought; `app-store-simulator scenarios` lists them.")
+  var scenario = Scenario.renewing.rawValue
+
+  @Option(help: "production or sandbox.")
+  var environment = StoreEnvironment.production
+
+  @Option(help: "Whose transaction: the same number has the same transaction IDs.")
+  var subscriber: Int64 = 1
+
+  @Option(help: "The app's bundle ID.")
+  var bundleID = Product.defaultBundleID
+
+  @Option(help: "The UUID that the app gave the purchase; none when not given.")
+  var appAccountToken: String?
+
+  @Option(help: "When it is signed, RFC 3339; now when not given.", transform: Timestamp.parse)
+  var clock: Timestamp?
+
+  func run() async throws {
+    var order = ReceiptOrder(
+      environment: environment, subscriber: subscriber, bundleID: bundleID, appAccountToken: appAccountToken)
+    do {
+      try order.setScenario(named: scenario)
+      let issuer = ReceiptIssuer(pki: try DevelopmentPKI())
+      print(try issuer.issueTransaction(order, at: clock ?? Timestamp(Date())).signedTransaction)
+    } catch let error as IssueError {
+      throw ValidationError(error.description)
+    }
+  }
+}
+
 /// `app-store-simulator scenarios`: one line each.
 struct ScenariosCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -90,10 +141,21 @@ struct ScenariosCommand: AsyncParsableCommand {
 /// `app-store-simulator root`: prints the root certificate.
 struct RootCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "root", abstract: "Print the root certificate of receipts and TLS in PEM.")
+    commandName: "root", abstract: "Print the root certificates in PEM: of receipts and TLS, and of signed data.")
 
   func run() async throws {
     print(DevelopmentPKI.rootPEM, terminator: "")
+  }
+}
+
+/// `app-store-simulator server-api-key`: prints the key that callers of the Server API sign with.
+struct ServerAPIKeyCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "server-api-key", abstract: "Print the Server API's development key in PEM (.p8).",
+    discussion: "Key ID \(ServerAPITokens.keyID), issuer ID \(ServerAPITokens.issuerID).")
+
+  func run() async throws {
+    print(DevelopmentKeys.serverAPIKey)
   }
 }
 

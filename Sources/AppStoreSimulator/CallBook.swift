@@ -41,6 +41,21 @@ final class CallBook: Sendable {
     var byReceipt: [String: Int] = [:]
     /// Of authentic receipts, whatever was answered; a receipt with two subscriptions counts for both.
     var byOriginalTransactionID: [String: Int] = [:]
+    /// Calls of the Server API, which count in nothing above but `inFlight` and `peakInFlight`.
+    var serverAPI = ServerAPISummary()
+  }
+
+  /// What was asked of the Server API so far.
+  struct ServerAPISummary: Hashable, Sendable {
+    var total = 0
+    var production = 0
+    var sandbox = 0
+    /// Calls whose token was not accepted.
+    var rejectedTokens = 0
+    /// By endpoint: `subscriptions`, `transactions`, `history`, `notifications_test`, `unknown`.
+    var byEndpoint: [String: Int] = [:]
+    /// By the transaction ID asked about, where a known customer has it.
+    var byTransactionID: [String: Int] = [:]
   }
 
   private let summary = Mutex(Summary())
@@ -77,6 +92,22 @@ final class CallBook: Sendable {
       summary.lastPasswordWasRight = call.password == .right
       if let receipt { summary.byReceipt[receipt, default: 0] += 1 }
       for id in call.originalTransactionIDs { summary.byOriginalTransactionID[id, default: 0] += 1 }
+    }
+  }
+
+  /// A call of the Server API; `transactionID` is one that a known customer has.
+  func recordServerAPI(
+    _ endpoint: String, in environment: StoreEnvironment, isTokenAccepted: Bool, transactionID: String?
+  ) {
+    summary.withLock { summary in
+      summary.serverAPI.total += 1
+      switch environment {
+      case .production: summary.serverAPI.production += 1
+      case .sandbox: summary.serverAPI.sandbox += 1
+      }
+      if !isTokenAccepted { summary.serverAPI.rejectedTokens += 1 }
+      summary.serverAPI.byEndpoint[endpoint, default: 0] += 1
+      if let transactionID { summary.serverAPI.byTransactionID[transactionID, default: 0] += 1 }
     }
   }
 

@@ -8,6 +8,12 @@ import NIOCore
 ///     GET    /clock                                        {"now":"2026-01-15T12:00:00Z"}
 ///     POST   /clock      {"now":"…"} {"advance":"30d"} {"real":true}
 ///     POST   /receipts   {"scenario":"grace","environment":"sandbox","subscriber":7,"bundle_id":"…","format":"ber"}
+///     POST   /transactions  the same but for the format, and {"app_account_token":"…"}: a signed transaction
+///     GET    /transactions/480000000010000                 the newest one of that original transaction ID
+///     GET    /notifications/480000000010000                signed, of all that has happened to that customer
+///     POST   /notifications {"url":"http://…"}             posts them there from now on
+///     GET    /notifications                                what was posted, and the status of the answers
+///     DELETE /notifications                                posts no more
 ///     POST   /trouble    {"trouble":"html","count":3,"environment":"production"}
 ///     DELETE /trouble
 ///     POST   /delay      {"delay":"300ms"}
@@ -33,8 +39,24 @@ struct ControlListener: Sendable {
     do {
       switch (request.method, request.uri.path) {
       case (.get, "/clock"): return reply(clock())
-      case (.post, "/clock"): return reply(try setClock(body))
+      case (.post, "/clock"):
+        try setClock(body)
+        // Whoever moves the clock finds everything told that has happened on the way.
+        _ = await core.delivery.attempts()
+        return reply(clock())
       case (.post, "/receipts"): return reply(try issue(body))
+      case (.post, "/transactions"):
+        return reply(transaction(try core.issueTransaction(try order(decode(ReceiptRequest.self, body)))))
+      case (.get, let path) where path.hasPrefix("/transactions/"):
+        let id = String(path.dropFirst("/transactions/".count))
+        return reply(transaction(try core.issuer.newestTransaction(ofOriginal: id, at: core.clock.now)))
+      case (.get, "/notifications"): return reply(await deliveries())
+      case (.get, let path) where path.hasPrefix("/notifications/"):
+        return reply(try notifications(of: String(path.dropFirst("/notifications/".count))))
+      case (.post, "/notifications"): return reply(try setNotifications(body))
+      case (.delete, "/notifications"):
+        core.delivery.deliver(to: nil)
+        return reply(.object([("url", .null)]))
       case (.post, "/trouble"): return reply(try setTrouble(body))
       case (.delete, "/trouble"):
         core.troubles.set(nil, count: nil, environment: nil)
@@ -49,6 +71,8 @@ struct ControlListener: Sendable {
       }
     } catch let refusal as Refusal {
       return reply(.badRequest, error: refusal.reason)
+    } catch let error as NotAnAddress {
+      return reply(.badRequest, error: error.description)
     } catch let error as IssueError {
       return reply(.badRequest, error: error.description)
     }
@@ -67,22 +91,22 @@ struct ControlListener: Sendable {
     return .object([("now", .string(now.text)), ("now_ms", .integer(now.milliseconds))])
   }
 
-  private func setClock(_ body: [UInt8]) throws -> JSON {
+  private func setClock(_ body: [UInt8]) throws {
     let order = try decode(ClockOrder.self, body)
     switch (order.now, order.advance, order.real) {
     case (let text?, nil, nil):
       guard let date = Timestamp(text: text) else {
         throw Refusal(reason: "'now' is an RFC 3339 time such as 2026-01-15T12:00:00Z")
       }
-      core.clock.set(date)
+      core.moveClock { $0.set(date) }
     case (nil, let text?, nil):
-      core.clock.advance(milliseconds: try duration(text, key: "advance"))
+      let milliseconds = try duration(text, key: "advance")
+      core.moveClock { $0.advance(milliseconds: milliseconds) }
     case (nil, nil, true?):
-      core.clock.followRealTime()
+      core.moveClock { $0.followRealTime() }
     default:
       throw Refusal(reason: #"one of {"now":"…"}, {"advance":"30d"} or {"real":true} is wanted"#)
     }
-    return clock()
   }
 
   private struct DelayOrder: Decodable {
@@ -102,7 +126,7 @@ struct ControlListener: Sendable {
     return milliseconds
   }
 
-  // MARK: - Receipts
+  // MARK: - Receipts and transactions
 
   private struct ReceiptRequest: Decodable {
     var scenario: String?
@@ -110,26 +134,89 @@ struct ControlListener: Sendable {
     var subscriber: Int64?
     var bundleID: String?
     var format: ReceiptFormat?
+    var appAccountToken: String?
 
     enum CodingKeys: String, CodingKey {
       case scenario, environment, subscriber, format
       case bundleID = "bundle_id"
+      case appAccountToken = "app_account_token"
     }
   }
 
-  private func issue(_ body: [UInt8]) throws -> JSON {
-    let request = try decode(ReceiptRequest.self, body)
+  private func order(_ request: ReceiptRequest) throws -> ReceiptOrder {
     var order = ReceiptOrder()
     try order.setScenario(named: request.scenario ?? order.scenario.rawValue)
     order.environment = request.environment ?? order.environment
     order.subscriber = request.subscriber ?? order.subscriber
     order.bundleID = request.bundleID ?? order.bundleID
     order.format = request.format ?? order.format
-    let receipt = try core.issuer.issue(order, at: core.clock.now)
+    order.appAccountToken = request.appAccountToken
+    return order
+  }
+
+  private func issue(_ body: [UInt8]) throws -> JSON {
+    let receipt = try core.issue(try order(decode(ReceiptRequest.self, body)))
     return .object([
       ("receipt_data", .string(receipt.receiptData)),
       ("original_transaction_ids", .array(receipt.originalTransactionIDs.map { .string($0) })),
     ])
+  }
+
+  private func transaction(_ transaction: IssuedTransaction) -> JSON {
+    .object([
+      ("signed_transaction", .string(transaction.signedTransaction)),
+      ("transaction_id", .string(transaction.transactionID)),
+      ("original_transaction_id", .string(transaction.originalTransactionID)),
+    ])
+  }
+
+  // MARK: - Notifications
+
+  private struct NotificationOrder: Decodable {
+    var url: String
+  }
+
+  private func setNotifications(_ body: [UInt8]) throws -> JSON {
+    let url = try PlainHTTPURL(checking: try decode(NotificationOrder.self, body).url)
+    core.delivery.deliver(to: url)
+    return .object([("url", .string(url.description))])
+  }
+
+  private func deliveries() async -> JSON {
+    .object([
+      (
+        "notifications",
+        .array(
+          await core.delivery.attempts().map { attempt in
+            let status: JSON = attempt.status.map { .integer(Int64($0)) } ?? .null
+            return .object(Self.summary(attempt.notification) + [("status", status)])
+          })
+      )
+    ])
+  }
+
+  private func notifications(of id: String) throws -> JSON {
+    let notifications = try core.notifications(of: id, after: Timestamp(.distantPast), through: core.clock.now)
+    return .object([
+      (
+        "notifications",
+        .array(
+          notifications.map { notification in
+            .object(Self.summary(notification) + [("signed_payload", .string(notification.signedPayload))])
+          })
+      )
+    ])
+  }
+
+  private static func summary(_ notification: SignedNotification) -> [(String, JSON)] {
+    [
+      ("at", .string(Timestamp(notification.at).text)),
+      ("type", .string(notification.type)),
+      ("subtype", notification.subtype.map { .string($0) } ?? .null),
+      ("uuid", .string(notification.uuid)),
+      ("environment", .string(notification.environment.rawValue)),
+      ("original_transaction_id", .string(notification.originalTransactionID)),
+    ]
   }
 
   private func scenarios() -> JSON {
@@ -185,6 +272,17 @@ struct ControlListener: Sendable {
       ),
       ("by_receipt", counts(calls.byReceipt)),
       ("by_original_transaction_id", counts(calls.byOriginalTransactionID)),
+      (
+        "server_api",
+        .object([
+          ("total", .integer(Int64(calls.serverAPI.total))),
+          ("production", .integer(Int64(calls.serverAPI.production))),
+          ("sandbox", .integer(Int64(calls.serverAPI.sandbox))),
+          ("rejected_tokens", .integer(Int64(calls.serverAPI.rejectedTokens))),
+          ("by_endpoint", counts(calls.serverAPI.byEndpoint)),
+          ("by_transaction_id", counts(calls.serverAPI.byTransactionID)),
+        ])
+      ),
     ])
   }
 

@@ -25,6 +25,7 @@ struct DevelopmentPKI: Sendable {
   let transaction: Signer
   let xcode: Signer
   let intermediateDER: [UInt8]
+  let signedData: SignedDataSigner
 
   init() throws {
     root = try Signer(certificate: DevelopmentKeys.rootCertificate, key: DevelopmentKeys.rootKey)
@@ -32,10 +33,18 @@ struct DevelopmentPKI: Sendable {
     transaction = try Signer(certificate: DevelopmentKeys.transactionCertificate, key: DevelopmentKeys.transactionKey)
     xcode = try Signer(certificate: DevelopmentKeys.xcodeCertificate, key: DevelopmentKeys.xcodeKey)
     intermediateDER = try PEMDocument(pemString: DevelopmentKeys.intermediateCertificate).derBytes
+    signedData = try SignedDataSigner(
+      key: P256.Signing.PrivateKey(pemRepresentation: DevelopmentKeys.signedDataLeafKey),
+      chain: [
+        DevelopmentKeys.signedDataLeafCertificate, DevelopmentKeys.signedDataIntermediateCertificate,
+        DevelopmentKeys.signedDataRootCertificate,
+      ].map { try PEMDocument(pemString: $0).derBytes })
   }
 
-  /// The root, as a configuration file wants it.
-  static var rootPEM: String { DevelopmentKeys.rootCertificate + "\n" }
+  /// Both roots, as a configuration file wants them: that of receipts and TLS, and that of signed data.
+  static var rootPEM: String {
+    DevelopmentKeys.rootCertificate + "\n" + DevelopmentKeys.signedDataRootCertificate + "\n"
+  }
 }
 
 extension DevelopmentPKI {

@@ -6,7 +6,9 @@ enum IssueError: Error, Hashable, CustomStringConvertible {
   case unknownScenario(String)
   case badSubscriber(Int64)
   case badBundleID
+  case badAccountToken
   case nothingBought(Scenario)
+  case unknownTransaction(String)
   case signing(String)
 
   var description: String {
@@ -16,8 +18,10 @@ enum IssueError: Error, Hashable, CustomStringConvertible {
     case .badSubscriber(let number):
       "the subscriber's number is \(number), and has to be between 0 and \(ReceiptSeed.subscriberLimit)"
     case .badBundleID: "a bundle ID is made of letters, digits, dots and hyphens"
+    case .badAccountToken: "an app account token is a UUID"
     case .nothingBought(let scenario):
-      "an iOS 6-style receipt is of one transaction, and in '\(scenario.rawValue)' nothing is bought"
+      "it would be of one transaction, and in '\(scenario.rawValue)' nothing is bought"
+    case .unknownTransaction(let id): "nobody that this simulator knows has made transaction \(id) by now"
     case .signing(let reason): "signing failed: \(reason)"
     }
   }
@@ -31,6 +35,8 @@ struct ReceiptOrder: Hashable, Sendable {
   var subscriber: Int64 = 1
   var bundleID = Product.defaultBundleID
   var format: ReceiptFormat = .der
+  /// The UUID that the app gives its purchases.
+  var appAccountToken: String?
 
   /// Takes a scenario's name or a trouble's; a trouble befalls a healthy subscription.
   mutating func setScenario(named name: String) throws(IssueError) {
@@ -54,20 +60,76 @@ struct IssuedReceipt: Hashable, Sendable {
   let originalTransactionIDs: [String]
 }
 
-/// Signs receipts, and recognises them again.
+/// A signed transaction as StoreKit 2 gives it to the app, with what it is about.
+struct IssuedTransaction: Hashable, Sendable {
+  /// The JWS.
+  let signedTransaction: String
+  let transactionID: String
+  let originalTransactionID: String
+}
+
+/// Signs receipts and transactions, and recognises receipts again.
 final class ReceiptIssuer: Sendable {
+  /// Everybody whom anything was issued for.
+  let customers: CustomerRegistry
+  let signer: SignedDataSigner
   private let signed: SignedReceipt
   private let transaction: TransactionReceipt
   /// Newest receipts by seed: the same one is asked for with every call, and each costs an RSA signature.
   private let newest = Mutex<[ReceiptSeed: String]>([:])
   private static let newestLimit = 10_000
 
-  init(pki: DevelopmentPKI) {
+  init(pki: DevelopmentPKI, customers: CustomerRegistry = CustomerRegistry()) {
+    self.customers = customers
+    signer = pki.signedData
     signed = SignedReceipt(pki: pki)
     transaction = TransactionReceipt(pki: pki)
   }
 
   func issue(_ order: ReceiptOrder, at now: Timestamp) throws(IssueError) -> IssuedReceipt {
+    let seed = try seed(of: order, at: now)
+    if order.format == .ios6, seed.state(at: seed.createdAt).rows.isEmpty { throw .nothingBought(order.scenario) }
+    do {
+      let data = Data(try encode(seed)).base64EncodedString()
+      customers.register(seed)
+      return IssuedReceipt(receiptData: data, originalTransactionIDs: seed.originalTransactionIDs(at: seed.createdAt))
+    } catch {
+      throw .signing("\(error)")
+    }
+  }
+
+  /// Begins a story, and signs its newest transaction. `format` has no effect.
+  func issueTransaction(_ order: ReceiptOrder, at now: Timestamp) throws(IssueError) -> IssuedTransaction {
+    let seed = try seed(of: order, at: now)
+    guard let newest = seed.newestRow(at: now) else { throw .nothingBought(order.scenario) }
+    let transaction = try sign(newest, of: seed, at: now)
+    customers.register(seed)
+    return transaction
+  }
+
+  /// What `Transaction.latest(for:)` gives on the device of a known customer by now: the newest transaction of one
+  /// original transaction ID.
+  func newestTransaction(ofOriginal id: String, at now: Timestamp) throws(IssueError) -> IssuedTransaction {
+    guard let (customer, slot, _) = customers.transaction(id),
+      let row = customer.seed.state(at: now).rows.last(where: { $0.slot == slot })
+    else { throw .unknownTransaction(id) }
+    return try sign(row, of: customer.seed, at: now)
+  }
+
+  private func sign(
+    _ row: CustomerState.Row, of seed: ReceiptSeed, at now: Timestamp
+  ) throws(IssueError) -> IssuedTransaction {
+    do {
+      return IssuedTransaction(
+        signedTransaction: try signer.sign(SignedDataPayload(seed: seed, at: now).transaction(row)),
+        transactionID: seed.transactionID(slot: row.slot, number: row.number),
+        originalTransactionID: seed.transactionID(slot: row.slot, number: 0))
+    } catch {
+      throw .signing("\(error)")
+    }
+  }
+
+  private func seed(of order: ReceiptOrder, at now: Timestamp) throws(IssueError) -> ReceiptSeed {
     guard (0...ReceiptSeed.subscriberLimit).contains(order.subscriber) else {
       throw .badSubscriber(order.subscriber)
     }
@@ -80,19 +142,17 @@ final class ReceiptIssuer: Sendable {
       }
     }
     guard isBundleID, !order.bundleID.isEmpty else { throw .badBundleID }
+    var token: String?
+    if let text = order.appAccountToken {
+      guard let uuid = UUID(uuidString: text) else { throw .badAccountToken }
+      token = uuid.uuidString.lowercased()
+    }
     // Receipts are dated in whole seconds.
     let start = now.milliseconds / Timestamp.second * Timestamp.second
-    let seed = ReceiptSeed(
+    return ReceiptSeed(
       scenario: order.scenario, trouble: order.trouble, environment: order.environment, subscriber: order.subscriber,
-      bundleID: order.scenario.bundleID(order.bundleID), start: start, created: start, format: order.format)
-    if order.format == .ios6, seed.state(at: seed.createdAt).rows.isEmpty { throw .nothingBought(order.scenario) }
-    do {
-      return IssuedReceipt(
-        receiptData: Data(try encode(seed)).base64EncodedString(),
-        originalTransactionIDs: seed.originalTransactionIDs(at: seed.createdAt))
-    } catch {
-      throw .signing("\(error)")
-    }
+      bundleID: order.scenario.bundleID(order.bundleID), start: start, created: start, format: order.format,
+      appAccountToken: token)
   }
 
   /// The receipt that the customer's device would have by now: signed again with the newest purchase.

@@ -16,6 +16,8 @@ struct ReceiptSeed: Codable, Hashable, Sendable {
   /// When this copy was signed; later than `start` in the newest receipt that an answer brings along.
   var created: Int64
   var format: ReceiptFormat
+  /// The UUID that the app gave its purchases, in lower case.
+  var appAccountToken: String?
 
   /// The highest number of a subscriber for which every ID keeps Apple's length.
   static let subscriberLimit: Int64 = 999_999_999
@@ -23,8 +25,21 @@ struct ReceiptSeed: Codable, Hashable, Sendable {
   var startedAt: Timestamp { Timestamp(milliseconds: start) }
   var createdAt: Timestamp { Timestamp(milliseconds: created) }
 
+  /// The trouble that befalls calls of a service about this customer.
+  func trouble(of service: Trouble.Service) -> Trouble? {
+    trouble.flatMap { $0.befalls(service) ? $0 : nil }
+  }
+
+  var timeline: Timeline { scenario.timeline(start: startedAt, environment: environment) }
+
   func state(at now: Timestamp) -> CustomerState {
-    scenario.timeline(start: startedAt, environment: environment).state(at: now)
+    timeline.state(at: now)
+  }
+
+  /// The purchase made last; of those made at once, that of the last slot.
+  func newestRow(at now: Timestamp) -> CustomerState.Row? {
+    state(at: now).rows.enumerated().max { ($0.element.purchasedAt, $0.offset) < ($1.element.purchasedAt, $1.offset) }?
+      .element
   }
 
   /// The original transaction IDs of everything bought by then, in the order of purchase.
@@ -39,14 +54,33 @@ struct ReceiptSeed: Codable, Hashable, Sendable {
 
   /// 15 digits from production, 16 beginning with 2000 from the sandbox.
   func transactionID(slot: Int, number: Int) -> String {
-    let base: Int64 = environment == .production ? 480_000_000_000_000 : 2_000_000_000_000_000
-    return String(base + subscriber * 10_000 + Int64(slot) * 1_000 + Int64(number))
+    String(Self.firstTransactionID(environment) + subscriber * 10_000 + Int64(slot) * 1_000 + Int64(number))
+  }
+
+  /// What `transactionID` has put together; nil for a text that it never writes.
+  static func parts(
+    ofTransactionID id: String
+  ) -> (environment: StoreEnvironment, subscriber: Int64, slot: Int, number: Int)? {
+    guard let value = Int64(id), String(value) == id else { return nil }
+    for environment in StoreEnvironment.allCases {
+      let rest = value - firstTransactionID(environment)
+      guard rest >= 0, rest / 10_000 <= subscriberLimit else { continue }
+      return (environment, rest / 10_000, Int(rest % 10_000 / 1_000), Int(rest % 1_000))
+    }
+    return nil
+  }
+
+  private static func firstTransactionID(_ environment: StoreEnvironment) -> Int64 {
+    environment == .production ? 480_000_000_000_000 : 2_000_000_000_000_000
   }
 
   func webOrderLineItemID(slot: Int, number: Int) -> Int64 {
     let base: Int64 = environment == .production ? 490_000_000_000_000 : 2_010_000_000_000_000
     return base + subscriber * 10_000 + Int64(slot) * 1_000 + Int64(number)
   }
+
+  /// The customer's download of the app, which all transactions name.
+  var appTransactionID: String { String(700_000_000_000_000_000 + subscriber) }
 
   /// The app's number; the sandbox has none.
   var appItemID: Int64 { environment == .production ? 1_234_567_890 : 0 }

@@ -28,6 +28,7 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
   case wrongApp = "wrong_app"
   case twoGroups = "two_groups"
   case accountGone = "account_gone"
+  case eventfulYear = "eventful_year"
 
   /// One line for people.
   var summary: String {
@@ -57,6 +58,7 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
     case .wrongApp: "an authentic receipt of another app, with our product IDs in it"
     case .twoGroups: "pro monthly and premium monthly, sold in separate subscription groups"
     case .accountGone: "the customer's account was deleted: status 21010"
+    case .eventfulYear: "begins a free week at the start; in a year everything happens that can, to a refund at the end"
     }
   }
 
@@ -138,6 +140,8 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
         Subscription(
           slot: 1, product: .premiumMonthly, group: Subscription.secondGroup, start: start.adding(days: -5)),
       ])
+    case .eventfulYear:
+      return EventfulYear(start: start, environment: environment).timeline
     }
   }
 
@@ -173,6 +177,8 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
     let first = start.adding(days: 15).adding(months: -2)
     var before = Subscription(product: old, start: first, periods: 2)
     before.nextProduct = new
-    return [before, Subscription(firstNumber: 2, product: new, start: before.period(1).end)]
+    return [
+      before, Subscription(firstNumber: 2, product: new, start: before.period(1).end, isContinuation: true),
+    ]
   }
 }

@@ -7,14 +7,16 @@ import Logging
 /// `app-store-simulator serve`: listens until it is told to end.
 struct ServeCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "serve", abstract: "Answer verifyReceipt until SIGTERM or SIGINT.",
+    commandName: "serve", abstract: "Answer verifyReceipt and the Server API until SIGTERM or SIGINT.",
     discussion: """
       Prints one line of JSON on standard output when it listens:
-        {"production_url":"…","sandbox_url":"…","control_url":"…","root_file":"…"}
+        {"production_url":"…","sandbox_url":"…","control_url":"…","root_file":"…","server_api_url":"…",
+         "server_api_sandbox_url":"…","server_api_key_id":"…","server_api_issuer_id":"…"}
 
       EXAMPLES
         app-store-simulator serve --port 8443 --control-port 8444 --root-out root.pem
         app-store-simulator serve --clock 2026-01-15T12:00:00Z --ready-file ready.json --exit-with-parent
+        app-store-simulator serve --server-api-key-out key.p8 --notify http://127.0.0.1:8080/v1/notifications/app-store
       """)
 
   @Option(help: "The address to listen on. The control API is on 127.0.0.1 in any case.")
@@ -32,8 +34,14 @@ struct ServeCommand: AsyncParsableCommand {
   @Option(help: "Where the clock stands, RFC 3339; the real clock when not given.", transform: Timestamp.parse)
   var clock: Timestamp?
 
-  @Option(help: "Write the root certificate there; a temporary file when not given.")
+  @Option(help: "Write the root certificates there; a temporary file when not given.")
   var rootOut: String?
+
+  @Option(help: "Write the key there that callers of the Server API sign with (.p8).")
+  var serverAPIKeyOut: String?
+
+  @Option(help: "Post notifications of what happens to this http:// URL.", transform: PlainHTTPURL.parse)
+  var notify: PlainHTTPURL?
 
   @Option(help: "Write the line of JSON there too.")
   var readyFile: String?
@@ -53,12 +61,20 @@ struct ServeCommand: AsyncParsableCommand {
 
     // The watchers come first, so that an end in the middle of the start is not missed.
     let endings = EndOfService(withParent: exitWithParent)
+    if let serverAPIKeyOut {
+      try Data((DevelopmentKeys.serverAPIKey + "\n").utf8).write(to: URL(filePath: serverAPIKeyOut), options: .atomic)
+    }
     let simulator = try await Simulator.start(configuration)
+    if let notify { simulator.deliverNotifications(to: notify) }
     let ready = JSON.object([
       ("production_url", .string(simulator.productionURL)),
       ("sandbox_url", .string(simulator.sandboxURL)),
       ("control_url", simulator.controlURL.map { .string($0) } ?? .null),
       ("root_file", .string(simulator.rootPEMPath)),
+      ("server_api_url", .string(simulator.serverAPIURL)),
+      ("server_api_sandbox_url", .string(simulator.serverAPISandboxURL)),
+      ("server_api_key_id", .string(simulator.serverAPIKeyID)),
+      ("server_api_issuer_id", .string(simulator.serverAPIIssuerID)),
     ]).text
     if let readyFile { try Data((ready + "\n").utf8).write(to: URL(filePath: readyFile), options: .atomic) }
     print(ready)
@@ -73,6 +89,16 @@ struct ServeCommand: AsyncParsableCommand {
       Glibc.exit(0)
     }
     await simulator.stop()
+  }
+}
+
+extension PlainHTTPURL {
+  static func parse(_ text: String) throws -> PlainHTTPURL {
+    do {
+      return try PlainHTTPURL(checking: text)
+    } catch {
+      throw ValidationError("\(error).")
+    }
   }
 }
 

@@ -19,6 +19,12 @@ final class SimulatedClock: Sendable {
     mode.withLock { Self.read($0) }
   }
 
+  var isRunning: Bool {
+    mode.withLock { mode in
+      if case .running = mode { true } else { false }
+    }
+  }
+
   /// Puts the clock there; it stands from now on.
   func set(_ date: Timestamp) {
     mode.withLock { $0 = .standing(date) }

@@ -4,11 +4,16 @@ import Logging
 import NIOCore
 import NIOSSL
 
-/// Plays Apple for development and tests: a `verifyReceipt` for production and sandbox over TLS, and receipts to send it.
+/// Plays Apple for development and tests: `verifyReceipt` and the Server API for production and sandbox over TLS, what to
+/// ask them about, and notifications of what happens.
 ///
 ///     let simulator = try await Simulator.start()
 ///     let receipt = try simulator.issueReceipt(.grace)
 ///     … POST receipt.receiptData to simulator.productionURL, trusting simulator.rootPEMPath …
+///     let transaction = try simulator.issueTransaction(.eventfulYear, subscriber: 2)
+///     … ask simulator.serverAPIURL about transaction.originalTransactionID …
+///     simulator.deliverNotifications(to: url)
+///     simulator.advanceClock(by: .seconds(8 * 86_400))
 ///     await simulator.stop()
 enum Simulator {
   /// How a simulator is started. The default listens on free ports of the loopback interface, by the real clock.
@@ -39,7 +44,7 @@ enum Simulator {
   /// - Throws: `StartError` when a port is taken or the root certificate cannot be written.
   static func start(_ configuration: Configuration = Configuration()) async throws -> RunningSimulator {
     let pki = try DevelopmentPKI()
-    let core = SimulatorCore(configuration: configuration, pki: pki)
+    let core = try SimulatorCore(configuration: configuration, pki: pki)
     let connections = ConnectionRegistry()
     let identity = try pki.makeServerIdentity(host: configuration.host)
     var tls = TLSConfiguration.makeServerConfiguration(
@@ -103,9 +108,12 @@ enum StartError: Error, CustomStringConvertible {
 final class RunningSimulator: Sendable {
   let productionURL: String
   let sandboxURL: String
+  /// The Server API's base URLs: `/inApps/v1/…` follows.
+  let serverAPIURL: String
+  let serverAPISandboxURL: String
   /// Nil when no control port was asked for.
   let controlURL: String?
-  /// A PEM file with the root of both the TLS certificate and the receipts.
+  /// A PEM file with the root of the TLS certificate and the receipts, and that of signed data.
   let rootPEMPath: String
 
   private let core: SimulatorCore
@@ -121,6 +129,8 @@ final class RunningSimulator: Sendable {
     let host = host.contains(":") ? "[\(host)]" : host
     self.productionURL = "https://\(host):\(tlsListener.port)\(StoreListener.productionPath)"
     self.sandboxURL = "https://\(host):\(tlsListener.port)\(StoreListener.sandboxPath)"
+    self.serverAPIURL = "https://\(host):\(tlsListener.port)\(StoreListener.serverAPIPath)"
+    self.serverAPISandboxURL = "https://\(host):\(tlsListener.port)\(StoreListener.serverAPISandboxPath)"
     self.controlURL = controlListener.map { "http://127.0.0.1:\($0.port)" }
     self.rootPEMPath = rootPEMPath
     self.core = core
@@ -135,23 +145,87 @@ final class RunningSimulator: Sendable {
 
   /// Puts the store's clock to a moment, where it stands still.
   func setClock(_ date: Date) {
-    core.clock.set(Timestamp(date))
+    core.moveClock { $0.set(Timestamp(date)) }
   }
 
   /// Moves the store's clock on (or back).
   func advanceClock(by duration: Duration) {
-    core.clock.advance(milliseconds: duration.milliseconds)
+    core.moveClock { $0.advance(milliseconds: duration.milliseconds) }
   }
 
+  /// What a caller of the Server API signs its tokens with, as App Store Connect hands it out (.p8).
+  var serverAPIKeyPEM: String { DevelopmentKeys.serverAPIKey + "\n" }
+  var serverAPIKeyID: String { ServerAPITokens.keyID }
+  var serverAPIIssuerID: String { ServerAPITokens.issuerID }
+
   /// Signs a receipt as of the store's clock. `bundleID` has no effect on `wrong_app`.
+  ///
+  /// A subscriber has one story in each store: issuing again begins another, in the place of the one before.
   func issueReceipt(
     _ scenario: Scenario = .renewing, trouble: Trouble? = nil, environment: StoreEnvironment = .production,
-    subscriber: Int64 = 1, bundleID: String = Product.defaultBundleID, format: ReceiptFormat = .der
+    subscriber: Int64 = 1, bundleID: String = Product.defaultBundleID, format: ReceiptFormat = .der,
+    appAccountToken: UUID? = nil
   ) throws(IssueError) -> IssuedReceipt {
-    let order = ReceiptOrder(
-      scenario: scenario, trouble: trouble, environment: environment, subscriber: subscriber, bundleID: bundleID,
-      format: format)
-    return try core.issuer.issue(order, at: core.clock.now)
+    try core.issue(
+      ReceiptOrder(
+        scenario: scenario, trouble: trouble, environment: environment, subscriber: subscriber, bundleID: bundleID,
+        format: format, appAccountToken: appAccountToken?.uuidString))
+  }
+
+  /// Begins a story as `issueReceipt` does, and signs its newest transaction as of the store's clock.
+  ///
+  /// - Parameter appAccountToken: the UUID that the app gives its purchases.
+  func issueTransaction(
+    _ scenario: Scenario = .renewing, trouble: Trouble? = nil, environment: StoreEnvironment = .production,
+    subscriber: Int64 = 1, bundleID: String = Product.defaultBundleID, appAccountToken: UUID? = nil
+  ) throws(IssueError) -> IssuedTransaction {
+    try core.issueTransaction(
+      ReceiptOrder(
+        scenario: scenario, trouble: trouble, environment: environment, subscriber: subscriber, bundleID: bundleID,
+        appAccountToken: appAccountToken?.uuidString))
+  }
+
+  /// Signs the newest transaction of a story that has begun: what `Transaction.latest(for:)` gives on the device by now.
+  func newestTransaction(ofOriginal originalTransactionID: String) throws(IssueError) -> IssuedTransaction {
+    try core.issuer.newestTransaction(ofOriginal: originalTransactionID, at: core.clock.now)
+  }
+
+  /// From now on posts a notification of everything that happens to the customers whose stories have begun here, in its
+  /// order and once each, to an `http://` URL.
+  ///
+  /// Things happen as the clock is moved: by `setClock`, `advanceClock`, the control API or the real time. `deliveries`
+  /// waits for what is due.
+  ///
+  /// - Throws: `NotAnAddress` when the URL is not one of plain HTTP.
+  func deliverNotifications(to url: String) throws(NotAnAddress) {
+    deliverNotifications(to: try PlainHTTPURL(checking: url))
+  }
+
+  func deliverNotifications(to url: PlainHTTPURL?) {
+    core.delivery.deliver(to: url)
+  }
+
+  /// What was posted so far, and answered, once nothing is left to post.
+  func deliveries() async -> [NotificationDelivery.Attempt] {
+    await core.delivery.attempts()
+  }
+
+  /// Signs the notifications of what happened after `from`, up to and including `to` (the clock's now when nil), to
+  /// whoever made a transaction; posts nothing.
+  func notifications(
+    of transactionID: String, from: Date = .distantPast, to: Date? = nil
+  ) throws(IssueError) -> [SignedNotification] {
+    try core.notifications(
+      of: transactionID, after: Timestamp(from), through: to.map { Timestamp($0) } ?? core.clock.now)
+  }
+
+  /// The moments after `from`, up to and including `to`, at which something changes for whoever made a transaction.
+  func events(of transactionID: String, from: Date = .distantPast, to: Date) throws(IssueError) -> [Date] {
+    guard let (customer, _, _) = core.issuer.customers.transaction(transactionID) else {
+      throw .unknownTransaction(transactionID)
+    }
+    return TimelineEvents(timeline: customer.seed.timeline).moments(after: Timestamp(from), through: Timestamp(to))
+      .map(\.date)
   }
 
   /// Lets a trouble befall the next `count` calls (all, when nil) whatever receipt they carry; nil ends it.
@@ -174,6 +248,7 @@ final class RunningSimulator: Sendable {
 
   /// Cuts every connection and returns when nothing listens any more.
   func stop() async {
+    core.delivery.stop()
     await tlsListener.close(connections)
     await controlListener?.close(connections)
     if removesRoot { try? FileManager.default.removeItem(atPath: rootPEMPath) }

@@ -9,9 +9,12 @@ struct SimulatorCore: Sendable {
   let calls: CallBook
   let delay: AnswerDelay
   let verifyReceipt: VerifyReceipt
+  let serverAPI: ServerAPI
+  let notifications: NotificationWriter
+  let delivery: NotificationDelivery
   let logger: Logger
 
-  init(configuration: Simulator.Configuration, pki: DevelopmentPKI) {
+  init(configuration: Simulator.Configuration, pki: DevelopmentPKI) throws {
     clock = SimulatedClock(standingAt: configuration.clock.map { Timestamp($0) })
     issuer = ReceiptIssuer(pki: pki)
     troubles = TroubleSwitch()
@@ -20,6 +23,46 @@ struct SimulatorCore: Sendable {
     logger = configuration.logger
     verifyReceipt = VerifyReceipt(
       issuer: issuer, clock: clock, troubles: troubles, calls: calls, sharedSecret: configuration.sharedSecret)
+    serverAPI = ServerAPI(
+      customers: issuer.customers, signer: pki.signedData, tokens: try ServerAPITokens(startedAt: clock.now),
+      clock: clock, troubles: troubles, calls: calls)
+    notifications = NotificationWriter(signer: pki.signedData)
+    delivery = NotificationDelivery(
+      customers: issuer.customers, writer: notifications, clock: clock, logger: logger)
+  }
+}
+
+extension SimulatorCore {
+  func issue(_ order: ReceiptOrder) throws(IssueError) -> IssuedReceipt {
+    let receipt = try issuer.issue(order, at: clock.now)
+    delivery.catchUp()
+    return receipt
+  }
+
+  func issueTransaction(_ order: ReceiptOrder) throws(IssueError) -> IssuedTransaction {
+    let transaction = try issuer.issueTransaction(order, at: clock.now)
+    delivery.catchUp()
+    return transaction
+  }
+
+  /// Moves the clock, and tells what happens meanwhile.
+  func moveClock(_ move: (SimulatedClock) -> Void) {
+    move(clock)
+    delivery.catchUp()
+  }
+
+  /// What happened after `from`, up to and including `to`, to whoever made a transaction.
+  func notifications(
+    of transactionID: String, after from: Timestamp, through to: Timestamp
+  ) throws(IssueError) -> [SignedNotification] {
+    guard let (customer, _, _) = issuer.customers.transaction(transactionID) else {
+      throw .unknownTransaction(transactionID)
+    }
+    do {
+      return try notifications.notifications(of: customer.seed, after: from, through: to)
+    } catch {
+      throw .signing("\(error)")
+    }
   }
 }
 

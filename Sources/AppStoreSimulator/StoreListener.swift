@@ -2,10 +2,13 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// The TLS side: two paths, one for each of the store's environments, and the misbehaviour that troubles ask for.
+/// The TLS side: verifyReceipt and the Server API, each at two places, one for each of the store's environments, and the
+/// misbehaviour that troubles ask for.
 struct StoreListener: Sendable {
   static let productionPath = "/verifyReceipt"
   static let sandboxPath = "/sandbox/verifyReceipt"
+  static let serverAPIPath = "/server-api"
+  static let serverAPISandboxPath = "/sandbox/server-api"
   /// More than any receipt; one of 187 purchases is 105 KB of base64.
   private static let requestLimit = 16 << 20
 
@@ -17,10 +20,14 @@ struct StoreListener: Sendable {
 
   func respond(to request: Request, context: SimulatorContext) async throws -> Response {
     connections.add(context.channel)
-    let environment: StoreEnvironment
+    let ask: (_ body: [UInt8]) -> Answer
     switch request.uri.path {
-    case Self.productionPath: environment = .production
-    case Self.sandboxPath: environment = .sandbox
+    case Self.productionPath: ask = verifyReceipt(request, .production)
+    case Self.sandboxPath: ask = verifyReceipt(request, .sandbox)
+    case let path where path.hasPrefix(Self.serverAPIPath + "/"):
+      ask = serverAPI(request, path.dropFirst(Self.serverAPIPath.count), .production)
+    case let path where path.hasPrefix(Self.serverAPISandboxPath + "/"):
+      ask = serverAPI(request, path.dropFirst(Self.serverAPISandboxPath.count), .sandbox)
     case Trouble.redirectPath:
       core.calls.recordFollowedRedirect()
       return Response(status: .ok, body: ResponseBody(byteBuffer: ByteBuffer(string: #"{"status":21010}"#)))
@@ -35,11 +42,24 @@ struct StoreListener: Sendable {
     } catch {
       return Response(status: .contentTooLarge)
     }
-    let answer = core.verifyReceipt.answer(
-      isPost: request.method == .post, body: Array(buffer: body), environment: environment)
+    let answer = ask(Array(buffer: body))
     let delay = core.delay.current
     if delay > .zero { try await Task.sleep(for: delay) }
     return try await send(answer, over: context.channel)
+  }
+
+  private func verifyReceipt(_ request: Request, _ environment: StoreEnvironment) -> ([UInt8]) -> Answer {
+    { core.verifyReceipt.answer(isPost: request.method == .post, body: $0, environment: environment) }
+  }
+
+  private func serverAPI(
+    _ request: Request, _ path: Substring, _ environment: StoreEnvironment
+  ) -> ([UInt8]) -> Answer {
+    let call = ServerAPI.Call(
+      method: request.method.rawValue, path: String(path),
+      query: request.uri.queryParameters.map { (String($0.key), String($0.value)) },
+      authorization: request.headers[.authorization], environment: environment)
+    return { _ in core.serverAPI.answer(call) }
   }
 
   private func send(_ answer: Answer, over channel: any Channel) async throws -> Response {

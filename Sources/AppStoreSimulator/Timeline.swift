@@ -29,8 +29,15 @@ struct Subscription: Sendable {
   var hasTrial = false
   /// How many periods are paid in all; nil renews for ever.
   var periods: Int?
+  /// The store began this run by itself: a change that waited for the end of a period, or a charge that succeeded late.
+  var isContinuation = false
+  /// The first period was paid for only then, later than it begins: its charge succeeded within a grace period, whose
+  /// days are not given away.
+  var chargedAt: Timestamp?
   /// From when on auto-renew is off.
   var renewalOffFrom: Timestamp?
+  /// When it was turned on again.
+  var renewalOnAgainFrom: Timestamp?
   /// Apple's expiration intent once the last period has ended, 1...5.
   var intent: Int?
   /// The store goes on trying to charge for so long after the end.
@@ -42,6 +49,8 @@ struct Subscription: Sendable {
   var upgradedAt: Timestamp?
   /// What renews next, where that is another product.
   var nextProduct: Product?
+  /// When the customer chose it; nil where that was before all this.
+  var nextProductFrom: Timestamp?
   /// The customer has not agreed to a higher price.
   var declinesPrice = false
 
@@ -70,9 +79,9 @@ struct LifetimePurchase: Sendable {
 }
 
 /// What the store knows of a customer at one moment.
-struct CustomerState: Sendable {
+struct CustomerState: Hashable, Sendable {
   /// One transaction.
-  struct Row: Sendable {
+  struct Row: Hashable, Sendable {
     var product: Product
     var slot: Int
     var number: Int
@@ -84,11 +93,13 @@ struct CustomerState: Sendable {
     var isTrial: Bool
     var isUpgraded: Bool
     var isFamilyShared: Bool
+    /// Charged by the store, not ordered by the customer.
+    var isRenewal: Bool
     var group: String?
   }
 
   /// One subscription's prospects.
-  struct Renewal: Sendable {
+  struct Renewal: Hashable, Sendable {
     var product: Product
     var slot: Int
     var nextProduct: Product
@@ -134,15 +145,16 @@ extension Subscription {
     var rows: [CustomerState.Row] = []
     for index in 0..<min(periods ?? Timeline.periodLimit, Timeline.periodLimit) {
       let period = period(index)
-      guard period.start <= now else { break }
+      let purchasedAt = (index == 0 ? chargedAt : nil) ?? period.start
+      guard purchasedAt <= now else { break }
       let cancellation = cancellations.first { $0.period == index && $0.at <= now }
       rows.append(
         CustomerState.Row(
-          product: product, slot: slot, number: firstNumber + index, purchasedAt: period.start,
+          product: product, slot: slot, number: firstNumber + index, purchasedAt: purchasedAt,
           originallyPurchasedAt: original, expiresAt: period.end, cancelledAt: cancellation?.at,
           cancellationReason: cancellation?.reason ?? 0, isTrial: hasTrial && index == 0,
           isUpgraded: upgradedAt.map { $0 <= now && period.end > $0 } ?? false, isFamilyShared: isFamilyShared,
-          group: group))
+          isRenewal: index > 0 || isContinuation, group: group))
     }
     return rows
   }
@@ -152,9 +164,10 @@ extension Subscription {
     let hasEnded = now >= end
     let isInRetry = hasEnded && now < end.adding(days: retryDays)
     let graceUntil = end.adding(days: graceDays)
-    let isOff = renewalOffFrom.map { $0 <= now } ?? false
+    let isOff = (renewalOffFrom.map { $0 <= now } ?? false) && !(renewalOnAgainFrom.map { $0 <= now } ?? false)
+    let hasChosen = nextProductFrom.map { $0 <= now } ?? true
     return CustomerState.Renewal(
-      product: product, slot: slot, nextProduct: nextProduct ?? product,
+      product: product, slot: slot, nextProduct: hasChosen ? nextProduct ?? product : product,
       isOn: hasEnded ? isInRetry : !isOff,
       intent: hasEnded ? intent : nil,
       isInRetry: isInRetry,
@@ -168,6 +181,6 @@ extension LifetimePurchase {
     CustomerState.Row(
       product: product, slot: slot, number: 0, purchasedAt: at, originallyPurchasedAt: at, expiresAt: nil,
       cancelledAt: cancelledAt.flatMap { $0 <= now ? $0 : nil }, cancellationReason: 1, isTrial: false,
-      isUpgraded: false, isFamilyShared: false, group: nil)
+      isUpgraded: false, isFamilyShared: false, isRenewal: false, group: nil)
   }
 }

@@ -29,6 +29,10 @@ enum Trouble: String, CaseIterable, Codable, Sendable {
   case redirect
   case pingPong = "ping_pong"
   case badDate = "bad_date"
+  case serverAPIRetryable = "server_api_retryable"
+  case serverAPINotFoundRetryable = "server_api_not_found_retryable"
+  case serverAPIKeyRejected = "server_api_key_rejected"
+  case serverAPIRateLimited = "server_api_rate_limited"
 
   /// One line for people.
   var summary: String {
@@ -60,8 +64,33 @@ enum Trouble: String, CaseIterable, Codable, Sendable {
     case .giant: "a whole answer of more than 8 MiB"
     case .endless: "an answer that does not end"
     case .redirect: "HTTP 302 to a URL that would answer"
-    case .pingPong: "production says 21007 and the sandbox 21008"
+    case .pingPong: "each store sends the receipt, or the transaction ID, to the other"
     case .badDate: "an answer whose cancellation dates cannot be read"
+    case .serverAPIRetryable: "Server API: HTTP 500 with error 5000001, please try again"
+    case .serverAPINotFoundRetryable: "Server API: HTTP 404 with error 4040002, not found now, please try again"
+    case .serverAPIKeyRejected: "Server API: HTTP 401 without a body, whatever the token"
+    case .serverAPIRateLimited: "Server API: HTTP 429 with error 4290000, Retry-After a minute on in epoch milliseconds"
+    }
+  }
+
+  /// What can be asked of the store.
+  enum Service: Sendable {
+    case verifyReceipt
+    case serverAPI
+  }
+
+  /// The services whose calls it befalls: statuses belong to one, error codes to the other, what breaks an exchange to
+  /// both.
+  func befalls(_ service: Service) -> Bool {
+    switch self {
+    case .status21000, .status21001, .status21002, .status21003, .status21004, .status21005, .status21009,
+      .status21100Retryable, .status21100NotRetryable, .status21199, .statusUnheardOf, .missingReceipt, .badDate:
+      service == .verifyReceipt
+    case .serverAPIRetryable, .serverAPINotFoundRetryable, .serverAPIKeyRejected, .serverAPIRateLimited:
+      service == .serverAPI
+    case .http500, .http503, .http429, .html, .emptyBody, .notJSON, .truncated, .duplicateKeys, .trailingJunk, .stall,
+      .slowDrip, .reset, .giant, .endless, .redirect, .pingPong:
+      true
     }
   }
 }

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A trouble that befalls every call, whatever receipt it carries, until it is spent or switched off.
+/// A trouble that befalls every call of its services, whatever it carries, until it is spent or switched off.
 final class TroubleSwitch: Sendable {
   private struct Setting {
     var trouble: Trouble
@@ -19,9 +19,11 @@ final class TroubleSwitch: Sendable {
   }
 
   /// The trouble for one call, which uses it up by one.
-  func next(in environment: StoreEnvironment) -> Trouble? {
+  func next(in environment: StoreEnvironment, for service: Trouble.Service) -> Trouble? {
     setting.withLock { setting in
-      guard var current = setting, current.environment == nil || current.environment == environment else { return nil }
+      guard var current = setting, current.environment == nil || current.environment == environment,
+        current.trouble.befalls(service)
+      else { return nil }
       guard let remaining = current.remaining else { return current.trouble }
       guard remaining > 0 else {
         setting = nil

@@ -27,15 +27,18 @@ struct VerifyReceipt: Sendable {
     var call = CallBook.Call(environment: environment)
     call.receiptData = request?.receiptData
     call.password = password(request?.password)
-    if case .authentic(let seed) = reading { call.originalTransactionIDs = seed.originalTransactionIDs(at: clock.now) }
+    if case .authentic(let seed) = reading {
+      call.originalTransactionIDs = seed.originalTransactionIDs(at: clock.now)
+      issuer.customers.learn(seed, at: clock.now)
+    }
     calls.record(call)
 
-    let switched = troubles.next(in: environment)
+    let switched = troubles.next(in: environment, for: .verifyReceipt)
     guard isPost, let request else { return befall(switched, Self.verdict(21000), environment) }
     switch reading {
     case .authentic(let seed):
       let ordinary = verdict(on: seed, request, environment)
-      guard let trouble = switched ?? seed.trouble else { return ordinary }
+      guard let trouble = switched ?? seed.trouble(of: .verifyReceipt) else { return ordinary }
       // A receipt's own trouble waits in its own environment; ping-pong is being sent away from both.
       if switched == nil, seed.environment != environment, trouble != .pingPong { return ordinary }
       return befall(trouble, ordinary, environment, seed: seed, request)
@@ -116,8 +119,8 @@ struct Answer: Sendable {
     self.headers = headers
   }
 
-  init(json: JSON) {
-    self.init(text: json.text)
+  init(json: JSON, httpStatus: Int = 200, headers: [(String, String)] = []) {
+    self.init(text: json.text, httpStatus: httpStatus, headers: headers)
   }
 
   func sent(_ manner: Manner) -> Answer {
@@ -167,7 +170,9 @@ extension Trouble {
     case .redirect:
       return Answer(text: "", httpStatus: 302, headers: [("Location", Self.redirectPath)])
     case .pingPong: return status(environment == .production ? 21007 : 21008)
-    case .badDate: return answer
+    // These befall verifyReceipt in its own place, or not at all.
+    case .badDate, .serverAPIRetryable, .serverAPINotFoundRetryable, .serverAPIKeyRejected, .serverAPIRateLimited:
+      return answer
     }
   }
 

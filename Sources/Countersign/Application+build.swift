@@ -148,6 +148,7 @@ func buildApplication(
     RecheckScheduler(
       check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
       pause: environment.jobPause),
+    NotificationPruner(ledger: ledger, logger: logger, now: now),
     RevalidationRunner(
       check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
       // Callers come first: half of the calls are theirs however slow Apple gets.

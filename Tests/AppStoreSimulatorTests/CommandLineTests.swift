@@ -67,7 +67,11 @@ struct CommandLineTests {
       "serve", "--clock", "2026-01-15T12:00:00Z", "--shared-secret", "s3cret", "--root-out", rootFile.path(),
       "--ready-file", readyFile.path(),
     ])
-    #expect(Set(simulator.ready.keys) == ["production_url", "sandbox_url", "control_url", "root_file"])
+    #expect(
+      Set(simulator.ready.keys) == [
+        "production_url", "sandbox_url", "control_url", "root_file", "server_api_url", "server_api_sandbox_url",
+        "server_api_key_id", "server_api_issuer_id",
+      ])
     #expect(simulator.ready.text("root_file") == rootFile.path())
     let written = try JSONSerialization.jsonObject(with: Data(contentsOf: readyFile)) as? [String: String]
     #expect(written == simulator.ready as? [String: String])
@@ -152,6 +156,40 @@ struct CommandLineTests {
     #expect(verified.output.contains("com.example.app.premium.monthly"))
   }
 
+  @Test("transaction prints a signed transaction, and server-api-key the key of the Server API's callers")
+  func transaction() async throws {
+    let token = "7E3FB204-2D0A-4D0B-9E1B-0D8D5F6F4C3A"
+    let printed = try await command([
+      "transaction", "--scenario", "grace", "--subscriber", "4", "--clock", "2026-01-15T12:00:00Z",
+      "--app-account-token", token,
+    ])
+    let jws = try await CheckedJWS(printed.output.trimmingCharacters(in: .newlines))
+    #expect(jws.payload.text("originalTransactionId") == "480000000040000")
+    #expect(jws.payload.text("appAccountToken") == token.lowercased())
+    let key = try await command(["server-api-key"])
+    #expect(key.output == DevelopmentKeys.serverAPIKey + "\n")
+  }
+
+  @Test(
+    "serve --notify posts what happens, and --server-api-key-out writes the key",
+    .enabled(if: Tool.curl != nil, "curl is not installed"))
+  func notify() async throws {
+    let keyFile = try temporaryFile()
+    defer { try? FileManager.default.removeItem(at: keyFile) }
+    let inbox = try await Inbox.open()
+    let simulator = try SimulatorProcess([
+      "serve", "--clock", "2026-01-15T12:00:00Z", "--notify", inbox.url, "--server-api-key-out", keyFile.path(),
+    ])
+    #expect(try String(contentsOf: keyFile, encoding: .utf8) == DevelopmentKeys.serverAPIKey + "\n")
+    let control = try simulator.url("control_url")
+    _ = try await Exchange.send("POST", control + "/transactions", body: #"{"scenario":"subscriber"}"#)
+    _ = try await Exchange.send("POST", control + "/clock", body: #"{"advance":"32d"}"#)
+    #expect(try inbox.types() == ["SUBSCRIBED INITIAL_BUY", "DID_RENEW"])
+    simulator.process.terminate()
+    _ = try await simulator.ended()
+    await inbox.close()
+  }
+
   @Test("scenarios lists each with a line")
   func scenarios() async throws {
     let lines = try await command(["scenarios"]).output.split(separator: "\n")
@@ -161,14 +199,18 @@ struct CommandLineTests {
   @Test(
     "a mistake ends with a usage error",
     arguments: [
-      ["receipt", "--scenario", "gold"], ["receipt", "--clock", "soon"], ["receipt", "--environment", "moon"],
+      ["receipt", "--scenario", "gold"], ["transaction", "--scenario", "empty"],
+      ["transaction", "--app-account-token", "me"], ["serve", "--notify", "https://127.0.0.1/"],
+      ["receipt", "--clock", "soon"], ["receipt", "--environment", "moon"],
       ["serve", "--port", "x"], ["dance"],
     ])
   func mistakes(arguments: [String]) async throws {
     #expect(try await command(arguments).code == 64)
   }
 
-  @Test("help shows examples", arguments: [["--help"], ["serve", "--help"], ["receipt", "--help"]])
+  @Test(
+    "help shows examples",
+    arguments: [["--help"], ["serve", "--help"], ["receipt", "--help"], ["transaction", "--help"]])
   func help(arguments: [String]) async throws {
     let help = try await command(arguments)
     #expect(help.code == 0)

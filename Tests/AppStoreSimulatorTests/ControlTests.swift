@@ -54,6 +54,41 @@ struct ControlTests {
     }
   }
 
+  @Test("begins stories that it signs transactions and notifications of")
+  func transactions() async throws {
+    try await withSimulator { simulator, control in
+      let inbox = try await Inbox.open()
+      let target = try await Exchange.send("POST", control + "/notifications", body: #"{"url":"\#(inbox.url)"}"#)
+      #expect(target.json?.text("url") == inbox.url)
+      let order =
+        #"{"scenario":"subscriber","subscriber":12,"app_account_token":"7e3fb204-2d0a-4d0b-9e1b-0d8d5f6f4c3a"}"#
+      let issued = try await Exchange.send("POST", control + "/transactions", body: order)
+      #expect(issued.json?.text("original_transaction_id") == "480000000120000")
+      let first = try await CheckedJWS(try #require(issued.json?.text("signed_transaction")))
+      #expect(first.payload.text("appAccountToken") == "7e3fb204-2d0a-4d0b-9e1b-0d8d5f6f4c3a")
+
+      _ = try await Exchange.send("POST", control + "/clock", body: #"{"advance":"32d"}"#)
+      #expect(try inbox.types() == ["SUBSCRIBED INITIAL_BUY", "DID_RENEW"])
+      let newest = try await Exchange.send("GET", control + "/transactions/480000000120000")
+      #expect(newest.json?.text("transaction_id") == "480000000120001")
+      let told = try await Exchange.send("GET", control + "/notifications")
+      let attempts = try #require(told.json?.objects("notifications"))
+      #expect(attempts.map { $0.text("type") } == ["SUBSCRIBED", "DID_RENEW"])
+      #expect(attempts.map { $0["status"] as? Int } == [200, 200])
+      let signed = try await Exchange.send("GET", control + "/notifications/480000000120001")
+      #expect(
+        signed.json?.objects("notifications").map { $0.text("uuid") } == attempts.map { $0.text("uuid") })
+
+      _ = try await Exchange.send("DELETE", control + "/notifications")
+      _ = try await Exchange.send("POST", control + "/clock", body: #"{"advance":"60d"}"#)
+      #expect(try inbox.types().count == 2)
+      let unknown = try await Exchange.send("GET", control + "/transactions/480000000990000")
+      #expect(unknown.status == 400)
+      #expect(try #require(unknown.json?.text("error")).contains("480000000990000"))
+      await inbox.close()
+    }
+  }
+
   @Test("issues every format", arguments: ReceiptFormat.allCases)
   func formats(format: ReceiptFormat) async throws {
     try await withSimulator { simulator, control in
@@ -139,6 +174,9 @@ struct ControlTests {
       ("/receipts", #"{"environment":"moon"}"#, "'environment'"),
       ("/receipts", #"{"subscriber":-1}"#, "between 0 and"),
       ("/receipts", #"{"scenario":"empty","format":"ios6"}"#, "nothing is bought"),
+      ("/transactions", #"{"scenario":"empty"}"#, "nothing is bought"),
+      ("/transactions", #"{"app_account_token":"me"}"#, "is a UUID"),
+      ("/notifications", #"{"url":"https://127.0.0.1/"}"#, "is no address to post to"),
       ("/trouble", #"{"trouble":"rain"}"#, "there is no trouble 'rain'"),
       ("/trouble", #"{"trouble":"html","count":0}"#, "'count'"),
       ("/trouble", "{}", "'trouble' is missing"),

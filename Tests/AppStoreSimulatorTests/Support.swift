@@ -1,5 +1,8 @@
+import Crypto
 import Foundation
+import SwiftASN1
 import Testing
+@_spi(FixedExpiryValidationTime) import X509
 
 @testable import AppStoreSimulator
 
@@ -88,9 +91,16 @@ struct Store {
   let calls = CallBook()
   let troubles = TroubleSwitch()
   let verifyReceipt: VerifyReceipt
+  let serverAPI: ServerAPI
+  let notifications: NotificationWriter
 
   init() throws {
-    issuer = ReceiptIssuer(pki: try DevelopmentPKI())
+    let pki = try DevelopmentPKI()
+    issuer = ReceiptIssuer(pki: pki)
+    serverAPI = ServerAPI(
+      customers: issuer.customers, signer: pki.signedData,
+      tokens: try ServerAPITokens(startedAt: noon, realNow: { noon }), clock: clock, troubles: troubles, calls: calls)
+    notifications = NotificationWriter(signer: pki.signedData)
     verifyReceipt = VerifyReceipt(
       issuer: issuer, clock: clock, troubles: troubles, calls: calls, sharedSecret: "simulator")
   }
@@ -104,8 +114,112 @@ struct Store {
     return Verdict(try #require(try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any]))
   }
 
+  /// Asks the Server API with a good token.
+  func get(
+    _ path: String, _ query: [(String, String)] = [], in environment: StoreEnvironment = .production,
+    method: String = "GET", token: DeveloperToken = DeveloperToken()
+  ) throws -> (status: Int, headers: [(String, String)], json: [String: Any]) {
+    let answer = serverAPI.answer(
+      ServerAPI.Call(
+        method: method, path: path, query: query.map { (name: $0.0, value: $0.1) },
+        authorization: "Bearer " + (try token.signed()), environment: environment))
+    let json = try? JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any]
+    return (answer.httpStatus, answer.headers, json ?? [:])
+  }
+
+  /// The notifications of a whole story from its start.
+  func notifications(
+    _ order: ReceiptOrder, after from: Timestamp = Timestamp(.distantPast), days: Int
+  ) throws -> [SignedNotification] {
+    let id = try issuer.issueTransaction(order, at: noon).originalTransactionID
+    let (customer, _, _) = try #require(issuer.customers.transaction(id))
+    return try notifications.notifications(of: customer.seed, after: from, through: noon.adding(days: days))
+  }
+
   func ask(_ order: ReceiptOrder, excludesOld: Bool? = nil) throws -> Verdict {
     try ask(requestBody(try receipt(order), excludesOld: excludesOld), order.environment)
+  }
+}
+
+/// A JWS, checked by swift-certificates and swift-crypto against the root that the simulator hands out.
+struct CheckedJWS {
+  var header: [String: Any]
+  var payload: [String: Any]
+
+  init(_ text: String, at now: Timestamp = noon) async throws {
+    let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+    try #require(parts.count == 3)
+    header = try Self.object(parts[0])
+    payload = try Self.object(parts[1])
+    #expect(header["alg"] as? String == "ES256")
+    let chain = try #require(header["x5c"] as? [String]).map { text in
+      try Certificate(derEncoded: Array(try #require(Data(base64Encoded: text))))
+    }
+    try #require(chain.count == 3)
+    let key = try #require(P256.Signing.PublicKey(chain[0].publicKey))
+    let signature = try P256.Signing.ECDSASignature(rawRepresentation: try Self.bytes(parts[2]))
+    #expect(key.isValidSignature(signature, for: Data("\(parts[0]).\(parts[1])".utf8)))
+    #expect(chain[0].extensions.contains { $0.oid == [1, 2, 840, 113635, 100, 6, 11, 1] })
+    #expect(chain[1].extensions.contains { $0.oid == [1, 2, 840, 113635, 100, 6, 2, 1] })
+    let roots = try Certificate.roots(inPEM: DevelopmentPKI.rootPEM)
+    #expect(chain[2] == roots.last)
+    var verifier = Verifier(rootCertificates: CertificateStore(roots)) {
+      RFC5280Policy(fixedExpiryValidationTime: now.date)
+    }
+    let result = await verifier.validate(leaf: chain[0], intermediates: CertificateStore([chain[1]]))
+    guard case .validCertificate = result else {
+      Issue.record("\(result)")
+      return
+    }
+  }
+
+  private static func bytes(_ part: Substring) throws -> Data {
+    let text = part.replacing("-", with: "+").replacing("_", with: "/")
+    return try #require(Data(base64Encoded: text + String(repeating: "=", count: (4 - text.count % 4) % 4)))
+  }
+
+  private static func object(_ part: Substring) throws -> [String: Any] {
+    try #require(try JSONSerialization.jsonObject(with: try bytes(part)) as? [String: Any])
+  }
+
+  /// The payload without any check, for tests of what it says.
+  static func payload(_ text: String?) throws -> [String: Any] {
+    try object(try #require(text?.split(separator: ".").dropFirst().first))
+  }
+}
+
+extension Certificate {
+  fileprivate static func roots(inPEM text: String) throws -> [Certificate] {
+    let end = "-----END CERTIFICATE-----"
+    return try text.split(separator: end).filter { $0.contains("BEGIN") }.map {
+      try Certificate(pemEncoded: $0.trimmingCharacters(in: .whitespacesAndNewlines) + "\n" + end)
+    }
+  }
+}
+
+/// A caller's token for the Server API; right unless a member is changed.
+struct DeveloperToken {
+  var algorithm = "ES256"
+  var keyID = ServerAPITokens.keyID
+  var issuer = ServerAPITokens.issuerID
+  var audience = "appstoreconnect-v1"
+  var bundleID = Product.defaultBundleID
+  var issuedAt = noon.milliseconds / 1_000
+  var lifetime: Int64 = 300
+  var key = DevelopmentKeys.serverAPIKey
+
+  func signed() throws -> String {
+    func encode(_ data: Data) -> String {
+      data.base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+    }
+    let header = JSON.object([("alg", .string(algorithm)), ("kid", .string(keyID)), ("typ", "JWT")])
+    let claims = JSON.object([
+      ("iss", .string(issuer)), ("iat", .integer(issuedAt)), ("exp", .integer(issuedAt + lifetime)),
+      ("aud", .string(audience)), ("bid", .string(bundleID)),
+    ])
+    let signed = encode(Data(header.text.utf8)) + "." + encode(Data(claims.text.utf8))
+    let signature = try P256.Signing.PrivateKey(pemRepresentation: key).signature(for: Data(signed.utf8))
+    return signed + "." + encode(signature.rawRepresentation)
   }
 }
 
@@ -124,6 +238,15 @@ struct Verdict {
 
 extension [String: Any] {
   func text(_ key: String) -> String? { self[key] as? String }
+
+  func object(_ key: String) -> [String: Any] { self[key] as? [String: Any] ?? [:] }
+
+  func objects(_ key: String) -> [[String: Any]] { self[key] as? [[String: Any]] ?? [] }
+
+  /// A number of milliseconds, as days from noon.
+  func dayNumber(_ key: String) -> Double? {
+    (self[key] as? Int64).map { Double($0 - noon.milliseconds) / Double(Timestamp.day) }
+  }
 
   /// The `_ms` member of a date triplet, as days from noon.
   func days(_ key: String) -> Double? {

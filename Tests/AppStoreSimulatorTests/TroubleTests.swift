@@ -55,6 +55,73 @@ struct TroubleTests {
     },
   ]
 
+  /// What a caller of the Server API sees.
+  static let serverAPITroubles: [ExpectedTrouble] = [
+    ExpectedTrouble(trouble: .serverAPIRetryable, status: 500) { $0.json?["errorCode"] as? Int == 5_000_001 },
+    ExpectedTrouble(trouble: .serverAPINotFoundRetryable, status: 404) { $0.json?["errorCode"] as? Int == 4_040_002 },
+    ExpectedTrouble(trouble: .serverAPIKeyRejected, status: 401) { $0.body.isEmpty },
+    ExpectedTrouble(trouble: .serverAPIRateLimited, status: 429) { exchange in
+      exchange.json?["errorCode"] as? Int == 4_290_000
+        && exchange.headers.lowercased().contains("retry-after: \(noon.milliseconds + 60_000)\r\n")
+    },
+    ExpectedTrouble(trouble: .http500, status: 500) { $0.json?["errorCode"] as? Int == 4_040_010 },
+    ExpectedTrouble(trouble: .http503, status: 503) { $0.json == nil },
+    ExpectedTrouble(trouble: .http429, status: 429) { $0.headers.lowercased().contains("retry-after: 2\r\n") },
+    ExpectedTrouble(trouble: .html) { $0.text.hasPrefix("<!DOCTYPE html>") },
+    ExpectedTrouble(trouble: .emptyBody) { $0.body.isEmpty },
+    ExpectedTrouble(trouble: .notJSON) { $0.json == nil && !$0.body.isEmpty },
+    ExpectedTrouble(trouble: .truncated, codes: [18]) { !$0.body.isEmpty && $0.json == nil },
+    ExpectedTrouble(trouble: .duplicateKeys) { $0.text.hasSuffix(#","environment":"Xcode"}"#) },
+    ExpectedTrouble(trouble: .trailingJunk) { $0.text.hasSuffix("<!-- edge-07 -->") },
+    ExpectedTrouble(trouble: .stall, codes: [28], status: 0, seconds: 2) { $0.headers.isEmpty },
+    ExpectedTrouble(trouble: .slowDrip, codes: [28], seconds: 3) { (1...8).contains($0.body.count) },
+    ExpectedTrouble(trouble: .reset, codes: [35, 56], status: 0) { $0.headers.isEmpty },
+    ExpectedTrouble(trouble: .giant) { $0.body.count > 8 << 20 && $0.json?["data"] != nil },
+    ExpectedTrouble(trouble: .endless, codes: [28], seconds: 3) { $0.body.count > 1 << 20 },
+    ExpectedTrouble(trouble: .redirect, status: 302) { $0.headers.lowercased().contains("location: /elsewhere") },
+    ExpectedTrouble(trouble: .pingPong, status: 404) { $0.json?["errorCode"] as? Int == 4_040_010 },
+  ]
+
+  @Test(
+    "a trouble of the Server API is seen by its caller, by its customer and by the switch", arguments: serverAPITroubles
+  )
+  func serverAPITrouble(expected: ExpectedTrouble) async throws {
+    var configuration = Simulator.Configuration()
+    configuration.clock = noon.date
+    let simulator = try await Simulator.start(configuration)
+    let header = ["-H", "Authorization: Bearer " + (try DeveloperToken().signed())]
+    let own = try simulator.issueTransaction(trouble: expected.trouble, subscriber: 1)
+    let healthy = try simulator.issueTransaction(subscriber: 2)
+    let base = simulator.serverAPIURL + "/inApps/v1/subscriptions/"
+    for (transaction, isSwitched) in [(own, false), (healthy, true)] {
+      if isSwitched { simulator.setTrouble(expected.trouble, count: 1) }
+      // A call that the trouble does not befall does not use it up.
+      let exchange = try await Exchange.send(
+        "GET", base + transaction.transactionID, root: simulator.rootPEMPath, seconds: expected.seconds, extra: header)
+      #expect(expected.codes.contains(exchange.code), "curl ended with \(exchange.code)")
+      #expect(exchange.status == expected.status)
+      #expect(expected.check(exchange))
+    }
+    let after = try await Exchange.send(
+      "GET", base + healthy.transactionID, root: simulator.rootPEMPath, extra: header)
+    #expect(after.json?["data"] != nil)
+    await simulator.stop()
+  }
+
+  @Test("a trouble of one service is no trouble of the other, and is not used up by it")
+  func otherService() throws {
+    let store = try Store()
+    let order = ReceiptOrder()
+    let body = requestBody(try store.receipt(order))
+    let path = "/inApps/v1/subscriptions/480000000010000"
+    store.troubles.set(.serverAPIKeyRejected, count: 1, environment: nil)
+    #expect(try store.ask(body).status == 0)
+    #expect(try store.get(path).status == 401)
+    store.troubles.set(.status21005, count: 1, environment: nil)
+    #expect(try store.get(path).status == 200)
+    #expect(try store.ask(body).status == 21005)
+  }
+
   @Test("a trouble is seen by the client, by its receipt and by the switch", arguments: troubles)
   func trouble(expected: ExpectedTrouble) async throws {
     var configuration = Simulator.Configuration()
@@ -78,9 +145,11 @@ struct TroubleTests {
     await simulator.stop()
   }
 
-  @Test("every trouble is in the table")
+  @Test("every trouble is in the table of each service that it befalls")
   func tableIsComplete() {
-    #expect(Set(Self.troubles.map(\.trouble)) == Set(Trouble.allCases))
+    #expect(Set(Self.troubles.map(\.trouble)) == Set(Trouble.allCases.filter { $0.befalls(.verifyReceipt) }))
+    #expect(Set(Self.serverAPITroubles.map(\.trouble)) == Set(Trouble.allCases.filter { $0.befalls(.serverAPI) }))
+    #expect(Trouble.allCases.allSatisfy { $0.befalls(.verifyReceipt) || $0.befalls(.serverAPI) })
   }
 
   @Test("a followed redirect is noticed")

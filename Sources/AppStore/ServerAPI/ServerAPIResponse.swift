@@ -69,7 +69,8 @@ struct StatusesResponse: Hashable, Sendable {
       for element in elements {
         items.append(
           Item(
-            groupID: groupID, originalTransactionID: OriginalTransactionID(try element.required("originalTransactionId")),
+            groupID: groupID,
+            originalTransactionID: OriginalTransactionID(try element.required("originalTransactionId")),
             status: try element.state("status"), signedTransaction: try element.required("signedTransactionInfo"),
             signedRenewal: try element.text("signedRenewalInfo"), path: element.path.text))
       }

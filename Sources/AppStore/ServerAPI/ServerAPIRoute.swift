@@ -6,21 +6,21 @@ import HTTPTransport
 /// Each store is asked about each app, one place after the other, and each place by one endpoint after the other, until a
 /// place knows the transaction.
 ///
-///     outcome                                next
-///     an answer                              the next page, the next endpoint, or conclude
-///     not found (4040001, 3, 5, 10; 400…6,   the next endpoint; the next place if none here knows it; after the last one
-///       400…8)                                 not found, or key rejected if one of them refused the key
-///     401                                    once for each app the same call with a fresh token, then the next place:
-///                                              production knows no app without a release, and the sandbox may
-///     4040002, 4, 6                          retry, then unavailable: never "not found"
-///     5000000, 5000001, other 5xx            retry, then unavailable; not before Retry-After
-///     429                                    unavailable at once: no call would be answered before Retry-After
-///     another code, or another 4xx with one  unexpected
-///     404 and the like without a code        retry, then unavailable: never "not found"
-///     HTTP 200 with a body that is no answer retry, then unavailable
-///     an answer that is refused              fail: the next one would be the same
-///     no connection, reset, not HTTP         retry, then unavailable
-///     stalled, too large, TLS refused,       unavailable: the next attempt would end the same way
+///     outcome                                 next
+///     an answer                               the next page, the next endpoint, or conclude
+///     4040001, 4040003, 4040005, 4040010,     the next endpoint; the next place if no endpoint here knows it; after the
+///       4000006, 4000008                        last one not found, or key rejected if one of them refused the key
+///     401                                     once for each app the same call with a fresh token, then the next place:
+///                                               production knows no app without a release, and the sandbox may
+///     4040002, 4040004, 4040006               retry, then unavailable: never "not found"
+///     5000000, 5000001, any other 5xx         retry, then unavailable; not before Retry-After
+///     429                                     unavailable at once: no call would be answered before Retry-After
+///     another 4xx with a code                 unexpected
+///     404 and the like without a code         retry, then unavailable: never "not found"
+///     HTTP 200 with a body that is no answer  retry, then unavailable
+///     an answer that is refused               fail: the next one would be the same
+///     no connection, reset, not HTTP          retry, then unavailable
+///     stalled, too large, TLS refused,        unavailable: the next attempt would end the same way
 ///       shut down
 struct ServerAPIRoute {
   /// A store, and the app whose token is shown there.

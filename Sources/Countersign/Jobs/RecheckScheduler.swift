@@ -28,12 +28,23 @@ struct RecheckScheduler: Service {
   func run() async throws {
     await cancelWhenGracefulShutdown {
       await brake.announce(logger)
+      await scheduleMissing()
       while !Task.isCancelled {
         let checked = await sweep()
         guard checked == 0 else { continue }
         // Ended only by the shutdown.
         do { try await Task.sleep(for: pause) } catch { return }
       }
+    }
+  }
+
+  /// What could not be asked about before, for want of a key for instance, is asked about from now on.
+  private func scheduleMissing() async {
+    do throws(LedgerError) {
+      let count = try await ledger.scheduleMissing(check.validator.nextCheck, at: now(), limit: 500)
+      if count > 0 { logger.notice("subscriptions can be asked about again", metadata: ["subscriptions": "\(count)"]) }
+    } catch {
+      logger.warning("due subscriptions cannot be read", metadata: ["error": "\(error)"])
     }
   }
 

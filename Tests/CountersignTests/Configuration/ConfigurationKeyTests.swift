@@ -50,6 +50,7 @@ struct ConfigurationKeyTests {
       file: ("https://sandbox.test", "https://sandbox.test"), environment: ("https://10.0.0.1", "https://10.0.0.1")),
     Row(.appStoreConcurrency, "64", file: ("1", "1"), environment: ("1000", "1000")),
     Row(.appStoreDeadline, "10.0 seconds", file: ("100ms", "0.1 seconds"), environment: ("14s", "14.0 seconds")),
+    Row(.appStoreAppAppleIDs, "", file: ("[1234567890]", "1234567890"), environment: ("7,1", "1 7")),
     Row(.catalogTiers, "free pro", file: ("[a, pro, c]", "a pro c"), environment: ("z,pro", "z pro")),
     Row(
       .policyBillingRetryAccess, "5184000.0 seconds", file: ("0", "0.0 seconds"),
@@ -67,6 +68,7 @@ struct ConfigurationKeyTests {
     Row(.revalidationRate, "10", file: ("1", "1"), environment: ("1000", "1000")),
     Row(.revalidationMaxDowngrades, "20", file: ("100", "100"), environment: ("1", "1")),
     Row(.policyLocalVerification, "advise", file: ("require", "require"), environment: ("require", "require")),
+    Row(.policyXcode, "reject", file: ("accept", "accept"), environment: ("accept", "accept")),
     Row(.ledgerPath, "countersign.sqlite", file: ("/var/lib/a b.db", "/var/lib/a b.db"), environment: ("./x", "./x")),
     Row(.logLevel, "info", file: ("trace", "trace"), environment: ("critical", "critical")),
     Row(.logFormat, "json", file: ("text", "text"), environment: ("text", "text")),
@@ -78,9 +80,10 @@ struct ConfigurationKeyTests {
       // These are tested in `ServerConfigurationTests`.
       .serverTLSCertificateFile, .serverTLSKeyFile, .serverAdminHost, .serverAdminPort,
     ]
-    // These are tested in `ProfileStoreConfigurationTests` and `JWTConfigurationTests`.
+    // These are tested in `ProfileStoreConfigurationTests`, `JWTConfigurationTests` and `ServerAPIConfigurationTests`.
     let together = ConfigurationKey.allCases.filter {
       $0.rawValue.hasPrefix("profile_store.") || $0.rawValue.hasPrefix("auth.jwt.")
+        || $0.rawValue.hasPrefix("app_store.server_api.")
     }
     #expect(Set(Self.rows.map(\.key)) == Set(ConfigurationKey.allCases).subtracting(apart).subtracting(together))
   }
@@ -109,7 +112,9 @@ struct ConfigurationKeyTests {
 
   @Test(arguments: rows)
   func `a null in the file is the same as nothing`(row: Row) throws {
+    // Without a value for these the service does not start.
     if case .required = row.key.entry.default { return }
+    if row.key == .appStoreSharedSecret { return }
     for null in ["null", "~", ""] {
       #expect(try SampleConfiguration().setting(row.key.rawValue, null).load().rendered(row.key) == row.standard)
     }

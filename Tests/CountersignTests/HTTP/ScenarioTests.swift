@@ -44,6 +44,7 @@ import Testing
     Case(scenario: .wrongApp, status: 422, verdict: "- 422 -"),
     Case(scenario: .twoGroups, verdict: "premium active renewing", accessUntil: "2024-07-10T12:00:00Z"),
     Case(scenario: .accountGone, verdict: "free expired account_gone"),
+    Case(scenario: .eventfulYear, verdict: "pro active renewing", accessUntil: "2024-06-22T12:00:00Z"),
   ]
 
   @Test func `every scenario gets the verdict of the decision table`() async throws {

@@ -1,0 +1,75 @@
+import Crypto
+import FoundationEssentials
+
+/// One App Store Server Notification, version 2, as it is posted.
+struct SignedNotification: Hashable, Sendable {
+  /// The same for the same event, whenever it is signed: a duplicate is known by it.
+  let uuid: String
+  let type: String
+  let subtype: String?
+  let originalTransactionID: String
+  let environment: StoreEnvironment
+  /// When the event happened, and was signed.
+  let at: Date
+  let signedPayload: String
+
+  /// What is posted.
+  var body: String { JSON.object([("signedPayload", .string(signedPayload))]).text }
+}
+
+/// Writes and signs notifications (Apple's page responseBodyV2DecodedPayload).
+struct NotificationWriter: Sendable {
+  let signer: SignedDataSigner
+
+  /// Everything that happened to a customer after `from`, up to and including `to`, in its order.
+  func notifications(
+    of seed: ReceiptSeed, after from: Timestamp, through to: Timestamp
+  ) throws -> [SignedNotification] {
+    try StoreEvent.events(in: seed.timeline, after: from, through: to).map { try write($0, of: seed) }
+  }
+
+  func write(_ event: StoreEvent, of seed: ReceiptSeed) throws -> SignedNotification {
+    let payload = SignedDataPayload(seed: seed, at: event.at)
+    var data: [(String, JSON)] = []
+    if seed.environment == .production { data.append(("appAppleId", .integer(seed.appItemID))) }
+    data += [
+      ("bundleId", .string(seed.bundleID)),
+      ("bundleVersion", .string(ReceiptSeed.applicationVersion)),
+      ("environment", .string(seed.environment.appleName)),
+      ("signedTransactionInfo", .string(try signer.sign(payload.transaction(event.row)))),
+    ]
+    if let renewal = payload.state.renewals.first(where: { $0.slot == event.row.slot }) {
+      data += [
+        ("signedRenewalInfo", .string(try signer.sign(payload.renewalInfo(renewal)))),
+        ("status", .integer(payload.status(of: renewal))),
+      ]
+    }
+    let uuid = Self.uuid(of: event, seed)
+    var members: [(String, JSON)] = [("notificationType", .string(event.type))]
+    if let subtype = event.subtype { members.append(("subtype", .string(subtype))) }
+    members += [
+      ("notificationUUID", .string(uuid)),
+      ("data", .object(data)),
+      ("version", "2.0"),
+      ("signedDate", .integer(event.at.milliseconds)),
+    ]
+    return SignedNotification(
+      uuid: uuid, type: event.type, subtype: event.subtype,
+      originalTransactionID: seed.transactionID(slot: event.row.slot, number: 0), environment: seed.environment,
+      at: event.at.date, signedPayload: try signer.sign(.object(members)))
+  }
+
+  /// A version 4 UUID made of what tells one event from every other, in place of chance.
+  private static func uuid(of event: StoreEvent, _ seed: ReceiptSeed) -> String {
+    let parts = [
+      seed.environment.rawValue, seed.bundleID, seed.scenario.rawValue, String(seed.subscriber), String(seed.start),
+      String(event.row.slot), String(event.row.number), String(event.at.milliseconds), event.type, event.subtype ?? "",
+    ]
+    var octets = Array(SHA256.hash(data: Array(parts.joined(separator: "\n").utf8)).prefix(16))
+    octets[6] = octets[6] & 0x0F | 0x40
+    octets[8] = octets[8] & 0x3F | 0x80
+    let digits = octets.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
+    return [digits[0..<4], digits[4..<6], digits[6..<8], digits[8..<10], digits[10..<16]].map { $0.joined() }
+      .joined(separator: "-")
+  }
+}

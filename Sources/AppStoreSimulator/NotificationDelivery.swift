@@ -1,0 +1,123 @@
+import FoundationEssentials
+import Logging
+import Synchronization
+
+/// Posts notifications to the app's server as the store's clock passes the events of the customers it knows.
+///
+/// They go out one after another in the order of their events, each once whatever is answered: the store would try again
+/// for days, a test does not wait for that. What was answered is kept.
+final class NotificationDelivery: Sendable {
+  /// One attempt.
+  struct Attempt: Hashable, Sendable {
+    let notification: SignedNotification
+    /// Of the answer; nil when there was none.
+    let status: Int?
+  }
+
+  private struct State {
+    var target: PlainHTTPURL?
+    /// Until when each customer's events have been dealt with.
+    var toldUntil: [ReceiptSeed: Timestamp] = [:]
+    var attempts: [Attempt] = []
+    /// What is being posted; what comes later waits for it.
+    var posting: Task<Void, Never>?
+    var ticker: Task<Void, Never>?
+    var isStopped = false
+  }
+
+  private let customers: CustomerRegistry
+  private let writer: NotificationWriter
+  private let clock: SimulatedClock
+  private let logger: Logger
+  private let state = Mutex(State())
+  /// So many attempts are kept; the oldest go first.
+  private static let attemptLimit = 10_000
+
+  init(customers: CustomerRegistry, writer: NotificationWriter, clock: SimulatedClock, logger: Logger) {
+    self.customers = customers
+    self.writer = writer
+    self.clock = clock
+    self.logger = logger
+  }
+
+  /// From now on everything that happens is posted there; nil ends it. What has happened already is not told.
+  func deliver(to target: PlainHTTPURL?) {
+    let now = clock.now
+    state.withLock { state in
+      state.target = target
+      state.toldUntil = [:]
+      for customer in customers.all { state.toldUntil[customer.seed] = now }
+      if target == nil {
+        state.ticker?.cancel()
+        state.ticker = nil
+      } else if state.ticker == nil, !state.isStopped {
+        state.ticker = Task { await followRunningClock() }
+      }
+    }
+  }
+
+  /// Posts what has happened since the last time. To be called whenever the clock has moved or a story has begun.
+  func catchUp() {
+    let now = clock.now
+    state.withLock { state in
+      guard let target = state.target, !state.isStopped else { return }
+      var due: [SignedNotification] = []
+      for customer in customers.all {
+        // The story's first purchase can happen at the very moment it is issued.
+        let from = state.toldUntil[customer.seed] ?? customer.knownSince.before
+        guard from < now else { continue }
+        state.toldUntil[customer.seed] = now
+        do {
+          due += try writer.notifications(of: customer.seed, after: from, through: now)
+        } catch {
+          logger.error("Notifications could not be signed", metadata: ["error": "\(error)"])
+        }
+      }
+      guard !due.isEmpty else { return }
+      // Those of one moment stay in the order of the customers' coming: the sort is a stable one.
+      let batch = due.enumerated().sorted { ($0.element.at, $0.offset) < ($1.element.at, $1.offset) }.map(\.element)
+      let before = state.posting
+      state.posting = Task {
+        await before?.value
+        for notification in batch { await post(notification, to: target) }
+      }
+    }
+  }
+
+  /// All attempts, once everything that is due has been posted.
+  func attempts() async -> [Attempt] {
+    await state.withLock { $0.posting }?.value
+    return state.withLock { $0.attempts }
+  }
+
+  func stop() {
+    state.withLock { state in
+      state.isStopped = true
+      state.ticker?.cancel()
+    }
+  }
+
+  private func post(_ notification: SignedNotification, to target: PlainHTTPURL) async {
+    guard state.withLock({ !$0.isStopped }) else { return }
+    var status: Int?
+    do {
+      status = try await PlainHTTPPost.send(Array(notification.body.utf8), to: target)
+    } catch {
+      logger.warning(
+        "A notification was not answered", metadata: ["error": "\(error)", "type": "\(notification.type)"])
+    }
+    let attempt = Attempt(notification: notification, status: status)
+    state.withLock { state in
+      if state.attempts.count >= Self.attemptLimit { state.attempts.removeFirst() }
+      state.attempts.append(attempt)
+    }
+  }
+
+  /// A clock that stands is looked at when it is moved; one that runs, every second.
+  private func followRunningClock() async {
+    while !Task.isCancelled {
+      try? await Task.sleep(for: .seconds(1))
+      if clock.isRunning { catchUp() }
+    }
+  }
+}

@@ -1,0 +1,299 @@
+import FoundationEssentials
+
+/// Plays Apple's App Store Server API: takes a request and says what goes back over the wire.
+///
+///     GET  /inApps/v1/subscriptions/{transactionId}?status=…   all subscriptions of whoever made the transaction
+///     GET  /inApps/v1/transactions/{transactionId}             that transaction
+///     GET  /inApps/v2/history/{transactionId}?revision=…       all transactions of whoever made it, 20 a page
+///     POST /inApps/v1/notifications/test                       a token; no notification is posted
+///
+/// It answers for the customers in the registry, to callers who sign with the development key, about the app that their
+/// token names.
+struct ServerAPI: Sendable {
+  let customers: CustomerRegistry
+  let signer: SignedDataSigner
+  let tokens: ServerAPITokens
+  let clock: SimulatedClock
+  let troubles: TroubleSwitch
+  let calls: CallBook
+
+  /// A request without its body, which no endpoint here reads.
+  struct Call: Sendable {
+    var method: String
+    /// Behind the base URL.
+    var path: String
+    /// Decoded; a name may come more than once.
+    var query: [(name: String, value: String)] = []
+    var authorization: String?
+    var environment: StoreEnvironment
+  }
+
+  func answer(_ call: Call) -> Answer {
+    let now = clock.now
+    let endpoint = Endpoint(method: call.method, path: call.path)
+    let owner = endpoint.transactionID.flatMap { customers.transaction($0) }
+    let bundleID = tokens.bundleID(of: call.authorization, now: now)
+    calls.recordServerAPI(
+      endpoint.name, in: call.environment, isTokenAccepted: bundleID != nil,
+      transactionID: owner == nil ? nil : endpoint.transactionID)
+
+    let switched = troubles.next(in: call.environment, for: .serverAPI)
+    let ordinary = ordinaryAnswer(call, endpoint, bundleID: bundleID, now: now)
+    // A customer's own trouble waits in his own store; ping-pong is being sent away from both.
+    let own = owner?.customer.seed.trouble(of: .serverAPI).flatMap { trouble in
+      trouble == .pingPong || owner?.customer.seed.environment == call.environment ? trouble : nil
+    }
+    guard let trouble = switched ?? own else { return ordinary }
+    return trouble.befallServerAPI(ordinary, call.environment, now: now)
+  }
+
+  private func ordinaryAnswer(_ call: Call, _ endpoint: Endpoint, bundleID: String?, now: Timestamp) -> Answer {
+    // No body: the token is looked at before anything else is.
+    guard let bundleID else { return Answer(text: "", httpStatus: 401) }
+    do {
+      switch endpoint {
+      case .subscriptions(let id):
+        return Answer(json: try subscriptions(try purchase(id, call, bundleID, now).seed, call, now: now))
+      case .transaction(let id):
+        let purchase = try purchase(id, call, bundleID, now)
+        let payload = SignedDataPayload(seed: purchase.seed, at: now)
+        return Answer(
+          json: .object([("signedTransactionInfo", .string(try signer.sign(payload.transaction(purchase.row))))]))
+      case .history(let id):
+        return Answer(json: try history(try purchase(id, call, bundleID, now).seed, call, now: now))
+      case .notificationsTest:
+        return Answer(json: .object([("testNotificationToken", .string(UUID().uuidString.lowercased()))]))
+      case .unknown:
+        return Answer(text: "", httpStatus: 404)
+      }
+    } catch let error as ServerAPIError {
+      return error.answer
+    } catch {
+      return ServerAPIError.internalError.answer
+    }
+  }
+
+  /// Who made a transaction, and its row. The other store's transactions, another app's and those of a time to come are
+  /// unknown, as is everything of an account that is gone.
+  private func purchase(
+    _ id: String, _ call: Call, _ bundleID: String, _ now: Timestamp
+  ) throws(ServerAPIError) -> (seed: ReceiptSeed, row: CustomerState.Row) {
+    guard !id.isEmpty, id.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
+      throw .invalidTransactionID
+    }
+    guard let (customer, slot, number) = customers.transaction(id), customer.seed.environment == call.environment,
+      customer.seed.bundleID == bundleID,
+      let row = customer.seed.state(at: now).rows.first(where: { $0.slot == slot && $0.number == number })
+    else { throw .transactionNotFound }
+    if customer.seed.scenario == .accountGone { throw .accountNotFound }
+    return (customer.seed, row)
+  }
+
+  // MARK: - Answers
+
+  private func subscriptions(_ seed: ReceiptSeed, _ call: Call, now: Timestamp) throws -> JSON {
+    let payload = SignedDataPayload(seed: seed, at: now)
+    let wanted = try call.values("status").map { text throws(ServerAPIError) in
+      guard let status = Int64(text), (1...5).contains(status) else { throw .invalidStatus }
+      return status
+    }
+    var groups: [(id: String, transactions: [JSON])] = []
+    for renewal in payload.state.renewals {
+      let status = payload.status(of: renewal)
+      guard wanted.isEmpty || wanted.contains(status),
+        let last = payload.state.rows.last(where: { $0.slot == renewal.slot })
+      else { continue }
+      let transaction = JSON.object([
+        ("originalTransactionId", .string(seed.transactionID(slot: renewal.slot, number: 0))),
+        ("status", .integer(status)),
+        ("signedTransactionInfo", .string(try signer.sign(payload.transaction(last)))),
+        ("signedRenewalInfo", .string(try signer.sign(payload.renewalInfo(renewal)))),
+      ])
+      let group = last.group ?? Subscription.mainGroup
+      if let index = groups.firstIndex(where: { $0.id == group }) {
+        groups[index].transactions.append(transaction)
+      } else {
+        groups.append((group, [transaction]))
+      }
+    }
+    let data = groups.map { group in
+      JSON.object([
+        ("subscriptionGroupIdentifier", .string(group.id)), ("lastTransactions", .array(group.transactions)),
+      ])
+    }
+    return .object(Self.app(seed) + [("data", .array(data))])
+  }
+
+  private static let pageSize = 20
+
+  /// By the moment each last changed, bought or taken back, as Apple sorts.
+  private func history(_ seed: ReceiptSeed, _ call: Call, now: Timestamp) throws -> JSON {
+    let payload = SignedDataPayload(seed: seed, at: now)
+    var rows = payload.state.rows.map { (row: $0, modified: $0.cancelledAt ?? $0.purchasedAt) }
+    let types = call.values("productType")
+    guard types.allSatisfy({ ["AUTO_RENEWABLE", "NON_RENEWABLE", "CONSUMABLE", "NON_CONSUMABLE"].contains($0) }) else {
+      throw ServerAPIError.invalidProductType
+    }
+    if !types.isEmpty {
+      rows.removeAll { !types.contains($0.row.product.isSubscription ? "AUTO_RENEWABLE" : "NON_CONSUMABLE") }
+    }
+    let products = call.values("productId")
+    if !products.isEmpty { rows.removeAll { !products.contains($0.row.product.id) } }
+    switch call.values("revoked").last {
+    case "true": rows.removeAll { $0.row.cancelledAt == nil }
+    case "false": rows.removeAll { $0.row.cancelledAt != nil }
+    case nil: break
+    default: throw ServerAPIError.invalidRevoked
+    }
+    let isDescending: Bool
+    switch call.values("sort").last {
+    case "ASCENDING", nil: isDescending = false
+    case "DESCENDING": isDescending = true
+    default: throw ServerAPIError.invalidSort
+    }
+    rows.sort { ($0.modified, $0.row.slot, $0.row.number) < ($1.modified, $1.row.slot, $1.row.number) }
+    if isDescending { rows.reverse() }
+
+    var start = 0
+    if let revision = call.values("revision").last {
+      guard let offset = Self.offset(ofRevision: revision) else { throw ServerAPIError.invalidRevision }
+      start = min(offset, rows.count)
+    }
+    let end = min(start + Self.pageSize, rows.count)
+    let page = try rows[start..<end].map { JSON.string(try signer.sign(payload.transaction($0.row))) }
+    return .object(
+      [
+        ("revision", .string(Self.revision(end))),
+        ("hasMore", .boolean(end < rows.count)),
+      ] + Self.app(seed) + [("signedTransactions", .array(page))])
+  }
+
+  private static func app(_ seed: ReceiptSeed) -> [(String, JSON)] {
+    var members: [(String, JSON)] = [
+      ("environment", .string(seed.environment.appleName)), ("bundleId", .string(seed.bundleID)),
+    ]
+    if seed.environment == .production { members.append(("appAppleId", .integer(seed.appItemID))) }
+    return members
+  }
+
+  /// Says where the next page begins, in a form that a caller has no reason to look into.
+  private static func revision(_ offset: Int) -> String {
+    SignedDataSigner.encode(Array("page:\(offset)".utf8))
+  }
+
+  private static func offset(ofRevision text: String) -> Int? {
+    guard let bytes = SignedDataSigner.decode(text[...]) else { return nil }
+    let plain = String(decoding: bytes, as: UTF8.self)
+    guard plain.hasPrefix("page:"), let offset = Int(plain.dropFirst(5)), offset >= 0 else { return nil }
+    return offset
+  }
+}
+
+extension ServerAPI.Call {
+  fileprivate func values(_ name: String) -> [String] { query.filter { $0.name == name }.map(\.value) }
+}
+
+/// What a request asks for.
+private enum Endpoint {
+  case subscriptions(String)
+  case transaction(String)
+  case history(String)
+  case notificationsTest
+  case unknown
+
+  init(method: String, path: String) {
+    let parts = path.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
+    switch (method, parts.count == 5 ? Array(parts.dropFirst().prefix(3)) : [], parts.last ?? "") {
+    case ("GET", ["inApps", "v1", "subscriptions"], let id): self = .subscriptions(id)
+    case ("GET", ["inApps", "v1", "transactions"], let id): self = .transaction(id)
+    case ("GET", ["inApps", "v2", "history"], let id): self = .history(id)
+    case ("POST", ["inApps", "v1", "notifications"], "test"): self = .notificationsTest
+    default: self = .unknown
+    }
+  }
+
+  /// As the call book counts it.
+  var name: String {
+    switch self {
+    case .subscriptions: "subscriptions"
+    case .transaction: "transactions"
+    case .history: "history"
+    case .notificationsTest: "notifications_test"
+    case .unknown: "unknown"
+    }
+  }
+
+  var transactionID: String? {
+    switch self {
+    case .subscriptions(let id), .transaction(let id), .history(let id): id
+    case .notificationsTest, .unknown: nil
+    }
+  }
+}
+
+/// Apple's error codes, with Apple's sentences.
+private enum ServerAPIError: Error {
+  case invalidTransactionID
+  case invalidRevision
+  case invalidStatus
+  case invalidProductType
+  case invalidRevoked
+  case invalidSort
+  case accountNotFound
+  case accountNotFoundRetryable
+  case transactionNotFound
+  case rateLimited
+  case internalError
+  case internalErrorRetryable
+
+  private var code: (Int64, String) {
+    switch self {
+    case .invalidTransactionID: (4_000_006, "Invalid transaction id.")
+    case .invalidRevision: (4_000_005, "Invalid request revision.")
+    case .invalidStatus: (4_000_031, "Invalid request. The status parameter is invalid.")
+    case .invalidProductType: (4_000_023, "Invalid request. The product type parameter is invalid.")
+    case .invalidRevoked: (4_000_030, "Invalid request. The revoked parameter is invalid.")
+    case .invalidSort: (4_000_021, "Invalid request. The sort parameter is invalid.")
+    case .accountNotFound: (4_040_001, "Account not found.")
+    case .accountNotFoundRetryable: (4_040_002, "Account not found. Please try again.")
+    case .transactionNotFound: (4_040_010, "Transaction id not found.")
+    case .rateLimited: (4_290_000, "Rate limit exceeded.")
+    case .internalError: (5_000_000, "An unknown error occurred.")
+    case .internalErrorRetryable: (5_000_001, "An unknown error occurred. Please try again.")
+    }
+  }
+
+  /// The HTTP status is the code's first three digits.
+  var answer: Answer {
+    let (code, message) = code
+    return Answer(
+      json: .object([("errorCode", .integer(code)), ("errorMessage", .string(message))]),
+      httpStatus: Int(code / 10_000))
+  }
+}
+
+extension Trouble {
+  /// Puts this trouble in the place of an ordinary answer of the Server API.
+  fileprivate func befallServerAPI(_ answer: Answer, _ environment: StoreEnvironment, now: Timestamp) -> Answer {
+    switch self {
+    case .serverAPIRetryable: return ServerAPIError.internalErrorRetryable.answer
+    case .serverAPINotFoundRetryable: return ServerAPIError.accountNotFoundRetryable.answer
+    case .serverAPIKeyRejected: return Answer(text: "", httpStatus: 401)
+    case .serverAPIRateLimited:
+      var limited = ServerAPIError.rateLimited.answer
+      limited.headers = [("Retry-After", String(now.milliseconds + 60_000))]
+      return limited
+    // Looks like a verdict, as the same trouble of verifyReceipt does.
+    case .http500:
+      var broken = ServerAPIError.transactionNotFound.answer
+      broken.httpStatus = 500
+      return broken
+    case .pingPong: return ServerAPIError.transactionNotFound.answer
+    case .duplicateKeys:
+      var twice = answer
+      twice.body = Array((String(decoding: answer.body, as: UTF8.self).dropLast() + #","environment":"Xcode"}"#).utf8)
+      return twice
+    default: return befall(answer, environment)
+    }
+  }
+}

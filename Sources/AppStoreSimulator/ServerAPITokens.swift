@@ -1,0 +1,65 @@
+import Crypto
+import FoundationEssentials
+
+/// Checks the bearer tokens of the Server API: a JWT signed with ES256 by the development key.
+///
+///     header  alg ES256, kid the key's ID, typ JWT
+///     claims  iss the issuer's ID, aud appstoreconnect-v1, bid a bundle ID, iat, exp at most an hour after iat
+///
+/// Who moves the store's clock by months may have a service whose own clock stands, or follows the real one. So a token is
+/// too old only where all three clocks say so: the store's now, the store's at its start, and the machine's.
+struct ServerAPITokens: Sendable {
+  /// What App Store Connect calls the key.
+  static let keyID = "SIMULATOR1"
+  static let issuerID = "57246542-96fe-1a63-e053-0824d011072a"
+
+  private let key: P256.Signing.PublicKey
+  private let startedAt: Timestamp
+  private let realNow: @Sendable () -> Timestamp
+
+  /// - Parameter startedAt: where the store's clock stood at the start.
+  init(startedAt: Timestamp, realNow: @escaping @Sendable () -> Timestamp = { Timestamp(Date()) }) throws {
+    key = try P256.Signing.PrivateKey(pemRepresentation: DevelopmentKeys.serverAPIKey).publicKey
+    self.startedAt = startedAt
+    self.realNow = realNow
+  }
+
+  private struct Header: Decodable {
+    var alg: String
+    var kid: String
+    var typ: String
+  }
+
+  private struct Claims: Decodable {
+    var iss: String
+    var iat: Int64
+    var exp: Int64
+    var aud: String
+    var bid: String
+  }
+
+  /// - Returns: the app that the caller asks about; nil where the token is not accepted.
+  func bundleID(of authorization: String?, now: Timestamp) -> String? {
+    guard let authorization, authorization.hasPrefix("Bearer ") else { return nil }
+    let parts = authorization.dropFirst("Bearer ".count).split(separator: ".", omittingEmptySubsequences: false)
+    guard parts.count == 3, let header: Header = Self.decode(parts[0]), let claims: Claims = Self.decode(parts[1]),
+      let raw = SignedDataSigner.decode(parts[2]),
+      let signature = try? P256.Signing.ECDSASignature(rawRepresentation: raw),
+      key.isValidSignature(signature, for: Array("\(parts[0]).\(parts[1])".utf8))
+    else { return nil }
+    guard header.alg == "ES256", header.kid == Self.keyID, header.typ == "JWT", claims.iss == Self.issuerID,
+      claims.aud == "appstoreconnect-v1", !claims.bid.isEmpty,
+      claims.iat <= claims.exp, claims.exp.subtractingReportingOverflow(claims.iat).partialValue <= 3_600
+    else { return nil }
+    let clocks = [now, startedAt, realNow()].map { $0.milliseconds / Timestamp.second }
+    guard let earliest = clocks.min(), let latest = clocks.max(), claims.exp > earliest, claims.iat <= latest + 60
+    else {
+      return nil
+    }
+    return claims.bid
+  }
+
+  private static func decode<Value: Decodable>(_ part: Substring) -> Value? {
+    SignedDataSigner.decode(part).flatMap { try? JSONDecoder().decode(Value.self, from: Data($0)) }
+  }
+}

@@ -1,0 +1,128 @@
+/// Writes what is signed about a customer, in Apple's words and types: dates are numbers of milliseconds.
+///
+/// Apple's pages: JWSTransactionDecodedPayload, JWSRenewalInfoDecodedPayload.
+struct SignedDataPayload: Sendable {
+  var seed: ReceiptSeed
+  /// What the store knew when it signed.
+  var state: CustomerState
+  var signedAt: Timestamp
+
+  init(seed: ReceiptSeed, at now: Timestamp) {
+    self.seed = seed
+    self.state = seed.state(at: now)
+    self.signedAt = now
+  }
+
+  func transaction(_ row: CustomerState.Row) -> JSON {
+    var members: [(String, JSON)] = [
+      ("transactionId", .string(seed.transactionID(slot: row.slot, number: row.number))),
+      ("originalTransactionId", .string(seed.transactionID(slot: row.slot, number: 0))),
+    ]
+    if row.product.isSubscription {
+      let item = seed.webOrderLineItemID(slot: row.slot, number: row.number)
+      members.append(("webOrderLineItemId", .string(String(item))))
+    }
+    members += [("bundleId", .string(seed.bundleID)), ("productId", .string(row.product.id))]
+    if let group = row.group { members.append(("subscriptionGroupIdentifier", .string(group))) }
+    members += [
+      ("purchaseDate", .integer(row.purchasedAt.milliseconds)),
+      ("originalPurchaseDate", .integer(row.originallyPurchasedAt.milliseconds)),
+    ]
+    if let end = row.expiresAt { members.append(("expiresDate", .integer(end.milliseconds))) }
+    members += [
+      ("quantity", 1),
+      ("type", .string(row.product.appleType)),
+      ("inAppOwnershipType", row.isFamilyShared ? "FAMILY_SHARED" : "PURCHASED"),
+      ("signedDate", .integer(signedAt.milliseconds)),
+    ]
+    if let token = seed.appAccountToken { members.append(("appAccountToken", .string(token))) }
+    if let date = row.cancelledAt {
+      members += [
+        ("revocationReason", .integer(Int64(row.cancellationReason))),
+        ("revocationDate", .integer(date.milliseconds)),
+      ]
+    }
+    if row.isUpgraded { members.append(("isUpgraded", true)) }
+    if row.isTrial {
+      members += [("offerType", 1), ("offerDiscountType", "FREE_TRIAL"), ("offerPeriod", "P1W")]
+    }
+    members += [
+      ("environment", .string(seed.environment.appleName)),
+      ("transactionReason", row.isRenewal ? "RENEWAL" : "PURCHASE"),
+      ("storefront", "USA"),
+      ("storefrontId", "143441"),
+      ("price", .integer(row.isTrial ? 0 : row.product.milliunits)),
+      ("currency", "USD"),
+      ("appTransactionId", .string(seed.appTransactionID)),
+    ]
+    return .object(members)
+  }
+
+  /// `renewalDate` is there while the store means to charge again, and is the newest purchase's end.
+  func renewalInfo(_ renewal: CustomerState.Renewal) -> JSON {
+    let rows = state.rows.filter { $0.slot == renewal.slot }
+    var members: [(String, JSON)] = []
+    if let intent = renewal.intent { members.append(("expirationIntent", .integer(Int64(intent)))) }
+    members += [
+      ("originalTransactionId", .string(seed.transactionID(slot: renewal.slot, number: 0))),
+      ("autoRenewProductId", .string(renewal.nextProduct.id)),
+      ("productId", .string(renewal.product.id)),
+      ("autoRenewStatus", renewal.isOn ? 1 : 0),
+    ]
+    if renewal.isOn {
+      members += [("renewalPrice", .integer(renewal.nextProduct.milliunits)), ("currency", "USD")]
+    }
+    if renewal.declinesPrice { members.append(("priceIncreaseStatus", 0)) }
+    members.append(("isInBillingRetryPeriod", .boolean(renewal.isInRetry)))
+    if let date = renewal.graceUntil { members.append(("gracePeriodExpiresDate", .integer(date.milliseconds))) }
+    members += [
+      ("signedDate", .integer(signedAt.milliseconds)),
+      ("environment", .string(seed.environment.appleName)),
+    ]
+    if let date = Self.recentStart(of: rows) {
+      members.append(("recentSubscriptionStartDate", .integer(date.milliseconds)))
+    }
+    if renewal.isOn || renewal.isInRetry, let end = rows.last?.expiresAt {
+      members.append(("renewalDate", .integer(end.milliseconds)))
+    }
+    if let token = seed.appAccountToken { members.append(("appAccountToken", .string(token))) }
+    members.append(("appTransactionId", .string(seed.appTransactionID)))
+    return .object(members)
+  }
+
+  /// The status of a subscription: 1 active, 2 expired, 3 billing retry, 4 billing grace period, 5 revoked.
+  func status(of renewal: CustomerState.Renewal) -> Int64 {
+    guard let last = state.rows.last(where: { $0.slot == renewal.slot }) else { return 2 }
+    if last.cancelledAt != nil { return 5 }
+    if renewal.graceUntil != nil { return 4 }
+    if renewal.isInRetry { return 3 }
+    return last.expiresAt.map { signedAt < $0 } ?? true ? 1 : 2
+  }
+
+  /// Apple: "the earliest start date of a subscription in a series of auto-renewable subscription purchases that ignores
+  /// all lapses of paid service shorter than 60 days".
+  private static func recentStart(of rows: [CustomerState.Row]) -> Timestamp? {
+    var start: Timestamp?
+    for row in rows.reversed() {
+      if let start, let end = row.expiresAt, end.adding(days: 60) <= start { break }
+      start = row.purchasedAt
+    }
+    return start
+  }
+}
+
+extension Product {
+  /// As signed transactions write it.
+  fileprivate var appleType: String { isSubscription ? "Auto-Renewable Subscription" : "Non-Consumable" }
+
+  /// The price in thousandths of a dollar.
+  fileprivate var milliunits: Int64 {
+    switch self {
+    case .proMonthly: 4_990
+    case .proYearly: 49_990
+    case .premiumMonthly: 9_990
+    case .forever: 99_990
+    case .unknown: 990
+    }
+  }
+}

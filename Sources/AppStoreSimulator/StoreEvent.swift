@@ -1,0 +1,102 @@
+/// Something that happened to a customer and that the store tells the app's server of.
+struct StoreEvent: Hashable, Sendable {
+  var at: Timestamp
+  /// Apple's notificationType.
+  var type: String
+  /// Apple's subtype, where the type has one.
+  var subtype: String?
+  /// The transaction that it is about.
+  var row: CustomerState.Row
+}
+
+extension StoreEvent {
+  /// What happened to a customer after `from`, up to and including `to`, in its order.
+  ///
+  /// It is read off the difference between the states before and after each moment of the timeline.
+  static func events(in timeline: Timeline, after from: Timestamp, through to: Timestamp) -> [StoreEvent] {
+    TimelineEvents(timeline: timeline).moments(after: from, through: to).flatMap { moment in
+      let before = timeline.state(at: moment.before)
+      let after = timeline.state(at: moment)
+      let slots = Set(after.rows.map(\.slot)).sorted()
+      return slots.flatMap { Change(slot: $0, before: before, after: after).events(at: moment) }
+    }
+  }
+}
+
+/// One slot of a customer, before and after a moment.
+private struct Change {
+  var rowsBefore: [CustomerState.Row]
+  var rowsAfter: [CustomerState.Row]
+  var before: CustomerState.Renewal?
+  var after: CustomerState.Renewal?
+
+  init(slot: Int, before: CustomerState, after: CustomerState) {
+    rowsBefore = before.rows.filter { $0.slot == slot }
+    rowsAfter = after.rows.filter { $0.slot == slot }
+    self.before = before.renewals.first { $0.slot == slot }
+    self.after = after.renewals.first { $0.slot == slot }
+  }
+
+  func events(at moment: Timestamp) -> [StoreEvent] {
+    guard let newest = rowsAfter.last else { return [] }
+    var events = revocations(at: moment)
+    let told =
+      rowsAfter.count > rowsBefore.count ? [purchase(newest)] : after.map { prospects($0, newest, at: moment) } ?? []
+    events += told.map { StoreEvent(at: moment, type: $0.0, subtype: $0.1, row: newest) }
+    return events
+  }
+
+  /// Money back, or the family's end. A transaction that was replaced by an upgrade is told by the upgrade alone.
+  private func revocations(at moment: Timestamp) -> [StoreEvent] {
+    rowsAfter.filter { row in
+      row.cancelledAt != nil && !row.isUpgraded
+        && rowsBefore.contains { $0.number == row.number && $0.cancelledAt == nil }
+    }.map { StoreEvent(at: moment, type: $0.isFamilyShared ? "REVOKE" : "REFUND", subtype: nil, row: $0) }
+  }
+
+  private func purchase(_ new: CustomerState.Row) -> (String, String?) {
+    guard new.product.isSubscription else { return ("ONE_TIME_CHARGE", nil) }
+    guard !rowsBefore.isEmpty else { return ("SUBSCRIBED", "INITIAL_BUY") }
+    if new.isRenewal { return ("DID_RENEW", before?.isInRetry == true ? "BILLING_RECOVERY" : nil) }
+    let wasUpgraded = rowsAfter.contains { row in
+      row.isUpgraded && rowsBefore.contains { $0.number == row.number && !$0.isUpgraded }
+    }
+    return wasUpgraded ? ("DID_CHANGE_RENEWAL_PREF", "UPGRADE") : ("SUBSCRIBED", "RESUBSCRIBE")
+  }
+
+  /// What became of the renewal, where nothing was bought.
+  private func prospects(
+    _ after: CustomerState.Renewal, _ newest: CustomerState.Row, at moment: Timestamp
+  ) -> [(String, String?)] {
+    guard let before, let end = newest.expiresAt else { return [] }
+    if moment < end {
+      var told: [(String, String?)] = []
+      if before.isOn != after.isOn {
+        told.append(("DID_CHANGE_RENEWAL_STATUS", after.isOn ? "AUTO_RENEW_ENABLED" : "AUTO_RENEW_DISABLED"))
+      }
+      if before.nextProduct != after.nextProduct {
+        // A crossgrade to another duration waits for the period's end too, and has the same subtype.
+        told.append(("DID_CHANGE_RENEWAL_PREF", after.nextProduct == after.product ? nil : "DOWNGRADE"))
+      }
+      return told
+    }
+    if moment == end, after.isInRetry { return [("DID_FAIL_TO_RENEW", after.graceUntil == nil ? nil : "GRACE_PERIOD")] }
+    if moment == end || before.isInRetry && !after.isInRetry {
+      // What was taken back has already ended.
+      return newest.cancelledAt == nil ? [("EXPIRED", after.expiredSubtype)] : []
+    }
+    return before.graceUntil != nil && after.graceUntil == nil ? [("GRACE_PERIOD_EXPIRED", nil)] : []
+  }
+}
+
+extension CustomerState.Renewal {
+  fileprivate var expiredSubtype: String? {
+    switch intent {
+    case 1: "VOLUNTARY"
+    case 2: "BILLING_RETRY"
+    case 3: "PRICE_INCREASE"
+    case 4: "PRODUCT_NOT_FOR_SALE"
+    default: nil
+    }
+  }
+}

@@ -1,0 +1,295 @@
+import Foundation
+import Testing
+
+@testable import AppStoreSimulator
+
+@Suite("The Server API")
+struct ServerAPITests {
+  private static let base = "/inApps/v1/subscriptions/"
+
+  @Test("a subscription's status, transaction and renewal info come signed, by any of its transaction IDs")
+  func statuses() async throws {
+    for environment in StoreEnvironment.allCases {
+      let store = try Store()
+      let order = ReceiptOrder(scenario: .renewing, environment: environment, subscriber: 3)
+      let original = try store.issuer.issueTransaction(order, at: noon).originalTransactionID
+      let second = try store.issuer.newestTransaction(ofOriginal: original, at: noon).transactionID
+      #expect(original != second)
+      for id in [original, second] {
+        let answer = try store.get(Self.base + id, in: environment)
+        #expect(answer.status == 200)
+        #expect(answer.json.text("environment") == environment.appleName)
+        #expect(answer.json.text("bundleId") == Product.defaultBundleID)
+        #expect(answer.json["appAppleId"] as? Int == (environment == .production ? 1_234_567_890 : nil))
+        let group = try #require(answer.json.objects("data").first)
+        #expect(group.text("subscriptionGroupIdentifier") == Subscription.mainGroup)
+        let last = try #require(group.objects("lastTransactions").first)
+        #expect(last.text("originalTransactionId") == original)
+        #expect(last["status"] as? Int == 1)
+        let transaction = try await CheckedJWS(try #require(last.text("signedTransactionInfo")))
+        #expect(transaction.payload.text("transactionId") == second)
+        #expect(transaction.payload.text("environment") == environment.appleName)
+        let renewal = try await CheckedJWS(try #require(last.text("signedRenewalInfo")))
+        #expect(renewal.payload.text("originalTransactionId") == original)
+      }
+    }
+  }
+
+  @Test(
+    "each state of a subscription has Apple's status",
+    arguments: [
+      (Scenario.renewalOff, 1), (.expiredVoluntary, 2), (.billingRetry, 3), (.grace, 4), (.refunded, 5),
+      (.familyRevoked, 5), (.refundedThenRebought, 1), (.upgraded, 1),
+    ])
+  func status(scenario: Scenario, status: Int) throws {
+    let store = try Store()
+    let id = try store.issuer.issueTransaction(ReceiptOrder(scenario: scenario), at: noon).originalTransactionID
+    for wanted in 1...5 {
+      let data = try store.get(Self.base + id, [("status", "\(wanted)")]).json.objects("data")
+      #expect(
+        data.flatMap { $0.objects("lastTransactions") }.map { $0["status"] as? Int }
+          == (wanted == status ? [status] : []))
+    }
+    let both = try store.get(Self.base + id, [("status", "\(status)"), ("status", "1")])
+    #expect(both.json.objects("data").count == 1)
+  }
+
+  @Test("all subscriptions of the customer are in the answer, group by group")
+  func twoGroups() throws {
+    let store = try Store()
+    let id = try store.issuer.issueTransaction(ReceiptOrder(scenario: .twoGroups), at: noon).originalTransactionID
+    let data = try store.get(Self.base + id).json.objects("data")
+    #expect(
+      Set(data.map { $0.text("subscriptionGroupIdentifier") }) == [Subscription.mainGroup, Subscription.secondGroup])
+    #expect(
+      Set(data.flatMap { $0.objects("lastTransactions") }.map { $0.text("originalTransactionId") }) == [
+        "480000000010000", "480000000011000",
+      ])
+  }
+
+  @Test("a customer without subscriptions has an empty list of them, and a history")
+  func lifetime() throws {
+    let store = try Store()
+    let id = try store.issuer.issueTransaction(ReceiptOrder(scenario: .lifetime), at: noon).originalTransactionID
+    let statuses = try store.get(Self.base + id)
+    #expect(statuses.status == 200)
+    #expect(statuses.json.objects("data").isEmpty)
+    let history = try store.get("/inApps/v2/history/" + id, [("productType", "NON_CONSUMABLE")])
+    let signed = try #require(history.json["signedTransactions"] as? [String])
+    #expect(try signed.map { try CheckedJWS.payload($0).text("productId") } == [Product.forever.id])
+    let subscriptions = try store.get("/inApps/v2/history/" + id, [("productType", "AUTO_RENEWABLE")])
+    #expect(subscriptions.json["signedTransactions"] as? [String] == [])
+  }
+
+  @Test("one transaction is told by its ID, when it has been made")
+  func transaction() throws {
+    let store = try Store()
+    let first = try store.issuer.issueTransaction(ReceiptOrder(scenario: .subscriber), at: noon)
+    let later = "480000000010001"
+    let path = "/inApps/v1/transactions/"
+    let told = try store.get(path + first.transactionID)
+    #expect(try CheckedJWS.payload(told.json.text("signedTransactionInfo")).dayNumber("expiresDate") == 31)
+    #expect(try store.get(path + later).json["errorCode"] as? Int == 4_040_010)
+    store.clock.advance(milliseconds: 31 * Timestamp.day)
+    let renewed = try store.get(path + later)
+    #expect(try CheckedJWS.payload(renewed.json.text("signedTransactionInfo")).text("transactionId") == later)
+  }
+
+  @Test("history comes in pages of twenty, in either order, and each transaction once")
+  func history() async throws {
+    let store = try Store()
+    let id = try store.issuer.issueTransaction(ReceiptOrder(scenario: .subscriber), at: noon).originalTransactionID
+    store.clock.set(noon.adding(months: 44))
+    for sort in ["ASCENDING", "DESCENDING"] {
+      var ids: [String] = []
+      var pages: [Int] = []
+      var revision: String?
+      var hasMore = true
+      while hasMore {
+        let query = [("sort", sort)] + (revision.map { [("revision", $0)] } ?? [])
+        let page = try store.get("/inApps/v2/history/" + id, query).json
+        let signed = try #require(page["signedTransactions"] as? [String])
+        ids += try signed.map { try #require(try CheckedJWS.payload($0).text("transactionId")) }
+        pages.append(signed.count)
+        revision = page.text("revision")
+        #expect(revision != nil)
+        hasMore = try #require(page["hasMore"] as? Bool)
+        try #require(pages.count < 5)
+      }
+      #expect(pages == [20, 20, 5])
+      #expect(Set(ids).count == 45)
+      #expect(ids == (sort == "ASCENDING" ? ids.sorted() : ids.sorted(by: >)))
+    }
+  }
+
+  @Test("history tells what was taken back and what was replaced")
+  func revoked() throws {
+    let store = try Store()
+    let id = try store.issuer.issueTransaction(ReceiptOrder(scenario: .refundedThenRebought), at: noon)
+      .originalTransactionID
+    func numbers(_ query: [(String, String)]) throws -> [String?] {
+      let signed = try store.get("/inApps/v2/history/" + id, query).json["signedTransactions"] as? [String] ?? []
+      return try signed.map { try CheckedJWS.payload($0).text("transactionId") }
+    }
+    #expect(try numbers([("revoked", "true")]) == ["480000000010001"])
+    #expect(try numbers([("revoked", "false")]) == ["480000000010000", "480000000010002"])
+    #expect(try numbers([("productId", Product.proYearly.id)]) == [])
+    let upgraded = try store.issuer.issueTransaction(
+      ReceiptOrder(scenario: .upgraded, environment: .sandbox), at: noon)
+    let history = try store.get("/inApps/v2/history/" + upgraded.transactionID, in: .sandbox).json
+    let rows = try #require(history["signedTransactions"] as? [String]).map { try CheckedJWS.payload($0) }
+    #expect(rows.map { $0.text("productId") } == [Product.proYearly.id, Product.premiumMonthly.id])
+    #expect(rows.map { $0["isUpgraded"] as? Bool } == [true, nil])
+  }
+
+  @Test("what nobody has bought, the other store's and another app's transactions are not found")
+  func notFound() throws {
+    let store = try Store()
+    let id = try store.issuer.issueTransaction(ReceiptOrder(), at: noon).originalTransactionID
+    let other = try store.issuer.issueTransaction(ReceiptOrder(scenario: .wrongApp, subscriber: 2), at: noon)
+    for (path, environment) in [
+      ("480000000990000", StoreEnvironment.production), (id, .sandbox), (other.transactionID, .production),
+    ] {
+      for endpoint in ["/inApps/v1/subscriptions/", "/inApps/v1/transactions/", "/inApps/v2/history/"] {
+        let answer = try store.get(endpoint + path, in: environment)
+        #expect(answer.status == 404)
+        #expect(answer.json["errorCode"] as? Int == 4_040_010)
+        #expect(answer.json.text("errorMessage") == "Transaction id not found.")
+      }
+    }
+    let theirs = try store.get(
+      Self.base + other.transactionID, token: DeveloperToken(bundleID: "com.example.somebody-else"))
+    #expect(theirs.status == 200)
+    let gone = try store.issuer.issueTransaction(ReceiptOrder(scenario: .accountGone, subscriber: 3), at: noon)
+    #expect(try store.get(Self.base + gone.transactionID).json["errorCode"] as? Int == 4_040_001)
+  }
+
+  @Test(
+    "a mistake has Apple's code",
+    arguments: [
+      ("/inApps/v1/subscriptions/abc", "", "", 400, 4_000_006), ("/inApps/v1/subscriptions/", "", "", 400, 4_000_006),
+      ("/inApps/v1/subscriptions/480000000010000", "status", "6", 400, 4_000_031),
+      ("/inApps/v2/history/480000000010000", "revision", "x", 400, 4_000_005),
+      ("/inApps/v2/history/480000000010000", "sort", "UP", 400, 4_000_021),
+      ("/inApps/v2/history/480000000010000", "productType", "GOLD", 400, 4_000_023),
+      ("/inApps/v2/history/480000000010000", "revoked", "maybe", 400, 4_000_030),
+    ])
+  func mistakes(path: String, name: String, value: String, status: Int, code: Int) throws {
+    let store = try Store()
+    _ = try store.issuer.issueTransaction(ReceiptOrder(), at: noon)
+    let answer = try store.get(path, name.isEmpty ? [] : [(name, value)])
+    #expect(answer.status == status)
+    #expect(answer.json["errorCode"] as? Int == code)
+  }
+
+  @Test("an endpoint that is not played is 404 without an error code")
+  func unknownEndpoint() throws {
+    let store = try Store()
+    #expect(try store.get("/inApps/v1/lookup/x").status == 404)
+    #expect(try store.get("/inApps/v1/subscriptions/480000000010000", method: "POST").json.isEmpty)
+    let test = try store.get("/inApps/v1/notifications/test", method: "POST")
+    #expect(test.status == 200)
+    #expect(UUID(uuidString: test.json.text("testNotificationToken") ?? "") != nil)
+  }
+
+  @Test("calls are counted by endpoint, store and transaction, apart from verifyReceipt's")
+  func calls() throws {
+    let store = try Store()
+    let id = try store.issuer.issueTransaction(ReceiptOrder(), at: noon).transactionID
+    _ = try store.get(Self.base + id)
+    _ = try store.get("/inApps/v2/history/" + id)
+    _ = try store.get(Self.base + id, in: .sandbox)
+    _ = try store.get(Self.base + "480000000990000", token: DeveloperToken(keyID: "OTHER"))
+    let summary = store.calls.current
+    #expect(summary.total == 0)
+    #expect(summary.serverAPI.total == 4)
+    #expect(summary.serverAPI.production == 3)
+    #expect(summary.serverAPI.sandbox == 1)
+    #expect(summary.serverAPI.rejectedTokens == 1)
+    #expect(summary.serverAPI.byEndpoint == ["subscriptions": 3, "history": 1])
+    #expect(summary.serverAPI.byTransactionID == [id: 3])
+  }
+}
+
+@Suite("Tokens of the Server API")
+struct ServerAPITokenTests {
+
+  private static let wrong: [(String, DeveloperToken)] = [
+    ("algorithm", DeveloperToken(algorithm: "HS256")),
+    ("key ID", DeveloperToken(keyID: "OTHER")),
+    ("issuer", DeveloperToken(issuer: "somebody")),
+    ("audience", DeveloperToken(audience: "appstoreconnect-v2")),
+    ("app", DeveloperToken(bundleID: "")),
+    ("age", DeveloperToken(issuedAt: noon.milliseconds / 1_000 - 301)),
+    ("birth", DeveloperToken(issuedAt: noon.milliseconds / 1_000 + 61)),
+    ("lifetime", DeveloperToken(lifetime: 3_601)),
+    ("order", DeveloperToken(lifetime: -1)),
+    ("signature", DeveloperToken(key: DevelopmentKeys.signedDataLeafKey)),
+  ]
+
+  @Test("a token that is wrong in any respect is 401 without a body", arguments: wrong.indices)
+  func refused(index: Int) throws {
+    let store = try Store()
+    let id = try store.issuer.issueTransaction(ReceiptOrder(), at: noon).transactionID
+    let (what, token) = Self.wrong[index]
+    let answer = store.serverAPI.answer(
+      ServerAPI.Call(
+        method: "GET", path: "/inApps/v1/subscriptions/" + id, authorization: "Bearer " + (try token.signed()),
+        environment: .production))
+    #expect(answer.httpStatus == 401, "\(what)")
+    #expect(answer.body.isEmpty, "\(what)")
+  }
+
+  @Test(
+    "no token, another scheme and a broken one are refused",
+    arguments: [nil, "", "Basic x", "Bearer x", "Bearer a.b.c"])
+  func missing(authorization: String?) throws {
+    let tokens = try ServerAPITokens(startedAt: noon, realNow: { noon })
+    #expect(tokens.bundleID(of: authorization, now: noon) == nil)
+  }
+
+  @Test("a token is good for an hour, and by any of the three clocks")
+  func accepted() throws {
+    let later = noon.adding(days: 300)
+    let tokens = try ServerAPITokens(startedAt: noon, realNow: { noon.adding(days: 100) })
+    for days in [0, 100, 300] {
+      let token = DeveloperToken(issuedAt: noon.adding(days: days).milliseconds / 1_000, lifetime: 3_600)
+      #expect(tokens.bundleID(of: "Bearer " + (try token.signed()), now: later) == Product.defaultBundleID)
+    }
+    let early = DeveloperToken(issuedAt: noon.adding(days: -1).milliseconds / 1_000)
+    #expect(tokens.bundleID(of: "Bearer " + (try early.signed()), now: later) == nil)
+  }
+}
+
+@Suite("The Server API over real TLS", .serialized, .enabled(if: Tool.curl != nil, "curl is not installed"))
+struct ServerAPIListenerTests {
+  @Test("answers at both base URLs, to the key that the simulator offers")
+  func answers() async throws {
+    var configuration = Simulator.Configuration()
+    configuration.clock = noon.date
+    let simulator = try await Simulator.start(configuration)
+    for (environment, url) in [
+      (StoreEnvironment.production, simulator.serverAPIURL), (.sandbox, simulator.serverAPISandboxURL),
+    ] {
+      let issued = try simulator.issueTransaction(.twoGroups, environment: environment)
+      let token = DeveloperToken(
+        keyID: simulator.serverAPIKeyID, issuer: simulator.serverAPIIssuerID, key: simulator.serverAPIKeyPEM)
+      let header = ["-H", "Authorization: Bearer " + (try token.signed())]
+      let path = url + "/inApps/v1/subscriptions/\(issued.transactionID)?status=1&status=4"
+      let exchange = try await Exchange.send("GET", path, root: simulator.rootPEMPath, extra: header)
+      #expect(exchange.status == 200)
+      #expect(exchange.json?.text("environment") == environment.appleName)
+      #expect(exchange.json?.objects("data").count == 2)
+      let none = try await Exchange.send("GET", path, root: simulator.rootPEMPath)
+      #expect(none.status == 401)
+      #expect(none.body.isEmpty)
+      let empty = try await Exchange.send(
+        "GET", url + "/inApps/v1/subscriptions/\(issued.transactionID)?status=2", root: simulator.rootPEMPath,
+        extra: header)
+      #expect(empty.json?.objects("data").isEmpty == true)
+    }
+    #expect(simulator.calls.serverAPI.rejectedTokens == 2)
+    #expect(simulator.calls.peakInFlight == 1)
+    await simulator.stop()
+  }
+}

@@ -1,0 +1,449 @@
+import Entitlements
+import FoundationEssentials
+import Synchronization
+import Testing
+
+@testable import AppStore
+@testable import HTTPTransport
+
+@Suite struct ServerAPIClientTests {
+  private typealias Sample = ServerAPISample
+  private typealias Step = ScriptedTransport.Step
+
+  /// What one look-up did.
+  private struct Run<Answer> {
+    var outcome: Result<Answer, ServerAPIError>
+    var transport: ScriptedTransport
+    var time: TestTime
+    var observed: [ServerAPIAttempt]
+
+    /// The calls in order: `p` and `s` for the store, and `S`, `H`, `T` for what was asked.
+    var calls: String {
+      transport.calls.map { call in
+        let store = call.url.contains("sandbox") ? "s" : "p"
+        let endpoint = call.url.contains("/subscriptions/") ? "S" : call.url.contains("/history/") ? "H" : "T"
+        return store + endpoint
+      }.joined(separator: " ")
+    }
+    var error: ServerAPIError? { if case .failure(let error) = outcome { error } else { nil } }
+    var answer: Answer? { try? outcome.get() }
+  }
+
+  private final class Observed: Sendable {
+    let attempts = Mutex<[ServerAPIAttempt]>([])
+  }
+
+  private func look<Answer: Sendable>(
+    _ steps: [Step], _ change: (inout ServerAPIClient.Configuration) -> Void = { _ in },
+    retryBudget: RetryBudget? = nil,
+    _ ask: (ServerAPIClient, TestTime) async throws(ServerAPIError) -> Answer
+  ) async throws -> Run<Answer> {
+    let time = TestTime()
+    let transport = ScriptedTransport(steps, time: time)
+    let observed = Observed()
+    var configuration = try Sample.configuration()
+    change(&configuration)
+    let client = ServerAPIClient(
+      transport: transport, configuration: configuration, verifier: try TestStore.made.get().verifier,
+      timing: time.timing(), retryBudget: retryBudget,
+      observe: { attempt in observed.attempts.withLock { $0.append(attempt) } })
+    let outcome: Result<Answer, ServerAPIError>
+    do throws(ServerAPIError) {
+      outcome = .success(try await ask(client, time))
+    } catch {
+      outcome = .failure(error)
+    }
+    #expect(transport.remaining == 0, "every planned answer is fetched")
+    return Run(outcome: outcome, transport: transport, time: time, observed: observed.attempts.withLock { $0 })
+  }
+
+  private func run(
+    _ steps: [Step], id: String = "480002000000112", apps: [BundleID] = ["com.example.app"],
+    stores: [StoreEnvironment] = [.production, .sandbox], oneTime: Bool = false, within limit: Duration = .seconds(10),
+    retryBudget: RetryBudget? = nil, _ change: (inout ServerAPIClient.Configuration) -> Void = { _ in }
+  ) async throws -> Run<ServerAPIAnswer> {
+    try await look(steps, change, retryBudget: retryBudget) { client, time throws(ServerAPIError) in
+      try await client.history(
+        of: OriginalTransactionID(id), bundleIDs: apps, stores: stores, includesOneTimePurchases: oneTime,
+        deadline: time.start.advanced(by: limit))
+    }
+  }
+
+  private func runTransaction(_ steps: [Step], id: String = "480002000000112") async throws -> Run<VerifiedTransaction>
+  {
+    try await look(steps) { client, time throws(ServerAPIError) in
+      try await client.transaction(
+        TransactionID(id), bundleIDs: [Sample.bundleID], deadline: time.start.advanced(by: .seconds(10)))
+    }
+  }
+
+  // MARK: The request
+
+  @Test func `the request is a GET of the ID with a bearer token`() async throws {
+    let run = try await run([.body(try Sample.subscriber())])
+    let call = try #require(run.transport.calls.first?.request)
+    #expect(call.method == .get)
+    #expect(call.url == "https://api.example/inApps/v1/subscriptions/480002000000112")
+    #expect(call.body.isEmpty)
+    #expect(call.responseBodyLimit == 8 * 1024 * 1024)
+    #expect(call.headers.map(\.name) == ["Accept", "Authorization"])
+    let token = try #require(call.headers.last?.value)
+    #expect(token.hasPrefix("Bearer ey"))
+    #expect(token.split(separator: ".").count == 3)
+  }
+
+  @Test(arguments: [
+    "", "abc", "12a", "-1", "+1", "1.5", "١٢", "1/../2", "1?x=1", "1%2F2", " 1", String(repeating: "1", count: 33),
+  ])
+  func `what is no ID is not found, without a call`(_ id: String) async throws {
+    #expect(try await run([], id: id).error == .notFound)
+    #expect(try await runTransaction([], id: id).error == .notFound)
+  }
+
+  @Test func `without an app or a store there is nothing to ask, and nothing is said`() async throws {
+    #expect(try await run([], apps: []).error == .unavailable(.misrouted))
+    #expect(try await run([], stores: []).error == .unavailable(.misrouted))
+  }
+
+  // MARK: Answers
+
+  @Test func `the statuses are a whole history of the Server API`() async throws {
+    let run = try await run([.body(try Sample.subscriber())])
+    let answer = try #require(run.answer)
+    #expect(answer.environment == .production)
+    #expect(answer.bundleID == "com.example.app")
+    #expect(answer.appAppleID == 1_234_567_890)
+    #expect(answer.statuses == ["480002000000001": 1])
+    #expect(answer.signedTransactions == ["480002000000001": try #require(answer.signedTransactions.values.first)])
+    #expect(answer.attempts.map(\.outcome) == [.answered])
+    #expect(run.observed == answer.attempts)
+    let history = answer.history
+    #expect(history.source == .serverAPI)
+    #expect(history.coverage == .whole)
+    #expect(history.evidenceTime == moment(Sample.signedAt))
+    #expect(history.judgedAt == moment(Sample.signedAt))
+    #expect(history.purchases.map(\.transactionID) == ["480002000000112"])
+    #expect(history.purchases.first?.expiresDate == moment(1_719_792_000_000))
+    #expect(history.purchases.first?.toldAt == moment(Sample.signedAt))
+    #expect(history.renewals.map(\.autoRenews) == [true])
+    #expect(history.renewals.first?.periodEnd == moment(1_719_792_000_000))
+  }
+
+  @Test func `the signed transaction that is kept is the one that Apple signed`() async throws {
+    let answer = try #require(try await run([.body(try Sample.subscriber())]).answer)
+    let text = try #require(answer.signedTransactions["480002000000001"])
+    let verified = try TestStore.made.get().verifier.transaction(text, now: TestTime.date)
+    #expect(verified.transaction.purchase.transactionID == "480002000000112")
+  }
+
+  @Test func `every entry of every group counts, not the first alone`() async throws {
+    func item(_ number: Int, status: Int) throws -> String {
+      let original = "48000200000000\(number)"
+      return try Sample.item(
+        Sample.Transaction(id: original + "9", original: original, group: number == 3 ? nil : "77"),
+        renewal: Sample.Renewal(original: original, autoRenews: number % 2), status: status)
+    }
+    let body = Sample.statuses([[], [try item(1, status: 5), try item(2, status: 2)], [try item(3, status: 3)]])
+    let answer = try #require(try await run([.body(body)]).answer)
+    let originals: [OriginalTransactionID] = ["480002000000001", "480002000000002", "480002000000003"]
+    #expect(answer.history.purchases.map(\.originalTransactionID) == originals)
+    #expect(answer.history.renewals.map(\.originalTransactionID) == originals)
+    #expect(answer.history.renewals.map(\.autoRenews) == [true, false, true])
+    #expect(answer.history.evidence().count == 3)
+    #expect(originals.map { answer.statuses[$0] } == [5, 2, 3])
+    // The transaction's own group where it names one, else the group that the answer puts it into.
+    #expect(answer.history.purchases.map(\.subscriptionGroupID) == ["77", "77", "21000003"])
+  }
+
+  @Test func `a revoked transaction is a refund`() async throws {
+    let item = try Sample.item(Sample.Transaction(revoked: 1_717_977_600_000), status: 5)
+    let answer = try #require(try await run([.body(Sample.statuses([[item]]))]).answer)
+    #expect(answer.history.purchases.first?.cancellationDate == moment(1_717_977_600_000))
+  }
+
+  @Test func `an entry without renewal info is taken as it is`() async throws {
+    let answer = try #require(
+      try await run([.body(Sample.statuses([[try Sample.item(renewal: nil)]]))]).answer)
+    #expect(answer.history.purchases.count == 1)
+    #expect(answer.history.renewals.isEmpty)
+  }
+
+  @Test func `a customer without subscriptions is known and has none`() async throws {
+    let answer = try #require(try await run([.body(Sample.statuses([]))]).answer)
+    #expect(answer.history.purchases.isEmpty)
+    #expect(answer.history.evidence().isEmpty)
+    #expect(answer.history.judgedAt == TestTime.date)
+  }
+
+  @Test func `the newest signature is the time of the evidence`() async throws {
+    let old = try Sample.item(
+      Sample.Transaction(signedAt: Sample.signedAt - 5000), renewal: Sample.Renewal(signedAt: Sample.signedAt - 2000))
+    let answer = try #require(try await run([.body(Sample.statuses([[old]]))]).answer)
+    #expect(answer.history.evidenceTime == moment(Sample.signedAt - 2000))
+  }
+
+  // MARK: What was bought once
+
+  @Test func `what was bought once is added from the history`() async throws {
+    let run = try await run(
+      [.body(try Sample.subscriber()), .body(try Sample.history([.lifetime()]))], oneTime: true)
+    #expect(run.calls == "pS pH")
+    #expect(
+      run.transport.calls.last?.url
+        == "https://api.example/inApps/v2/history/480002000000112?sort=ASCENDING&productType=NON_CONSUMABLE"
+        + "&productType=NON_RENEWABLE")
+    let answer = try #require(run.answer)
+    #expect(answer.history.purchases.map(\.transactionID) == ["480002000000112", "480002000000200"])
+    #expect(answer.signedTransactions.count == 2)
+    #expect(answer.statuses == ["480002000000001": 1])
+  }
+
+  @Test func `the pages of a history are turned by their revision`() async throws {
+    let run = try await run(
+      [
+        .body(Sample.statuses([])),
+        .body(try Sample.history([.lifetime("1")], hasMore: true, revision: "a/b+c=&d")),
+        .body(try Sample.history([.lifetime("2")], hasMore: true, revision: "e")),
+        .body(try Sample.history([.lifetime("3")], revision: "f")),
+      ], oneTime: true)
+    #expect(run.calls == "pS pH pH pH")
+    let revisions = run.transport.calls.map { $0.url.split(separator: "&revision=").dropFirst().last }
+    #expect(revisions == [nil, nil, "a%2Fb%2Bc%3D%26d", "e"])
+    #expect(run.answer?.history.purchases.map(\.transactionID) == ["1", "2", "3"])
+  }
+
+  @Test func `a history that goes in circles is no answer`() async throws {
+    let page = Step.body(try Sample.history([.lifetime("1")], hasMore: true, revision: "a"))
+    let run = try await run([.body(Sample.statuses([])), page, page], oneTime: true)
+    #expect(run.error == .invalidAnswer("revision: a page that was there before"))
+  }
+
+  @Test func `a history without end is given up`() async throws {
+    let pages = try (1...3).map { number in
+      Step.body(try Sample.history([.lifetime("\(number)")], hasMore: true, revision: "r\(number)"))
+    }
+    let run = try await run([.body(Sample.statuses([]))] + pages, oneTime: true) { $0.pageLimit = 3 }
+    #expect(run.error == .invalidAnswer("hasMore: more than 3 pages"))
+  }
+
+  @Test func `of the history only what is bought once counts, and of that a refund too`() async throws {
+    var refunded = Sample.Transaction.lifetime("201")
+    refunded.revoked = 1_717_977_600_000
+    var season = Sample.Transaction.lifetime("202")
+    season.type = "Non-Renewing Subscription"
+    var coins = Sample.Transaction.lifetime("203")
+    coins.type = "Consumable"
+    let run = try await run(
+      [
+        .body(Sample.statuses([])), .body(try Sample.history([refunded, season, coins, Sample.Transaction()])),
+      ], oneTime: true)
+    let purchases = try #require(run.answer).history.purchases
+    #expect(purchases.map(\.transactionID) == ["201", "202"])
+    #expect(purchases.map { $0.cancellationDate != nil } == [true, false])
+  }
+
+  @Test func `a transaction that comes twice counts as it was signed last`() async throws {
+    var later = Sample.Transaction.lifetime()
+    later.signedAt += 1000
+    later.revoked = 1_717_977_600_000
+    for order in [[Sample.Transaction.lifetime(), later], [later, Sample.Transaction.lifetime()]] {
+      let run = try await run([.body(Sample.statuses([])), .body(try Sample.history(order))], oneTime: true)
+      let answer = try #require(run.answer)
+      #expect(answer.history.purchases.count == 1)
+      #expect(answer.history.purchases.first?.cancellationDate != nil)
+      let kept = try #require(answer.signedTransactions["480002000000200"])
+      let verified = try TestStore.made.get().verifier.transaction(kept, now: moment(later.signedAt))
+      #expect(verified.transaction.signedDate == moment(later.signedAt))
+    }
+  }
+
+  @Test func `a customer who only bought once is found by the history`() async throws {
+    let run = try await run([Sample.notFound, .body(try Sample.history([.lifetime()]))], oneTime: true)
+    #expect(run.calls == "pS pH")
+    #expect(run.answer?.environment == .production)
+    #expect(run.answer?.history.purchases.count == 1)
+  }
+
+  @Test func `a history that has nothing does not undo the statuses`() async throws {
+    let run = try await run([.body(try Sample.subscriber()), Sample.notFound], oneTime: true)
+    #expect(run.answer?.history.purchases.count == 1)
+  }
+
+  @Test func `not found is said only when each list of each store says so`() async throws {
+    let run = try await run(Array(repeating: Sample.notFound, count: 4), oneTime: true)
+    #expect(run.calls == "pS pH sS sH")
+    #expect(run.error == .notFound)
+  }
+
+  @Test func `a history that fails fails the look-up`() async throws {
+    let run = try await run(
+      [.body(try Sample.subscriber())] + Array(repeating: Sample.error(5_000_000), count: 3), oneTime: true)
+    #expect(run.error == .unavailable(httpStatus: 500, errorCode: 5_000_000, .trouble))
+  }
+
+  // MARK: Stores and apps
+
+  @Test func `an ID that production does not know is looked for in the sandbox`() async throws {
+    let run = try await run([Sample.notFound, .body(try Sample.subscriber(environment: "Sandbox"))])
+    #expect(run.calls == "pS sS")
+    #expect(run.answer?.environment == .sandbox)
+    #expect(run.answer?.history.environment == .sandbox)
+    #expect(
+      run.answer?.attempts.map(\.outcome) == [.error(httpStatus: 404, errorCode: 4_040_010), .answered])
+    #expect(run.time.pauses.isEmpty)
+  }
+
+  @Test func `a store that is known is asked alone`() async throws {
+    let run = try await run([.body(try Sample.subscriber(environment: "Sandbox"))], stores: [.sandbox])
+    #expect(run.calls == "sS")
+    #expect(try await self.run([Sample.notFound], stores: [.sandbox]).error == .notFound)
+  }
+
+  @Test func `each app is asked about with a token of its own, in one store before the other`() async throws {
+    let run = try await run(
+      [Sample.notFound, Sample.notFound, Sample.notFound, .body(try Sample.subscriber(environment: "Sandbox"))],
+      apps: ["com.example.other", "com.example.app"])
+    #expect(run.calls == "pS pS sS sS")
+    let tokens = run.transport.calls.map { $0.request.headers.last?.value }
+    #expect(tokens[0] == tokens[2])
+    #expect(tokens[1] == tokens[3])
+    #expect(tokens[0] != tokens[1])
+    #expect(run.answer?.environment == .sandbox)
+  }
+
+  @Test func `an answer about an app that is not ours is named`() async throws {
+    let run = try await run([.body(Sample.statuses([], bundle: "com.example.stranger"))])
+    #expect(run.error == .wrongApp("com.example.stranger"))
+  }
+
+  // MARK: Signatures
+
+  @Test func `one part that does not verify fails the whole answer`() async throws {
+    let good = try Sample.item()
+    let other = try Sample.item(
+      Sample.Transaction(id: "9", original: "8"), renewal: Sample.Renewal(original: "8"), status: 5)
+    for name in ["signedTransactionInfo", "signedRenewalInfo"] {
+      // A signature turned round: what is signed stays as it was.
+      let start = try #require(other.firstRange(of: "\"\(name)\":\"")).upperBound
+      let end = try #require(other[start...].firstIndex(of: "\""))
+      var parts = other[start..<end].split(separator: ".").map(String.init)
+      parts[2] = String(parts[2].reversed())
+      var forged = other
+      forged.replaceSubrange(start..<end, with: parts.joined(separator: "."))
+      let run = try await run([.body(Sample.statuses([[good], [forged]]))])
+      guard case .invalidAnswer(let words)? = run.error else {
+        Issue.record("\(run.outcome)")
+        continue
+      }
+      #expect(words.hasPrefix("data[1].lastTransactions[0]: "))
+      #expect(run.observed.map(\.outcome) == [.refused(words)])
+    }
+  }
+
+  /// What is signed, and is not what the answer calls it.
+  @Test func `an answer that contradicts what is signed is refused`() async throws {
+    let bodies: [(String, ServerAPIError?)] = [
+      (try Sample.subscriber(environment: "Sandbox"), nil),
+      (Sample.statuses([], environment: "LocalTesting"), nil),
+      (Sample.statuses([[try Sample.item(Sample.Transaction(environment: "Sandbox"))]]), nil),
+      (Sample.statuses([[try Sample.item(renewal: Sample.Renewal(environment: "Sandbox"))]]), nil),
+      (Sample.statuses([[try Sample.item(renewal: Sample.Renewal(original: "8"))]]), nil),
+      (Sample.statuses([[try Sample.item(named: "8")]]), nil),
+      (
+        Sample.statuses([[try Sample.item(Sample.Transaction(bundle: "com.example.stranger"))]]),
+        .wrongApp("com.example.stranger")
+      ),
+      // Signed a day after our clock.
+      (Sample.statuses([[try Sample.item(Sample.Transaction(signedAt: Sample.signedAt + 86_400_000))]]), nil),
+    ]
+    for (body, expected) in bodies {
+      let run = try await run([.body(body)])
+      switch run.error {
+      case .invalidAnswer where expected == nil: break
+      case let error: #expect(error == expected && error != nil)
+      }
+    }
+  }
+
+  @Test func `a signature is not from the future while Apple's own clock has come so far`() async throws {
+    let item = try Sample.item(Sample.Transaction(signedAt: Sample.signedAt + 86_400_000))
+    let run = try await run([
+      .body(
+        Sample.statuses([[item]]), headers: [TransportHeader("Date", "Sun, 16 Jun 2024 12:00:00 GMT")])
+    ])
+    #expect(run.answer != nil)
+  }
+
+  @Test func `a renewal info where a transaction belongs is refused`() async throws {
+    let renewal = try Sample.Renewal().signed()
+    let item =
+      #"{"originalTransactionId":"480002000000001","status":1,"signedTransactionInfo":"\#(renewal)"}"#
+    guard case .invalidAnswer = try await run([.body(Sample.statuses([[item]]))]).error else {
+      Issue.record("taken")
+      return
+    }
+  }
+
+  // MARK: One transaction
+
+  @Test func `a transaction is looked up in both stores and verified`() async throws {
+    let signed = try Sample.Transaction(environment: "Sandbox").signed()
+    let run = try await runTransaction([Sample.notFound, .body(#"{"signedTransactionInfo":"\#(signed)"}"#)])
+    #expect(run.calls == "pT sT")
+    #expect(run.transport.calls.first?.url == "https://api.example/inApps/v1/transactions/480002000000112")
+    #expect(run.answer?.transaction.purchase.transactionID == "480002000000112")
+  }
+
+  @Test func `another transaction than the one that was asked for is refused`() async throws {
+    let signed = try Sample.Transaction(id: "480002000000113").signed()
+    let run = try await runTransaction([.body(#"{"signedTransactionInfo":"\#(signed)"}"#)])
+    #expect(
+      run.error == .invalidAnswer("signedTransactionInfo: another transaction than the answer calls it"))
+    let foreign = try Sample.Transaction(bundle: "com.example.stranger").signed()
+    #expect(
+      try await runTransaction([.body(#"{"signedTransactionInfo":"\#(foreign)"}"#)]).error
+        == .wrongApp("com.example.stranger"))
+  }
+
+  // MARK: The key
+
+  @Test func `after 401 the call is made once more with a fresh token`() async throws {
+    let run = try await run([.body("", status: 401), .body(try Sample.subscriber())])
+    #expect(run.calls == "pS pS")
+    #expect(run.answer != nil)
+    let tokens = run.transport.calls.map { $0.request.headers.last?.value }
+    #expect(tokens[0] != tokens[1])
+    #expect(run.time.pauses.isEmpty)
+  }
+
+  @Test func `an app without a production release is asked about in the sandbox`() async throws {
+    let refused = Step.body("", status: 401)
+    let run = try await run([refused, refused, .body(try Sample.subscriber(environment: "Sandbox"))])
+    #expect(run.calls == "pS pS sS")
+    #expect(run.answer?.environment == .sandbox)
+  }
+
+  @Test func `the key is rejected when no store takes it or knows better`() async throws {
+    let refused = Step.body("", status: 401)
+    #expect(try await run([refused, refused, refused]).error == .keyRejected)
+    #expect(try await run([refused, refused, Sample.notFound]).error == .keyRejected)
+    #expect(try await run([Sample.notFound, refused, refused]).error == .keyRejected)
+    #expect(try await run([refused, refused], stores: [.production]).error == .keyRejected)
+  }
+
+  @Test func `trouble of the sandbox after 401 is trouble`() async throws {
+    let refused = Step.body("", status: 401)
+    let run = try await run([refused, refused, .error(.timedOut)])
+    #expect(run.error == .unavailable(.noAnswer(.timedOut)))
+  }
+
+  @Test func `neither token nor key nor ID shows in an error or an attempt`() async throws {
+    let run = try await run(
+      [Sample.notFound, .body("<html>480002000000112</html>")]
+        + Array(repeating: .body(#"{"data":"480002000000112"}"#), count: 2))
+    let token = try #require(run.transport.calls.first?.request.headers.last?.value.dropFirst("Bearer ".count))
+    let shown = "\(String(describing: run.error)) \(run.observed)"
+    for secret in [String(token), "480002000000112", "2X9R4HXF34"] { #expect(!shown.contains(secret)) }
+    #expect(!"\(try Sample.configuration())".contains("BEGIN"))
+  }
+}

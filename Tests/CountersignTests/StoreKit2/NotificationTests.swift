@@ -1,0 +1,245 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// What Apple tells by itself, posted as Apple posts it.
+@Suite struct NotificationTests {
+  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
+
+  private static func days(_ count: Double) -> TimeInterval { count * 86_400 }
+
+  @Test func `a renewal is recorded for the owner, and written to the app's row, without asking Apple`() async throws {
+    let clock = MovingClock(Self.clock)
+    try await ProfileStoreDouble.running { rows in
+      try await SimulatedStore.run(at: Self.clock) { store in
+        let settings = Settings(profileStore: .store(rows.url, deadline: "4s"))
+        try await RunningService.run(apple: store.apple, settings: settings, now: { clock.date }) { service in
+          let signed = try store.simulator.issueTransaction(.subscriber)
+          #expect(try await service.validate(signed.signedTransaction).status == 200)
+          clock.advance(by: Self.days(31))
+          store.simulator.setClock(clock.date)
+          let told = try store.simulator.notifications(of: signed.originalTransactionID, from: Self.clock)
+          let renewal = try #require(told.last)
+          #expect(renewal.type == "DID_RENEW")
+          let answer = try await service.notify(renewal)
+          #expect(answer.status == 200)
+          #expect(answer["outcome"] == "recorded")
+          #expect(answer["notification_uuid"] == renewal.uuid)
+          let profile = try await service.profile()
+          #expect(profile.verdict == "pro active renewing" && profile["stale"] == "false")
+          #expect(profile["access_until"] == "2024-08-15T12:00:00Z")
+          #expect(store.simulator.callsInAll == 0)
+          #expect(rows.row("user-1")?["subscription_expires_at"] == .text("2024-08-15T12:00:00.000Z"))
+          let history = try await service.send(.get, "/v1/profiles/user-1/history", key: RunningService.supportKey)
+          #expect(history.text.contains(renewal.uuid))
+        }
+      }
+    }
+  }
+
+  @Test func `a notification counts once, however often it comes`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
+        let signed = try store.simulator.issueTransaction(.renewalOff)
+        _ = try await service.validate(signed.signedTransaction)
+        let told = try store.simulator.notifications(of: signed.originalTransactionID)
+        let last = try #require(told.last)
+        #expect(try await service.notify(last)["outcome"] == "recorded")
+        let history = try await service.send(.get, "/v1/profiles/user-1/history", key: RunningService.supportKey).text
+        for _ in 0..<3 { #expect(try await service.notify(last)["outcome"] == "duplicate") }
+        #expect(
+          try await service.send(.get, "/v1/profiles/user-1/history", key: RunningService.supportKey).text == history)
+      }
+    }
+  }
+
+  @Test func `what nobody owns yet waits, and comes with the purchase`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
+        let signed = try store.simulator.issueTransaction(.renewalOff)
+        for notification in try store.simulator.notifications(of: signed.originalTransactionID) {
+          #expect(try await service.notify(notification)["outcome"] == "unclaimed")
+        }
+        #expect(try await service.profile().verdict == "free active no_purchases")
+        // The transaction alone does not say that renewal is off.
+        let answer = try await service.validate(signed.signedTransaction)
+        #expect(answer.verdict == "pro cancelled renewal_off")
+      }
+    }
+  }
+
+  @Test func `the user whom the app named has it at once`() async throws {
+    let own = UUID()
+    let user = own.uuidString.lowercased()
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
+        let signed = try store.simulator.issueTransaction(.trial, appAccountToken: own)
+        for notification in try store.simulator.notifications(of: signed.originalTransactionID) {
+          #expect(try await service.notify(notification)["outcome"] == "recorded")
+        }
+        #expect(try await service.profile(user).verdict == "pro active renewing")
+        // And nobody else gets it.
+        #expect(try await service.validate(signed.signedTransaction, user: UUID().uuidString.lowercased()).status == 409)
+        #expect(try await service.validate(signed.signedTransaction, user: user).status == 200)
+      }
+    }
+  }
+
+  @Test func `where users are no UUIDs, whoever presents a named purchase gets it`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
+        let signed = try store.simulator.issueTransaction(.renewing, appAccountToken: UUID())
+        for notification in try store.simulator.notifications(of: signed.originalTransactionID) {
+          _ = try await service.notify(notification)
+        }
+        #expect(try await service.validate(signed.signedTransaction, user: "user-1").verdict == "pro active renewing")
+        #expect(try await service.validate(signed.signedTransaction, user: "user-2").status == 409)
+      }
+    }
+  }
+
+  @Test func `a refund of an older period does not end the current one`() async throws {
+    let clock = MovingClock(Self.clock)
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, now: { clock.date }) { service in
+        let signed = try store.simulator.issueTransaction(.eventfulYear)
+        _ = try await service.validate(signed.signedTransaction)
+        let end = Self.clock.addingTimeInterval(Self.days(400))
+        let told = try store.simulator.notifications(of: signed.originalTransactionID, to: end)
+        let refund = try #require(told.first { $0.type == "REFUND" })
+        clock.advance(by: refund.at.timeIntervalSince(Self.clock))
+        for notification in told where notification.at < refund.at { _ = try await service.notify(notification) }
+        let before = try await service.state()
+        #expect(before.hasPrefix("premium active renewing"))
+        #expect(try await service.notify(refund)["outcome"] == "recorded")
+        #expect(try await service.state() == before)
+      }
+    }
+  }
+
+  // MARK: - What is not taken
+
+  @Test func `what Apple did not sign changes nothing, and is kept to be looked at`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      var apple = store.apple
+      apple.roots = []
+      try await RunningService.run(apple: apple, now: { Self.clock }) { service in
+        let signed = try store.simulator.issueTransaction(.renewing)
+        let told = try #require(try store.simulator.notifications(of: signed.originalTransactionID).last)
+        let answer = try await service.notify(told)
+        #expect(answer.status == 200)
+        #expect(answer["outcome"] == "refused")
+        let lines = try await service.ledger.notifications(
+          of: .init(environment: .production, originalTransactionID: .init(signed.originalTransactionID)), limit: 10)
+        #expect(lines.isEmpty)
+      }
+    }
+  }
+
+  @Test func `a changed, cut, swapped or foreign notification is refused`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
+        let mine = try store.simulator.issueTransaction(.renewing)
+        _ = try await service.validate(mine.signedTransaction)
+        let state = try await service.state()
+        let theirs = try store.simulator.issueTransaction(.refunded, subscriber: 2)
+        let told = try #require(try store.simulator.notifications(of: mine.originalTransactionID).last).signedPayload
+        let other = try #require(try store.simulator.notifications(of: theirs.originalTransactionID).last).signedPayload
+        let parts = told.split(separator: ".")
+        let otherParts = other.split(separator: ".")
+        let foreign = try store.simulator.issueTransaction(.wrongApp, subscriber: 3)
+        let foreignTold = try #require(try store.simulator.notifications(of: foreign.originalTransactionID).last)
+        for (payload, outcomes) in [
+          ("\(parts[0]).\(otherParts[1]).\(parts[2])", ["refused"]),
+          ("\(parts[0]).\(parts[1]).\(otherParts[2])", ["refused"]),
+          (String(told.dropLast(20)), ["refused", "unreadable"]), (String(told.prefix(500)), ["unreadable"]),
+          (mine.signedTransaction, ["unreadable"]), (foreignTold.signedPayload, ["refused"]), ("", ["unreadable"]),
+        ] {
+          let answer = try await service.notify(#"{"signedPayload":"\#(payload)"}"#)
+          #expect(answer.status == 200)
+          #expect(outcomes.contains(answer["outcome"] ?? "-"), "\(answer.text)")
+        }
+        #expect(try await service.state() == state)
+      }
+    }
+  }
+
+  @Test(arguments: ["", "{", "[]", "{}", #"{"signedPayload":1}"#, #"{"signedPayload":null}"#, "<html>", "\u{0}", #"{"a":1}"#])
+  func `what cannot be read is kept and answered 200`(body: String) async throws {
+    try await RunningService.run(apple: .unreachable, now: { Self.clock }) { service in
+      let answer = try await service.notify(body)
+      #expect(answer.status == 200)
+      #expect(answer["outcome"] == "unreadable")
+      #expect(answer["notification_uuid"] == "null")
+    }
+  }
+
+  @Test func `a notification of production's that names another app's number is refused`() async throws {
+    let settings = Settings(appStore: ["app_apple_ids": "[7]"])
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, settings: settings, now: { Self.clock }) { service in
+        let production = try store.simulator.issueTransaction(.renewing)
+        let told = try #require(try store.simulator.notifications(of: production.originalTransactionID).last)
+        #expect(try await service.notify(told)["outcome"] == "refused")
+        // The sandbox names none.
+        let sandbox = try store.simulator.issueTransaction(.renewing, environment: .sandbox)
+        let tested = try #require(try store.simulator.notifications(of: sandbox.originalTransactionID).last)
+        #expect(try await service.notify(tested)["outcome"] == "unclaimed")
+      }
+    }
+  }
+
+  @Test func `nothing of a notification gets into the log but its type, its name and what became of it`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
+        let signed = try store.simulator.issueTransaction(.renewing)
+        let told = try #require(try store.simulator.notifications(of: signed.originalTransactionID).last)
+        _ = try await service.notify(told)
+        _ = try await service.notify(#"{"signedPayload":"canary.canary.canary"}"#)
+        _ = try await service.notify(#"{"notification_type":"DID_RENEW","password":"canary-password"}"#)
+        #expect(service.log.text.contains(told.uuid) && service.log.text.contains(told.type))
+        #expect(!service.log.text.contains("canary"))
+        #expect(!service.log.text.contains(told.signedPayload.prefix(60)))
+        #expect(!service.log.text.contains(signed.originalTransactionID))
+      }
+    }
+  }
+
+  // MARK: - Version 1
+
+  @Test func `version 1 is a hint: with our secret Apple is asked, and what it says itself counts for nothing`() async throws {
+    let clock = MovingClock(Self.clock)
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, now: { clock.date }) { service in
+        let receipt = try store.simulator.issueReceipt(.refunded)
+        let id = try #require(receipt.originalTransactionIDs.first)
+        store.simulator.setClock(Self.clock.addingTimeInterval(-Self.days(3)))
+        #expect(try await service.validate(receipt.receiptData).verdict.hasPrefix("premium"))
+        store.simulator.setClock(Self.clock)
+        store.simulator.resetCalls()
+
+        func body(_ password: String) -> String {
+          #"{"notification_type":"REFUND","environment":"PROD","password":"\#(password)","bid":"com.example.app","#
+            + #""unified_receipt":{"status":0,"latest_receipt_info":[{"original_transaction_id":"\#(id)","#
+            + #""product_id":"com.example.app.forever","expires_date_ms":"4102444800000"}]}}"#
+        }
+        let wrong = try await service.notify(body("guess"))
+        #expect(wrong.status == 401)
+        #expect(store.simulator.callsInAll == 0)
+
+        let hint = try await service.notify(body(SimulatedStore.sharedSecret))
+        #expect(hint.status == 200)
+        #expect(hint["outcome"] == "rechecking")
+        try await eventually { try await service.profile().verdict == "free expired refunded" }
+        #expect(store.simulator.callsInAll >= 1)
+        let unknown = body(SimulatedStore.sharedSecret).replacing(id, with: "99")
+        #expect(try await service.notify(unknown)["outcome"] == "noted")
+        let foreign = body(SimulatedStore.sharedSecret).replacing("com.example.app\"", with: "com.example.other\"")
+        #expect(try await service.notify(foreign)["outcome"] == "refused")
+      }
+    }
+  }
+}

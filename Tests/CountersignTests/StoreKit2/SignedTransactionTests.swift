@@ -1,0 +1,210 @@
+import Foundation
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// StoreKit 2's signed transactions, posted as `receipt_data`.
+@Suite struct SignedTransactionTests {
+  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
+
+  @Test func `a signed transaction gets the same verdict as the receipt of the same customer`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
+        let without: Set<Scenario> = [.empty, .accountGone, .wrongApp]
+        for (number, scenario) in Scenario.allCases.filter({ !without.contains($0) }).enumerated() {
+          let receipt = try store.simulator.issueReceipt(scenario, subscriber: Int64(number * 2 + 1))
+          let expected = try await service.validate(receipt.receiptData, user: "receipt-\(number)")
+          let signed = try store.simulator.issueTransaction(scenario, subscriber: Int64(number * 2 + 2))
+          let answer = try await service.validate(signed.signedTransaction, user: "signed-\(number)")
+          let comment = Comment(rawValue: "\(scenario.rawValue): \(answer.text)")
+          #expect(answer.status == 200, comment)
+          #expect(answer.verdict == expected.verdict, comment)
+          for member in ["access_until", "expires_at", "product_id", "will_renew", "is_trial", "ownership", "environment"] {
+            #expect(answer[member] == expected[member], "\(scenario.rawValue): \(member)")
+          }
+          #expect(answer["source"] == "server_api", comment)
+        }
+      }
+    }
+  }
+
+  @Test func `without a key the signature counts, as of the moment when Apple signed`() async throws {
+    let clock = MovingClock(Self.clock)
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, now: { clock.date }) { service in
+        let signed = try store.simulator.issueTransaction(.subscriber)
+        let answer = try await service.validate(signed.signedTransaction)
+        #expect(answer.status == 200)
+        #expect(answer.verdict == "pro active renewing")
+        #expect(answer["source"] == "signature")
+        #expect(answer["stale"] == "false")
+        #expect(store.simulator.callsInAll == 0)
+
+        // After the month nobody has said that it is over: it stands, and then it cannot be told any more.
+        clock.advance(by: 31 * 86_400)
+        let held = try await service.profile()
+        #expect(held.verdict == "pro active renewing" && held["stale"] == "true")
+        clock.advance(by: 7 * 86_400)
+        #expect(try await service.profile().verdict == "free expired unproven")
+
+        // The next transaction of the same subscription is news.
+        store.simulator.setClock(clock.date)
+        let renewed = try store.simulator.newestTransaction(ofOriginal: signed.originalTransactionID)
+        #expect(try await service.validate(renewed.signedTransaction).verdict == "pro active renewing")
+        #expect(try await service.profile()["stale"] == "false")
+        // And the old one, posted again, changes nothing.
+        let state = try await service.state()
+        #expect(try await service.validate(signed.signedTransaction).verdict == "pro active renewing")
+        #expect(try await service.state() == state)
+      }
+    }
+  }
+
+  @Test func `an old transaction does not bring a refunded subscription back`() async throws {
+    let clock = MovingClock(Self.clock)
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, now: { clock.date }) { service in
+        let before = try store.simulator.issueTransaction(.eventfulYear)
+        #expect(try await service.validate(before.signedTransaction).verdict == "pro active renewing")
+        let end = Self.clock.addingTimeInterval(400 * 86_400)
+        store.simulator.setClock(end)
+        clock.advance(by: 400 * 86_400)
+        let after = try store.simulator.newestTransaction(ofOriginal: before.originalTransactionID)
+        #expect(try await service.validate(after.signedTransaction).verdict == "free expired refunded")
+        #expect(try await service.validate(before.signedTransaction).verdict == "free expired refunded")
+      }
+    }
+  }
+
+  @Test func `a transaction of another app is refused`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      for apple in [store.apple, store.apple()] {
+        try await RunningService.run(apple: apple, now: { Self.clock }) { service in
+          let signed = try store.simulator.issueTransaction(.wrongApp)
+          let answer = try await service.validate(signed.signedTransaction)
+          #expect(answer.status == 422)
+          #expect(answer["code"] == "wrong_app")
+          #expect(try await service.profile().verdict == "free active no_purchases")
+        }
+      }
+    }
+  }
+
+  @Test func `what Apple did not sign is refused, whether the policy advises or requires`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      var apple = store.apple()
+      apple.roots = []
+      try await RunningService.run(apple: apple, now: { Self.clock }) { service in
+        // Signed by the simulator, and its root is not trusted here.
+        let signed = try store.simulator.issueTransaction(.renewing)
+        let answer = try await service.validate(signed.signedTransaction)
+        #expect(answer.status == 422)
+        #expect(answer["code"] == "not_authentic")
+        #expect(store.simulator.callsInAll == 0)
+      }
+      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
+        let signed = try store.simulator.issueTransaction(.renewing).signedTransaction
+        let parts = signed.split(separator: ".")
+        let other = try store.simulator.issueTransaction(.familyShared, subscriber: 2).signedTransaction
+          .split(separator: ".")
+        for forged in [
+          "\(parts[0]).\(other[1]).\(parts[2])", "\(parts[0]).\(parts[1]).\(other[2])", "\(parts[0]).\(parts[1]).",
+        ] {
+          let answer = try await service.validate(forged)
+          #expect([400, 422].contains(answer.status), "\(answer.text)")
+        }
+        #expect(try await service.profile().verdict == "free active no_purchases")
+      }
+    }
+  }
+
+  @Test func `a transaction belongs to whoever presented it first, and to nobody else`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
+        let signed = try store.simulator.issueTransaction(.renewing)
+        #expect(try await service.validate(signed.signedTransaction, user: "first").status == 200)
+        let second = try await service.validate(signed.signedTransaction, user: "second")
+        #expect(second.status == 409)
+        // The receipt of the same customer is the same purchase.
+        let receipt = try store.simulator.issueReceipt(.renewing)
+        #expect(try await service.validate(receipt.receiptData, user: "second").status == 409)
+        #expect(try await service.validate(receipt.receiptData, user: "first").verdict == "pro active renewing")
+      }
+    }
+  }
+
+  @Test func `the account that the app named is the one that gets it`() async throws {
+    let own = UUID()
+    try await SimulatedStore.run(at: Self.clock) { store in
+      for apple in [store.apple, store.apple()] {
+        try await RunningService.run(apple: apple, now: { Self.clock }) { service in
+          let signed = try store.simulator.issueTransaction(.renewing, appAccountToken: own)
+          let other = try await service.validate(signed.signedTransaction, user: UUID().uuidString.lowercased())
+          #expect(other.status == 409)
+          let answer = try await service.validate(signed.signedTransaction, user: own.uuidString.lowercased())
+          #expect(answer.verdict == "pro active renewing")
+        }
+      }
+    }
+  }
+
+  @Test func `while the Server API is away a new transaction is kept, granted on its signature, and settled`() async throws {
+    let settings = Settings(policy: ["provisional": "24h"])
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple(), settings: settings, now: { Self.clock }) { service in
+        store.simulator.setTrouble(.http500)
+        let signed = try store.simulator.issueTransaction(.renewing)
+        let answer = try await service.validate(signed.signedTransaction)
+        #expect(answer.status == 202)
+        #expect(answer.verdict == "pro active renewing" && answer["provisional"] == "true")
+        store.simulator.setTrouble(nil)
+        try await eventually { try await service.profile()["provisional"] == "false" }
+        #expect(try await service.profile().verdict == "pro active renewing")
+      }
+    }
+  }
+
+  @Test func `a key that Apple refuses lowers nobody, and new purchases wait`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
+        let known = try store.simulator.issueTransaction(.renewing, subscriber: 1)
+        #expect(try await service.validate(known.signedTransaction).status == 200)
+        store.simulator.setTrouble(.serverAPIKeyRejected)
+        #expect(try await service.validate(known.signedTransaction)["stale"] == "true")
+        let new = try store.simulator.issueTransaction(.renewing, subscriber: 2)
+        #expect(try await service.validate(new.signedTransaction, user: "user-2").status == 202)
+        let readiness = try await service.send(.get, "/readyz", key: nil)
+        #expect(readiness["app_store"] == "server_api_key_rejected")
+        #expect(readiness.status == 200)
+        #expect(service.log.text.contains("Apple refuses our key of the App Store Server API"))
+      }
+    }
+  }
+
+  @Test func `a receipt has a verdict where there is a key and no shared secret`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple(withSecret: false), now: { Self.clock }) { service in
+        let receipt = try store.simulator.issueReceipt(.grace)
+        let answer = try await service.validate(receipt.receiptData)
+        #expect(answer.verdict == "pro grace_period billing_grace")
+        #expect(answer["source"] == "server_api")
+        let empty = try store.simulator.issueReceipt(.empty, subscriber: 2)
+        #expect(try await service.validate(empty.receiptData, user: "b").verdict == "free active no_purchases")
+        let old = try store.simulator.issueReceipt(.renewing, subscriber: 3, format: .ios6)
+        #expect(try await service.validate(old.receiptData, user: "c")["code"] == "unsupported_receipt")
+      }
+    }
+  }
+
+  @Test func `purchases for ever come from the history, and consumables prove nothing`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
+        let signed = try store.simulator.issueTransaction(.lifetime)
+        #expect(try await service.validate(signed.signedTransaction).verdict == "premium active lifetime")
+        let refunded = try store.simulator.issueTransaction(.lifetimeRefunded, subscriber: 2)
+        #expect(try await service.validate(refunded.signedTransaction, user: "b").verdict == "free expired refunded")
+      }
+    }
+  }
+}

@@ -1,0 +1,44 @@
+import Foundation
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+extension SimulatedStore {
+  /// With the key of the Server API, beside the shared secret or alone.
+  func apple(withSecret: Bool = true) -> Apple {
+    var apple = apple
+    if !withSecret { apple.sharedSecret = nil }
+    apple.serverAPI = Apple.ServerAPI(
+      productionURL: simulator.serverAPIURL, sandboxURL: simulator.serverAPISandboxURL, key: simulator.serverAPIKeyPEM,
+      keyID: simulator.serverAPIKeyID, issuerID: simulator.serverAPIIssuerID)
+    return apple
+  }
+
+  /// Where nothing but signatures can be looked at.
+  var signaturesOnly: Apple {
+    var apple = apple
+    apple.productionURL = Apple.unreachable.productionURL
+    apple.sandboxURL = Apple.unreachable.sandboxURL
+    return apple
+  }
+}
+
+extension RunningService {
+  /// Posts what Apple would post.
+  func notify(_ body: String) async throws -> Answer {
+    try await send(.post, "/v1/notifications/app-store", key: nil, body: body)
+  }
+
+  func notify(_ notification: SignedNotification) async throws -> Answer { try await notify(notification.body) }
+
+  /// tier, status, reason and end, as a read has them.
+  func state(of user: String = "user-1") async throws -> String {
+    let answer = try await profile(user)
+    return "\(answer.verdict) until \(answer["access_until"] ?? "-")"
+  }
+}
+
+extension RunningSimulator {
+  /// To verifyReceipt and to the Server API.
+  var callsInAll: Int { calls.total + calls.serverAPI.total }
+}
