@@ -48,6 +48,7 @@ import Testing
   }
 
   private static let support = RunningService.supportKey
+  private static let notifications = "/v1/notifications/app-store"
 
   /// Each operation as somebody asks who may, in an order in which all of it works.
   private static func asks(_ receipt: String, id: String) -> [Ask] {
@@ -63,6 +64,7 @@ import Testing
       Ask(method: .post, path: "/v1/revalidations", body: #"{"expiring_within":"24h"}"#),
       Ask(method: .get, path: "/v1/revalidations/1"),
       Ask(method: .get, path: "/v1/brake"), Ask(method: .delete, path: "/v1/brake"),
+      Ask(method: .post, path: notifications, key: nil, body: #"{"signedPayload":"none"}"#),
       Ask(method: .get, path: "/livez", key: nil), Ask(method: .get, path: "/readyz", key: nil),
       Ask(method: .get, path: "/metrics", key: nil), Ask(method: .get, path: "/openapi.yaml", key: nil),
       Ask(method: .get, path: "/support", key: nil), Ask(method: .get, path: "/support/", key: nil),
@@ -94,6 +96,12 @@ import Testing
           Ask(
             method: .post, path: "/v1/transactions/7/transfer", key: Self.support, body: #"{"to":"u","note":"why"}"#),
           Ask(method: .get, path: "/v1/revalidations/77"),
+          Ask(
+            method: .post, path: Self.notifications, key: nil,
+            body: #"{"notification_type":"DID_RENEW","password":"not ours"}"#),
+          Ask(
+            method: .post, path: Self.notifications, key: nil, body: "{}",
+            headers: [TransportHeader("Content-Encoding", "gzip")]),
         ]
         for ask in others { _ = try await Self.ask(ask, service, seen) }
         for var ask in asks {
@@ -126,6 +134,14 @@ import Testing
         for ask in asks where ask.key != nil {
           for _ in 0..<5 where try await Self.ask(ask, service, seen).status != 429 {}
         }
+      }
+      // Who needs no credential is known by the address only, and this machine's counts where it is a proxy's.
+      let proxied = Settings(server: ["address_rate_limit": "1", "trusted_proxies": "[127.0.0.1]"])
+      try await RunningService.run(apple: store.apple, settings: proxied, now: { Self.clock }) { service in
+        let post = Ask(
+          method: .post, path: Self.notifications, key: nil, body: "{}",
+          headers: [TransportHeader("X-Forwarded-For", "192.0.2.1")])
+        for _ in 0..<5 where try await Self.ask(post, service, seen).status != 429 {}
       }
     }
     let contract = try Contract.shared.get()

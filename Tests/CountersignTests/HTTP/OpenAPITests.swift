@@ -58,6 +58,17 @@ import Yams
     #expect(Set(try words("Entitlement", "environment")) == Set(StoreEnvironment.allCases.map(\.rawValue)))
     #expect(Set(try words("Entitlement", "profile_write")) == Set(ProfileWrite.allCases.map(\.rawValue)))
     #expect(Set(try words("Entitlement", "source")) == Set(EvidenceSource.allCases.map(\.rawValue) + ["ledger"]))
+    #expect(try words("Reception", "outcome") == NotificationReceiver.Outcome.allCases.map(\.rawValue))
+    let rejections: [AppStoreHealth.State] = [.sharedSecretRejected, .serverAPIKeyRejected]
+    let seen = [AppStoreHealth.State.unknown, .answering, .unavailable] + rejections
+    #expect(try words("Readiness", "app_store") == seen.map(\.rawValue))
+  }
+
+  @Test func `there is an example of everything that can become of a notification`() throws {
+    let examples = try Contract.shared.get().examples()
+    let shown = examples.filter { $0.place.hasPrefix("POST /v1/notifications/app-store 200 ") }
+    let outcomes = shown.compactMap { ($0.value as? [String: Any])?["outcome"] as? String }
+    #expect(Set(outcomes) == Set(NotificationReceiver.Outcome.allCases.map(\.rawValue)))
   }
 
   @Test func `every problem is told at the statuses it comes with`() throws {
