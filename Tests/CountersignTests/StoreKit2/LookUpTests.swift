@@ -110,6 +110,7 @@ import Testing
         let history = try await service.send(.get, "/v1/profiles/user-1/history", key: RunningService.supportKey)
         #expect(history.text.contains("server_api"))
 
+        store.simulator.advanceClock(by: .seconds(60))
         store.simulator.setTrouble(.serverAPIKeyRejected)
         let answer = try await service.send(.post, "/v1/profiles/user-1/revalidation", body: #"{"note":"why"}"#)
         #expect(answer.verdict == "pro active renewing")
