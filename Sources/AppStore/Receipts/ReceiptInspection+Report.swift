@@ -19,6 +19,16 @@ extension ReceiptInspection {
     var signer: Signer?
     var transactions: [Row] = []
     var repairs: [String] = []
+    // Of signed data, notifications and answers of the App Store Server API:
+    var type: String?
+    var subtype: String?
+    var uuid: String?
+    /// Apple's number, as sent.
+    var status: Int?
+    var appAppleID: Int64?
+    var renewals: [Renewal] = []
+    var errorCode: Int64?
+    var errorMessage: String?
 
     struct Signer: Encodable, Sendable {
       var subject: String
@@ -69,6 +79,14 @@ extension ReceiptInspection {
       var isTrial: Bool?
       var isIntroductoryOffer: Bool?
       var promotionalOfferID: String?
+      var type: String?
+      var isUpgraded: Bool?
+      var ownership: String?
+      var subscriptionGroupID: String?
+      var appAccountToken: String?
+      var signedDate: String?
+      /// What the App Store Server API says next to it, as a number.
+      var status: Int?
 
       enum CodingKeys: String, CodingKey {
         case productID = "product_id"
@@ -84,6 +102,11 @@ extension ReceiptInspection {
         case isTrial = "is_trial_period"
         case isIntroductoryOffer = "is_in_intro_offer_period"
         case promotionalOfferID = "promotional_offer_id"
+        case type, ownership, status
+        case isUpgraded = "is_upgraded"
+        case subscriptionGroupID = "subscription_group_id"
+        case appAccountToken = "app_account_token"
+        case signedDate = "signed_date"
       }
 
       func encode(to encoder: any Encoder) throws {
@@ -101,11 +124,19 @@ extension ReceiptInspection {
         try container.encode(isTrial, forKey: .isTrial)
         try container.encode(isIntroductoryOffer, forKey: .isIntroductoryOffer)
         try container.encode(promotionalOfferID, forKey: .promotionalOfferID)
+        try container.encode(type, forKey: .type)
+        try container.encode(isUpgraded, forKey: .isUpgraded)
+        try container.encode(ownership, forKey: .ownership)
+        try container.encode(subscriptionGroupID, forKey: .subscriptionGroupID)
+        try container.encode(appAccountToken, forKey: .appAccountToken)
+        try container.encode(signedDate, forKey: .signedDate)
+        try container.encode(status, forKey: .status)
       }
     }
 
     enum CodingKeys: String, CodingKey {
       case kind, authentic, problem, environment, sha256, signer, transactions, repairs
+      case type, subtype, uuid, status, renewals
       case bundleID = "bundle_id"
       case receiptType = "receipt_type"
       case createdAt = "created_at"
@@ -113,6 +144,9 @@ extension ReceiptInspection {
       case applicationVersion = "application_version"
       case originalApplicationVersion = "original_application_version"
       case signatureMatchesEmbeddedCertificate = "signature_matches_embedded_certificate"
+      case appAppleID = "app_apple_id"
+      case errorCode = "error_code"
+      case errorMessage = "error_message"
     }
 
     // Written out because the synthesised form leaves out what is nil.
@@ -133,6 +167,14 @@ extension ReceiptInspection {
       try container.encode(signer, forKey: .signer)
       try container.encode(transactions, forKey: .transactions)
       try container.encode(repairs, forKey: .repairs)
+      try container.encode(type, forKey: .type)
+      try container.encode(subtype, forKey: .subtype)
+      try container.encode(uuid, forKey: .uuid)
+      try container.encode(status, forKey: .status)
+      try container.encode(appAppleID, forKey: .appAppleID)
+      try container.encode(renewals, forKey: .renewals)
+      try container.encode(errorCode, forKey: .errorCode)
+      try container.encode(errorMessage, forKey: .errorMessage)
     }
   }
 }

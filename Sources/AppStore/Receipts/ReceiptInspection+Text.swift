@@ -22,9 +22,18 @@ extension ReceiptInspection {
       add("valid", "\(signer.notBefore ?? "?") to \(signer.notAfter ?? "?")")
       add("digest", signer.digest)
     }
+    add("type", report.type)
+    add("subtype", report.subtype)
+    add("uuid", report.uuid)
+    add("status", report.status.map { String($0) })
+    add("app apple id", report.appAppleID.map { String($0) })
+    add("error code", report.errorCode.map { String($0) })
+    add("error message", report.errorMessage)
     if !report.repairs.isEmpty { add("repaired", report.repairs.joined(separator: ", ")) }
     if outcome != .undecodable { add("transactions", String(report.transactions.count)) }
     for row in report.transactions { lines.append("  " + Self.printable(Self.line(row))) }
+    if !report.renewals.isEmpty { add("renewals", String(report.renewals.count)) }
+    for renewal in report.renewals { lines.append("  " + Self.printable(Self.line(renewal))) }
     return lines.joined(separator: "\n") + "\n"
   }
 
@@ -43,6 +52,24 @@ extension ReceiptInspection {
     if let original = row.originalTransactionID, original != row.transactionID { parts.append("original \(original)") }
     if row.isTrial == true { parts.append("trial") }
     if row.isIntroductoryOffer == true { parts.append("introductory offer") }
+    if row.isUpgraded == true { parts.append("upgraded") }
+    if row.ownership == "family_shared" { parts.append("family shared") }
+    if let status = row.status { parts.append("status \(status)") }
+    return parts.joined(separator: "  ")
+  }
+
+  private static func line(_ renewal: Report.Renewal) -> String {
+    var parts = [renewal.originalTransactionID ?? "?", renewal.productID ?? "?"]
+    switch renewal.willRenew {
+    case true?: parts.append("renews")
+    case false?: parts.append("does not renew")
+    case nil: break
+    }
+    if let next = renewal.autoRenewProductID, next != renewal.productID { parts.append("as \(next)") }
+    if let date = renewal.renewalDate { parts.append("on \(date)") }
+    if renewal.isInBillingRetry == true { parts.append("billing retry") }
+    if let end = renewal.gracePeriodExpiresDate { parts.append("grace until \(end)") }
+    if let intent = renewal.expirationIntent { parts.append("expiration intent \(intent)") }
     return parts.joined(separator: "  ")
   }
 

@@ -15,9 +15,17 @@ package struct ReceiptInspection: Sendable {
   /// Looks at a file's contents. Every input has an answer.
   ///
   /// - Parameters:
-  ///   - contents: a receipt, in DER, BER or as a property list, or base64 of it.
+  ///   - contents: a receipt, in DER, BER or as a property list, or base64 of it; signed data of StoreKit 2; a server
+  ///     notification; an answer of the App Store Server API.
   ///   - now: our clock; it only refuses receipts from the future.
   package init(of contents: [UInt8], roots: TrustedRoots = .apple, now: Date) {
+    if contents.count <= SubmittedReceipt.limit,
+      let finding = SignedDataInspection(roots: roots, now: now).finding(of: contents)
+    {
+      outcome = finding.outcome
+      report = finding.report
+      return
+    }
     do {
       let submitted = try SubmittedReceipt.decode(contents: contents)
       let repairs = submitted.repairs.map(\.rawValue)
@@ -34,6 +42,10 @@ package struct ReceiptInspection: Sendable {
       case .transaction(let receipt):
         outcome = .notAuthentic
         report = Report(receipt, fingerprint: submitted.fingerprint, repairs: repairs)
+      case .signedTransaction(let transaction):
+        // Never reached: signed data was found above.
+        outcome = .notAuthentic
+        report = Report(.transaction(transaction))
       }
     } catch {
       outcome = .undecodable

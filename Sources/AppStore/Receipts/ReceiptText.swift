@@ -3,6 +3,7 @@ import FoundationEssentials
 /// Tells what a text is that was sent as a receipt, by its outer look.
 enum ReceiptText {
   static let space = UInt8(ascii: " ")
+  private static let dot = UInt8(ascii: ".")
 
   /// A SEQUENCE with a long or indefinite length: what every app receipt starts with, and no text can.
   static func isBinaryDER(_ bytes: [UInt8]) -> Bool {
@@ -20,18 +21,22 @@ enum ReceiptText {
     return text
   }
 
+  static func withoutWhitespace(_ text: ArraySlice<UInt8>) -> [UInt8] {
+    text.filter { !isLineBreak($0) && $0 != space }
+  }
+
   /// What the text is, when it is something that clients send by mistake; `nil` when it may be base64.
   static func mistake(_ text: ArraySlice<UInt8>) -> UndecodableReceipt? {
     switch text.first {
     case UInt8(ascii: "{"), UInt8(ascii: "["):
-      return contains(text, "\"Store\"") && contains(text, "\"Payload\"") ? .unityEnvelope : .json
+      if contains(text, "\"Store\""), contains(text, "\"Payload\"") { return .unityEnvelope }
+      return contains(text, "\"signedPayload\"") ? .notification : .json
     case UInt8(ascii: "<"): return .markup
     case UInt8(ascii: "\""), UInt8(ascii: "'"): return .quoted
     default: break
     }
     if starts(text, "-----BEGIN") { return .pem }
     if starts(text, "data:") { return .dataURL }
-    if isJWS(text) { return .signedTransaction }
     if text.count <= 25, text.allSatisfy(isDigit) { return .transactionID }
     if text.count >= 32, text.allSatisfy({ isDigit($0) || (0x61...0x66).contains($0 | 0x20) }) { return .hexadecimal }
     if hasPercentEncoding(text) { return .percentEncoded }
@@ -71,15 +76,13 @@ enum ReceiptText {
     return isBinaryDER(bytes) || PropertyList.isLikely(bytes[...])
   }
 
-  /// Three base64url parts (RFC 7515, section 3.1), the header being a JSON object; the signature may be empty.
-  private static func isJWS(_ text: ArraySlice<UInt8>) -> Bool {
-    let parts = text.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-    guard parts.count == 3, parts[0].starts(with: "ey".utf8) else { return false }
-    return parts.allSatisfy { part in
-      part.allSatisfy {
-        isBase64Digit($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_") || $0 == UInt8(ascii: "=")
+  /// Base64 parts with dots between them, the first being that of a JSON object (RFC 7515, section 3.1): signed data, or
+  /// what is left of it. The signature may be empty.
+  static func isJWS(_ text: [UInt8]) -> Bool {
+    text.starts(with: "ey".utf8) && text.contains(dot)
+      && text.allSatisfy {
+        isBase64Digit($0) || $0 == dot || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_") || $0 == UInt8(ascii: "=")
       }
-    }
   }
 
   private static func hasPercentEncoding(_ text: ArraySlice<UInt8>) -> Bool {
@@ -119,10 +122,10 @@ extension UndecodableReceipt {
     "This is PEM (a certificate, a key, or a receipt in PEM form); send plain base64 without the BEGIN and END lines.")
   fileprivate static let dataURL = UndecodableReceipt(
     .dataURL, "This is a data: URL; send what follows its comma.")
-  fileprivate static let signedTransaction = UndecodableReceipt(
-    .signedTransaction,
-    "This is a StoreKit 2 signed transaction (JWS), which is not supported yet; send the app receipt, or the original "
-      + "transaction ID as original_transaction_id.")
+  fileprivate static let notification = UndecodableReceipt(
+    .signedNotification,
+    "This is a server notification of Apple's, not a receipt; send the jwsRepresentation of a verified Transaction, or "
+      + "the app receipt as base64.")
   fileprivate static let transactionID = UndecodableReceipt(
     .transactionID, "This is a transaction ID, not a receipt; send it as original_transaction_id.")
   fileprivate static let hexadecimal = UndecodableReceipt(

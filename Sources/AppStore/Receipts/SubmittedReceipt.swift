@@ -7,11 +7,13 @@ package struct SubmittedReceipt: Hashable, Sendable {
     case app(AppReceipt)
     /// A single transaction, iOS 6 style.
     case transaction(TransactionReceipt)
+    /// A single transaction, signed by StoreKit 2 (JWS).
+    case signedTransaction(SignedTransaction)
   }
 
   /// Damage of the transport that could be undone. The raw values are part of the output of `inspect --json`.
   package enum Repair: String, Hashable, Sendable, CaseIterable {
-    /// Line breaks or blanks within the base64.
+    /// Line breaks or blanks within the text.
     case whitespace = "whitespace_removed"
     /// Form decoding had turned every `+` into a space.
     case plus = "plus_restored"
@@ -22,11 +24,13 @@ package struct SubmittedReceipt: Hashable, Sendable {
   /// The longest text (or file) that is looked at: 8 MiB.
   package static let limit = 8 * 1_024 * 1_024
 
-  /// Standard base64 with padding and without whitespace: what goes to Apple as `receipt-data`.
+  /// Its one form as text, from which it can be decoded again. For a receipt standard base64 with padding and without
+  /// whitespace: what goes to Apple as `receipt-data`. For a signed transaction the JWS itself.
   package let base64: String
   package let content: Content
   package let repairs: [Repair]
-  /// Of the receipt's bytes, so it is the same for every way of writing them as text.
+  /// Of the receipt's bytes, so it is the same for every way of writing them as text. Of a signed transaction, whose
+  /// text is what is signed, of that.
   package let fingerprint: ReceiptFingerprint
 
   private init(bytes: [UInt8], content: Content, repairs: [Repair]) {
@@ -34,6 +38,13 @@ package struct SubmittedReceipt: Hashable, Sendable {
     self.content = content
     self.repairs = repairs
     fingerprint = ReceiptFingerprint(of: bytes)
+  }
+
+  private init(jws: [UInt8], transaction: SignedTransaction, repairs: [Repair]) {
+    base64 = String(decoding: jws, as: UTF8.self)
+    content = .signedTransaction(transaction)
+    self.repairs = repairs
+    fingerprint = ReceiptFingerprint(of: jws)
   }
 
   /// Recognises a receipt in the text of a request.
@@ -54,6 +65,10 @@ package struct SubmittedReceipt: Hashable, Sendable {
       throw UndecodableReceipt(.empty, "The receipt is empty; refresh it on the device and send it again.")
     }
     if PropertyList.isLikely(text) { return try receipt(Array(text), repairs: []) }
+    let bare = ReceiptText.withoutWhitespace(text)
+    if ReceiptText.isJWS(bare) {
+      return try signedTransaction(bare, repairs: bare.count < text.count ? [.whitespace] : [])
+    }
     if let mistake = ReceiptText.mistake(text) { throw mistake }
 
     let joined = text.filter { !ReceiptText.isLineBreak($0) }
@@ -84,6 +99,14 @@ package struct SubmittedReceipt: Hashable, Sendable {
         + "not give a receipt; encode the value (+ as %2B) or send JSON.")
   }
 
+  private static func signedTransaction(
+    _ jws: [UInt8], repairs: [Repair]
+  ) throws(UndecodableReceipt) -> SubmittedReceipt {
+    let payload = try SignedPayload(CompactJWS(jws))
+    guard case .transaction(let transaction) = payload else { throw payload.mistake(wanted: .transaction) }
+    return SubmittedReceipt(jws: jws, transaction: transaction, repairs: repairs)
+  }
+
   private static func receipt(_ bytes: [UInt8], repairs: [Repair]) throws(UndecodableReceipt) -> SubmittedReceipt {
     if PropertyList.isLikely(bytes[...]) {
       let receipt = try TransactionReceipt.decode(bytes)
@@ -92,6 +115,10 @@ package struct SubmittedReceipt: Hashable, Sendable {
     if !ReceiptText.isBinaryDER(bytes) {
       let text = ReceiptText.trimmed(bytes)
       if let mistake = ReceiptText.mistake(text) { throw mistake }
+      if ReceiptText.isJWS(Array(text)) {
+        throw UndecodableReceipt(
+          .doubleBase64, "This is base64 of a signed transaction (JWS); send the JWS itself, which is text already.")
+      }
       if ReceiptText.isBase64OfReceipt(text) {
         throw UndecodableReceipt(
           .doubleBase64, "The receipt was encoded as base64 twice; send it encoded once.")

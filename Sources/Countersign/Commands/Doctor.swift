@@ -44,7 +44,11 @@ struct Doctor: AsyncParsableCommand {
     var submitted: String?
     if let receipt {
       do {
-        submitted = try SubmittedReceipt.decode(contents: ReceiptFile.read(receipt)).base64
+        let decoded = try SubmittedReceipt.decode(contents: ReceiptFile.read(receipt))
+        if case .signedTransaction = decoded.content {
+          throw ReceiptFile.Unreadable(description: "verifyReceipt takes no signed transaction; give an app receipt.")
+        }
+        submitted = decoded.base64
       } catch let error as UndecodableReceipt {
         CommandOutput.error("--receipt: \(error.detail)")
         throw ExitCode.failure

@@ -7,15 +7,20 @@ struct Inspect: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Say what a receipt is, who signed it and what it proves, without asking Apple.",
     discussion: """
+      Takes a receipt, a StoreKit 2 transaction or renewal info (JWS), a server notification, and an answer of the App
+      Store Server API as JSON. What is signed inside is checked too; nothing of a notification's shared secret is shown.
+
       Exit codes: 0 authentic, 1 not authentic, 2 cannot be decoded.
 
       EXAMPLES
         countersign inspect receipt.b64
         countersign inspect --json < receipt.b64
+        countersign inspect transaction.jws
+        countersign inspect --json notification.json
         countersign inspect --roots simulator-root.pem samples/receipts/renewing.b64
       """)
 
-  @Argument(help: "A file with the receipt, in base64 or as bytes; standard input without it, or with '-'.")
+  @Argument(help: "A file: base64, bytes, a JWS or JSON; standard input without it, or with '-'.")
   var file: String?
 
   @Option(name: .long, help: "A file of root certificates to trust in place of Apple's; may be repeated.")

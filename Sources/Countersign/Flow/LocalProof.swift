@@ -7,7 +7,7 @@ import struct FoundationEssentials.Date
 enum LocalProof: Sendable {
   case verified(VerifiedAppReceipt)
   case refuted(NotAuthentic)
-  /// A receipt that carries no chain to check: only Apple can tell.
+  /// A receipt that carries no chain to check: only Apple can tell. A signed transaction is refused before.
   case unavailable
 
   init(_ receipt: SubmittedReceipt, verifier: ReceiptVerifier, now: Date) {
@@ -16,7 +16,7 @@ enum LocalProof: Sendable {
       do throws(NotAuthentic) { self = .verified(try verifier.verify(appReceipt, now: now)) } catch {
         self = .refuted(error)
       }
-    case .transaction: self = .unavailable
+    case .transaction, .signedTransaction: self = .unavailable
     }
   }
 

@@ -36,13 +36,21 @@ struct ReceiptExaminer: Sendable {
 
   /// What a file holds, as a receipt: the receipt itself, or base64 of it.
   func decode(contents: [UInt8]) throws(ValidationError) -> SubmittedReceipt {
-    do throws(UndecodableReceipt) { return try SubmittedReceipt.decode(contents: contents) } catch {
+    let receipt: SubmittedReceipt
+    do throws(UndecodableReceipt) { receipt = try SubmittedReceipt.decode(contents: contents) } catch {
       switch error.kind {
-      case .signedTransaction: throw .unsupportedReceipt(detail: error.detail)
+      case .signedTransaction, .signedRenewalInfo, .signedAppTransaction, .signedData:
+        throw .unsupportedReceipt(detail: Self.unsupported)
       default: throw .undecodableReceipt(detail: error.detail)
       }
     }
+    if case .signedTransaction = receipt.content { throw .unsupportedReceipt(detail: Self.unsupported) }
+    return receipt
   }
+
+  private static let unsupported =
+    "This is a StoreKit 2 signed transaction (JWS), which is not supported yet; send the app receipt, or the original "
+    + "transaction ID as original_transaction_id."
 
   /// What our own check of the signature says. Apple has the last word unless the policy requires the proof.
   func proof(of receipt: SubmittedReceipt) throws(ValidationError) -> LocalProof {

@@ -7,6 +7,7 @@ extension SubmittedReceipt {
     switch content {
     case .app(let receipt): receipt.purchases
     case .transaction(let receipt): [receipt.purchase]
+    case .signedTransaction(let transaction): [transaction.purchase]
     }
   }
 
@@ -15,6 +16,7 @@ extension SubmittedReceipt {
     switch content {
     case .app(let receipt): receipt.bundleID
     case .transaction(let receipt): receipt.bundleID
+    case .signedTransaction(let transaction): transaction.bundleID
     }
   }
 }

@@ -52,7 +52,7 @@ struct ReceiptInspectionTests {
 
   @Test func `what is no receipt is reported as what it is`() throws {
     let cases = [
-      ("eyJhbGciOiJub25lIn0.eyJidW5kbGVJZCI6ImEifQ.", "signed_transaction"), ("123456", "transaction_id"),
+      ("eyJhbGciOiJFUzI1NiJ9.eyJ0cmFuc2FjdGlvbklkIjoiMSJ9.c2lnbmF0dXJl", "signed_data"), ("123456", "transaction_id"),
       ("{}", "json"), ("", "empty"), ("MIIabc*", "not_base64"),
     ]
     for (text, kind) in cases {
@@ -65,7 +65,7 @@ struct ReceiptInspectionTests {
       #expect((report["transactions"] as? [Any])?.isEmpty == true)
     }
     let signed = ReceiptInspection(of: Array(cases[0].0.utf8), now: Self.now)
-    #expect(signed.text().contains("not supported yet"))
+    #expect(signed.text().contains("a signed transaction without signedDate"))
   }
 
   @Test func `every report has the same keys`() throws {

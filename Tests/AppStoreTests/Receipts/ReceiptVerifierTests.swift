@@ -232,7 +232,9 @@ struct ReceiptVerifierTests {
         .xcode, .noSignature, .severalSignatures, .signerMissing, .unsupportedDigest("md5"),
         .unsupportedSignatureAlgorithm, .obsoleteDigest, .createdInFuture, .signerNotForReceipts, .untrustedRoot,
         .intermediateNotAuthority, .intermediateNotAppStore, .wrongChainLength, .brokenChain("words"),
-        .signatureMismatch, .uncheckable,
+        .signatureMismatch, .uncheckable, .localTesting, .unsupportedAlgorithm("none"), .criticalExtension,
+        .wrongCertificateCount(2), .unreadableCertificate, .signerNotP256, .rootNotElliptic, .innerOfAnotherApp,
+        .innerOfAnotherEnvironment,
       ] + NotAuthentic.Link.allCases.flatMap { [.expired($0), .notYetValid($0)] }
     #expect(Set(reasons.map(\.description)).count == reasons.count)
     #expect(NotAuthentic.xcode.description.contains("Xcode"))

@@ -1,3 +1,4 @@
+import Entitlements
 import FoundationEssentials
 import Testing
 
@@ -77,16 +78,49 @@ struct SubmittedReceiptTests {
     #expect(try SubmittedReceipt.decode(contents: Array((base64 + "\r\n").utf8)).base64 == base64)
   }
 
+  @Test func `a signed transaction is recognised, and its text is what is kept of it`() throws {
+    let signed = try SignedDataPKI().sign(SignedSample.transaction())
+    var wrapped = ""
+    for (index, digit) in signed.enumerated() { wrapped += (index % 76 == 75 ? "\r\n" : "") + String(digit) }
+    for (text, repairs): (String, [SubmittedReceipt.Repair]) in [
+      (signed, []), ("\u{FEFF} \(signed)\n", []), (wrapped, [.whitespace]),
+    ] {
+      let submitted = try SubmittedReceipt.decode(text)
+      guard case .signedTransaction(let transaction) = submitted.content else {
+        Issue.record("not recognised")
+        return
+      }
+      #expect(transaction.purchase.transactionID == "2000000000000002")
+      #expect(submitted.base64 == signed)
+      #expect(submitted.repairs == repairs)
+      #expect(submitted.fingerprint == ReceiptFingerprint(of: Array(signed.utf8)))
+      #expect(try SubmittedReceipt.decode(submitted.base64).content == submitted.content)
+    }
+  }
+
   @Test func `every usual mistake is named`() throws {
     let (bytes, base64) = try sample()
     func encoded(_ text: String) -> String { Data(text.utf8).base64EncodedString() }
+    let pki = try SignedDataPKI()
+    let signed = try pki.sign(SignedSample.transaction())
+    let renewalInfo = try pki.sign(SignedSample.renewalInfo())
+    let notification = try pki.sign(SignedSample.notification())
+    let download = try pki.sign(["receiptType": "Production", "applicationVersion": "1"])
     let unity = #"{"Store":"AppleAppStore","TransactionID":"1","Payload":"\#(base64)"}"#
     let cases: [(String, UndecodableReceipt.Kind)] = [
       ("", .empty),
       (" \r\n\t", .empty),
-      ("eyJhbGciOiJFUzI1NiJ9.eyJidW5kbGVJZCI6ImEifQ.c2ln", .signedTransaction),
-      ("eyJhbGciOiJub25lIn0.eyJidW5kbGVJZCI6ImEifQ.", .signedTransaction),
-      (encoded("eyJhbGciOiJFUzI1NiJ9.eyJidW5kbGVJZCI6ImEifQ.c2ln"), .signedTransaction),
+      ("eyJhbGciOiJFUzI1NiJ9.eyJidW5kbGVJZCI6ImEifQ.c2ln", .signedData),
+      ("eyJhbGciOiJub25lIn0.eyJidW5kbGVJZCI6ImEifQ.", .signedData),
+      ("eyJhbGciOiJFUzI1NiJ9.eyJ0cmFuc2FjdGlvbklkIjoiMSJ9.c2lnbmF0dXJl", .signedData),
+      ("eyJhbGciOiJFUzI1NiJ9.eyJ0cmFuc2FjdGlvbklkIjoiMSJ9", .truncated),
+      (encoded("eyJhbGciOiJFUzI1NiJ9.eyJidW5kbGVJZCI6ImEifQ.c2ln"), .doubleBase64),
+      (renewalInfo, .signedRenewalInfo),
+      (notification, .signedNotification),
+      (#"{"signedPayload":"\#(notification)"}"#, .signedNotification),
+      (download, .signedAppTransaction),
+      ("\"\(signed)\"", .quoted),
+      (signed.split(separator: ".").joined(separator: "%2E"), .percentEncoded),
       ("2000000284164527", .transactionID),
       (unity, .unityEnvelope),
       (encoded(unity), .unityEnvelope),
@@ -119,7 +153,9 @@ struct SubmittedReceiptTests {
       #expect(kind(text) == expected, "\(text.prefix(40))")
     }
     #expect(
-      Set(cases.map(\.1)).union([.malformed]) == Set(UndecodableReceipt.Kind.allCases), "a kind has no case here")
+      // A signed transaction is taken; a damaged receipt has tests of its own.
+      Set(cases.map(\.1)).union([.malformed, .signedTransaction]) == Set(UndecodableReceipt.Kind.allCases),
+      "a kind has no case here")
   }
 
   @Test func `what is said quotes nothing of what was sent`() throws {

@@ -1,9 +1,19 @@
 import COpenSSL
 
+/// A key pair that certificates can be made for and signed with.
+protocol TestCertificateKey {
+  /// AlgorithmIdentifier of `signatureInDER`.
+  var signatureAlgorithm: [UInt8] { get }
+  /// SubjectPublicKeyInfo.
+  func publicKeyInfo() throws -> [UInt8]
+  /// As certificates hold it, with SHA-256.
+  func signatureInDER(over bytes: [UInt8]) throws -> [UInt8]
+}
+
 /// An RSA key pair (`EVP_PKEY *`) made for the test run.
 ///
 /// `@unchecked Sendable`: never changed after `init`; signing and encoding make their own contexts.
-final class TestKey: @unchecked Sendable {
+final class TestKey: TestCertificateKey, @unchecked Sendable {
   struct Failure: Error {}
 
   enum Digest: CaseIterable {
@@ -47,8 +57,14 @@ final class TestKey: @unchecked Sendable {
 
   deinit { EVP_PKEY_free(key) }
 
-  /// SubjectPublicKeyInfo.
-  func publicKeyInfo() throws -> [UInt8] {
+  let signatureAlgorithm = DER.algorithm("1.2.840.113549.1.1.11")
+
+  func publicKeyInfo() throws -> [UInt8] { try TestKey.publicKeyInfo(of: key) }
+
+  func signatureInDER(over bytes: [UInt8]) throws -> [UInt8] { try sign(bytes) }
+
+  /// SubjectPublicKeyInfo of an `EVP_PKEY *`.
+  static func publicKeyInfo(of key: OpaquePointer) throws -> [UInt8] {
     var encoded: UnsafeMutablePointer<UInt8>?
     let length = i2d_PUBKEY(key, &encoded)
     defer { countersign_OPENSSL_free(encoded) }
@@ -58,9 +74,14 @@ final class TestKey: @unchecked Sendable {
 
   /// RSA with PKCS#1 v1.5.
   func sign(_ bytes: [UInt8], _ digest: Digest = .sha256) throws -> [UInt8] {
+    try TestKey.sign(bytes, digest.function, with: key)
+  }
+
+  /// What OpenSSL makes with an `EVP_PKEY *`.
+  static func sign(_ bytes: [UInt8], _ digest: OpaquePointer?, with key: OpaquePointer) throws -> [UInt8] {
     guard let context = EVP_MD_CTX_new() else { throw Failure() }
     defer { EVP_MD_CTX_free(context) }
-    guard EVP_DigestSignInit(context, nil, digest.function, nil, key) == 1 else { throw Failure() }
+    guard EVP_DigestSignInit(context, nil, digest, nil, key) == 1 else { throw Failure() }
     var length = 0
     guard EVP_DigestSign(context, nil, &length, bytes, bytes.count) == 1 else { throw Failure() }
     var signature = [UInt8](repeating: 0, count: length)

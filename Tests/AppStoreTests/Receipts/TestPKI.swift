@@ -79,15 +79,15 @@ struct TestPKI {
   }
 
   static func certificate(
-    _ subject: String, key: TestKey, issuer: String, issuerKey: TestKey, serial: Int64, from: String, until: String,
-    extensions: [[UInt8]]
+    _ subject: String, key: any TestCertificateKey, issuer: String, issuerKey: any TestCertificateKey, serial: Int64,
+    from: String, until: String, extensions: [[UInt8]]
   ) throws -> [UInt8] {
-    let algorithm = DER.algorithm("1.2.840.113549.1.1.11")
+    let algorithm = issuerKey.signatureAlgorithm
     let body = DER.sequence(
       DER.explicit(0, DER.integer(2)), DER.integer(serial), algorithm, DER.name(issuer),
       DER.sequence(DER.utcTime(from), DER.utcTime(until)), DER.name(subject), try key.publicKeyInfo(),
       DER.explicit(3, DER.tlv(0x30, extensions.flatMap { $0 })))
-    return DER.sequence(body, algorithm, DER.bits(try issuerKey.sign(body)))
+    return DER.sequence(body, algorithm, DER.bits(try issuerKey.signatureInDER(over: body)))
   }
 
   static func basicConstraints(_ isCA: Bool) -> [UInt8] {

@@ -1,0 +1,148 @@
+import Entitlements
+import Foundation
+import Testing
+
+@testable import AppStore
+
+@Suite("Signed notifications")
+struct SignedNotificationTests {
+  private typealias Sample = SignedSample
+
+  private func verify(
+    _ pki: SignedDataPKI, _ changes: [String: Any] = [:], data: [String: Any] = [:], transaction: String? = nil,
+    renewalInfo: String? = nil
+  ) throws -> VerifiedNotification {
+    let payload = Sample.notification(changes, data: data, transaction: transaction, renewalInfo: renewalInfo)
+    return try pki.verifier().notification(pki.sign(payload), now: Sample.now)
+  }
+
+  @Test func `a notification is proven with all that it carries`() throws {
+    let pki = try SignedDataPKI()
+    let verified = try verify(
+      pki, transaction: pki.sign(Sample.transaction()), renewalInfo: pki.sign(Sample.renewalInfo()))
+    let notification = verified.notification
+    #expect(notification.type == "DID_RENEW")
+    #expect(notification.subtype == "BILLING_RECOVERY")
+    #expect(notification.uuid == "76f20213-87fe-5260-9d8a-34148d8e4312")
+    #expect(notification.version == "2.0")
+    #expect(notification.subject == .data)
+    #expect(notification.appAppleID == 1_234_567_890)
+    #expect(notification.status == 1)
+    #expect(verified.bundleID == "com.example.app")
+    #expect(verified.environment == .production)
+    #expect(verified.signedDate == Sample.moment(Sample.signedDate + 5_000))
+
+    let history = try #require(verified.history())
+    #expect(history.source == .notification)
+    #expect(history.coverage == .parts(since: nil))
+    #expect(history.evidenceTime == verified.signedDate)
+    #expect(history.judgedAt == verified.signedDate)
+    #expect(history.purchases.map(\.toldAt) == [Sample.moment(Sample.signedDate)])
+    #expect(history.renewals.map(\.periodEnd) == [Sample.moment(1_720_951_200_000)])
+    #expect(history.evidence().map(\.renewals.count) == [1])
+  }
+
+  @Test func `the newest signed date counts, also where a part was signed last`() throws {
+    let pki = try SignedDataPKI()
+    let late = Sample.signedDate + 60_000
+    let verified = try verify(
+      pki, transaction: pki.sign(Sample.transaction()), renewalInfo: pki.sign(Sample.renewalInfo(["signedDate": late])))
+    #expect(verified.history()?.evidenceTime == Sample.moment(late))
+  }
+
+  @Test func `one without a signed date takes the transaction's`() throws {
+    let pki = try SignedDataPKI()
+    let verified = try verify(pki, ["signedDate": NSNull()], transaction: pki.sign(Sample.transaction()))
+    #expect(verified.signedDate == Sample.moment(Sample.signedDate))
+    #expect(verified.history()?.evidenceTime == Sample.moment(Sample.signedDate))
+    let other = try verify(pki, ["signedDate": NSNull()], renewalInfo: pki.sign(Sample.renewalInfo()))
+    #expect(other.signedDate == Sample.moment(Sample.signedDate))
+    #expect(throws: SignedDataError.self) { try verify(pki, ["signedDate": NSNull()]) }
+  }
+
+  @Test func `a part that Apple did not sign refuses the whole`() throws {
+    let pki = try SignedDataPKI()
+    let forger = try SignedDataPKI(rootKey: SignedDataPKI.Keys.otherRoot)
+    #expect(throws: SignedDataError.notAuthentic(.untrustedRoot)) {
+      try verify(pki, transaction: forger.sign(Sample.transaction()))
+    }
+    #expect(throws: SignedDataError.notAuthentic(.untrustedRoot)) {
+      try verify(
+        pki, transaction: pki.sign(Sample.transaction()), renewalInfo: forger.sign(Sample.renewalInfo()))
+    }
+    // The other way round: honest parts in a made-up envelope.
+    let payload = Sample.notification(transaction: try pki.sign(Sample.transaction()))
+    #expect(throws: SignedDataError.notAuthentic(.untrustedRoot)) {
+      try pki.verifier().notification(forger.sign(payload), now: Sample.now)
+    }
+    #expect(throws: SignedDataError.self) { try verify(pki, transaction: "signed_transaction_info_value") }
+    #expect(throws: SignedDataError.self) { try verify(pki, transaction: pki.sign(Sample.renewalInfo())) }
+    #expect(throws: SignedDataError.self) { try verify(pki, renewalInfo: pki.sign(Sample.transaction())) }
+  }
+
+  @Test func `parts of another app or another environment are refused`() throws {
+    let pki = try SignedDataPKI()
+    #expect(throws: SignedDataError.notAuthentic(.innerOfAnotherApp)) {
+      try verify(pki, transaction: pki.sign(Sample.transaction(["bundleId": "com.example.other"])))
+    }
+    #expect(throws: SignedDataError.notAuthentic(.innerOfAnotherEnvironment)) {
+      try verify(pki, transaction: pki.sign(Sample.transaction(["environment": "Sandbox"])))
+    }
+    #expect(throws: SignedDataError.notAuthentic(.innerOfAnotherEnvironment)) {
+      try verify(
+        pki, transaction: pki.sign(Sample.transaction()),
+        renewalInfo: pki.sign(Sample.renewalInfo(["environment": "Sandbox"])))
+    }
+    #expect(throws: SignedDataError.notAuthentic(.innerOfAnotherEnvironment)) {
+      try verify(
+        pki, data: ["environment": NSNull()], transaction: pki.sign(Sample.transaction()),
+        renewalInfo: pki.sign(Sample.renewalInfo(["environment": "Sandbox"])))
+    }
+  }
+
+  @Test func `what the notification does not name, its transaction does`() throws {
+    let pki = try SignedDataPKI()
+    let verified = try verify(
+      pki, data: ["bundleId": NSNull(), "environment": NSNull(), "appAppleId": NSNull()],
+      transaction: pki.sign(Sample.transaction(["environment": "Sandbox"])))
+    #expect(verified.bundleID == "com.example.app")
+    #expect(verified.environment == .sandbox)
+  }
+
+  @Test func `each subject is told, and one that Apple adds is kept`() throws {
+    let pki = try SignedDataPKI()
+    let body: [String: Any] = ["bundleId": "com.example.app", "environment": "Sandbox", "appAppleId": "41234"]
+    for subject in SignedNotification.Subject.allCases {
+      let name = subject == .other ? "somethingNew" : subject.rawValue
+      var changes: [String: Any] = ["data": NSNull(), "notificationType": "NEW_NEXT_YEAR"]
+      changes[name] = body
+      let verified = try verify(pki, changes)
+      #expect(verified.notification.subject == subject)
+      #expect(verified.notification.type == "NEW_NEXT_YEAR")
+      #expect(verified.bundleID == (subject == .other ? nil : "com.example.app"))
+      #expect(verified.notification.appAppleID == (subject == .other ? nil : 41_234))
+      #expect(verified.history() == nil)
+    }
+    let two: [String: Any] = ["summary": body]
+    #expect(throws: SignedDataError.self) { try verify(pki, two) }
+    #expect(throws: SignedDataError.self) { try verify(pki, ["data": "text"]) }
+  }
+
+  @Test func `a test notification carries nothing, and is proven`() throws {
+    let pki = try SignedDataPKI()
+    let verified = try verify(pki, ["notificationType": "TEST", "subtype": NSNull()])
+    #expect(verified.transaction == nil)
+    #expect(verified.history() == nil)
+  }
+
+  @Test func `without a type or a UUID it cannot be read`() throws {
+    let pki = try SignedDataPKI()
+    for key in ["notificationType", "notificationUUID"] {
+      #expect {
+        try verify(pki, [key: NSNull()])
+      } throws: { error in
+        String(describing: error).contains("without \(key)")
+      }
+    }
+  }
+}

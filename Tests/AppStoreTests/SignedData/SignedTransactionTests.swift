@@ -1,0 +1,152 @@
+import Entitlements
+import Foundation
+import HTTPTransport
+import Testing
+
+@testable import AppStore
+
+@Suite("Payloads of signed data")
+struct SignedTransactionTests {
+  private typealias Sample = SignedSample
+
+  private func transaction(_ changes: [String: Any] = [:]) throws -> SignedTransaction {
+    let bytes = try [UInt8](JSONSerialization.data(withJSONObject: Sample.transaction(changes)))
+    return try JSONReader.readAtOnce(bytes) { value throws(JSONError) in try SignedTransaction(value) }
+  }
+
+  private func renewalInfo(_ changes: [String: Any] = [:]) throws -> SignedRenewalInfo {
+    let bytes = try [UInt8](JSONSerialization.data(withJSONObject: Sample.renewalInfo(changes)))
+    return try JSONReader.readAtOnce(bytes) { value throws(JSONError) in try SignedRenewalInfo(value) }
+  }
+
+  @Test func `each member of a transaction is read`() throws {
+    let transaction = try transaction([
+      "appAccountToken": "7E3FB20B-4CDB-47CC-936D-99D65F608138", "offerType": 2, "offerIdentifier": "abc.123",
+      "offerDiscountType": "PAY_AS_YOU_GO",
+    ])
+    #expect(
+      transaction.purchase
+        == Purchase(
+          productID: "com.example.app.pro.monthly", transactionID: "2000000000000002",
+          originalTransactionID: "2000000000000001", webOrderLineItemID: "2000000000000009",
+          subscriptionGroupID: "21000001", purchaseDate: Sample.moment(1_718_359_200_000),
+          expiresDate: Sample.moment(1_720_951_200_000), appAccountToken: "7e3fb20b-4cdb-47cc-936d-99d65f608138",
+          toldAt: Sample.moment(Sample.signedDate)))
+    #expect(transaction.bundleID == "com.example.app")
+    #expect(transaction.environment == .production)
+    #expect(transaction.productType == "Auto-Renewable Subscription")
+    #expect(transaction.quantity == 1)
+    #expect(transaction.originalPurchaseDate == Sample.moment(1_715_680_800_000))
+    #expect(transaction.offerType == 2)
+    #expect(transaction.offerID == "abc.123")
+    #expect(transaction.offerDiscountType == "PAY_AS_YOU_GO")
+    #expect(transaction.reason == "RENEWAL")
+    #expect(transaction.storefront == "USA")
+    #expect(transaction.appTransactionID == "704000000000000001")
+  }
+
+  @Test func `a transaction needs what names it, and nothing else`() throws {
+    let needed: Set = [
+      "transactionId", "originalTransactionId", "productId", "bundleId", "environment", "signedDate",
+    ]
+    for key in Sample.transaction().keys {
+      if needed.contains(key) {
+        #expect(throws: JSONError.missing(path: key)) { try transaction([key: NSNull()]) }
+      } else {
+        _ = try transaction([key: NSNull()])
+      }
+    }
+  }
+
+  @Test func `a refund is read, and one that cannot be read fails the transaction`() throws {
+    let refunded = try transaction([
+      "revocationDate": 1_718_400_000_000, "revocationReason": 1, "revocationType": "REFUND_FULL",
+      "revocationPercentage": 100_000,
+    ])
+    #expect(refunded.purchase.cancellationDate == Sample.moment(1_718_400_000_000))
+    #expect(refunded.purchase.cancellationReason == 1)
+    #expect(refunded.revocationType == "REFUND_FULL")
+    for value: Any in ["yesterday", "", true, [1], ["a": 1], -1e300, 1.5e300] {
+      #expect(throws: JSONError.unreadable(path: "revocationDate")) { try transaction(["revocationDate": value]) }
+    }
+    #expect(throws: JSONError.missing(path: "revocationDate")) { try transaction(["revocationReason": 0]) }
+    #expect(throws: JSONError.missing(path: "revocationDate")) {
+      try transaction(["revocationType": "FAMILY_REVOKE"])
+    }
+  }
+
+  @Test func `dates and numbers may be written as fractions and as text`() throws {
+    let fractions = try transaction([
+      "purchaseDate": 1_697_679_936_049.7297, "expiresDate": "1700358336049", "quantity": 2.0, "offerType": "1",
+      "transactionId": 2_000_000_000_000_002,
+    ])
+    #expect(fractions.purchase.purchaseDate == Sample.moment(1_697_679_936_049))
+    #expect(fractions.purchase.expiresDate == Sample.moment(1_700_358_336_049))
+    #expect(fractions.quantity == 2)
+    #expect(fractions.offerType == 1)
+    #expect(fractions.purchase.transactionID == "2000000000000002")
+    #expect(throws: JSONError.unreadable(path: "quantity")) { try transaction(["quantity": 1.5]) }
+    #expect(throws: JSONError.unreadable(path: "offerType")) { try transaction(["offerType": "intro"]) }
+  }
+
+  @Test(
+    arguments: [
+      (1, "FREE_TRIAL", true, false), (1, nil, false, true), (1, "PAY_UP_FRONT", false, true),
+      (2, "FREE_TRIAL", true, false), (3, nil, false, false), (nil, nil, false, false), (99, "NEW", false, false),
+    ] as [(Int?, String?, Bool, Bool)])
+  func `an offer is a trial or an introductory one as verifyReceipt has it`(
+    type: Int?, discount: String?, isTrial: Bool, isIntroductory: Bool
+  ) throws {
+    let purchase = try transaction([
+      "offerType": type.map { $0 as Any } ?? NSNull(), "offerDiscountType": discount.map { $0 as Any } ?? NSNull(),
+    ]).purchase
+    #expect(purchase.isTrial == isTrial)
+    #expect(purchase.isIntroductoryOffer == isIntroductory)
+  }
+
+  @Test func `what Apple adds is kept as it was sent`() throws {
+    let transaction = try transaction([
+      "type": "Rental", "inAppOwnershipType": "BORROWED", "transactionReason": "GIFT", "newMember": ["a": [1, 2]],
+    ])
+    #expect(transaction.productType == "Rental")
+    #expect(transaction.ownershipName == "BORROWED")
+    #expect(transaction.purchase.ownership == .purchased)
+    #expect(transaction.reason == "GIFT")
+    #expect(try self.transaction(["inAppOwnershipType": "FAMILY_SHARED"]).purchase.ownership == .familyShared)
+    #expect(try self.transaction(["isUpgraded": true]).purchase.isUpgraded)
+  }
+
+  @Test func `each member of a renewal info is read`() throws {
+    let info = try renewalInfo([
+      "expirationIntent": 2, "isInBillingRetryPeriod": true, "gracePeriodExpiresDate": 1_721_000_000_000,
+      "priceIncreaseStatus": 0, "offerType": 2, "offerIdentifier": "o", "appAccountToken": "ABC",
+    ])
+    #expect(
+      info.renewal
+        == RenewalInfo(
+          originalTransactionID: "2000000000000001", productID: "com.example.app.pro.monthly",
+          autoRenewProductID: "com.example.app.pro.yearly", autoRenews: true, expirationIntent: 2,
+          isInBillingRetry: true, gracePeriodExpiresDate: Sample.moment(1_721_000_000_000),
+          periodEnd: Sample.moment(1_720_951_200_000), toldAt: Sample.moment(Sample.signedDate)))
+    #expect(info.recentSubscriptionStartDate == Sample.moment(1_715_680_800_000))
+    #expect(info.priceIncreaseStatus == 0)
+    #expect(info.offerID == "o")
+    #expect(info.appAccountToken == "abc")
+  }
+
+  @Test func `a renewal info needs what names it, and an unknown status is neither yes nor no`() throws {
+    let needed: Set = ["originalTransactionId", "environment", "signedDate"]
+    for key in Sample.renewalInfo().keys {
+      if needed.contains(key) {
+        #expect(throws: JSONError.missing(path: key)) { try renewalInfo([key: NSNull()]) }
+      } else {
+        _ = try renewalInfo([key: NSNull()])
+      }
+    }
+    #expect(try renewalInfo(["autoRenewStatus": 0]).renewal.autoRenews == false)
+    #expect(try renewalInfo(["autoRenewStatus": 7]).renewal.autoRenews == nil)
+    #expect(try renewalInfo(["autoRenewStatus": NSNull()]).renewal.autoRenews == nil)
+    #expect(throws: JSONError.self) { try renewalInfo(["gracePeriodExpiresDate": "soon"]) }
+    #expect(throws: JSONError.self) { try renewalInfo(["renewalDate": "soon"]) }
+  }
+}
