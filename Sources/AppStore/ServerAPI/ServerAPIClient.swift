@@ -190,10 +190,6 @@ package struct ServerAPIClient: Sendable {
     _ call: Call, deadline: ContinuousClock.Instant
   ) async throws(ServerAPIError) -> (ServerAPIOutcome, ServerAPIAttempt, ServerAPIToken) {
     let environment = call.place.environment
-    // Before the breaker: a probe is not spent on a store that has asked to be left alone.
-    if let remaining = rateLimit.closed(environment, at: timing.now()) {
-      throw call.repeats ?? .unavailable(.rateLimited(retryAfter: remaining))
-    }
     let permit = try permit(for: environment, repeating: call.repeats)
     do throws(ServerAPIError) {
       try await waitForTurn(call, deadline: deadline)

@@ -117,8 +117,9 @@ struct ServerAPIExaminer {
       throw .invalidAnswer("\(path): \(error.description)")
     }
     let transaction = verified.transaction
-    guard bundleID == nil ? bundleIDs.contains(transaction.bundleID) : transaction.bundleID == bundleID else {
-      throw .wrongApp(transaction.bundleID)
+    guard bundleIDs.contains(transaction.bundleID) else { throw .wrongApp(transaction.bundleID) }
+    guard bundleID == nil || transaction.bundleID == bundleID else {
+      throw .invalidAnswer("\(path): the transaction is of another app than the answer")
     }
     guard transaction.environment == environment else {
       throw .invalidAnswer("\(path): the transaction is of another store than the one that was asked")

@@ -226,6 +226,28 @@ import Testing
     #expect(run.error == .invalidAnswer("hasMore: more than 3 pages"))
   }
 
+  @Test func `pages that are fuller than Apple's are counted by what is on them`() async throws {
+    let many = (1...61).map { Sample.Transaction.lifetime("\($0)") }
+    let run = try await run(
+      [.body(Sample.statuses([])), .body(try Sample.history(many, hasMore: true))], oneTime: true
+    ) { $0.pageLimit = 3 }
+    #expect(run.error == .invalidAnswer("hasMore: more than 3 pages"))
+  }
+
+  @Test func `an answer in pages is as old as its first`() async throws {
+    var signedLongAgo = Sample.Transaction.lifetime()
+    signedLongAgo.signedAt -= 86_400_000
+    func date(_ second: Int) -> [TransportHeader] {
+      [TransportHeader("Date", "Sat, 15 Jun 2024 12:00:0\(second) GMT")]
+    }
+    let run = try await run(
+      [
+        .body(Sample.statuses([]), headers: date(1)), .body(try Sample.history([signedLongAgo]), headers: date(2)),
+      ], oneTime: true)
+    #expect(run.answer?.history.judgedAt == moment(Sample.signedAt + 1000))
+    #expect(run.answer?.history.evidenceTime == moment(signedLongAgo.signedAt))
+  }
+
   @Test func `of the history only what is bought once counts, and of that a refund too`() async throws {
     var refunded = Sample.Transaction.lifetime("201")
     refunded.revoked = 1_717_977_600_000
@@ -349,6 +371,8 @@ import Testing
       (Sample.statuses([[try Sample.item(renewal: Sample.Renewal(environment: "Sandbox"))]]), nil),
       (Sample.statuses([[try Sample.item(renewal: Sample.Renewal(original: "8"))]]), nil),
       (Sample.statuses([[try Sample.item(named: "8")]]), nil),
+      (Sample.statuses([[try Sample.item(renewal: nil, named: "8")]]), nil),
+      (Sample.statuses([[try Sample.item()]], bundle: "com.example.other"), nil),
       (
         Sample.statuses([[try Sample.item(Sample.Transaction(bundle: "com.example.stranger"))]]),
         .wrongApp("com.example.stranger")
@@ -357,7 +381,7 @@ import Testing
       (Sample.statuses([[try Sample.item(Sample.Transaction(signedAt: Sample.signedAt + 86_400_000))]]), nil),
     ]
     for (body, expected) in bodies {
-      let run = try await run([.body(body)])
+      let run = try await run([.body(body)], apps: ["com.example.app", "com.example.other"])
       switch run.error {
       case .invalidAnswer where expected == nil: break
       case let error: #expect(error == expected && error != nil)

@@ -252,6 +252,31 @@ import Testing
     #expect(bench.time.now - start == .seconds(4))
   }
 
+  @Test func `who waits for a turn while another is told to stop is told so too`() async throws {
+    let time = TestTime()
+    let transport = ScriptedTransport([try Self.answer(), Self.limited("60")], time: time)
+    let waiting = Mutex<ServerAPIClient?>(nil)
+    var timing = time.timing()
+    timing.sleep = { pause in
+      time.advance(to: time.now + pause)
+      // Another kind of call has its own turns.
+      _ = try? await waiting.withLock { $0 }?.transaction(
+        "1", bundleIDs: [Sample.bundleID], deadline: time.now + .seconds(10))
+    }
+    var configuration = try Sample.configuration()
+    configuration.callsPerSecond = [.production: 1]
+    let client = ServerAPIClient(
+      transport: transport, configuration: configuration, verifier: try TestStore.made.get().verifier, timing: timing)
+    waiting.withLock { $0 = client }
+    func look() async throws(ServerAPIError) {
+      _ = try await client.history(
+        of: "1", bundleIDs: [Sample.bundleID], includesOneTimePurchases: false, deadline: time.now + .seconds(10))
+    }
+    try await look()
+    await #expect(throws: ServerAPIError.unavailable(.rateLimited(retryAfter: .seconds(60)))) { try await look() }
+    #expect(transport.remaining == 0)
+  }
+
   @Test func `a turn that would come after the deadline is overload, and is left to others`() async throws {
     let bench = try Bench { $0.callsPerSecond = [.production: 1] }
     #expect(await bench.look([try Self.answer()]).error == nil)
@@ -329,9 +354,32 @@ import Testing
       await bench.look(Array(repeating: Sample.error(5_000_001), count: 5))
       #expect(bench.production.state == .closed)
     }
-    // The fifth opens it, and is not repeated.
-    await bench.look([Sample.error(5_000_001)])
+    // The fifth opens it, and is not repeated; it ends as it failed, without a pause.
+    let pauses = bench.time.pauses.count
+    #expect(
+      await bench.look([Sample.error(5_000_001)]).error
+        == .unavailable(httpStatus: 500, errorCode: 5_000_001, .trouble))
     #expect(bench.production.state == .open)
+    #expect(bench.time.pauses.count == pauses)
+  }
+
+  @Test func `a breaker that others open during the pause stops the retry, which ends as it failed`() async throws {
+    let time = TestTime()
+    let breaker = CircuitBreaker(now: { time.now }, jitter: { $0 })
+    var timing = time.timing()
+    timing.sleep = { _ in
+      for _ in 0..<5 {
+        if case .admitted(let permit) = breaker.admit() { permit.report(.failure()) }
+      }
+    }
+    let transport = ScriptedTransport([Sample.error(5_000_001)], time: time)
+    let client = ServerAPIClient(
+      transport: transport, configuration: try Sample.configuration(), verifier: try TestStore.made.get().verifier,
+      timing: timing, breakers: [.production: breaker])
+    await #expect(throws: ServerAPIError.unavailable(httpStatus: 500, errorCode: 5_000_001, .trouble)) {
+      try await client.transaction("1", bundleIDs: [Sample.bundleID], deadline: time.now + .seconds(10))
+    }
+    #expect(transport.calls.count == 1)
   }
 
   @Test func `a probe that gets no turn in time leaves its place to the next call`() async throws {
