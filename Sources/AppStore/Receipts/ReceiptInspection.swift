@@ -39,9 +39,6 @@ package struct ReceiptInspection: Sendable {
           outcome = .notAuthentic
           report = Report(receipt, fingerprint: submitted.fingerprint, problem: error.description, repairs: repairs)
         }
-      case .signedTransaction:
-        outcome = .notAuthentic
-        report = Report(kind: "signed_transaction", authentic: false, problem: "Signed transactions are not explained yet.")
       case .transaction(let receipt):
         outcome = .notAuthentic
         report = Report(receipt, fingerprint: submitted.fingerprint, repairs: repairs)
