@@ -11,6 +11,8 @@ import Testing
   static let users = 100_000
   /// Everything of the ledger below is due at some second of 1970.
   static let epoch = Date(timeIntervalSince1970: 0)
+  /// Whom one of the purchases that nobody has names.
+  static let account = "00000000-0000-4000-8000-000000900007"
   static let largeRun = RunOrder(expiringWithin: .seconds(86_400), limit: 100_000)
 
   @Test func `no claim reads a whole table`() async throws {
@@ -31,6 +33,34 @@ import Testing
       ("grants", { _ = try $0.grants(endedAt: now) }),
       ("provisionalEvidence", { _ = try $0.provisionalEvidence(of: "u7") }),
       ("removePending", { try $0.removePending(2) }),
+      (
+        "take, of somebody's purchase",
+        { _ = try NotificationOperation(entry: notification("n", [part("7", told: 9)]), tables: $0).run() }
+      ),
+      (
+        "take, of nobody's purchase",
+        { _ = try NotificationOperation(entry: notification("n", [part("0", told: 9)]), tables: $0).run() }
+      ),
+      (
+        "record, of what nobody has",
+        { tables in
+          let unclaimed = part("900007", told: 9, environment: .sandbox)
+          let entry = posted(UserID(Self.account), [unclaimed])
+          _ = try RecordOperation(prepared: PreparedEntry(entry), tables: tables).run()
+        }
+      ),
+      ("notifications", { _ = try $0.notifications(of: key("7"), limit: 20) }),
+      ("hasNotifications", { _ = try $0.hasNotifications(before: now) }),
+      ("pruneNotifications", { _ = try $0.pruneNotifications(before: now, limit: 100) }),
+      (
+        "noteRefused",
+        { tables in
+          let refused = RefusedNotification(problem: "signature", payload: "x", receivedAt: now)
+          try tables.note(refused, payload: "x", digest: ReceiptDigest(of: "x"))
+        }
+      ),
+      ("recheckSoon", { _ = try $0.recheckSoon("7", at: 9) }),
+      ("unscheduled", { _ = try $0.unscheduled(after: key("99990"), limit: 5) }),
       ("activeRun", { _ = try $0.activeRun() }),
       ("startRun", { _ = try $0.startRun(Self.largeRun, key: "again", at: Self.epoch) }),
       ("countDue", { _ = try $0.countDue(Self.largeRun, at: Self.epoch) }),
@@ -126,7 +156,7 @@ import Testing
   }
 
   /// 100 000 users with a purchase each, of which every row waits to be written and every recheck is due; 2 000 receipts
-  /// of 100 kB that wait, with a grant each.
+  /// of 100 kB that wait, with a grant each; as many notifications, and purchases that nobody has.
   private static func large() async throws -> Scratch {
     let scratch = try Scratch()
     await (try await scratch.open()).close()
@@ -144,13 +174,21 @@ import Testing
           INSERT INTO profile_update SELECT 'u' || i, 1, 'waiting', 0, i, 1, i % 1000, 'timeout', i FROM number;
           INSERT INTO receipt SELECT i, randomblob(32), 'x', 'production', 'com.example.app', 0, 0 FROM number;
           INSERT INTO subscription
-            SELECT 'production', i, 'u' || i, i, 'verify_receipt', 0, 0, 0, '{"purchases":[],"renewals":[]}' FROM number;
+            SELECT 'production', i, 'u' || i, i, 'verify_receipt', 0, 0, 0, '{"purchases":[],"renewals":[]}', 'proof' FROM number;
           INSERT INTO recheck SELECT 'production', i, i, i, 0 FROM number;
           INSERT INTO pending_receipt
             SELECT i, 'u' || i, randomblob(32), hex(zeroblob(50000)), 'r', i, 0, i FROM number WHERE i <= 2000;
           INSERT INTO provisional_grant
             SELECT 'sandbox', i, 'u' || i, i, 'signature', 0, 0, 9000000000000, 0, '{"purchases":[],"renewals":[]}'
             FROM number WHERE i <= 2000;
+          INSERT INTO notification
+            SELECT 'n' || i, 'DID_RENEW', NULL, 'production', 'com.example.app', i % 1000, i, i, 'unclaimed', NULL, 'signed'
+            FROM number;
+          INSERT INTO refused_notification SELECT i, randomblob(32), 'signature', 'x', i FROM number WHERE i <= 1000;
+          INSERT INTO unclaimed_evidence
+            SELECT 'sandbox', i + 900000, 'notification', 0, 0, '{"parts":{},"purchases":[],"renewals":[]}',
+              '00000000-0000-4000-8000-000000' || (i + 900000), 'com.example.app', 'jws', 0, 0, 0 FROM number
+            WHERE i < 100000;
           """)
     }
     try file.close()

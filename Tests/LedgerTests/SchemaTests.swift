@@ -93,6 +93,27 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
         INSERT INTO history (sequence, user_id, version, recorded_at, request_id, changed, entitlement, receipt_sha256,
           note_sequence) VALUES (99, 'anna', 9, 0, '', 0, '{}', zeroblob(32), 99)
         """, problem: "FOREIGN KEY"),
+    .init(name: "a claim by hearsay", sql: "UPDATE subscription SET claim = 'hearsay'", problem: "CHECK"),
+    .init(
+      name: "a notification twice",
+      sql: "INSERT INTO notification (uuid, received_at, outcome) VALUES ('n1', 0, 'noted')", problem: "UNIQUE"),
+    .init(
+      name: "a notification without a name",
+      sql: "INSERT INTO notification (uuid, received_at, outcome) VALUES ('', 0, 'noted')", problem: "CHECK"),
+    .init(
+      name: "a notification that went into nobody's verdict",
+      sql: "UPDATE notification SET outcome = 'recorded'", problem: "CHECK"),
+    .init(
+      name: "a refused notification twice",
+      sql: """
+        INSERT INTO refused_notification (sha256, problem, payload, received_at)
+        SELECT sha256, 'x', 'x', 0 FROM refused_notification
+        """, problem: "UNIQUE"),
+    .init(
+      name: "an account in capitals", sql: "UPDATE unclaimed_evidence SET account_token = 'ABC'", problem: "CHECK"),
+    .init(
+      name: "a proof of nobody knows when", sql: "UPDATE unclaimed_evidence SET proof_at = NULL", problem: "CHECK"),
+    .init(name: "a proof of no app", sql: "UPDATE unclaimed_evidence SET bundle_id = NULL", problem: "CHECK"),
     .init(name: "a second heartbeat", sql: "INSERT INTO heartbeat VALUES (2, 0)", problem: "CHECK"),
   ]
 }
@@ -144,6 +165,27 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
         "explanation":{"judgedAt":1750000000000,"passedOver":[],"passedOverCount":0},"isProvisional":false,\
         "isStale":false,"isTrial":false,"originalTransactionID":"1","reason":"renewing","status":"active","tier":"pro"}
         """)
+  }
+
+  @Test func `evidence in parts is written in this form`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 100, judgedAt: 101)], judge: rules))
+      _ = try await ledger.take(
+        notification("n1", [part("1", told: 200, renewal: RenewalInfo(autoRenews: false, periodEnd: at(1_000)))]))
+      #expect(
+        try await scratch.fetch("SELECT evidence FROM subscription") == [
+          """
+          {"parts":{"answeredAt":1750000101000,"since":1750000100000},"purchases":[{"expiresDate":1750001000000,\
+          "isIntroductoryOffer":false,"isTrial":false,"isUpgraded":false,"originalTransactionID":"1",\
+          "ownership":"purchased","productID":"com.example.app.pro.monthly","purchaseDate":1749999900000,\
+          "toldAt":1750000100000,"transactionID":"t-1-1000.0"},{"expiresDate":1750001000000,\
+          "isIntroductoryOffer":false,"isTrial":false,"isUpgraded":false,"originalTransactionID":"1",\
+          "ownership":"purchased","productID":"com.example.app.pro.monthly","purchaseDate":1749999900000,\
+          "toldAt":1750000200000,"transactionID":"t1"}],"renewals":[{"autoRenews":false,"originalTransactionID":"1",\
+          "periodEnd":1750001000000,"toldAt":1750000200000}]}
+          """
+        ])
+    }
   }
 
   @Test func `every value of the vocabulary can be stored`() async throws {
@@ -210,6 +252,8 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
     _ = try await ledger.record(entry("ben", []))
     _ = try await ledger.keepNote(
       Note(author: "desk", text: "asked by mail", requestID: "r", recordedAt: at(0)), about: "anna")
+    _ = try await ledger.take(notification("n1", [part("9")]))
+    try await ledger.noteRefused(RefusedNotification(problem: "signature", payload: "x", receivedAt: at(0)))
     await ledger.close()
     return scratch
   }

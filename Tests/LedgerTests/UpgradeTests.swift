@@ -144,6 +144,47 @@ import Testing
     await second.close()
   }
 
+  @Test func `what was recorded before there were notifications was presented, and told all`() async throws {
+    let scratch = try Scratch()
+    let file = try DatabaseQueue(path: scratch.path)
+    try await file.writeWithoutTransaction { db in
+      try db.execute(sql: "PRAGMA application_id = \(LedgerFile.applicationID)")
+    }
+    try LedgerSchema.migrator.migrate(file, upTo: "0005 notes")
+    let verdict = """
+      {"explanation":{"passedOver":[],"passedOverCount":0},"isProvisional":false,"isStale":false,"isTrial":false,\
+      "reason":"renewing","status":"active","tier":"pro"}
+      """
+    // As that version wrote it.
+    let rows = """
+      {"purchases":[{"expiresDate":1750001000000,"isIntroductoryOffer":false,"isTrial":false,"isUpgraded":false,\
+      "originalTransactionID":"1","ownership":"purchased","productID":"com.example.app.pro.monthly",\
+      "purchaseDate":1749999900000,"transactionID":"t-1-1000.0"}],\
+      "renewals":[{"autoRenews":true,"originalTransactionID":"1"}]}
+      """
+    try await file.write { db in
+      try db.execute(
+        literal: """
+          INSERT INTO profile VALUES ('anna', 1, 'pro', 'active', NULL, NULL, \(verdict), 0);
+          INSERT INTO profile_update VALUES ('anna', 1, 'written', 0, 0, 0, 0, NULL, NULL);
+          INSERT INTO receipt VALUES (1, zeroblob(32), 'kept', 'production', 'com.example.app', 0, 0);
+          INSERT INTO subscription VALUES
+            ('production', '1', 'anna', 1, 'verify_receipt', \(milliseconds(0)), \(milliseconds(0)), 0, \(rows));
+          """)
+    }
+    try file.close()
+    let ledger = try await scratch.open()
+    #expect(try await ledger.profile(of: "anna")?.evidence == [evidence("1")])
+    // It stays hers, and a notification is merged with it.
+    #expect(try await ledger.record(posted("ben", [part("1")])).isRefused)
+    #expect(try await ledger.take(notification("n1", [part("1", told: 10, cancelled: 10)])).recorded?.user == "anna")
+    let stored = try #require(try await ledger.profile(of: "anna")?.evidence.first)
+    #expect(stored == evidence("1").merging(part("1", told: 10, cancelled: 10)))
+    #expect(try await ledger.receipts(mentioning: "1").map(\.base64) == ["kept"])
+    try await ledger.verifyIntegrity()
+    await ledger.close()
+  }
+
   @Test func `an empty ledger of the previous version is upgraded too`() async throws {
     let scratch = try Scratch()
     let file = try DatabaseQueue(path: scratch.path)

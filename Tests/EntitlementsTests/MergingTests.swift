@@ -1,0 +1,212 @@
+import Entitlements
+import Testing
+
+import struct FoundationEssentials.Date
+
+/// What evidence is worth that arrives in pieces, late, twice and out of order.
+@Suite struct MergingTests {
+  static let cases = 0..<4_000
+
+  /// A few tellings of one subscription on a coarse grid of time, so that many meet.
+  private struct Tellings {
+    var random: SplitMix64
+    var all: [SubscriptionEvidence] = []
+
+    init(_ seed: Int) {
+      random = SplitMix64(seed: UInt64(seed))
+      for _ in 0..<Int.random(in: 2...6, using: &random) { all.append(random.chance(35) ? whole() : part()) }
+    }
+
+    private mutating func term(_ number: Int) -> Purchase {
+      let begin = Double(number * 10)
+      return MergingTests.period(
+        number, begin: begin, end: begin + random.pick([10, 12], or: 10),
+        cancelled: random.chance(25) ? day(begin + Double(Int.random(in: 0...2, using: &random))) : nil)
+    }
+
+    private mutating func info() -> RenewalInfo {
+      renewal(
+        renews: random.pick([true, false, nil], or: nil), intent: random.pick([nil, 1, 2], or: nil),
+        retry: random.pick([nil, true], or: nil))
+    }
+
+    private mutating func moment() -> Date { day(Double(Int.random(in: 0...8, using: &random))) }
+
+    private mutating func whole() -> SubscriptionEvidence {
+      let time = moment()
+      let rows = (1...4).filter { _ in random.chance(50) }.map { term($0) }
+      return SubscriptionEvidence(
+        key: MergingTests.key, source: random.pick([.verifyReceipt, .serverAPI], or: .serverAPI), evidenceTime: time,
+        judgedAt: time.advanced(by: .seconds(86_400 * Int64(random.pick([0, 0, 1, 5], or: 0)))), purchases: rows,
+        renewals: random.chance(60) ? [info()] : [], isAccountGone: random.chance(10))
+    }
+
+    private mutating func part() -> SubscriptionEvidence {
+      let time = moment()
+      var row = term(Int.random(in: 1...4, using: &random))
+      row.toldAt = time
+      var info = info()
+      info.toldAt = random.chance(80) ? time : moment()
+      return PurchaseHistory(
+        environment: .production, source: random.pick([.signature, .notification], or: .signature),
+        evidenceTime: time, judgedAt: time, purchases: random.chance(90) ? [row] : [],
+        renewals: random.chance(50) ? [info] : [], coverage: .parts(since: nil)
+      ).evidence().first ?? whole()
+    }
+
+    /// Merges in a random order and a random shape, with some told again.
+    mutating func merged() -> SubscriptionEvidence? {
+      var left = all + all.filter { _ in random.chance(30) }
+      left.shuffle(using: &random)
+      while left.count > 1 {
+        let one = left.remove(at: Int.random(in: 0..<left.count, using: &random))
+        let other = left.remove(at: Int.random(in: 0..<left.count, using: &random))
+        left.append(one.merging(other))
+        left.shuffle(using: &random)
+      }
+      return left.first
+    }
+  }
+
+  static let key = SubscriptionKey(environment: .production, originalTransactionID: "100")
+
+  static func period(_ number: Int, begin: Double, end: Double, cancelled: Date? = nil) -> Purchase {
+    row(TransactionID("\(number)"), from: day(begin), until: day(end), cancelled: cancelled)
+  }
+
+  @Test func `the same comes of the same tellings, in any order, however often each comes`() throws {
+    for seed in Self.cases {
+      var tellings = Tellings(seed)
+      let last = tellings.merged()
+      let first = try #require(last)
+      for _ in 0..<6 {
+        let again = tellings.merged()
+        #expect(again == first, "seed \(seed)")
+      }
+      for one in tellings.all { #expect(first.merging(one) == first && one.merging(first) == first, "seed \(seed)") }
+    }
+  }
+
+  /// The rules once more, over the whole set at once.
+  @Test func `the newest telling of each transaction stands, and nothing that an answer left out`() throws {
+    var left = 0
+    for seed in Self.cases {
+      var tellings = Tellings(100_000 + seed)
+      let all = tellings.all
+      let whole = tellings.merged()
+      let merged = try #require(whole)
+      let wholes = all.filter { $0.coverage == .whole }
+      let newest = wholes.max { ($0.evidenceTime, $0.judgedAt) < ($1.evidenceTime, $1.judgedAt) }
+      let standing = wholes.filter { $0.evidenceTime == newest?.evidenceTime && $0.judgedAt == newest?.judgedAt }
+      let since = newest?.evidenceTime ?? .distantPast
+      let parts = all.filter { $0.coverage != .whole && $0.evidenceTime > since }
+      var told: [TransactionID: Date] = [:]
+      for row in standing.flatMap(\.purchases) { told[row.transactionID] = since }
+      for row in parts.flatMap(\.purchases) {
+        guard let time = row.toldAt, time > since else { continue }
+        told[row.transactionID] = max(told[row.transactionID] ?? time, time)
+      }
+      var times = Dictionary(uniqueKeysWithValues: merged.purchases.map { ($0.transactionID, $0.toldAt ?? since) })
+      #expect(times == told, "seed \(seed)")
+      let renewals = parts.flatMap(\.renewals).filter { ($0.toldAt ?? .distantPast) > since }
+      if let last = renewals.compactMap(\.toldAt).max() {
+        #expect(merged.renewals.allSatisfy { $0.toldAt == last } && !merged.renewals.isEmpty, "seed \(seed)")
+      } else {
+        #expect(Set(merged.renewals.map(\.autoRenews)) == Set(standing.flatMap(\.renewals).map(\.autoRenews)))
+      }
+      times.removeAll()
+      let end = (parts.map(\.evidenceTime) + [newest?.evidenceTime].compactMap { $0 }).max()
+      #expect(merged.evidenceTime == end, "seed \(seed)")
+      #expect(merged.coverage == (end == newest?.evidenceTime ? .whole : .parts(since: newest?.evidenceTime)))
+      #expect(merged.isAccountGone == (parts.isEmpty && standing.contains(where: \.isAccountGone)), "seed \(seed)")
+      #expect(all.filter { $0.evidenceTime == end }.map(\.source).contains(merged.source), "seed \(seed)")
+      #expect(merged.judgedAt == [newest?.judgedAt, end].compactMap { $0 }.max(), "seed \(seed)")
+      if !parts.isEmpty, newest != nil { left += 1 }
+    }
+    #expect(left > 500, "answers and parts met")
+  }
+
+  @Test func `of two answers of one evidence time the one that was asked for later stands`() {
+    var (early, late) = (Self.whole(at: day(0), []), Self.whole(at: day(0), [Self.period(1, begin: 0, end: 10)]))
+    late.judgedAt = day(1)
+    early.purchases = [Self.period(2, begin: 0, end: 10)]
+    #expect(early.merging(late) == late)
+    #expect(late.merging(early) == late)
+    let part = Self.part(at: day(2), Self.period(3, begin: 2, end: 12))
+    #expect(early.merging(part).merging(late) == late.merging(part).merging(early))
+    #expect(early.merging(part).merging(late).purchases.map(\.transactionID) == ["1", "3"])
+  }
+
+  @Test func `an answer beside which nothing stands is left as it is`() {
+    let rows = [
+      Self.period(2, begin: 10, end: 20), Self.period(1, begin: 0, end: 10), Self.period(1, begin: 0, end: 10),
+    ]
+    let answer = Self.whole(at: day(5), rows)
+    #expect(answer.merging(Self.whole(at: day(4), [])) == answer)
+    #expect(Self.part(at: day(5), Self.period(3, begin: 5, end: 6)).merging(answer) == answer)
+  }
+
+  @Test func `evidence of another subscription and what is provisional is not merged`() {
+    let one = Self.whole(at: day(0), [Self.period(1, begin: 0, end: 10)])
+    var other = Self.whole(at: day(1), [])
+    other.provisionalUntil = day(2)
+    #expect(one.merging(other) == one)
+    #expect(other.merging(one) == other)
+    other.provisionalUntil = nil
+    other.key = SubscriptionKey(environment: .sandbox, originalTransactionID: "100")
+    #expect(one.merging(other) == one)
+  }
+
+  @Test func `the deletion of an account is an answer, whatever it is told with, and news after it counts`() {
+    var gone = Self.part(at: day(1), Self.period(1, begin: 0, end: 10))
+    gone.isAccountGone = true
+    gone.evidenceTime = day(3)
+    let late = Self.part(at: day(2), Self.period(2, begin: 2, end: 12))
+    #expect(gone.merging(late).isAccountGone)
+    #expect(gone.merging(late).purchases.map(\.transactionID) == ["1"])
+    let news = Self.part(at: day(4), Self.period(2, begin: 2, end: 12))
+    #expect(!gone.merging(news).isAccountGone)
+    #expect(gone.merging(news).merging(gone) == gone.merging(news))
+  }
+
+  @Test func `only so many parts of one subscription are kept, those bought last`() {
+    let limit = SubscriptionEvidence.partLimit
+    let parts = (0..<(limit + 30)).map {
+      Self.part(at: day(500 - Double($0)), Self.period($0, begin: Double($0), end: 1e4))
+    }
+    let merged = parts.reduce(parts[0]) { $0.merging($1) }
+    #expect(merged.purchases.count == limit)
+    #expect(merged.purchases.first?.transactionID == "30")
+    #expect(parts.reversed().reduce(parts[7]) { $0.merging($1) }.purchases.count == limit)
+  }
+
+  @Test func `of what was told in parts each subscription has the time of its own newest part`() {
+    var (first, second) = (row("1", of: "a"), row("2", of: "b"))
+    first.toldAt = day(1)
+    second.toldAt = day(2)
+    var info = renewal(of: "a")
+    info.toldAt = day(1.5)
+    var stray = renewal(of: "c")
+    stray.toldAt = day(0.5)
+    let evidence = PurchaseHistory(
+      environment: .production, source: .notification, evidenceTime: day(3), judgedAt: day(4),
+      purchases: [first, second], renewals: [info, stray], coverage: .parts(since: nil)
+    ).evidence()
+    #expect(evidence.map(\.evidenceTime) == [day(1.5), day(2), day(0.5)])
+    #expect(evidence.map(\.judgedAt) == [day(1.5), day(2), day(0.5)])
+    #expect(evidence.map(\.renewals.count) == [1, 0, 1])
+    #expect(evidence.allSatisfy { $0.coverage == .parts(since: nil) })
+  }
+
+  private static func whole(at time: Date, _ rows: [Purchase]) -> SubscriptionEvidence {
+    SubscriptionEvidence(key: key, source: .verifyReceipt, evidenceTime: time, judgedAt: time, purchases: rows)
+  }
+
+  private static func part(at time: Date, _ row: Purchase) -> SubscriptionEvidence {
+    var row = row
+    row.toldAt = time
+    return SubscriptionEvidence(
+      key: key, source: .signature, evidenceTime: time, judgedAt: time, purchases: [row],
+      coverage: .parts(since: nil))
+  }
+}

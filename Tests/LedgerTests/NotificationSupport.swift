@@ -1,0 +1,76 @@
+import Entitlements
+import Foundation
+import GRDB
+import Ledger
+
+let annasAccount = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
+let bensAccount = "00000000-0000-4000-8000-000000000002"
+
+/// One signed transaction, by default of a period that runs from -100 s to 1 000 s, signed at `told`.
+func part(
+  _ id: String, _ transaction: String = "t1", told: Double = 0, begin: Double = -100, expires: Double = 1_000,
+  cancelled: Double? = nil, account: String? = nil, renewal: RenewalInfo? = nil,
+  environment: StoreEnvironment = .production, source: EvidenceSource = .notification
+) -> SubscriptionEvidence {
+  var info = renewal
+  info?.originalTransactionID = OriginalTransactionID(id)
+  info?.toldAt = at(told)
+  return SubscriptionEvidence(
+    key: key(id, environment), source: source, evidenceTime: at(told), judgedAt: at(told),
+    purchases: [
+      Purchase(
+        productID: pro, transactionID: TransactionID(transaction), originalTransactionID: OriginalTransactionID(id),
+        purchaseDate: at(begin), expiresDate: at(expires), cancellationDate: cancelled.map(at),
+        appAccountToken: account, toldAt: at(told))
+    ], renewals: [info].compactMap { $0 }, coverage: .parts(since: nil))
+}
+
+func proof(_ text: String, _ environment: StoreEnvironment = .production) -> KeptReceipt {
+  KeptReceipt(base64: text, environment: environment, bundleID: "com.example.app")
+}
+
+func notification(
+  _ uuid: String, _ evidence: [SubscriptionEvidence], proof kept: KeptReceipt? = proof("jws"),
+  for claimant: UserID? = nil,
+  received: Double = 5_000, payload: String = "signed", judge: @escaping Judge = rules
+) -> NotificationEntry {
+  let told = evidence.map(\.evidenceTime).max()
+  return NotificationEntry(
+    uuid: uuid, type: "DID_RENEW", subtype: "BILLING_RECOVERY", environment: .production, bundleID: "com.example.app",
+    signedAt: told, receivedAt: at(received), payload: payload, evidence: evidence, proof: kept, claimant: claimant,
+    judgedAt: told ?? at(0), judge: judge, nextCheck: nextCheck)
+}
+
+/// A signed transaction that a user posts.
+func posted(
+  _ user: UserID, _ evidence: [SubscriptionEvidence], jws: String = "posted", ownership: OwnershipPolicy = .keep,
+  request: String = "post"
+) -> LedgerEntry {
+  entry(user, evidence, receipt: jws, ownership: ownership, request: request, judge: rules).with {
+    $0.keepsReceipts = true
+    $0.nextCheck = nextCheck
+    $0.keysNamingOthers = Set(evidence.filter { $0.namesAnother(than: user) }.map(\.key))
+  }
+}
+
+extension NotificationOutcome {
+  var recorded: (user: UserID, recorded: Recorded)? {
+    if case .recorded(let user, let recorded) = self { (user, recorded) } else { nil }
+  }
+  var isDuplicate: Bool { if case .duplicate = self { true } else { false } }
+  var isUnclaimed: Bool { if case .unclaimed = self { true } else { false } }
+  var isNoted: Bool { if case .noted = self { true } else { false } }
+}
+
+extension Scratch {
+  /// What another connection reads in the file.
+  func fetch<Value: DatabaseValueConvertible & Sendable>(_ sql: String, as type: Value.Type = Value.self) async throws
+    -> [Value]
+  {
+    var configuration = Configuration()
+    configuration.readonly = true
+    return try await DatabaseQueue(path: path, configuration: configuration).read { db in
+      try Value.fetchAll(db, sql: sql)
+    }
+  }
+}

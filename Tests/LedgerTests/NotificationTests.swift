@@ -1,0 +1,192 @@
+import Entitlements
+import Foundation
+import GRDB
+import Ledger
+import Testing
+
+/// What becomes of notifications, each once.
+@Suite struct NotificationTests {
+  @Test func `a notification about somebody's purchase is merged, judged and told in the history`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(posted("anna", [part("1")]))
+      let outcome = try await ledger.take(
+        notification("n1", [part("1", "t2", told: 900, begin: 1_000, expires: 2_000)]))
+      let taken = try #require(outcome.recorded)
+      #expect(taken.user == "anna")
+      #expect(taken.recorded.changed && taken.recorded.losers.isEmpty && taken.recorded.write == .waiting)
+      #expect(taken.recorded.entitlement.accessUntil == at(2_000))
+      let profile = try #require(try await ledger.profile(of: "anna"))
+      #expect(profile.entitlement == taken.recorded.entitlement)
+      #expect(profile.version == 2)
+      #expect(profile.evidence.map(\.evidenceTime) == [at(900)])
+      #expect(profile.evidence.map(\.source) == [.notification])
+      #expect(profile.evidence.first?.purchases.map(\.transactionID) == ["t1", "t2"])
+      #expect(profile.evidence.first?.coverage == .parts(since: nil))
+      let line = try #require(try await ledger.wholeHistory(of: "anna").first)
+      #expect(line.requestID == "n1" && line.recordedAt == at(5_000))
+      #expect(try await ledger.waitingUpdate(of: "anna")?.version == milliseconds(900))
+      #expect(try await ledger.claimRechecks(dueAt: at(1_999), limit: 5).isEmpty)
+      #expect(try await ledger.claimRechecks(dueAt: at(2_060), limit: 5).map(\.key) == [key("1")])
+    }
+  }
+
+  @Test func `a notification is taken once, however often it comes`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(posted("anna", [part("1")]))
+      #expect(try await !ledger.hasNotification("n1"))
+      #expect(try await ledger.take(notification("n1", [part("1", told: 1, cancelled: 1)])).recorded != nil)
+      #expect(try await ledger.hasNotification("n1"))
+      let outcomes = try await withThrowingTaskGroup { group in
+        for _ in 0..<50 { group.addTask { try await ledger.take(notification("n1", [part("1", told: 2)])) } }
+        return try await group.reduce(into: [NotificationOutcome]()) { $0.append($1) }
+      }
+      #expect(outcomes.count(where: \.isDuplicate) == 50)
+      #expect(try await ledger.profile(of: "anna")?.evidence.map(\.evidenceTime) == [at(1)])
+      #expect(try await ledger.wholeHistory(of: "anna").count == 2)
+    }
+  }
+
+  @Test func `of one notification that is posted many times at once one is taken`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let outcomes = try await withThrowingTaskGroup { group in
+        for _ in 0..<200 { group.addTask { try await ledger.take(notification("n1", [part("1")])) } }
+        return try await group.reduce(into: [NotificationOutcome]()) { $0.append($1) }
+      }
+      #expect(outcomes.count(where: \.isUnclaimed) == 1)
+      #expect(outcomes.count(where: \.isDuplicate) == 199)
+      #expect(ledger.statistics.commits < 200)
+    }
+  }
+
+  @Test func `a part that repeats what is known writes nothing but that it was taken`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      _ = try await ledger.record(posted("anna", [part("1")]))
+      let again = try await ledger.take(notification("n1", [part("1")])).recorded
+      #expect(again?.recorded.changed == false)
+      #expect(try await ledger.wholeHistory(of: "anna").count == 1)
+      let observer = try DatabaseQueue(path: scratch.path)
+      let version = try await observer.dataVersion()
+      for _ in 0..<3 { _ = try await ledger.record(posted("anna", [part("1")])) }
+      _ = try await ledger.take(notification("n1", [part("1")]))
+      #expect(try await observer.dataVersion() == version)
+      #expect(try await ledger.wholeHistory(of: "anna").count == 1)
+    }
+  }
+
+  @Test func `one that tells of no purchase is noted`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      #expect(try await ledger.take(notification("n1", [], proof: nil)).isNoted)
+      #expect(try await ledger.hasNotification("n1"))
+      let large = String(repeating: "x", count: NotificationEntry.payloadLimit + 1)
+      #expect(try await ledger.take(notification("n2", [], proof: nil, payload: large)).isNoted)
+      #expect(
+        try await scratch.fetch("SELECT coalesce(payload, '-') FROM notification ORDER BY uuid") == ["signed", "-"])
+    }
+  }
+
+  @Test func `the notifications about a purchase are listed, newest first`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.take(notification("n1", [part("1")], received: 10))
+      _ = try await ledger.record(posted("anna", [part("1")]))
+      _ = try await ledger.take(notification("n2", [part("1", told: 5)], received: 11))
+      _ = try await ledger.take(notification("n3", [part("2")], received: 12))
+      let lines = try await ledger.notifications(of: key("1"), limit: 10)
+      #expect(lines.map(\.uuid) == ["n2", "n1"])
+      #expect(lines.map(\.outcome) == [.recorded, .unclaimed])
+      #expect(lines.map(\.user) == ["anna", nil])
+      #expect(lines.map(\.signedAt) == [at(5), at(0)])
+      #expect(lines.map(\.receivedAt) == [at(11), at(10)])
+      #expect(lines.first?.type == "DID_RENEW" && lines.first?.subtype == "BILLING_RECOVERY")
+      #expect(try await ledger.notifications(of: key("1"), limit: 1).map(\.uuid) == ["n2"])
+      #expect(try await ledger.notifications(of: key("1", .sandbox), limit: 1).isEmpty)
+    }
+  }
+
+  // MARK: Forgetting
+
+  @Test func `old notifications are forgotten, a few at a time`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      for number in 0..<5 { _ = try await ledger.take(notification("n\(number)", [], received: Double(number))) }
+      try await ledger.noteRefused(.init(problem: "signature", payload: "x", receivedAt: at(1)))
+      try await ledger.noteRefused(.init(problem: "signature", payload: "y", receivedAt: at(9)))
+      #expect(try await ledger.pruneNotifications(before: at(0), limit: 2) == 0)
+      #expect(try await ledger.pruneNotifications(before: at(3), limit: 2) == 2)
+      #expect(try await ledger.pruneNotifications(before: at(3), limit: 2) == 1)
+      #expect(try await ledger.pruneNotifications(before: at(3), limit: 2) == 0)
+      #expect(try await scratch.fetch("SELECT uuid FROM notification ORDER BY uuid") == ["n3", "n4"])
+      #expect(try await scratch.fetch("SELECT payload FROM refused_notification") == ["y"])
+      #expect(try await ledger.take(notification("n0", [])).isNoted, "it may come again")
+    }
+  }
+
+  @Test func `of those that are not believed only the newest are kept, each once`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      let limit = RefusedNotification.limit
+      try await withThrowingTaskGroup { group in
+        for number in 0..<(limit + 100) {
+          group.addTask {
+            try await ledger.noteRefused(
+              .init(problem: "signature", payload: "p\(number)", receivedAt: at(Double(number))))
+          }
+        }
+        try await group.waitForAll()
+      }
+      #expect(try await scratch.fetch("SELECT count(*) FROM refused_notification") == [limit])
+      let kept = try #require(
+        try await scratch.fetch("SELECT payload FROM refused_notification LIMIT 1", as: String.self).first)
+      let observer = try DatabaseQueue(path: scratch.path)
+      let version = try await observer.dataVersion()
+      for _ in 0..<10 { try await ledger.noteRefused(.init(problem: "again", payload: kept, receivedAt: at(9e6))) }
+      #expect(try await observer.dataVersion() == version)
+      let large = String(repeating: "é", count: RefusedNotification.payloadLimit)
+      try await ledger.noteRefused(.init(problem: "too large", payload: large, receivedAt: at(0)))
+      #expect(
+        try await scratch.fetch("SELECT max(length(CAST(payload AS BLOB))) FROM refused_notification")
+          == [RefusedNotification.payloadLimit])
+      #expect(try await scratch.fetch("SELECT count(*) FROM refused_notification") == [limit])
+    }
+  }
+
+  // MARK: Rechecks out of turn
+
+  @Test func `a hint has Apple asked at once, about purchases that are known`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(posted("anna", [part("1", expires: 10_000)]))
+      _ = try await ledger.record(posted("ben", [part("1", expires: -50, environment: .sandbox)]))
+      #expect(try await ledger.claimRechecks(dueAt: at(500), limit: 5).isEmpty)
+      #expect(try await ledger.recheckSoon(["1", "1", "unheard-of"], at: at(500)) == 2)
+      #expect(try await ledger.recheckSoon([], at: at(500)) == 0)
+      #expect(try await ledger.claimRechecks(dueAt: at(499), limit: 5).isEmpty)
+      let claimed = try await ledger.claimRechecks(dueAt: at(500), limit: 5)
+      #expect(Set(claimed.map(\.key)) == [key("1"), key("1", .sandbox)])
+      // One that was put off is due again; one that is due is not put off.
+      #expect(try await ledger.recheckSoon(["1"], at: at(510)) == 2)
+      #expect(try await ledger.recheckSoon(["1"], at: at(600)) == 2)
+      #expect(try await ledger.claimRechecks(dueAt: at(510), limit: 5).map(\.attempts) == [1, 1])
+    }
+  }
+
+  @Test func `what is not scheduled is, when there is a new way to ask`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      for number in 0..<10 {
+        // Of every other one nothing says that it is to be asked about.
+        _ = try await ledger.record(
+          posted(UserID("u\(number)"), [part("\(number)", expires: number % 2 == 0 ? 1_000 : -50)]).with {
+            $0.nextCheck = { _, _ in nil }
+          })
+      }
+      #expect(try await ledger.scheduleMissing(nextCheck, at: at(100), limit: 3) == 5)
+      #expect(try await ledger.scheduleMissing(nextCheck, at: at(100), limit: 3) == 0)
+      #expect(try await ledger.scheduleMissing({ _, now in now }, at: at(100), limit: 4) == 5)
+      #expect(try await ledger.claimRechecks(dueAt: at(999), limit: 20).count == 5)
+      #expect(try await ledger.claimRechecks(dueAt: at(1_060), limit: 20).count == 5)
+    }
+  }
+}
+
+extension DatabaseQueue {
+  /// Changes when another connection has written.
+  fileprivate func dataVersion() async throws -> Int? {
+    try await read { db in try Int.fetchOne(db, sql: "PRAGMA data_version") }
+  }
+}
