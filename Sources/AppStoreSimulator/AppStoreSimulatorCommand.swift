@@ -152,7 +152,7 @@ struct RootCommand: AsyncParsableCommand {
 struct ServerAPIKeyCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "server-api-key", abstract: "Print the Server API's development key in PEM (.p8).",
-    discussion: "Key ID \(ServerAPITokens.keyID), issuer ID \(ServerAPITokens.issuerID).")
+    discussion: "Key ID \(DeveloperTokens.keyID), issuer ID \(DeveloperTokens.issuerID).")
 
   func run() async throws {
     print(DevelopmentKeys.serverAPIKey)

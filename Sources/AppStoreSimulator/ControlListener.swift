@@ -208,7 +208,7 @@ struct ControlListener: Sendable {
     ])
   }
 
-  private static func summary(_ notification: SignedNotification) -> [(String, JSON)] {
+  private static func summary(_ notification: SimulatedNotification) -> [(String, JSON)] {
     [
       ("at", .string(Timestamp(notification.at).text)),
       ("type", .string(notification.type)),

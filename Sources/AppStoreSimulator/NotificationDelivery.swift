@@ -9,7 +9,7 @@ import Synchronization
 final class NotificationDelivery: Sendable {
   /// One attempt.
   struct Attempt: Hashable, Sendable {
-    let notification: SignedNotification
+    let notification: SimulatedNotification
     /// Of the answer; nil when there was none.
     let status: Int?
   }
@@ -61,7 +61,7 @@ final class NotificationDelivery: Sendable {
     let now = clock.now
     state.withLock { state in
       guard let target = state.target, !state.isStopped else { return }
-      var due: [SignedNotification] = []
+      var due: [SimulatedNotification] = []
       for customer in customers.all {
         // The story's first purchase can happen at the very moment it is issued.
         let from = state.toldUntil[customer.seed] ?? customer.knownSince.before
@@ -97,7 +97,7 @@ final class NotificationDelivery: Sendable {
     }
   }
 
-  private func post(_ notification: SignedNotification, to target: PlainHTTPURL) async {
+  private func post(_ notification: SimulatedNotification, to target: PlainHTTPURL) async {
     guard state.withLock({ !$0.isStopped }) else { return }
     var status: Int?
     do {

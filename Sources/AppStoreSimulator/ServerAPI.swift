@@ -12,7 +12,7 @@ import FoundationEssentials
 struct ServerAPI: Sendable {
   let customers: CustomerRegistry
   let signer: SignedDataSigner
-  let tokens: ServerAPITokens
+  let tokens: DeveloperTokens
   let clock: SimulatedClock
   let troubles: TroubleSwitch
   let calls: CallBook

@@ -155,8 +155,8 @@ final class RunningSimulator: Sendable {
 
   /// What a caller of the Server API signs its tokens with, as App Store Connect hands it out (.p8).
   var serverAPIKeyPEM: String { DevelopmentKeys.serverAPIKey + "\n" }
-  var serverAPIKeyID: String { ServerAPITokens.keyID }
-  var serverAPIIssuerID: String { ServerAPITokens.issuerID }
+  var serverAPIKeyID: String { DeveloperTokens.keyID }
+  var serverAPIIssuerID: String { DeveloperTokens.issuerID }
 
   /// Signs a receipt as of the store's clock. `bundleID` has no effect on `wrong_app`.
   ///
@@ -214,7 +214,7 @@ final class RunningSimulator: Sendable {
   /// whoever made a transaction; posts nothing.
   func notifications(
     of transactionID: String, from: Date = .distantPast, to: Date? = nil
-  ) throws(IssueError) -> [SignedNotification] {
+  ) throws(IssueError) -> [SimulatedNotification] {
     try core.notifications(
       of: transactionID, after: Timestamp(from), through: to.map { Timestamp($0) } ?? core.clock.now)
   }

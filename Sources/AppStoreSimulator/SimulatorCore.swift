@@ -24,7 +24,7 @@ struct SimulatorCore: Sendable {
     verifyReceipt = VerifyReceipt(
       issuer: issuer, clock: clock, troubles: troubles, calls: calls, sharedSecret: configuration.sharedSecret)
     serverAPI = ServerAPI(
-      customers: issuer.customers, signer: pki.signedData, tokens: try ServerAPITokens(startedAt: clock.now),
+      customers: issuer.customers, signer: pki.signedData, tokens: try DeveloperTokens(startedAt: clock.now),
       clock: clock, troubles: troubles, calls: calls)
     notifications = NotificationWriter(signer: pki.signedData)
     delivery = NotificationDelivery(
@@ -54,7 +54,7 @@ extension SimulatorCore {
   /// What happened after `from`, up to and including `to`, to whoever made a transaction.
   func notifications(
     of transactionID: String, after from: Timestamp, through to: Timestamp
-  ) throws(IssueError) -> [SignedNotification] {
+  ) throws(IssueError) -> [SimulatedNotification] {
     guard let (customer, _, _) = issuer.customers.transaction(transactionID) else {
       throw .unknownTransaction(transactionID)
     }

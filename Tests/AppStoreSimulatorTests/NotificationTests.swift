@@ -6,7 +6,7 @@ import Testing
 @Suite("Notifications")
 struct NotificationTests {
   /// `TYPE SUBTYPE product status`, the product without the app's name.
-  private func summary(_ notification: SignedNotification) throws -> String {
+  private func summary(_ notification: SimulatedNotification) throws -> String {
     let payload = try CheckedJWS.payload(notification.signedPayload)
     let data = payload.object("data")
     let transaction = try CheckedJWS.payload(data.text("signedTransactionInfo"))

@@ -244,14 +244,14 @@ struct ServerAPITokenTests {
     "no token, another scheme and a broken one are refused",
     arguments: [nil, "", "Basic x", "Bearer x", "Bearer a.b.c"])
   func missing(authorization: String?) throws {
-    let tokens = try ServerAPITokens(startedAt: noon, realNow: { noon })
+    let tokens = try DeveloperTokens(startedAt: noon, realNow: { noon })
     #expect(tokens.bundleID(of: authorization, now: noon) == nil)
   }
 
   @Test("a token is good for an hour, and by any of the three clocks")
   func accepted() throws {
     let later = noon.adding(days: 300)
-    let tokens = try ServerAPITokens(startedAt: noon, realNow: { noon.adding(days: 100) })
+    let tokens = try DeveloperTokens(startedAt: noon, realNow: { noon.adding(days: 100) })
     for days in [0, 100, 300] {
       let token = DeveloperToken(issuedAt: noon.adding(days: days).milliseconds / 1_000, lifetime: 3_600)
       #expect(tokens.bundleID(of: "Bearer " + (try token.signed()), now: later) == Product.defaultBundleID)

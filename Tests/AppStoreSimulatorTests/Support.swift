@@ -99,7 +99,7 @@ struct Store {
     issuer = ReceiptIssuer(pki: pki)
     serverAPI = ServerAPI(
       customers: issuer.customers, signer: pki.signedData,
-      tokens: try ServerAPITokens(startedAt: noon, realNow: { noon }), clock: clock, troubles: troubles, calls: calls)
+      tokens: try DeveloperTokens(startedAt: noon, realNow: { noon }), clock: clock, troubles: troubles, calls: calls)
     notifications = NotificationWriter(signer: pki.signedData)
     verifyReceipt = VerifyReceipt(
       issuer: issuer, clock: clock, troubles: troubles, calls: calls, sharedSecret: "simulator")
@@ -130,7 +130,7 @@ struct Store {
   /// The notifications of a whole story from its start.
   func notifications(
     _ order: ReceiptOrder, after from: Timestamp = Timestamp(.distantPast), days: Int
-  ) throws -> [SignedNotification] {
+  ) throws -> [SimulatedNotification] {
     let id = try issuer.issueTransaction(order, at: noon).originalTransactionID
     let (customer, _, _) = try #require(issuer.customers.transaction(id))
     return try notifications.notifications(of: customer.seed, after: from, through: noon.adding(days: days))
@@ -200,8 +200,8 @@ extension Certificate {
 /// A caller's token for the Server API; right unless a member is changed.
 struct DeveloperToken {
   var algorithm = "ES256"
-  var keyID = ServerAPITokens.keyID
-  var issuer = ServerAPITokens.issuerID
+  var keyID = DeveloperTokens.keyID
+  var issuer = DeveloperTokens.issuerID
   var audience = "appstoreconnect-v1"
   var bundleID = Product.defaultBundleID
   var issuedAt = noon.milliseconds / 1_000

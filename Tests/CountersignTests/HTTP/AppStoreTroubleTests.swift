@@ -45,7 +45,7 @@ import Testing
     ]
 
   @Test func `every trouble is tried`() {
-    #expect(Set(Self.troubles.map(\.trouble)) == Set(Trouble.allCases))
+    #expect(Set(Self.troubles.map(\.trouble)) == Set(Trouble.allCases.filter { $0.befalls(.verifyReceipt) }))
   }
 
   @Test(arguments: troubles)

@@ -1,4 +1,7 @@
+import Entitlements
 import Foundation
+import HTTPTransport
+import Ledger
 import TestSupport
 import Testing
 
@@ -133,7 +136,7 @@ import Testing
         #expect(answer.status == 200)
         #expect(answer["outcome"] == "refused")
         let lines = try await service.ledger.notifications(
-          of: .init(environment: .production, originalTransactionID: .init(signed.originalTransactionID)), limit: 10)
+          of: SubscriptionKey(environment: .production, originalTransactionID: OriginalTransactionID(signed.originalTransactionID)), limit: 10)
         #expect(lines.isEmpty)
       }
     }

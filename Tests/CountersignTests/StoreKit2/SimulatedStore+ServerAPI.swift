@@ -1,4 +1,5 @@
 import Foundation
+import HTTPTransport
 
 @testable import AppStoreSimulator
 @testable import Countersign

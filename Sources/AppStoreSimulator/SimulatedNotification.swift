@@ -2,7 +2,7 @@ import Crypto
 import FoundationEssentials
 
 /// One App Store Server Notification, version 2, as it is posted.
-struct SignedNotification: Hashable, Sendable {
+struct SimulatedNotification: Hashable, Sendable {
   /// The same for the same event, whenever it is signed: a duplicate is known by it.
   let uuid: String
   let type: String
@@ -24,11 +24,11 @@ struct NotificationWriter: Sendable {
   /// Everything that happened to a customer after `from`, up to and including `to`, in its order.
   func notifications(
     of seed: ReceiptSeed, after from: Timestamp, through to: Timestamp
-  ) throws -> [SignedNotification] {
+  ) throws -> [SimulatedNotification] {
     try StoreEvent.events(in: seed.timeline, after: from, through: to).map { try write($0, of: seed) }
   }
 
-  func write(_ event: StoreEvent, of seed: ReceiptSeed) throws -> SignedNotification {
+  func write(_ event: StoreEvent, of seed: ReceiptSeed) throws -> SimulatedNotification {
     let payload = SignedDataPayload(seed: seed, at: event.at)
     var data: [(String, JSON)] = []
     if seed.environment == .production { data.append(("appAppleId", .integer(seed.appItemID))) }
@@ -53,7 +53,7 @@ struct NotificationWriter: Sendable {
       ("version", "2.0"),
       ("signedDate", .integer(event.at.milliseconds)),
     ]
-    return SignedNotification(
+    return SimulatedNotification(
       uuid: uuid, type: event.type, subtype: event.subtype,
       originalTransactionID: seed.transactionID(slot: event.row.slot, number: 0), environment: seed.environment,
       at: event.at.date, signedPayload: try signer.sign(.object(members)))

@@ -8,7 +8,7 @@ import FoundationEssentials
 ///
 /// Who moves the store's clock by months may have a service whose own clock stands, or follows the real one. So a token is
 /// too old only where all three clocks say so: the store's now, the store's at its start, and the machine's.
-struct ServerAPITokens: Sendable {
+struct DeveloperTokens: Sendable {
   /// What App Store Connect calls the key.
   static let keyID = "SIMULATOR1"
   static let issuerID = "57246542-96fe-1a63-e053-0824d011072a"
