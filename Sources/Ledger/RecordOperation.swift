@@ -63,7 +63,14 @@ struct RecordOperation {
       let key = subscription.evidence.key
       known.stored[key] = try tables.subscription(key)
       known.unclaimed[key] = try tables.unclaimed(key)
-      known.merged[key] = [known.stored[key]?.evidence, known.unclaimed[key]?.evidence, subscription.evidence]
+      var stored = known.stored[key]?.evidence
+      // Two answers that nothing tells apart: the one that came last, which the caller has just been shown.
+      if let known = stored, known.coverage == .whole, subscription.evidence.coverage == .whole,
+        known.isAnswered(by: subscription.evidence)
+      {
+        stored = nil
+      }
+      known.merged[key] = [stored, known.unclaimed[key]?.evidence, subscription.evidence]
         .compactMap { $0 }
         .reduce(nil) { $0?.merging($1) ?? $1 }
     }
@@ -95,7 +102,7 @@ struct RecordOperation {
       owners: known.stored.mapValues(\.owner),
       policy: entry.ownership,
       namingOthers: entry.keysNamingOthers.union(naming),
-      unpresented: Set(known.stored.filter { $0.value.claim == .accountToken }.map(\.key)),
+      unpresented: entry.isPresented ? Set(known.stored.filter { $0.value.claim == .accountToken }.map(\.key)) : [],
       isInactive: { key in
         guard let stored = known.stored[key] else { return false }
         return entry.judge(stored.owner, [stored.evidence], entry.judgedAt).isInactive

@@ -179,8 +179,8 @@ import struct FoundationEssentials.Date
       ], now: day(0.5), expected: "2 active pro renewing", accessUntil: day(1), decidedBy: "1"),
     Case(
       name: "an answer that tells all says itself what was upgraded",
-      parts: [Part(at: day(-1), whole: [year, upgrade])], expected: "2 active premium renewing",
-      accessUntil: day(20)),
+      parts: [Part(at: day(-1), whole: [year, upgrade])], expected: "2 active pro renewing", accessUntil: day(265),
+      decidedBy: "1"),
     Case(
       name: "between an answer and a part",
       parts: [

@@ -75,7 +75,8 @@ import Testing
 
   @Test func `one that tells of no purchase is noted`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      #expect(try await ledger.take(notification("n1", [], proof: nil)).isNoted)
+      let outcome = try await ledger.take(notification("n1", [], proof: nil))
+      #expect(outcome.isNoted)
       #expect(try await ledger.hasNotification("n1"))
       let large = String(repeating: "x", count: NotificationEntry.payloadLimit + 1)
       #expect(try await ledger.take(notification("n2", [], proof: nil, payload: large)).isNoted)

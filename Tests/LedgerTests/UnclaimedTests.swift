@@ -49,7 +49,8 @@ import Testing
   @Test func `nobody gets a purchase that names another, or of which there is no proof`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       let hers = part("1", account: annasAccount)
-      #expect(try await ledger.take(notification("n1", [hers], for: Self.ben)).isUnclaimed)
+      let outcome = try await ledger.take(notification("n1", [hers], for: Self.ben))
+      #expect(outcome.isUnclaimed)
       #expect(try await ledger.take(notification("n2", [part("2")], proof: nil, for: Self.ben)).isUnclaimed)
       // A proof of the other store proves nothing here.
       #expect(
@@ -142,6 +143,15 @@ import Testing
       // Notifications leave it so.
       _ = try await ledger.take(notification("n2", [part("1", told: 3)]))
       #expect(try await scratch.fetch("SELECT claim FROM subscription") == ["proof"])
+    }
+  }
+
+  @Test func `what is somebody's by name alone does not go to whom the service asked about`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.take(notification("n1", [part("1")], for: "anna"))
+      let answer = posted("ben", [part("1", told: 1)]).with { $0.isPresented = false }
+      #expect(try await ledger.record(answer).isRefused)
+      #expect(try await ledger.keys(of: "anna") == [key("1")])
     }
   }
 
