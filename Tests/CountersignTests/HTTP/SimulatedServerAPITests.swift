@@ -1,0 +1,86 @@
+import AppStore
+import Entitlements
+import Foundation
+import HTTPTransport
+import Testing
+
+@testable import AppStoreSimulator
+
+/// Our reader of signed data and our client of the Server API, against the simulator that was written apart from both.
+@Suite struct SimulatedServerAPITests {
+  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
+
+  private func verifier(_ store: SimulatedStore) throws -> SignedDataVerifier {
+    SignedDataVerifier(roots: try TrustedRoots(files: [store.simulator.rootPEMPath]))
+  }
+
+  private func client(_ store: SimulatedStore) throws -> ServerAPIClient {
+    let simulator = store.simulator
+    var configuration = CurlTransport.Configuration()
+    configuration.caFile = simulator.rootPEMPath
+    let key = try ServerAPIKey(
+      keyID: simulator.serverAPIKeyID, issuerID: simulator.serverAPIIssuerID,
+      key: try ES256Key(pem: simulator.serverAPIKeyPEM))
+    var timing = ServerAPIClient.Timing.live
+    timing.date = { simulator.now }
+    return ServerAPIClient(
+      transport: try CurlTransport(configuration: configuration),
+      configuration: ServerAPIClient.Configuration(
+        productionURL: simulator.serverAPIURL, sandboxURL: simulator.serverAPISandboxURL, key: key),
+      verifier: try verifier(store), timing: timing)
+  }
+
+  @Test func `every notification of an eventful year is taken for Apple's, and all that it carries`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      for environment in AppStoreSimulator.StoreEnvironment.allCases {
+        let issued = try store.simulator.issueTransaction(
+          .eventfulYear, environment: environment, subscriber: 7, appAccountToken: UUID())
+        let end = Self.clock.addingTimeInterval(400 * 86_400)
+        let told = try store.simulator.notifications(of: issued.transactionID, to: end)
+        #expect(told.count == 23)
+        for notification in told {
+          let verified = try verifier(store).notification(notification.signedPayload, now: end)
+          #expect(verified.notification.uuid == notification.uuid)
+          #expect(verified.signedDate == notification.at)
+          #expect(verified.environment?.rawValue == environment.rawValue)
+          #expect(verified.transaction?.transaction.purchase.appAccountToken != nil)
+          #expect(verified.renewalInfo != nil)
+        }
+      }
+    }
+  }
+
+  @Test(arguments: Scenario.allCases)
+  func `what the Server API says of a scenario is read`(scenario: Scenario) async throws {
+    guard scenario != .empty else { return }
+    try await SimulatedStore.run(at: Self.clock) { store in
+      for environment in AppStoreSimulator.StoreEnvironment.allCases {
+        let issued = try store.simulator.issueTransaction(scenario, environment: environment, subscriber: 8)
+        let jws = try verifier(store).transaction(issued.signedTransaction, now: Self.clock)
+        #expect(jws.transaction.purchase.transactionID.rawValue == issued.transactionID)
+        do {
+          let answer = try await client(store).history(
+            of: OriginalTransactionID(issued.transactionID), bundleIDs: [BundleID(Product.defaultBundleID)],
+            includesOneTimePurchases: true, deadline: .now + .seconds(10))
+          #expect(answer.environment.rawValue == environment.rawValue)
+          #expect(!answer.history.purchases.isEmpty)
+          #expect(answer.signedTransactions[OriginalTransactionID(issued.originalTransactionID)] != nil)
+        } catch ServerAPIError.notFound {
+          #expect(scenario == .wrongApp || scenario == .accountGone)
+        }
+      }
+    }
+  }
+
+  @Test func `a stranger's key is rejected`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      let issued = try store.simulator.issueTransaction()
+      store.simulator.setTrouble(.serverAPIKeyRejected)
+      await #expect(throws: ServerAPIError.keyRejected) {
+        try await client(store).history(
+          of: OriginalTransactionID(issued.transactionID), bundleIDs: [BundleID(Product.defaultBundleID)],
+          includesOneTimePurchases: false, deadline: .now + .seconds(10))
+      }
+    }
+  }
+}
