@@ -231,7 +231,8 @@ struct ReceiptValidator: Sendable {
       receipt: try keptReceipt(of: word, subject),
       // An ID proves nothing: whatever else its kept receipt lists stays where it is.
       ownership: submission.proof.originalTransactionID == nil ? ownership : .keep,
-      judgedAt: history.judgedAt,
+      // A signature tells what was when it was made, and is presented now; whoever was asked has told what is.
+      judgedAt: word.source == .signature ? max(history.judgedAt, examiner.now()) : history.judgedAt,
       recordedAt: examiner.now(),
       requestID: submission.requestID,
       judge: judge,

@@ -63,6 +63,22 @@ import Testing
     }
   }
 
+  @Test func `a transaction of long ago is no proof of today`() async throws {
+    let clock = MovingClock(Self.clock)
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, now: { clock.date }) { service in
+        let held = try store.simulator.issueTransaction(.subscriber, subscriber: 1)
+        let old = try store.simulator.issueTransaction(.subscriber, subscriber: 2)
+        clock.advance(by: 33 * 86_400)
+        let answer = try await service.validate(held.signedTransaction)
+        #expect(answer.verdict == "pro active renewing" && answer["stale"] == "true")
+        clock.advance(by: 300 * 86_400)
+        #expect(try await service.validate(old.signedTransaction, user: "b").verdict == "free expired unproven")
+        #expect(try await service.profile("b").verdict == "free expired unproven")
+      }
+    }
+  }
+
   @Test func `an old transaction does not bring a refunded subscription back`() async throws {
     let clock = MovingClock(Self.clock)
     try await SimulatedStore.run(at: Self.clock) { store in

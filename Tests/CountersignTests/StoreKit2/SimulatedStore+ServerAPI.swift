@@ -30,7 +30,7 @@ extension RunningService {
     try await send(.post, "/v1/notifications/app-store", key: nil, body: body)
   }
 
-  func notify(_ notification: SignedNotification) async throws -> Answer { try await notify(notification.body) }
+  func notify(_ notification: SimulatedNotification) async throws -> Answer { try await notify(notification.body) }
 
   /// tier, status, reason and end, as a read has them.
   func state(of user: String = "user-1") async throws -> String {

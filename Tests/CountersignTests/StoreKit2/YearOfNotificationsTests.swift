@@ -47,7 +47,7 @@ import Testing
         #expect(told.count > 20)
         let last = try #require(told.last)
         var chance = Chance(state: seed)
-        var order: [SignedNotification] = []
+        var order: [SimulatedNotification] = []
         // Some are lost, some come twice or three times, and none where it belongs. What was last is not lost: nothing but
         // it tells of the end, and that Apple has to be asked for.
         for notification in told {
