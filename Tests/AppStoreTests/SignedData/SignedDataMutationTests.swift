@@ -80,6 +80,8 @@ struct SignedDataMutationTests {
         let payload = try SignedPayload(CompactJWS(ReceiptText.withoutWhitespace(ReceiptText.trimmed(text))))
         #expect(payload == original.payload, "round \(round): changed content was accepted")
       }
+      // The same code from its other doors: now and then is enough.
+      guard round % 100 < 10 else { continue }
       let string = String(decoding: text, as: UTF8.self)
       _ = try? original.verifier.transaction(string, now: now)
       _ = try? original.verifier.notification(string, now: now)
