@@ -100,7 +100,8 @@ func buildApplication(
     onVerdict: verdictMetrics.note)
   let notificationMetrics = NotificationMetrics(environment.metrics)
   let receiver = NotificationReceiver(
-    signedData: appStore.signedData, ledger: ledger, validator: validator, appAppleIDs: configuration.appStore.appAppleIDs,
+    signedData: appStore.signedData, ledger: ledger, validator: validator,
+    appAppleIDs: configuration.appStore.appAppleIDs,
     isOurPassword: { [secret = configuration.appStore.sharedSecret] notification in
       secret.map(notification.hasPassword) ?? false
     },
@@ -227,7 +228,9 @@ struct AppStoreServices: Sendable {
 
   /// Those of what is configured, by the name of what they guard.
   var allBreakers: [(upstream: String, breaker: CircuitBreaker)] {
-    func named(_ name: String, _ breakers: [StoreEnvironment: CircuitBreaker]) -> [(upstream: String, breaker: CircuitBreaker)] {
+    func named(_ name: String, _ breakers: [StoreEnvironment: CircuitBreaker]) -> [(
+      upstream: String, breaker: CircuitBreaker
+    )] {
       breakers.sorted { $0.key.rawValue < $1.key.rawValue }
         .map { (upstream: "\(name)_\($0.key.rawValue)", breaker: $0.value) }
     }

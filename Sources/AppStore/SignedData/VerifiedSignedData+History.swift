@@ -17,18 +17,25 @@ extension VerifiedTransaction {
 extension VerifiedNotification {
   /// What the rules judge: the transaction and the renewal info that the notification carries. Its type has no say.
   ///
+  /// Both are told when the notification was signed: with it Apple says that this is how things stand, though what is
+  /// inside may have been signed before.
+  ///
   /// - Returns: `nil` where it carries neither, and for a store that is not known.
   package func history() -> PurchaseHistory? {
     guard let environment, transaction != nil || renewalInfo != nil else { return nil }
     let told = [signedDate, transaction?.transaction.signedDate, renewalInfo?.renewalInfo.signedDate]
     let newest = told.compactMap { $0 }.max() ?? signedDate
+    var purchase = transaction?.transaction.purchase
+    purchase?.toldAt = newest
+    var renewal = renewalInfo?.renewalInfo.renewal
+    renewal?.toldAt = newest
     return PurchaseHistory(
       environment: environment,
       source: .notification,
       evidenceTime: newest,
       judgedAt: newest,
-      purchases: transaction.map { [$0.transaction.purchase] } ?? [],
-      renewals: renewalInfo.map { [$0.renewalInfo.renewal] } ?? [],
+      purchases: purchase.map { [$0] } ?? [],
+      renewals: renewal.map { [$0] } ?? [],
       coverage: .parts(since: nil))
   }
 }

@@ -18,7 +18,9 @@ enum LocalProof: Sendable {
         self = .refuted(error)
       }
     case .signedTransaction:
-      do throws(SignedDataError) { self = .signedTransaction(try signedData.transaction(receipt.base64, now: now)) } catch {
+      do throws(SignedDataError) {
+        self = .signedTransaction(try signedData.transaction(receipt.base64, now: now))
+      } catch {
         switch error {
         case .notAuthentic(let reason): self = .refuted(reason)
         // It was decoded before, or it would not be here.

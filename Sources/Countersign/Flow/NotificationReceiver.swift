@@ -151,7 +151,8 @@ struct NotificationReceiver: Sendable {
     return user
   }
 
-  private func follow(_ outcome: NotificationOutcome, of entry: NotificationEntry, _ logger: Logger) async -> Reception {
+  private func follow(_ outcome: NotificationOutcome, of entry: NotificationEntry, _ logger: Logger) async -> Reception
+  {
     switch outcome {
     case .duplicate: return Reception(outcome: .duplicate, uuid: entry.uuid)
     case .unclaimed: return Reception(outcome: .unclaimed, uuid: entry.uuid)
@@ -171,7 +172,8 @@ struct NotificationReceiver: Sendable {
       try await ledger.noteRefused(
         RefusedNotification(problem: problem, payload: String(decoding: payload, as: UTF8.self), receivedAt: now))
     }
-    logger.warning("a notification was not taken", metadata: ["outcome": "\(outcome.rawValue)", "problem": "\(problem)"])
+    logger.warning(
+      "a notification was not taken", metadata: ["outcome": "\(outcome.rawValue)", "problem": "\(problem)"])
     return Reception(outcome: outcome, uuid: uuid)
   }
 

@@ -71,7 +71,8 @@ struct ReceiptExaminer: Sendable {
       }
       if verifyReceipt == nil {
         throw .unsupportedReceipt(
-          detail: "Only verifyReceipt can tell about an iOS 6-style receipt, and this service does not ask it; send the "
+          detail:
+            "Only verifyReceipt can tell about an iOS 6-style receipt, and this service does not ask it; send the "
             + "app receipt or a signed transaction.")
       }
     }

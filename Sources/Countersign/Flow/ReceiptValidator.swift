@@ -211,7 +211,8 @@ struct ReceiptValidator: Sendable {
 
   /// Whether a purchase that nobody has may become this user's by its ID: somebody vouches for them, or the app named them
   /// when it was bought.
-  private func mayClaim(_ subject: Subject, _ evidence: [SubscriptionEvidence], _ submission: ReceiptSubmission) -> Bool {
+  private func mayClaim(_ subject: Subject, _ evidence: [SubscriptionEvidence], _ submission: ReceiptSubmission) -> Bool
+  {
     guard subject.receipt == nil, !submission.isVouchedFor else { return true }
     return evidence.contains { item in
       item.key.originalTransactionID == subject.id && item.names(submission.user)
@@ -238,6 +239,8 @@ struct ReceiptValidator: Sendable {
       judge: judge,
       nextCheck: nextCheck,
       admits: occasion.admits)
+    // To ask about what is known is not to present it.
+    if case .kept = submission.proof { entry.isPresented = false }
     // Only what verifyReceipt has answered about is worth more than what is kept: the rest cannot be sent to it.
     entry.keepsReceipts = word.source != .verifyReceipt
     entry.keysNamingOthers = Set(evidence.filter { $0.namesAnother(than: submission.user) }.map(\.key))
@@ -253,7 +256,9 @@ struct ReceiptValidator: Sendable {
 
   /// When Apple has to be asked about a purchase again; never where there is nobody to ask.
   var nextCheck: NextCheck {
-    { [rules, hasServerAPI = examiner.serverAPI != nil, hasVerifyReceipt = examiner.verifyReceipt != nil] evidence, now in
+    {
+      [rules, hasServerAPI = examiner.serverAPI != nil, hasVerifyReceipt = examiner.verifyReceipt != nil] evidence, now
+      in
       guard hasServerAPI || (hasVerifyReceipt && evidence.coverage != .parts(since: nil)) else { return nil }
       return rules.nextCheck(of: evidence, at: now)
     }

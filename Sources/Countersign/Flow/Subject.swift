@@ -81,6 +81,7 @@ struct Subject: Sendable {
     if let id { return id }
     guard let purchases = receipt?.purchases else { return nil }
     // The newest: of old ones Apple may know no more.
-    return purchases.max { ($0.purchaseDate ?? .distantPast) < ($1.purchaseDate ?? .distantPast) }?.originalTransactionID
+    return purchases.max { ($0.purchaseDate ?? .distantPast) < ($1.purchaseDate ?? .distantPast) }?
+      .originalTransactionID
   }
 }

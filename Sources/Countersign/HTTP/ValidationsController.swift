@@ -54,7 +54,9 @@ struct ValidationsController: Sendable {
       return problem
     }
     return Problem(
-      .unknownTransaction, "No purchase of yours with this original transaction ID is known; post the receipt or the signed transaction instead.")
+      .unknownTransaction,
+      "No purchase of yours with this original transaction ID is known; post the receipt or the signed transaction instead."
+    )
   }
 
   private func validate(
@@ -86,7 +88,9 @@ struct ValidationsController: Sendable {
       throw Problem(
         .malformedRequest, "Send either 'receipt_data' or 'original_transaction_id', not both: they may disagree.")
     case (nil, nil):
-      throw Problem(.malformedRequest, "Send 'receipt_data' (the receipt in base64, or a signed transaction) or 'original_transaction_id'.")
+      throw Problem(
+        .malformedRequest,
+        "Send 'receipt_data' (the receipt in base64, or a signed transaction) or 'original_transaction_id'.")
     case (.some(let receipt), nil):
       return .receipt(receipt)
     case (nil, .some(let id)):

@@ -37,7 +37,9 @@ struct SignedNotificationTests {
     #expect(history.coverage == .parts(since: nil))
     #expect(history.evidenceTime == verified.signedDate)
     #expect(history.judgedAt == verified.signedDate)
-    #expect(history.purchases.map(\.toldAt) == [Sample.moment(Sample.signedDate)])
+    // As of the notification: what is inside may have been signed before.
+    #expect(history.purchases.map(\.toldAt) == [history.evidenceTime])
+    #expect(history.renewals.map(\.toldAt) == [history.evidenceTime])
     #expect(history.renewals.map(\.periodEnd) == [Sample.moment(1_720_951_200_000)])
     #expect(history.evidence().map(\.renewals.count) == [1])
   }

@@ -9,7 +9,7 @@ import Testing
 /// A purchase that comes while Apple cannot be asked: acknowledged only once it is recorded, settled when Apple is back.
 @Suite struct PendingReceiptHTTPTests {
   static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-  static let settings = Settings(appStore: ["deadline": "1s"])
+  static let settings = Settings(appStore: ["deadline": "4s"])
 
   /// Our clock in these tests: it goes an hour further each time it is asked to, so that whatever waits is due.
   private final class Clock: Sendable {

@@ -89,13 +89,31 @@ import Testing
     }
   }
 
-  @Test func `a signed transaction of StoreKit 2 is said to be unsupported`() async throws {
-    try await run { service, store in
-      let jws = [#"{"alg":"ES256","x5c":[]}"#, #"{"transactionId":"1"}"#, "signature"].map {
-        Data($0.utf8).base64EncodedString().replacingOccurrences(of: "=", with: "")
+  @Test func `a signed transaction that is none is refused by what is wrong with it`() async throws {
+    @Sendable func jws(_ header: String, _ payload: String) -> String {
+      [header, payload, "signature"].map {
+        Data($0.utf8).base64EncodedString().replacingOccurrences(of: "+", with: "-")
+          .replacingOccurrences(of: "/", with: "_").replacingOccurrences(of: "=", with: "")
       }.joined(separator: ".")
-      expect(try await service.validate(jws), 422, "unsupported_receipt")
-      #expect(store.simulator.calls.total == 0)
+    }
+    let payload =
+      #"{"transactionId":"1","originalTransactionId":"1","bundleId":"com.example.app","productId":"p","#
+      + #""environment":"Production","signedDate":1718452800000}"#
+    try await run { service, store in
+      let header = #"{"alg":"ES256","x5c":[]}"#
+      expect(try await service.validate(jws(header, #"{"transactionId":"1"}"#)), 400, "undecodable_receipt")
+      expect(try await service.validate(jws(header, payload)), 422, "not_authentic")
+      expect(try await service.validate(jws(#"{"alg":"none"}"#, payload)), 422, "not_authentic")
+      let renewal = try await service.validate(jws(header, #"{"autoRenewStatus":1}"#))
+      expect(renewal, 400, "undecodable_receipt")
+      for environment in ["Xcode", "LocalTesting"] {
+        let local = try await service.validate(
+          jws(#"{"alg":"ES256","x5c":["AAAA"]}"#, payload.replacingOccurrences(of: "Production", with: environment)))
+        expect(local, 422, "not_authentic")
+        #expect(
+          local["detail"]?.contains(environment == "Xcode" ? "Xcode" : "StoreKit testing") == true, "\(local.text)")
+      }
+      #expect(store.simulator.callsInAll == 0)
     }
   }
 

@@ -19,7 +19,7 @@ import Testing
     try await SimulatedStore.run(at: Self.start) { store in
       try await ProfileStoreDouble.running { profiles in
         let settings = Settings(
-          appStore: ["deadline": "1s"], policy: policy, profileStore: .store(profiles.url, deadline: "5s"))
+          appStore: ["deadline": "4s"], policy: policy, profileStore: .store(profiles.url, deadline: "5s"))
         try await RunningService.run(apple: store.apple, settings: settings, now: { clock.date }) { service in
           try await body(service, store, profiles, clock)
         }

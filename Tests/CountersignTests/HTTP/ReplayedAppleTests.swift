@@ -39,7 +39,7 @@ import Testing
       let apple = Apple(
         productionURL: server.origin + "/verifyReceipt", sandboxURL: server.origin + "/sandbox",
         caFile: authority.caFile)
-      let settings = Settings(appStore: ["deadline": "1s"])
+      let settings = Settings(appStore: ["deadline": "4s"])
       try await RunningService.run(
         apple: apple, settings: settings, jobPause: .seconds(3600), now: { Self.clock }
       ) { service in try await body(service, script, receipt) }

@@ -17,7 +17,7 @@ import Testing
     let clock = MovingClock(Self.start)
     try await SimulatedStore.run(at: Self.start) { store in
       let settings = Settings(
-        appStore: ["deadline": "1s"], policy: policy.merging(["reuse": reuse]) { $1 })
+        appStore: ["deadline": "4s"], policy: policy.merging(["reuse": reuse]) { $1 })
       try await RunningService.run(
         apple: store.apple, settings: settings, jobPause: .seconds(3600), now: { clock.date }
       ) { service in

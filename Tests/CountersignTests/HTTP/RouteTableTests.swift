@@ -39,7 +39,8 @@ import Testing
     .open("/support"), .open("/support/page.css"), .open("/support/page.js"),
     // Apple's: what it posts is worth what its signature proves.
     Row(
-      method: "POST", route: "/v1/notifications/app-store", body: "{}", own: 200, other: 200, service: 200, support: 200,
+      method: "POST", route: "/v1/notifications/app-store", body: "{}", own: 200, other: 200, service: 200,
+      support: 200,
       isOpen: true),
     Row(
       method: "POST", route: "/v1/validations", body: #"{"original_transaction_id":"7","user_id":"\#(own)"}"#,

@@ -28,7 +28,7 @@ import Testing
   }
 
   private func run(
-    _ settings: Settings = Settings(appStore: ["deadline": "1s"]), directory: URL? = nil,
+    _ settings: Settings = Settings(appStore: ["deadline": "4s"]), directory: URL? = nil,
     body: @Sendable (JobBench, SimulatedStore, Clocks) async throws -> Void
   ) async throws {
     let clock = MovingClock(Self.start)

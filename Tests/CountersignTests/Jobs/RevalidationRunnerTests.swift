@@ -16,7 +16,7 @@ import Testing
   static let order = RunOrder(expiringWithin: .seconds(20 * 86_400), limit: 1_000)
 
   private func run(
-    _ settings: Settings = Settings(appStore: ["deadline": "1s"]), directory: URL? = nil, at clock: MovingClock? = nil,
+    _ settings: Settings = Settings(appStore: ["deadline": "4s"]), directory: URL? = nil, at clock: MovingClock? = nil,
     body: @Sendable (JobBench, SimulatedStore, MovingClock) async throws -> Void
   ) async throws {
     let clock = clock ?? MovingClock(Self.start)

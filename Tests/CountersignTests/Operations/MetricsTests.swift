@@ -31,7 +31,7 @@ import Testing
     let clock = MovingClock(Self.start)
     try await SimulatedStore.run(at: Self.start) { store in
       try await ProfileStoreDouble.running { profiles in
-        let settings = Settings(appStore: ["deadline": "1s"], profileStore: .store(profiles.url, deadline: "1s"))
+        let settings = Settings(appStore: ["deadline": "4s"], profileStore: .store(profiles.url, deadline: "1s"))
         // The jobs rest: what waits goes on waiting.
         try await RunningService.run(
           apple: store.apple, settings: settings, jobPause: .seconds(3600), now: { clock.date }

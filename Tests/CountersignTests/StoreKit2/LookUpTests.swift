@@ -21,7 +21,8 @@ import Testing
         #expect(answer["source"] == "server_api")
         // From now on it is known, and its owner's.
         #expect(
-          try await service.validate(originalTransactionID: customer.originalTransactionID, user: "user-2").status == 409)
+          try await service.validate(originalTransactionID: customer.originalTransactionID, user: "user-2").status
+            == 409)
         #expect(try await service.profile().verdict == "pro grace_period billing_grace")
       }
     }
@@ -95,7 +96,8 @@ import Testing
     }
   }
 
-  @Test func `re-validation prefers the Server API, and falls back on the receipt where it knows nothing`() async throws {
+  @Test func `re-validation prefers the Server API, and falls back on the receipt where it knows nothing`() async throws
+  {
     let clock = MovingClock(Self.clock)
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple(), now: { clock.date }) { service in
@@ -104,7 +106,9 @@ import Testing
         store.simulator.resetCalls()
         store.simulator.advanceClock(by: .seconds(31 * 86_400))
         clock.advance(by: 31 * 86_400)
-        try await eventually(clock) { try await service.profile()["source"] == "ledger" && store.simulator.callsInAll > 0 }
+        try await eventually(clock) {
+          try await service.profile()["source"] == "ledger" && store.simulator.callsInAll > 0
+        }
         try await eventually(clock) { try await service.profile()["stale"] == "false" }
         #expect(try await service.profile().verdict == "pro active renewing")
         let history = try await service.send(.get, "/v1/profiles/user-1/history", key: RunningService.supportKey)

@@ -85,7 +85,8 @@ import Testing
         }
         #expect(try await service.profile(user).verdict == "pro active renewing")
         // And nobody else gets it.
-        #expect(try await service.validate(signed.signedTransaction, user: UUID().uuidString.lowercased()).status == 409)
+        #expect(
+          try await service.validate(signed.signedTransaction, user: UUID().uuidString.lowercased()).status == 409)
         #expect(try await service.validate(signed.signedTransaction, user: user).status == 200)
       }
     }
@@ -136,7 +137,9 @@ import Testing
         #expect(answer.status == 200)
         #expect(answer["outcome"] == "refused")
         let lines = try await service.ledger.notifications(
-          of: SubscriptionKey(environment: .production, originalTransactionID: OriginalTransactionID(signed.originalTransactionID)), limit: 10)
+          of: SubscriptionKey(
+            environment: .production, originalTransactionID: OriginalTransactionID(signed.originalTransactionID)),
+          limit: 10)
         #expect(lines.isEmpty)
       }
     }
@@ -170,7 +173,9 @@ import Testing
     }
   }
 
-  @Test(arguments: ["", "{", "[]", "{}", #"{"signedPayload":1}"#, #"{"signedPayload":null}"#, "<html>", "\u{0}", #"{"a":1}"#])
+  @Test(arguments: [
+    "", "{", "[]", "{}", #"{"signedPayload":1}"#, #"{"signedPayload":null}"#, "<html>", "\u{0}", #"{"a":1}"#,
+  ])
   func `what cannot be read is kept and answered 200`(body: String) async throws {
     try await RunningService.run(apple: .unreachable, now: { Self.clock }) { service in
       let answer = try await service.notify(body)
@@ -213,7 +218,9 @@ import Testing
 
   // MARK: - Version 1
 
-  @Test func `version 1 is a hint: with our secret Apple is asked, and what it says itself counts for nothing`() async throws {
+  @Test func `version 1 is a hint: with our secret Apple is asked, and what it says itself counts for nothing`()
+    async throws
+  {
     let clock = MovingClock(Self.clock)
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple, now: { clock.date }) { service in

@@ -21,7 +21,9 @@ import Testing
           let comment = Comment(rawValue: "\(scenario.rawValue): \(answer.text)")
           #expect(answer.status == 200, comment)
           #expect(answer.verdict == expected.verdict, comment)
-          for member in ["access_until", "expires_at", "product_id", "will_renew", "is_trial", "ownership", "environment"] {
+          for member in [
+            "access_until", "expires_at", "product_id", "will_renew", "is_trial", "ownership", "environment",
+          ] {
             #expect(answer[member] == expected[member], "\(scenario.rawValue): \(member)")
           }
           // Of what no catalog names there is nothing that could have a source.
@@ -167,7 +169,9 @@ import Testing
     }
   }
 
-  @Test func `while the Server API is away a new transaction is kept, granted on its signature, and settled`() async throws {
+  @Test func `while the Server API is away a new transaction is kept, granted on its signature, and settled`()
+    async throws
+  {
     let settings = Settings(policy: ["provisional": "24h"])
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple(), settings: settings, now: { Self.clock }) { service in

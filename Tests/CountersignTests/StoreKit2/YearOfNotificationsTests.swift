@@ -24,8 +24,10 @@ import Testing
 
   /// What has to be the same, whoever told it.
   private static func state(_ answer: Answer) -> [String] {
-    ["tier", "status", "reason", "expires_at", "access_until", "product_id", "original_transaction_id", "environment",
-     "is_trial", "ownership"].map { "\($0): \(answer[$0] ?? "-")" }
+    [
+      "tier", "status", "reason", "expires_at", "access_until", "product_id", "original_transaction_id", "environment",
+      "is_trial", "ownership",
+    ].map { "\($0): \(answer[$0] ?? "-")" }
   }
 
   /// The verdict of verifyReceipt at a moment.

@@ -50,7 +50,10 @@ enum ServiceMetric: String, CaseIterable, Sendable {
     case .httpRequestsInFlight: (.gauge, [], "Requests that are being handled")
     case .verdicts: (.counter, ["tier", "status", "reason"], "Verdicts on an answer of Apple's that were recorded")
     case .appStoreRequests:
-      (.counter, ["endpoint", "environment", "status"], "Calls to Apple, by the status in its answer or by what went wrong")
+      (
+        .counter, ["endpoint", "environment", "status"],
+        "Calls to Apple, by the status in its answer or by what went wrong"
+      )
     case .appStoreRequestDuration: (.histogram, ["endpoint", "environment"], "How long calls to Apple took")
     case .appStoreSharedSecretRejected: (.gauge, [], "1: Apple refused the shared secret in the last minute")
     case .serverAPIKeyRejected: (.gauge, [], "1: Apple refused the key of the Server API in the last minute")
