@@ -128,13 +128,11 @@ final class EndOfService {
       timer.resume()
       sources.append(timer)
       if Self.isStandardInputAPipe {
-        let input = DispatchSource.makeReadSource(fileDescriptor: STDIN_FILENO, queue: queue)
-        input.setEventHandler {
-          var octets: [UInt8] = Array(repeating: 0, count: 4_096)
-          if read(STDIN_FILENO, &octets, octets.count) == 0 { continuation.yield("standard input closed") }
+        // Not a source: libdispatch crashes now and then where a pipe is closed and its source goes at the same time.
+        DispatchQueue(label: "app-store-simulator.input").async {
+          Self.waitForEndOfInput()
+          continuation.yield("standard input closed")
         }
-        input.resume()
-        sources.append(input)
       }
     }
     self.sources = sources
@@ -143,6 +141,14 @@ final class EndOfService {
   func first() async -> String {
     for await reason in reasons { return reason }
     return "cancelled"
+  }
+
+  private static func waitForEndOfInput() {
+    var octets: [UInt8] = Array(repeating: 0, count: 4_096)
+    while true {
+      let count = read(STDIN_FILENO, &octets, octets.count)
+      guard count > 0 || count < 0 && errno == EINTR else { return }
+    }
   }
 
   /// `/dev/null` is at its end from the start and means nothing; a pipe or a socket is held by somebody.
