@@ -28,7 +28,7 @@ final class Browser: @unchecked Sendable {
   static func run<Result>(body: (Browser) async throws -> Result) async throws -> Result {
     let profile = FileManager.default.temporaryDirectory.appending(path: "chromium-\(UUID())")
     defer { try? FileManager.default.removeItem(at: profile) }
-    let (driver, port) = try await start()
+    let (driver, port) = try await started()
     // Reaped by Foundation, whose own wait would block a thread of the pool.
     defer { driver.terminate() }
     var configuration = CurlTransport.Configuration()
@@ -66,6 +66,14 @@ final class Browser: @unchecked Sendable {
     self.driver = driver
     self.client = client
     self.session = session
+  }
+
+  /// Drivers that start at the same moment may choose the same free port, of which only one gets it.
+  private static func started() async throws -> (Process, Int) {
+    for _ in 0..<4 {
+      if let driver = try? await start() { return driver }
+    }
+    return try await start()
   }
 
   private static func start() async throws -> (Process, Int) {
