@@ -1,0 +1,72 @@
+import Foundation
+import HTTPTransport
+import Synchronization
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// Notifications to the program as it is run.
+@Suite struct NotificationProcessTests {
+  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
+
+  /// The names of what was answered 200.
+  private final class Acknowledged: Sendable {
+    private let uuids = Mutex<Set<String>>([])
+    var all: Set<String> { uuids.withLock { $0 } }
+
+    /// - Returns: how many there are now.
+    func add(_ uuid: String) -> Int {
+      uuids.withLock { uuids in
+        uuids.insert(uuid)
+        return uuids.count
+      }
+    }
+  }
+
+  @Test func `what was answered 200 is there after kill -9, and counts once`() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: directory) }
+    try await SimulatedStore.run(at: Self.clock) { store in
+      let file = directory.appending(path: "countersign.yaml")
+      try Settings(server: ["address_rate_limit": "0"]).yaml(apple: store.apple, directory: directory)
+        .replacing("level: trace", with: "level: info")
+        .write(to: file, atomically: true, encoding: .utf8)
+      var notifications: [SimulatedNotification] = []
+      for subscriber in 1...150 {
+        let issued = try store.simulator.issueTransaction(.renewalOff, subscriber: Int64(subscriber))
+        notifications += try store.simulator.notifications(of: issued.originalTransactionID)
+      }
+      #expect(notifications.count > 400)
+      let acknowledged = Acknowledged()
+      let service = try await ServiceProcess.start(configuration: file)
+      let posted = notifications
+      await withTaskGroup(of: Void.self) { group in
+        for worker in 0..<8 {
+          group.addTask {
+            for notification in posted.enumerated().filter({ $0.offset % 8 == worker }).map(\.element) {
+              let answer = try? await service.send(
+                .post, "/v1/notifications/app-store", body: Array(notification.body.utf8))
+              guard answer?.status == 200 else { return }
+              if acknowledged.add(notification.uuid) == 200 { await service.killAtOnce() }
+            }
+          }
+        }
+      }
+      let known = acknowledged.all
+      #expect(known.count >= 200 && known.count < notifications.count)
+
+      let restarted = try await ServiceProcess.start(configuration: file)
+      for notification in notifications {
+        let answer = try await restarted.send(
+          .post, "/v1/notifications/app-store", body: Array(notification.body.utf8))
+        #expect(answer.status == 200)
+        // One that was not answered may be there all the same.
+        if known.contains(notification.uuid) { #expect(answer["outcome"] == "duplicate") }
+      }
+      restarted.terminate()
+      #expect(await restarted.wait().code == 0)
+    }
+  }
+}
