@@ -24,22 +24,23 @@ extension Entitlement {
     if isProvisional {
       sentences.append(
         "Apple signed the receipt and could not be asked about it yet, so this counts for the time being.")
-    } else if isStale, !isHeld {
+    } else if isStale, !isHeld, reason != .unproven {
       sentences.append("A newer answer of Apple's was wanted and could not be had: this is the last that is proven.")
     }
     sentences.append(standing(after: before))
     return sentences + passedOver
   }
 
-  /// The state is over by its own dates and stands only because Apple could not be asked since.
-  private var isHeld: Bool { isStale && explanation.policy?.key == "policy.outage_hold" }
+  /// The state is over by its own dates and stands only because nothing newer came since: Apple could not be asked, or
+  /// there is nobody to ask.
+  private var isHeld: Bool { isStale && reason != .unproven && explanation.policy?.key == "policy.outage_hold" }
 
   private var decision: String {
     if isHeld {
       let hold = explanation.policy.map { $0.valueInWords } ?? "a while"
       return """
-        By what Apple said last, access ended\(accessUntil.on), and Apple could not be asked since. \
-        It stands for \(hold) after that, until Apple can be asked.
+        By what Apple said last, access ended\(accessUntil.on), and nothing newer came from Apple since. \
+        It stands for \(hold) after that, until something newer comes.
         """
     }
     let paid = isTrial ? "The free trial runs" : "The subscription is paid"
@@ -84,8 +85,8 @@ extension Entitlement {
     case .unproven:
       let hold = explanation.policy.map { ", for longer than the \($0.valueInWords) that this app waits" } ?? ""
       return """
-        The last paid period that Apple told of ended\(expiresAt.on), and Apple could not be asked since\(hold). Access comes \
-        back as soon as Apple confirms a renewal.
+        The last paid period that Apple told of ended\(expiresAt.on), and nothing newer came from Apple since\(hold). Access \
+        comes back as soon as Apple confirms a renewal.
         """
     }
   }

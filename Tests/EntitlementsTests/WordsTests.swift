@@ -90,8 +90,8 @@ import struct FoundationEssentials.Date
     Case(
       reason: .renewing, status: .active,
       words: """
-        By what Apple said last, access ended on 3 March 2026, and Apple could not be asked since. It stands for 7 days \
-        after that, until Apple can be asked. The tier is pro.
+        By what Apple said last, access ended on 3 March 2026, and nothing newer came from Apple since. It stands for 7 \
+        days after that, until something newer comes. The tier is pro.
         """
     ) {
       $0.isStale = true
@@ -195,10 +195,14 @@ import struct FoundationEssentials.Date
     Case(
       reason: .unproven, status: .expired,
       words: """
-        The last paid period that Apple told of ended on 3 March 2026, and Apple could not be asked since, for longer than \
-        the 7 days that this app waits. Access comes back as soon as Apple confirms a renewal. The tier is free.
+        The last paid period that Apple told of ended on 3 March 2026, and nothing newer came from Apple since, for longer \
+        than the 7 days that this app waits. Access comes back as soon as Apple confirms a renewal. The tier is free.
         """
-    ) { $0.explanation.policy = hold },
+    ) {
+      // As the rules have it: what is unproven is stale, too.
+      $0.isStale = true
+      $0.explanation.policy = hold
+    },
   ]
 
   @Test(arguments: cases)

@@ -61,12 +61,19 @@ extension ReceiptInspection.Report {
       // Its older form has one row, next to the receipt.
       let older = try json.objects("latest_receipt_info") ?? []
       let rows = try receipt?.objects("latest_receipt_info") ?? older
+      var first: Purchase?
       for row in rows {
-        transactions.append(Row(try VerifyReceiptRow(row)))
+        let read = try VerifyReceiptRow(row)
+        transactions.append(Row(read))
+        first = first ?? read.purchase
         if bundleID == nil { bundleID = try row.text("bid") }
       }
       for element in try receipt?.objects("pending_renewal_info") ?? [] {
         renewals.append(Renewal(try VerifyReceiptRenewal(element).renewal))
+      }
+      // The older form tells of the renewal of that row beside it.
+      if renewals.isEmpty, json["auto_renew_status"] != nil {
+        renewals.append(Renewal(try VerifyReceiptRenewal(json, of: first).renewal))
       }
     } catch {
       problem = "This is a server notification of version 1, and it cannot be read: its \(error.place)."

@@ -166,7 +166,9 @@ extension SignedDataInspection {
     for group in json["data"]?.elements ?? [] {
       for item in group["lastTransactions"]?.elements ?? [] {
         let rows = report.transactions.count
-        add([item["signedTransactionInfo"], item["signedRenewalInfo"]], to: &report)
+        add(
+          [item["signedTransactionInfo"], item["signedRenewalInfo"]], of: try? item.text("originalTransactionId"),
+          to: &report)
         if report.transactions.count > rows { report.transactions[rows].status = try? item.code("status") }
         parts += 1
       }
@@ -174,8 +176,11 @@ extension SignedDataInspection {
     if parts == 0 { add([], to: &report) }
   }
 
-  /// Each signed member is decoded and checked as if it had come alone; the first problem is told.
-  private func add(_ members: [JSONValue?], to report: inout Report) {
+  /// Each signed member is decoded and checked as if it had come alone, and has to be what the answer calls it; the first
+  /// problem is told.
+  ///
+  /// - Parameter originalID: the purchase that the answer names for them; `nil` where it names none.
+  private func add(_ members: [JSONValue?], of originalID: String? = nil, to report: inout Report) {
     var found = false
     for member in members.compactMap({ $0 }) {
       found = true
@@ -195,6 +200,13 @@ extension SignedDataInspection {
       }
       if report.problem == nil, let outer = report.bundleID, let inner = part.bundleID, inner != outer {
         report.problem = "Its \(member.path.text) is of another app than the answer."
+      }
+      if report.problem == nil, let outer = report.environment, let inner = part.environment, inner != outer {
+        report.problem = "Its \(member.path.text) is of another store than the answer."
+      }
+      let inner = part.transactions.first?.originalTransactionID ?? part.renewals.first?.originalTransactionID
+      if report.problem == nil, let originalID, let inner, inner != originalID {
+        report.problem = "Its \(member.path.text) is of another purchase than the answer calls it."
       }
     }
     if !found, report.problem == nil { report.problem = "Nothing in it is signed." }

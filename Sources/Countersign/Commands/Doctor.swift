@@ -13,7 +13,8 @@ struct Doctor: AsyncParsableCommand {
       ('mend').
 
       Apple is sent the shared secret, with the newest receipt of the ledger or with --receipt; without either, with a
-      few bytes that are no receipt, which does not prove the secret.
+      few bytes that are no receipt, which does not prove the secret. Where there is a key of the Server API, it is shown
+      to both stores with a question about a transaction that does not exist.
 
       Exit codes: 0 nothing to mend, 1 something to mend, 78 the configuration is wrong.
 

@@ -9,16 +9,19 @@ import NIOCore
 /// `countersign validate`
 struct Validate: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Ask Apple about one receipt and print the verdict. Nothing is recorded.",
+    abstract: "Ask Apple about one receipt or signed transaction and print the verdict. Nothing is recorded.",
     discussion: """
+      Whom it asks is whom the service asks: verifyReceipt, or the Server API where there is a key; of a signed transaction
+      (JWS) without a key nobody, and 'source' says 'signature'.
+
       Exit codes: 0 a verdict, whatever it says; 1 no verdict; 78 the configuration is wrong.
 
       EXAMPLES
         countersign validate receipt.b64 --config countersign.yaml
-        countersign validate --json < receipt.b64
+        countersign validate --json < transaction.jws
       """)
 
-  @Argument(help: "A file with the receipt, in base64 or as bytes; standard input without it, or with '-'.")
+  @Argument(help: "A file: a receipt, in base64 or as bytes, or a JWS; standard input without it, or with '-'.")
   var file: String?
 
   @OptionGroup var options: ConfigurationOptions
@@ -47,24 +50,32 @@ struct Validate: AsyncParsableCommand {
   }
 
   private func verdict(_ configuration: ServiceConfiguration) async throws -> EntitlementBody {
+    let clock = ServiceClock.system()
+    return try await Self.verdict(
+      on: try ReceiptFile.read(file), of: UserID(user), configuration, now: { clock.now })
+  }
+
+  /// What the service would answer, if it knew nothing else of the user.
+  static func verdict(
+    on contents: [UInt8], of user: UserID, _ configuration: ServiceConfiguration, now: @escaping @Sendable () -> Date
+  ) async throws -> EntitlementBody {
     let logger = Logger(label: "countersign")
     let services = try configuration.appStoreServices(
       environment: ServiceEnvironment(logger: logger, ledgerFailed: { _ in }))
     defer { services.transport.shutdown() }
-    let clock = ServiceClock.system()
-    let examiner = ReceiptExaminer(configuration, services, now: { clock.now })
-    let contents = try ReceiptFile.read(file)
+    let examiner = ReceiptExaminer(configuration, services, now: now)
     do throws(ValidationError) {
       let receipt = try examiner.decode(contents: contents)
       let subject = Subject(receipt: receipt, proof: try examiner.proof(of: receipt))
-      let user = UserID(user)
-      let history: PurchaseHistory
+      let word: ReceiptExaminer.Word
       do throws(AppStoreTrouble) {
-        history = try await examiner.ask(about: subject, for: user, mayReuse: false, logger: logger).history
+        word = try await examiner.ask(about: subject, for: user, mayReuse: false, logger: logger)
       } catch {
         throw ValidationError(error)
       }
-      let entitlement = examiner.rules.judge(user, history.evidence(), at: history.judgedAt)
+      // A signature proves what was; what is left of it today is what is asked.
+      let moment = word.source == .signature ? max(word.history.judgedAt, now()) : word.history.judgedAt
+      let entitlement = examiner.rules.judge(user, word.history.evidence(), at: moment)
       return EntitlementBody(user: user, entitlement: entitlement, isFromLedger: false, write: .none)
     } catch {
       throw ReceiptFile.Unreadable(description: Problem(error).detail)
@@ -80,6 +91,7 @@ extension Entitlement {
       "product       \(productID?.rawValue ?? "none")",
       "expires at    \(expiresAt?.rfc3339 ?? "-")", "access until  \(accessUntil?.rfc3339 ?? "-")",
       "environment   \(environment?.rawValue ?? "-")", "evidence at   \(evidenceTime?.rfc3339 ?? "-")",
+      "source        \(source?.rawValue ?? "-")\(isStale ? ", stale" : "")",
     ]
     if let line = explanation.line { lines.append("rule          line \(line) of the decision table") }
     return lines.joined(separator: "\n")

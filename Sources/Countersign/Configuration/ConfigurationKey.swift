@@ -173,13 +173,15 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
         "App-specific shared secret from App Store Connect; required unless `app_store.server_api` is set, and needed "
           + "for receipts that only verifyReceipt can tell of")
     case .appStoreProductionURL:
-      Entry(.url, .text(AppleEndpoint.production), "Apple's production endpoint")
+      Entry(.url, .text(AppleEndpoint.production), "verifyReceipt of production")
     case .appStoreSandboxURL:
-      Entry(.url, .text(AppleEndpoint.sandbox), "Apple's sandbox endpoint")
+      Entry(.url, .text(AppleEndpoint.sandbox), "verifyReceipt of the sandbox")
     case .appStoreCAFile:
-      Entry(.file, .absent, "Certificate authorities to trust for TLS to the two URLs (PEM), in place of the system's")
+      Entry(.file, .absent, "Certificate authorities to trust for TLS to Apple's URLs (PEM), in place of the system's")
     case .appStoreRoots:
-      Entry(.fileList, .emptyList, "Root certificates that receipts must chain to; empty: Apple's")
+      Entry(
+        .fileList, .emptyList,
+        "Root certificates that receipts, transactions and notifications must chain to; empty: Apple's")
     case .appStoreConcurrency:
       Entry(.integer(1...1_000), .text("64"), "Calls to Apple in flight at once")
     case .appStoreDeadline:

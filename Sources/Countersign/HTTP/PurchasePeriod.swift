@@ -15,6 +15,7 @@ struct PurchasePeriod: Encodable, Hashable {
   var endsAt: Date?
   /// When Apple refunded it or took it back.
   var takenBackAt: Date?
+  /// Told, or known by what was bought in its place.
   var isUpgraded: Bool
   var isTrial: Bool
   var ownership: Purchase.Ownership
@@ -33,9 +34,12 @@ struct PurchasePeriod: Encodable, Hashable {
     of evidence: [SubscriptionEvidence], catalog: Catalog, policy: EntitlementPolicy
   ) -> [PurchasePeriod] {
     let periods = evidence.flatMap { item in
-      let last = item.purchases.filter { $0.cancellationDate == nil && !$0.isUpgraded }.compactMap(\.expiresDate).max()
+      let upgraded = item.upgradedTransactions
+      let last = item.purchases.filter { $0.cancellationDate == nil && !upgraded.contains($0.transactionID) }
+        .compactMap(\.expiresDate).max()
       return item.purchases.map { purchase in
         var period = PurchasePeriod(purchase, of: item, catalog: catalog)
+        period.isUpgraded = upgraded.contains(purchase.transactionID)
         let renewal = item.renewals.first {
           $0.originalTransactionID.map { $0 == purchase.originalTransactionID } ?? ($0.productID == purchase.productID)
         }

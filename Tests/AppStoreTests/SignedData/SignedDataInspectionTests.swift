@@ -128,10 +128,10 @@ struct SignedDataInspectionTests {
     let pki = try SignedDataPKI()
     let forger = try SignedDataPKI(rootKey: SignedDataPKI.Keys.otherRoot)
     let transaction = try pki.sign(Sample.transaction())
-    let second = try pki.sign(Sample.transaction(["transactionId": "3", "originalTransactionId": "3"]))
+    let second = try pki.sign(Sample.transaction(["transactionId": "3"]))
     let renewalInfo = try pki.sign(Sample.renewalInfo())
     let forged = try forger.sign(Sample.transaction())
-    func statuses(_ transactions: [String]) -> [String: Any] {
+    func statuses(_ transactions: [String], of id: String = "2000000000000001") -> [String: Any] {
       [
         "environment": "Production", "bundleId": "com.example.app", "appAppleId": 1_234_567_890,
         "data": transactions.map { transaction -> [String: Any] in
@@ -139,7 +139,7 @@ struct SignedDataInspectionTests {
             "subscriptionGroupIdentifier": "21000001",
             "lastTransactions": [
               [
-                "originalTransactionId": "1", "status": 4, "signedTransactionInfo": transaction,
+                "originalTransactionId": id, "status": 4, "signedTransactionInfo": transaction,
                 "signedRenewalInfo": renewalInfo,
               ]
             ],
@@ -163,6 +163,26 @@ struct SignedDataInspectionTests {
     #expect(try inspect(json(statuses([])), pki).outcome == .notAuthentic)
     let other = try pki.sign(Sample.transaction(["bundleId": "com.example.other"]))
     #expect(try inspect(json(statuses([other])), pki).report.problem?.contains("another app") == true)
+    let sandbox = try pki.sign(Sample.transaction(["environment": "Sandbox"]))
+    #expect(try inspect(json(statuses([sandbox])), pki).report.problem?.contains("another store") == true)
+    let misnamed = try inspect(json(statuses([transaction], of: "1")), pki)
+    #expect(misnamed.outcome == .notAuthentic)
+    #expect(misnamed.report.problem?.contains("signedTransactionInfo is of another purchase") == true)
+    let foreign = try pki.sign(Sample.renewalInfo(["originalTransactionId": "1"]))
+    let mixed: [String: Any] = [
+      "data": [
+        [
+          "lastTransactions": [
+            [
+              "originalTransactionId": "2000000000000001", "signedTransactionInfo": transaction,
+              "signedRenewalInfo": foreign,
+            ]
+          ]
+        ]
+      ]
+    ]
+    #expect(
+      try inspect(json(mixed), pki).report.problem?.contains("signedRenewalInfo is of another purchase") == true)
 
     let history: [String: Any] = [
       "revision": "r", "hasMore": false, "bundleId": "com.example.app", "environment": "Production",
@@ -222,8 +242,15 @@ struct SignedDataInspectionTests {
     var broken = notification
     broken["unified_receipt"] = ["latest_receipt_info": [["product_id": "pro"]]]
     #expect(try inspect(json(broken), pki).report.problem?.contains("latest_receipt_info[0].transaction_id") == true)
-    let older: [String: Any] = ["notification_type": "CANCEL", "latest_receipt_info": row]
-    #expect(try inspect(json(older), pki).report.transactions.count == 1)
+    let older: [String: Any] = [
+      "notification_type": "CANCEL", "latest_receipt_info": row, "auto_renew_status": "false",
+      "auto_renew_product_id": "pro.yearly",
+    ]
+    let old = try inspect(json(older), pki).report
+    #expect(old.transactions.count == 1)
+    #expect(old.renewals.map(\.willRenew) == [false])
+    #expect(old.renewals.map(\.autoRenewProductID) == ["pro.yearly"])
+    #expect(old.renewals.map(\.originalTransactionID) == ["1"])
   }
 
   @Test func `a decoded payload is told as what it is`() throws {

@@ -71,6 +71,33 @@ import Testing
 
   // MARK: - Apple
 
+  @Test func `the key of the Server API is shown to both stores, and each says whether it takes it`() async throws {
+    let production = "app_store.server_api.production_url"
+    let sandbox = "app_store.server_api.sandbox_url"
+    try await SimulatedStore.run(at: Self.start) { store in
+      let deployment = try Deployment(store.apple())
+      let well = await deployment.checkup().serverAPIFindings()
+      #expect(well.map(\.subject) == [production, sandbox])
+      #expect(well.allSatisfy { $0.verdict == .ok && $0.sentence.contains("takes the key") }, "\(well)")
+      #expect(await (try Deployment(store.apple)).checkup().serverAPIFindings() == [])
+
+      store.simulator.setTrouble(.serverAPIKeyRejected)
+      let refused = await deployment.checkup().serverAPIFindings()
+      #expect(refused.map(\.subject) == [production, sandbox])
+      #expect(refused.allSatisfy { $0.verdict == .mend && $0.sentence.contains("key_id and issuer_id") }, "\(refused)")
+
+      // Of an app that was never released; nothing is to be mended.
+      store.simulator.setTrouble(.serverAPIKeyRejected, environment: .production)
+      let unreleased = await deployment.checkup().serverAPIFindings()
+      #expect(unreleased.map(\.verdict) == [.warning, .ok], "\(unreleased)")
+      #expect(texts(unreleased, production).first?.contains("released for the first time") == true)
+
+      store.simulator.setTrouble(.http503)
+      let away = await deployment.checkup().serverAPIFindings()
+      #expect(away.first?.verdict == .mend && away.first?.sentence.contains("HTTP 503") == true, "\(away)")
+    }
+  }
+
   @Test func `without a receipt the secret is not proven, and the line says how to prove it`() async throws {
     try await simulated { _, deployment in
       let findings = await deployment.checkup().run()

@@ -125,6 +125,7 @@ struct DemoSession {
   var store: SimulatorProcess
   var key: String
 
+  /// A month passes in a moment here, so that no answer of a moment ago may be used again.
   func configuration(directory: URL) -> String {
     """
     server: { port: 0 }
@@ -143,6 +144,7 @@ struct DemoSession {
         com.example.app.premium.monthly: { tier: premium }
         com.example.app.premium.yearly: { tier: premium }
         com.example.app.forever: { tier: premium, kind: lifetime }
+    policy: { reuse: 0 }
     ledger: { path: \(directory.appending(path: "ledger.sqlite").path(percentEncoded: false)) }
     auth: { api_keys: [ { name: demo, role: service, sha256: \(APIKeyring.sha256(key)) } ] }
 

@@ -40,11 +40,22 @@ extension Checkup {
       Self.noTransaction, bundleIDs: appStore.orderedBundleIDs, stores: [.production, .sandbox],
       deadline: .now.advanced(by: Self.callLimit))
     let seen = attempts.withLock { $0 }
-    return [StoreEnvironment.production, .sandbox].compactMap { store in
+    // The last word: a token that was refused is made anew once. One app that is known is enough for the key.
+    func lastWord(of store: StoreEnvironment) -> ServerAPIAttempt? {
       let said = seen.filter { $0.environment == store }
-      // The last word: a token that was refused is made anew once. One app that is known is enough for the key.
-      guard let last = said.last(where: { $0.outcome != .http(401) }) ?? said.last else { return nil }
-      return Self.finding(last, subject: "\(subject).\(store.rawValue)_url")
+      return said.last { $0.outcome != .http(401) } ?? said.last
+    }
+    let isTakenInSandbox = lastWord(of: .sandbox).map { Self.finding($0, subject: subject).verdict == .ok } ?? false
+    return [StoreEnvironment.production, .sandbox].compactMap { store in
+      guard let last = lastWord(of: store) else { return nil }
+      let name = "\(subject).\(store.rawValue)_url"
+      if store == .production, last.outcome == .http(401), isTakenInSandbox {
+        return Finding(
+          name, .warning,
+          "refuses the key (401), which the sandbox takes: so it does until the app is released for the first time; if it "
+            + "is released, check app_store.bundle_ids")
+      }
+      return Self.finding(last, subject: name)
     }
   }
 
@@ -57,8 +68,7 @@ extension Checkup {
       return Finding(
         subject, .mend,
         "refuses the key (401): check app_store.server_api.key, key_id and issuer_id, and that the key is an In-App "
-          + "Purchase key of the team of app_store.bundle_ids; production also refuses every key of an app that was never "
-          + "released")
+          + "Purchase key of the team of app_store.bundle_ids")
     case .error(let status, let code):
       return Finding(subject, .warning, "answers HTTP \(status), error \(code); it passes by itself")
     case .http(let status):

@@ -1,0 +1,55 @@
+import Foundation
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// `countersign demo`, as a process of its own.
+@Suite struct DemoTests {
+  /// Lends the process to the thread that waits for its end.
+  private struct Lent: @unchecked Sendable {
+    var process: Process
+    var output: FileHandle
+  }
+
+  private struct Line: Decodable {
+    var access_until: String?
+    var source: String?
+    var stale: Bool?
+  }
+
+  private func demo() async throws -> (code: Int32, lines: [Line]) {
+    let process = Process()
+    let pipe = Pipe()
+    process.executableURL = URL(filePath: try ServiceProcess.program("countersign"))
+    process.arguments = ["demo", "--json"]
+    process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("COUNTERSIGN_") }
+    process.standardOutput = pipe
+    process.standardError = FileHandle.nullDevice
+    try process.run()
+    // Reading and waiting block.
+    let lent = Lent(process: process, output: pipe.fileHandleForReading)
+    let run: (code: Int32, output: Data) = await withCheckedContinuation { continuation in
+      Thread.detachNewThread {
+        let output = lent.output.readDataToEndOfFile()
+        lent.process.waitUntilExit()
+        continuation.resume(returning: (lent.process.terminationStatus, output))
+      }
+    }
+    let lines = run.output.split(separator: UInt8(ascii: "\n"))
+    return (run.code, try lines.map { try JSONDecoder().decode(Line.self, from: Data($0)) })
+  }
+
+  @Test func `it shows every scenario, and a subscriber who is asked about again a month later`() async throws {
+    let (code, lines) = try await demo()
+    #expect(code == 0)
+    try #require(lines.count == Scenario.allCases.count + 2)
+    let story = lines.suffix(2)
+    // Apple was asked again: the subscription has been renewed since.
+    let first = try #require(story.first?.access_until)
+    let second = try #require(story.last?.access_until)
+    #expect(second > first)
+    #expect(story.map(\.source) == ["verify_receipt", "verify_receipt"])
+    #expect(story.map(\.stale) == [false, false])
+  }
+}
