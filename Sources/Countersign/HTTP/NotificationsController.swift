@@ -39,6 +39,8 @@ struct NotificationsController: Sendable {
         context.logLedgerTrouble(cause)
         throw Problem(.ledgerUnavailable, "The notification could not be recorded; send it again.")
       case .cancelled: throw Problem(.overloaded, "The notification was not read in time; send it again.")
+      case .clockBehind:
+        throw Problem(.internalError, "This service's clock is behind Apple's; send the notification again.")
       case .wrongPassword:
         throw Problem(.unauthenticated, "The password of this notification is not our shared secret.")
       }
