@@ -9,6 +9,12 @@ struct NotificationsController: Sendable {
   var receiver: NotificationReceiver
   var body: RequestBytes
 
+  /// Bodies that come without a credential have a budget of their own, so that whoever holds many of them back keeps no
+  /// caller waiting: a quarter of what the others have, and room for one at least.
+  static func budget(for server: ServiceConfiguration.Server) -> ByteBudget {
+    ByteBudget(limit: max(server.maxBody, server.maxBytesInFlight / 4))
+  }
+
   struct ResponseBody: Encodable {
     var outcome: NotificationReceiver.Outcome
     var notificationUUID: String?
