@@ -322,14 +322,17 @@ struct ReceiptValidator: Sendable {
     return answer
   }
 
-  /// What a receipt proves by its signature, of our app and of a store that this user may use.
+  /// What a receipt proves by its signature, of our app and of a store that this user may use, unless it names another
+  /// user: they will come for it, and must find it free.
   private func provisionalEvidence(
     of proof: LocalProof, for user: UserID, at now: Date
   ) -> [SubscriptionEvidence] {
     guard provisional > .zero, let history = proof.history(judgedAt: now),
       rules.accepts(history.environment, for: user)
     else { return [] }
+    let others = Set(history.evidence().filter { $0.namesAnother(than: user) }.map(\.key))
     return history.provisionalEvidence(at: now, until: now.advanced(by: provisional), catalog: rules.catalog)
+      .filter { !others.contains($0.key) }
   }
 
   /// The user after somebody had Apple asked about all that is theirs.
