@@ -16,6 +16,9 @@ struct ReceiptValidator: Sendable {
   var provisional: Duration
   /// `nil` where no profile store is configured.
   var writeBack: ProfileWriteBack?
+  /// Users can make up IDs, and each that is not known costs calls to both stores, of the few that Apple allows: so many
+  /// at once keep no purchase waiting.
+  var lookUps = Gate(limit: 4)
   /// Told of each verdict on an answer of Apple's once it is recorded.
   var onVerdict: @Sendable (Entitlement) -> Void = { _ in }
 
@@ -73,6 +76,9 @@ struct ReceiptValidator: Sendable {
     _ submission: ReceiptSubmission, _ occasion: Occasion = .request, logger: Logger
   ) async throws(ValidationError) -> ValidatedEntitlement {
     let subject = try await subject(of: submission)
+    let isGuess = subject.receipt == nil && !submission.isVouchedFor
+    if isGuess, !lookUps.enter() { throw .overloaded }
+    defer { if isGuess { lookUps.leave() } }
     let word: ReceiptExaminer.Word
     do throws(AppStoreTrouble) {
       word = try await examiner.ask(
