@@ -129,7 +129,10 @@ func buildApplication(
       ledger: ledger, revalidation: UserRevalidation(validator: validator, ledger: ledger),
       transfer: PurchaseTransfer(validator: validator, ledger: ledger), rules: rules, body: body, now: now),
     notifications: NotificationsController(
-      receiver: receiver, body: RequestBytes(limit: configuration.server.maxBody, budget: budget)),
+      receiver: receiver,
+      body: RequestBytes(
+        limit: configuration.server.maxBody, budget: NotificationsController.budget(for: configuration.server),
+        believesLength: false)),
     brake: BrakeController(brake: brake),
     health: HealthController(ledger: ledger, status: status, now: now),
     metrics: MetricsController(

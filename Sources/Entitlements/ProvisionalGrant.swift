@@ -16,13 +16,8 @@ extension SubscriptionState {
   ) -> [SubscriptionState] {
     guard !evidence.isEmpty else { return [] }
     var provenAt: [SubscriptionKey: Date] = [:]
-    var ended: Set<PurchaseIdentity> = []
-    for item in proven {
-      provenAt[item.key] = max(provenAt[item.key] ?? .distantPast, item.evidenceTime)
-      for purchase in item.readings().map(\.purchase) where purchase.cancellationDate != nil || purchase.isUpgraded {
-        ended.formUnion(PurchaseIdentity.all(of: purchase, in: item.key.environment))
-      }
-    }
+    for item in proven { provenAt[item.key] = max(provenAt[item.key] ?? .distantPast, item.evidenceTime) }
+    let ended = PurchaseIdentity.ended(by: proven)
     let value = Explanation.PolicyValue(key: "policy.provisional", value: policy.provisional.configurationText)
     return evidence.flatMap { item -> [SubscriptionState] in
       guard let until = item.provisionalUntil else { return [] }
@@ -30,7 +25,7 @@ extension SubscriptionState {
       let now = max(now, item.judgedAt)
       if let provenAt = provenAt[item.key], !provenAt.isBefore(item.evidenceTime) { return [] }
       var item = item
-      item.purchases.removeAll { !ended.isDisjoint(with: PurchaseIdentity.all(of: $0, in: item.key.environment)) }
+      item.leaveOut(ended)
       return SubscriptionGroup.groups(of: [item], catalog: catalog).compactMap { group in
         guard let row = group.rows.first(where: { $0.cause == nil }) else { return nil }
         let accessUntil = min(row.end, until)
@@ -45,11 +40,31 @@ extension SubscriptionState {
   }
 }
 
+extension SubscriptionEvidence {
+  /// Leaves out what proof, however old, knows as taken back or upgraded.
+  package mutating func leaveOut(endedBy proof: [SubscriptionEvidence]) { leaveOut(PurchaseIdentity.ended(by: proof)) }
+
+  fileprivate mutating func leaveOut(_ ended: Set<PurchaseIdentity>) {
+    purchases.removeAll { !ended.isDisjoint(with: PurchaseIdentity.all(of: $0, in: key.environment)) }
+  }
+}
+
 /// What makes two rows tellings of one purchase: the transaction, or the billing period, which keeps its number when a
 /// restored purchase gets a new transaction ID.
 private enum PurchaseIdentity: Hashable {
   case transaction(StoreEnvironment, TransactionID)
   case period(StoreEnvironment, String, ProductID, Date)
+
+  /// What proof knows as taken back or upgraded.
+  static func ended(by proof: [SubscriptionEvidence]) -> Set<PurchaseIdentity> {
+    var ended: Set<PurchaseIdentity> = []
+    for item in proof {
+      for purchase in item.readings().map(\.purchase) where purchase.cancellationDate != nil || purchase.isUpgraded {
+        ended.formUnion(all(of: purchase, in: item.key.environment))
+      }
+    }
+    return ended
+  }
 
   static func all(of purchase: Purchase, in environment: StoreEnvironment) -> Set<PurchaseIdentity> {
     var all: Set = [transaction(environment, purchase.transactionID)]

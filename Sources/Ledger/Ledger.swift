@@ -190,6 +190,8 @@ package struct KeptReceipt: Hashable, Sendable {
   package var bundleID: BundleID
   /// The user whose purchase it proves, where that is settled; set by the ledger when it hands a receipt out.
   package var owner: UserID?
+  /// The purchase named its owner, and nobody has presented it; set by the ledger when it is asked for a purchase.
+  package var isOwnedByName = false
 
   package init(base64: String, environment: StoreEnvironment, bundleID: BundleID, owner: UserID? = nil) {
     self.base64 = base64

@@ -180,7 +180,7 @@ struct LedgerTables {
   func receipts(mentioning id: OriginalTransactionID) throws -> [KeptReceipt] {
     try rows(
       """
-      SELECT receipt.base64, receipt.environment, receipt.bundle_id, subscription.user_id
+      SELECT receipt.base64, receipt.environment, receipt.bundle_id, subscription.user_id, subscription.claim
       FROM subscription JOIN receipt ON receipt.id = subscription.receipt_id
       WHERE subscription.original_transaction_id = \(id.rawValue)
       ORDER BY subscription.environment
@@ -190,9 +190,11 @@ struct LedgerTables {
       let bundleID: String = try row.decode(forColumn: "bundle_id")
       let owner: String = try row.decode(forColumn: "user_id")
       guard let environment = StoreEnvironment(rawValue: environment) else { throw StoredForm.Unstorable() }
-      return KeptReceipt(
+      var kept = KeptReceipt(
         base64: try row.decode(forColumn: "base64"), environment: environment, bundleID: BundleID(bundleID),
         owner: UserID(owner))
+      kept.isOwnedByName = try row.decode(String.self, forColumn: "claim") == Claim.accountToken.rawValue
+      return kept
     }
   }
 

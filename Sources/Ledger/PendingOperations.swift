@@ -21,8 +21,14 @@ struct PostponeOperation {
   }
 
   /// Whether a grant was made: there was none on the purchase while receipts with it wait, nobody else owns it, and nothing
-  /// as new is known of it.
+  /// as new is known of it. What notifications told while nobody had it counts: that it was taken back, or is another's.
   private func grant(_ evidence: SubscriptionEvidence, by pending: Int64) throws -> Bool {
+    var evidence = evidence
+    if let told = try tables.unclaimed(evidence.key)?.evidence {
+      guard !told.namesAnother(than: receipt.user) else { return false }
+      evidence.leaveOut(endedBy: [told])
+      guard !evidence.purchases.isEmpty else { return false }
+    }
     guard let until = evidence.provisionalUntil, try tables.grant(on: evidence.key) == nil else { return false }
     if let known = try tables.subscription(evidence.key) {
       guard known.owner == receipt.user, known.evidenceAt < (try StoredForm.milliseconds(evidence.evidenceTime)) else {

@@ -14,16 +14,23 @@ package struct Recheck: Hashable, Sendable {
 
 /// When work that was claimed is due again if nothing comes of it: the lease and the backoff in one.
 ///
-///     claim      1      2      3      4       5       6     …  11 …
-///     again in   2 min  4 min  8 min  16 min  32 min  1 h   …  24 h
+///     claim      1      2      3      4       5       6     …  11 …  71 …
+///     again in   2 min  4 min  8 min  16 min  32 min  1 h   …  24 h  30 d
+///
+/// What Apple does not know by then, it has forgotten: a tester's purchases for instance.
 enum RecheckSchedule {
   static let first: Int64 = 120_000
   static let longest: Int64 = 86_400_000
+  /// Claims, of two months, after which it is asked seldom.
+  static let patience = 70
+  static let seldom: Int64 = 30 * 86_400_000
   /// Rechecks that were scheduled for the same moment are spread over so many milliseconds.
   static let spread: UInt64 = 60_000
 
   /// Milliseconds until the next claim of what was claimed so often before.
-  static func delay(after attempts: Int) -> Int64 { min(longest, first << Int64(max(0, min(attempts, 10)))) }
+  static func delay(after attempts: Int) -> Int64 {
+    attempts < patience ? min(longest, first << Int64(max(0, min(attempts, 10)))) : seldom
+  }
 
   /// The part of the spread that a subscription always gets: its key decides, so that no chance is needed (FNV-1a).
   static func offset(of key: SubscriptionKey) -> Int64 {

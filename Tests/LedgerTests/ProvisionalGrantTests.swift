@@ -76,6 +76,20 @@ import Testing
     }
   }
 
+  @Test func `what notifications told of a purchase that nobody has yet counts`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.take(notification("n1", [part("1", "t-1-10000.0", told: 10, cancelled: 10)]))
+      _ = try await ledger.take(notification("n2", [part("2", "t-2-10000.0", told: 10, account: annasAccount)]))
+      // Bought again after the one that was taken back.
+      _ = try await ledger.take(notification("n3", [part("3", "t-0", told: 10, cancelled: 10)]))
+      let ben = UserID(bensAccount)
+      try await present(ledger, ben, [signed("1", time: 5), signed("2", time: 5), signed("3", time: 5)], at: 20)
+      #expect(try await ledger.keys(of: ben) == [key("3")])
+      try await present(ledger, UserID(annasAccount), [signed("2", time: 5)], receipt: "hers", at: 20)
+      #expect(try await tier(ledger, UserID(annasAccount)) == "pro")
+    }
+  }
+
   @Test func `who presents a purchase first has it`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await present(ledger, "anna", [signed("1")])

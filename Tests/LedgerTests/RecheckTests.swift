@@ -24,16 +24,16 @@ import Testing
     }
   }
 
-  /// Two minutes, doubled up to a day.
+  /// Two minutes, doubled up to a day, for two months; then once a month.
   @Test func `each claim puts the next one off for longer`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(answer("anna", [evidence("1", expires: 100)]))
       var now = 1_000.0
-      for attempt in 1...13 {
+      for attempt in 1...72 {
         let claimed = try await ledger.claimRechecks(dueAt: at(now), limit: 10)
         #expect(claimed.map(\.attempts) == [attempt])
         #expect(claimed.map(\.scheduledAt) == [at(100)])
-        let pause = min(86_400, 120 * pow(2, Double(attempt - 1)))
+        let pause = attempt > 70 ? 30 * 86_400 : min(86_400, 120 * pow(2, Double(attempt - 1)))
         #expect(try await ledger.claimRechecks(dueAt: at(now + pause - 0.001), limit: 10).isEmpty)
         now += pause
       }

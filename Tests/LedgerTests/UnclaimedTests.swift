@@ -41,6 +41,9 @@ import Testing
       #expect(try await ledger.receipts(mentioning: "1").map(\.base64) == ["second"])
       #expect(try await scratch.fetch("SELECT claim FROM subscription") == ["account_token"])
       #expect(try await scratch.fetch("SELECT count(*) FROM unclaimed_evidence") == [0])
+      #expect(try await ledger.receipts(mentioning: "1").map(\.isOwnedByName) == [true])
+      _ = try await ledger.record(posted(Self.anna, [next]))
+      #expect(try await ledger.receipts(mentioning: "1").map(\.isOwnedByName) == [false])
       #expect(
         try await scratch.fetch("SELECT to_user_id FROM ownership_change WHERE from_user_id IS NULL") == [annasAccount])
     }

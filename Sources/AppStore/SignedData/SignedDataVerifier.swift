@@ -182,10 +182,18 @@ extension SignedDataVerifier {
   func check(
     _ jws: CompactJWS, _ environment: SignedEnvironment?, signedDate: Date, now: Date
   ) throws(NotAuthentic) -> ReceiptSigner {
+    let signer = try checkSignature(jws, environment, signedDate: signedDate)
+    // Last, so that it is the signer's clock that disagrees with ours, and not whatever anybody may write.
+    guard signedDate.timeIntervalSince(now) <= ReceiptVerifier.skewAllowance else { throw .createdInFuture }
+    return signer
+  }
+
+  private func checkSignature(
+    _ jws: CompactJWS, _ environment: SignedEnvironment?, signedDate: Date
+  ) throws(NotAuthentic) -> ReceiptSigner {
     let header = jws.header
     guard !header.hasCriticalExtensions else { throw .criticalExtension }
     guard header.algorithm == "ES256" else { throw .unsupportedAlgorithm(header.algorithm) }
-    guard signedDate.timeIntervalSince(now) <= ReceiptVerifier.skewAllowance else { throw .createdInFuture }
     if let environment, environment.isLocal {
       guard acceptsXcode else { throw environment == .xcode ? .xcode : .localTesting }
       return try checkLocal(jws)

@@ -47,6 +47,8 @@ struct NotificationReceiver: Sendable {
     case ledgerUnavailable(LedgerError)
     /// Of version 1, and not from Apple, or our shared secret is wrong: for Apple to send again.
     case wrongPassword
+    /// Apple signed it, later than it is by our clock: it is ours that is wrong, and Apple is to send it again.
+    case clockBehind
     case cancelled
   }
 
@@ -89,6 +91,9 @@ struct NotificationReceiver: Sendable {
     } catch {
       switch error {
       case .undecodable(let cause): return try await refuse(Array(payload.utf8), .unreadable, cause.detail, logger)
+      case .notAuthentic(.createdInFuture):
+        logger.error("a notification is signed ahead of our clock: set the clock right; Apple sends it again")
+        throw .clockBehind
       case .notAuthentic(let cause): return try await refuse(Array(payload.utf8), .refused, cause.description, logger)
       }
     }

@@ -16,6 +16,9 @@ struct ReceiptValidator: Sendable {
   var provisional: Duration
   /// `nil` where no profile store is configured.
   var writeBack: ProfileWriteBack?
+  /// Users can make up IDs, and each that is not known costs calls to both stores, of the few that Apple allows: so many
+  /// at once keep no purchase waiting.
+  var lookUps = Gate(limit: 4)
   /// Told of each verdict on an answer of Apple's once it is recorded.
   var onVerdict: @Sendable (Entitlement) -> Void = { _ in }
 
@@ -73,6 +76,9 @@ struct ReceiptValidator: Sendable {
     _ submission: ReceiptSubmission, _ occasion: Occasion = .request, logger: Logger
   ) async throws(ValidationError) -> ValidatedEntitlement {
     let subject = try await subject(of: submission)
+    let isGuess = subject.receipt == nil && !submission.isVouchedFor
+    if isGuess, !lookUps.enter() { throw .overloaded }
+    defer { if isGuess { lookUps.leave() } }
     let word: ReceiptExaminer.Word
     do throws(AppStoreTrouble) {
       word = try await examiner.ask(
@@ -147,7 +153,12 @@ struct ReceiptValidator: Sendable {
       // An ID is no proof of a purchase: anybody can guess one. It refreshes what the user owns and moves nothing.
       let owned = kept.filter { $0.owner == submission.user }
       guard let receipt = owned.first(where: { $0.environment == .production }) ?? owned.first else {
-        throw .ownedByAnotherUser
+        // Who has it by its name alone has it until somebody comes for it: that a notification was faster than whoever
+        // vouches for another user decides nothing.
+        guard submission.isVouchedFor, examiner.serverAPI != nil, kept.allSatisfy(\.isOwnedByName) else {
+          throw .ownedByAnotherUser
+        }
+        return Subject(id: id)
       }
       return try subject(id, receipt)
     }
@@ -317,14 +328,17 @@ struct ReceiptValidator: Sendable {
     return answer
   }
 
-  /// What a receipt proves by its signature, of our app and of a store that this user may use.
+  /// What a receipt proves by its signature, of our app and of a store that this user may use, unless it names another
+  /// user: they will come for it, and must find it free.
   private func provisionalEvidence(
     of proof: LocalProof, for user: UserID, at now: Date
   ) -> [SubscriptionEvidence] {
     guard provisional > .zero, let history = proof.history(judgedAt: now),
       rules.accepts(history.environment, for: user)
     else { return [] }
+    let others = Set(history.evidence().filter { $0.namesAnother(than: user) }.map(\.key))
     return history.provisionalEvidence(at: now, until: now.advanced(by: provisional), catalog: rules.catalog)
+      .filter { !others.contains($0.key) }
   }
 
   /// The user after somebody had Apple asked about all that is theirs.

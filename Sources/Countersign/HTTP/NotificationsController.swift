@@ -9,6 +9,12 @@ struct NotificationsController: Sendable {
   var receiver: NotificationReceiver
   var body: RequestBytes
 
+  /// Bodies that come without a credential have a budget of their own, so that whoever holds many of them back keeps no
+  /// caller waiting: a quarter of what the others have, and room for one at least.
+  static func budget(for server: ServiceConfiguration.Server) -> ByteBudget {
+    ByteBudget(limit: max(server.maxBody, server.maxBytesInFlight / 4))
+  }
+
   struct ResponseBody: Encodable {
     var outcome: NotificationReceiver.Outcome
     var notificationUUID: String?
@@ -39,6 +45,8 @@ struct NotificationsController: Sendable {
         context.logLedgerTrouble(cause)
         throw Problem(.ledgerUnavailable, "The notification could not be recorded; send it again.")
       case .cancelled: throw Problem(.overloaded, "The notification was not read in time; send it again.")
+      case .clockBehind:
+        throw Problem(.internalError, "This service's clock is behind Apple's; send the notification again.")
       case .wrongPassword:
         throw Problem(.unauthenticated, "The password of this notification is not our shared secret.")
       }

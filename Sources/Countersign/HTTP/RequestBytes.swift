@@ -7,6 +7,9 @@ struct RequestBytes: Sendable {
   /// The most bytes that one body may have.
   var limit: Int
   var budget: ByteBudget
+  /// Whether the budget is drawn by the announced length, before the bytes are there. Not where anybody may announce one: it
+  /// costs them nothing.
+  var believesLength = true
 
   /// What was made of a body, and the bytes it takes of the budget. What is made of a receipt is as large as the receipt and
   /// lives until the answer is there, so the loan has to be kept that long.
@@ -25,13 +28,14 @@ struct RequestBytes: Sendable {
     let announced = request.headers[.contentLength].map { Int($0) ?? .max }
     if let announced {
       guard announced <= limit else { throw tooLarge }
-      guard loan.extend(by: announced) else { throw Self.overBudget }
+      if believesLength, !loan.extend(by: announced) { throw Self.overBudget }
     }
+    let isDrawn = announced != nil && believesLength
     var body = ByteBuffer()
     for try await part in request.body {
       guard body.readableBytes + part.readableBytes <= limit else { throw tooLarge }
-      // Without an announced length the budget is drawn as the bytes come.
-      if announced == nil, !loan.extend(by: part.readableBytes) { throw Self.overBudget }
+      // What is not drawn already is drawn as the bytes come.
+      if !isDrawn, !loan.extend(by: part.readableBytes) { throw Self.overBudget }
       body.writeImmutableBuffer(part)
     }
     return Read(value: body, loan: loan)

@@ -206,6 +206,10 @@ struct SignedDataVerifierTests {
     let now = Int64(Sample.now.timeIntervalSince1970) * 1_000
     _ = try verifier.transaction(pki.sign(Sample.transaction(["signedDate": now + 300_000])), now: Sample.now)
     expect(.createdInFuture, try pki.sign(Sample.transaction(["signedDate": now + 301_000])), verifier)
+    // Whose clock it is has to be proven first.
+    let later = try pki.sign(Sample.transaction(["signedDate": now + 301_000])).split(separator: ".")
+    let other = try pki.sign(Sample.transaction()).split(separator: ".")
+    expect(.signatureMismatch, (later.prefix(2) + other.suffix(1)).joined(separator: "."), verifier)
     // Apple makes renewals up to a day ahead.
     let ahead = Sample.transaction(["purchaseDate": now + 86_400_000])
     _ = try verifier.transaction(pki.sign(ahead), now: Sample.now)

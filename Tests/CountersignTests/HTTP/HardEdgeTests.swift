@@ -92,6 +92,27 @@ import Testing
     }
   }
 
+  @Test func `notifications that are held back keep no caller waiting, and take what they send`() async throws {
+    let settings = Settings(server: ["max_body": "1MiB", "max_bytes_in_flight": "1MiB"])
+    try await run(settings) { service in
+      let holder = try await RawClient.connect(port: service.port)
+      let head = Self.post(["Host: a", "Content-Length: 1048000"])
+        .replacing("/v1/validations", with: "/v1/notifications/app-store")
+      try await holder.executeThenClose { inbound, outbound in
+        try await outbound.write(ByteBuffer(string: head))
+        // Announced is not sent.
+        let body = String(repeating: "a", count: 2000)
+        for _ in 0..<30 { #expect(try await service.notify(body).status == 200) }
+        // Nor does what is sent count where callers are read.
+        try await outbound.write(ByteBuffer(string: String(repeating: "a", count: 1_047_999)))
+        for _ in 0..<30 {
+          #expect(try await service.post(["user_id": "u", "receipt_data": body]).status == 400)
+        }
+        _ = inbound
+      }
+    }
+  }
+
   @Test(
     arguments: [
       ["Host: a", "Host: b"], [],

@@ -1,0 +1,86 @@
+import Foundation
+import HTTPTransport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// Purchases of others, presented when it is hardest to tell: while Apple cannot be asked, and before their owners come.
+@Suite struct TakingTests {
+  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
+
+  @Test(arguments: [Trouble.serverAPIKeyRejected, .serverAPINotFoundRetryable, .http500])
+  func `while Apple is away nobody is granted what names another, who is`(trouble: Trouble) async throws {
+    let own = UUID()
+    let owner = own.uuidString.lowercased()
+    let thief = UUID().uuidString.lowercased()
+    let settings = Settings(policy: ["provisional": "24h"])
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple(), settings: settings, now: { Self.clock }) { service in
+        store.simulator.setTrouble(trouble)
+        let signed = try store.simulator.issueTransaction(.renewing, appAccountToken: own)
+        let taken = try await service.validate(signed.signedTransaction, user: thief)
+        #expect(taken.status == 202)
+        #expect(taken["tier"] == "free" && taken["provisional"] == "false")
+        let answer = try await service.validate(signed.signedTransaction, user: owner)
+        #expect(answer.status == 202)
+        #expect(answer["tier"] == "pro" && answer["provisional"] == "true")
+        store.simulator.setTrouble(nil)
+        try await eventually { try await service.profile(owner)["provisional"] == "false" }
+        #expect(try await service.profile(owner).verdict == "pro active renewing")
+        #expect(try await service.profile(thief).verdict == "free active no_purchases")
+      }
+    }
+  }
+
+  @Test func `a notification that was faster does not keep a purchase from whom the app's server vouches for`()
+    async throws
+  {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
+        let signed = try store.simulator.issueTransaction(.renewing, appAccountToken: UUID())
+        for notification in try store.simulator.notifications(of: signed.originalTransactionID) {
+          #expect(try await service.notify(notification)["outcome"] == "recorded")
+        }
+        let id = signed.originalTransactionID
+        // A user who can be named, and is not.
+        let other = UUID().uuidString.lowercased()
+        #expect(try await service.validate(originalTransactionID: id, user: other).status == 409)
+        #expect(try await service.validate(originalTransactionID: id, user: "user-1").verdict == "pro active renewing")
+        // From now on it is theirs like any other.
+        #expect(try await service.validate(originalTransactionID: id, user: "user-2").status == 409)
+        #expect(try await service.validate(signed.signedTransaction, user: "user-2").status == 409)
+        #expect(try await service.profile("user-1").verdict == "pro active renewing")
+      }
+    }
+  }
+
+  @Test func `users who make up IDs do not take up what Apple allows us to ask`() async throws {
+    let settings = Settings(jwt: ["secret": TokenMint.secret, "audience": "authenticated"])
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple(), settings: settings, now: { Self.clock }) { service in
+        store.simulator.setDelay(.milliseconds(300))
+        var answers: [Int: Int] = [:]
+        try await withThrowingTaskGroup(of: Int.self) { group in
+          for number in 10..<34 {
+            let token = try TokenMint.user("user-\(number)", at: Self.clock)
+            group.addTask {
+              try await service.post(["original_transaction_id": "4800000999\(number)0000"], key: token).status
+            }
+          }
+          for try await status in group { answers[status, default: 0] += 1 }
+        }
+        #expect(Set(answers.keys) == [404, 503])
+        #expect(answers[404, default: 0] >= 4)
+        #expect(store.simulator.calls.peakInFlight <= 4)
+        // There is room again.
+        store.simulator.setDelay(.zero)
+        let token = try TokenMint.user("user-1", at: Self.clock)
+        for number in 10..<16 {
+          let id = "4800000888\(number)0000"
+          #expect(try await service.post(["original_transaction_id": id], key: token).status == 404)
+        }
+      }
+    }
+  }
+}
