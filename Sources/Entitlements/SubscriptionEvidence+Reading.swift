@@ -99,12 +99,19 @@ extension SubscriptionEvidence {
     return Reading(purchase: purchase, toldAt: told, isByRenewalInfo: true)
   }
 
-  /// Whether Apple knew of the row when it told the renewal: the row had been bought, or was told with it. What is signed
-  /// for one telling may differ by a moment.
+  /// Whether what Apple told of the renewal is true of the row.
+  ///
+  ///     the row had been bought by then, or was told with it (what is signed for one telling may differ by a moment)
+  ///     its end is the one that the renewal info names: a renewal is told up to a day before the date of its purchase, and
+  ///       its row may have been told again since
+  ///     the renewal info says, within that day, that the same product renews: it did
   func speaks(_ renewal: RenewalInfo, of row: Reading) -> Bool {
     let told = toldAt(renewal)
     guard coverage != .whole, let bought = row.purchase.purchaseDate else { return true }
-    return !told.isBefore(bought) || !told.advanced(by: .seconds(60)).isBefore(row.toldAt)
+    if !told.isBefore(bought) || !told.advanced(by: .seconds(60)).isBefore(row.toldAt) { return true }
+    if let end = row.purchase.expiresDate, renewal.periodEnd == end { return true }
+    return renewal.autoRenews == true && goesOn(renewal) && renewal.productID == row.purchase.productID
+      && !told.advanced(by: .seconds(86_400)).isBefore(bought)
   }
 
   /// Whether the renewal info knows of no end: had the subscription ended by then, it would say why, or that Apple is still

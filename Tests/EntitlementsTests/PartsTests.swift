@@ -262,6 +262,13 @@ import struct FoundationEssentials.Date
           at: day(-0.5), row: row("2", from: day(1), until: day(31)), renewal: info(renews: false, end: day(31))),
       ], expected: "3 cancelled pro renewal_off", accessUntil: day(31)),
     Case(
+      name: "the same, and its row told again when it had begun",
+      parts: [
+        Part(
+          at: day(-0.5), row: row("2", from: day(0.4), until: day(31)), renewal: info(renews: false, end: day(31))),
+        Part(at: day(0.5), row: row("2", from: day(0.4), until: day(31))),
+      ], now: day(1), expected: "3 cancelled pro renewal_off", accessUntil: day(31)),
+    Case(
       name: "a renewal info older than the one that is known",
       parts: [
         Part(at: day(-20), row: running), Part(at: day(-2), renewal: info(renews: false)),
@@ -338,6 +345,25 @@ import struct FoundationEssentials.Date
     let after = try judge([upgraded[0].merging(upgraded[1])])
     #expect(after.explanation.passedOver.map(\.cause) == [.upgraded])
     #expect(!after.words().contains { $0.contains("only when it ends") })
+  }
+
+  /// A renewal is charged up to a day before its date of purchase; its row may be told again long after.
+  @Test func `what was told of the renewal just before the period is still true of it`() throws {
+    let next = row("2", from: day(-5), until: day(25))
+    func willRenew(_ info: RenewalInfo, at moment: Date, whole: Bool = false) throws -> Bool? {
+      let told = Part(at: moment, row: whole ? nil : next, renewal: info, whole: whole ? [Self.first, next] : nil)
+      let parts = [told, Part(at: day(-1), row: next)].compactMap(\.evidence)
+      return try judge([parts[0].merging(parts[1])]).willRenew
+    }
+    #expect(try willRenew(Self.info(end: day(25)), at: day(-5.9)) == true)
+    #expect(try willRenew(Self.info(renews: false, end: day(25)), at: day(-5.9)) == false)
+    // verifyReceipt names no end.
+    #expect(try willRenew(Self.info(), at: day(-5.9), whole: true) == true)
+    // It may have been of the period before, and the customer has bought anew.
+    #expect(try willRenew(Self.info(renews: false), at: day(-5.9)) == nil)
+    #expect(try willRenew(Self.info(retry: true), at: day(-5.9)) == nil)
+    #expect(try willRenew(Self.info(premium), at: day(-5.9)) == nil)
+    #expect(try willRenew(Self.info(), at: day(-6.1)) == nil)
   }
 
   @Test func `Apple is asked when an untold period ends, and at once where an end is not proven`() throws {

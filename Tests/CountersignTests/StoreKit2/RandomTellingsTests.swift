@@ -1,0 +1,175 @@
+import Entitlements
+import Testing
+
+import struct FoundationEssentials.Date
+
+@testable import AppStoreSimulator
+
+/// Customers of whom everything is made up, told by random mixtures of Apple's ways, with losses and duplicates, in random
+/// order: what is known of them has to agree with what a fresh answer of verifyReceipt would say.
+@Suite struct RandomTellingsTests {
+  /// One moment of one customer.
+  private struct Scene: CustomStringConvertible {
+    var seed: Int
+    var now: Timestamp
+    var teller: Teller
+    var truth: Entitlement
+    var notifications: [Teller.Telling]
+    /// Those that were not lost.
+    var arrived: [Teller.Telling]
+    /// Signed transactions of any age, and answers of earlier moments.
+    var others: [Teller.Telling]
+
+    var description: String {
+      "seed \(seed), truth \(RandomTellingsTests.state(truth)), told: \((arrived + others).map(\.text))"
+    }
+  }
+
+  private typealias Known = [SubscriptionKey: SubscriptionEvidence]
+
+  private static func scenes(of seed: Int, _ chance: inout Chance) throws -> [Scene] {
+    let customer = MadeUpCustomer(&chance)
+    let teller = Teller(customer: customer)
+    let moments = TimelineEvents(timeline: customer.timeline)
+      .moments(after: Timestamp(milliseconds: 0), through: MadeUpCustomer.end)
+    guard let first = moments.first else { return [] }
+    return try (0..<3).compactMap { _ in
+      // At the very moment of something, or after it.
+      var now = chance.pick(moments)
+      if chance.percent(60) { now.milliseconds += Int64(chance.within(0...20 * 86_400_000)) }
+      let answer = teller.whole(.verifyReceipt, at: now)
+      guard !answer.evidence.isEmpty else { return nil }
+      func earlier() -> Timestamp {
+        Timestamp(milliseconds: Int64.random(in: first.milliseconds...now.milliseconds, using: &chance))
+      }
+      var others = (0..<chance.within(0...4)).compactMap { _ in teller.transaction(at: earlier(), &chance) }
+      for _ in 0..<chance.within(0...2) {
+        others.append(teller.whole(chance.pick(Teller.Answer.allCases), at: earlier()))
+      }
+      let notifications = teller.notifications(through: now)
+      return Scene(
+        seed: seed, now: now, teller: teller, truth: try verdict(merged([answer]), at: now),
+        notifications: notifications, arrived: notifications.filter { _ in chance.percent(60) }, others: others)
+    }
+  }
+
+  private static func merged(_ tellings: [Teller.Telling]) -> Known {
+    tellings.flatMap(\.evidence).reduce(into: [:]) { known, item in
+      known[item.key] = known[item.key]?.merging(item) ?? item
+    }
+  }
+
+  private static func verdict(_ known: Known, at now: Timestamp) throws -> Entitlement {
+    let catalog = try Catalog(
+      tiers: ["free", "pro", "premium"],
+      products: [
+        ProductID(Product.proMonthly.id): .init(tier: "pro"), ProductID(Product.proYearly.id): .init(tier: "pro"),
+        ProductID(Product.premiumMonthly.id): .init(tier: "premium"),
+        ProductID(Product.forever.id): .init(tier: "premium", kind: .lifetime),
+      ])
+    return Entitlement.judge(
+      Array(known.values), at: known.values.map(\.judgedAt).reduce(now.date, max), catalog: catalog,
+      policy: EntitlementPolicy())
+  }
+
+  /// What has to be the same, whoever told it.
+  private static func state(_ verdict: Entitlement) -> [String] {
+    func text(_ date: Date?) -> String { date.map { "\($0.millisecondsSince1970)" } ?? "-" }
+    return [
+      verdict.tier.rawValue, verdict.status.rawValue, verdict.reason.rawValue, "stale: \(verdict.isStale)",
+      "expires: \(text(verdict.expiresAt))", "until: \(text(verdict.accessUntil))",
+      "product: \(verdict.productID?.rawValue ?? "-")", "of: \(verdict.originalTransactionID?.rawValue ?? "-")",
+      "trial: \(verdict.isTrial)", "\(verdict.ownership?.rawValue ?? "-")",
+      "renews: \(verdict.willRenew.map(String.init) ?? "-")", "next: \(verdict.nextProductID?.rawValue ?? "-")",
+    ]
+  }
+
+  private static func rank(_ verdict: Entitlement) -> Int {
+    ["free", "pro", "premium"].firstIndex(of: verdict.tier.rawValue) ?? -1
+  }
+
+  private static let batches = 0..<4
+
+  private func check(_ batch: Int, _ body: (Scene, inout Chance) throws -> Void) throws {
+    var scenes = 0
+    for seed in (batch * 40)..<(batch * 40 + 40) {
+      var chance = Chance(state: UInt64(seed))
+      for scene in try Self.scenes(of: seed, &chance) {
+        try body(scene, &chance)
+        scenes += 1
+      }
+    }
+    #expect(scenes > 80)
+  }
+
+  @Test(arguments: batches)
+  func `an answer of now decides, whatever else was told`(batch: Int) throws {
+    try check(batch) { scene, chance in
+      for answer in Teller.Answer.allCases {
+        let told = scene.arrived + scene.others + [scene.teller.whole(answer, at: scene.now)]
+        let verdict = try Self.verdict(Self.merged(told.shuffled(using: &chance)), at: scene.now)
+        #expect(Self.state(verdict) == Self.state(scene.truth), "\(answer), \(scene)")
+      }
+    }
+  }
+
+  @Test(arguments: batches)
+  func `all notifications together say what an answer would, whatever else was told`(batch: Int) throws {
+    try check(batch) { scene, chance in
+      let told = (scene.notifications + scene.others).shuffled(using: &chance)
+      let verdict = try Self.verdict(Self.merged(told), at: scene.now)
+      #expect(Self.state(verdict) == Self.state(scene.truth), "\(scene)")
+    }
+  }
+
+  @Test(arguments: batches)
+  func `the order of arrival decides nothing, nor how often each came`(batch: Int) throws {
+    try check(batch) { scene, chance in
+      let told = scene.arrived + scene.others
+      let twice = told.filter { _ in chance.percent(30) }
+      let known = Self.merged(told.shuffled(using: &chance))
+      let again = Self.merged((told + twice).shuffled(using: &chance))
+      #expect(known == again, "\(scene)")
+    }
+  }
+
+  @Test(arguments: batches)
+  func `nothing grants more than some telling does alone`(batch: Int) throws {
+    try check(batch) { scene, chance in
+      let told = scene.arrived + scene.others
+      let verdict = try Self.verdict(Self.merged(told.shuffled(using: &chance)), at: scene.now)
+      let alone = try told.map { Self.rank(try Self.verdict(Self.merged([$0]), at: scene.now)) }.max() ?? 0
+      #expect(Self.rank(verdict) <= alone, "\(Self.state(verdict)), \(scene)")
+    }
+  }
+
+  @Test(arguments: batches)
+  func `a period that runs counts once it was told, whatever was told before it and after`(batch: Int) throws {
+    try check(batch) { scene, chance in
+      let told = scene.arrived + scene.others
+      // A refund that was taken back is told by one notification, which may be the one that was lost.
+      guard scene.teller.customer.reversals.isEmpty, [.active, .cancelled].contains(scene.truth.status),
+        let period = scene.truth.explanation.decidedBy,
+        told.contains(where: { $0.evidence.contains { $0.purchases.contains { $0.transactionID == period } } })
+      else { return }
+      let verdict = try Self.verdict(Self.merged(told.shuffled(using: &chance)), at: scene.now)
+      #expect(Self.rank(verdict) >= Self.rank(scene.truth), "\(Self.state(verdict)), \(scene)")
+    }
+  }
+
+  @Test(arguments: batches)
+  func `what was taken back while it ran does not come back by an older word`(batch: Int) throws {
+    try check(batch) { scene, chance in
+      guard scene.teller.customer.reversals.isEmpty else { return }
+      let told = scene.arrived + scene.others
+      let rows = told.flatMap(\.evidence).flatMap(\.purchases)
+      let refunded = rows.filter { row in
+        row.cancellationDate.map { $0 < row.expiresDate ?? .distantFuture } ?? false
+      }
+      let verdict = try Self.verdict(Self.merged(told.shuffled(using: &chance)), at: scene.now)
+      guard Self.rank(verdict) > 0, verdict.explanation.periodKnownBy == nil else { return }
+      #expect(
+        !refunded.contains { $0.transactionID == verdict.explanation.decidedBy }, "\(Self.state(verdict)), \(scene)")
+    }
+  }
+}

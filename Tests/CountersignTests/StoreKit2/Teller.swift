@@ -1,0 +1,104 @@
+import Entitlements
+
+@testable import AppStoreSimulator
+
+/// Tells of a made-up customer in each of Apple's ways, as evidence.
+struct Teller {
+  /// Something that was told.
+  struct Telling {
+    var at: Timestamp
+    var evidence: [SubscriptionEvidence]
+    /// Of a notification.
+    var slot: Int?
+    var name: String
+
+    /// Days from the start, and what it was.
+    var text: String {
+      "\(Double((at.milliseconds - MadeUpCustomer.start.milliseconds) * 100 / Timestamp.day) / 100) \(name)"
+    }
+  }
+
+  enum Answer: String, CaseIterable {
+    case verifyReceipt
+    case verifyReceiptWithoutOld
+    case statuses
+  }
+
+  var customer: MadeUpCustomer
+
+  static func transactionID(_ slot: Int, _ number: Int) -> String { String(1_000 + slot * 200 + number) }
+
+  func whole(_ answer: Answer, at now: Timestamp) -> Telling {
+    let state = customer.state(at: now)
+    let rows = state.rows.filter { row in
+      guard answer != .verifyReceipt, row.product.isSubscription else { return true }
+      return !state.rows.contains { $0.slot == row.slot && $0.number > row.number }
+    }
+    let isSigned = answer == .statuses
+    let history = PurchaseHistory(
+      environment: environment, source: isSigned ? .serverAPI : .verifyReceipt, evidenceTime: now.date,
+      judgedAt: now.date, purchases: rows.map { purchase($0, toldAt: isSigned ? now : nil) },
+      renewals: state.renewals.map { renewal($0, state, signedAt: isSigned ? now : nil) })
+    return Telling(at: now, evidence: history.evidence(), name: answer.rawValue)
+  }
+
+  /// One of the newest transactions, as it is signed then.
+  func transaction(at now: Timestamp, _ chance: inout Chance) -> Telling? {
+    let state = customer.state(at: now)
+    guard !state.rows.isEmpty else { return nil }
+    let row = chance.pick(Array(state.rows.suffix(4)))
+    return Telling(at: now, evidence: part(row, nil, state, at: now), name: "transaction \(row.slot)/\(row.number)")
+  }
+
+  func notifications(through now: Timestamp) -> [Telling] {
+    customer.events(through: now).compactMap { event in
+      let state = customer.state(at: event.at)
+      guard let row = state.rows.first(where: { $0.slot == event.slot && $0.number == event.number }) else {
+        return nil
+      }
+      let renewal = state.renewals.first { $0.slot == event.slot }
+      return Telling(
+        at: event.at, evidence: part(row, renewal, state, at: event.at), slot: event.slot,
+        name: "notification of \(row.slot)/\(row.number)")
+    }
+  }
+
+  private var environment: Entitlements.StoreEnvironment { customer.isProduction ? .production : .sandbox }
+
+  private func part(
+    _ row: CustomerState.Row, _ told: CustomerState.Renewal?, _ state: CustomerState, at now: Timestamp
+  ) -> [SubscriptionEvidence] {
+    PurchaseHistory(
+      environment: environment, source: told == nil ? .signature : .notification, evidenceTime: now.date,
+      judgedAt: now.date, purchases: [purchase(row, toldAt: now)],
+      renewals: told.map { [renewal($0, state, signedAt: now)] } ?? [], coverage: .parts(since: nil)
+    ).evidence()
+  }
+
+  private func purchase(_ row: CustomerState.Row, toldAt: Timestamp?) -> Purchase {
+    let id = Self.transactionID(row.slot, row.number)
+    return Purchase(
+      productID: ProductID(row.product.id), transactionID: TransactionID(id),
+      originalTransactionID: OriginalTransactionID(Self.transactionID(row.slot, 0)),
+      webOrderLineItemID: row.product.isSubscription ? "period-\(id)" : nil,
+      subscriptionGroupID: row.group.map { SubscriptionGroupID($0) }, purchaseDate: row.purchasedAt.date,
+      expiresDate: row.expiresAt?.date, cancellationDate: row.cancelledAt?.date,
+      cancellationReason: row.cancelledAt.map { _ in row.cancellationReason }, isUpgraded: row.isUpgraded,
+      ownership: row.isFamilyShared ? .familyShared : .purchased, isTrial: row.isTrial, toldAt: toldAt?.date)
+  }
+
+  /// What is signed says more of a renewal than verifyReceipt does.
+  private func renewal(
+    _ renewal: CustomerState.Renewal, _ state: CustomerState, signedAt: Timestamp?
+  ) -> RenewalInfo {
+    let isSigned = signedAt != nil
+    let end = state.rows.last { $0.slot == renewal.slot }?.expiresAt?.date
+    return RenewalInfo(
+      originalTransactionID: OriginalTransactionID(Self.transactionID(renewal.slot, 0)),
+      productID: ProductID(renewal.product.id), autoRenewProductID: ProductID(renewal.nextProduct.id),
+      autoRenews: renewal.isOn, expirationIntent: renewal.intent,
+      isInBillingRetry: isSigned || renewal.intent != nil ? renewal.isInRetry : nil,
+      gracePeriodExpiresDate: renewal.graceUntil?.date,
+      periodEnd: isSigned && (renewal.isOn || renewal.isInRetry) ? end : nil, toldAt: signedAt?.date)
+  }
+}
