@@ -101,7 +101,6 @@ func buildApplication(
   let notificationMetrics = NotificationMetrics(environment.metrics)
   let receiver = NotificationReceiver(
     signedData: appStore.signedData, ledger: ledger, validator: validator,
-    appAppleIDs: configuration.appStore.appAppleIDs,
     isOurPassword: { [secret = configuration.appStore.sharedSecret] notification in
       secret.map(notification.hasPassword) ?? false
     },
@@ -109,7 +108,9 @@ func buildApplication(
   let check = SubscriptionCheck(validator: validator, ledger: ledger, brake: brake)
   let pacer = Pacer(rate: configuration.revalidation.rate)
   let runProgress = RunProgress()
-  let isAppleAway: @Sendable () -> Bool = { appStore.recheckBreaker?.state == .open }
+  let isAppleAway: @Sendable () -> Bool = {
+    appStore.recheckBreaker?.state == .open || appStore.serverAPI?.isClosed(.production) == true
+  }
   let status = OperationalStatus(
     appStore: appStore.health, profileStore: writeBack?.health,
     breakers: appStore.allBreakers
@@ -386,6 +387,7 @@ extension ReceiptExaminer {
       appStoreHealth: services.health,
       recent: RecentAnswers(lifetime: configuration.policy.reuse),
       bundleIDs: configuration.appStore.orderedBundleIDs,
+      appAppleIDs: configuration.appStore.appAppleIDs,
       rules: EntitlementRules(configuration),
       deadline: configuration.appStore.deadline,
       now: now)

@@ -47,8 +47,12 @@ import Testing
       #expect(!output.contains("error unavailable"))
       #expect(output.suffix(2).first == "error failed")
     } else {
-      #expect(output.count { $0 == "error unavailable" } == 1, "\(output)")
-      #expect(acknowledged.count == 19)
+      // strace counts the writes of each thread, and the writer may move to another: then it is refused once more.
+      let refused = output.count { $0 == "error unavailable" }
+      #expect(refused >= 1 && refused <= 2, "\(output)")
+      #expect(acknowledged.count == 20 - refused)
+      let first = output.firstIndex(of: "error unavailable") ?? output.endIndex
+      #expect(output[first...].contains { $0.hasPrefix("ack ") }, "what came after it succeeded: \(output)")
       #expect(!output.contains("fatal"))
     }
     let ledger = try await scratch.open()

@@ -121,6 +121,11 @@ package struct ServerAPIClient: Sendable {
     return transaction
   }
 
+  /// Whether Apple has asked to be left alone (429), and the time is not over.
+  package func isClosed(_ environment: StoreEnvironment) -> Bool {
+    rateLimit.closed(environment, at: timing.now()) != nil
+  }
+
   /// What the answers to one question came to.
   private struct LookUp {
     var place: ServerAPIRoute.Place

@@ -189,8 +189,8 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
     case .appStoreAppAppleIDs:
       Entry(
         .list, .emptyList,
-        "The apps' numbers in App Store Connect; a notification of production's that names another is refused. Empty: "
-          + "the bundle ID alone decides")
+        "The apps' numbers in App Store Connect; a notification, or an answer of the Server API, of production's that names "
+          + "another is refused. Empty: the bundle ID alone decides")
     case .serverAPIKey:
       Entry(
         .privateKey, .absent,

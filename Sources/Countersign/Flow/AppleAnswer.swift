@@ -6,6 +6,8 @@ struct AppleAnswer: Sendable {
   var history: PurchaseHistory
   /// As Apple names it; `nil` where the answer does not say.
   var bundleID: BundleID?
+  /// Apple's number of the app; `nil` where the answer does not say.
+  var appAppleID: Int64?
   /// `status` of verifyReceipt; `nil` where it was not asked.
   var appleStatus: Int?
   /// Signed transactions of the answer, by purchase: what to keep of one of which there is no receipt.
@@ -18,6 +20,8 @@ extension AppleAnswer {
   }
 
   init(_ answer: ServerAPIAnswer) {
-    self.init(history: answer.history, bundleID: answer.bundleID, proofs: answer.signedTransactions)
+    self.init(
+      history: answer.history, bundleID: answer.bundleID, appAppleID: answer.appAppleID,
+      proofs: answer.signedTransactions)
   }
 }

@@ -55,8 +55,6 @@ struct NotificationReceiver: Sendable {
   var signedData: SignedDataVerifier
   var ledger: any Ledger
   var validator: ReceiptValidator
-  /// Apps' numbers that notifications of production's may name; any when empty.
-  var appAppleIDs: Set<Int64>
   /// Whether a password is our shared secret; compared in constant time.
   var isOurPassword: @Sendable (NotificationV1) -> Bool
   var onOutcome: @Sendable (_ version: Int, Outcome) -> Void = { _, _ in }
@@ -118,8 +116,9 @@ struct NotificationReceiver: Sendable {
     if let bundleID = verified.bundleID, !examiner.bundleIDs.contains(bundleID) {
       return "It is about an app that this service does not serve."
     }
-    if verified.environment == .production, !appAppleIDs.isEmpty, let number = verified.notification.appAppleID,
-      !appAppleIDs.contains(number)
+    if verified.environment == .production, !examiner.appAppleIDs.isEmpty,
+      let number = verified.notification.appAppleID,
+      !examiner.appAppleIDs.contains(number)
     {
       return "It is about an app whose number is not in app_store.app_apple_ids."
     }

@@ -21,6 +21,8 @@ struct ReceiptExaminer: Sendable {
   var recent: RecentAnswers
   /// Our apps, in the order in which they are tried where a purchase may be of any.
   var bundleIDs: [BundleID]
+  /// Apps' numbers that answers of production's may name; any when empty.
+  var appAppleIDs: Set<Int64> = []
   var rules: EntitlementRules
   /// How long one validation may take Apple in all, retries included.
   var deadline: Duration
@@ -59,6 +61,9 @@ struct ReceiptExaminer: Sendable {
     case (.refuted(.xcode), _):
       // No server can vouch for it, and Apple answers 21002, which reads like trouble.
       throw .notAuthentic(detail: NotAuthentic.xcode.description, appleStatus: nil)
+    case (.refuted(.createdInFuture), .signedTransaction):
+      // The signature holds, so that it is not the customer whose clock is wrong.
+      throw .clockBehind
     case (.refuted(let reason), .signedTransaction):
       throw .notAuthentic(detail: reason.description, appleStatus: nil)
     case (.refuted(let reason), .app), (.refuted(let reason), .transaction):
@@ -132,6 +137,11 @@ struct ReceiptExaminer: Sendable {
       throw .unavailable(appleStatus: appleStatus)
     }
     guard bundleIDs.contains(bundle) else { throw .refused(.wrongApp(appleStatus: appleStatus)) }
+    if answer.history.environment == .production, !appAppleIDs.isEmpty, let number = answer.appAppleID,
+      !appAppleIDs.contains(number)
+    {
+      throw .refused(.wrongApp(appleStatus: appleStatus))
+    }
     guard rules.accepts(answer.history.environment, for: user) else {
       throw .refused(.sandboxRefused(appleStatus: appleStatus))
     }

@@ -265,15 +265,9 @@ struct ReceiptValidator: Sendable {
     }
   }
 
-  /// When Apple has to be asked about a purchase again; never where there is nobody to ask.
-  var nextCheck: NextCheck {
-    {
-      [rules, hasServerAPI = examiner.serverAPI != nil, hasVerifyReceipt = examiner.verifyReceipt != nil] evidence, now
-      in
-      guard hasServerAPI || (hasVerifyReceipt && evidence.coverage != .parts(since: nil)) else { return nil }
-      return rules.nextCheck(of: evidence, at: now)
-    }
-  }
+  /// When a purchase has to be looked at again: Apple is asked then, or where nobody can be, it is seen to that what has
+  /// ended by time alone is no longer held.
+  var nextCheck: NextCheck { { [rules] evidence, now in rules.nextCheck(of: evidence, at: now) } }
 
   private var judge: Judge { { [rules] user, evidence, now in rules.judge(user, evidence, at: now) } }
 

@@ -78,7 +78,7 @@ struct UserRevalidation: Sendable {
       case .sandboxRefused:
         try await validator.judgeAnew(submission)
         return true
-      case .appStoreUnavailable, .overloaded, .heldBack: return false
+      case .appStoreUnavailable, .overloaded, .heldBack, .clockBehind: return false
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .ownedByAnotherUser,
         .unknownTransaction, .notAskable:
         logger.warning("a kept receipt was refused", metadata: ["cause": "\(error)"])

@@ -17,6 +17,8 @@ enum ValidationError: Error, Sendable {
   case unknownTransaction
   /// A purchase that is known by a signature of Apple's alone, and there is no key to ask about it.
   case notAskable
+  /// Apple signed it later than it is by our clock, which is wrong then.
+  case clockBehind
   /// Apple could not be asked, and nothing is known that could stand in for an answer.
   case appStoreUnavailable(appleStatus: Int?)
   /// Too much is in flight.

@@ -170,6 +170,10 @@ extension Problem {
         Problem(
           .appStoreUnavailable, "Apple could not be asked, so nothing was decided or recorded; try again.",
           appleStatus: appleStatus)
+      case .clockBehind:
+        Problem(
+          .appStoreUnavailable,
+          "The transaction is signed ahead of this service's clock, so nothing was decided or recorded; try again.")
       case .overloaded:
         Problem(.overloaded, "Too many validations are in flight; nothing was recorded; try again.")
       case .ledgerUnavailable:

@@ -24,4 +24,8 @@ struct ServiceRequestContext: RequestContext {
   func logLedgerTrouble(_ cause: LedgerError) {
     logger.error("the ledger is unavailable", metadata: ["cause": "\(cause)"])
   }
+
+  func logClockBehind() {
+    logger.error("a transaction is signed ahead of our clock: set the clock right")
+  }
 }

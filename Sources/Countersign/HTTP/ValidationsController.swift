@@ -71,6 +71,7 @@ struct ValidationsController: Sendable {
         status: answer.isPending ? .accepted : .ok)
     } catch {
       if case .ledgerUnavailable(let cause) = error { context.logLedgerTrouble(cause) }
+      if case .clockBehind = error { context.logClockBehind() }
       throw Problem(error)
     }
   }

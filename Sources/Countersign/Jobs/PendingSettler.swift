@@ -122,8 +122,8 @@ struct PendingSettler: Service {
       switch error {
       case .appStoreUnavailable(let appleStatus): isAppleThere = appleStatus.map(Self.mayBeTheReceipt) ?? false
       case .overloaded, .ledgerUnavailable, .cancelled: isAppleThere = false
-      // Another receipt comes first, and is on its way.
-      case .heldBack: break
+      // Another receipt comes first, and is on its way; or our clock has to be set right.
+      case .heldBack, .clockBehind: break
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .sandboxRefused, .ownedByAnotherUser,
         .unknownTransaction, .notAskable:
         // Apple's word, or our own policy's: there is nothing to wait for.

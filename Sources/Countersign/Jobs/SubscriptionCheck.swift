@@ -48,9 +48,8 @@ struct SubscriptionCheck: Sendable {
         logger.warning("a verdict could not be recorded", metadata: ["error": "\(cause)"])
         return .away
       case .sandboxRefused: return await judgeAnew(owner, receipt, requestID: requestID, logger: logger)
-      case .notAskable:
-        logger.info("nobody can be asked about a purchase: set app_store.server_api")
-        return .refused
+      case .notAskable: return await endHold(of: owner, receipt, requestID: requestID, logger: logger)
+      case .clockBehind: return .troubled
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .ownedByAnotherUser, .unknownTransaction:
         // Of a receipt that counted before. The state that was proven stands.
         logger.warning(
@@ -58,6 +57,25 @@ struct SubscriptionCheck: Sendable {
         return .refused
       }
     }
+  }
+
+  /// Of a purchase that is known by signatures alone nobody can be asked. After its end it is held for a while
+  /// (`policy.outage_hold`), and then it is unproven: reads say so by themselves, the app's own row has to be told.
+  private func endHold(
+    of owner: UserID, _ receipt: KeptReceipt, requestID: String, logger: Logger
+  ) async -> Outcome {
+    let rejudgement = validator.rejudgement
+    do throws(LedgerError) {
+      guard let profile = try await ledger.profile(of: owner) else { return .judgedAnew(changed: false) }
+      let verdict = rejudgement.judge(owner, profile.evidence, rejudgement.judgedAt)
+      guard verdict.reason == .unproven, profile.entitlement.reason != .unproven else {
+        return .judgedAnew(changed: false)
+      }
+    } catch {
+      logger.warning("a verdict could not be recorded", metadata: ["error": "\(error)"])
+      return .away
+    }
+    return await judgeAnew(owner, receipt, requestID: requestID, logger: logger)
   }
 
   /// The operator decided, after the purchase counted, that this user's sandbox purchases do not. Reads say so at once; the

@@ -216,7 +216,9 @@ import Testing
     #expect(await bench.look([]).error == .unavailable(.rateLimited(retryAfter: pause)))
     bench.wait(pause - .milliseconds(1))
     #expect(await bench.look([]).error == .unavailable(.rateLimited(retryAfter: .milliseconds(1))))
+    #expect(bench.client.isClosed(.production) && !bench.client.isClosed(.sandbox))
     bench.wait(.milliseconds(1))
+    #expect(!bench.client.isClosed(.production))
     #expect(await bench.look([try Self.answer()]).error == nil)
     #expect(bench.time.pauses.isEmpty)
   }

@@ -28,6 +28,19 @@ import Testing
     }
   }
 
+  @Test func `an answer about an app of another number is refused`() async throws {
+    let settings = Settings(appStore: ["app_apple_ids": "[7]"])
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple(), settings: settings, now: { Self.clock }) { service in
+        let customer = try store.simulator.issueTransaction(.renewing)
+        let answer = try await service.validate(originalTransactionID: customer.originalTransactionID)
+        #expect(answer.status == 422 && answer["code"] == "wrong_app", "\(answer.text)")
+        let sandbox = try store.simulator.issueTransaction(.renewing, environment: .sandbox)
+        #expect(try await service.validate(originalTransactionID: sandbox.originalTransactionID).status == 200)
+      }
+    }
+  }
+
   @Test func `404 is Apple's word, from both stores`() async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in

@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTransport
+import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
@@ -226,6 +227,48 @@ import Testing
         #expect(try await service.validate(signed.signedTransaction).verdict == "premium active lifetime")
         let refunded = try store.simulator.issueTransaction(.lifetimeRefunded, subscriber: 2)
         #expect(try await service.validate(refunded.signedTransaction, user: "b").verdict == "free expired refunded")
+      }
+    }
+  }
+}
+
+/// What is seen to where nobody can be asked.
+@Suite struct UnaskableTransactionTests {
+  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
+
+  @Test func `what nobody can be asked about ends in the app's row too, once it is held no longer`() async throws {
+    let clock = MovingClock(Self.clock)
+    try await ProfileStoreDouble.running { rows in
+      try await SimulatedStore.run(at: Self.clock) { store in
+        let settings = Settings(profileStore: .store(rows.url, deadline: "4s"))
+        try await RunningService.run(apple: store.apple, settings: settings, now: { clock.date }) { service in
+          let signed = try store.simulator.issueTransaction(.subscriber)
+          #expect(try await service.validate(signed.signedTransaction).status == 200)
+          #expect(rows.row("user-1")?["subscription_tier"] == .text("pro"))
+          // The month is over, and the purchase is held.
+          clock.advance(by: 33 * 86_400)
+          let held = try await service.profile()
+          #expect(held.verdict == "pro active renewing" && held["stale"] == "true")
+          try await eventually(clock, step: 3_600) { rows.row("user-1")?["subscription_tier"] == .text("free") }
+          #expect(clock.date >= Self.clock.addingTimeInterval(37 * 86_400))
+          #expect(try await service.profile().verdict == "free expired unproven")
+          #expect(store.simulator.callsInAll == 0)
+        }
+      }
+    }
+  }
+
+  @Test func `a transaction that is signed ahead of our clock is for later, not refused for ever`() async throws {
+    let clock = MovingClock(Self.clock)
+    try await SimulatedStore.run(at: Self.clock.addingTimeInterval(3_600)) { store in
+      try await RunningService.run(apple: store.apple, now: { clock.date }) { service in
+        let signed = try store.simulator.issueTransaction(.renewing).signedTransaction
+        let answer = try await service.validate(signed)
+        #expect(answer.status == 503)
+        #expect(answer["retryable"] == "true")
+        #expect(service.log.text.contains("a transaction is signed ahead of our clock"))
+        clock.advance(by: 3_600)
+        #expect(try await service.validate(signed).verdict == "pro active renewing")
       }
     }
   }
