@@ -3,9 +3,6 @@ package import struct FoundationEssentials.Date
 
 /// What the ledger keeps of Apple's notifications, and of purchases that nobody has claimed yet.
 package protocol NotificationLedger: Sendable {
-  /// Whether a notification was taken before: asked before anything of it is verified.
-  func hasNotification(_ uuid: String) async throws(LedgerError) -> Bool
-
   /// Takes a notification whose signatures were verified, once, in one transaction: it is noted, and its evidence is
   /// merged with what is known of each purchase.
   ///

@@ -2,10 +2,6 @@ package import Entitlements
 package import struct FoundationEssentials.Date
 
 extension SQLiteLedger {
-  package func hasNotification(_ uuid: String) async throws(LedgerError) -> Bool {
-    try await read { tables in try tables.hasNotification(uuid) }
-  }
-
   package func take(_ entry: NotificationEntry) async throws(LedgerError) -> NotificationOutcome {
     try await queue.submit { db in try NotificationOperation(entry: entry, tables: LedgerTables(db: db)).run() }
   }
