@@ -59,8 +59,9 @@ enum AppStoreError: Error, Hashable, Sendable {
       logger.warning("Apple cannot be asked", metadata: metadata.merging(["cause": "\(how)"]) { $1 })
     case .invalidAnswer(let what):
       logger.error("an answer of Apple's cannot be believed", metadata: metadata.merging(["cause": "\(what)"]) { $1 })
-    case .notFound, .wrongApp, .overloaded, .cancelled:
-      logger.info("no verdict", metadata: metadata)
+    case .notFound: logger.info("no verdict", metadata: metadata.merging(["cause": "not found"]) { $1 })
+    case .wrongApp: logger.info("no verdict", metadata: metadata.merging(["cause": "another app"]) { $1 })
+    case .overloaded, .cancelled: logger.info("no verdict", metadata: metadata)
     }
   }
 }

@@ -13,8 +13,9 @@ import struct FoundationEssentials.Date
 /// The type decides nothing: what a notification brings is evidence like any other, merged with what is known in the order
 /// in which Apple signed it, whatever the order of arrival.
 ///
-/// Whatever comes is written down before it is answered, once. What is refused, and what cannot be read, is kept as well
-/// (so many of them, as anybody can send such), so that it can be looked at: Apple does not send it for ever.
+/// What is taken is written down before it is answered, once. What is refused, and what cannot be read, is kept as well
+/// (so many of them, as anybody can send such), so that it can be looked at: Apple does not send it for ever. Of version 1
+/// nothing is kept but that it came: nobody vouches for what it says, and the shared secret is in it.
 ///
 /// https://developer.apple.com/documentation/appstoreservernotifications
 struct NotificationReceiver: Sendable {
@@ -61,9 +62,7 @@ struct NotificationReceiver: Sendable {
 
   private var examiner: ReceiptExaminer { validator.examiner }
 
-  func receive(
-    _ body: [UInt8], requestID: String, logger: Logger
-  ) async throws(Failure) -> Reception {
+  func receive(_ body: [UInt8], logger: Logger) async throws(Failure) -> Reception {
     switch await PostedNotification.decode(body) {
     case nil: throw .cancelled
     case .signed(let payload):
@@ -75,8 +74,9 @@ struct NotificationReceiver: Sendable {
       onOutcome(1, reception.outcome)
       return reception
     case .unreadable(let problem):
-      onOutcome(2, .unreadable)
-      return try await refuse(body, .unreadable, problem, logger)
+      let reception = try await refuse(body, .unreadable, problem, logger)
+      onOutcome(2, reception.outcome)
+      return reception
     }
   }
 
@@ -198,7 +198,7 @@ struct NotificationReceiver: Sendable {
     let now = examiner.now()
     let due = try await consult { () throws(LedgerError) in
       let due = try await ledger.recheckSoon(notification.originalTransactionIDs, at: now)
-      // It has no name of its own. What it says is not kept: nobody vouches for it, and the secret is in it.
+      // It has no name of its own.
       _ = try await ledger.take(
         NotificationEntry(
           uuid: "v1-\(digest.hex)", type: notification.type, bundleID: notification.bundleID, receivedAt: now,

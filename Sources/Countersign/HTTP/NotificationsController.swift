@@ -3,8 +3,8 @@ import NIOCore
 
 /// `POST /v1/notifications/app-store`: a thin adapter over `NotificationReceiver`.
 ///
-/// Apple sends no credential: the signature is one. Whatever was kept is answered with 200, also what is refused: Apple
-/// sends again what is answered otherwise, and has taken some errors for a final word.
+/// Apple sends no credential: the signature is one. What is signed and was kept is answered with 200, also where it is
+/// refused: Apple sends again what is answered otherwise, and has taken some errors for a final word.
 struct NotificationsController: Sendable {
   var receiver: NotificationReceiver
   var body: RequestBytes
@@ -36,7 +36,7 @@ struct NotificationsController: Sendable {
     defer { withExtendedLifetime(posted.loan) {} }
     do throws(NotificationReceiver.Failure) {
       let reception = try await receiver.receive(
-        Array(buffer: posted.value), requestID: context.requestID, logger: context.logger)
+        Array(buffer: posted.value), logger: context.logger)
       return JSONBody.response(
         ResponseBody(outcome: reception.outcome, notificationUUID: reception.uuid))
     } catch {
@@ -46,7 +46,7 @@ struct NotificationsController: Sendable {
         throw Problem(.ledgerUnavailable, "The notification could not be recorded; send it again.")
       case .cancelled: throw Problem(.overloaded, "The notification was not read in time; send it again.")
       case .clockBehind:
-        throw Problem(.internalError, "This service's clock is behind Apple's; send the notification again.")
+        throw Problem(.appStoreUnavailable, "The notification is signed ahead of this service's clock; send it again.")
       case .wrongPassword:
         throw Problem(.unauthenticated, "The password of this notification is not our shared secret.")
       }

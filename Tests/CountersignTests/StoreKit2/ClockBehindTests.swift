@@ -20,7 +20,7 @@ import Testing
         let renewal = try #require(told.last)
         #expect(renewal.type == "DID_RENEW")
         let answer = try await service.notify(renewal)
-        #expect(answer.status == 500)
+        #expect(answer.status == 503)
         #expect(answer["detail"]?.contains("clock") == true)
         #expect(service.log.text.contains("a notification is signed ahead of our clock"))
         clock.advance(by: 31 * 86_400)
