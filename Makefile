@@ -52,11 +52,13 @@ release: deps ## Build the binary that is deployed: .build/release/countersign
 	$(SWIFT) build -c release --static-swift-stdlib --product countersign
 
 lint: ## Check format and import rules
-	$(SWIFT) format lint --strict --recursive --parallel Package.swift Sources Tests
+	$(SWIFT) format lint --strict --recursive --parallel Package.swift Sources Tests \
+	  Benchmarks/Package.swift Benchmarks/Sources/Bench
 	scripts/check-imports
 
 format: ## Format in place
-	$(SWIFT) format --in-place --recursive --parallel Package.swift Sources Tests
+	$(SWIFT) format --in-place --recursive --parallel Package.swift Sources Tests \
+	  Benchmarks/Package.swift Benchmarks/Sources/Bench
 
 image-check: deps ## Run the Dockerfile's build steps in a clean directory (10 minutes)
 	scripts/check-image

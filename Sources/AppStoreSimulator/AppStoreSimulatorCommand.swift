@@ -42,10 +42,14 @@ struct ReceiptCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "receipt", abstract: "Print a receipt in base64.",
     discussion: """
+      With --count it prints the receipts of as many customers, one in each line: those of --subscriber and of the numbers
+      that follow.
+
       EXAMPLES
         app-store-simulator receipt --scenario renewing
         app-store-simulator receipt --scenario upgraded --environment sandbox --subscriber 7
         app-store-simulator receipt --scenario trial --clock 2026-01-15T12:00:00Z --format ber
+        app-store-simulator receipt --count 1000 > receipts.txt
       """)
 
   @Option(help: "A scenario or a trouble; `app-store-simulator scenarios` lists them.")
@@ -66,13 +70,25 @@ struct ReceiptCommand: AsyncParsableCommand {
   @Option(help: "When it is issued, RFC 3339; now when not given.", transform: Timestamp.parse)
   var clock: Timestamp?
 
+  @Option(help: "How many, each of another customer.")
+  var count = 1
+
+  func validate() throws {
+    guard (1...1_000_000).contains(count) else { throw ValidationError("--count has to be between 1 and 1000000.") }
+  }
+
   func run() async throws {
     var order = ReceiptOrder(
       environment: environment, subscriber: subscriber, bundleID: bundleID, format: format)
     do {
       try order.setScenario(named: scenario)
       let issuer = ReceiptIssuer(pki: try DevelopmentPKI())
-      print(try issuer.issue(order, at: clock ?? Timestamp(Date())).receiptData)
+      let now = clock ?? Timestamp(Date())
+      for number in 0..<Int64(count) {
+        let (next, isTooLarge) = subscriber.addingReportingOverflow(number)
+        order.subscriber = isTooLarge ? .max : next
+        print(try issuer.issue(order, at: now).receiptData)
+      }
     } catch let error as IssueError {
       throw ValidationError(error.description)
     }

@@ -151,11 +151,9 @@ final class EndOfService {
     }
   }
 
-  /// `/dev/null` is at its end from the start and means nothing; a pipe or a socket is held by somebody.
+  /// `/dev/null` is at its end from the start and means nothing; a pipe or a socket, which has no position, is held by
+  /// somebody.
   private static var isStandardInputAPipe: Bool {
-    var status = stat()
-    guard fstat(STDIN_FILENO, &status) == 0 else { return false }
-    let kind = status.st_mode & S_IFMT
-    return kind == S_IFIFO || kind == S_IFSOCK
+    lseek(STDIN_FILENO, 0, SEEK_CUR) < 0 && errno == ESPIPE && isatty(STDIN_FILENO) == 0
   }
 }
