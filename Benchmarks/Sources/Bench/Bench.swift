@@ -1,0 +1,14 @@
+import ArgumentParser
+
+/// `bench`: measures the service, each figure beside what bounds it in the same run.
+@main
+struct Bench: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "bench",
+    abstract: "Measure Countersign: CPU, latency, memory, and what they are bounded by.",
+    subcommands: [
+      RunCommand.self, UpstreamCommand.self, RouteCommand.self, TransportCommand.self, VerificationCommand.self,
+      CommitCommand.self, SeedCommand.self,
+    ],
+    defaultSubcommand: RunCommand.self)
+}
