@@ -57,6 +57,7 @@ extension ServiceConfiguration.AppStore {
     let transport: CurlTransport
     var configuration = CurlTransport.Configuration(caFile: caFile)
     configuration.maxInFlight = concurrency
+    configuration.http2 = concurrency > CurlTransport.Configuration.connectionsForHTTP1
     configuration.refusesHopeless = true
     do { transport = try CurlTransport(configuration: configuration) } catch {
       throw StartError(description: "The HTTP client cannot start: \(error)")

@@ -274,6 +274,7 @@ extension ServiceConfiguration.ProfileStoreConfiguration {
   func services(environment: ServiceEnvironment) throws(StartError) -> ProfileStoreServices {
     var configuration = CurlTransport.Configuration(caFile: caFile)
     configuration.allowedSchemes = isPlain ? [.http] : [.https]
+    configuration.http2 = false
     configuration.threadName = "profile-store"
     let transport: CurlTransport
     do { transport = try CurlTransport(configuration: configuration) } catch {

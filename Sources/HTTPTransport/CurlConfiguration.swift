@@ -23,7 +23,11 @@ extension CurlTransport {
     package var responseHeaderLimit = 64 * 1024
     package var allowedSchemes: Set<Scheme> = [.https]
     /// Offer HTTP/2 by ALPN, and send concurrent requests to one host over one connection where the host takes it.
+    ///
+    /// Up to `connectionsForHTTP1` requests in flight HTTP/1.1 is the cheaper: an exchange takes a third of the CPU, and
+    /// there are no frames to account for. Beyond, handshakes and the memory of connections weigh more.
     package var http2 = true
+    package static let connectionsForHTTP1 = 256
     /// How long an idle connection may be taken up again; whole seconds.
     package var idleConnectionLifetime = Duration.seconds(60)
     /// Answers of the name look-up given beforehand: `HOST:PORT:ADDRESS` (libcurl's CURLOPT_RESOLVE). For tests.
