@@ -9,7 +9,7 @@ extension JSONValue {
   /// - Throws: `JSONError.unreadable` for anything that is there and is no such moment, an empty text included.
   func moment(_ key: String) throws(JSONError) -> Date? {
     let date: Date?
-    switch self[key]?.kind {
+    switch kind(key) {
     case nil, .null: return nil
     case .integer(let number): date = AppleDate.milliseconds(number)
     case .real(let number): date = AppleDate.milliseconds(number)
@@ -22,14 +22,14 @@ extension JSONValue {
 
   /// A whole number, which may be written as `1.0`.
   func number(_ key: String) throws(JSONError) -> Int64? {
-    guard case .real(let real)? = self[key]?.kind else { return try integer(key) }
+    guard case .real(let real)? = kind(key) else { return try integer(key) }
     guard let number = Int64(exactly: real) else { throw unreadable(key) }
     return number
   }
 
   /// A number that stands for one of several states, as `state(_:)` reads it, which may be written as `1.0`.
   func code(_ key: String) throws(JSONError) -> Int? {
-    guard case .real? = self[key]?.kind else { return try state(key) }
+    guard case .real? = kind(key) else { return try state(key) }
     guard let number = try number(key), let code = Int(exactly: number) else { throw unreadable(key) }
     return code
   }

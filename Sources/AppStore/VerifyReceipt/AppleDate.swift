@@ -71,6 +71,25 @@ enum AppleDate {
   private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
 }
 
+/// The members under which Apple writes one moment, spelled out once.
+struct AppleDateNames: ExpressibleByStringLiteral, Sendable {
+  /// Milliseconds since 1970. Where it has any, nothing else is looked at.
+  let milliseconds: String
+  /// Text, or milliseconds in iOS 6-style answers; the second is text there.
+  let texts: [String]
+  /// The same in Pacific time.
+  let pacific: [String]
+
+  init(stringLiteral name: String) {
+    milliseconds = name + "_ms"
+    texts = [name, name + "_formatted"]
+    pacific = [name + "_pst", name + "_formatted_pst"]
+  }
+
+  /// For the selection of what is parsed: `JSONValue.date(_:)` looks at the others only without the first.
+  var precedence: JSONSelection.Precedence { .init(of: milliseconds, over: texts + pacific) }
+}
+
 extension JSONValue {
   /// A moment that Apple writes under several keys: `x_ms`, `x`, `x_formatted`, each also with `_pst`.
   ///
@@ -79,17 +98,17 @@ extension JSONValue {
   /// - Returns: `nil` when none is there.
   /// - Throws: `JSONError.unreadable` when one is there and cannot be read, also when all that is there is a form that
   ///   is not read (Pacific time): a refund whose date is unclear must not become a purchase.
-  func date(_ key: String) throws(JSONError) -> Date? {
-    let milliseconds = key + "_ms"
-    switch self[milliseconds]?.kind {
+  func date(_ names: AppleDateNames) throws(JSONError) -> Date? {
+    let milliseconds = names.milliseconds
+    switch kind(milliseconds) {
     case nil, .null, .string(""): break
     case .integer(let number): return try orUnreadable(AppleDate.milliseconds(number), milliseconds)
     case .real(let number): return try orUnreadable(AppleDate.milliseconds(number), milliseconds)
     case .string(let text): return try orUnreadable(AppleDate.milliseconds(text), milliseconds)
     case .object, .array, .bool: throw unreadable(milliseconds)
     }
-    for key in [key, key + "_formatted"] {
-      switch self[key]?.kind {
+    for key in names.texts {
+      switch kind(key) {
       case nil, .null, .string(""): continue
       case .integer(let number): return try orUnreadable(AppleDate.milliseconds(number), key)
       case .real(let number): return try orUnreadable(AppleDate.milliseconds(number), key)
@@ -98,7 +117,7 @@ extension JSONValue {
       case .object, .array, .bool: throw unreadable(key)
       }
     }
-    for key in [key + "_pst", key + "_formatted_pst"] where try text(key) != nil { throw unreadable(key) }
+    for key in names.pacific where try text(key) != nil { throw unreadable(key) }
     return nil
   }
 

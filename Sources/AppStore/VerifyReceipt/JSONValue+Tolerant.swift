@@ -8,7 +8,7 @@ import HTTPTransport
 extension JSONValue {
   /// Text, or an integer spelled out: transaction IDs come as both.
   func text(_ key: String) throws(JSONError) -> String? {
-    switch self[key]?.kind {
+    switch kind(key) {
     case nil, .null: return nil
     case .string(let text): return text.isEmpty ? nil : text
     case .integer(let number): return String(number)
@@ -18,7 +18,7 @@ extension JSONValue {
 
   /// A whole number, or text of one. Exact to 64 bits; a fraction is refused.
   func integer(_ key: String) throws(JSONError) -> Int64? {
-    switch self[key]?.kind {
+    switch kind(key) {
     case nil, .null: return nil
     case .integer(let number): return number
     case .string(let text):
@@ -32,7 +32,7 @@ extension JSONValue {
   /// A number that stands for one of several states (`"0"`, `1`, `true`, `"false"`), as a number: states that Apple
   /// adds are kept.
   func state(_ key: String) throws(JSONError) -> Int? {
-    switch self[key]?.kind {
+    switch kind(key) {
     case .bool(let flag): return flag ? 1 : 0
     case .string("true"): return 1
     case .string("false"): return 0
@@ -74,7 +74,7 @@ extension JSONValue {
 extension Int64 {
   /// Digits with an optional minus; unlike `Int64(_:)`, no plus.
   init?(decimal text: String) {
-    guard text.first != "+", let number = Int64(text) else { return nil }
+    guard text.utf8.first != UInt8(ascii: "+"), let number = Int64(text) else { return nil }
     self = number
   }
 }

@@ -203,7 +203,9 @@ package struct VerifyReceiptClient: Sendable {
       return (.http(response.status, retryAfter: retryAfter), duration)
     }
     do throws(JSONReader.Failure) {
-      let body = try await JSONReader.shared.read(response.body) { root throws(JSONError) in
+      let body = try await JSONReader.shared.read(
+        response.body, selecting: VerifyReceiptResponse.selection
+      ) { root throws(JSONError) in
         try VerifyReceiptResponse(root)
       }
       return (.answer(body, askedAt: askedAt, answeredAt: answeredAt), duration)

@@ -15,6 +15,15 @@ package struct VerifyReceiptRenewal: Hashable, Sendable {
   package var promotionalOfferID: String?
   package var offerCodeReferenceName: String?
 
+  static let gracePeriodExpiryDate: AppleDateNames = "grace_period_expires_date"
+
+  /// What is looked at, but for the date.
+  static let names = [
+    "auto_renew_product_id", "auto_renew_status", "expiration_intent", "is_in_billing_retry_period",
+    "offer_code_ref_name", "original_transaction_id", "price_consent_status", "price_increase_status", "product_id",
+    "promotional_offer_id",
+  ]
+
   /// - Parameter row: what an iOS 6-style answer speaks of; its elements do not name their subscription themselves.
   init(_ element: JSONValue, of row: Purchase? = nil) throws(JSONError) {
     let autoRenewStatus = try element.state("auto_renew_status")
@@ -33,7 +42,7 @@ package struct VerifyReceiptRenewal: Hashable, Sendable {
       autoRenews: Self.yesOrNo(autoRenewStatus),
       expirationIntent: try element.state("expiration_intent"),
       isInBillingRetry: Self.yesOrNo(billingRetryStatus),
-      gracePeriodExpiresDate: try element.date("grace_period_expires_date"))
+      gracePeriodExpiresDate: try element.date(Self.gracePeriodExpiryDate))
   }
 
   /// A state that Apple adds is neither.

@@ -45,7 +45,22 @@ package struct VerifyReceiptResponse: Hashable, Sendable {
     Self.environment(named: environmentName) ?? Self.environment(receiptType: receiptType)
   }
 
-  /// - Parameter body: a whole answer.
+  private static let requestDateNames: AppleDateNames = "request_date"
+  private static let creationDateNames: AppleDateNames = "receipt_creation_date"
+  private static let expirationDateNames: AppleDateNames = "expiration_date"
+
+  /// All that is looked at: about half of an answer. The rest (`latest_receipt`, the same moments once more as text) is
+  /// stepped over.
+  static let selection = JSONSelection(
+    [
+      "bid", "bundle_id", "environment", "exception", "in_app", "is-retryable", "latest_expired_receipt_info",
+      "latest_receipt_info", "pending_renewal_info", "receipt", "receipt_type", "status",
+    ] + VerifyReceiptRow.names + VerifyReceiptRenewal.names,
+    falseByDefault: VerifyReceiptRow.flags,
+    precedences: ([requestDateNames, creationDateNames, expirationDateNames] + VerifyReceiptRow.dates
+      + [VerifyReceiptRenewal.gracePeriodExpiryDate]).map(\.precedence))
+
+  /// - Parameter body: a whole answer, or what `selection` leaves of it.
   /// - Throws: `JSONError` for a body without a readable status, a verdict without its receipt, and for whatever is
   ///   there and cannot be read. What comes along with a status that is no verdict is ignored, whatever it looks like.
   init(_ body: JSONValue) throws(JSONError) {
@@ -61,9 +76,9 @@ package struct VerifyReceiptResponse: Hashable, Sendable {
       if status == .valid, receipt == nil { throw body.missing("receipt") }
       self.style = try Self.style(of: receipt, in: body)
       receiptType = try receipt?.text("receipt_type")
-      requestDate = try receipt?.date("request_date")
-      creationDate = try receipt?.date("receipt_creation_date")
-      expirationDate = try receipt?.date("expiration_date")
+      requestDate = try receipt?.date(Self.requestDateNames)
+      creationDate = try receipt?.date(Self.creationDateNames)
+      expirationDate = try receipt?.date(Self.expirationDateNames)
       let latest = try Self.latestElements(of: body, status: status)
       latestRows = try latest.map { elements throws(JSONError) in try Self.rows(elements) }
       bundleID = try Self.bundleID(receipt: receipt, latest: latest?.first)
@@ -129,7 +144,7 @@ package struct VerifyReceiptResponse: Hashable, Sendable {
       "auto_renew_status", "auto_renew_product_id", "expiration_intent", "is_in_billing_retry_period",
       "grace_period_expires_date_ms", "grace_period_expires_date",
     ]
-    guard let row, facts.contains(where: { body[$0] != nil }) else { return nil }
+    guard let row, facts.contains(where: { body.kind($0) != nil }) else { return nil }
     return [try VerifyReceiptRenewal(body, of: row)]
   }
 

@@ -11,6 +11,20 @@ package struct VerifyReceiptRow: Hashable, Sendable {
   package var promotionalOfferID: String?
   package var offerCodeReferenceName: String?
 
+  private static let purchaseDate: AppleDateNames = "purchase_date"
+  private static let expiryDate: AppleDateNames = "expires_date"
+  private static let cancellationDate: AppleDateNames = "cancellation_date"
+
+  /// What is looked at, but for flags and dates.
+  static let names = [
+    "app_account_token", "bid", "cancellation_reason", "in_app_ownership_type", "offer_code_ref_name",
+    "original_transaction_id", "product_id", "promotional_offer_id", "subscription_group_identifier", "transaction_id",
+    "web_order_line_item_id",
+  ]
+  /// Without them it is no trial, no introductory offer and no upgrade.
+  static let flags = ["is_in_intro_offer_period", "is_trial_period", "is_upgraded"]
+  static let dates = [purchaseDate, expiryDate, cancellationDate]
+
   /// - Throws: `JSONError` for a row without a product or without any transaction ID, and for a value that is there
   ///   and cannot be read.
   init(_ row: JSONValue) throws(JSONError) {
@@ -21,7 +35,7 @@ package struct VerifyReceiptRow: Hashable, Sendable {
     guard let transactionID = transaction ?? original, let originalID = original ?? transaction else {
       throw row.missing("transaction_id")
     }
-    let cancellationDate = try row.date("cancellation_date")
+    let cancellationDate = try row.date(Self.cancellationDate)
     let cancellationReason = try row.state("cancellation_reason")
     // A reason is only given for what was taken back: without its date the row would read as still running.
     if cancellationReason != nil, cancellationDate == nil { throw row.missing("cancellation_date") }
@@ -36,8 +50,8 @@ package struct VerifyReceiptRow: Hashable, Sendable {
       originalTransactionID: OriginalTransactionID(originalID),
       webOrderLineItemID: try row.text("web_order_line_item_id"),
       subscriptionGroupID: try row.text("subscription_group_identifier").map { SubscriptionGroupID($0) },
-      purchaseDate: try row.date("purchase_date"),
-      expiresDate: try row.date("expires_date"),
+      purchaseDate: try row.date(Self.purchaseDate),
+      expiresDate: try row.date(Self.expiryDate),
       cancellationDate: cancellationDate,
       cancellationReason: cancellationReason,
       isUpgraded: try row.flag("is_upgraded") ?? false,

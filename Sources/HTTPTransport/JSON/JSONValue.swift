@@ -24,7 +24,9 @@ package struct JSONValue {
   }
 
   /// The value as written; a container without its contents.
-  package var kind: Kind {
+  package var kind: Kind { Self.kind(of: node) }
+
+  private static func kind(of node: UnsafeMutablePointer<json_t>) -> Kind {
     switch node.pointee.type {
     case JSON_OBJECT: return .object
     case JSON_ARRAY: return .array
@@ -56,12 +58,26 @@ package struct JSONValue {
 
   /// What an object has under a key; `nil` when it has nothing there, or `null`.
   package subscript(key: String) -> JSONValue? {
-    guard let found = json_object_get(node, key), found.pointee.type != JSON_NULL else { return nil }
+    guard let found = member(key), found.pointee.type != JSON_NULL else { return nil }
     return JSONValue(document: document, node: found, path: .key(key, in: path))
   }
 
+  /// What an object has under a key, as written; `nil` when it has nothing there, or `null`.
+  ///
+  /// The same as `self[key]?.kind`, without a value of its own and its path, which most members need only for an error.
+  package func kind(_ key: String) -> Kind? {
+    guard let found = member(key), found.pointee.type != JSON_NULL else { return nil }
+    return Self.kind(of: found)
+  }
+
   /// Whether an object has a key, whatever stands there.
-  package func has(_ key: String) -> Bool { json_object_get(node, key) != nil }
+  package func has(_ key: String) -> Bool { member(key) != nil }
+
+  private func member(_ key: String) -> UnsafeMutablePointer<json_t>? {
+    assert(document.isSelected(key), "\(key) is looked at and not selected")
+    // Handed over as an argument, a `String` is copied to the heap each time.
+    return key.withCString { json_object_get(node, $0) }
+  }
 
   /// The elements of an array; empty for anything else.
   package var elements: [JSONValue] {

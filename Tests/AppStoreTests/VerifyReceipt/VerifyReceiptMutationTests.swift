@@ -7,19 +7,6 @@ import Testing
 
 /// Damaged answers: whatever happens to the bytes, decoding ends, and a refund never gets lost on the way.
 @Suite(.timeLimit(.minutes(30))) struct VerifyReceiptMutationTests {
-  /// Seeded (SplitMix64), so that a failure can be had again.
-  private struct Dice: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-      state &+= 0x9E37_79B9_7F4A_7C15
-      var z = state
-      z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-      z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-      return z ^ (z >> 31)
-    }
-  }
-
   /// 2 000, or more by `COUNTERSIGN_MUTATIONS`.
   private static let count =
     ProcessInfo.processInfo.environment["COUNTERSIGN_MUTATIONS"].flatMap { Int($0) } ?? 2000
@@ -32,30 +19,6 @@ import Testing
     #"{"status":21104,"is-retryable":"1","environment":"Production"}"#,
     #"{"status":21010}"#,
   ]
-
-  /// Pieces that mean something to a JSON parser or to the decoder.
-  private static let pieces: [[UInt8]] = [
-    "\"", "\\", "{", "}", "[", "]", ",", ":", "null", "true", "\"\"", "0", "-1", "1e999", "9223372036854775808", "0.5",
-    "\\u0000", "\\ud800", "{}", "[]", "\"cancellation_date_ms\":", "\"status\":0,", "Etc/GMT", " ", "\u{0}", "_ms", "é",
-  ].map { Array($0.utf8) }
-
-  private static func mutate(_ seed: [UInt8], _ dice: inout Dice) -> [UInt8] {
-    var bytes = seed
-    for _ in 0..<Int.random(in: 1...4, using: &dice) where !bytes.isEmpty {
-      let place = Int.random(in: 0..<bytes.count, using: &dice)
-      let end = min(bytes.count, place + Int.random(in: 1...24, using: &dice))
-      switch Int.random(in: 0..<7, using: &dice) {
-      case 0: bytes[place] = UInt8.random(in: 0...255, using: &dice)
-      case 1: bytes[place] ^= 1 << UInt8.random(in: 0...7, using: &dice)
-      case 2: bytes.removeSubrange(place..<end)
-      case 3: bytes.insert(contentsOf: bytes[place..<end], at: Int.random(in: 0...bytes.count, using: &dice))
-      case 4: bytes.insert(contentsOf: pieces.randomElement(using: &dice) ?? [], at: place)
-      case 5: bytes.replaceSubrange(place..<end, with: pieces.randomElement(using: &dice) ?? [])
-      default: bytes.removeSubrange(place...)
-      }
-    }
-    return bytes
-  }
 
   /// The rows of an answer as another reader of JSON sees them, with whether each says it was taken back.
   private static func cancelled(_ bytes: [UInt8]) throws -> (latest: [Bool]?, sent: [Bool]) {
@@ -90,7 +53,7 @@ import Testing
     var refunds = 0
     for number in 0..<Self.count {
       let seed = Self.seeds[number % Self.seeds.count]
-      let bytes = Self.mutate(Array(seed.utf8), &dice)
+      let bytes = TextDamage.mutate(Array(seed.utf8), &dice)
       guard let document = try? JSONDocument(bytes), let response = try? VerifyReceiptResponse(document.root) else {
         continue
       }

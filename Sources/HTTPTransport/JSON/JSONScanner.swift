@@ -1,0 +1,208 @@
+/// Steps over the tokens of a JSON text, eight bytes at a time, and says `false` or `nil` for whatever is not plainly
+/// right. It takes less than the parser does and never more.
+///
+/// It has no bounds checks but its own: `place` is never beyond `end`, and `word(at:)` reads nothing from `end` on.
+struct JSONScanner {
+  /// A key: its bytes between the quotes, none of which is escaped.
+  struct Key {
+    var start: UnsafeRawPointer
+    var length: Int
+    var hash: UInt64
+  }
+
+  /// What is read next.
+  private(set) var place: UnsafeRawPointer
+  private let end: UnsafeRawPointer
+  /// All bytes that were seen in texts, laid over each other: whether one was not ASCII.
+  private var seen: UInt64 = 0
+
+  /// - Parameter text: it has to stay where it is as long as the scanner is used. None that is nowhere.
+  init?(_ text: UnsafeRawBufferPointer) {
+    guard let start = text.baseAddress else { return nil }
+    place = start
+    end = start + text.count
+  }
+
+  var isAtEnd: Bool { place == end }
+  /// Whether a text had a byte that is not ASCII. Whether it is UTF-8 is not checked here.
+  var sawMoreThanASCII: Bool { seen & 0x8080_8080_8080_8080 != 0 }
+
+  /// The byte that is read next; NUL, which no token has, at the end.
+  @inline(__always)
+  var next: UInt8 { place < end ? place.load(as: UInt8.self) : 0 }
+
+  /// Steps over a byte that `next` has shown, which therefore is there.
+  @inline(__always)
+  mutating func step() { if place < end { place += 1 } }
+
+  @inline(__always)
+  mutating func take(_ byte: UInt8) -> Bool {
+    guard next == byte else { return false }
+    step()
+    return true
+  }
+
+  @inline(__always)
+  mutating func skipSpace() {
+    while true {
+      switch next {
+      case UInt8(ascii: " "), UInt8(ascii: "\n"), UInt8(ascii: "\t"), UInt8(ascii: "\r"): step()
+      default: return
+      }
+    }
+  }
+
+  /// Eight bytes, the first of them the lowest; NUL for those beyond the end.
+  @inline(__always)
+  func word(at start: UnsafeRawPointer) -> UInt64 {
+    let left = end - start
+    if left >= 8 { return UInt64(littleEndian: start.loadUnaligned(as: UInt64.self)) }
+    var word: UInt64 = 0
+    var offset = 0
+    while offset < left {
+      word |= UInt64(start.load(fromByteOffset: offset, as: UInt8.self)) << UInt64(8 * offset)
+      offset += 1
+    }
+    return word
+  }
+
+  /// The first `length` of eight bytes, and NUL for the others.
+  @inline(__always)
+  func word(at start: UnsafeRawPointer, length: Int) -> UInt64 {
+    let word = word(at: start)
+    return length >= 8 ? word : word & (1 &<< UInt64(truncatingIfNeeded: 8 &* length) &- 1)
+  }
+
+  /// A mark at the first byte of a word that a text cannot simply have: a quote, a backslash, a control character.
+  /// Above the first there may be marks at others.
+  ///
+  /// `x - 0x01` borrows, and `~x` has the high bit, for a byte that is 0; `x - 0x20` for one below 0x20. A borrow
+  /// reaches only the bytes above, so that the lowest mark is right.
+  @inline(__always)
+  private static func marks(_ word: UInt64) -> UInt64 {
+    let ones: UInt64 = 0x0101_0101_0101_0101
+    let quotes = word ^ (ones &* UInt64(UInt8(ascii: "\"")))
+    let backslashes = word ^ (ones &* UInt64(UInt8(ascii: "\\")))
+    return
+      (((quotes &- ones) & ~quotes) | ((backslashes &- ones) & ~backslashes) | ((word &- (ones &* 0x20)) & ~word))
+      & (ones &* 0x80)
+  }
+
+  /// Steps over a key behind its first quote, and over its last one.
+  @inline(__always)
+  mutating func skipKey() -> Key? {
+    let start = place
+    var hash = JSONKeyHash()
+    while true {
+      let word = word(at: place)
+      let marks = Self.marks(word)
+      seen |= word
+      if marks == 0 {
+        // No mark: none of the eight is a NUL, so all of them are there.
+        hash.add(word)
+        place += 8
+        continue
+      }
+      let bits = UInt64(truncatingIfNeeded: marks.trailingZeroBitCount & ~7)
+      hash.add(word & (1 &<< bits &- 1))
+      // Bytes beyond the end are marked, so the first mark is at the end at most.
+      place += Int(truncatingIfNeeded: bits / 8)
+      guard UInt8(truncatingIfNeeded: word &>> bits) == UInt8(ascii: "\"") else { return nil }
+      let length = place - start
+      place += 1
+      return Key(start: start, length: length, hash: hash.value)
+    }
+  }
+
+  /// Steps over a text behind its first quote, and over its last one.
+  @inline(__always)
+  mutating func skipText() -> Bool {
+    while true {
+      let word = word(at: place)
+      let marks = Self.marks(word)
+      seen |= word
+      // As in `skipKey`.
+      if marks == 0 {
+        place += 8
+        continue
+      }
+      let bits = UInt64(truncatingIfNeeded: marks.trailingZeroBitCount & ~7)
+      place += Int(truncatingIfNeeded: bits / 8)
+      switch UInt8(truncatingIfNeeded: word &>> bits) {
+      case UInt8(ascii: "\""):
+        place += 1
+        return true
+      case UInt8(ascii: "\\"):
+        guard skipEscape() else { return false }
+      default:
+        return false
+      }
+    }
+  }
+
+  /// Steps over a backslash and what belongs to it. Half a character outside the basic plane and NUL are not taken.
+  private mutating func skipEscape() -> Bool {
+    step()
+    switch next {
+    case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"),
+      UInt8(ascii: "n"), UInt8(ascii: "r"), UInt8(ascii: "t"):
+      step()
+      return true
+    case UInt8(ascii: "u"):
+      step()
+      var code: UInt32 = 0
+      for _ in 0..<4 {
+        guard let digit = Self.hexadecimal(next) else { return false }
+        code = code << 4 | digit
+        step()
+      }
+      return code != 0 && !(0xD800...0xDFFF).contains(code)
+    default:
+      return false
+    }
+  }
+
+  private static func hexadecimal(_ byte: UInt8) -> UInt32? {
+    switch byte {
+    case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt32(byte - UInt8(ascii: "0"))
+    case UInt8(ascii: "a")...UInt8(ascii: "f"): UInt32(byte - UInt8(ascii: "a") + 10)
+    case UInt8(ascii: "A")...UInt8(ascii: "F"): UInt32(byte - UInt8(ascii: "A") + 10)
+    default: nil
+    }
+  }
+
+  /// Steps over a number of at most 18 digits before the point and without an exponent: none of them is out of range.
+  @inline(__always)
+  mutating func skipNumber() -> Bool {
+    _ = take(UInt8(ascii: "-"))
+    if !take(UInt8(ascii: "0")) {
+      let count = skipDigits()
+      guard (1...18).contains(count) else { return false }
+    }
+    guard take(UInt8(ascii: ".")) else { return true }
+    return skipDigits() > 0
+  }
+
+  @inline(__always)
+  private mutating func skipDigits() -> Int {
+    let start = place
+    while next &- UInt8(ascii: "0") < 10 { step() }
+    return place - start
+  }
+
+  /// Steps over `true`, `false` or `null`.
+  @inline(__always)
+  mutating func skipWord() -> Bool {
+    let word = word(at: place)
+    switch UInt32(truncatingIfNeeded: word) {
+    case 0x6575_7274, 0x6C6C_756E:
+      place += 4
+      return true
+    case 0x736C_6166 where UInt8(truncatingIfNeeded: word >> 32) == UInt8(ascii: "e"):
+      place += 5
+      return true
+    default:
+      return false
+    }
+  }
+}
