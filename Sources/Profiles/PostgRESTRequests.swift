@@ -19,7 +19,7 @@ struct PostgRESTRequests {
     return patch(
       query,
       tier: .text(update.tier.rawValue), status: .text(update.status.rawValue),
-      expiresAt: update.expiresAt.map { .text(Timestamp.text($0)) } ?? .null,
+      expiresAt: update.expiresAt.map { .text($0.rfc3339(alwaysWithMilliseconds: true)) } ?? .null,
       originalTransactionID: update.originalTransactionID.map { .text($0.rawValue) } ?? .null,
       version: .integer(update.version))
   }

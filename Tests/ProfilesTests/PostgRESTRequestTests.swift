@@ -202,7 +202,7 @@ struct PostgRESTRequestTests {
       (Int64.max, "9999-12-31T23:59:59.999Z"), (Int64.min, "0001-01-01T00:00:00.000Z"),
     ] as [(Int64, String)])
   func `a moment is written in UTC to the millisecond`(milliseconds: Int64, text: String) {
-    #expect(Timestamp.text(Date(millisecondsSince1970: milliseconds)) == text)
+    #expect(Date(millisecondsSince1970: milliseconds).rfc3339(alwaysWithMilliseconds: true) == text)
   }
 
   // MARK: - Names

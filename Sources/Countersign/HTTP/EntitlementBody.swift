@@ -66,6 +66,30 @@ struct EntitlementMembers: Encodable {
   }
 }
 
+extension EntitlementBody: JSONWritten {
+  /// The same bytes as the encoder's: nearly every answer is one of these.
+  func writeMembers(to json: inout JSONObjectWriter) {
+    json.member("access_until", entitlement.accessUntil)
+    json.member("environment", entitlement.environment?.rawValue)
+    json.member("evidence_at", entitlement.evidenceTime)
+    json.member("expires_at", entitlement.expiresAt)
+    json.member("is_trial", entitlement.isTrial)
+    json.member("next_product_id", entitlement.nextProductID?.rawValue)
+    json.member("original_transaction_id", entitlement.originalTransactionID?.rawValue)
+    json.member("ownership", entitlement.ownership?.rawValue)
+    json.member("product_id", entitlement.productID?.rawValue)
+    json.member("profile_write", write.rawValue)
+    json.member("provisional", entitlement.isProvisional)
+    json.member("reason", entitlement.reason.rawValue)
+    json.member("source", isFromLedger ? "ledger" : entitlement.source?.rawValue)
+    json.member("stale", entitlement.isStale)
+    json.member("status", entitlement.status.rawValue)
+    json.member("tier", entitlement.tier.rawValue)
+    json.member("user_id", user.rawValue)
+    json.member("will_renew", entitlement.willRenew)
+  }
+}
+
 extension EntitlementBody {
   init(_ answer: ValidatedEntitlement) {
     self.init(

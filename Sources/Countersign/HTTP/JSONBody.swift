@@ -1,12 +1,58 @@
 import Entitlements
 import FoundationEssentials
+import HTTPTransport
 import Hummingbird
 import NIOCore
 import NIOFoundationEssentialsCompat
 
+/// A value that writes its members itself, in the order of their names.
+protocol JSONWritten: Encodable {
+  func writeMembers(to json: inout JSONObjectWriter)
+}
+
+/// Writes one JSON object, member by member.
+struct JSONObjectWriter {
+  private var bytes = [UInt8(ascii: "{")]
+
+  init() { bytes.reserveCapacity(1024) }
+
+  mutating func member(_ name: String, _ text: String?) {
+    begin(name)
+    if let text { bytes.append(jsonString: text) } else { bytes += "null".utf8 }
+  }
+
+  mutating func member(_ name: String, _ flag: Bool?) {
+    begin(name)
+    bytes += (flag.map { $0 ? "true" : "false" } ?? "null").utf8
+  }
+
+  mutating func member(_ name: String, _ date: Date?) { member(name, date?.rfc3339) }
+
+  private mutating func begin(_ name: String) {
+    if bytes.count > 1 { bytes.append(UInt8(ascii: ",")) }
+    bytes.append(jsonString: name)
+    bytes.append(UInt8(ascii: ":"))
+  }
+
+  /// The whole object.
+  func finished() -> ByteBuffer {
+    var buffer = ByteBuffer(bytes: bytes)
+    buffer.writeInteger(UInt8(ascii: "}"))
+    return buffer
+  }
+}
+
 /// JSON as the service writes it: snake_case keys, dates in RFC 3339 and UTC, slashes as they are.
 enum JSONBody {
   static func encode(_ value: some Encodable) -> ByteBuffer {
+    guard let written = value as? any JSONWritten else { return encodeByMembers(value) }
+    var json = JSONObjectWriter()
+    written.writeMembers(to: &json)
+    return json.finished()
+  }
+
+  /// By way of `Encodable`, which costs a hundred times as much.
+  static func encodeByMembers(_ value: some Encodable) -> ByteBuffer {
     let encoder = JSONEncoder()
     // Sorted, so that the same value is always the same bytes: an entity tag is made of them.
     encoder.outputFormatting = [.withoutEscapingSlashes, .sortedKeys]
@@ -22,25 +68,5 @@ enum JSONBody {
   static func response(_ value: some Encodable, status: HTTPResponse.Status = .ok) -> Response {
     Response(
       status: status, headers: [.contentType: "application/json"], body: ResponseBody(byteBuffer: encode(value)))
-  }
-}
-
-extension Date {
-  /// `2026-01-15T12:00:00Z`, with milliseconds only where there are some.
-  var rfc3339: String {
-    // The fraction is written here: the format style cuts what a Double cannot hold, and .001 would come out as .000.
-    let (seconds, fraction) = millisecondsSince1970.flooringDivision(by: 1000)
-    let text = Date(timeIntervalSince1970: Double(seconds)).formatted(Date.ISO8601FormatStyle(timeZone: .gmt))
-    guard fraction != 0 else { return text }
-    let digits = String(fraction)
-    return text.dropLast() + "." + String(repeating: "0", count: 3 - digits.count) + digits + "Z"
-  }
-}
-
-extension Int64 {
-  /// Rounds towards minus infinity; the remainder is never negative.
-  fileprivate func flooringDivision(by divisor: Int64) -> (quotient: Int64, remainder: Int64) {
-    let (quotient, remainder) = quotientAndRemainder(dividingBy: divisor)
-    return remainder < 0 ? (quotient - 1, remainder + divisor) : (quotient, remainder)
   }
 }

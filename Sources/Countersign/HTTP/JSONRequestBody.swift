@@ -1,8 +1,15 @@
 import FoundationEssentials
+import HTTPTransport
 import HTTPTypes
 import Hummingbird
 import NIOCore
 import NIOFoundationEssentialsCompat
+
+/// What can be made of an object whose members are all texts: see `JSONPlainObject`.
+protocol PlainlyPosted: Decodable {
+  /// Has to make the same of the members as `init(from:)` does.
+  init(_ members: JSONPlainObject)
+}
 
 /// Reads a JSON body within its bounds: its own size, and the bytes that all bodies may take together.
 struct JSONRequestBody: Sendable {
@@ -15,6 +22,12 @@ struct JSONRequestBody: Sendable {
   func decode<Value: Decodable>(_ type: Value.Type, from request: Request) async throws -> RequestBytes.Read<Value> {
     try requireJSON(request.headers)
     let read = try await bytes.collect(request)
+    if let plain = type as? any PlainlyPosted.Type,
+      let members = read.value.withUnsafeReadableBytes(JSONPlainObject.init),
+      let value = plain.init(members) as? Value
+    {
+      return RequestBytes.Read(value: value, loan: read.loan)
+    }
     let data = Data(buffer: read.value)
     guard !data.isEmpty else { throw Problem(.malformedRequest, "The body is empty; send a JSON object.") }
     // The decoder would take UTF-16 and mend what is broken; others who read the body would not.

@@ -1,4 +1,5 @@
 import Entitlements
+import HTTPTransport
 import Hummingbird
 
 /// `POST /v1/validations`: a thin adapter over `ReceiptValidator`.
@@ -6,7 +7,7 @@ struct ValidationsController: Sendable {
   var validator: ReceiptValidator
   var body: JSONRequestBody
 
-  struct RequestBody: Decodable {
+  struct RequestBody: PlainlyPosted {
     var receiptData: String?
     var originalTransactionID: String?
 
@@ -14,15 +15,25 @@ struct ValidationsController: Sendable {
       case receiptData = "receipt_data"
       case originalTransactionID = "original_transaction_id"
     }
+
+    init(_ members: JSONPlainObject) {
+      receiptData = members[CodingKeys.receiptData.rawValue]
+      originalTransactionID = members[CodingKeys.originalTransactionID.rawValue]
+    }
   }
 
   /// What a server sends; of a user's body this is not looked at, as the token says who they are.
-  struct ServerRequestBody: Decodable {
+  struct ServerRequestBody: PlainlyPosted {
     var posted: RequestBody
     var userID: String?
 
     enum CodingKeys: String, CodingKey {
       case userID = "user_id"
+    }
+
+    init(_ members: JSONPlainObject) {
+      posted = RequestBody(members)
+      userID = members[CodingKeys.userID.rawValue]
     }
 
     init(from decoder: any Decoder) throws {

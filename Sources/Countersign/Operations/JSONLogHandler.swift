@@ -1,3 +1,4 @@
+import Entitlements
 import FoundationEssentials
 import Logging
 
@@ -33,12 +34,38 @@ struct JSONLogHandler: LogHandler {
   static func line(
     time: Date, level: Logger.Level, label: String, message: String, fields: Logger.Metadata
   ) -> String {
-    var line = "{\"time\":\(quoted(time.rfc3339)),\"level\":\(quoted(level.rawValue))"
-    line += ",\"logger\":\(quoted(label)),\"message\":\(quoted(message))"
+    var line = ""
+    line.reserveCapacity(512)
+    line += "{\"time\":\""
+    line += time.rfc3339
+    line += "\",\"level\":\""
+    line += level.rawValue
+    line += "\",\"logger\":"
+    append(label, to: &line)
+    line += ",\"message\":"
+    append(message, to: &line)
     for (key, value) in fields.sorted(by: { $0.key < $1.key }) {
-      line += ",\(quoted(key)):\(quoted(value.description))"
+      line += ","
+      append(key, to: &line)
+      line += ":"
+      if case .string(let text) = value { append(text, to: &line) } else { append(value.description, to: &line) }
     }
-    return line + "}\n"
+    line += "}\n"
+    return line
+  }
+
+  private static func append(_ text: String, to line: inout String) {
+    // Nearly every text is harmless as it is.
+    let isHarmless = text.utf8.allSatisfy { byte in
+      byte >= 0x20 && byte < 0x7f && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
+    }
+    guard isHarmless else {
+      line += quoted(text)
+      return
+    }
+    line += "\""
+    line += text
+    line += "\""
   }
 
   private static func quoted(_ text: String) -> String {

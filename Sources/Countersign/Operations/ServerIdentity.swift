@@ -1,3 +1,4 @@
+import Entitlements
 import FoundationEssentials
 import NIOCore
 import NIOSSL

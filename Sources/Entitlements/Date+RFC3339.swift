@@ -1,0 +1,76 @@
+package import struct FoundationEssentials.Date
+
+extension Date {
+  /// From the year 1 to the end of 9999: what RFC 3339 can spell.
+  private static let spellable: ClosedRange<Int64> = -62_135_596_800_000...253_402_300_799_999
+
+  /// `2026-01-15T12:00:00Z`, with milliseconds only where there are some (RFC 3339, in UTC).
+  ///
+  /// A moment outside of the years 1 to 9999 is written as the nearest within.
+  package var rfc3339: String { rfc3339(alwaysWithMilliseconds: false) }
+
+  /// - Parameter alwaysWithMilliseconds: also where there are none, `2026-01-15T12:00:00.000Z`.
+  package func rfc3339(alwaysWithMilliseconds: Bool) -> String {
+    String(unsafeUninitializedCapacity: 24) { text in
+      var digits = RFC3339Digits(text)
+      digits.write(
+        min(max(millisecondsSince1970, Self.spellable.lowerBound), Self.spellable.upperBound),
+        alwaysWithMilliseconds: alwaysWithMilliseconds)
+      return digits.count
+    }
+  }
+}
+
+/// Writes a moment without a calendar: every log line, answer and update has some.
+private struct RFC3339Digits {
+  private let text: UnsafeMutableBufferPointer<UInt8>
+  private(set) var count = 0
+
+  /// - Parameter text: it has to have room for 24 bytes.
+  init(_ text: UnsafeMutableBufferPointer<UInt8>) { self.text = text }
+
+  mutating func write(_ milliseconds: Int64, alwaysWithMilliseconds: Bool) {
+    // Counted from the first day of March of the year 0, so that a leap day is the last of its year, and nothing is
+    // negative: 719 468 days before 1970.
+    let shifted = milliseconds + 719_468 * 86_400_000
+    let (days, time) = shifted.quotientAndRemainder(dividingBy: 86_400_000)
+    let (era, dayOfEra) = days.quotientAndRemainder(dividingBy: 146_097)
+    let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+    let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+    // March is 0. Five months have 153 days, from March on and from August on.
+    let month = (5 * dayOfYear + 2) / 153
+    let day = dayOfYear - (153 * month + 2) / 5 + 1
+    let year = era * 400 + yearOfEra + (month < 10 ? 0 : 1)
+    write(year, width: 4)
+    write(UInt8(ascii: "-"))
+    write(month < 10 ? month + 3 : month - 9, width: 2)
+    write(UInt8(ascii: "-"))
+    write(day, width: 2)
+    write(UInt8(ascii: "T"))
+    write(time / 3_600_000, width: 2)
+    write(UInt8(ascii: ":"))
+    write(time / 60_000 % 60, width: 2)
+    write(UInt8(ascii: ":"))
+    write(time / 1000 % 60, width: 2)
+    if alwaysWithMilliseconds || time % 1000 != 0 {
+      write(UInt8(ascii: "."))
+      write(time % 1000, width: 3)
+    }
+    write(UInt8(ascii: "Z"))
+  }
+
+  private mutating func write(_ number: Int64, width: Int) {
+    var divisor: Int64 = 1
+    for _ in 1..<width { divisor *= 10 }
+    while divisor > 0 {
+      write(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: number / divisor % 10))
+      divisor /= 10
+    }
+  }
+
+  private mutating func write(_ byte: UInt8) {
+    guard count < text.count else { return }
+    text.initializeElement(at: count, to: byte)
+    count += 1
+  }
+}

@@ -1,0 +1,57 @@
+import Entitlements
+import Foundation
+import NIOCore
+import NIOFoundationEssentialsCompat
+import Testing
+
+@testable import Countersign
+
+/// The bytes of a verdict are written by hand, member by member.
+@Suite struct EntitlementBodyTests {
+  private static let moment = Date(millisecondsSince1970: 1_718_452_800_017)
+
+  private static var full: Entitlement {
+    var entitlement = Entitlement.none(
+      tier: "pro", reason: .noPurchases,
+      explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], judgedAt: moment))
+    entitlement.expiresAt = moment
+    entitlement.accessUntil = Date(millisecondsSince1970: 1_718_452_800_000)
+    entitlement.productID = "com.example.app.pro/monthly"
+    entitlement.originalTransactionID = "1000000000000000"
+    entitlement.environment = .sandbox
+    entitlement.willRenew = true
+    entitlement.nextProductID = "quote\"backslash\\"
+    entitlement.isTrial = true
+    entitlement.ownership = .familyShared
+    entitlement.evidenceTime = moment
+    entitlement.source = .verifyReceipt
+    entitlement.isStale = true
+    entitlement.isProvisional = true
+    return entitlement
+  }
+
+  private static var empty: Entitlement {
+    .none(
+      tier: "free", reason: .noPurchases,
+      explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], judgedAt: nil))
+  }
+
+  @Test(arguments: [full, empty], [true, false])
+  func `a verdict is written as the encoder writes it`(entitlement: Entitlement, isFromLedger: Bool) throws {
+    for write in ProfileWrite.allCases {
+      for user in ["user-1", "é – 😀", "a/b"] {
+        let body = EntitlementBody(
+          user: UserID(user), entitlement: entitlement, isFromLedger: isFromLedger, write: write)
+        let written = String(buffer: JSONBody.encode(body))
+        #expect(written == String(buffer: JSONBody.encodeByMembers(body)))
+        #expect(try JSONSerialization.jsonObject(with: Data(written.utf8)) is [String: Any])
+      }
+    }
+  }
+
+  @Test func `a control character is escaped`() throws {
+    let body = EntitlementBody(user: UserID("a\u{1}\nb"), entitlement: Self.empty, isFromLedger: true, write: .none)
+    let object = try JSONSerialization.jsonObject(with: Data(buffer: JSONBody.encode(body))) as? [String: Any]
+    #expect(object?["user_id"] as? String == "a\u{1}\nb")
+  }
+}
