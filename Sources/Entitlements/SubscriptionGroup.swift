@@ -121,16 +121,22 @@ struct SubscriptionGroup {
   /// One row for each identity: the newest. Rows without an identity are all kept.
   private static func newest<ID: Hashable>(of rows: [Row], by identity: (Row) -> ID?) -> [Row] {
     var kept: [Row] = []
-    var newest: [ID: Row] = [:]
+    kept.reserveCapacity(rows.count)
+    // Places rather than rows, which are large.
+    var places: [ID: Int] = [:]
     for row in rows {
       guard let id = identity(row) else {
         kept.append(row)
         continue
       }
-      if let known = newest[id], !supersedes(row, known) { continue }
-      newest[id] = row
+      guard let place = places[id] else {
+        places[id] = kept.count
+        kept.append(row)
+        continue
+      }
+      if supersedes(row, kept[place]) { kept[place] = row }
     }
-    return kept + newest.values
+    return kept
   }
 
   /// Whether `a` is to be believed over `b`, another telling of the same.

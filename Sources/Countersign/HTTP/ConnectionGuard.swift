@@ -30,7 +30,11 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   }
 
   private let limits: Limits
-  private var deadline: Scheduled<Void>?
+  /// When the connection is closed.
+  private var deadline: NIODeadline = .distantFuture
+  /// Looks at the deadline. It goes off at the deadline or before, and then is set anew: moving it with each request and
+  /// each answer would cost more than all else that is done here.
+  private var timer: (task: Scheduled<Void>, at: NIODeadline)?
   /// The newest request's body is still to come.
   private var isReadingRequest = false
   /// Requests whose answer is not complete; more than one where the peer pipelines them.
@@ -44,7 +48,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     if context.channel.isActive { schedule(limits.idle, context) }
   }
 
-  func handlerRemoved(context: ChannelHandlerContext) { deadline?.cancel() }
+  func handlerRemoved(context: ChannelHandlerContext) { stopTimer() }
 
   func channelActive(context: ChannelHandlerContext) {
     schedule(limits.idle, context)
@@ -52,7 +56,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   }
 
   func channelInactive(context: ChannelHandlerContext) {
-    deadline?.cancel()
+    stopTimer()
     context.fireChannelInactive()
   }
 
@@ -120,8 +124,29 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   }
 
   private func schedule(_ time: TimeAmount, _ context: ChannelHandlerContext) {
-    deadline?.cancel()
-    let channel = context.channel
-    deadline = context.eventLoop.scheduleTask(in: time) { channel.close(promise: nil) }
+    deadline = .now() + time
+    if let timer, timer.at <= deadline { return }
+    timer?.task.cancel()
+    setTimer(context)
+  }
+
+  private func setTimer(_ context: ChannelHandlerContext) {
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    let task = context.eventLoop.scheduleTask(deadline: deadline) {
+      let (handler, context) = bound.value
+      handler.look(context)
+    }
+    timer = (task, deadline)
+  }
+
+  private func look(_ context: ChannelHandlerContext) {
+    timer = nil
+    guard deadline <= .now() else { return setTimer(context) }
+    context.channel.close(promise: nil)
+  }
+
+  private func stopTimer() {
+    timer?.task.cancel()
+    timer = nil
   }
 }

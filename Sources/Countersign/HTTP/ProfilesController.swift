@@ -50,14 +50,22 @@ struct ProfilesController: Sendable {
   /// With a strong entity tag over the bytes, and 304 where the caller has them already (RFC 9110, section 13.1.2).
   private static func response(_ entitlement: EntitlementBody, to request: Request) -> Response {
     let body = JSONBody.encode(entitlement)
-    let digest = SHA256.hash(data: Array(body.readableBytesView))
-    let tag = "\"" + digest.prefix(12).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined() + "\""
+    let tag = Self.tag(of: body)
     let headers: HTTPFields = [.eTag: tag, .cacheControl: "private, no-cache", .vary: "Authorization"]
     let known = request.headers[values: .ifNoneMatch].flatMap { $0.split(separator: ",") }
     if known.contains(where: { matches(tag, $0) }) { return Response(status: .notModified, headers: headers) }
     var response = Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: body))
     response.headers[.contentType] = "application/json"
     return response
+  }
+
+  private static func tag(of body: ByteBuffer) -> String {
+    let digest = body.withUnsafeReadableBytes { SHA256.hash(data: $0) }
+    let digits = Array("0123456789abcdef".utf8)
+    var tag = [UInt8(ascii: "\"")]
+    for byte in digest.prefix(12) { tag += [digits[Int(byte >> 4)], digits[Int(byte & 15)]] }
+    tag.append(UInt8(ascii: "\""))
+    return String(decoding: tag, as: UTF8.self)
   }
 
   private static func matches(_ tag: String, _ candidate: Substring) -> Bool {
