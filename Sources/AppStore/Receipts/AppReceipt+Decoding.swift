@@ -15,7 +15,7 @@ extension AppReceipt {
     } catch {
       throw undecodable(error)
     }
-    let attributes = try ReceiptAttributes(payload: message.content)
+    let attributes = try ReceiptAttributes(payload: message.content[...])
     let signature = message.firstSignature
     let signer = signature.flatMap { signature in
       signature.certificate.map { ReceiptSigner($0, digest: signature.digest) }
@@ -36,14 +36,14 @@ extension AppReceipt {
       encoded: encoded,
       receiptType: try attributes.text(0),
       bundleID: BundleID(bundleID),
-      rawBundleID: try attributes.octets(2),
+      rawBundleID: Array(try attributes.octets(2)),
       applicationVersion: try attributes.text(3),
       originalApplicationVersion: try attributes.text(19),
       createdAt: createdAt,
       originalPurchaseDate: try attributes.date(18),
       expiresAt: try attributes.date(21),
-      opaqueValue: try attributes.octets(4),
-      sha1Hash: try attributes.octets(5),
+      opaqueValue: Array(try attributes.octets(4)),
+      sha1Hash: Array(try attributes.octets(5)),
       adamID: attributes.undocumentedInteger(1),
       downloadID: attributes.undocumentedInteger(15),
       versionExternalIdentifier: attributes.undocumentedInteger(16),

@@ -19,17 +19,21 @@ struct DERReader {
     case lengthTooLong
   }
 
-  private var rest: ArraySlice<UInt8>
+  private let bytes: ArraySlice<UInt8>
+  private var position: Int
 
-  init(_ bytes: ArraySlice<UInt8>) { rest = bytes }
+  init(_ bytes: ArraySlice<UInt8>) {
+    self.bytes = bytes
+    position = bytes.startIndex
+  }
 
-  var isAtEnd: Bool { rest.isEmpty }
+  var isAtEnd: Bool { position == bytes.endIndex }
 
   /// The next element, or `nil` at the end.
   mutating func next() throws(Malformed) -> Element? {
-    guard let tag = rest.popFirst() else { return nil }
+    guard let tag = octet() else { return nil }
     guard tag & 0x1F != 0x1F else { throw .unsupportedTag }
-    guard let first = rest.popFirst() else { throw .truncated }
+    guard let first = octet() else { throw .truncated }
     var length = Int(first)
     if first & 0x80 != 0 {
       let octets = Int(first & 0x7F)
@@ -37,13 +41,20 @@ struct DERReader {
       guard octets <= 4 else { throw .lengthTooLong }
       length = 0
       for _ in 0..<octets {
-        guard let octet = rest.popFirst() else { throw .truncated }
+        guard let octet = octet() else { throw .truncated }
         length = length << 8 | Int(octet)
       }
     }
-    guard length <= rest.count else { throw .truncated }
-    defer { rest = rest.dropFirst(length) }
-    return Element(tag: tag, content: rest.prefix(length))
+    guard length <= bytes.endIndex - position else { throw .truncated }
+    let start = position
+    position += length
+    return Element(tag: tag, content: bytes[start..<position])
+  }
+
+  private mutating func octet() -> UInt8? {
+    guard position < bytes.endIndex else { return nil }
+    defer { position += 1 }
+    return bytes[position]
   }
 
   /// The only element of `bytes`; `nil` when there is none or more than one.
