@@ -10,6 +10,12 @@ struct DERReader {
     var content: ArraySlice<UInt8>
   }
 
+  /// Where an element's content lies: what a loop over many wants, since it holds on to nothing.
+  struct Place {
+    var tag: UInt8
+    var content: Range<Int>
+  }
+
   enum Malformed: Error, Hashable {
     /// A length reaches past the end.
     case truncated
@@ -21,16 +27,34 @@ struct DERReader {
 
   private let bytes: ArraySlice<UInt8>
   private var position: Int
+  private var end: Int
 
   init(_ bytes: ArraySlice<UInt8>) {
     self.bytes = bytes
     position = bytes.startIndex
+    end = bytes.endIndex
   }
 
-  var isAtEnd: Bool { position == bytes.endIndex }
+  var isAtEnd: Bool { position == end }
 
   /// The next element, or `nil` at the end.
   mutating func next() throws(Malformed) -> Element? {
+    guard let place = try nextPlace() else { return nil }
+    return Element(tag: place.tag, content: bytes[place.content])
+  }
+
+  /// Reads what is inside an element that was just read, and then goes on behind it.
+  mutating func inside<Result, Failure: Error>(
+    _ element: Place, _ body: (inout DERReader) throws(Failure) -> Result
+  ) throws(Failure) -> Result {
+    let outer = (position, end)
+    (position, end) = (element.content.lowerBound, element.content.upperBound)
+    defer { (position, end) = outer }
+    return try body(&self)
+  }
+
+  /// The next element, or `nil` at the end.
+  mutating func nextPlace() throws(Malformed) -> Place? {
     guard let tag = octet() else { return nil }
     guard tag & 0x1F != 0x1F else { throw .unsupportedTag }
     guard let first = octet() else { throw .truncated }
@@ -45,14 +69,14 @@ struct DERReader {
         length = length << 8 | Int(octet)
       }
     }
-    guard length <= bytes.endIndex - position else { throw .truncated }
+    guard length <= end - position else { throw .truncated }
     let start = position
     position += length
-    return Element(tag: tag, content: bytes[start..<position])
+    return Place(tag: tag, content: start..<position)
   }
 
   private mutating func octet() -> UInt8? {
-    guard position < bytes.endIndex else { return nil }
+    guard position < end else { return nil }
     defer { position += 1 }
     return bytes[position]
   }

@@ -10,8 +10,9 @@ struct ReceiptAttributes {
   static let recordLimit = 20_000
   static let attributeLimit = 1_000
 
-  /// The content of each attribute 17.
-  private(set) var inAppRecords: [ArraySlice<UInt8>] = []
+  /// Where each attribute 17 lies.
+  private var records: [Range<Int>] = []
+  private let bytes: ArraySlice<UInt8>
   /// The values of the numbers that Apple uses, by `place(of:)`.
   private var places = [Place](repeating: .empty, count: 64)
   /// Other numbers, which nobody asks for.
@@ -21,7 +22,7 @@ struct ReceiptAttributes {
 
   private enum Place {
     case empty
-    case value(ArraySlice<UInt8>)
+    case value(Range<Int>)
     /// The number occurs twice: which of them counts cannot be told, so asking for it is an error.
     case repeated
   }
@@ -39,21 +40,27 @@ struct ReceiptAttributes {
 
   init(inAppRecord: ArraySlice<UInt8>) throws(UndecodableReceipt) {
     try self.init(set: inAppRecord)
-    guard inAppRecords.isEmpty else { throw .malformed("a row contains rows") }
+    guard records.isEmpty else { throw .malformed("a row contains rows") }
   }
 
+  /// The content of each attribute 17.
+  var inAppRecords: some Sequence<ArraySlice<UInt8>> { records.lazy.map { bytes[$0] } }
+
   private init(set bytes: ArraySlice<UInt8>) throws(UndecodableReceipt) {
+    self.bytes = bytes
     guard let set = try Self.single(bytes), set.tag == 0x31 else { throw .malformed("its payload is not a set") }
     do {
       var attributes = DERReader(set.content)
-      while let attribute = try attributes.next() {
-        var fields = DERReader(attribute.content)
-        guard attribute.tag == 0x30,
-          let type = try fields.next(), type.tag == 0x02, let number = DERReader.integer(type.content),
-          let version = try fields.next(), version.tag == 0x02,
-          let value = try fields.next(), value.tag == 0x04, fields.isAtEnd
-        else { throw UndecodableReceipt.malformed("an attribute has the wrong shape") }
-        try add(value.content, as: number)
+      while let attribute = try attributes.nextPlace() {
+        let (number, value) = try attributes.inside(attribute) { fields in
+          guard attribute.tag == 0x30,
+            let type = try fields.nextPlace(), type.tag == 0x02, let number = DERReader.integer(bytes[type.content]),
+            let version = try fields.nextPlace(), version.tag == 0x02,
+            let value = try fields.nextPlace(), value.tag == 0x04, fields.isAtEnd
+          else { throw UndecodableReceipt.malformed("an attribute has the wrong shape") }
+          return (number, value.content)
+        }
+        try add(value, as: number)
       }
     } catch let error as UndecodableReceipt {
       throw error
@@ -62,17 +69,17 @@ struct ReceiptAttributes {
     }
   }
 
-  private mutating func add(_ value: ArraySlice<UInt8>, as number: Int64) throws(UndecodableReceipt) {
+  private mutating func add(_ value: Range<Int>, as number: Int64) throws(UndecodableReceipt) {
     if number == 17 {
-      guard inAppRecords.count < Self.recordLimit else { throw .malformed("it has more rows than any real receipt") }
-      inAppRecords.append(value)
+      guard records.count < Self.recordLimit else { throw .malformed("it has more rows than any real receipt") }
+      records.append(value)
     } else if isNew(number, value) {
       count += 1
       guard count <= Self.attributeLimit else { throw .malformed("it has more attributes than any real receipt") }
     }
   }
 
-  private mutating func isNew(_ number: Int64, _ value: ArraySlice<UInt8>) -> Bool {
+  private mutating func isNew(_ number: Int64, _ value: Range<Int>) -> Bool {
     guard let place = Self.place(of: number) else { return others.insert(number).inserted }
     switch places[place] {
     case .empty:
@@ -106,7 +113,7 @@ struct ReceiptAttributes {
     guard let place = Self.place(of: number) else { return [] }
     switch places[place] {
     case .empty: return []
-    case .value(let octets): return octets
+    case .value(let octets): return bytes[octets]
     case .repeated: throw .malformed("attribute \(number) occurs twice")
     }
   }
