@@ -2,12 +2,29 @@ import Entitlements
 
 import struct FoundationEssentials.Date
 
+/// The signers that frames name. These are facts about octets, and no verdict about them: they are the same for whoever
+/// asks.
+typealias KnownSigners = BoundedMemory<ReceiptFrame, ReceiptSigner>
+
 extension AppReceipt {
+  /// Of receipts that verified, so that nobody can fill it with made-up certificates.
+  static let knownSigners = KnownSigners(limit: 64)
+
   /// Reads a receipt's container and payload; it proves nothing about who made them.
   ///
   /// - Throws: `UndecodableReceipt` when the bytes are no receipt, end early or late, or a field that is there cannot be
   ///   read. A date that cannot be read is never taken for one that is absent.
   package static func decode(_ bytes: [UInt8]) throws(UndecodableReceipt) -> AppReceipt {
+    try decode(bytes, knowing: knownSigners)
+  }
+
+  /// - Parameter signers: frames that OpenSSL read before, as those of receipts that verified. A receipt of such a frame
+  ///   has nothing left to be read but its payload.
+  static func decode(_ bytes: [UInt8], knowing signers: KnownSigners) throws(UndecodableReceipt) -> AppReceipt {
+    if let framed = FramedReceipt(bytes), let signer = signers.recall(framed.frame) {
+      return try AppReceipt(
+        encoded: bytes, attributes: ReceiptAttributes(payload: framed.content), signer: signer)
+    }
     try checkFrame(bytes)
     let message: SignedMessage
     do {
@@ -15,7 +32,7 @@ extension AppReceipt {
     } catch {
       throw undecodable(error)
     }
-    let attributes = try ReceiptAttributes(payload: message.content)
+    let attributes = try ReceiptAttributes(payload: message.content[...])
     let signature = message.firstSignature
     let signer = signature.flatMap { signature in
       signature.certificate.map { ReceiptSigner($0, digest: signature.digest) }
@@ -36,14 +53,14 @@ extension AppReceipt {
       encoded: encoded,
       receiptType: try attributes.text(0),
       bundleID: BundleID(bundleID),
-      rawBundleID: try attributes.octets(2),
+      rawBundleID: Array(try attributes.octets(2)),
       applicationVersion: try attributes.text(3),
       originalApplicationVersion: try attributes.text(19),
       createdAt: createdAt,
       originalPurchaseDate: try attributes.date(18),
       expiresAt: try attributes.date(21),
-      opaqueValue: try attributes.octets(4),
-      sha1Hash: try attributes.octets(5),
+      opaqueValue: Array(try attributes.octets(4)),
+      sha1Hash: Array(try attributes.octets(5)),
       adamID: attributes.undocumentedInteger(1),
       downloadID: attributes.undocumentedInteger(15),
       versionExternalIdentifier: attributes.undocumentedInteger(16),

@@ -73,6 +73,10 @@ final class Certificate {
     X509_NAME_cmp(X509_get_subject_name(pointer), X509_get_issuer_name(pointer)) == 0
   }
 
+  func hasSameSubject(as other: Certificate) -> Bool {
+    X509_NAME_cmp(X509_get_subject_name(pointer), X509_get_subject_name(other.pointer)) == 0
+  }
+
   /// basicConstraints says CA:true (RFC 5280, section 4.2.1.9). Older ways of being a CA do not count.
   var isCertificateAuthority: Bool { X509_check_ca(pointer) == 1 }
 

@@ -10,6 +10,12 @@ struct DERReader {
     var content: ArraySlice<UInt8>
   }
 
+  /// Where an element's content lies: what a loop over many wants, since it holds on to nothing.
+  struct Place {
+    var tag: UInt8
+    var content: Range<Int>
+  }
+
   enum Malformed: Error, Hashable {
     /// A length reaches past the end.
     case truncated
@@ -19,17 +25,39 @@ struct DERReader {
     case lengthTooLong
   }
 
-  private var rest: ArraySlice<UInt8>
+  private let bytes: ArraySlice<UInt8>
+  private var position: Int
+  private var end: Int
 
-  init(_ bytes: ArraySlice<UInt8>) { rest = bytes }
+  init(_ bytes: ArraySlice<UInt8>) {
+    self.bytes = bytes
+    position = bytes.startIndex
+    end = bytes.endIndex
+  }
 
-  var isAtEnd: Bool { rest.isEmpty }
+  var isAtEnd: Bool { position == end }
 
   /// The next element, or `nil` at the end.
   mutating func next() throws(Malformed) -> Element? {
-    guard let tag = rest.popFirst() else { return nil }
+    guard let place = try nextPlace() else { return nil }
+    return Element(tag: place.tag, content: bytes[place.content])
+  }
+
+  /// Reads what is inside an element that was just read, and then goes on behind it.
+  mutating func inside<Result, Failure: Error>(
+    _ element: Place, _ body: (inout DERReader) throws(Failure) -> Result
+  ) throws(Failure) -> Result {
+    let outer = (position, end)
+    (position, end) = (element.content.lowerBound, element.content.upperBound)
+    defer { (position, end) = outer }
+    return try body(&self)
+  }
+
+  /// The next element, or `nil` at the end.
+  mutating func nextPlace() throws(Malformed) -> Place? {
+    guard let tag = octet() else { return nil }
     guard tag & 0x1F != 0x1F else { throw .unsupportedTag }
-    guard let first = rest.popFirst() else { throw .truncated }
+    guard let first = octet() else { throw .truncated }
     var length = Int(first)
     if first & 0x80 != 0 {
       let octets = Int(first & 0x7F)
@@ -37,13 +65,20 @@ struct DERReader {
       guard octets <= 4 else { throw .lengthTooLong }
       length = 0
       for _ in 0..<octets {
-        guard let octet = rest.popFirst() else { throw .truncated }
+        guard let octet = octet() else { throw .truncated }
         length = length << 8 | Int(octet)
       }
     }
-    guard length <= rest.count else { throw .truncated }
-    defer { rest = rest.dropFirst(length) }
-    return Element(tag: tag, content: rest.prefix(length))
+    guard length <= end - position else { throw .truncated }
+    let start = position
+    position += length
+    return Place(tag: tag, content: start..<position)
+  }
+
+  private mutating func octet() -> UInt8? {
+    guard position < end else { return nil }
+    defer { position += 1 }
+    return bytes[position]
   }
 
   /// The only element of `bytes`; `nil` when there is none or more than one.

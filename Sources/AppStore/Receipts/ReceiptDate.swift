@@ -6,7 +6,9 @@ import struct FoundationEssentials.Date
 enum ReceiptDate {
   /// RFC 3339 as in app receipts: `2023-02-22T14:30:15Z`, with a fraction, or with an offset (`+01:00`; Xcode writes
   /// `+0100`).
-  static func parse(rfc3339 text: String) -> Date? {
+  static func parse(rfc3339 text: String) -> Date? { parse(rfc3339: Array(text.utf8)[...]) }
+
+  static func parse(rfc3339 text: ArraySlice<UInt8>) -> Date? {
     var scanner = Scanner(text)
     guard let day = scanner.day(), scanner.skip(UInt8(ascii: "T")), let time = scanner.time() else { return nil }
     var fraction = 0.0
@@ -20,7 +22,7 @@ enum ReceiptDate {
 
   /// The text form of iOS 6-style receipts: `2015-11-18 04:34:41 Etc/GMT`. Other zones are not read.
   static func parse(etcGMT text: String) -> Date? {
-    var scanner = Scanner(text)
+    var scanner = Scanner(Array(text.utf8)[...])
     guard let day = scanner.day(), scanner.skip(UInt8(ascii: " ")), let time = scanner.time(),
       scanner.skip(UInt8(ascii: " ")), scanner.rest.elementsEqual("Etc/GMT".utf8)
     else { return nil }
@@ -60,10 +62,13 @@ enum ReceiptDate {
   /// Days since 1970-01-01 (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
   private static func days(year: Int, month: Int, day: Int) -> Int? {
     let isLeap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
-    let lengths = [31, isLeap ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
-    guard (0...9_999).contains(year), (1...12).contains(month), (1...lengths[month - 1]).contains(day) else {
-      return nil
-    }
+    let length =
+      switch month {
+      case 2: isLeap ? 29 : 28
+      case 4, 6, 9, 11: 30
+      default: 31
+      }
+    guard (0...9_999).contains(year), (1...12).contains(month), (1...length).contains(day) else { return nil }
     let shifted = month <= 2 ? year - 1 : year
     let era = shifted.flooringDivision(by: 400)
     let yearOfEra = shifted - era * 400
@@ -87,7 +92,7 @@ enum ReceiptDate {
   private struct Scanner {
     private(set) var rest: ArraySlice<UInt8>
 
-    init(_ text: String) { rest = Array(text.utf8)[...] }
+    init(_ text: ArraySlice<UInt8>) { rest = text }
 
     var isAtEnd: Bool { rest.isEmpty }
 

@@ -1,5 +1,3 @@
-import FoundationEssentials
-
 /// Tells what a text is that was sent as a receipt, by its outer look.
 enum ReceiptText {
   static let space = UInt8(ascii: " ")
@@ -65,9 +63,23 @@ enum ReceiptText {
     guard digits.count % 4 != 1 else { throw starts(digits[...], "MI") ? .cutBase64 : .notBase64 }
     let needed = (4 - digits.count % 4) % 4
     if padding != needed { repairs.append(.padding) }
-    digits.append(contentsOf: repeatElement(UInt8(ascii: "="), count: needed))
-    guard let decoded = Data(base64Encoded: Data(digits)) else { throw .notBase64 }
-    return ([UInt8](decoded), repairs)
+    guard let (bytes, _) = digits.withUnsafeBufferPointer({ Base64.decode($0) }) else { throw .notBase64 }
+    return (bytes, repairs)
+  }
+
+  /// Decodes what is sent almost always: a receipt in base64 exactly as an encoder writes it, and nothing around it.
+  ///
+  /// - Returns: `nil` for every other text.
+  static func plainReceipt(_ text: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
+    // They stand for 0x30 and 0x80 to 0x8F: a SEQUENCE that has a long or indefinite length. No other kind of text that is
+    // told apart here starts like that, and consists of digits alone.
+    guard text.count >= 4, text.count % 4 == 0, text[0] == UInt8(ascii: "M"), text[1] == UInt8(ascii: "I") else {
+      return nil
+    }
+    let padding = text.suffix(2).reversed().prefix { $0 == UInt8(ascii: "=") }.count
+    guard let (bytes, isCanonical) = Base64.decode(UnsafeBufferPointer(rebasing: text.dropLast(padding))), isCanonical
+    else { return nil }
+    return bytes
   }
 
   /// Whether the text is base64 of something that starts like a receipt.

@@ -45,33 +45,81 @@ package struct ReceiptVerifier: Sendable {
   /// https://developer.apple.com/documentation/technotes/tn3138-handling-app-store-receipt-signing-certificate-changes
   static let sha1End = Date(timeIntervalSince1970: 1_737_763_200)
 
+  let chains: ReceiptChains
   private let roots: TrustedRoots
+  private let knownSigners: KnownSigners
 
-  package init(roots: TrustedRoots = .apple) { self.roots = roots }
+  /// - Parameter cachedChains: how many chains of certificates that verified are remembered.
+  package init(roots: TrustedRoots = .apple, cachedChains: Int = 64) {
+    self.init(roots: roots, cachedChains: cachedChains, knownSigners: AppReceipt.knownSigners)
+  }
+
+  /// - Parameter knownSigners: what reading a receipt is to remember of those that verify.
+  init(roots: TrustedRoots, cachedChains: Int = 64, knownSigners: KnownSigners) {
+    chains = ReceiptChains(limit: cachedChains)
+    self.roots = roots
+    self.knownSigners = knownSigners
+  }
 
   /// - Parameter now: our clock; it only refuses receipts from the future.
   package func verify(_ receipt: AppReceipt, now: Date) throws(NotAuthentic) -> VerifiedAppReceipt {
     guard !receipt.isFromXcode else { throw .xcode }
+    let framed = FramedReceipt(receipt.encoded)
+    if let framed, let signer = chains.signer(of: framed.frame, at: receipt.createdAt) {
+      return try verify(receipt, framed, by: signer, now: now)
+    }
+    return try verify(receipt, framed, now: now)
+  }
+
+  /// By a chain that another receipt of the same frame verified with. What depends on the frame alone (one signature,
+  /// its signer and algorithms, the marks, the root) was found to be right then; what depends on the receipt is looked at
+  /// here, in the same order.
+  private func verify(
+    _ receipt: AppReceipt, _ framed: FramedReceipt, by signer: ReceiptChains.Signer, now: Date
+  ) throws(NotAuthentic) -> VerifiedAppReceipt {
+    try checkDigest(signer.certificate.digest, createdAt: receipt.createdAt)
+    try checkAge(of: receipt, now: now)
+    guard signer.key.hasMade(framed.signature, over: framed.content) else { throw .signatureMismatch }
+    return VerifiedAppReceipt(receipt: receipt, signer: signer.certificate)
+  }
+
+  /// - Parameter framed: the receipt's parts, where it has the usual form.
+  private func verify(
+    _ receipt: AppReceipt, _ framed: FramedReceipt?, now: Date
+  ) throws(NotAuthentic) -> VerifiedAppReceipt {
     guard let message = try? SignedMessage(receipt.encoded) else { throw .uncheckable }
     guard message.signatureCount <= 1 else { throw .severalSignatures }
     guard let signature = message.firstSignature else { throw .noSignature }
     guard let signer = signature.certificate else { throw .signerMissing }
-    try checkAlgorithms(of: signature, by: signer, createdAt: receipt.createdAt)
-    guard receipt.createdAt.timeIntervalSince(now) <= Self.skewAllowance else { throw .createdInFuture }
-    _ = try roots.appleChain(from: signer, through: message.certificates, at: receipt.createdAt)
+    try checkDigest(signature.digest, createdAt: receipt.createdAt)
+    guard signature.isPlainRSA, signer.hasRSAKey else { throw .unsupportedSignatureAlgorithm }
+    try checkAge(of: receipt, now: now)
+    let chain = try roots.appleChain(from: signer, through: message.certificates, at: receipt.createdAt)
     guard message.isIntact(signature, by: signer) else { throw .signatureMismatch }
-    return VerifiedAppReceipt(receipt: receipt, signer: ReceiptSigner(signer, digest: signature.digest))
+    let description = ReceiptSigner(signer, digest: signature.digest)
+    if let framed { remember(description, chain, of: framed, message) }
+    return VerifiedAppReceipt(receipt: receipt, signer: description)
   }
 
-  private func checkAlgorithms(
-    of signature: SignedMessage.Signature, by signer: Certificate, createdAt: Date
-  ) throws(NotAuthentic) {
-    switch signature.digest {
+  private func remember(
+    _ signer: ReceiptSigner, _ chain: [Certificate], of framed: FramedReceipt, _ message: SignedMessage
+  ) {
+    let trusted = roots.certificates.compactMap { Certificate(der: $0) }
+    guard framed.frame.count <= ReceiptFrame.rememberedLimit else { return }
+    chains.remember(signer, as: framed.frame, chain: chain, candidates: message.certificates + trusted)
+    knownSigners.remember(signer, as: framed.frame.detached)
+  }
+
+  private func checkDigest(_ name: String, createdAt: Date) throws(NotAuthentic) {
+    switch name {
     case "sha256": break
     case "sha1":
       guard createdAt < Self.sha1End else { throw .obsoleteDigest }
-    default: throw .unsupportedDigest(signature.digest)
+    default: throw .unsupportedDigest(name)
     }
-    guard signature.isPlainRSA, signer.hasRSAKey else { throw .unsupportedSignatureAlgorithm }
+  }
+
+  private func checkAge(of receipt: AppReceipt, now: Date) throws(NotAuthentic) {
+    guard receipt.createdAt.timeIntervalSince(now) <= Self.skewAllowance else { throw .createdInFuture }
   }
 }

@@ -33,8 +33,8 @@ package struct SubmittedReceipt: Hashable, Sendable {
   /// text is what is signed, of that.
   package let fingerprint: ReceiptFingerprint
 
-  private init(bytes: [UInt8], content: Content, repairs: [Repair]) {
-    base64 = Data(bytes).base64EncodedString()
+  private init(bytes: [UInt8], base64: String? = nil, content: Content, repairs: [Repair]) {
+    self.base64 = base64 ?? Data(bytes).base64EncodedString()
     self.content = content
     self.repairs = repairs
     fingerprint = ReceiptFingerprint(of: bytes)
@@ -52,12 +52,20 @@ package struct SubmittedReceipt: Hashable, Sendable {
   /// - Throws: `UndecodableReceipt`, which names what the text is instead.
   package static func decode(_ text: String) throws(UndecodableReceipt) -> SubmittedReceipt {
     guard text.utf8.count <= limit else { throw .tooLarge }
+    if let bytes = text.utf8.withContiguousStorageIfAvailable(ReceiptText.plainReceipt) ?? nil {
+      return SubmittedReceipt(bytes: bytes, base64: text, content: .app(try AppReceipt.decode(bytes)), repairs: [])
+    }
     return try decode(contents: Array(text.utf8))
   }
 
   /// Recognises a receipt in the contents of a file: the receipt itself, or base64 of it.
   package static func decode(contents: [UInt8]) throws(UndecodableReceipt) -> SubmittedReceipt {
     guard contents.count <= limit else { throw .tooLarge }
+    if let bytes = contents.withUnsafeBufferPointer(ReceiptText.plainReceipt) {
+      return SubmittedReceipt(
+        bytes: bytes, base64: String(decoding: contents, as: UTF8.self), content: .app(try AppReceipt.decode(bytes)),
+        repairs: [])
+    }
     if ReceiptText.isBinaryDER(contents) { return try receipt(contents, repairs: []) }
 
     let text = ReceiptText.trimmed(contents)

@@ -41,7 +41,9 @@ struct ReceiptExaminer: Sendable {
 
   /// What was sent, as a receipt or a signed transaction.
   func decode(_ text: String) throws(ValidationError) -> SubmittedReceipt {
-    try decode(contents: Array(text.utf8))
+    do throws(UndecodableReceipt) { return try SubmittedReceipt.decode(text) } catch {
+      throw .undecodableReceipt(detail: error.detail)
+    }
   }
 
   /// What a file holds, as a receipt or a signed transaction: itself, or base64 of it.

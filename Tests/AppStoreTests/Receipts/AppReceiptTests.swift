@@ -174,7 +174,7 @@ struct AppReceiptTests {
         #expect(throws: UndecodableReceipt.self) { try AppReceipt.decode(bytes) }
         #expect(throws: UndecodableReceipt.self) { try SubmittedReceipt.decode(contents: bytes) }
       }
-      if depth > 2 { #expect(throws: UndecodableReceipt.self) { _ = try ReceiptAttributes(payload: nest) } }
+      if depth > 2 { #expect(throws: UndecodableReceipt.self) { _ = try ReceiptAttributes(payload: nest[...]) } }
     }
   }
 

@@ -52,7 +52,7 @@ struct ReceiptMutationTests {
     return originals
   }
 
-  private func mutate(_ bytes: [UInt8], with generator: inout SeededGenerator) -> [UInt8] {
+  static func mutate(_ bytes: [UInt8], with generator: inout SeededGenerator) -> [UInt8] {
     var bytes = bytes
     for _ in 0..<Int.random(in: 1...3, using: &generator) {
       guard !bytes.isEmpty else { break }
@@ -82,7 +82,7 @@ struct ReceiptMutationTests {
     var same = 0
     for round in 0..<Self.count {
       let original = originals[round % originals.count]
-      let bytes = mutate(original.bytes, with: &generator)
+      let bytes = Self.mutate(original.bytes, with: &generator)
       let inspection = ReceiptInspection(of: bytes, roots: original.roots, now: original.now)
       _ = inspection.json()
       switch inspection.outcome {

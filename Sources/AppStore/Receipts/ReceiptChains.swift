@@ -1,0 +1,68 @@
+import struct FoundationEssentials.Date
+
+/// The memory of chains of certificates that receipts verified with.
+///
+/// A chain is remembered by the frame of its receipt, and only once the signature was found to hold too: so nobody can
+/// fill the memory with made-up certificates. Whoever has a receipt of Apple's can still write its frame in other ways;
+/// that makes room for itself only, and costs the others one full verification.
+struct ReceiptChains: Sendable {
+  /// A signer that leads to a trusted root.
+  struct Signer: Sendable {
+    var key: ReceiptSigningKey
+    var certificate: ReceiptSigner
+    /// When every link of the chain is valid, in whole seconds.
+    var validity: Range<Date>
+  }
+
+  private let known: BoundedMemory<ReceiptFrame, Signer>
+
+  init(limit: Int) { known = BoundedMemory(limit: limit) }
+
+  var counts: (found: Int, remembered: Int) { known.counts }
+
+  /// The signer that a receipt of this frame verified with, if all of its chain is valid at `moment`.
+  func signer(of frame: ReceiptFrame, at moment: Date) -> Signer? {
+    guard let signer = known.recall(frame) else { return nil }
+    // As certificates count time.
+    let wholeSecond = Date(timeIntervalSince1970: moment.timeIntervalSince1970.rounded(.down))
+    return signer.validity.contains(wholeSecond) ? signer : nil
+  }
+
+  /// Remembers the signer of a receipt that verified.
+  ///
+  /// - Parameters:
+  ///   - chain: from the signer to the root.
+  ///   - candidates: every certificate that the chain could have been built from.
+  func remember(
+    _ signer: ReceiptSigner, as frame: ReceiptFrame, chain: [Certificate], candidates: [Certificate]
+  ) {
+    let digest: Digest
+    switch signer.digest {
+    case "sha1": digest = .sha1
+    case "sha256": digest = .sha256
+    default: return
+    }
+    let starts = chain.compactMap(\.notBefore)
+    let ends = chain.compactMap(\.notAfter)
+    guard frame.count <= ReceiptFrame.rememberedLimit, Self.isOnlyChain(candidates),
+      starts.count == chain.count, ends.count == chain.count, let start = starts.max(), let end = ends.min(),
+      start < end, let leaf = chain.first, let key = ReceiptSigningKey(of: leaf, digest: digest)
+    else { return }
+    known.remember(Signer(key: key, certificate: signer, validity: start..<end), as: frame.detached)
+  }
+
+  /// Whether the candidates can be put together in one way only.
+  ///
+  /// Of two issuers with the same name OpenSSL takes one that is valid at the time in question, so that at another time
+  /// it might build another chain, and judge it otherwise.
+  private static func isOnlyChain(_ candidates: [Certificate]) -> Bool {
+    var distinct: [(certificate: Certificate, der: [UInt8])] = []
+    for candidate in candidates {
+      let der = candidate.der
+      if distinct.contains(where: { $0.der == der }) { continue }
+      guard !distinct.contains(where: { $0.certificate.hasSameSubject(as: candidate) }) else { return false }
+      distinct.append((candidate, der))
+    }
+    return true
+  }
+}
