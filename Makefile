@@ -9,8 +9,10 @@ TEST_PACKAGES := openssl strace postgresql libpq-dev chromium chromium-driver
 # What the fault suite breaks things with: a file system in a file, and faults of system calls.
 FAULT_PACKAGES := e2fsprogs mount strace
 FAULT_LOG := .build/faults.log
+# Load, certificates and requests for the benchmarks.
+BENCH_PACKAGES := curl openssl util-linux wrk
 
-.PHONY: help demo test build-tests fuzz faults build release lint format image-check deps test-deps clean
+.PHONY: help demo test build-tests fuzz faults bench build release lint format image-check deps test-deps clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -44,6 +46,15 @@ faults: test-deps ## Play the fault suite in full: kills, power cuts, broken dis
 	  echo "A planted mistake was not noticed: the suite is blind there."; status=1; \
 	fi; \
 	exit $$status
+
+# What is measured is what is deployed, so both programs are built as `release` does. The machine should have nothing else to
+# do meanwhile. BENCH='--only reads' measures less.
+bench: release ## Measure CPU, latency and memory beside what bounds them (30 minutes the first time)
+	@scripts/install-packages $(BENCH_PACKAGES)
+	$(SWIFT) build -c release --static-swift-stdlib --product app-store-simulator
+	$(SWIFT) build -c release --package-path Benchmarks
+	@Benchmarks/.build/release/bench run --countersign .build/release/countersign \
+	  --simulator .build/release/app-store-simulator --work .build/bench --output .build/bench/results.md $(BENCH)
 
 build: deps ## Build for development
 	$(SWIFT) build

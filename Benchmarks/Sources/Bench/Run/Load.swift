@@ -33,6 +33,8 @@ struct Load {
   var countsStatuses = false
   /// Whether the file may begin anew: what is sent twice costs no less.
   var mayWrap = false
+  /// Without bodies: the URL is continued by 0, 1, 2 and so on up to this, again and again.
+  var users = 0
   var core = 1
 
   func run(in directory: String) throws -> LoadResult {
@@ -43,7 +45,7 @@ struct Load {
       of: "wrk",
       [
         "-t1", "-c\(connections)", "-d\(seconds)s", "--timeout", "20s", "-s", script, url, "--", bodies ?? "-",
-        "\(skip)", "\(repeats)", "\(pause)", authorization,
+        "\(skip)", "\(repeats)", "\(pause)", authorization, "\(users)",
       ], core: core)
     guard let line = text.split(separator: "\n").last(where: { $0.hasPrefix("{") }) else {
       throw ValidationError("wrk said: \(text)")
@@ -64,7 +66,8 @@ struct Load {
     wrapped = 0
     statuses = ""
     local counts = {}
-    local file, body, left, times, pause
+    local file, body, left, times, pause, users
+    local user = 0
     local headers = {}
     function init(args)
       headers["Authorization"] = args[5]
@@ -72,13 +75,18 @@ struct Load {
       pause = tonumber(args[4])
       times = tonumber(args[3])
       left = 0
+      users = tonumber(args[6])
       if args[1] ~= "-" then
         file = io.open(args[1])
         for _ = 1, tonumber(args[2]) do file:read("*l") end
       end
     end
     function request()
-      if not file then return wrk.format("GET", nil, headers) end
+      if not file and users == 0 then return wrk.format("GET", nil, headers) end
+      if not file then
+        user = (user + 1) % users
+        return wrk.format("GET", wrk.path .. user, headers)
+      end
       if left == 0 then
         body = file:read("*l")
         if not body then wrapped = 1; file:seek("set", 0); body = file:read("*l") end

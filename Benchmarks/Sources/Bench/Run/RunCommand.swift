@@ -23,10 +23,11 @@ struct RunCommand: AsyncParsableCommand {
       receipts: wanted.contains(.revalidation) ? Swift.max(40_000, due) : 40_000)
     defer { bed.remove() }
     let table = Table()
+    print(Machine.description)
     let measurements = Measurements(bed: bed, table: table, rounds: rounds, seconds: seconds, due: due)
     for measurement in wanted { try measurements.run(measurement) }
     guard let output else { return }
-    try table.markdown.write(toFile: output, atomically: true, encoding: .utf8)
+    try "\(Machine.description)\n\n\(table.markdown)".write(toFile: output, atomically: true, encoding: .utf8)
   }
 }
 
@@ -334,14 +335,15 @@ final class Measurements {
     defer { upstream.stop() }
     let service = try Service(bed, upstream)
     defer { service.stop() }
-    table.section("Reads of a profile")
-    _ = try Load(
-      url: "\(service.origin)/v1/validations", connections: 1, seconds: 1, bodies: bed.bodies,
+    table.section("Reads of profiles, of one user after the other")
+    let posted = try Load(
+      url: "\(service.origin)/v1/validations", connections: 32, seconds: 2, bodies: bed.bodies,
       authorization: service.authorization
     ).run(in: bed.directory)
+    let users = Int(posted.requests)
     let load = Load(
-      url: "\(service.origin)/v1/profiles/user-0", connections: 32, seconds: seconds,
-      authorization: service.authorization)
+      url: "\(service.origin)/v1/profiles/user-", connections: 32, seconds: seconds,
+      authorization: service.authorization, users: users)
     _ = try load.run(in: bed.directory)
     let cost = try median { _ in try self.measured(service.child, load) }
     let share = cost.rate / routes.get.rate
