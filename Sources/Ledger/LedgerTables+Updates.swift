@@ -26,7 +26,7 @@ extension LedgerTables {
     return try Self.state(row)
   }
 
-  private static func state(_ row: StoredRow) throws -> ProfileWriteState {
+  static func state(_ row: StoredRow) throws -> ProfileWriteState {
     switch try row.decode(String.self, forColumn: "state") {
     case "waiting": .waiting
     case "confirming", "written": .written

@@ -212,11 +212,23 @@ struct LedgerTables: Sendable {
   // MARK: Verdicts
 
   func profile(of user: UserID) throws -> StoredProfile? {
-    try row("SELECT version, entitlement FROM profile WHERE user_id = \(user.rawValue)").map { row in
-      StoredProfile(
-        version: try row.decode(forColumn: "version"),
-        entitlement: try StoredForm.value(Entitlement.self, try row.decode(forColumn: "entitlement")))
-    }
+    try row("SELECT version, entitlement FROM profile WHERE user_id = \(user.rawValue)").map(Self.profile)
+  }
+
+  /// The verdict on a user, and how far the app's own row has got.
+  func standing(of user: UserID) throws -> (profile: StoredProfile, write: ProfileWriteState)? {
+    try row(
+      """
+      SELECT profile.version, profile.entitlement, profile_update.state
+      FROM profile LEFT JOIN profile_update USING (user_id) WHERE profile.user_id = \(user.rawValue)
+      """
+    ).map { (try Self.profile($0), try Self.state($0)) }
+  }
+
+  private static func profile(_ row: StoredRow) throws -> StoredProfile {
+    StoredProfile(
+      version: try row.decode(forColumn: "version"),
+      entitlement: try StoredForm.value(Entitlement.self, try row.decode(forColumn: "entitlement")))
   }
 
   func save(_ entitlement: Entitlement, text: String, of user: UserID, version: Int64, recordedAt: Int64) throws {

@@ -1,3 +1,5 @@
+private import Glibc
+
 /// Writes JSON as Foundation's encoder does with sorted keys and slashes as they are, without a container for each value.
 ///
 /// Whoever writes an object names its keys in their order.
@@ -255,10 +257,10 @@ struct StoredTextReader {
       at += 1
     }
     let count = key.utf8CodeUnitCount
-    // Two quotes and a colon.
-    guard at + count + 3 <= text.count, text[at] == UInt8(ascii: "\""),
-      key.withUTF8Buffer({ $0.elementsEqual(text[(at + 1)..<(at + 1 + count)]) }),
-      text[at + 1 + count] == UInt8(ascii: "\""), text[at + 2 + count] == UInt8(ascii: ":")
+    // Two quotes and a colon. With these the key's bytes are within the text, too.
+    guard let start = text.baseAddress, at + count + 3 <= text.count, text[at] == UInt8(ascii: "\""),
+      memcmp(key.utf8Start, start + at + 1, count) == 0, text[at + 1 + count] == UInt8(ascii: "\""),
+      text[at + 2 + count] == UInt8(ascii: ":")
     else { return false }
     place = at + count + 3
     isFirst = false
