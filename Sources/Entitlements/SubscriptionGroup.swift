@@ -10,7 +10,9 @@ import struct FoundationEssentials.Date
 /// https://developer.apple.com/documentation/storekit/product/subscriptioninfo/status
 struct SubscriptionGroup {
   /// A row and what the evidence around it says.
-  struct Row {
+  ///
+  /// A class because it is large, never changes, and is sorted and kept in tables: a customer may have a thousand rows.
+  final class Row: CustomStringConvertible {
     let purchase: Purchase
     let product: Catalog.Product?
     let evidence: SubscriptionEvidence
@@ -26,6 +28,9 @@ struct SubscriptionGroup {
       toldAt = reading.toldAt
       isByRenewalInfo = reading.isByRenewalInfo
     }
+
+    /// All of it: the last by which two of them are told apart.
+    var description: String { "\(purchase) \(evidence) \(toldAt) \(isByRenewalInfo)" }
 
     var reading: SubscriptionEvidence.Reading {
       .init(purchase: purchase, toldAt: toldAt, isByRenewalInfo: isByRenewalInfo)

@@ -4,9 +4,18 @@ internal import Synchronization
 
 /// Group commit: writes that wait at the same time share one transaction, and so one fsync.
 ///
-///     caller 1 ──┐                       SAVEPOINT write 1 RELEASE
-///     caller 2 ──┼─► waiting ─► BEGIN ─► SAVEPOINT write 2 ROLLBACK TO   (fails alone) ─► COMMIT ─► all resumed
-///     caller 3 ──┘   (≤ 64)              SAVEPOINT write 3 RELEASE
+///     caller 1 ──┐
+///     caller 2 ──┼─► waiting ─► BEGIN ─► write 1, write 2, write 3 ─► COMMIT ─► all resumed
+///     caller 3 ──┘   (≤ 64)
+///
+/// Where a write fails, the transaction is rolled back and made again, each write in a savepoint of its own:
+///
+///     BEGIN ─► SAVEPOINT write 1 RELEASE
+///              SAVEPOINT write 2 ROLLBACK TO   (fails alone) ─► COMMIT ─► all resumed
+///              SAVEPOINT write 3 RELEASE
+///
+/// That seldom happens, and a savepoint costs a copy of each page that its write is the first to touch. A write therefore
+/// does nothing but read and write the ledger: it may be run twice.
 ///
 /// No write waits for company: a lone one is committed at once, and what arrives during its commit forms the next
 /// batch. Nobody is resumed before the commit of their write has returned. A caller who was cancelled waits all the
@@ -19,7 +28,7 @@ final class CommitQueue: Sendable {
 
   /// Runs inside the transaction; what it returns tells the caller, and is called after the commit.
   private struct Write: Sendable {
-    var run: @Sendable (Database) throws -> @Sendable () -> Void
+    var run: @Sendable (LedgerTables) throws -> @Sendable () -> Void
     var fail: @Sendable (LedgerError) -> Void
   }
 
@@ -36,6 +45,8 @@ final class CommitQueue: Sendable {
   /// Guards who waits, and whether the writer is at work. Never held during a transaction.
   private let state = Mutex(State())
   private let pool: DatabasePool
+  /// Those of the writing connection, for its thread alone; made when it first writes.
+  private let tables = Mutex<LedgerTables?>(nil)
   /// Whether the file that is written to is still the one that the next start will find.
   private let isInPlace: @Sendable () -> Bool
   private let onFatal: @Sendable (String) -> Void
@@ -65,18 +76,29 @@ final class CommitQueue: Sendable {
   var isClosed: Bool { state.withLock { $0.isClosed } }
 
   func submit<Value: Sendable>(
-    _ operation: @escaping @Sendable (Database) throws -> Value
+    _ operation: @escaping @Sendable (LedgerTables) throws -> Value
   ) async throws(LedgerError) -> Value {
     let result: Result<Value, LedgerError> = await withCheckedContinuation { continuation in
       enqueue(
         Write(
-          run: { db in
-            let value = try operation(db)
+          run: { tables in
+            let value = try operation(tables)
             return { continuation.resume(returning: .success(value)) }
           },
           fail: { continuation.resume(returning: .failure($0)) }))
     }
     return try result.get()
+  }
+
+  /// What writing keeps of the connection goes, so that it can be closed. Only when nothing is written any more.
+  func letGo() { tables.withLock { $0 = nil } }
+
+  private func tables(of db: Database) -> LedgerTables {
+    tables.withLock { tables in
+      let known = tables ?? LedgerTables(db: db)
+      tables = known
+      return known
+    }
   }
 
   /// Lets what waits be written, then refuses the rest.
@@ -185,7 +207,7 @@ final class CommitQueue: Sendable {
     do {
       if db.isInsideTransaction { try db.rollback() }  // a rollback that failed before
       try db.beginTransaction(.immediate)
-      let outcomes = try batch.map { try runAlone($0, db) }
+      let outcomes = try run(batch, db)
       #if PLANTED_DEFECTS
         if PlantedDefect.acknowledgeBeforeCommit.isActive {
           for case .success(let acknowledge) in outcomes { acknowledge() }
@@ -198,6 +220,22 @@ final class CommitQueue: Sendable {
     } catch {
       throw LedgerFailure(error, systemError: Self.systemError(of: db))
     }
+  }
+
+  /// Runs the writes of a batch in the open transaction.
+  ///
+  /// - Throws: when a failure reaches the transaction.
+  private func run(_ batch: [Write], _ db: Database) throws -> [Result<@Sendable () -> Void, LedgerFailure>] {
+    let tables = tables(of: db)
+    do {
+      return try batch.map { .success(try $0.run(tables)) }
+    } catch {
+      let failure = LedgerFailure(error, systemError: Self.systemError(of: db))
+      guard failure.reach == .entry, db.isInsideTransaction else { throw failure }
+    }
+    try db.rollback()
+    try db.beginTransaction(.immediate)
+    return try batch.map { try runAlone($0, tables, db) }
   }
 
   /// `errno` of the last call on the log that failed. SQLite's own `sqlite3_system_errno` stays as it was when a COMMIT
@@ -216,17 +254,19 @@ final class CommitQueue: Sendable {
   ///
   /// - Throws: when the failure reaches the transaction. SQLite may have rolled that back by itself (a full disk, an I/O
   ///   error); going on would then commit each further statement on its own.
-  private func runAlone(_ write: Write, _ db: Database) throws -> Result<@Sendable () -> Void, LedgerFailure> {
-    try db.execute(sql: "SAVEPOINT one")
+  private func runAlone(
+    _ write: Write, _ tables: LedgerTables, _ db: Database
+  ) throws -> Result<@Sendable () -> Void, LedgerFailure> {
+    try tables.execute("SAVEPOINT one")
     do {
-      let acknowledge = try write.run(db)
-      try db.execute(sql: "RELEASE one")
+      let acknowledge = try write.run(tables)
+      try tables.execute("RELEASE one")
       return .success(acknowledge)
     } catch {
       let failure = LedgerFailure(error, systemError: Self.systemError(of: db))
       guard failure.reach == .entry, db.isInsideTransaction else { throw failure }
-      try db.execute(sql: "ROLLBACK TO one")
-      try db.execute(sql: "RELEASE one")
+      try tables.execute("ROLLBACK TO one")
+      try tables.execute("RELEASE one")
       return .failure(failure)
     }
   }

@@ -1,7 +1,5 @@
 internal import Entitlements
-internal import struct FoundationEssentials.Data
 internal import struct FoundationEssentials.Date
-internal import GRDB
 
 extension LedgerTables {
   // MARK: Notifications
@@ -67,11 +65,11 @@ extension LedgerTables {
       DELETE FROM notification WHERE rowid IN
         (SELECT rowid FROM notification WHERE received_at < \(before) ORDER BY received_at LIMIT \(limit))
       """)
-    return db.changesCount
+    return statements.changesCount
   }
 
   func hasRefused(_ digest: ReceiptDigest) throws -> Bool {
-    try row("SELECT 1 FROM refused_notification WHERE sha256 = \(Data(digest.bytes))") != nil
+    try row("SELECT 1 FROM refused_notification WHERE sha256 = \(digest.bytes)") != nil
   }
 
   func note(_ refused: RefusedNotification, payload: String, digest: ReceiptDigest) throws {
@@ -79,11 +77,11 @@ extension LedgerTables {
     try execute(
       """
       INSERT INTO refused_notification (sha256, problem, payload, received_at)
-      VALUES (\(Data(digest.bytes)), \(refused.problem), \(payload),
+      VALUES (\(digest.bytes), \(refused.problem), \(payload),
               \(try StoredForm.milliseconds(refused.receivedAt)))
       """)
     // Numbers are given without gaps, and rows go from the oldest on.
-    let oldest = db.lastInsertedRowID - Int64(RefusedNotification.limit)
+    let oldest = statements.lastInsertedRowID - Int64(RefusedNotification.limit)
     try execute("DELETE FROM refused_notification WHERE id <= \(oldest)")
   }
 
@@ -154,7 +152,7 @@ extension LedgerTables {
       """)
   }
 
-  private static func unclaimed(_ row: Row) throws -> StoredUnclaimed {
+  private static func unclaimed(_ row: StoredRow) throws -> StoredUnclaimed {
     let environment: String = try row.decode(forColumn: "environment")
     let source: String = try row.decode(forColumn: "source")
     guard let environment = StoreEnvironment(rawValue: environment), let source = EvidenceSource(rawValue: source)
@@ -184,7 +182,7 @@ extension LedgerTables {
       ON CONFLICT (environment, original_transaction_id) DO UPDATE SET
         scheduled_at = min(scheduled_at, excluded.scheduled_at), due_at = min(due_at, excluded.due_at), attempts = 0
       """)
-    return db.changesCount
+    return statements.changesCount
   }
 
   /// Subscriptions of which it is not written down when to ask about them, in the order of the primary key.

@@ -1,7 +1,5 @@
 internal import Entitlements
-internal import struct FoundationEssentials.Data
 internal import struct FoundationEssentials.Date
-internal import GRDB
 
 extension LedgerTables {
   /// So many receipts of one user may wait: far more than an app has reason to post, and too few to fill a disk.
@@ -15,7 +13,7 @@ extension LedgerTables {
 
   /// - Returns: the row of this receipt, which is new or already there; `nil` when too many wait already.
   func postpone(_ receipt: PendingReceipt, digest: ReceiptDigest) throws -> Int64? {
-    let sha256 = Data(digest.bytes)
+    let sha256 = digest.bytes
     let user = receipt.user.rawValue
     if let known = try row("SELECT id FROM pending_receipt WHERE user_id = \(user) AND sha256 = \(sha256)") {
       return try known.decode(forColumn: "id")
@@ -35,9 +33,9 @@ extension LedgerTables {
 
   func pending(_ id: Int64) throws -> StoredPending? {
     try row("SELECT user_id, sha256, request_id FROM pending_receipt WHERE id = \(id)").map { row in
-      let sha256: Data = try row.decode(forColumn: "sha256")
+      let sha256: [UInt8] = try row.decode(forColumn: "sha256")
       return StoredPending(
-        user: UserID(try row.decode(String.self, forColumn: "user_id")), digest: ReceiptDigest(bytes: Array(sha256)),
+        user: UserID(try row.decode(String.self, forColumn: "user_id")), digest: ReceiptDigest(bytes: sha256),
         requestID: try row.decode(forColumn: "request_id"))
     }
   }
@@ -148,7 +146,7 @@ extension LedgerTables {
       """)
   }
 
-  private static func grant(_ row: Row) throws -> StoredGrant {
+  private static func grant(_ row: StoredRow) throws -> StoredGrant {
     let environment: String = try row.decode(forColumn: "environment")
     let source: String = try row.decode(forColumn: "source")
     guard let environment = StoreEnvironment(rawValue: environment), let source = EvidenceSource(rawValue: source)

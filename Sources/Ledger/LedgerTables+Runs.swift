@@ -1,6 +1,5 @@
 internal import Entitlements
 internal import struct FoundationEssentials.Date
-internal import GRDB
 
 extension LedgerTables {
   // MARK: Runs
@@ -33,7 +32,7 @@ extension LedgerTables {
         WHERE scheduled_at BETWEEN \(window.lowerBound) AND \(window.upperBound)
         ORDER BY scheduled_at, environment, original_transaction_id LIMIT \(order.limit)
       """)
-    try execute("UPDATE run SET due = \(db.changesCount) WHERE id = \(id)")
+    try execute("UPDATE run SET due = \(statements.changesCount) WHERE id = \(id)")
     try execute("DELETE FROM run WHERE id <= \(id - Self.runsKept) AND state <> 'running'")
     guard let run = try finishRun(RunID(id), at: now) else { throw StoredForm.Unstorable() }
     return .started(run)
@@ -118,7 +117,7 @@ extension LedgerTables {
   /// Counts a subscription and takes it off the list: once, whoever comes second.
   func settleRunItem(_ id: Int64, of run: RunID, _ outcome: RunOutcome) throws {
     try execute("DELETE FROM run_item WHERE id = \(id)")
-    guard db.changesCount == 1 else { return }
+    guard statements.changesCount == 1 else { return }
     switch outcome {
     case .done(let changed):
       try execute("UPDATE run SET done = done + 1, changed = changed + \(changed) WHERE id = \(run.rawValue)")
@@ -164,11 +163,11 @@ extension LedgerTables {
       WHERE id = \(id.rawValue) AND state = 'running'
       """)
     // What is left is the difference of the counts; a new run selects anew.
-    if db.changesCount == 1 { try execute("DELETE FROM run_item WHERE run_id = \(id.rawValue)") }
+    if statements.changesCount == 1 { try execute("DELETE FROM run_item WHERE run_id = \(id.rawValue)") }
     return try run(id)
   }
 
-  private static func run(_ row: Row) throws -> Run {
+  private static func run(_ row: StoredRow) throws -> Run {
     let expiringWithin: Int64 = try row.decode(forColumn: "expiring_within")
     var counts = RunCounts(due: try row.decode(forColumn: "due"))
     counts.done = try row.decode(forColumn: "done")
@@ -181,7 +180,7 @@ extension LedgerTables {
       state: try state(row), counts: counts, startedAt: StoredForm.date(try row.decode(forColumn: "started_at")))
   }
 
-  private static func state(_ row: Row) throws -> Run.State {
+  private static func state(_ row: StoredRow) throws -> Run.State {
     let finishedAt = try row.decode(Int64?.self, forColumn: "finished_at").map(StoredForm.date)
     let reason = try row.decode(String?.self, forColumn: "stop_reason").flatMap(RunStop.init)
     return switch (try row.decode(String.self, forColumn: "state"), finishedAt, reason) {
@@ -192,7 +191,7 @@ extension LedgerTables {
     }
   }
 
-  private static func item(_ row: Row, of run: RunID) throws -> RunItem {
+  private static func item(_ row: StoredRow, of run: RunID) throws -> RunItem {
     let environment: String = try row.decode(forColumn: "environment")
     guard let environment = StoreEnvironment(rawValue: environment) else { throw StoredForm.Unstorable() }
     let owner = UserID(try row.decode(String.self, forColumn: "user_id"))

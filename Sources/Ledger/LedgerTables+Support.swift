@@ -1,7 +1,5 @@
 internal import Entitlements
-internal import struct FoundationEssentials.Data
 internal import struct FoundationEssentials.Date
-internal import GRDB
 
 extension LedgerTables {
   // MARK: Notes
@@ -14,7 +12,7 @@ extension LedgerTables {
       VALUES (\(user?.rawValue), \(note.author), \(note.text), \(try StoredForm.milliseconds(note.recordedAt)),
               \(note.requestID))
       """)
-    return NoteID(sequence: db.lastInsertedRowID)
+    return NoteID(sequence: statements.lastInsertedRowID)
   }
 
   private func note(_ sequence: Int64?) throws -> Note? {
@@ -22,7 +20,7 @@ extension LedgerTables {
     return try row("SELECT * FROM note WHERE sequence = \(sequence)").map(Self.note)
   }
 
-  private static func note(_ row: Row) throws -> Note {
+  private static func note(_ row: StoredRow) throws -> Note {
     Note(
       author: try row.decode(forColumn: "author"), text: try row.decode(forColumn: "text"),
       requestID: try row.decode(forColumn: "request_id"),
@@ -33,7 +31,7 @@ extension LedgerTables {
 
   func digest(ofReceipt id: Int64) throws -> ReceiptDigest {
     guard let row = try row("SELECT sha256 FROM receipt WHERE id = \(id)") else { throw StoredForm.Unstorable() }
-    return ReceiptDigest(bytes: Array(try row.decode(Data.self, forColumn: "sha256")))
+    return ReceiptDigest(bytes: try row.decode(forColumn: "sha256"))
   }
 
   /// The one with the newest evidence first.
@@ -76,7 +74,7 @@ extension LedgerTables {
     }
   }
 
-  private func change(_ row: Row) throws -> OwnershipChange {
+  private func change(_ row: StoredRow) throws -> OwnershipChange {
     let environment: String = try row.decode(forColumn: "environment")
     guard let environment = StoreEnvironment(rawValue: environment) else { throw StoredForm.Unstorable() }
     return OwnershipChange(

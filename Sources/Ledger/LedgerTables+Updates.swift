@@ -1,6 +1,5 @@
 internal import Entitlements
 internal import struct FoundationEssentials.Date
-internal import GRDB
 
 extension LedgerTables {
   // MARK: Updates of the app's own rows
@@ -27,7 +26,7 @@ extension LedgerTables {
     return try Self.state(row)
   }
 
-  private static func state(_ row: Row) throws -> ProfileWriteState {
+  static func state(_ row: StoredRow) throws -> ProfileWriteState {
     switch try row.decode(String.self, forColumn: "state") {
     case "waiting": .waiting
     case "confirming", "written": .written
@@ -112,7 +111,7 @@ extension LedgerTables {
     }
   }
 
-  private static func update(_ row: Row) throws -> WaitingUpdate {
+  private static func update(_ row: StoredRow) throws -> WaitingUpdate {
     WaitingUpdate(
       user: UserID(try row.decode(String.self, forColumn: "user_id")),
       version: try row.decode(forColumn: "version"),
@@ -191,7 +190,7 @@ extension LedgerTables {
     return due
   }
 
-  private static func recheck(_ row: Row) throws -> Recheck {
+  private static func recheck(_ row: StoredRow) throws -> Recheck {
     let environment: String = try row.decode(forColumn: "environment")
     guard let environment = StoreEnvironment(rawValue: environment) else { throw StoredForm.Unstorable() }
     let owner = UserID(try row.decode(String.self, forColumn: "user_id"))

@@ -1,11 +1,15 @@
 internal import Entitlements
-internal import struct FoundationEssentials.Data
 internal import struct FoundationEssentials.Date
 internal import GRDB
 
 /// The statements on the ledger's tables, each by what it does. They run inside somebody else's transaction.
-struct LedgerTables {
-  let db: Database
+struct LedgerTables: Sendable {
+  let statements: LedgerStatements
+
+  init(_ statements: LedgerStatements) { self.statements = statements }
+
+  /// For a connection that is lent once.
+  init(db: Database) { self.init(LedgerStatements(db)) }
 
   /// How the owner of a subscription came to it.
   enum Claim: String {
@@ -63,8 +67,10 @@ struct LedgerTables {
   }
 
   /// In the order of `SubscriptionKey.precedes`.
-  func subscriptions(of user: UserID) throws -> [StoredSubscription] {
+  /// - Parameter known: those that need not be read.
+  func subscriptions(of user: UserID, without known: Set<SubscriptionKey> = []) throws -> [StoredSubscription] {
     try rows("SELECT * FROM subscription WHERE user_id = \(user.rawValue)")
+      .filter { try known.isEmpty || !known.contains(Self.key($0)) }
       .map(Self.subscription)
       .sorted { $0.evidence.key.precedes($1.evidence.key) }
   }
@@ -87,14 +93,19 @@ struct LedgerTables {
       """)
   }
 
-  static func subscription(_ row: Row) throws -> StoredSubscription {
+  private static func key(_ row: StoredRow) throws -> SubscriptionKey {
     let environment: String = try row.decode(forColumn: "environment")
+    guard let environment = StoreEnvironment(rawValue: environment) else { throw StoredForm.Unstorable() }
+    return SubscriptionKey(
+      environment: environment,
+      originalTransactionID: OriginalTransactionID(try row.decode(String.self, forColumn: "original_transaction_id")))
+  }
+
+  static func subscription(_ row: StoredRow) throws -> StoredSubscription {
     let source: String = try row.decode(forColumn: "source")
     let claim: String = try row.decode(forColumn: "claim")
-    guard let environment = StoreEnvironment(rawValue: environment), let source = EvidenceSource(rawValue: source),
-      let claim = Claim(rawValue: claim)
+    guard let source = EvidenceSource(rawValue: source), let claim = Claim(rawValue: claim)
     else { throw StoredForm.Unstorable() }
-    let id: String = try row.decode(forColumn: "original_transaction_id")
     let evidenceAt: Int64 = try row.decode(forColumn: "evidence_at")
     let judgedAt: Int64 = try row.decode(forColumn: "judged_at")
     let text: String = try row.decode(forColumn: "evidence")
@@ -102,8 +113,8 @@ struct LedgerTables {
     let rows = try StoredForm.value(StoredForm.Rows.self, text)
     return StoredSubscription(
       evidence: rows.evidence(
-        of: SubscriptionKey(environment: environment, originalTransactionID: OriginalTransactionID(id)), source: source,
-        evidenceAt: evidenceAt, judgedAt: judgedAt, isAccountGone: try row.decode(forColumn: "account_gone")),
+        of: try key(row), source: source, evidenceAt: evidenceAt, judgedAt: judgedAt,
+        isAccountGone: try row.decode(forColumn: "account_gone")),
       owner: UserID(owner),
       receiptID: try row.decode(forColumn: "receipt_id"),
       evidenceAt: evidenceAt,
@@ -129,7 +140,7 @@ struct LedgerTables {
 
   /// - Returns: the row of this receipt, which is new or already there.
   func save(_ receipt: KeptReceipt, digest: ReceiptDigest, seenAt: Int64) throws -> Int64 {
-    let sha256 = Data(digest.bytes)
+    let sha256 = digest.bytes
     let saved = try row(
       """
       INSERT INTO receipt (sha256, base64, environment, bundle_id, first_seen_at, last_seen_at)
@@ -146,7 +157,7 @@ struct LedgerTables {
     try row(
       """
       SELECT id FROM receipt
-      WHERE sha256 = \(Data(digest.bytes)) AND environment = \(receipt.environment.rawValue)
+      WHERE sha256 = \(digest.bytes) AND environment = \(receipt.environment.rawValue)
         AND bundle_id = \(receipt.bundleID.rawValue)
       """
     ).map { try $0.decode(forColumn: "id") }
@@ -162,7 +173,7 @@ struct LedgerTables {
   }
 
   func knowledge(of digest: ReceiptDigest, for user: UserID) throws -> ReceiptKnowledge {
-    let sha256 = Data(digest.bytes)
+    let sha256 = digest.bytes
     let judged = try row(
       "SELECT 1 FROM history WHERE user_id = \(user.rawValue) AND receipt_sha256 = \(sha256) LIMIT 1")
     let proves = try rows(
@@ -201,11 +212,23 @@ struct LedgerTables {
   // MARK: Verdicts
 
   func profile(of user: UserID) throws -> StoredProfile? {
-    try row("SELECT version, entitlement FROM profile WHERE user_id = \(user.rawValue)").map { row in
-      StoredProfile(
-        version: try row.decode(forColumn: "version"),
-        entitlement: try StoredForm.value(Entitlement.self, try row.decode(forColumn: "entitlement")))
-    }
+    try row("SELECT version, entitlement FROM profile WHERE user_id = \(user.rawValue)").map(Self.profile)
+  }
+
+  /// The verdict on a user, and how far the app's own row has got.
+  func standing(of user: UserID) throws -> (profile: StoredProfile, write: ProfileWriteState)? {
+    try row(
+      """
+      SELECT profile.version, profile.entitlement, profile_update.state
+      FROM profile LEFT JOIN profile_update USING (user_id) WHERE profile.user_id = \(user.rawValue)
+      """
+    ).map { (try Self.profile($0), try Self.state($0)) }
+  }
+
+  private static func profile(_ row: StoredRow) throws -> StoredProfile {
+    StoredProfile(
+      version: try row.decode(forColumn: "version"),
+      entitlement: try StoredForm.value(Entitlement.self, try row.decode(forColumn: "entitlement")))
   }
 
   func save(_ entitlement: Entitlement, text: String, of user: UserID, version: Int64, recordedAt: Int64) throws {
@@ -230,7 +253,7 @@ struct LedgerTables {
         (user_id, version, recorded_at, request_id, changed, entitlement, receipt_sha256, evidence_at, note_sequence)
       VALUES
         (\(line.user.rawValue), \(line.version), \(line.recordedAt), \(line.requestID), \(line.changed),
-         \(line.entitlement), \(Data(line.digest.bytes)), \(line.evidenceAt), \(line.note?.sequence))
+         \(line.entitlement), \(line.digest.bytes), \(line.evidenceAt), \(line.note?.sequence))
       """)
   }
 
@@ -244,7 +267,7 @@ struct LedgerTables {
     ).map(Self.historyEntry)
   }
 
-  static func historyEntry(_ row: Row) throws -> HistoryEntry {
+  static func historyEntry(_ row: StoredRow) throws -> HistoryEntry {
     HistoryEntry(
       sequence: try row.decode(forColumn: "sequence"),
       recordedAt: StoredForm.date(try row.decode(forColumn: "recorded_at")),
@@ -255,7 +278,7 @@ struct LedgerTables {
 
   func beat() throws {
     try execute("UPDATE heartbeat SET beats = beats + 1 WHERE id = 1")
-    guard db.changesCount == 1 else { throw StoredForm.Unstorable() }
+    guard statements.changesCount == 1 else { throw StoredForm.Unstorable() }
   }
 
   func readBeat() throws {
@@ -270,9 +293,9 @@ struct LedgerTables {
 
   // MARK: Statements
 
-  func execute(_ sql: SQL) throws { try db.cachedStatement(literal: sql).execute() }
+  func execute(_ sql: LedgerSQL) throws { try statements.execute(sql) }
 
-  func rows(_ sql: SQL) throws -> [Row] { try Row.fetchAll(db.cachedStatement(literal: sql)) }
+  func rows(_ sql: LedgerSQL) throws -> [StoredRow] { try statements.rows(sql) }
 
-  func row(_ sql: SQL) throws -> Row? { try Row.fetchOne(db.cachedStatement(literal: sql)) }
+  func row(_ sql: LedgerSQL) throws -> StoredRow? { try statements.row(sql) }
 }

@@ -16,6 +16,13 @@ struct PreparedEntry: Sendable {
       judgedAt = try StoredForm.milliseconds(evidence.judgedAt)
       rows = try StoredForm.text(StoredForm.Rows(evidence))
     }
+
+    /// As the ledger will hand it out: dates lose what is below a millisecond when they are written.
+    func kept() throws -> SubscriptionEvidence {
+      try StoredForm.value(StoredForm.Rows.self, rows).evidence(
+        of: evidence.key, source: evidence.source, evidenceAt: evidenceAt, judgedAt: judgedAt,
+        isAccountGone: evidence.isAccountGone)
+    }
   }
 
   let entry: LedgerEntry

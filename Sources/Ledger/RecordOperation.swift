@@ -121,16 +121,17 @@ struct RecordOperation {
     let hasNewEvidence = news.contains { changesKnowledge($0, over: known.stored[$0.key]) }
     let gains = !grant.claimed.isEmpty || !grant.moved.isEmpty || !named.isEmpty
 
+    // As it is after each verdict that is written down.
     var recorded = Recorded(
       entitlement: verdict, changed: false, losers: [], keptByOthers: grant.leftWithOthers.count, write: .waiting)
     if let before, !gains, !hasNewEvidence,
       try VerdictWriter.isSame(verdict, before.entitlement, by: \.apartFromMoment)
     {
       recorded.entitlement = before.entitlement
+      recorded.write = try tables.updateState(of: entry.user)
     } else {
       (recorded.entitlement, recorded.changed) = try writer.save(verdict, of: entry.user, after: before)
     }
-    recorded.write = try tables.updateState(of: entry.user)
 
     try save(news, over: known.stored)
     let gained = own.map(\.evidence.key).filter { grant.claimed.contains($0) || grant.moved[$0] != nil }
@@ -171,9 +172,9 @@ struct RecordOperation {
 
   /// Writes down when each subscription of the answer has to be asked about again, as the ledger knows it now.
   private func schedule(_ news: [News], at moment: Date) throws {
-    for key in news.map(\.key) {
-      guard let stored = try tables.subscription(key) else { continue }
-      try tables.schedule(key, at: entry.nextCheck(stored.evidence, moment), asOf: moment)
+    for new in news {
+      let kept = try new.subscription.kept()
+      try tables.schedule(new.key, at: entry.nextCheck(kept, moment), asOf: moment)
     }
   }
 
@@ -225,8 +226,10 @@ struct RecordOperation {
   /// Everything known of the user after this answer, in the order in which the ledger will hand it out.
   private func evidence(with news: [News]) throws -> [SubscriptionEvidence] {
     var all: [SubscriptionKey: SubscriptionEvidence] = [:]
-    for stored in try tables.subscriptions(of: entry.user) { all[stored.evidence.key] = stored.evidence }
     for new in news { all[new.key] = new.subscription.evidence }
+    for stored in try tables.subscriptions(of: entry.user, without: Set(all.keys)) {
+      all[stored.evidence.key] = stored.evidence
+    }
     let told = Dictionary(uniqueKeysWithValues: prepared.subscriptions.map { ($0.evidence.key, $0) })
     return all.values.sorted { $0.key.precedes($1.key) }
       + (try tables.provisionalEvidence(of: entry.user).filter { grant in
@@ -236,7 +239,7 @@ struct RecordOperation {
 
   /// Writes what differs from the stored: a post that repeats what is known writes nothing and costs no fsync.
   private func save(_ news: [News], over known: [SubscriptionKey: LedgerTables.StoredSubscription]) throws {
-    let kept = try tables.receiptID(of: entry.receipt, digest: prepared.digest)
+    let kept = known.isEmpty ? nil : try tables.receiptID(of: entry.receipt, digest: prepared.digest)
     let differing = news.filter { new in
       guard let stored = known[new.key] else { return true }
       if case .entry = new.receipt, stored.receiptID != kept { return true }

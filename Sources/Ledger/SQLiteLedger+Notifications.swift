@@ -3,7 +3,7 @@ package import struct FoundationEssentials.Date
 
 extension SQLiteLedger {
   package func take(_ entry: NotificationEntry) async throws(LedgerError) -> NotificationOutcome {
-    try await queue.submit { db in try NotificationOperation(entry: entry, tables: LedgerTables(db: db)).run() }
+    try await queue.submit { tables in try NotificationOperation(entry: entry, tables: tables).run() }
   }
 
   package func noteRefused(_ refused: RefusedNotification) async throws(LedgerError) {
@@ -11,7 +11,7 @@ extension SQLiteLedger {
     // What anybody may post again and again must not cost an fsync each time.
     guard try await !read({ tables in try tables.hasRefused(digest) }) else { return }
     let payload = String(decoding: refused.payload.utf8.prefix(RefusedNotification.payloadLimit), as: UTF8.self)
-    try await queue.submit { db in try LedgerTables(db: db).note(refused, payload: payload, digest: digest) }
+    try await queue.submit { tables in try tables.note(refused, payload: payload, digest: digest) }
   }
 
   package func notifications(
@@ -23,13 +23,12 @@ extension SQLiteLedger {
   package func pruneNotifications(before: Date, limit: Int) async throws(LedgerError) -> Int {
     let isIdle = try await read { tables in try !tables.hasNotifications(before: before) }
     guard !isIdle else { return 0 }
-    return try await queue.submit { db in try LedgerTables(db: db).pruneNotifications(before: before, limit: limit) }
+    return try await queue.submit { tables in try tables.pruneNotifications(before: before, limit: limit) }
   }
 
   package func recheckSoon(_ ids: [OriginalTransactionID], at now: Date) async throws(LedgerError) -> Int {
     guard !ids.isEmpty else { return 0 }
-    return try await queue.submit { db in
-      let tables = LedgerTables(db: db)
+    return try await queue.submit { tables in
       let now = try StoredForm.milliseconds(now)
       return try Set(ids).sorted { $0.rawValue < $1.rawValue }.reduce(0) { try $0 + tables.recheckSoon($1, at: now) }
     }
@@ -42,8 +41,8 @@ extension SQLiteLedger {
     var place: SubscriptionKey?
     repeat {
       let after = place
-      let page = try await queue.submit { db in
-        try LedgerTables(db: db).scheduleMissing(nextCheck, at: now, after: after, limit: limit)
+      let page = try await queue.submit { tables in
+        try tables.scheduleMissing(nextCheck, at: now, after: after, limit: limit)
       }
       scheduled += page.scheduled
       place = page.last

@@ -3,7 +3,7 @@ internal import GRDB
 
 extension SQLiteLedger: SupportLedger {
   package func keepNote(_ note: Note, about user: UserID) async throws(LedgerError) -> NoteID {
-    try await queue.submit { db in try LedgerTables(db: db).keep(note, about: user) }
+    try await queue.submit { tables in try tables.keep(note, about: user) }
   }
 
   package func receipts(of user: UserID, limit: Int) async throws(LedgerError) -> [OwnedReceipt] {
@@ -21,6 +21,6 @@ extension SQLiteLedger: SupportLedger {
   }
 
   package func transfer(_ transfer: Transfer) async throws(LedgerError) -> TransferOutcome {
-    try await queue.submit { db in try TransferOperation(transfer: transfer, tables: LedgerTables(db: db)).run() }
+    try await queue.submit { tables in try TransferOperation(transfer: transfer, tables: tables).run() }
   }
 }

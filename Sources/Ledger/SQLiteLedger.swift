@@ -8,7 +8,7 @@ internal import GRDB
 /// Durability: write-ahead log and `synchronous=FULL`, so that each commit ends with an fsync of the log. Files beside
 /// the ledger: `-wal` and `-shm` (SQLite's; part of the ledger, copied and moved with it) and `.lock` (empty; may stay).
 ///
-/// A checkpoint copies the log into the main file after about 1 000 pages. SQLite keeps an I/O error of that to itself,
+/// A checkpoint copies the log into the main file after about 4 000 pages (16 MB). SQLite keeps an I/O error of that to itself,
 /// which is safe: the log counts as copied only after the fsync of the main file succeeded, and until then the same
 /// pages are written again.
 package final class SQLiteLedger: Ledger {
@@ -48,13 +48,15 @@ package final class SQLiteLedger: Ledger {
   private let file: LedgerFile
   private let pool: DatabasePool
   let queue: CommitQueue
+  private let reads: ReadQueue
 
   private init(
-    file: LedgerFile, pool: DatabasePool, onFatal: @escaping @Sendable (String) -> Void,
+    file: LedgerFile, pool: DatabasePool, reader: DatabaseQueue, onFatal: @escaping @Sendable (String) -> Void,
     onCommit: @escaping @Sendable (Commit) -> Void
   ) {
     self.file = file
     self.pool = pool
+    reads = ReadQueue(connection: reader)
     queue = CommitQueue(pool: pool, isInPlace: { file.isInPlace }, onFatal: onFatal, onCommit: onCommit)
   }
 
@@ -97,11 +99,15 @@ package final class SQLiteLedger: Ledger {
       let pool = try DatabasePool(path: file.path, configuration: configuration)
       do {
         try prepare(pool, synchronous: synchronous, path: file.path)
+        var reading = configuration
+        reading.readonly = true
+        reading.prepareDatabase { db in try db.execute(sql: "PRAGMA cache_size = -\(cacheSize)") }
+        let reader = try DatabaseQueue(path: file.path, configuration: reading)
+        return SQLiteLedger(file: file, pool: pool, reader: reader, onFatal: onFatal, onCommit: onCommit)
       } catch {
         try? pool.close()
         throw error
       }
-      return SQLiteLedger(file: file, pool: pool, onFatal: onFatal, onCommit: onCommit)
     } catch let error as LedgerOpenError {
       throw error
     } catch {
@@ -134,16 +140,23 @@ package final class SQLiteLedger: Ledger {
       // A savepoint may spill; a container's root file system may be read-only.
       try db.execute(sql: "PRAGMA temp_store = MEMORY")
       try db.execute(sql: "PRAGMA cell_size_check = ON")
-      try db.execute(sql: "PRAGMA wal_autocheckpoint = 1000")
+      // A batch of records is some 1 000 pages, of which most are written again by the next ones: to copy them each time
+      // would cost as much as the log.
+      try db.execute(sql: "PRAGMA wal_autocheckpoint = 4000")
     }
     return configuration
   }
+
+  /// KiB of pages that a connection which is always at work may keep; SQLite's 2 MB do not hold the inner pages of the
+  /// indexes, of which each record touches some twenty. What a small ledger does not have takes no room.
+  private static let cacheSize = 16_384
 
   private static func prepare(_ pool: DatabasePool, synchronous: Synchronous, path: String) throws {
     // GRDB sets NORMAL while it opens, under which a power cut takes acknowledged records with it: set it now, and
     // believe only what SQLite says.
     try pool.writeWithoutTransaction { db in
       try db.execute(sql: "PRAGMA synchronous = \(synchronous.rawValue)")
+      try db.execute(sql: "PRAGMA cache_size = -\(cacheSize)")
       try expect(db, "synchronous", synchronous.rawValue, path: path)
       try expect(db, "foreign_keys", 1, path: path)
       try expect(db, "application_id", Int(LedgerFile.applicationID), path: path)
@@ -184,6 +197,8 @@ package final class SQLiteLedger: Ledger {
       DispatchQueue.global().async { [self] in
         // Neither may fail the stop: what is not copied is in the log.
         if !queue.isFailed { _ = try? pool.writeWithoutTransaction { db in try db.checkpoint(.truncate) } }
+        queue.letGo()
+        reads.close()
         try? pool.close()
         file.release()
         continuation.resume()
@@ -202,8 +217,7 @@ package final class SQLiteLedger: Ledger {
     } catch {
       throw LedgerFailure(error).error
     }
-    return try await queue.submit { db in
-      let tables = LedgerTables(db: db)
+    return try await queue.submit { tables in
       let outcome = try RecordOperation(prepared: prepared, tables: tables).run()
       try tables.settle(entry.runItem, after: outcome)
       return outcome
@@ -214,10 +228,10 @@ package final class SQLiteLedger: Ledger {
     _ receipt: PendingReceipt, provisional: [SubscriptionEvidence], _ rejudgement: Rejudgement
   ) async throws(LedgerError) -> PostponeOutcome {
     let digest = ReceiptDigest(of: receipt.base64)
-    return try await queue.submit { db in
+    return try await queue.submit { tables in
       try PostponeOperation(
         receipt: receipt, digest: digest, provisional: provisional, rejudgement: rejudgement,
-        tables: LedgerTables(db: db)
+        tables: tables
       ).run()
     }
   }
@@ -227,16 +241,16 @@ package final class SQLiteLedger: Ledger {
   }
 
   package func retryPending(_ id: Int64, at due: Date) async throws(LedgerError) {
-    try await queue.submit { db in try LedgerTables(db: db).retryPending(id, at: due) }
+    try await queue.submit { tables in try tables.retryPending(id, at: due) }
   }
 
   package func hastenPending(at now: Date) async throws(LedgerError) {
-    try await queue.submit { db in try LedgerTables(db: db).hastenPending(at: StoredForm.milliseconds(now)) }
+    try await queue.submit { tables in try tables.hastenPending(at: StoredForm.milliseconds(now)) }
   }
 
   package func settlePending(_ id: Int64, _ rejudgement: Rejudgement) async throws(LedgerError) {
-    try await queue.submit { db in
-      try WithdrawOperation(rejudgement: rejudgement, tables: LedgerTables(db: db)).settle(id)
+    try await queue.submit { tables in
+      try WithdrawOperation(rejudgement: rejudgement, tables: tables).settle(id)
     }
   }
 
@@ -244,8 +258,8 @@ package final class SQLiteLedger: Ledger {
     // Most of the time there is nothing to end, and a write costs an fsync.
     let isIdle = try await read { tables in try tables.grants(endedAt: rejudgement.judgedAt).isEmpty }
     guard !isIdle else { return 0 }
-    return try await queue.submit { db in
-      try WithdrawOperation(rejudgement: rejudgement, tables: LedgerTables(db: db)).endOverdue()
+    return try await queue.submit { tables in
+      try WithdrawOperation(rejudgement: rejudgement, tables: tables).endOverdue()
     }
   }
 
@@ -254,16 +268,16 @@ package final class SQLiteLedger: Ledger {
     admits: @escaping Admission
   ) async throws(LedgerError) -> Bool {
     let digest = ReceiptDigest(of: base64)
-    return try await queue.submit { db in
+    return try await queue.submit { tables in
       try VerdictWriter(
-        tables: LedgerTables(db: db), recordedAt: try StoredForm.milliseconds(rejudgement.recordedAt),
+        tables: tables, recordedAt: try StoredForm.milliseconds(rejudgement.recordedAt),
         requestID: requestID, digest: digest, evidenceAt: nil
       ).judgeIfChanged(user, by: rejudgement.judge, at: rejudgement.judgedAt, admits: admits)
     }
   }
 
   package func waitingUpdate(of user: UserID) async throws(LedgerError) -> WaitingUpdate? {
-    try await read { tables in try tables.waitingUpdate(of: user) }
+    try await readShort { tables in try tables.waitingUpdate(of: user) }
   }
 
   package func claimUpdates(
@@ -271,45 +285,45 @@ package final class SQLiteLedger: Ledger {
   ) async throws(LedgerError) -> [WaitingUpdate] {
     let isIdle = try await read { tables in try !tables.hasUpdates(dueAt: now) }
     guard !isIdle else { return [] }
-    return try await queue.submit { db in
-      try LedgerTables(db: db).claimUpdates(dueAt: now, until: lease, limit: limit)
+    return try await queue.submit { tables in
+      try tables.claimUpdates(dueAt: now, until: lease, limit: limit)
     }
   }
 
   package func settleUpdate(
     of user: UserID, version: Int64, isDoubtful: Bool, confirmingAt again: Date?
   ) async throws(LedgerError) {
-    try await queue.submit { db in
-      try LedgerTables(db: db).settleUpdate(of: user, version: version, isDoubtful: isDoubtful, confirmingAt: again)
+    try await queue.submit { tables in
+      try tables.settleUpdate(of: user, version: version, isDoubtful: isDoubtful, confirmingAt: again)
     }
   }
 
   package func missUpdate(of user: UserID, version: Int64, retryAt due: Date) async throws(LedgerError) {
-    try await queue.submit { db in try LedgerTables(db: db).missUpdate(of: user, version: version, retryAt: due) }
+    try await queue.submit { tables in try tables.missUpdate(of: user, version: version, retryAt: due) }
   }
 
   package func retryUpdate(
     of user: UserID, version: Int64, at due: Date, problem: String, isDoubtful: Bool
   ) async throws(LedgerError) {
-    try await queue.submit { db in
-      try LedgerTables(db: db)
+    try await queue.submit { tables in
+      try tables
         .retryUpdate(of: user, version: version, at: due, problem: problem, isDoubtful: isDoubtful)
     }
   }
 
   package func returnUpdates(of users: [UserID], claimedUntil lease: Date) async throws(LedgerError) {
     guard !users.isEmpty else { return }
-    try await queue.submit { db in try LedgerTables(db: db).returnUpdates(of: users, claimedUntil: lease) }
+    try await queue.submit { tables in try tables.returnUpdates(of: users, claimedUntil: lease) }
   }
 
   package func claimRechecks(dueAt now: Date, limit: Int) async throws(LedgerError) -> [Recheck] {
     let isIdle = try await read { tables in try !tables.hasRechecks(dueAt: now) }
     guard !isIdle else { return [] }
-    return try await queue.submit { db in try LedgerTables(db: db).claimRechecks(dueAt: now, limit: limit) }
+    return try await queue.submit { tables in try tables.claimRechecks(dueAt: now, limit: limit) }
   }
 
   package func releaseClaims() async throws(LedgerError) {
-    try await queue.submit { db in try LedgerTables(db: db).release() }
+    try await queue.submit { tables in try tables.release() }
   }
 
   package func memo(_ name: String) async throws(LedgerError) -> String? {
@@ -317,7 +331,7 @@ package final class SQLiteLedger: Ledger {
   }
 
   package func keepMemo(_ name: String, _ text: String?) async throws(LedgerError) {
-    try await queue.submit { db in try LedgerTables(db: db).keepMemo(name, text) }
+    try await queue.submit { tables in try tables.keepMemo(name, text) }
   }
 
   package func backlog(at now: Date) async throws(LedgerError) -> LedgerBacklog {
@@ -325,21 +339,21 @@ package final class SQLiteLedger: Ledger {
   }
 
   package func profile(of user: UserID) async throws(LedgerError) -> LedgerProfile? {
-    try await read { tables in
-      guard let profile = try tables.profile(of: user) else { return nil }
+    try await readShort { tables in
+      guard let (profile, write) = try tables.standing(of: user) else { return nil }
       return LedgerProfile(
         evidence: try tables.evidence(of: user), entitlement: profile.entitlement, version: profile.version,
-        write: try tables.updateState(of: user))
+        write: write)
     }
   }
 
   package func knowledge(of receiptBase64: String, for user: UserID) async throws(LedgerError) -> ReceiptKnowledge {
     let digest = ReceiptDigest(of: receiptBase64)
-    return try await read { tables in try tables.knowledge(of: digest, for: user) }
+    return try await readShort { tables in try tables.knowledge(of: digest, for: user) }
   }
 
   package func receipts(mentioning id: OriginalTransactionID) async throws(LedgerError) -> [KeptReceipt] {
-    try await read { tables in try tables.receipts(mentioning: id) }
+    try await readShort { tables in try tables.receipts(mentioning: id) }
   }
 
   package func history(
@@ -359,7 +373,7 @@ package final class SQLiteLedger: Ledger {
       queue.latch(.misplaced)
       throw LedgerFailure.misplaced.error
     }
-    try await queue.submit { db in try LedgerTables(db: db).beat() }
+    try await queue.submit { tables in try tables.beat() }
     try await read { tables in try tables.readBeat() }
   }
 
@@ -372,17 +386,29 @@ package final class SQLiteLedger: Ledger {
     }
   }
 
-  /// Reads one state of the ledger. Not ended by cancellation: there is no error for it, and reads are short.
+  /// Reads one state of the ledger, however long it takes. Not ended by cancellation: there is no error for it.
   func read<Value: Sendable>(
     _ operation: @escaping @Sendable (LedgerTables) throws -> Value
   ) async throws(LedgerError) -> Value {
     guard !queue.isClosed else { throw .closed }
-    let result: Result<Value, LedgerFailure> = await withCheckedContinuation { continuation in
-      pool.asyncRead { db in
-        continuation.resume(
-          returning: Result { try operation(LedgerTables(db: try db.get())) }.mapError { LedgerFailure($0) })
-      }
-    }
+    return try value(
+      await withCheckedContinuation { continuation in
+        pool.asyncRead { db in
+          continuation.resume(
+            returning: Result { try operation(LedgerTables(db: try db.get())) }.mapError { LedgerFailure($0) })
+        }
+      })
+  }
+
+  /// As `read`, for what takes a moment and is asked often.
+  private func readShort<Value: Sendable>(
+    _ operation: @escaping @Sendable (LedgerTables) throws -> Value
+  ) async throws(LedgerError) -> Value {
+    guard !queue.isClosed else { throw .closed }
+    return try value(await reads.submit(operation))
+  }
+
+  private func value<Value>(_ result: Result<Value, LedgerFailure>) throws(LedgerError) -> Value {
     switch result {
     case .success(let value): return value
     case .failure(let failure):

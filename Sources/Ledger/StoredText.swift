@@ -1,0 +1,295 @@
+private import Glibc
+
+/// Writes JSON as Foundation's encoder does with sorted keys and slashes as they are, without a container for each value.
+///
+/// Whoever writes an object names its keys in their order.
+struct StoredTextWriter {
+  private var bytes: [UInt8] = []
+  private var isFirst = true
+
+  init() { bytes.reserveCapacity(1024) }
+
+  var text: String { String(decoding: bytes, as: UTF8.self) }
+
+  mutating func object(_ body: (inout StoredTextWriter) throws -> Void) rethrows {
+    try nest("{", "}", body)
+  }
+
+  mutating func array<Element>(
+    _ key: StaticString, _ elements: [Element], _ write: (Element, inout StoredTextWriter) throws -> Void
+  ) rethrows {
+    self.key(key)
+    try nest("[", "]") { writer in
+      for element in elements {
+        writer.separate()
+        try write(element, &writer)
+      }
+    }
+  }
+
+  mutating func object(_ key: StaticString, _ body: (inout StoredTextWriter) throws -> Void) rethrows {
+    self.key(key)
+    try object(body)
+  }
+
+  mutating func string(_ key: StaticString, _ value: String?) {
+    guard let value else { return }
+    self.key(key)
+    quote(value)
+  }
+
+  mutating func bool(_ key: StaticString, _ value: Bool?) {
+    guard let value else { return }
+    self.key(key)
+    append(value ? "true" : "false")
+  }
+
+  mutating func integer(_ key: StaticString, _ value: Int64?) {
+    guard let value else { return }
+    self.key(key)
+    digits(of: value)
+  }
+
+  private mutating func nest(
+    _ open: StaticString, _ close: StaticString, _ body: (inout StoredTextWriter) throws -> Void
+  ) rethrows {
+    append(open)
+    isFirst = true
+    try body(&self)
+    append(close)
+    isFirst = false
+  }
+
+  private mutating func separate() {
+    if !isFirst { bytes.append(UInt8(ascii: ",")) }
+    isFirst = false
+  }
+
+  private mutating func key(_ key: StaticString) {
+    separate()
+    bytes.append(UInt8(ascii: "\""))
+    append(key)
+    append("\":")
+  }
+
+  private mutating func append(_ literal: StaticString) {
+    literal.withUTF8Buffer { bytes.append(contentsOf: $0) }
+  }
+
+  private mutating func digits(of value: Int64) {
+    if value < 0 { bytes.append(UInt8(ascii: "-")) }
+    var rest = value.magnitude
+    let begin = bytes.count
+    repeat {
+      bytes.append(UInt8(ascii: "0") + UInt8(rest % 10))
+      rest /= 10
+    } while rest > 0
+    bytes[begin...].reverse()
+  }
+
+  private mutating func quote(_ value: String) {
+    bytes.append(UInt8(ascii: "\""))
+    var value = value
+    value.withUTF8 { text in
+      if text.allSatisfy(Self.isPlain) {
+        bytes.append(contentsOf: text)
+      } else {
+        for byte in text { escape(byte) }
+      }
+    }
+    bytes.append(UInt8(ascii: "\""))
+  }
+
+  /// Whether a byte stands for itself between quotes.
+  static func isPlain(_ byte: UInt8) -> Bool {
+    byte >= 0x20 && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
+  }
+
+  private mutating func escape(_ byte: UInt8) {
+    switch byte {
+    case UInt8(ascii: "\""): append("\\\"")
+    case UInt8(ascii: "\\"): append("\\\\")
+    case 0x08: append("\\b")
+    case 0x0c: append("\\f")
+    case 0x0a: append("\\n")
+    case 0x0d: append("\\r")
+    case 0x09: append("\\t")
+    case 0..<0x20:
+      append("\\u00")
+      bytes.append(UInt8(ascii: "0") + byte >> 4)
+      let low = byte & 0xf
+      bytes.append(low < 10 ? UInt8(ascii: "0") + low : UInt8(ascii: "a") + low - 10)
+    default: bytes.append(byte)
+    }
+  }
+}
+
+/// Reads what `StoredTextWriter` writes, and nothing else: an escape, a space, a key out of its order, an unknown one or a
+/// number that is no integer makes it give up. Foundation's decoder then has the word, and says what is wrong.
+struct StoredTextReader {
+  /// What makes it give up.
+  struct Unfamiliar: Error {}
+
+  private let text: UnsafeBufferPointer<UInt8>
+  private var place = 0
+  private var isFirst = true
+  /// The last short texts by their keys: the rows of a subscription share most of them.
+  private var recent: [(key: UnsafePointer<UInt8>, text: String)] = []
+
+  /// - Returns: what `read` made of the whole text.
+  static func value<Value>(
+    of text: String, _ read: (inout StoredTextReader) throws(Unfamiliar) -> Value
+  ) throws(Unfamiliar) -> Value {
+    var text = text
+    let result = text.withUTF8 { bytes -> Result<Value, Unfamiliar> in
+      var reader = StoredTextReader(text: bytes)
+      do throws(Unfamiliar) {
+        let value = try read(&reader)
+        guard reader.place == bytes.count else { throw Unfamiliar() }
+        return .success(value)
+      } catch {
+        return .failure(error)
+      }
+    }
+    return try result.get()
+  }
+
+  private init(text: UnsafeBufferPointer<UInt8>) { self.text = text }
+
+  mutating func object<Value>(
+    _ body: (inout StoredTextReader) throws(Unfamiliar) -> Value
+  ) throws(Unfamiliar) -> Value {
+    try expect(UInt8(ascii: "{"))
+    isFirst = true
+    let value = try body(&self)
+    try expect(UInt8(ascii: "}"))
+    isFirst = false
+    return value
+  }
+
+  mutating func object<Value>(
+    _ key: StaticString, _ body: (inout StoredTextReader) throws(Unfamiliar) -> Value
+  ) throws(Unfamiliar) -> Value? {
+    guard take(key) else { return nil }
+    return try object(body)
+  }
+
+  mutating func array<Element>(
+    _ key: StaticString, _ read: (inout StoredTextReader) throws(Unfamiliar) -> Element
+  ) throws(Unfamiliar) -> [Element] {
+    guard take(key) else { throw Unfamiliar() }
+    try expect(UInt8(ascii: "["))
+    var elements: [Element] = []
+    if !takeByte(UInt8(ascii: "]")) {
+      repeat { elements.append(try read(&self)) } while takeByte(UInt8(ascii: ","))
+      try expect(UInt8(ascii: "]"))
+    }
+    isFirst = false
+    return elements
+  }
+
+  mutating func string(_ key: StaticString) throws(Unfamiliar) -> String? {
+    guard take(key) else { return nil }
+    let bytes = try quoted()
+    return String(decoding: bytes, as: UTF8.self)
+  }
+
+  /// As `string`, for a value that is likely to be the same as the last one of this key.
+  mutating func repeated(_ key: StaticString) throws(Unfamiliar) -> String? {
+    guard take(key) else { return nil }
+    let bytes = try quoted()
+    for index in recent.indices where recent[index].key == key.utf8Start {
+      if recent[index].text.utf8.elementsEqual(bytes) { return recent[index].text }
+      recent[index].text = String(decoding: bytes, as: UTF8.self)
+      return recent[index].text
+    }
+    let text = String(decoding: bytes, as: UTF8.self)
+    recent.append((key.utf8Start, text))
+    return text
+  }
+
+  mutating func word<Value: RawRepresentable<String>>(
+    _ key: StaticString, _ type: Value.Type = Value.self
+  ) throws(Unfamiliar) -> Value? {
+    guard let text = try string(key) else { return nil }
+    guard let value = Value(rawValue: text) else { throw Unfamiliar() }
+    return value
+  }
+
+  mutating func bool(_ key: StaticString) throws(Unfamiliar) -> Bool? {
+    guard take(key) else { return nil }
+    if takeLiteral("true") { return true }
+    if takeLiteral("false") { return false }
+    throw Unfamiliar()
+  }
+
+  mutating func integer(_ key: StaticString) throws(Unfamiliar) -> Int64? {
+    guard take(key) else { return nil }
+    let isNegative = takeByte(UInt8(ascii: "-"))
+    let begin = place
+    var number: Int64 = 0
+    while place < text.count, case let digit = text[place] &- UInt8(ascii: "0"), digit < 10 {
+      // Counted downwards, as the least number has no opposite.
+      let (tens, isTooLow) = number.multipliedReportingOverflow(by: 10)
+      let (sum, isLower) = tens.subtractingReportingOverflow(Int64(digit))
+      guard !isTooLow, !isLower else { throw Unfamiliar() }
+      number = sum
+      place += 1
+    }
+    let count = place - begin
+    guard count > 0, count == 1 || text[begin] != UInt8(ascii: "0") else { throw Unfamiliar() }
+    if isNegative { return number }
+    guard number > .min else { throw Unfamiliar() }
+    return -number
+  }
+
+  /// A value that has to be there.
+  static func needed<Value>(_ value: Value?) throws(Unfamiliar) -> Value {
+    guard let value else { throw Unfamiliar() }
+    return value
+  }
+
+  /// Takes a key where it comes next, with the comma before it.
+  private mutating func take(_ key: StaticString) -> Bool {
+    var at = place
+    if !isFirst {
+      guard at < text.count, text[at] == UInt8(ascii: ",") else { return false }
+      at += 1
+    }
+    let count = key.utf8CodeUnitCount
+    // Two quotes and a colon. With these the key's bytes are within the text, too.
+    guard let start = text.baseAddress, at + count + 3 <= text.count, text[at] == UInt8(ascii: "\""),
+      memcmp(key.utf8Start, start + at + 1, count) == 0, text[at + 1 + count] == UInt8(ascii: "\""),
+      text[at + 2 + count] == UInt8(ascii: ":")
+    else { return false }
+    place = at + count + 3
+    isFirst = false
+    return true
+  }
+
+  private mutating func quoted() throws(Unfamiliar) -> UnsafeBufferPointer<UInt8> {
+    try expect(UInt8(ascii: "\""))
+    let begin = place
+    while place < text.count, StoredTextWriter.isPlain(text[place]) { place += 1 }
+    let content = UnsafeBufferPointer(rebasing: text[begin..<place])
+    try expect(UInt8(ascii: "\""))
+    return content
+  }
+
+  private mutating func expect(_ byte: UInt8) throws(Unfamiliar) {
+    guard takeByte(byte) else { throw Unfamiliar() }
+  }
+
+  private mutating func takeByte(_ byte: UInt8) -> Bool {
+    guard place < text.count, text[place] == byte else { return false }
+    place += 1
+    return true
+  }
+
+  private mutating func takeLiteral(_ literal: StaticString) -> Bool {
+    let end = place + literal.utf8CodeUnitCount
+    guard end <= text.count, literal.withUTF8Buffer({ $0.elementsEqual(text[place..<end]) }) else { return false }
+    place = end
+    return true
+  }
+}
