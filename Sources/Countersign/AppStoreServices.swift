@@ -142,11 +142,15 @@ private struct AppStoreObserver: Sendable {
     }
   }
 
-  private func log(_ endpoint: String, _ environment: StoreEnvironment, _ outcome: String, _ duration: Duration) {
+  /// The texts are made only where somebody wants to read them.
+  private func log(
+    _ endpoint: @autoclosure () -> String, _ environment: StoreEnvironment, _ outcome: @autoclosure () -> String,
+    _ duration: Duration
+  ) {
     logger.debug(
       "asked Apple",
       metadata: [
-        "endpoint": "\(endpoint)", "environment": "\(environment.rawValue)", "outcome": "\(outcome)",
+        "endpoint": "\(endpoint())", "environment": "\(environment.rawValue)", "outcome": "\(outcome())",
         "milliseconds": "\(duration / .milliseconds(1))",
       ])
   }

@@ -49,6 +49,7 @@ struct Serve: AsyncParsableCommand {
             logger.info(
               "listening",
               metadata: ["host": "\(address.ipAddress ?? "unknown")", "port": "\(address.port ?? 0)"])
+            ProgramPages.giveBack()
           },
           onAdminListening: { address in
             logger.info(

@@ -183,7 +183,7 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
         .fileList, .emptyList,
         "Root certificates that receipts, transactions and notifications must chain to; empty: Apple's")
     case .appStoreConcurrency:
-      Entry(.integer(1...1_000), .text("64"), "Calls to Apple in flight at once")
+      Entry(.integer(1...4_096), .text("64"), "Calls to Apple in flight at once")
     case .appStoreDeadline:
       Entry(.duration(.milliseconds(100)...minutes(5)), .text("10s"), "A whole validation, every attempt included")
     case .appStoreAppAppleIDs:

@@ -19,8 +19,10 @@ final class RecentAnswers: Sendable {
 
   private struct State {
     var entries: [Subject.Identity: Entry] = [:]
-    /// In order of arrival; one that was replaced is here twice.
+    /// In order of arrival, from `first` on; one that was replaced is here twice.
     var order: [(Subject.Identity, ContinuousClock.Instant)] = []
+    /// What lies before it has gone. It is cut off now and then, as each cut moves all the others.
+    var first = 0
   }
 
   private let lifetime: Duration
@@ -48,13 +50,16 @@ final class RecentAnswers: Sendable {
     state.withLock { state in
       state.entries[subject] = Entry(answer: answer, at: now)
       state.order.append((subject, now))
-      var gone = 0
-      for (subject, at) in state.order {
-        guard at.duration(to: now) >= lifetime || state.order.count - gone > Self.limit else { break }
+      while state.first < state.order.count {
+        let (subject, at) = state.order[state.first]
+        guard at.duration(to: now) >= lifetime || state.order.count - state.first > Self.limit else { break }
         if state.entries[subject]?.at == at { state.entries[subject] = nil }
-        gone += 1
+        state.first += 1
       }
-      state.order.removeFirst(gone)
+      if state.first > Self.limit {
+        state.order.removeFirst(state.first)
+        state.first = 0
+      }
     }
   }
 

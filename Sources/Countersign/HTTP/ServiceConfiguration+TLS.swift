@@ -17,7 +17,10 @@ extension ServiceConfiguration.Server {
   /// HTTP/1.1, in TLS where there is a certificate. `ConnectionGuard`'s deadline for the first request begins with the
   /// connection, so that a handshake counts against it.
   func protocols(_ identities: ServerIdentities?) throws(StartError) -> HTTPServerBuilder {
-    let plain = HTTPServerBuilder.http1(configuration: http1)
+    let http1 = http1
+    let plain = HTTPServerBuilder { responder in
+      LoopBoundChannel(base: HTTP1Channel(responder: responder, configuration: http1))
+    }
     guard let identities else { return plain }
     do {
       return try .tls(plain, tlsConfiguration: identities.tlsConfiguration)

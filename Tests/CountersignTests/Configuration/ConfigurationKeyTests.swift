@@ -200,7 +200,7 @@ struct ConfigurationKeyTests {
     ("app_store.production_url", #"https://a.test\@b.test/"#, "must not contain a user name or password"),
     ("app_store.production_url", #"https://a.test\b"#, "is not a well-formed URL"),
     ("app_store.sandbox_url", "https://bücher.test/", "is not a well-formed URL"),
-    ("app_store.concurrency", "0", "must be from 1 to 1000"),
+    ("app_store.concurrency", "0", "must be from 1 to 4096"),
     ("app_store.deadline", "6m", "must be from 100ms to 5m"),
     ("app_store.deadline", "15s", "must be shorter than server.request_deadline"),
     (
