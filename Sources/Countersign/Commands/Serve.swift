@@ -28,6 +28,10 @@ struct Serve: AsyncParsableCommand {
   @OptionGroup var options: ConfigurationOptions
 
   func run() async throws {
+    // A thread more than there are processors only takes turns with the others. To be set before anybody asks for it.
+    if let count = ProcessorCount.allowed {
+      NIOSingletons.groupLoopCountSuggestion = min(count, System.coreCount)
+    }
     let configuration = try options.load(requiresCredential: true)
     // Whoever reads the log may go away; that is no reason to stop.
     signal(SIGPIPE, SIG_IGN)
