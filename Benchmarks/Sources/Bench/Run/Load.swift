@@ -27,7 +27,7 @@ struct Load {
   var skip = 0
   /// How often each body is sent, one after the other.
   var repeats = 1
-  /// Milliseconds that a connection rests between two requests.
+  /// Milliseconds that a connection rests between two requests on average; at random, lest all come at once.
   var pause = 0
   var authorization: String
   var countsStatuses = false
@@ -95,7 +95,7 @@ struct Load {
       left = left - 1
       return wrk.format("POST", nil, headers, body)
     end
-    \(hasPause ? "function delay() return pause end" : "")
+    \(hasPause ? "function delay() return math.random(0, 2 * pause) end" : "")
     \(countsStatuses
       ? "function response(status) counts[status] = (counts[status] or 0) + 1; statuses = \"\"; for k, v in pairs(counts) do statuses = statuses .. \",\\\"s\" .. k .. \"\\\":\" .. v end end"
       : "")

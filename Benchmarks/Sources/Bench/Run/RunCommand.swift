@@ -261,9 +261,10 @@ final class Measurements {
     }
   }
 
-  /// Right is each answer whose subscription is the one of its own receipt.
-  private func wrong(_ service: Service, first: Int, count: Int) throws -> Int {
-    let posts = try PostedBodies.read(bed.bodies, limit: first + count).suffix(count)
+  /// Right is each verdict whose subscription is the one of the user's own receipt. Those that were in flight when the load
+  /// ended have one or have none; nobody may have another, and at least as many have theirs as were answered.
+  private func wrong(_ service: Service, first: Int, answered: Int, inFlight: Int) throws -> Int {
+    let posts = try PostedBodies.read(bed.bodies, limit: first + answered + inFlight).suffix(answered + inFlight)
     let list = "\(bed.directory)/profiles.txt"
     let config = posts.map { "url = \"\(service.origin)/v1/profiles/\($0.userID)\"\n" }.joined()
     try config.write(toFile: list, atomically: true, encoding: .utf8)
@@ -271,20 +272,20 @@ final class Measurements {
       of: "curl",
       ["-sS", "-w", "\\n", "-H", "Authorization: \(service.authorization)", "-K", list], core: Bed.othersCore)
     struct Answer: Decodable {
-      var user_id: String?
-      var tier: String?
+      var user_id: String
+      var tier: String
       var original_transaction_id: String?
     }
-    var right: [String: String] = [:]
-    for post in posts { right[post.userID] = AnswerTemplate.originalTransactionID(of: post.receiptData.utf8) }
-    var seen = 0
+    var theirs: [String: String] = [:]
+    for post in posts { theirs[post.userID] = AnswerTemplate.originalTransactionID(of: post.receiptData.utf8) }
+    var right = 0
+    var others = 0
     for line in text.split(separator: "\n") {
-      guard let answer = try? JSONDecoder().decode(Answer.self, from: Data(line.utf8)), let user = answer.user_id,
-        answer.tier == "pro", answer.original_transaction_id == right[user]
-      else { continue }
-      seen += 1
+      let answer = try JSONDecoder().decode(Answer.self, from: Data(line.utf8))
+      guard let id = answer.original_transaction_id else { continue }
+      if answer.tier == "pro", id == theirs[answer.user_id] { right += 1 } else { others += 1 }
     }
-    return count - seen
+    return others + Swift.max(0, answered - right)
   }
 
   private func crowd() throws {
@@ -310,7 +311,8 @@ final class Measurements {
         results.append(result)
         costs.append((service.child.cpu - before).microseconds / result.requests)
         wrongAnswers += Int(result.failures)
-        wrongAnswers += try wrong(service, first: skip, count: Int(result.requests))
+        wrongAnswers += try wrong(
+          service, first: skip, answered: Int(result.requests - result.failures), inFlight: 2_000)
       }
       skip += Int(result.requests) + 2_000
     }
