@@ -17,11 +17,9 @@ struct PostgRESTRequests {
     var query = [filter(columns.id, "eq", update.user.rawValue)]
     if let version = columns.version { query.append(filter(version, "lt", String(update.version))) }
     return patch(
-      query,
-      tier: .text(update.tier.rawValue), status: .text(update.status.rawValue),
-      expiresAt: update.expiresAt.map { .text($0.rfc3339(alwaysWithMilliseconds: true)) } ?? .null,
-      originalTransactionID: update.originalTransactionID.map { .text($0.rawValue) } ?? .null,
-      version: .integer(update.version))
+      query, tier: update.tier.rawValue, status: update.status.rawValue,
+      expiresAt: update.expiresAt?.rfc3339(alwaysWithMilliseconds: true),
+      originalTransactionID: update.originalTransactionID?.rawValue, version: update.version)
   }
 
   /// The same user's row as it is.
@@ -34,7 +32,7 @@ struct PostgRESTRequests {
   func writeNothing() -> TransportRequest {
     patch(
       ["\(columns.id)=is.null", "\(columns.id)=not.is.null"],
-      tier: .null, status: .null, expiresAt: .null, originalTransactionID: .null, version: .null)
+      tier: nil, status: nil, expiresAt: nil, originalTransactionID: nil, version: nil)
   }
 
   /// Any row that the key may see.
@@ -54,14 +52,15 @@ struct PostgRESTRequests {
 
   /// - Parameter query: begins with a condition on the id, always: a PATCH without any changes every row.
   private func patch(
-    _ query: [String], tier: JSONText, status: JSONText, expiresAt: JSONText, originalTransactionID: JSONText,
-    version: JSONText
+    _ query: [String], tier: String?, status: String?, expiresAt: String?, originalTransactionID: String?,
+    version: Int64?
   ) -> TransportRequest {
-    var members = [
-      (columns.tier.text, tier), (columns.status.text, status), (columns.expiresAt.text, expiresAt),
-      (columns.originalTransactionID.text, originalTransactionID),
-    ]
-    if let column = columns.version { members.append((column.text, version)) }
+    var row = JSONObjectWriter()
+    row.member(columns.tier.text, tier)
+    row.member(columns.status.text, status)
+    row.member(columns.expiresAt.text, expiresAt)
+    row.member(columns.originalTransactionID.text, originalTransactionID)
+    if let column = columns.version { row.member(column.text, version) }
     var headers = headers
     headers.append(TransportHeader("Content-Type", "application/json"))
     // Should the id ever match two rows, the server undoes the write; it heeds that only together with `strict`.
@@ -69,7 +68,7 @@ struct PostgRESTRequests {
     if let schema = configuration.schema { headers.append(TransportHeader("Content-Profile", schema.text)) }
     return TransportRequest(
       method: .patch, url: url(query + ["select=\(columnsShown)"]), headers: headers,
-      body: JSONText.object(members), responseBodyLimit: Self.answerLimit)
+      body: row.finished(), responseBodyLimit: Self.answerLimit)
   }
 
   private func get(_ query: [String]) -> TransportRequest {

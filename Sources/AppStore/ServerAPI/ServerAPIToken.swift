@@ -27,11 +27,17 @@ struct ServerAPIToken: Hashable, Sendable {
   init(key: ServerAPIKey, bundleID: BundleID, now: Date) throws(ES256Key.Failure) {
     let issuedAt = Int64(now.timeIntervalSince1970.rounded(.down)) - Self.setBack
     let expiry = issuedAt + Self.lifetime
-    let header = Self.object([("alg", "ES256"), ("kid", key.keyID), ("typ", "JWT")], numbers: [])
-    let claims = Self.object(
-      [("iss", key.issuerID), ("aud", "appstoreconnect-v1"), ("bid", bundleID.rawValue)],
-      numbers: [("iat", issuedAt), ("exp", expiry)])
-    let signed = "\(Base64URL.encode(header)).\(Base64URL.encode(claims))"
+    var header = JSONObjectWriter()
+    header.member("alg", "ES256")
+    header.member("kid", key.keyID)
+    header.member("typ", "JWT")
+    var claims = JSONObjectWriter()
+    claims.member("iss", key.issuerID)
+    claims.member("aud", "appstoreconnect-v1")
+    claims.member("bid", bundleID.rawValue)
+    claims.member("iat", issuedAt)
+    claims.member("exp", expiry)
+    let signed = "\(Base64URL.encode(header.finished())).\(Base64URL.encode(claims.finished()))"
     let signature = try key.key.sign(Array(signed.utf8))
     text = Secret("\(signed).\(Base64URL.encode(signature))")
     madeAt = now
@@ -41,18 +47,6 @@ struct ServerAPIToken: Hashable, Sendable {
   /// Whether it may still be sent. One that our clock has fallen behind was issued in what may be Apple's future.
   func isFresh(at now: Date) -> Bool {
     now >= madeAt && now < expiresAt.addingTimeInterval(-Self.reserve)
-  }
-
-  private static func object(_ texts: [(String, String)], numbers: [(String, Int64)]) -> [UInt8] {
-    var bytes: [UInt8] = []
-    for (name, text) in texts {
-      bytes.append(bytes.isEmpty ? UInt8(ascii: "{") : UInt8(ascii: ","))
-      bytes += "\"\(name)\":".utf8
-      bytes.append(jsonString: text)
-    }
-    for (name, number) in numbers { bytes += ",\"\(name)\":\(number)".utf8 }
-    bytes.append(UInt8(ascii: "}"))
-    return bytes
   }
 }
 

@@ -1,4 +1,5 @@
 import Entitlements
+import HTTPTransport
 
 import struct FoundationEssentials.Date
 

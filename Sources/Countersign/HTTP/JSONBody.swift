@@ -10,36 +10,8 @@ protocol JSONWritten: Encodable {
   func writeMembers(to json: inout JSONObjectWriter)
 }
 
-/// Writes one JSON object, member by member.
-struct JSONObjectWriter {
-  private var bytes = [UInt8(ascii: "{")]
-
-  init() { bytes.reserveCapacity(1024) }
-
-  mutating func member(_ name: String, _ text: String?) {
-    begin(name)
-    if let text { bytes.append(jsonString: text) } else { bytes += "null".utf8 }
-  }
-
-  mutating func member(_ name: String, _ flag: Bool?) {
-    begin(name)
-    bytes += (flag.map { $0 ? "true" : "false" } ?? "null").utf8
-  }
-
+extension JSONObjectWriter {
   mutating func member(_ name: String, _ date: Date?) { member(name, date?.rfc3339) }
-
-  private mutating func begin(_ name: String) {
-    if bytes.count > 1 { bytes.append(UInt8(ascii: ",")) }
-    bytes.append(jsonString: name)
-    bytes.append(UInt8(ascii: ":"))
-  }
-
-  /// The whole object.
-  func finished() -> ByteBuffer {
-    var buffer = ByteBuffer(bytes: bytes)
-    buffer.writeInteger(UInt8(ascii: "}"))
-    return buffer
-  }
 }
 
 /// JSON as the service writes it: snake_case keys, dates in RFC 3339 and UTC, slashes as they are.
@@ -48,7 +20,7 @@ enum JSONBody {
     guard let written = value as? any JSONWritten else { return encodeByMembers(value) }
     var json = JSONObjectWriter()
     written.writeMembers(to: &json)
-    return json.finished()
+    return ByteBuffer(bytes: json.finished())
   }
 
   /// By way of `Encodable`, which costs a hundred times as much.

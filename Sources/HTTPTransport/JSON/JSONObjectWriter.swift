@@ -1,0 +1,33 @@
+/// Writes one JSON object, member by member. What is `nil` is written as `null`.
+package struct JSONObjectWriter {
+  private var bytes = [UInt8(ascii: "{")]
+
+  package init() { bytes.reserveCapacity(1024) }
+
+  package mutating func member(_ name: String, _ text: String?) {
+    begin(name)
+    if let text { bytes.append(jsonString: text) } else { bytes += "null".utf8 }
+  }
+
+  package mutating func member(_ name: String, _ number: Int64?) {
+    begin(name)
+    bytes += (number.map { String($0) } ?? "null").utf8
+  }
+
+  package mutating func member(_ name: String, _ flag: Bool?) {
+    begin(name)
+    bytes += (flag.map { $0 ? "true" : "false" } ?? "null").utf8
+  }
+
+  private mutating func begin(_ name: String) {
+    if bytes.count > 1 { bytes.append(UInt8(ascii: ",")) }
+    bytes.append(jsonString: name)
+    bytes.append(UInt8(ascii: ":"))
+  }
+
+  /// The whole object.
+  package consuming func finished() -> [UInt8] {
+    bytes.append(UInt8(ascii: "}"))
+    return bytes
+  }
+}
