@@ -21,7 +21,7 @@ extension Date {
   }
 }
 
-/// Writes a moment without a calendar: every log line, answer and update has some.
+/// Writes a moment: every log line, answer and update has some.
 private struct RFC3339Digits {
   private let text: UnsafeMutableBufferPointer<UInt8>
   private(set) var count = 0
@@ -30,22 +30,13 @@ private struct RFC3339Digits {
   init(_ text: UnsafeMutableBufferPointer<UInt8>) { self.text = text }
 
   mutating func write(_ milliseconds: Int64, alwaysWithMilliseconds: Bool) {
-    // Counted from the first day of March of the year 0, so that a leap day is the last of its year, and nothing is
-    // negative: 719 468 days before 1970.
-    let shifted = milliseconds + 719_468 * 86_400_000
-    let (days, time) = shifted.quotientAndRemainder(dividingBy: 86_400_000)
-    let (era, dayOfEra) = days.quotientAndRemainder(dividingBy: 146_097)
-    let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-    let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-    // March is 0. Five months have 153 days, from March on and from August on.
-    let month = (5 * dayOfYear + 2) / 153
-    let day = dayOfYear - (153 * month + 2) / 5 + 1
-    let year = era * 400 + yearOfEra + (month < 10 ? 0 : 1)
-    write(year, width: 4)
+    let (days, time) = CalendarDay.split(milliseconds)
+    let day = CalendarDay(since1970: days)
+    write(day.year, width: 4)
     write(UInt8(ascii: "-"))
-    write(month < 10 ? month + 3 : month - 9, width: 2)
+    write(day.month, width: 2)
     write(UInt8(ascii: "-"))
-    write(day, width: 2)
+    write(day.day, width: 2)
     write(UInt8(ascii: "T"))
     write(time / 3_600_000, width: 2)
     write(UInt8(ascii: ":"))

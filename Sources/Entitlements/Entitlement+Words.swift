@@ -169,21 +169,10 @@ extension Date? {
 extension Date {
   /// "3 March 2026": the day in UTC, in the calendar that the world reckons with.
   ///
-  /// Counted here, as a formatter would ask for a locale and a time zone. The algorithm counts years from 1 March, so that
-  /// a leap day is the last of its year: https://howardhinnant.github.io/date_algorithms.html#civil_from_days
+  /// Counted here, as a formatter would ask for a locale and a time zone.
   package var dayInWords: String {
-    let day = 86_400_000 as Int64
-    let (quotient, remainder) = millisecondsSince1970.quotientAndRemainder(dividingBy: day)
-    let days = (remainder < 0 ? quotient - 1 : quotient) + 719_468
-    let era = (days >= 0 ? days : days - 146_096) / 146_097
-    let dayOfEra = days - era * 146_097
-    let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-    let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-    let marchMonth = (5 * dayOfYear + 2) / 153
-    let dayOfMonth = dayOfYear - (153 * marchMonth + 2) / 5 + 1
-    let month = marchMonth < 10 ? marchMonth + 3 : marchMonth - 9
-    let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
-    return "\(dayOfMonth) \(Self.months[Int(month) - 1]) \(year)"
+    let day = CalendarDay(since1970: CalendarDay.split(millisecondsSince1970).days)
+    return "\(day.day) \(Self.months[Int(day.month) - 1]) \(day.year)"
   }
 
   private static let months = [

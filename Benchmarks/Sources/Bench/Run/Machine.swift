@@ -1,3 +1,4 @@
+import Entitlements
 import Foundation
 
 /// What a table was measured on.
@@ -13,12 +14,7 @@ enum Machine {
     return """
       \(ProcessInfo.processInfo.processorCount) cores of \(first("/proc/cpuinfo", "model name")), \
       \((kilobytes / 1_048_576).rounded().text()) GiB, Linux \(kernel.trimmingCharacters(in: .whitespacesAndNewlines)), \
-      \(Date.now.rfc3339Day)
+      \(Date.now.rfc3339.prefix(10))
       """
   }
-}
-
-extension Date {
-  /// `2026-01-15`, in UTC.
-  fileprivate var rfc3339Day: String { formatted(ISO8601FormatStyle(timeZone: .gmt).year().month().day()) }
 }

@@ -1,3 +1,4 @@
+import Entitlements
 import Foundation
 import NIOCore
 
@@ -77,26 +78,9 @@ struct AnswerTemplate: Sendable {
   }
 
   private static func triplet(_ name: String, _ date: Date) -> String {
-    let seconds = Int(date.timeIntervalSince1970)
-    let days = seconds / 86_400
-    let time = [seconds % 86_400 / 3600, seconds % 3600 / 60, seconds % 60].map { $0 < 10 ? "0\($0)" : "\($0)" }
-      .joined(separator: ":")
-    let day = Self.day(days)
-    return
-      "\"\(name)\":\"\(day) \(time) Etc/GMT\",\"\(name)_ms\":\"\(seconds)000\",\"\(name)_pst\":\"\(day) \(time) America/Los_Angeles\""
-  }
-
-  /// The calendar's day of a number of days since 1970.
-  private static func day(_ days: Int) -> String {
-    let shifted = days + 719_468
-    let era = shifted / 146_097
-    let dayOfEra = shifted - era * 146_097
-    let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-    let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-    let index = (5 * dayOfYear + 2) / 153
-    let day = dayOfYear - (153 * index + 2) / 5 + 1
-    let month = index < 10 ? index + 3 : index - 9
-    let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
-    return "\(year)-\(month < 10 ? "0" : "")\(month)-\(day < 10 ? "0" : "")\(day)"
+    let moment = Date(timeIntervalSince1970: date.timeIntervalSince1970.rounded(.down))
+    let text = moment.rfc3339.dropLast().replacing("T", with: " ")
+    return "\"\(name)\":\"\(text) Etc/GMT\",\"\(name)_ms\":\"\(moment.millisecondsSince1970)\","
+      + "\"\(name)_pst\":\"\(text) America/Los_Angeles\""
   }
 }
