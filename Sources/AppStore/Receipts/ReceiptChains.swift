@@ -23,9 +23,7 @@ struct ReceiptChains: Sendable {
   /// The signer that a receipt of this frame verified with, if all of its chain is valid at `moment`.
   func signer(of frame: ReceiptFrame, at moment: Date) -> Signer? {
     guard let signer = known.recall(frame) else { return nil }
-    // As certificates count time.
-    let wholeSecond = Date(timeIntervalSince1970: moment.timeIntervalSince1970.rounded(.down))
-    return signer.validity.contains(wholeSecond) ? signer : nil
+    return signer.validity.contains(moment.wholeSecond) ? signer : nil
   }
 
   /// Remembers the signer of a receipt that verified.
@@ -42,13 +40,10 @@ struct ReceiptChains: Sendable {
     case "sha256": digest = .sha256
     default: return
     }
-    let starts = chain.compactMap(\.notBefore)
-    let ends = chain.compactMap(\.notAfter)
-    guard frame.count <= ReceiptFrame.rememberedLimit, Self.isOnlyChain(candidates),
-      starts.count == chain.count, ends.count == chain.count, let start = starts.max(), let end = ends.min(),
-      start < end, let leaf = chain.first, let key = ReceiptSigningKey(of: leaf, digest: digest)
+    guard frame.count <= ReceiptFrame.rememberedLimit, Self.isOnlyChain(candidates), let validity = chain.validity,
+      let leaf = chain.first, let key = ReceiptSigningKey(of: leaf, digest: digest)
     else { return }
-    known.remember(Signer(key: key, certificate: signer, validity: start..<end), as: frame.detached)
+    known.remember(Signer(key: key, certificate: signer, validity: validity), as: frame.detached)
   }
 
   /// Whether the candidates can be put together in one way only.

@@ -104,8 +104,8 @@ package struct ReceiptVerifier: Sendable {
   private func remember(
     _ signer: ReceiptSigner, _ chain: [Certificate], of framed: FramedReceipt, _ message: SignedMessage
   ) {
-    let trusted = roots.certificates.compactMap { Certificate(der: $0) }
     guard framed.frame.count <= ReceiptFrame.rememberedLimit else { return }
+    let trusted = roots.certificates.compactMap { Certificate(der: $0) }
     chains.remember(signer, as: framed.frame, chain: chain, candidates: message.certificates + trusted)
     knownSigners.remember(signer, as: framed.frame.detached)
   }

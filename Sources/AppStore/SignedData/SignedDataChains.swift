@@ -16,23 +16,16 @@ final class SignedDataChains: Sendable {
     var validity: Range<Date>
   }
 
-  private struct State {
-    var known: [ReceiptFingerprint: (signer: Signer, lastUse: UInt64)] = [:]
-    var uses: UInt64 = 0
-    var verifications = 0
-  }
-
   /// The largest certificate that is looked at. Apple's have about 1 KiB.
   static let certificateLimit = 8 * 1_024
 
   private let roots: TrustedRoots
-  private let limit: Int
-  /// Guards the chains that verified, and the counts.
-  private let state = Mutex(State())
+  private let known: BoundedMemory<ReceiptFingerprint, Signer>
+  private let verifications = Atomic(0)
 
   init(roots: TrustedRoots, limit: Int) {
     self.roots = roots
-    self.limit = limit
+    known = BoundedMemory(limit: limit)
   }
 
   /// The signer that the first two certificates prove, both in DER.
@@ -42,55 +35,26 @@ final class SignedDataChains: Sendable {
   func signer(_ leaf: [UInt8], _ intermediate: [UInt8], at moment: Date) throws(NotAuthentic) -> Signer {
     // The length keeps two certificates from being cut differently into the same octets.
     let name = ReceiptFingerprint(of: Array("\(leaf.count):".utf8) + leaf + intermediate)
-    if let known = recall(name), known.validity.contains(moment.wholeSecond) { return known }
+    if let signer = known.recall(name), signer.validity.contains(moment.wholeSecond) { return signer }
     let signer = try verified(leaf, intermediate, at: moment)
-    remember(signer, as: name)
+    known.remember(signer, as: name)
     return signer
   }
 
   /// How many chains were verified, and how many are remembered.
-  var counts: (verifications: Int, remembered: Int) { state.withLock { ($0.verifications, $0.known.count) } }
-
-  private func recall(_ name: ReceiptFingerprint) -> Signer? {
-    state.withLock { state in
-      guard let signer = state.known[name]?.signer else { return nil }
-      state.uses += 1
-      state.known[name]?.lastUse = state.uses
-      return signer
-    }
-  }
-
-  private func remember(_ signer: Signer, as name: ReceiptFingerprint) {
-    guard limit > 0 else { return }
-    state.withLock { state in
-      if state.known[name] == nil, state.known.count >= limit,
-        let oldest = state.known.min(by: { $0.value.lastUse < $1.value.lastUse })
-      {
-        state.known[oldest.key] = nil
-      }
-      state.uses += 1
-      state.known[name] = (signer, state.uses)
-    }
+  var counts: (verifications: Int, remembered: Int) {
+    (verifications.load(ordering: .relaxed), known.counts.remembered)
   }
 
   private func verified(_ leaf: [UInt8], _ intermediate: [UInt8], at moment: Date) throws(NotAuthentic) -> Signer {
-    state.withLock { $0.verifications += 1 }
+    verifications.add(1, ordering: .relaxed)
     guard let signer = Certificate(der: leaf), let above = Certificate(der: intermediate) else {
       throw .unreadableCertificate
     }
     guard let key = ES256PublicKey(of: signer) else { throw .signerNotP256 }
     let chain = try roots.appleChain(from: signer, through: [above], at: moment)
     guard chain.allSatisfy(\.hasEllipticKey) else { throw .rootNotElliptic }
-    let starts = chain.compactMap(\.notBefore)
-    let ends = chain.compactMap(\.notAfter)
-    guard starts.count == chain.count, ends.count == chain.count, let start = starts.max(), let end = ends.min(),
-      start < end
-    else { throw .uncheckable }
-    return Signer(key: key, certificate: ReceiptSigner(signer, digest: "sha256"), validity: start..<end)
+    guard let validity = chain.validity else { throw .uncheckable }
+    return Signer(key: key, certificate: ReceiptSigner(signer, digest: "sha256"), validity: validity)
   }
-}
-
-extension Date {
-  /// As certificates count time.
-  fileprivate var wholeSecond: Date { Date(timeIntervalSince1970: timeIntervalSince1970.rounded(.down)) }
 }
