@@ -1,6 +1,5 @@
 internal import GRDB
 internal import GRDBSQLite
-internal import Glibc
 internal import Synchronization
 
 /// Group commit: writes that wait at the same time share one transaction, and so one fsync.
@@ -20,8 +19,10 @@ internal import Synchronization
 ///
 /// A lone write is committed at once, and what arrives during its commit forms the next batch. Only after a batch of
 /// several, which means that many callers are at work, the writer gathers for a moment: each fsync then serves more of
-/// them, and pages that all of them touch are written once. Nobody is resumed before the commit of their write has returned. A caller who was cancelled waits all the
-/// same, and the write is made: what Apple answered is worth keeping even when nobody waits for it any more.
+/// them, and pages that all of them touch are written once.
+///
+/// Nobody is resumed before the commit of their write has returned. A caller who was cancelled waits all the same, and
+/// the write is made: what Apple answered is worth keeping even when nobody waits for it any more.
 ///
 /// After a failure that reaches the process, nothing is written again: `onFatal` is called once, and each write fails.
 final class CommitQueue: Sendable {
@@ -31,8 +32,7 @@ final class CommitQueue: Sendable {
   /// After a batch of so many the next one is gathered, as long as there are fewer waiting than make an fsync cheap.
   private static let company = 4
   private static let enough = 32
-  /// Microseconds between two looks, and how many looks at most.
-  private static let pause: UInt32 = 2_000
+  /// How often the writer looks at most whether more have come.
   private static let looks = 4
 
   /// Runs inside the transaction; what it returns tells the caller, and is called after the commit.
@@ -60,15 +60,19 @@ final class CommitQueue: Sendable {
   private let isInPlace: @Sendable () -> Bool
   private let onFatal: @Sendable (String) -> Void
   private let onCommit: @Sendable (SQLiteLedger.Commit) -> Void
+  private let pause: @Sendable () -> Void
 
+  /// - Parameter pause: blocks the writer's thread between two looks.
   init(
     pool: DatabasePool, isInPlace: @escaping @Sendable () -> Bool, onFatal: @escaping @Sendable (String) -> Void,
-    onCommit: @escaping @Sendable (SQLiteLedger.Commit) -> Void = { _ in }
+    onCommit: @escaping @Sendable (SQLiteLedger.Commit) -> Void = { _ in },
+    pause: @escaping @Sendable () -> Void
   ) {
     self.pool = pool
     self.isInPlace = isInPlace
     self.onFatal = onFatal
     self.onCommit = onCommit
+    self.pause = pause
   }
 
   var statistics: SQLiteLedger.Statistics {
@@ -169,11 +173,11 @@ final class CommitQueue: Sendable {
 
   private var isShort: Bool { state.withLock { $0.waiting.count < Self.enough } }
 
-  /// Waits as long as more keep coming, 8 ms at most. Nobody else uses the writer's thread.
+  /// Waits as long as more keep coming, for a few looks. Nobody else uses the writer's thread.
   private func gather() {
     var seen = 0
     for _ in 0..<Self.looks {
-      usleep(Self.pause)
+      pause()
       let waiting: Int? = state.withLock { state in
         state.isClosed || state.failure != nil ? nil : state.waiting.count
       }

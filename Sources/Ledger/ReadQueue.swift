@@ -28,6 +28,9 @@ final class ReadQueue: Sendable {
 
   init(connection: DatabaseQueue) { self.connection = connection }
 
+  /// Those that wait for the next turn just now.
+  var waiting: Int { state.withLock { $0.waiting.count } }
+
   func submit<Value: Sendable>(
     _ operation: @escaping @Sendable (LedgerTables) throws -> Value
   ) async -> Result<Value, LedgerFailure> {

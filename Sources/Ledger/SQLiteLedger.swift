@@ -2,6 +2,7 @@ internal import Dispatch
 package import Entitlements
 package import struct FoundationEssentials.Date
 internal import GRDB
+internal import Glibc
 
 /// The ledger in one SQLite file.
 ///
@@ -52,12 +53,13 @@ package final class SQLiteLedger: Ledger {
 
   private init(
     file: LedgerFile, pool: DatabasePool, reader: DatabaseQueue, onFatal: @escaping @Sendable (String) -> Void,
-    onCommit: @escaping @Sendable (Commit) -> Void
+    onCommit: @escaping @Sendable (Commit) -> Void, pause: @escaping @Sendable () -> Void
   ) {
     self.file = file
     self.pool = pool
     reads = ReadQueue(connection: reader)
-    queue = CommitQueue(pool: pool, isInPlace: { file.isInPlace }, onFatal: onFatal, onCommit: onCommit)
+    queue = CommitQueue(
+      pool: pool, isInPlace: { file.isInPlace }, onFatal: onFatal, onCommit: onCommit, pause: pause)
   }
 
   /// Opens the ledger, which is created or brought to the present schema first.
@@ -74,15 +76,17 @@ package final class SQLiteLedger: Ledger {
     try await open(path: path, synchronous: .full, onFatal: onFatal, onCommit: onCommit)
   }
 
+  /// - Parameter pause: blocks the writer's thread for a moment, while it gathers more writes.
   static func open(
     path: String, synchronous: Synchronous, onFatal: @escaping @Sendable (String) -> Void,
-    onCommit: @escaping @Sendable (Commit) -> Void = { _ in }
+    onCommit: @escaping @Sendable (Commit) -> Void = { _ in },
+    pause: @escaping @Sendable () -> Void = { usleep(2_000) }
   ) async throws(LedgerOpenError) -> SQLiteLedger {
     let result: Result<SQLiteLedger, LedgerOpenError> = await withCheckedContinuation { continuation in
       DispatchQueue.global().async {
         continuation.resume(
           returning: Result { () throws(LedgerOpenError) in
-            try openNow(path: path, synchronous: synchronous, onFatal: onFatal, onCommit: onCommit)
+            try openNow(path: path, synchronous: synchronous, onFatal: onFatal, onCommit: onCommit, pause: pause)
           })
       }
     }
@@ -91,7 +95,7 @@ package final class SQLiteLedger: Ledger {
 
   private static func openNow(
     path: String, synchronous: Synchronous, onFatal: @escaping @Sendable (String) -> Void,
-    onCommit: @escaping @Sendable (Commit) -> Void
+    onCommit: @escaping @Sendable (Commit) -> Void, pause: @escaping @Sendable () -> Void
   ) throws(LedgerOpenError) -> SQLiteLedger {
     let file = try LedgerFile(path: path)
     do {
@@ -103,7 +107,8 @@ package final class SQLiteLedger: Ledger {
         reading.readonly = true
         reading.prepareDatabase { db in try db.execute(sql: "PRAGMA cache_size = -\(cacheSize)") }
         let reader = try DatabaseQueue(path: file.path, configuration: reading)
-        return SQLiteLedger(file: file, pool: pool, reader: reader, onFatal: onFatal, onCommit: onCommit)
+        return SQLiteLedger(
+          file: file, pool: pool, reader: reader, onFatal: onFatal, onCommit: onCommit, pause: pause)
       } catch {
         try? pool.close()
         throw error

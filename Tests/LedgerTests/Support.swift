@@ -15,16 +15,22 @@ final class Scratch: Sendable {
 
   deinit { try? FileManager.default.removeItem(atPath: directory) }
 
-  /// A process that another test is just starting holds the lock of this one's ledger until it becomes its program.
   func open() async throws -> SQLiteLedger {
+    try await Self.retrying { () throws(LedgerOpenError) in
+      try await SQLiteLedger.open(path: path) { problem in Issue.record("the ledger gave up: \(problem)") }
+    }
+  }
+
+  /// A process that another test is just starting holds the lock of this one's ledger until it becomes its program.
+  static func retrying(_ open: () async throws(LedgerOpenError) -> SQLiteLedger) async throws -> SQLiteLedger {
     for _ in 0..<200 {
       do throws(LedgerOpenError) {
-        return try await SQLiteLedger.open(path: path) { problem in Issue.record("the ledger gave up: \(problem)") }
+        return try await open()
       } catch .inUse {
         try await Task.sleep(for: .milliseconds(20))
       }
     }
-    return try await SQLiteLedger.open(path: path) { problem in Issue.record("the ledger gave up: \(problem)") }
+    return try await open()
   }
 
   /// Runs a test's body on a new ledger and closes it.

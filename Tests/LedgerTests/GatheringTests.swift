@@ -1,0 +1,177 @@
+import Entitlements
+import Synchronization
+import Testing
+
+@testable import Ledger
+
+/// How the writer waits for more writes where many callers are at work.
+@Suite(.timeLimit(.minutes(1))) struct GatheringTests {
+  /// Records `first` at once, and then what the script says: so many more during each pause of the writer.
+  ///
+  /// - Returns: how many writes each commit had, and how often the writer paused.
+  private func commits(first: Int, then script: [Int]) async throws -> (sizes: [Int], pauses: Int) {
+    let scratch = try Scratch()
+    let writer = ScriptedWriter(script)
+    let ledger = try await Scratch.retrying { () throws(LedgerOpenError) in
+      try await SQLiteLedger.open(
+        path: scratch.path, synchronous: .full, onFatal: { Issue.record("the ledger gave up: \($0)") },
+        onCommit: writer.note, pause: writer.pause)
+    }
+    try await withThrowingDiscardingTaskGroup { group in
+      let gate = Gate()
+      group.addTask { _ = try await ledger.record(entry("gate", [evidence("gate")], judge: gate.judge)) }
+      try await gate.entered()
+      for number in 0..<first {
+        group.addTask { _ = try await ledger.record(entry(UserID("u\(number)"), [evidence("\(number)")])) }
+      }
+      while ledger.statistics.waiting < first { await Task.yield() }
+      writer.write(to: ledger)
+      gate.open()
+    }
+    try await writer.finish()
+    await ledger.close()
+    return (writer.sizes, writer.pauses)
+  }
+
+  @Test func `after a batch of four the next one is gathered as long as more keep coming`() async throws {
+    let gathered = try await commits(first: 4, then: [3, 2, 0])
+    #expect(gathered.sizes == [1, 4, 5])
+    // The last one is after the batch of five, and finds nobody.
+    #expect(gathered.pauses == 4)
+  }
+
+  @Test func `a batch of three is no company`() async throws {
+    let gathered = try await commits(first: 3, then: [])
+    #expect(gathered.sizes == [1, 3])
+    #expect(gathered.pauses == 0)
+  }
+
+  @Test func `the writer waits no longer once there are enough for an fsync`() async throws {
+    let gathered = try await commits(first: 4, then: [32])
+    #expect(gathered.sizes == [1, 4, 32])
+    #expect(gathered.pauses == 2)
+  }
+
+  @Test func `it looks four times and no more, so that nobody waits for long`() async throws {
+    let gathered = try await commits(first: 4, then: [1, 1, 1, 1, 0])
+    #expect(gathered.sizes == [1, 4, 4])
+    #expect(gathered.pauses == 5)
+  }
+
+  @Test func `a commit follows at once where nobody comes`() async throws {
+    let gathered = try await commits(first: 4, then: [])
+    #expect(gathered.sizes == [1, 4])
+    #expect(gathered.pauses == 1)
+  }
+
+  @Test func `what waits while the ledger is closed is written without further pauses`() async throws {
+    let scratch = try Scratch()
+    let gate = Gate()
+    let pauses = Counter()
+    let opened = Once<SQLiteLedger>()
+    let ledger = try await Scratch.retrying { () throws(LedgerOpenError) in
+      try await SQLiteLedger.open(
+        path: scratch.path, synchronous: .full, onFatal: { Issue.record("the ledger gave up: \($0)") },
+        pause: {
+          pauses.increment()
+          guard let ledger = opened.value else { return }
+          Task { try await ledger.record(entry("late", [evidence("late")])) }
+          hold { ledger.statistics.waiting >= 1 }
+          Task { await ledger.close() }
+          hold { ledger.queue.isClosed }
+        })
+    }
+    opened.value = ledger
+    try await withThrowingDiscardingTaskGroup { group in
+      group.addTask { _ = try await ledger.record(entry("gate", [evidence("gate")], judge: gate.judge)) }
+      try await gate.entered()
+      for number in 0..<4 {
+        group.addTask { _ = try await ledger.record(entry(UserID("u\(number)"), [evidence("\(number)")])) }
+      }
+      while ledger.statistics.waiting < 4 { await Task.yield() }
+      gate.open()
+    }
+    while !ledger.queue.isClosed {
+      try Task.checkCancellation()
+      await Task.yield()
+    }
+    await ledger.close()
+    #expect(pauses.count == 1)
+    #expect(ledger.statistics.entries == 6)
+  }
+}
+
+/// Keeps the writer's thread, which is no task's, until something holds.
+private func hold(until condition: () -> Bool) {
+  let deadline = ContinuousClock.now.advanced(by: .seconds(30))
+  while !condition() {
+    guard ContinuousClock.now < deadline else {
+      Issue.record("what the writer waits for does not come")
+      return
+    }
+  }
+}
+
+/// Plays the callers: on each pause of the writer as many of them come as the script says.
+private final class ScriptedWriter: Sendable {
+  private struct State {
+    var script: ArraySlice<Int>
+    var ledger: SQLiteLedger?
+    var sizes: [Int] = []
+    var pauses = 0
+    var records: [Task<Void, any Error>] = []
+  }
+
+  private let state: Mutex<State>
+
+  init(_ script: [Int]) { state = Mutex(State(script: script[...])) }
+
+  var sizes: [Int] { state.withLock { $0.sizes } }
+  var pauses: Int { state.withLock { $0.pauses } }
+
+  func write(to ledger: SQLiteLedger) { state.withLock { $0.ledger = ledger } }
+
+  @Sendable func note(_ commit: SQLiteLedger.Commit) { state.withLock { $0.sizes.append(commit.writes) } }
+
+  /// On the writer's thread, which goes on when those who came wait.
+  @Sendable func pause() {
+    let (ledger, coming, number) = state.withLock { state in
+      state.pauses += 1
+      return (state.ledger, state.script.popFirst() ?? 0, state.pauses)
+    }
+    guard let ledger else { return }
+    let expected = ledger.statistics.waiting + coming
+    let records = (0..<coming).map { index in
+      Task { _ = try await ledger.record(entry(UserID("p\(number)-\(index)"), [evidence("p\(number)-\(index)")])) }
+    }
+    state.withLock { $0.records += records }
+    hold { ledger.statistics.waiting >= expected }
+  }
+
+  /// Waits until all have come and are answered.
+  func finish() async throws {
+    while !state.withLock({ $0.script.isEmpty }) {
+      try Task.checkCancellation()
+      await Task.yield()
+    }
+    for record in state.withLock({ $0.records }) { try await record.value }
+  }
+}
+
+private final class Counter: Sendable {
+  private let number = Atomic(0)
+
+  var count: Int { number.load(ordering: .relaxed) }
+
+  func increment() { number.add(1, ordering: .relaxed) }
+}
+
+/// What is known only after something that refers to it was made.
+private final class Once<Value: Sendable>: Sendable {
+  private let held = Mutex<Value?>(nil)
+
+  var value: Value? {
+    get { held.withLock { $0 } }
+    set { held.withLock { $0 = newValue } }
+  }
+}
