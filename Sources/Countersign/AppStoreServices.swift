@@ -45,6 +45,14 @@ extension ServiceConfiguration {
 }
 
 extension ServiceConfiguration.AppStore {
+  var transportConfiguration: CurlTransport.Configuration {
+    var configuration = CurlTransport.Configuration(caFile: caFile)
+    configuration.maxInFlight = concurrency
+    configuration.http2 = concurrency > CurlTransport.Configuration.connectionsForHTTP1
+    configuration.refusesHopeless = true
+    return configuration
+  }
+
   /// - Parameter acceptsXcode: `policy.xcode`.
   fileprivate func services(
     acceptsXcode: Bool, environment: ServiceEnvironment
@@ -55,11 +63,7 @@ extension ServiceConfiguration.AppStore {
       throw StartError(description: "app_store.roots: \(error)")
     }
     let transport: CurlTransport
-    var configuration = CurlTransport.Configuration(caFile: caFile)
-    configuration.maxInFlight = concurrency
-    configuration.http2 = concurrency > CurlTransport.Configuration.connectionsForHTTP1
-    configuration.refusesHopeless = true
-    do { transport = try CurlTransport(configuration: configuration) } catch {
+    do { transport = try CurlTransport(configuration: transportConfiguration) } catch {
       throw StartError(description: "The HTTP client cannot start: \(error)")
     }
     var timing = VerifyReceiptClient.Timing.live

@@ -20,14 +20,25 @@ struct JSONRequestBody: Sendable {
   /// - Throws: a problem: 415 for another media type, 413 for too large, 503 when too many bodies are in flight, 400 for
   ///   broken JSON or another shape.
   func decode<Value: Decodable>(_ type: Value.Type, from request: Request) async throws -> RequestBytes.Read<Value> {
+    try parse(type, try await collect(request))
+  }
+
+  /// The same, without a decoder where that does.
+  func decode<Value: PlainlyPosted>(_ type: Value.Type, from request: Request) async throws -> RequestBytes.Read<Value>
+  {
+    let read = try await collect(request)
+    guard let members = read.value.withUnsafeReadableBytes(JSONPlainObject.init) else { return try parse(type, read) }
+    return RequestBytes.Read(value: Value(members), loan: read.loan)
+  }
+
+  private func collect(_ request: Request) async throws -> RequestBytes.Read<ByteBuffer> {
     try requireJSON(request.headers)
-    let read = try await bytes.collect(request)
-    if let plain = type as? any PlainlyPosted.Type,
-      let members = read.value.withUnsafeReadableBytes(JSONPlainObject.init),
-      let value = plain.init(members) as? Value
-    {
-      return RequestBytes.Read(value: value, loan: read.loan)
-    }
+    return try await bytes.collect(request)
+  }
+
+  private func parse<Value: Decodable>(
+    _ type: Value.Type, _ read: RequestBytes.Read<ByteBuffer>
+  ) throws -> RequestBytes.Read<Value> {
     let data = Data(buffer: read.value)
     guard !data.isEmpty else { throw Problem(.malformedRequest, "The body is empty; send a JSON object.") }
     // The decoder would take UTF-16 and mend what is broken; others who read the body would not.

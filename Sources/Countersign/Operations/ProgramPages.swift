@@ -11,15 +11,22 @@ enum ProgramPages {
     guard let program = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"),
       let mappings = try? String(contentsOfFile: "/proc/self/maps", encoding: .utf8)
     else { return }
-    for line in mappings.split(separator: "\n") {
-      // START-END r-xp OFFSET DEVICE INODE PATH
+    for code in code(of: program, in: mappings) {
+      guard let start = UnsafeMutableRawPointer(bitPattern: code.lowerBound) else { continue }
+      _ = madvise(start, code.count, Int32(MADV_DONTNEED))
+    }
+  }
+
+  /// Where a program's code is mapped, which nobody writes to.
+  ///
+  /// - Parameter mappings: lines of proc(5): `START-END r-xp OFFSET DEVICE INODE PATH`.
+  static func code(of program: String, in mappings: String) -> [Range<UInt>] {
+    mappings.split(separator: "\n").compactMap { line in
       let fields = line.split(separator: " ", maxSplits: 5)
-      guard fields.count == 6, fields[1] == "r-xp", fields[5].drop(while: { $0 == " " }) == program else { continue }
+      guard fields.count == 6, fields[1] == "r-xp", fields[5].drop(while: { $0 == " " }) == program else { return nil }
       let bounds = fields[0].split(separator: "-").compactMap { UInt($0, radix: 16) }
-      guard bounds.count == 2, bounds[0] < bounds[1], let start = UnsafeMutableRawPointer(bitPattern: bounds[0]) else {
-        continue
-      }
-      _ = madvise(start, Int(bounds[1] - bounds[0]), Int32(MADV_DONTNEED))
+      guard bounds.count == 2, bounds[0] < bounds[1] else { return nil }
+      return bounds[0]..<bounds[1]
     }
   }
 }

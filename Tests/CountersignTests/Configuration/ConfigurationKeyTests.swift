@@ -1,4 +1,5 @@
 import Entitlements
+import HTTPTransport
 import Testing
 
 @testable import Countersign
@@ -277,6 +278,13 @@ struct ConfigurationKeyTests {
         "server.max_body in countersign.yaml line 10: must not be more than server.max_bytes_in_flight: no such body could "
           + "be read"
       ])
+  }
+
+  @Test(arguments: [(nil, false), ("256", false), ("257", true), ("4096", true)] as [(String?, Bool)])
+  func `many calls at once share connections by HTTP/2`(concurrency: String?, http2: Bool) throws {
+    let configuration = try SampleConfiguration().setting("app_store.concurrency", concurrency).load()
+    #expect(configuration.appStore.transportConfiguration.http2 == http2)
+    #expect(configuration.appStore.transportConfiguration.maxInFlight == configuration.appStore.concurrency)
   }
 
   @Test(arguments: ["app_store.bundle_ids", "app_store.shared_secret", "catalog.tiers", "auth.api_keys"])
