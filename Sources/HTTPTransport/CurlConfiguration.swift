@@ -24,8 +24,8 @@ extension CurlTransport {
     package var allowedSchemes: Set<Scheme> = [.https]
     /// Offer HTTP/2 by ALPN, and send concurrent requests to one host over one connection where the host takes it.
     ///
-    /// Up to `connectionsForHTTP1` requests in flight HTTP/1.1 is the cheaper: an exchange takes a third of the CPU, and
-    /// there are no frames to account for. Beyond, handshakes and the memory of connections weigh more.
+    /// Up to `connectionsForHTTP1` requests in flight HTTP/1.1 is the cheaper, by a third of an exchange's CPU and more.
+    /// Beyond, handshakes and the memory of connections weigh more. `make bench` compares the two.
     package var http2 = true
     package static let connectionsForHTTP1 = 256
     /// How long an idle connection may be taken up again; whole seconds.

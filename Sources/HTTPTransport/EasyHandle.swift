@@ -10,6 +10,9 @@ final class EasyHandle {
   private var headers: UnsafeMutablePointer<curl_slist>?
   private var resolve: UnsafeMutablePointer<curl_slist>?
 
+  /// Bytes of a request that libcurl sends at a time; the least that it takes.
+  private static let uploadBufferSize = 16 * 1_024
+
   /// `nil` when libcurl is out of memory.
   init?() {
     guard let pointer = curl_easy_init() else { return nil }
@@ -79,6 +82,8 @@ final class EasyHandle {
     setting.list(CURLOPT_HTTPHEADER, request.headerLines, keptIn: &headers)
     if !settings.resolve.isEmpty { setting.list(CURLOPT_RESOLVE, settings.resolve, keptIn: &resolve) }
     setting.method(request)
+    // Beside every request that waits for its answer: libcurl's 64 KiB hold far more than most requests have.
+    setting.number(CURLOPT_UPLOAD_BUFFERSIZE, Self.uploadBufferSize)
     setting.callbacks(Unmanaged.passUnretained(transfer).toOpaque())
     return setting.code
   }

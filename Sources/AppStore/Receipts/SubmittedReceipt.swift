@@ -2,7 +2,8 @@ import FoundationEssentials
 
 /// What a client sent as its receipt, recognised and brought into the one form that Apple takes.
 package struct SubmittedReceipt: Hashable, Sendable {
-  package enum Content: Hashable, Sendable {
+  /// Not held in place: it is large, and those who wait for Apple hold it several times.
+  package indirect enum Content: Hashable, Sendable {
     /// PKCS#7, iOS 7 and later.
     case app(AppReceipt)
     /// A single transaction, iOS 6 style.

@@ -4,7 +4,9 @@ import Entitlements
 import struct FoundationEssentials.Date
 
 /// What our own check says about a receipt or a signed transaction.
-enum LocalProof: Sendable {
+///
+/// Not held in place: it is large, and those who wait for Apple hold it several times.
+indirect enum LocalProof: Sendable {
   case verified(VerifiedAppReceipt)
   case signedTransaction(VerifiedTransaction)
   case refuted(NotAuthentic)

@@ -1,4 +1,4 @@
-/// A JSON object whose members are all texts, each written as it is: what an app posts is one, and the whole of it is a
+/// A JSON object whose members are all texts, each written as it is: what an app posts is one, and nearly all of it is a
 /// receipt.
 ///
 /// It is read without a tree and without Foundation. Whatever is not plainly of this kind is left to a parser that knows all
