@@ -120,6 +120,7 @@ final class CurlLoop {
         end(submission, .failure(.other(code: Int(CURLE_FAILED_INIT.rawValue))))
         continue
       }
+      forecast.noteStart(at: now)
       active[id] = transfer
       activeIDs[handle.pointer] = id
       statistics.peakInFlight = max(statistics.peakInFlight, active.count)

@@ -29,6 +29,14 @@ import Testing
     #expect(forecast.answer(at: start + .seconds(4), ahead: 0) == start + .milliseconds(8300))
   }
 
+  @Test func `a burst after a quiet night does not pay for the night`() {
+    var forecast = forecast(slots: 64, 300)
+    let morning = start + .seconds(30_000)
+    for _ in 0..<64 { forecast.noteStart(at: morning) }
+    #expect(forecast.wait(at: morning, ahead: 0) < .milliseconds(5))
+    #expect(forecast.wait(at: morning + .seconds(4), ahead: 0) == .seconds(4))
+  }
+
   @Test func `it learns that calls became slow, and that they are quick again`() {
     var forecast = forecast(slots: 64, 200)
     for _ in 0..<16 { forecast.note(.seconds(10), at: start) }
