@@ -64,33 +64,36 @@ final class CurlMailbox: Sendable {
   ///
   /// - Returns: why it was not taken; the caller answers it then. `nil`: the loop will.
   func submit(_ submission: Submission) -> TransportError? {
-    state.withLock { state in
-      guard state.handles != nil, !state.contents.isShutDown else { return .shutDown }
+    let (refusal, sleeper): (TransportError?, CurlHandles?) = state.withLock { state in
+      guard state.handles != nil, !state.contents.isShutDown else { return (.shutDown, nil) }
       guard state.outstanding < capacity else {
         state.refused += 1
-        return .overloaded
+        return (.overloaded, nil)
       }
       state.outstanding += 1
       state.contents.submitted.append(submission)
-      Self.wake(&state)
-      return nil
+      return (nil, Self.sleeper(&state))
     }
+    sleeper?.wake()
+    return refusal
   }
 
   /// Asks to end a request; nothing happens when it has ended already or was never handed in.
   func cancel(_ id: UInt64) {
-    state.withLock { state in
-      guard state.handles != nil else { return }
+    let sleeper: CurlHandles? = state.withLock { state in
+      guard state.handles != nil else { return nil }
       state.contents.cancelled.append(id)
-      Self.wake(&state)
+      return Self.sleeper(&state)
     }
+    sleeper?.wake()
   }
 
   func shutDown() {
-    state.withLock { state in
+    let sleeper = state.withLock { state in
       state.contents.isShutDown = true
-      Self.wake(&state)
+      return Self.sleeper(&state)
     }
+    sleeper?.wake()
   }
 
   /// The loop's: everything that came in since.
@@ -122,9 +125,10 @@ final class CurlMailbox: Sendable {
     }
   }
 
-  private static func wake(_ state: inout State) {
-    guard !state.isWaking else { return }
+  /// The loop, if it has to be woken: not while the state is held, which is the first thing that it asks for.
+  private static func sleeper(_ state: inout State) -> CurlHandles? {
+    guard !state.isWaking else { return nil }
     state.isWaking = true
-    state.handles?.wake()
+    return state.handles
   }
 }

@@ -1,3 +1,4 @@
+internal import Dispatch
 internal import GRDB
 internal import Synchronization
 
@@ -23,6 +24,8 @@ final class ReadQueue: Sendable {
   /// Guards who waits, and whether the reader is at work. Never held during a read.
   private let state = Mutex(State())
   private let connection: DatabaseQueue
+  /// Signalled by the reader that ends after the queue was closed.
+  private let end = DispatchSemaphore(value: 0)
   /// Those of the connection, for its thread alone; made with the first read.
   private let tables = Mutex<LedgerTables?>(nil)
 
@@ -44,27 +47,39 @@ final class ReadQueue: Sendable {
     }
   }
 
-  /// Waits for what is read just now; what comes later fails.
+  /// Waits for what is read just now; what comes later fails. To be called once.
   func close() {
-    state.withLock { $0.isClosed = true }
-    // Behind the reader, if it is at work.
+    let isReading = state.withLock { state in
+      state.isClosed = true
+      return state.isReading
+    }
+    if isReading { end.wait() }
+    // Behind the reader, which may still be on its way out.
     connection.unsafeReentrantRead { _ in }
     tables.withLock { $0 = nil }
     try? connection.close()
   }
 
   private func enqueue(_ read: Read) {
-    let isRefused = state.withLock { state in
-      guard !state.isClosed else { return true }
+    let admission: Admission = state.withLock { state in
+      guard !state.isClosed else { return .refused }
       state.waiting.append(read)
-      guard !state.isReading else { return false }
+      if state.isReading { return .waits }
       state.isReading = true
-      // While the state is held, so that it is in the line before whoever closes the connection. Nothing is written: it is a
-      // connection for reading.
-      connection.asyncWriteWithoutTransaction { db in self.drain(db) }
-      return false
+      return .startsReader
     }
-    if isRefused { read.fail(Self.closed) }
+    switch admission {
+    case .refused: read.fail(Self.closed)
+    case .waits: break
+    // Nothing is written: it is a connection for reading.
+    case .startsReader: connection.asyncWriteWithoutTransaction { db in self.drain(db) }
+    }
+  }
+
+  private enum Admission {
+    case refused
+    case waits
+    case startsReader
   }
 
   private static let closed = LedgerFailure(reach: .transaction, sentence: "The ledger was closed")
@@ -83,6 +98,7 @@ final class ReadQueue: Sendable {
     state.withLock { state in
       guard !state.waiting.isEmpty else {
         state.isReading = false
+        if state.isClosed { end.signal() }
         return nil
       }
       let batch = Array(state.waiting.prefix(Self.batchLimit))
