@@ -118,8 +118,9 @@ func buildApplication(
     brake: brake, clock: environment.clock, userKeys: userTokens?.verifier.keySet)
   let budget = ByteBudget(limit: configuration.server.maxBytesInFlight)
   let body = JSONRequestBody(limit: configuration.server.maxBody, budget: budget)
+  let line = WaitingLine(configuration)
   let router = ServiceRouter(
-    validations: ValidationsController(validator: validator, body: body),
+    validations: ValidationsController(validator: validator, body: body, line: line),
     profiles: ProfilesController(ledger: ledger, rules: rules, hasProfileStore: writeBack != nil, now: now),
     revalidations: RevalidationsController(
       ledger: ledger, progress: runProgress,
@@ -138,6 +139,7 @@ func buildApplication(
     health: HealthController(ledger: ledger, status: status, now: now),
     metrics: MetricsController(
       ledger: ledger, status: status, registry: environment.metrics, waitingWrites: { ledger.statistics.waiting },
+      waitingValidations: { line.waiting },
       certificateEnd: { identities?.current.end }, now: now),
     keyring: APIKeyring(configuration.auth.apiKeys),
     tokens: userTokens?.verifier,

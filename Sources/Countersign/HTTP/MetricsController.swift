@@ -15,6 +15,8 @@ struct MetricsController: Sendable {
   var registry: PrometheusRegistry
   /// Writes that wait for the ledger.
   var waitingWrites: @Sendable () -> Int
+  /// Validations that wait for their turn.
+  var waitingValidations: @Sendable () -> Int
   /// When the server's certificate ends; `nil` without one.
   var certificateEnd: @Sendable () -> Date? = { nil }
   var now: @Sendable () -> Date
@@ -39,6 +41,7 @@ struct MetricsController: Sendable {
       page.add(.ledgerUp, 0)
     }
     page.add(.ledgerWaitingWrites, Double(waitingWrites()))
+    page.add(.waitingValidations, Double(waitingValidations()))
     for (upstream, breaker) in status.breakers {
       page.add(
         .breakerOpen, breaker.state == .closed ? 0 : breaker.state == .open ? 1 : 0.5, ("upstream", upstream))

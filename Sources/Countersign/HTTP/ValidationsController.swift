@@ -6,6 +6,7 @@ import Hummingbird
 struct ValidationsController: Sendable {
   var validator: ReceiptValidator
   var body: JSONRequestBody
+  var line: WaitingLine
 
   struct RequestBody: PlainlyPosted {
     var receiptData: String?
@@ -43,7 +44,18 @@ struct ValidationsController: Sendable {
   }
 
   func validate(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
-    switch try context.requireUserOr(.service, .support) {
+    let caller = try context.requireUserOr(.service, .support)
+    do {
+      return try await line.run { try await validate(request, caller, context) }
+    } catch is WaitingLine.Refusal {
+      throw Problem(ValidationError.overloaded)
+    }
+  }
+
+  private func validate(
+    _ request: Request, _ caller: Caller, _ context: ServiceRequestContext
+  ) async throws -> Response {
+    switch caller {
     case .user(let user):
       let body = try await body.decode(RequestBody.self, from: request)
       defer { withExtendedLifetime(body.loan) {} }

@@ -8,6 +8,7 @@ enum ServiceMetric: String, CaseIterable, Sendable {
   case httpRequests = "countersign_http_requests_total"
   case httpRequestDuration = "countersign_http_request_duration_seconds"
   case httpRequestsInFlight = "countersign_http_requests_in_flight"
+  case waitingValidations = "countersign_waiting_validations"
   case verdicts = "countersign_verdicts_total"
   case appStoreRequests = "countersign_app_store_requests_total"
   case appStoreRequestDuration = "countersign_app_store_request_duration_seconds"
@@ -48,6 +49,7 @@ enum ServiceMetric: String, CaseIterable, Sendable {
       (.counter, ["route", "method", "code"], "Requests that were answered, by the template of their route")
     case .httpRequestDuration: (.histogram, ["route"], "From a request's head until its answer is ready")
     case .httpRequestsInFlight: (.gauge, [], "Requests that are being handled")
+    case .waitingValidations: (.gauge, [], "Validations that have arrived and are not begun")
     case .verdicts: (.counter, ["tier", "status", "reason"], "Verdicts on an answer of Apple's that were recorded")
     case .appStoreRequests:
       (

@@ -1,0 +1,260 @@
+import Foundation
+import HTTPTransport
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// So many validations at once; the others wait in line.
+@Suite struct WaitingLineTests {
+  /// A clock that stands until it is told.
+  private final class Clock: Sendable {
+    private let moment = Mutex(ContinuousClock.now)
+    var now: ContinuousClock.Instant { moment.withLock { $0 } }
+    func advance(by duration: Duration) { moment.withLock { $0 += duration } }
+  }
+
+  /// Requests that are at work until they are let go, one by one or all.
+  private final class Work: Sendable {
+    private struct State {
+      var begun: [Int] = []
+      var held: [Int: CheckedContinuation<Void, Never>] = [:]
+    }
+    private let state = Mutex(State())
+    var begun: [Int] { state.withLock { $0.begun } }
+
+    @Sendable func run(_ number: Int) async {
+      await withCheckedContinuation { continuation in
+        state.withLock { state in
+          state.begun.append(number)
+          state.held[number] = continuation
+        }
+      }
+    }
+
+    func end(_ number: Int) { state.withLock { $0.held.removeValue(forKey: number) }?.resume() }
+  }
+
+  /// Counts who is in.
+  private final class Room: Sendable {
+    private let count = Mutex((now: 0, most: 0, all: 0))
+    var most: Int { count.withLock { $0.most } }
+    var all: Int { count.withLock { $0.all } }
+
+    func enter() {
+      count.withLock { count in
+        count.now += 1
+        count.most = max(count.most, count.now)
+        count.all += 1
+      }
+    }
+
+    func leave() { count.withLock { $0.now -= 1 } }
+  }
+
+  private let clock = Clock()
+  private let work = Work()
+
+  private func line(slots: Int, patience: Duration = .seconds(3)) -> WaitingLine {
+    WaitingLine(slots: slots, patience: patience, now: { [clock] in clock.now })
+  }
+
+  /// Posts a request and waits until it is begun or in line.
+  private func post(_ number: Int, _ line: WaitingLine, waiting: Int) async -> Task<Bool, any Error> {
+    let before = work.begun.count
+    let task = Task { [work] in
+      do {
+        try await line.run { await work.run(number) }
+        return true
+      } catch is WaitingLine.Refusal {
+        return false
+      }
+    }
+    while line.waiting < max(1, waiting), work.begun.count == before, !Task.isCancelled { await Task.yield() }
+    return task
+  }
+
+  @Test(.timeLimit(.minutes(1)))
+  func `so many are worked on at once, the others in order of arrival`() async throws {
+    let line = line(slots: 2)
+    var tasks: [Task<Bool, any Error>] = []
+    for number in 0..<5 { tasks.append(await post(number, line, waiting: max(0, number - 1))) }
+    #expect(work.begun == [0, 1])
+    #expect(line.waiting == 3)
+    for number in [1, 0, 2, 3, 4] {
+      let begun = work.begun.count
+      work.end(number)
+      while work.begun.count < min(5, begun + 1) { await Task.yield() }
+    }
+    #expect(work.begun == [0, 1, 2, 3, 4])
+    for task in tasks { #expect(try await task.value) }
+    #expect(line.waiting == 0)
+  }
+
+  @Test(.timeLimit(.minutes(1)))
+  func `whose turn comes too late is refused, and the next one has it`() async throws {
+    let line = line(slots: 1, patience: .seconds(3))
+    let held = await post(0, line, waiting: 0)
+    let late = await post(1, line, waiting: 1)
+    clock.advance(by: .seconds(2))
+    let patient = await post(2, line, waiting: 2)
+    clock.advance(by: .milliseconds(1001))
+    work.end(0)
+    #expect(try await !late.value)
+    while work.begun.count < 2 { await Task.yield() }
+    #expect(work.begun == [0, 2])
+    work.end(2)
+    #expect(try await held.value)
+    #expect(try await patient.value)
+    // The slot is free again.
+    let next = await post(3, line, waiting: 1)
+    work.end(3)
+    #expect(try await next.value)
+  }
+
+  @Test(.timeLimit(.minutes(1)))
+  func `who would have to wait too long is refused at once`() async throws {
+    let line = line(slots: 1, patience: .seconds(3))
+    // One that took two seconds: from now on the line takes that as usual.
+    let first = await post(0, line, waiting: 0)
+    clock.advance(by: .seconds(2))
+    work.end(0)
+    #expect(try await first.value)
+    let held = await post(1, line, waiting: 0)
+    let second = await post(2, line, waiting: 1)
+    await #expect(throws: WaitingLine.Refusal.self) { try await line.run { await work.run(3) } }
+    #expect(line.waiting == 1)
+    work.end(1)
+    while work.begun.count < 3 { await Task.yield() }
+    work.end(2)
+    #expect(try await held.value)
+    #expect(try await second.value)
+    #expect(work.begun == [0, 1, 2])
+  }
+
+  @Test(.timeLimit(.minutes(1)))
+  func `who is cancelled leaves the line`() async throws {
+    let line = line(slots: 1)
+    let held = await post(0, line, waiting: 0)
+    let gone = await post(1, line, waiting: 1)
+    let next = await post(2, line, waiting: 2)
+    gone.cancel()
+    #expect(try await !gone.value)
+    #expect(line.waiting == 1)
+    work.end(0)
+    while work.begun.count < 2 { await Task.yield() }
+    work.end(2)
+    #expect(try await held.value)
+    #expect(try await next.value)
+    #expect(work.begun == [0, 2])
+  }
+
+  @Test(.timeLimit(.minutes(1)))
+  func `work that fails gives its place back`() async throws {
+    struct Broken: Error {}
+    let line = line(slots: 1)
+    for _ in 0..<3 {
+      await #expect(throws: Broken.self) { try await line.run { throw Broken() } }
+    }
+    #expect(try await line.run { 1 } == 1)
+  }
+
+  @Test func `a thousand at once: never more than there are slots, and each is answered`() async throws {
+    let line = line(slots: 8, patience: .seconds(3))
+    let room = Room()
+    try await withThrowingDiscardingTaskGroup { group in
+      for _ in 0..<1000 {
+        group.addTask {
+          try await line.run {
+            room.enter()
+            await Task.yield()
+            room.leave()
+          }
+        }
+      }
+    }
+    #expect(room.most <= 8)
+    #expect(room.all == 1000)
+    #expect(line.waiting == 0)
+  }
+
+  @Test func `its places and its patience follow the configuration`() throws {
+    let configuration = try SampleConfiguration()
+      .setting("app_store.concurrency", "3").setting("app_store.deadline", "4s")
+      .setting("server.request_deadline", "9s").load()
+    let line = WaitingLine(configuration)
+    #expect(line.slots == 67)
+    #expect(line.patience == .seconds(5) - (configuration.profileStore?.deadline ?? .zero))
+  }
+
+  /// As users see it: Apple holds its answers back, every place is taken, more have arrived.
+  @Test(.timeLimit(.minutes(1)))
+  func `reads do not stand in the line of validations`() async throws {
+    let authority = try TestCertificateAuthority()
+    let apple = Gate()
+    let clock = ReplayedAppleTests.clock
+    let receipt = try ReceiptIssuer(pki: try DevelopmentPKI()).issue(
+      ReceiptOrder(scenario: .renewing), at: Timestamp(clock)
+    ).receiptData
+    let answer = TestAnswer(
+      text: ReplayedAppleTests.answer(
+        inApp: [], latest: [ReplayedAppleTests.row("pro.monthly", id: "77", expires: 86_400)]))
+    try await RawTLSServer.answering(
+      identity: try authority.serverIdentity(),
+      answer: { _ in
+        await apple.wait()
+        return answer
+      }
+    ) { server in
+      try await RunningService.run(
+        apple: Apple(
+          productionURL: server.origin + "/verifyReceipt", sandboxURL: server.origin + "/sandbox",
+          caFile: authority.caFile),
+        settings: Settings(appStore: ["concurrency": "1"]), jobPause: .seconds(3600), now: { clock }
+      ) { service in
+        try await withThrowingTaskGroup(of: Int.self) { group in
+          for _ in 0..<70 {
+            group.addTask {
+              try await service.post(["user_id": "anna", "receipt_data": receipt]).status
+            }
+          }
+          while try await service.waitingValidations() < 5 { await Task.yield() }
+          #expect(try await service.profile("anna").status == 200)
+          #expect(try await service.waitingValidations() == 5)
+          await apple.open()
+          for try await status in group { #expect(status == 200) }
+        }
+        #expect(try await service.waitingValidations() == 0)
+      }
+    }
+    withExtendedLifetime(authority) {}
+  }
+}
+
+extension RunningService {
+  /// As operators see it.
+  fileprivate func waitingValidations() async throws -> Int {
+    let metrics = try await send(.get, "/metrics", key: nil).text
+    let line = metrics.split(separator: "\n").first { $0.hasPrefix("countersign_waiting_validations ") }
+    return Int(line?.split(separator: " ").last ?? "") ?? -1
+  }
+}
+
+/// Opens once, for all who wait at it.
+private actor Gate {
+  private var isOpen = false
+  private var waiting: [CheckedContinuation<Void, Never>] = []
+
+  func wait() async {
+    if isOpen { return }
+    await withCheckedContinuation { waiting.append($0) }
+  }
+
+  func open() {
+    isOpen = true
+    for continuation in waiting { continuation.resume() }
+    waiting = []
+  }
+}
