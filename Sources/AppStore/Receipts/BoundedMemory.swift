@@ -1,42 +1,88 @@
 import Synchronization
 
 /// Remembers up to `limit` values; what was not asked for longest makes room for what is new.
-final class BoundedMemory<Key: Hashable & Sendable, Value: Sendable>: Sendable {
-  private struct State {
-    var values: [Key: (value: Value, lastUse: UInt64)] = [:]
-    var uses: UInt64 = 0
-    var found = 0
+///
+/// The values are linked to a ring in the order of their last use, so that making room takes the same few steps however
+/// many there are:
+///
+///     ┌▶ oldest ⇄ … ⇄ newest ◀┐
+///     └───────────────────────┘
+package final class BoundedMemory<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+  private struct Entry {
+    var key: Key
+    var value: Value
+    /// Places of the neighbours in the ring; its own where it is alone.
+    var older: Int
+    var newer: Int
   }
 
-  private let limit: Int
-  /// Guards the values, and when each was last used.
-  private let state = Mutex(State())
+  private struct State {
+    var places: [Key: Int] = [:]
+    var entries: [Entry] = []
+    var newest = 0
+    var found = 0
 
-  init(limit: Int) { self.limit = limit }
+    /// Moves what stands at `place` to the newest end of the ring.
+    mutating func use(_ place: Int) {
+      guard place != newest else { return }
+      let (older, newer) = (entries[place].older, entries[place].newer)
+      entries[older].newer = newer
+      entries[newer].older = older
+      let oldest = entries[newest].newer
+      entries[place].older = newest
+      entries[place].newer = oldest
+      entries[newest].newer = place
+      entries[oldest].older = place
+      newest = place
+    }
 
-  /// How often something was found, and how much is remembered.
-  var counts: (found: Int, remembered: Int) { state.withLock { ($0.found, $0.values.count) } }
+    /// Writes over what was not asked for longest.
+    mutating func replaceOldest(by value: Value, as key: Key) {
+      let oldest = entries[newest].newer
+      places[entries[oldest].key] = nil
+      places[key] = oldest
+      entries[oldest].key = key
+      entries[oldest].value = value
+      use(oldest)
+    }
 
-  func recall(_ key: Key) -> Value? {
-    state.withLock { state in
-      guard let place = state.values.index(forKey: key) else { return nil }
-      state.uses += 1
-      state.found += 1
-      state.values.values[place].lastUse = state.uses
-      return state.values.values[place].value
+    mutating func append(_ value: Value, as key: Key) {
+      let place = entries.count
+      entries.append(Entry(key: key, value: value, older: place, newer: place))
+      places[key] = place
+      use(place)
     }
   }
 
-  func remember(_ value: Value, as key: Key) {
+  private let limit: Int
+  /// Guards the values, and the order in which they were used.
+  private let state = Mutex(State())
+
+  package init(limit: Int) { self.limit = limit }
+
+  /// How often something was found, and how much is remembered.
+  package var counts: (found: Int, remembered: Int) { state.withLock { ($0.found, $0.entries.count) } }
+
+  package func recall(_ key: Key) -> Value? {
+    state.withLock { state in
+      guard let place = state.places[key] else { return nil }
+      state.found += 1
+      state.use(place)
+      return state.entries[place].value
+    }
+  }
+
+  package func remember(_ value: Value, as key: Key) {
     guard limit > 0 else { return }
     state.withLock { state in
-      if state.values[key] == nil, state.values.count >= limit,
-        let oldest = state.values.min(by: { $0.value.lastUse < $1.value.lastUse })
-      {
-        state.values[oldest.key] = nil
+      if let place = state.places[key] {
+        state.entries[place].value = value
+        state.use(place)
+      } else if state.entries.count < limit {
+        state.append(value, as: key)
+      } else {
+        state.replaceOldest(by: value, as: key)
       }
-      state.uses += 1
-      state.values[key] = (value, state.uses)
     }
   }
 }

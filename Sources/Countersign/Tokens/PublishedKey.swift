@@ -1,3 +1,4 @@
+import Crypto
 import HTTPTransport
 
 /// A public key as its owner publishes it in a JWK Set (RFC 7517), before anything was made of it.
@@ -7,6 +8,18 @@ struct PublishedKey: Hashable, Sendable {
     case rsa(modulus: String, exponent: String)
     /// `x` and `y`, in base64url, of a point on P-256.
     case p256(x: String, y: String)
+
+    /// SHA-256 of the members that make the key, and of no other (RFC 7638, section 3).
+    ///
+    /// Of a key whose numbers are not base64url it says nothing; no `TokenKey` comes of such a one.
+    var thumbprint: SHA256Digest {
+      let members =
+        switch self {
+        case .rsa(let modulus, let exponent): #"{"e":"\#(exponent)","kty":"RSA","n":"\#(modulus)"}"#
+        case .p256(let x, let y): #"{"crv":"P-256","kty":"EC","x":"\#(x)","y":"\#(y)"}"#
+        }
+      return SHA256.hash(data: Array(members.utf8))
+    }
   }
 
   let id: String?

@@ -1,3 +1,4 @@
+import Crypto
 import HTTPTransport
 import TokenSignatures
 
@@ -5,6 +6,8 @@ import TokenSignatures
 struct TokenKey: Sendable {
   /// `kid`. Of a shared secret there is none: its tokens may name any or none, as Supabase's legacy tokens do.
   let id: String?
+  /// Which key it is, whatever ID it goes by; `nil` of a shared secret.
+  let thumbprint: SHA256Digest?
   private let key: SignatureKey
 
   var algorithm: SignatureKey.Algorithm { key.algorithm }
@@ -12,11 +15,13 @@ struct TokenKey: Sendable {
   /// A secret that whoever makes the tokens has too.
   init(secret: Secret) async throws(SignatureKey.Invalid) {
     id = nil
+    thumbprint = nil
     key = try await SignatureKey(secret: secret.exposed)
   }
 
   init(_ published: PublishedKey) async throws(SignatureKey.Invalid) {
     id = published.id
+    thumbprint = published.material.thumbprint
     key =
       switch published.material {
       case .rsa(let modulus, let exponent): try await SignatureKey(modulus: modulus, exponent: exponent)

@@ -19,12 +19,15 @@ struct UserTokenVerifier: Sendable {
   var keySet: RemoteKeySet?
   var rules: TokenRules
   var now: @Sendable () -> Date
+  /// Shared by the copies of this value.
+  var verified = VerifiedTokens()
 
   func user(presenting text: String) async throws(TokenError) -> UserID {
     let token = try refusing { () throws(TokenRefusal) in try UserToken(text) }
     guard let key = try await key(for: token) else { throw .refused(.algorithm) }
-    guard key.signed(token) else { throw .refused(.signature) }
-    return try refusing { () throws(TokenRefusal) in try rules.user(of: token.claims(), at: now()) }
+    return try refusing { () throws(TokenRefusal) in
+      try verified.verify(token, by: key) { () throws(TokenRefusal) in try rules.user(of: token.claims(), at: now()) }
+    }
   }
 
   private func refusing<Value>(_ step: () throws(TokenRefusal) -> Value) throws(TokenError) -> Value {

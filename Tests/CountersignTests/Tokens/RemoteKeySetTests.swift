@@ -1,44 +1,11 @@
 import Crypto
 import Foundation
-import HTTPTransport
-import Logging
-import Synchronization
 import Testing
 
 @testable import Countersign
 
 /// Published keys: fetched, kept, replaced, and not fetched too often.
 @Suite struct RemoteKeySetTests {
-  /// A provider whose answers and clock a test sets.
-  private final class Provider: Sendable {
-    private struct State {
-      var now = ContinuousClock.now
-      var answer: Result<TransportResponse, TransportError> = .failure(.connect)
-    }
-    private let state = Mutex(State())
-    private let box = Mutex<StubTransport?>(nil)
-    let log = CapturedLog()
-
-    func advance(by duration: Duration) { state.withLock { $0.now = $0.now.advanced(by: duration) } }
-    func publish(_ keys: [String]) { say(TokenMint.set(keys)) }
-    func say(_ text: String, status: Int = 200) {
-      state.withLock { $0.answer = .success(TransportResponse(status: status, body: Array(text.utf8))) }
-    }
-    func goAway() { state.withLock { $0.answer = .failure(.timedOut) } }
-
-    var fetches: Int { box.withLock { $0?.requests.count ?? 0 } }
-
-    func keySet() -> RemoteKeySet {
-      let transport = StubTransport { [self] (_) throws(TransportError) in
-        try state.withLock { $0.answer }.get()
-      }
-      box.withLock { $0 = transport }
-      return RemoteKeySet(
-        url: "https://issuer.test/keys", transport: transport, logger: log.logger,
-        clock: { [self] in state.withLock { $0.now } }, jitter: { $0 })
-    }
-  }
-
   private static func token(_ key: P256.Signing.PrivateKey, id: String) throws -> UserToken {
     try UserToken(TokenMint.token(header: #"{"alg":"ES256","kid":"\#(id)"}"#, claims: "{}", by: .es256(key)))
   }
@@ -58,7 +25,7 @@ import Testing
   private let second = P256.Signing.PrivateKey()
 
   @Test func `a set is fetched once and serves until it is due`() async throws {
-    let provider = Provider()
+    let provider = KeySetProvider()
     provider.publish([TokenMint.jwk(first.publicKey, id: "1")])
     let keys = provider.keySet()
     #expect(keys.health == .unknown)
@@ -74,7 +41,7 @@ import Testing
   }
 
   @Test func `a token with a new key is let in at once, and a withdrawn key ends with the next fetch`() async throws {
-    let provider = Provider()
+    let provider = KeySetProvider()
     provider.publish([TokenMint.jwk(first.publicKey, id: "1")])
     let keys = provider.keySet()
     await keys.refreshIfDue()
@@ -87,7 +54,7 @@ import Testing
   }
 
   @Test func `ten thousand unknown keys cost one fetch, and another a minute later`() async throws {
-    let provider = Provider()
+    let provider = KeySetProvider()
     provider.publish([TokenMint.jwk(first.publicKey, id: "1")])
     let keys = provider.keySet()
     await keys.refreshIfDue()
@@ -107,7 +74,7 @@ import Testing
   }
 
   @Test func `while the provider is away the old keys count, for a day`() async throws {
-    let provider = Provider()
+    let provider = KeySetProvider()
     provider.publish([TokenMint.jwk(first.publicKey, id: "1")])
     let keys = provider.keySet()
     await keys.refreshIfDue()
@@ -132,7 +99,7 @@ import Testing
   }
 
   @Test func `a start without the provider is no end, and it is tried again with growing pauses`() async throws {
-    let provider = Provider()
+    let provider = KeySetProvider()
     let keys = provider.keySet()
     await keys.refreshIfDue()
     #expect(keys.health == .unavailable(cause: "connect"))
@@ -165,7 +132,7 @@ import Testing
     (#"{"keys":[]}"#, 404, "status 404"), (#"{"keys":[]}"#, 302, "status 302"),
   ])
   func `an answer without a key of use takes no key away`(body: String, status: Int, cause: String) async throws {
-    let provider = Provider()
+    let provider = KeySetProvider()
     provider.publish([TokenMint.jwk(first.publicKey, id: "1")])
     let keys = provider.keySet()
     await keys.refreshIfDue()
@@ -177,7 +144,7 @@ import Testing
   }
 
   @Test func `keys that are for something else are skipped`() async throws {
-    let provider = Provider()
+    let provider = KeySetProvider()
     let key = second.publicKey
     let raw = key.rawRepresentation
     let off = TokenMint.base64URL(Data(repeating: 7, count: 32))
