@@ -32,7 +32,30 @@ struct RunCommand: AsyncParsableCommand {
 }
 
 enum Measurement: String, CaseIterable, ExpressibleByArgument {
-  case bounds, validation, large, latency, crowd, reads, commits, verification, storm, overload, revalidation, start
+  case bounds, parts, validation, large, latency, crowd, reads, commits, verification, storm, overload
+  case revalidation, start
+
+  static var allValueDescriptions: [String: String] {
+    Dictionary(uniqueKeysWithValues: allCases.map { ($0.rawValue, $0.meaning) })
+  }
+
+  private var meaning: String {
+    switch self {
+    case .bounds: "What bounds the rest: bare Hummingbird routes, the bare transport."
+    case .parts: "CPU of decoding answers of 15 KiB and 1.7 MB, of the rules, of encoding a record."
+    case .validation: "Receipts validated, recorded and written to the profile store, 32 in flight."
+    case .large: "Answers of 1.7 MB."
+    case .latency: "What 1, 32 and 256 callers wait beyond an upstream that takes 100 ms."
+    case .crowd: "2,000 in flight, an upstream that takes 300 ms."
+    case .reads: "Profiles read, as fast as 32 callers can and with a pause."
+    case .commits: "Group commit."
+    case .verification: "Receipts verified by their signature."
+    case .storm: "Each of many receipts posted 25 times at once."
+    case .overload: "2,000 callers that post without a pause."
+    case .revalidation: "A run of re-validation over all that is due."
+    case .start: "Start to ready, and memory at rest."
+    }
+  }
 }
 
 /// The measurements. What a ratio needs is measured in the same run, once.
@@ -54,6 +77,7 @@ final class Measurements {
   func run(_ measurement: Measurement) throws {
     switch measurement {
     case .bounds: try bounds()
+    case .parts: try parts()
     case .validation: try validation()
     case .large: try large()
     case .latency: try latency()
@@ -152,6 +176,41 @@ final class Measurements {
       Row(
         name: "bare transport, 32 in flight, HTTP/1.1", value: "\(one.cpu.text()) µs CPU", ratio: "\(one.rate.text())/s"
       ))
+  }
+
+  private func parts() throws {
+    table.section("The parts of a validation that are neither network nor disk: CPU, one at a time")
+    let numbers = try Child.output(of: bed.bench, ["parts", "--rounds", "\(rounds)"], core: Bed.serviceCore).numbers
+    func text(_ microseconds: Double) -> String {
+      microseconds < 10_000
+        ? "\(microseconds.text(microseconds < 100 ? 1 : 0)) µs" : "\((microseconds / 1000).text(1)) ms"
+    }
+    func number(_ name: String) -> Double { numbers[name] ?? 0 }
+    for (name, _, _) in PartsCommand.answers {
+      let bytes = number("\(name)_bytes")
+      let whole = number("\(name)_whole_us")
+      let size = bytes < 1e6 ? "\((bytes / 1024).text()) KiB" : "\((bytes / 1e6).text(1)) MB"
+      table.add(Row(name: "answer of \(size), jansson reads all of it", value: text(whole)))
+      for (part, title) in [
+        ("pass", "the first pass"), ("selected", "first pass, jansson reads the rest"),
+        ("history", "all, to a history"),
+      ] {
+        let cost = number("\(name)_\(part)_us")
+        table.add(
+          Row(
+            name: "answer of \(size), \(title)", value: text(cost),
+            ratio: "\((cost / Swift.max(0.1, whole) * 100).text()) % of jansson reading all"))
+      }
+    }
+    for (part, title) in [("judge", "the rules"), ("encode", "encoded for the ledger")] {
+      for rows in PartsCommand.subscribers {
+        let cost = number("\(part)_\(rows)_us")
+        table.add(
+          Row(
+            name: "subscriber of \(rows) \(rows == 1 ? "row" : "rows"), \(title)", value: text(cost),
+            ratio: "\((cost / Double(rows)).text(2)) µs a row"))
+      }
+    }
   }
 
   // MARK: - Validations
