@@ -32,7 +32,7 @@ struct RunCommand: AsyncParsableCommand {
 }
 
 enum Measurement: String, CaseIterable, ExpressibleByArgument {
-  case bounds, parts, validation, large, latency, crowd, reads, commits, verification, storm, overload
+  case bounds, parts, validation, protocols, large, latency, crowd, reads, commits, verification, storm, overload
   case revalidation, start
 
   static var allValueDescriptions: [String: String] {
@@ -44,6 +44,7 @@ enum Measurement: String, CaseIterable, ExpressibleByArgument {
     case .bounds: "What bounds the rest: bare Hummingbird routes, the bare transport."
     case .parts: "CPU of decoding answers of 15 KiB and 1.7 MB, of the rules, of encoding a record."
     case .validation: "Receipts validated, recorded and written to the profile store, 32 in flight."
+    case .protocols: "The same with Apple asked by HTTP/1.1 and by HTTP/2."
     case .large: "Answers of 1.7 MB."
     case .latency: "What 1, 32 and 256 callers wait beyond an upstream that takes 100 ms."
     case .crowd: "2,000 in flight, an upstream that takes 300 ms."
@@ -79,6 +80,7 @@ final class Measurements {
     case .bounds: try bounds()
     case .parts: try parts()
     case .validation: try validation()
+    case .protocols: try protocols()
     case .large: try large()
     case .latency: try latency()
     case .crowd: try crowd()
@@ -259,6 +261,40 @@ final class Measurements {
           name: "receipts a second\(name)", value: "\(cost.rate.text())/s",
           ratio: "\((cost.rate / routes.post.rate * 100).text()) % of the bare POST route"))
       table.add(Row(name: "writes of the ledger per fsync\(name)", value: perFsync.text(1)))
+    }
+  }
+
+  /// `app_store.concurrency` decides: one connection for each call up to 256, HTTP/2 above.
+  private func protocols() throws {
+    let upstream = try Upstream(bed)
+    defer { upstream.stop() }
+    table.section("A receipt validated, 32 in flight: how Apple is asked")
+    let kinds = [("HTTP/1.1", 256), ("HTTP/2", 257)]
+    let services = try kinds.map {
+      try Service(bed, upstream, settings: ["app_store": ["concurrency: \($0.1)"]])
+    }
+    defer { for service in services { service.stop() } }
+    var skips = [0, 0]
+    var costs: [[Cost]] = [[], []]
+    // In turns, so that a machine that slows down slows both.
+    for round in 0...rounds {
+      for (index, service) in services.enumerated() {
+        let cost = try measured(
+          service.child,
+          Load(
+            url: "\(service.origin)/v1/validations", connections: 32, seconds: round == 0 ? 1 : seconds,
+            bodies: bed.bodies, skip: skips[index], authorization: service.authorization))
+        skips[index] += Int(cost.rate * Double(seconds) * 1.2) + 64
+        if round > 0 { costs[index].append(cost) }
+      }
+    }
+    let cpu = costs.map { $0.map(\.cpu).median }
+    for (index, kind) in kinds.enumerated() {
+      table.add(
+        Row(
+          name: "CPU of one receipt, \(kind.0) (concurrency \(kind.1))", value: "\(cpu[index].text()) µs",
+          ratio: index == 0 ? "" : "\((cpu[index] / Swift.max(1, cpu[0])).text(2)) × \(kinds[0].0)",
+          target: "\(costs[index].map(\.rate).median.text())/s"))
     }
   }
 
