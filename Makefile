@@ -64,12 +64,12 @@ release: deps ## Build the binary that is deployed: .build/release/countersign
 
 lint: ## Check format and import rules
 	$(SWIFT) format lint --strict --recursive --parallel Package.swift Sources Tests \
-	  Benchmarks/Package.swift Benchmarks/Sources/Bench
+	  Benchmarks/Package.swift Benchmarks/Sources
 	scripts/check-imports
 
 format: ## Format in place
 	$(SWIFT) format --in-place --recursive --parallel Package.swift Sources Tests \
-	  Benchmarks/Package.swift Benchmarks/Sources/Bench
+	  Benchmarks/Package.swift Benchmarks/Sources
 
 image-check: deps ## Run the Dockerfile's build steps in a clean directory (10 minutes)
 	scripts/check-image

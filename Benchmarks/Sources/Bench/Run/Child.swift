@@ -75,6 +75,13 @@ final class Child {
 
   /// Runs a program to its end and returns what it printed.
   static func output(of program: String, _ arguments: [String], core: Int? = nil) throws -> String {
+    try begin(program, arguments, core: core)()
+  }
+
+  /// Starts a program that prints little.
+  ///
+  /// - Returns: waits for its end and returns what it printed.
+  static func begin(_ program: String, _ arguments: [String], core: Int? = nil) throws -> () throws -> String {
     let process = Process()
     let pipe = Pipe()
     let pinned = core.map { ["taskset", "-c", "\($0)", program] } ?? [program]
@@ -83,12 +90,14 @@ final class Child {
     process.standardOutput = pipe
     process.standardInput = FileHandle.nullDevice
     try process.run()
-    let data = pipe.fileHandleForReading.readDataToEndOfFile()
-    process.waitUntilExit()
-    guard process.terminationStatus == 0 else {
-      throw ValidationError("\(program) \(arguments.first ?? "") ended with \(process.terminationStatus)")
+    return {
+      let data = pipe.fileHandleForReading.readDataToEndOfFile()
+      process.waitUntilExit()
+      guard process.terminationStatus == 0 else {
+        throw ValidationError("\(program) \(arguments.first ?? "") ended with \(process.terminationStatus)")
+      }
+      return String(decoding: data, as: UTF8.self)
     }
-    return String(decoding: data, as: UTF8.self)
   }
 }
 

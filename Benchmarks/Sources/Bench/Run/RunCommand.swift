@@ -20,7 +20,7 @@ struct RunCommand: AsyncParsableCommand {
     let wanted = only.isEmpty ? Measurement.allCases : only
     let bed = try Bed(
       countersign: countersign, simulator: simulator, work: work,
-      receipts: wanted.contains(.revalidation) ? Swift.max(40_000, due) : 40_000)
+      receipts: wanted.contains(.revalidation) ? Swift.max(60_000, due) : 60_000)
     defer { bed.remove() }
     let table = Table()
     print(Machine.description)
@@ -32,7 +32,31 @@ struct RunCommand: AsyncParsableCommand {
 }
 
 enum Measurement: String, CaseIterable, ExpressibleByArgument {
-  case bounds, validation, large, latency, crowd, reads, commits, verification, storm, overload, revalidation, start
+  case bounds, parts, validation, protocols, large, latency, crowd, reads, commits, verification, storm, overload
+  case revalidation, start
+
+  static var allValueDescriptions: [String: String] {
+    Dictionary(uniqueKeysWithValues: allCases.map { ($0.rawValue, $0.meaning) })
+  }
+
+  private var meaning: String {
+    switch self {
+    case .bounds: "What bounds the rest: bare Hummingbird routes, the bare transport."
+    case .parts: "CPU of decoding answers of 15 KiB and 1.7 MB, of the rules, of encoding a record."
+    case .validation: "Receipts validated, recorded and written to the profile store, 32 in flight."
+    case .protocols: "The same with Apple asked by HTTP/1.1 and by HTTP/2."
+    case .large: "Answers of 1.7 MB."
+    case .latency: "What 1, 32 and 256 callers wait beyond an upstream that takes 100 ms."
+    case .crowd: "2,000 in flight, an upstream that takes 300 ms."
+    case .reads: "Profiles read, as fast as 32 callers can and at 20 a second each."
+    case .commits: "Group commit."
+    case .verification: "Receipts verified by their signature."
+    case .storm: "Each of many receipts posted 25 times at once."
+    case .overload: "2,000 callers that post without a pause, while 8 read 10 profiles a second each."
+    case .revalidation: "A run of re-validation over all that is due."
+    case .start: "Start to ready, and memory at rest."
+    }
+  }
 }
 
 /// The measurements. What a ratio needs is measured in the same run, once.
@@ -54,7 +78,9 @@ final class Measurements {
   func run(_ measurement: Measurement) throws {
     switch measurement {
     case .bounds: try bounds()
+    case .parts: try parts()
     case .validation: try validation()
+    case .protocols: try protocols()
     case .large: try large()
     case .latency: try latency()
     case .crowd: try crowd()
@@ -154,6 +180,41 @@ final class Measurements {
       ))
   }
 
+  private func parts() throws {
+    table.section("The parts of a validation that are neither network nor disk: CPU, one at a time")
+    let numbers = try Child.output(of: bed.bench, ["parts", "--rounds", "\(rounds)"], core: Bed.serviceCore).numbers
+    func text(_ microseconds: Double) -> String {
+      microseconds < 10_000
+        ? "\(microseconds.text(microseconds < 100 ? 1 : 0)) µs" : "\((microseconds / 1000).text(1)) ms"
+    }
+    func number(_ name: String) -> Double { numbers[name] ?? 0 }
+    for (name, _, _) in PartsCommand.answers {
+      let bytes = number("\(name)_bytes")
+      let whole = number("\(name)_whole_us")
+      let size = bytes < 1e6 ? "\((bytes / 1024).text()) KiB" : "\((bytes / 1e6).text(1)) MB"
+      table.add(Row(name: "answer of \(size), jansson reads all of it", value: text(whole)))
+      for (part, title) in [
+        ("pass", "the first pass"), ("selected", "first pass, jansson reads the rest"),
+        ("history", "all, to a history"),
+      ] {
+        let cost = number("\(name)_\(part)_us")
+        table.add(
+          Row(
+            name: "answer of \(size), \(title)", value: text(cost),
+            ratio: "\((cost / Swift.max(0.1, whole) * 100).text()) % of jansson reading all"))
+      }
+    }
+    for (part, title) in [("judge", "the rules"), ("encode", "encoded for the ledger")] {
+      for rows in PartsCommand.subscribers {
+        let cost = number("\(part)_\(rows)_us")
+        table.add(
+          Row(
+            name: "subscriber of \(rows) \(rows == 1 ? "row" : "rows"), \(title)", value: text(cost),
+            ratio: "\((cost / Double(rows)).text(2)) µs a row"))
+      }
+    }
+  }
+
   // MARK: - Validations
 
   private func validation() throws {
@@ -200,6 +261,40 @@ final class Measurements {
           name: "receipts a second\(name)", value: "\(cost.rate.text())/s",
           ratio: "\((cost.rate / routes.post.rate * 100).text()) % of the bare POST route"))
       table.add(Row(name: "writes of the ledger per fsync\(name)", value: perFsync.text(1)))
+    }
+  }
+
+  /// `app_store.concurrency` decides: one connection for each call up to 256, HTTP/2 above.
+  private func protocols() throws {
+    let upstream = try Upstream(bed)
+    defer { upstream.stop() }
+    table.section("A receipt validated, 32 in flight: how Apple is asked")
+    let kinds = [("HTTP/1.1", 256), ("HTTP/2", 257)]
+    let services = try kinds.map {
+      try Service(bed, upstream, settings: ["app_store": ["concurrency: \($0.1)"]])
+    }
+    defer { for service in services { service.stop() } }
+    var skips = [0, 0]
+    var costs: [[Cost]] = [[], []]
+    // In turns, so that a machine that slows down slows both.
+    for round in 0...rounds {
+      for (index, service) in services.enumerated() {
+        let cost = try measured(
+          service.child,
+          Load(
+            url: "\(service.origin)/v1/validations", connections: 32, seconds: round == 0 ? 1 : seconds,
+            bodies: bed.bodies, skip: skips[index], authorization: service.authorization))
+        skips[index] += Int(cost.rate * Double(seconds) * 1.2) + 64
+        if round > 0 { costs[index].append(cost) }
+      }
+    }
+    let cpu = costs.map { $0.map(\.cpu).median }
+    for (index, kind) in kinds.enumerated() {
+      table.add(
+        Row(
+          name: "CPU of one receipt, \(kind.0) (concurrency \(kind.1))", value: "\(cpu[index].text()) µs",
+          ratio: index == 0 ? "" : "\((cpu[index] / Swift.max(1, cpu[0])).text(2)) × \(kinds[0].0)",
+          target: "\(costs[index].map(\.rate).median.text())/s"))
     }
   }
 
@@ -303,13 +398,15 @@ final class Measurements {
     var wrongAnswers = 0
     for round in 0...Swift.min(rounds, 3) {
       let before = service.child.cpu
+      let calls = try upstream.calls()
       let result = try Load(
-        url: "\(service.origin)/v1/validations", connections: 2_000, seconds: 3, bodies: bed.bodies, skip: skip,
+        url: "\(service.origin)/v1/validations", connections: 2_000, seconds: 6, bodies: bed.bodies, skip: skip,
         authorization: service.authorization, countsStatuses: true
       ).run(in: bed.directory)
       if round > 0 {
         results.append(result)
-        costs.append((service.child.cpu - before).microseconds / result.requests)
+        // By those that were begun: many are in flight when the load ends, and most of their work is done.
+        costs.append((service.child.cpu - before).microseconds / Swift.max(1, try upstream.calls() - calls))
         wrongAnswers += Int(result.failures)
         wrongAnswers += try wrong(
           service, first: skip, answered: Int(result.requests - result.failures), inFlight: 2_000)
@@ -354,15 +451,40 @@ final class Measurements {
       Row(
         name: "reads a second, 32 callers", value: "\(cost.rate.text())/s, \(cost.cpu.text()) µs CPU",
         ratio: "\((share * 100).text()) % of the bare route", target: "≥ 70 %", holds: share >= 0.7))
+    try pacedReads(load, of: service)
+  }
+
+  /// Callers that rest between two reads, so that hardly any waits for another: what is left is how long a read takes. The
+  /// same of a bare route tells how much of it is Hummingbird's, and how much it takes to wake two cores that were idle.
+  private func pacedReads(_ load: Load, of service: Service) throws {
+    let perSecond = 20
+    let route = try Child(bed.bench, ["route"], core: Bed.serviceCore, waitsForLine: true)
+    defer { route.stop() }
     var paced = load
-    paced.pause = 10
-    let results = try (0..<rounds).map { _ in try paced.run(in: bed.directory) }
+    paced.pause = 1000 / perSecond
+    // At 20 a second each, less is too few for a p99.
+    paced.seconds = Swift.max(seconds, 2)
+    var bare = paced
+    bare.url = "http://127.0.0.1:\(Int(route.firstLine.numbers["port"] ?? 0))/"
+    bare.users = 0
+    var results: [LoadResult] = []
+    var bounds: [LoadResult] = []
+    for _ in 0..<rounds {
+      bounds.append(try bare.run(in: bed.directory))
+      results.append(try paced.run(in: bed.directory))
+    }
+    guard (results + bounds).allSatisfy({ $0.failures == 0 }) else { throw ValidationError("reads failed") }
     let p99 = results.map(\.p99).median
-    table.add(
+    func row(_ name: String, _ results: [LoadResult]) -> Row {
       Row(
-        name: "p99, 32 callers that pause 10 ms", value: "\(p99.text(2)) ms",
-        ratio: "p50 \(results.map(\.p50).median.text(2)) ms, \(results.map(\.rate).median.text())/s", target: "< 1 ms",
-        holds: p99 < 1))
+        name: "p99, 32 callers of \(perSecond) a second each\(name)", value: "\(results.map(\.p99).median.text(2)) ms",
+        ratio: "p50 \(results.map(\.p50).median.text(2)) ms, \(results.map(\.rate).median.text())/s")
+    }
+    var read = row("", results)
+    read.target = "< 1 ms"
+    read.holds = p99 < 1
+    table.add(read)
+    table.add(row(", bare route", bounds))
   }
 
   private func commits() throws {
@@ -453,26 +575,73 @@ final class Measurements {
     defer { service.stop() }
     table.section("Overload")
     var skip = 0
-    func goodput(_ connections: Int) throws -> (good: Double, refused: Double, p99: Double) {
-      let result = try Load(
-        url: "\(service.origin)/v1/validations", connections: connections, seconds: seconds + 1, bodies: bed.bodies,
-        skip: skip, authorization: service.authorization, countsStatuses: true
-      ).run(in: bed.directory)
-      skip += Int(result.requests) + connections
-      let good = (result.statuses["s200"] ?? 0) / result.seconds
-      return (good, result.rate - good, result.p99)
+    func post(_ connections: Int, seconds: Int) -> Load {
+      Load(
+        url: "\(service.origin)/v1/validations", connections: connections, seconds: seconds, bodies: bed.bodies,
+        skip: skip, authorization: service.authorization, countsStatuses: true)
     }
-    _ = try goodput(32)
-    let peak = try goodput(32)
-    let over = try goodput(2_000)
-    table.add(Row(name: "peak, 32 callers", value: "\(peak.good.text())/s", ratio: "p99 \(peak.p99.text()) ms"))
-    let share = over.good / peak.good
+    func goodput(_ result: LoadResult) -> Double { (result.statuses[200]?.count ?? 0) / result.seconds }
+    let first = try post(32, seconds: seconds + 1).run(in: bed.directory)
+    skip += Int(first.requests) + 32
+    let peak = try post(32, seconds: seconds + 1).run(in: bed.directory)
+    skip += Int(peak.requests) + 32
+    // They read before the storm, and stay connected when it comes. Meanwhile others come one at a time.
+    let long = Swift.max(6, seconds)
+    let reads = Load(
+      url: "\(service.origin)/v1/profiles/user-", connections: 8, seconds: long, pause: 100,
+      authorization: service.authorization, users: Int(first.requests))
+    let calm = try reads.run(in: bed.directory)
+    let readsEnded = try reads.begin(in: bed.directory)
+    usleep(300_000)
+    let ended = try post(2_000, seconds: long).begin(in: bed.directory)
+    let newcomers = newcomers(to: service, until: .now.advanced(by: .seconds(long - 1)))
+    let meanwhile = try readsEnded()
+    let over = try ended()
+
+    table.add(Row(name: "peak, 32 callers", value: "\(goodput(peak).text())/s", ratio: "p99 \(peak.p99.text()) ms"))
+    let share = goodput(over) / goodput(peak)
     table.add(
       Row(
-        name: "2,000 callers that ask again at once", value: "\(over.good.text())/s",
+        name: "2,000 callers that ask again at once", value: "\(goodput(over).text())/s",
         ratio: "\((share * 100).text()) % of the peak", target: "≥ 90 %", holds: share >= 0.9))
+    let verdicts = over.statuses[200]
     table.add(
-      Row(name: "refused meanwhile", value: "\(over.refused.text())/s", ratio: "p99 of all \(over.p99.text()) ms"))
+      Row(
+        name: "p99 of validations", value: "\((verdicts?.p99 ?? 0).text()) ms",
+        ratio: "p50 \((verdicts?.p50 ?? 0).text()) ms"))
+    let refused = over.statuses[503]
+    table.add(
+      Row(
+        name: "refused with 503", value: "\((refused?.count ?? 0).text())",
+        ratio: refused.map { "p50 \($0.p50.text(1)) ms, p99 \($0.p99.text(1)) ms" } ?? ""))
+    let others = over.requests - (verdicts?.count ?? 0) - (refused?.count ?? 0)
+    table.add(Row(name: "answers of other statuses", value: others.text(), target: "0", holds: others == 0))
+    for (name, result) in [("before", calm), ("meanwhile", meanwhile)] {
+      table.add(
+        Row(
+          name: "p99 of reads \(name), 8 callers of 10 a second each", value: "\(result.p99.text(1)) ms",
+          ratio: "p50 \(result.p50.text(1)) ms, \(result.failures.text()) of \(result.requests.text()) failed"))
+    }
+    table.add(
+      Row(
+        name: "reads meanwhile on new connections, the median", value: "\(newcomers.median.text(1)) ms",
+        ratio: "of \(newcomers.count), the slowest \((newcomers.max() ?? 0).text(1)) ms"))
+  }
+
+  /// Milliseconds of reads one after the other, each on a connection of its own; ten seconds are the most that one waits.
+  private func newcomers(to service: Service, until end: ContinuousClock.Instant) -> [Double] {
+    var times: [Double] = []
+    while .now < end {
+      let seconds = try? Child.output(
+        of: "curl",
+        [
+          "-sS", "-f", "-m", "10", "-o", "/dev/null", "-w", "%{time_total}", "-H",
+          "Authorization: \(service.authorization)", "\(service.origin)/v1/profiles/user-0",
+        ], core: Bed.othersCore)
+      times.append(seconds.flatMap(Double.init).map { $0 * 1000 } ?? 10_000)
+      usleep(100_000)
+    }
+    return times
   }
 
   // MARK: - Jobs and start
