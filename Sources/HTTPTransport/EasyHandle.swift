@@ -12,6 +12,8 @@ final class EasyHandle {
 
   /// Bytes of a request that libcurl sends at a time; the least that it takes.
   private static let uploadBufferSize = 16 * 1_024
+  /// Bytes of an answer that libcurl takes at a time.
+  private static let receiveBufferSize = 4 * 1_024
 
   /// `nil` when libcurl is out of memory.
   init?() {
@@ -82,8 +84,9 @@ final class EasyHandle {
     setting.list(CURLOPT_HTTPHEADER, request.headerLines, keptIn: &headers)
     if !settings.resolve.isEmpty { setting.list(CURLOPT_RESOLVE, settings.resolve, keptIn: &resolve) }
     setting.method(request)
-    // Beside every request that waits for its answer: libcurl's 64 KiB hold far more than most requests have.
+    // Beside every request that waits for its answer. Of itself libcurl takes 64 KiB and 16.
     setting.number(CURLOPT_UPLOAD_BUFFERSIZE, Self.uploadBufferSize)
+    setting.number(CURLOPT_BUFFERSIZE, Self.receiveBufferSize)
     setting.callbacks(Unmanaged.passUnretained(transfer).toOpaque())
     return setting.code
   }
