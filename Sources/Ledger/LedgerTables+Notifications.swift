@@ -178,7 +178,8 @@ extension LedgerTables {
       """
       INSERT INTO recheck (environment, original_transaction_id, scheduled_at, due_at, attempts)
       SELECT environment, original_transaction_id, \(now), \(now), 0 FROM subscription
-        WHERE original_transaction_id = \(id.rawValue)
+        WHERE environment IN (\(StoreEnvironment.production.rawValue), \(StoreEnvironment.sandbox.rawValue))
+          AND original_transaction_id = \(id.rawValue)
       ON CONFLICT (environment, original_transaction_id) DO UPDATE SET
         scheduled_at = min(scheduled_at, excluded.scheduled_at), due_at = min(due_at, excluded.due_at), attempts = 0
       """)

@@ -159,16 +159,4 @@ extension LedgerTables {
       change: try row.decode(Int64.self, forColumn: "change") + 1,
       inquiry: try row.decode(Int64.self, forColumn: "inquiry") + 1)
   }
-
-  private func verdicts(
-    of user: UserID, below sequence: Int64, limit: Int
-  ) throws -> [(entry: HistoryEntry, note: Int64?)] {
-    try rows(
-      """
-      SELECT sequence, recorded_at, request_id, entitlement, changed, note_sequence FROM history
-      WHERE user_id = \(user.rawValue) AND sequence < \(sequence)
-      ORDER BY sequence DESC LIMIT \(limit)
-      """
-    ).map { row in (try Self.historyEntry(row), try row.decode(forColumn: "note_sequence")) }
-  }
 }

@@ -224,20 +224,24 @@ extension LedgerTables {
   func backlog(at now: Date) throws -> LedgerBacklog {
     let now = try StoredForm.milliseconds(now)
     var backlog = LedgerBacklog()
+    // What is not written is in one index, by which all of it is counted.
     if let row = try row(
-      "SELECT count(*) AS waiting, min(waiting_since) AS oldest FROM profile_update WHERE state = 'waiting'")
+      """
+      SELECT count(*) FILTER (WHERE state = 'waiting') AS waiting, count(*) FILTER (WHERE state = 'missing') AS missing,
+        min(waiting_since) FILTER (WHERE state = 'waiting') AS oldest
+      FROM profile_update WHERE state <> 'written'
+      """)
     {
       backlog.updates = try row.decode(forColumn: "waiting")
       backlog.oldestUpdate = try row.decode(Int64?.self, forColumn: "oldest").map(StoredForm.date)
-    }
-    if let row = try row("SELECT count(*) AS missing FROM profile_update WHERE state = 'missing'") {
       backlog.missingProfiles = try row.decode(forColumn: "missing")
     }
     if backlog.updates > 0 {
       backlog.lastProblem = try row(
         """
-        SELECT problem FROM profile_update WHERE state = 'waiting' AND problem IS NOT NULL
-        ORDER BY problem_at DESC LIMIT 1
+        SELECT problem FROM profile_update WHERE user_id = (
+          SELECT user_id FROM profile_update
+          WHERE state <> 'written' AND state = 'waiting' AND problem_at IS NOT NULL ORDER BY problem_at DESC LIMIT 1)
         """
       ).map { try $0.decode(forColumn: "problem") }
     }

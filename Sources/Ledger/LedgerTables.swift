@@ -193,7 +193,8 @@ struct LedgerTables: Sendable {
       """
       SELECT receipt.base64, receipt.environment, receipt.bundle_id, subscription.user_id, subscription.claim
       FROM subscription JOIN receipt ON receipt.id = subscription.receipt_id
-      WHERE subscription.original_transaction_id = \(id.rawValue)
+      WHERE subscription.environment IN (\(StoreEnvironment.production.rawValue), \(StoreEnvironment.sandbox.rawValue))
+        AND subscription.original_transaction_id = \(id.rawValue)
       ORDER BY subscription.environment
       """
     ).map { row in
@@ -258,16 +259,28 @@ struct LedgerTables: Sendable {
   }
 
   func history(of user: UserID, before: Int64?, limit: Int) throws -> [HistoryEntry] {
-    try rows(
-      """
-      SELECT sequence, recorded_at, request_id, entitlement, changed FROM history
-      WHERE user_id = \(user.rawValue) AND sequence < \(before ?? Int64.max)
-      ORDER BY sequence DESC LIMIT \(max(0, limit))
-      """
-    ).map(Self.historyEntry)
+    try verdicts(of: user, below: before ?? Int64.max, limit: limit).map(\.entry)
   }
 
-  static func historyEntry(_ row: StoredRow) throws -> HistoryEntry {
+  /// The newest of a user's verdicts that were written before a place in the history of all.
+  ///
+  /// A user's versions grow with the sequence, and are what the index has: from the version at the place, where that is one
+  /// of this user's verdicts; from the newest on otherwise, and those that are not below it are passed over in the index.
+  func verdicts(
+    of user: UserID, below sequence: Int64, limit: Int
+  ) throws -> [(entry: HistoryEntry, note: Int64?)] {
+    try rows(
+      """
+      SELECT sequence, recorded_at, request_id, entitlement, changed, note_sequence FROM history
+      WHERE user_id = \(user.rawValue) AND +sequence < \(sequence)
+        AND version < coalesce(
+          (SELECT version FROM history WHERE sequence = \(sequence) AND user_id = \(user.rawValue)), \(Int64.max))
+      ORDER BY version DESC LIMIT \(max(0, limit))
+      """
+    ).map { row in (try Self.historyEntry(row), try row.decode(forColumn: "note_sequence")) }
+  }
+
+  private static func historyEntry(_ row: StoredRow) throws -> HistoryEntry {
     HistoryEntry(
       sequence: try row.decode(forColumn: "sequence"),
       recordedAt: StoredForm.date(try row.decode(forColumn: "recorded_at")),

@@ -201,6 +201,24 @@ import Testing
     }
   }
 
+  @Test func `history is read from any place on, whoever's verdict is there`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      for time in 0..<12 {
+        let user: UserID = time.isMultiple(of: 3) ? "ben" : "anna"
+        _ = try await ledger.record(entry(user, [evidence(user.rawValue, time: Double(time))], request: "r\(time)"))
+      }
+      let whole = try await ledger.wholeHistory(of: "anna")
+      #expect(whole.map(\.requestID) == ["r11", "r10", "r8", "r7", "r5", "r4", "r2", "r1"])
+      for place in [0, Int64.min, Int64.max] + Array(-1...14) {
+        for limit in [1, 3, 100] {
+          let page = try await ledger.history(of: "anna", before: place, limit: limit)
+          let expected = whole.map(\.sequence).filter { $0 < place }.prefix(limit)
+          #expect(page.map(\.sequence) == Array(expected), "\(place), \(limit)")
+        }
+      }
+    }
+  }
+
   @Test func `a date that cannot be written down refuses the entry and nothing else`() async throws {
     try await Scratch.withLedger { ledger, _ in
       await #expect(throws: LedgerError.self) {

@@ -114,6 +114,28 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
     .init(
       name: "a proof of nobody knows when", sql: "UPDATE unclaimed_evidence SET proof_at = NULL", problem: "CHECK"),
     .init(name: "a proof of no app", sql: "UPDATE unclaimed_evidence SET bundle_id = NULL", problem: "CHECK"),
+    .init(
+      name: "a second row to be told of a user",
+      sql: "INSERT INTO profile_update SELECT * FROM profile_update WHERE user_id = 'anna'", problem: "UNIQUE"),
+    .init(
+      name: "a row to be told of nobody",
+      sql: "INSERT INTO profile_update VALUES ('x', 1, 'waiting', 0, 0, 0, 0, '', 0)",
+      problem: "FOREIGN KEY"),
+    .init(name: "a row in an unknown state", sql: "UPDATE profile_update SET state = 'lost'", problem: "CHECK"),
+    .init(name: "a row of version 0", sql: "UPDATE profile_update SET version = 0", problem: "CHECK"),
+    .init(name: "doubts about a row", sql: "UPDATE profile_update SET is_doubtful = 2", problem: "CHECK"),
+    .init(
+      name: "a row that waits since never", sql: "UPDATE profile_update SET waiting_since = NULL", problem: "NOT NULL"),
+    .init(
+      name: "text as the time of a row", sql: "UPDATE profile_update SET due_at = 'now'", problem: "cannot store TEXT"),
+    .init(
+      name: "a recheck of nothing", sql: "INSERT INTO recheck VALUES ('production', '99', 0, 0, 0)",
+      problem: "FOREIGN KEY"),
+    .init(
+      name: "a second recheck",
+      sql: "INSERT INTO recheck VALUES ('production', '1', 0, 0, 0), ('production', '1', 9, 9, 0)", problem: "UNIQUE"),
+    .init(
+      name: "attempts below none", sql: "INSERT INTO recheck VALUES ('production', '1', 0, 0, -1)", problem: "CHECK"),
     .init(name: "a second heartbeat", sql: "INSERT INTO heartbeat VALUES (2, 0)", problem: "CHECK"),
   ]
 }

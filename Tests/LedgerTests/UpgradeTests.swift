@@ -199,4 +199,126 @@ import Testing
     #expect(try await ledger.backlog(at: at(0)).updates == 1)
     await ledger.close()
   }
+
+  // MARK: The indexes of "0007 fewer trees"
+
+  @Test func `a ledger with rows in every table keeps each row and each answer, with fewer indexes`() async throws {
+    let scratch = try Scratch()
+    let file = try DatabaseQueue(path: scratch.path)
+    try await file.writeWithoutTransaction { db in
+      try db.execute(sql: "PRAGMA journal_mode = WAL")
+      try db.execute(sql: "PRAGMA application_id = \(LedgerFile.applicationID)")
+    }
+    try LedgerSchema.migrator.migrate(file, upTo: "0006 notifications")
+    try await file.write { db in try Self.fill(LedgerTables(db: db), db) }
+    let (rows, answers) = try await file.write { db in (try Self.rows(db), try Self.answers(db)) }
+    #expect(rows.filter { $0.value.isEmpty }.keys.sorted() == [])
+    #expect(rows.count == 18)
+
+    try LedgerSchema.migrator.migrate(file)
+    let (rowsAfter, answersAfter) = try await file.write { db in (try Self.rows(db), try Self.answers(db)) }
+    for (table, before) in rows where table != "grdb_migrations" {
+      #expect(rowsAfter[table] == before, "\(table)")
+    }
+    #expect(rowsAfter.keys.sorted() == rows.keys.sorted())
+    #expect(answersAfter == answers)
+    let indexes = try await file.read { db in
+      try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL")
+    }
+    for gone in [
+      "profile_access_until", "history_user_id_sequence", "subscription_original_transaction_id",
+      "profile_update_waiting_since", "profile_update_missing",
+    ] {
+      #expect(!indexes.contains(gone))
+    }
+    try file.close()
+
+    let ledger = try await scratch.open()
+    try await ledger.verifyIntegrity()
+    _ = try await ledger.record(entry("cleo", [evidence("77")]))
+    #expect(try await ledger.waitingUpdate(of: "cleo") != nil)
+    await ledger.close()
+  }
+
+  /// By the present statements, which all run on the schema of before too.
+  private static func fill(_ tables: LedgerTables, _ db: Database) throws {
+    func record(_ user: UserID, _ id: String, time: Double, _ ownership: OwnershipPolicy = .keep) throws {
+      let answer = entry(
+        user, [evidence(id, time: time, expires: time + 1_000)], receipt: "receipt-\(id)-\(time)", ownership: ownership,
+        judge: rules
+      ).with { $0.nextCheck = nextCheck }
+      _ = try RecordOperation(prepared: PreparedEntry(answer), tables: tables).run()
+    }
+    for (number, user) in (["anna", "ben", "cleo", "dora", "emil"] as [UserID]).enumerated() {
+      for time in 0..<4 { try record(user, "\(number)", time: Double(time * 10 + number)) }
+    }
+    try record("ben", "0", time: 100, .transfer)
+    _ = try tables.keep(
+      Note(author: "desk", text: "asked by mail", requestID: "r", recordedAt: at(1)), about: "anna")
+    // One row in each state, one of them with a problem.
+    for (user, state, due) in [("ben", "written", 0), ("cleo", "missing", 7), ("dora", "confirming", 5)] {
+      try db.execute(literal: "UPDATE profile_update SET state = \(state), due_at = \(due) WHERE user_id = \(user)")
+    }
+    let version = try tables.waitingUpdate(of: "emil")?.version ?? 0
+    try tables.retryUpdate(of: "emil", version: version, at: at(9), problem: "timeout", isDoubtful: true)
+    _ = try PostponeOperation(
+      receipt: pending("waits", of: "fred"), digest: ReceiptDigest(of: "waits"), provisional: [signed("50")],
+      rejudgement: rejudgement, tables: tables
+    ).run()
+    _ = try NotificationOperation(entry: notification("n1", [part("60", told: 9)]), tables: tables).run()
+    try tables.note(
+      RefusedNotification(problem: "signature", payload: "x", receivedAt: at(0)), payload: "x",
+      digest: ReceiptDigest(of: "x"))
+    _ = try tables.recheckSoon("3", at: milliseconds(0))
+    _ = try tables.claimRechecks(dueAt: at(1), limit: 10)
+    _ = try tables.startRun(RunOrder(expiringWithin: .seconds(1_020), limit: 10), key: "k", at: at(0))
+    try tables.keepMemo("name", "text")
+  }
+
+  /// Each table's rows as text, sorted.
+  private static func rows(_ db: Database) throws -> [String: [String]] {
+    let tables = try String.fetchAll(
+      db, sql: "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+    var rows: [String: [String]] = [:]
+    for table in tables {
+      rows[table] = try Row.fetchAll(db, sql: "SELECT * FROM \(table)").map { "\($0)" }.sorted()
+    }
+    return rows
+  }
+
+  /// What the ledger says when asked, in words; nothing of it is kept.
+  private static func answers(_ db: Database) throws -> [String] {
+    var answers: [String] = []
+    func ask(_ answer: Any) { answers.append("\(answer)") }
+    try db.inSavepoint {
+      let tables = LedgerTables(db: db)
+      ask(try tables.backlog(at: at(10_000)))
+      ask(try tables.backlog(at: at(0)))
+      for user in ["anna", "ben", "cleo", "dora", "emil", "fred", "nobody"] as [UserID] {
+        ask(try tables.profile(of: user) as Any)
+        ask(try tables.waitingUpdate(of: user) as Any)
+        for place in 0...30 {
+          ask(try tables.history(of: user, before: Int64(place), limit: 3).map(\.sequence))
+        }
+        ask(try tables.history(of: user, before: nil, limit: 100))
+        ask(try tables.timeline(of: user, before: nil, limit: 3))
+        ask(try tables.timeline(of: user, before: nil, limit: 100))
+        ask(try tables.knowledge(of: ReceiptDigest(of: "receipt-0-10.0"), for: user).wasJudged)
+      }
+      for id in ["0", "1", "3", "60", "99"] as [OriginalTransactionID] {
+        ask(try tables.receipts(mentioning: id))
+        ask(try tables.ownedPurchases(id))
+        ask(try tables.recheckSoon(id, at: milliseconds(-1)))
+      }
+      ask(try tables.unscheduled(after: nil, limit: 10).map(\.evidence.key))
+      ask(try tables.countDue(RunOrder(expiringWithin: .seconds(86_400), limit: 10), at: at(0)))
+      ask(try tables.claimRechecks(dueAt: at(1e6), limit: 3))
+      ask(try tables.claimUpdates(dueAt: at(1e6), until: at(2e6), limit: 10))
+      ask(try tables.hasUpdates(dueAt: at(1e6)))
+      try tables.release()
+      ask(try tables.claimUpdates(dueAt: at(0), until: at(1), limit: 10))
+      return .rollback
+    }
+    return answers
+  }
 }

@@ -1,0 +1,59 @@
+import Entitlements
+import Foundation
+import GRDB
+import Testing
+
+@testable import Ledger
+
+/// What a record writes, counted in the pages that SQLite appends to its log. In a ledger so small that each B-tree is one
+/// page, that is the number of B-trees that the record changes.
+@Suite struct RecordCostTests {
+  @Test func `a new user's receipt changes twenty-one B-trees`() async throws {
+    #expect(try await Self.pages { try Self.record("ben", "2", in: $0) } == 21)
+  }
+
+  /// The primary keys of profile and subscription stay as they are, and nobody comes to own anything.
+  @Test func `an answer of a later period changes fifteen`() async throws {
+    let pages = try await Self.pages { try Self.record("anna", "1", time: 2_000, in: $0) }
+    #expect(pages == 15)
+  }
+
+  @Test func `a row that was told changes two`() async throws {
+    let pages = try await Self.pages {
+      try $0.settleUpdate(of: "anna", version: milliseconds(0), isDoubtful: false, confirmingAt: nil)
+    }
+    #expect(pages == 2)
+  }
+
+  @Test func `the same answer again writes nothing`() async throws {
+    #expect(try await Self.pages { try Self.record("anna", "1", in: $0) } == 0)
+  }
+
+  private static func record(_ user: UserID, _ id: String, time: Double = 0, in tables: LedgerTables) throws {
+    let answer = entry(
+      user, [evidence(id, time: time, expires: time + 1_000)], receipt: "receipt-\(id)-\(time)", judge: rules
+    ).with { $0.nextCheck = nextCheck }
+    let outcome = try RecordOperation(prepared: PreparedEntry(answer), tables: tables).run()
+    #expect(outcome.recorded != nil)
+  }
+
+  /// The pages that one transaction writes on a ledger in which Anna has a subscription.
+  private static func pages(_ write: @escaping @Sendable (LedgerTables) throws -> Void) async throws -> Int {
+    let scratch = try Scratch()
+    await (try await scratch.open()).close()
+    let file = try DatabaseQueue(path: scratch.path)
+    try await file.writeWithoutTransaction { db in
+      try db.execute(sql: "PRAGMA wal_autocheckpoint = 0")
+      try db.inTransaction {
+        try record("anna", "1", in: LedgerTables(db: db))
+        return .commit
+      }
+      _ = try db.checkpoint(.truncate)
+    }
+    try await file.write { db in try write(LedgerTables(db: db)) }
+    let log = try FileManager.default.attributesOfItem(atPath: scratch.path + "-wal")[.size] as? Int ?? 0
+    try file.close()
+    // https://www.sqlite.org/fileformat2.html#the_write_ahead_log: a header, then pages with a header each.
+    return max(0, log - 32) / (4_096 + 24)
+  }
+}
