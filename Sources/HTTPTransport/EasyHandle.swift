@@ -12,8 +12,6 @@ final class EasyHandle {
 
   /// Bytes of a request that libcurl sends at a time; the least that it takes.
   private static let uploadBufferSize = 16 * 1_024
-  /// Bytes of an answer that libcurl takes at a time.
-  private static let receiveBufferSize = 4 * 1_024
 
   /// `nil` when libcurl is out of memory.
   init?() {
@@ -84,9 +82,9 @@ final class EasyHandle {
     setting.list(CURLOPT_HTTPHEADER, request.headerLines, keptIn: &headers)
     if !settings.resolve.isEmpty { setting.list(CURLOPT_RESOLVE, settings.resolve, keptIn: &resolve) }
     setting.method(request)
-    // Beside every request that waits for its answer. Of itself libcurl takes 64 KiB and 16.
+    // Beside every request that waits for its answer: libcurl's 64 KiB hold far more than most requests have. The buffer
+    // of what is received stays as it is: a handle whose transfer was ended early keeps it, and takes no other size.
     setting.number(CURLOPT_UPLOAD_BUFFERSIZE, Self.uploadBufferSize)
-    setting.number(CURLOPT_BUFFERSIZE, Self.receiveBufferSize)
     setting.callbacks(Unmanaged.passUnretained(transfer).toOpaque())
     return setting.code
   }
