@@ -72,8 +72,11 @@ struct ReceiptValidator: Sendable {
   /// Decode, verify, evaluate, record, write back, answer.
   ///
   /// What this returns is durable: it survives a power cut the instant after.
+  ///
+  /// - Parameter onRecorded: told when all is done but the app's own row, whose store may take its time.
   func validate(
-    _ submission: ReceiptSubmission, _ occasion: Occasion = .request, logger: Logger
+    _ submission: ReceiptSubmission, _ occasion: Occasion = .request, logger: Logger,
+    onRecorded: @Sendable () -> Void = {}
   ) async throws(ValidationError) -> ValidatedEntitlement {
     let subject = try await subject(of: submission)
     let isGuess = subject.receipt == nil && !submission.isVouchedFor
@@ -101,7 +104,8 @@ struct ReceiptValidator: Sendable {
         guard occasion.isRequest else { throw .appStoreUnavailable(appleStatus: appleStatus) }
         if let proven = try await lastProvenState(of: submission, covering: subject) { return proven }
         guard let receipt = subject.receipt else { throw .appStoreUnavailable(appleStatus: appleStatus) }
-        return try await postpone(receipt, subject.proof, of: submission, appleStatus: appleStatus, logger: logger)
+        return try await postpone(
+          receipt, subject.proof, of: submission, appleStatus: appleStatus, logger: logger, onRecorded: onRecorded)
       }
     }
     let evidence = try await evidence(of: word, subject, for: submission)
@@ -116,6 +120,7 @@ struct ReceiptValidator: Sendable {
         "environment": "\(word.history.environment.rawValue)", "changed": "\(recorded.changed)",
         "source": "\(word.history.source.rawValue)", "receipt": "\(subject.name)",
       ])
+    onRecorded()
     let write = await write(submission.user, recorded.write, after: recorded.losers, logger: logger)
     return ValidatedEntitlement(
       user: submission.user, entitlement: recorded.entitlement, isFromLedger: word.isReused, write: write)
@@ -298,7 +303,8 @@ struct ReceiptValidator: Sendable {
   /// on any 2xx.
   private func postpone(
     _ receipt: SubmittedReceipt, _ proof: LocalProof, of submission: ReceiptSubmission, appleStatus: Int?,
-    logger: Logger
+    logger: Logger,
+    onRecorded: @Sendable () -> Void
   ) async throws(ValidationError) -> ValidatedEntitlement {
     // What the signature proves to be another app's need not wait for Apple's word.
     if let bundleID = proof.bundleID, !examiner.bundleIDs.contains(bundleID) { throw .wrongApp(appleStatus: nil) }
@@ -318,6 +324,7 @@ struct ReceiptValidator: Sendable {
     let profile = try await profile(of: submission.user)
     var answer = standing(of: submission.user, profile)
     answer.isPending = true
+    onRecorded()
     if let profile { answer.write = await write(submission.user, profile.write, logger: logger) }
     return answer
   }

@@ -46,28 +46,28 @@ struct ValidationsController: Sendable {
   func validate(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireUserOr(.service, .support)
     do {
-      return try await line.run { try await validate(request, caller, context) }
+      return try await line.run { place in try await validate(request, caller, context, place) }
     } catch is WaitingLine.Refusal {
       throw Problem(ValidationError.overloaded)
     }
   }
 
   private func validate(
-    _ request: Request, _ caller: Caller, _ context: ServiceRequestContext
+    _ request: Request, _ caller: Caller, _ context: ServiceRequestContext, _ place: WaitingLine.Place
   ) async throws -> Response {
     switch caller {
     case .user(let user):
       let body = try await body.decode(RequestBody.self, from: request)
       defer { withExtendedLifetime(body.loan) {} }
       do {
-        return try await validate(body.value, of: user, isVouchedFor: false, context)
+        return try await validate(body.value, of: user, isVouchedFor: false, context, place)
       } catch let problem as Problem {
         throw Self.withoutHint(problem, body.value)
       }
     case .server:
       let body = try await body.decode(ServerRequestBody.self, from: request)
       defer { withExtendedLifetime(body.loan) {} }
-      return try await validate(body.value.posted, of: try Self.user(body.value), isVouchedFor: true, context)
+      return try await validate(body.value.posted, of: try Self.user(body.value), isVouchedFor: true, context, place)
     }
   }
 
@@ -83,12 +83,13 @@ struct ValidationsController: Sendable {
   }
 
   private func validate(
-    _ posted: RequestBody, of user: UserID, isVouchedFor: Bool, _ context: ServiceRequestContext
+    _ posted: RequestBody, of user: UserID, isVouchedFor: Bool, _ context: ServiceRequestContext,
+    _ place: WaitingLine.Place
   ) async throws -> Response {
     let submission = ReceiptSubmission(
       user: user, proof: try Self.proof(posted), requestID: context.requestID, isVouchedFor: isVouchedFor)
     do throws(ValidationError) {
-      let answer = try await validator.validate(submission, logger: context.logger)
+      let answer = try await validator.validate(submission, logger: context.logger, onRecorded: place.leave)
       return JSONBody.response(
         EntitlementBody(answer),
         status: answer.isPending ? .accepted : .ok)

@@ -70,11 +70,29 @@ final class WaitingLine: Sendable {
   /// Works on a request when its turn has come.
   ///
   /// - Throws: `Refusal`, then nothing was begun; and what the work throws.
-  func run<Value>(_ work: () async throws -> Value) async throws -> Value {
+  func run<Value>(_ work: (Place) async throws -> Value) async throws -> Value {
     guard await enter() else { throw Refusal() }
-    let begin = now()
-    defer { leave(after: begin) }
-    return try await work()
+    let place = Place(self, begin: now())
+    defer { place.leave() }
+    return try await work(place)
+  }
+
+  /// A place among those that are worked on.
+  final class Place: Sendable {
+    private let line: WaitingLine
+    private let begin: ContinuousClock.Instant
+    private let isLeft = Atomic(false)
+
+    fileprivate init(_ line: WaitingLine, begin: ContinuousClock.Instant) {
+      self.line = line
+      self.begin = begin
+    }
+
+    /// Gives the place to the next, when the request only waits for others any more. It is given once.
+    @Sendable func leave() {
+      guard !isLeft.exchange(true, ordering: .relaxed) else { return }
+      line.leave(after: begin)
+    }
   }
 
   private func enter() async -> Bool {

@@ -66,7 +66,7 @@ import Testing
     let before = work.begun.count
     let task = Task { [work] in
       do {
-        try await line.run { await work.run(number) }
+        try await line.run { _ in await work.run(number) }
         return true
       } catch is WaitingLine.Refusal {
         return false
@@ -124,7 +124,7 @@ import Testing
     #expect(try await first.value)
     let held = await post(1, line, waiting: 0)
     let second = await post(2, line, waiting: 1)
-    await #expect(throws: WaitingLine.Refusal.self) { try await line.run { await work.run(3) } }
+    await #expect(throws: WaitingLine.Refusal.self) { try await line.run { _ in await work.run(3) } }
     #expect(line.waiting == 1)
     work.end(1)
     while work.begun.count < 3 { await Task.yield() }
@@ -152,13 +152,34 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(1)))
+  func `a place that was left early is another's, and is not given twice`() async throws {
+    let line = line(slots: 1)
+    try await line.run { (place) async throws -> Void in
+      place.leave()
+      place.leave()
+      let second = await post(0, line, waiting: 0)
+      #expect(work.begun == [0])
+      let third = await post(1, line, waiting: 1)
+      #expect(work.begun == [0])
+      work.end(0)
+      while work.begun.count < 2 { await Task.yield() }
+      work.end(1)
+      #expect(try await second.value)
+      #expect(try await third.value)
+    }
+    let free = try await line.run { _ in true }
+    #expect(free)
+  }
+
+  @Test(.timeLimit(.minutes(1)))
   func `work that fails gives its place back`() async throws {
     struct Broken: Error {}
     let line = line(slots: 1)
     for _ in 0..<3 {
-      await #expect(throws: Broken.self) { try await line.run { throw Broken() } }
+      await #expect(throws: Broken.self) { try await line.run { _ in throw Broken() } }
     }
-    #expect(try await line.run { 1 } == 1)
+    let free = try await line.run { _ in true }
+    #expect(free)
   }
 
   @Test func `a thousand at once: never more than there are slots, and each is answered`() async throws {
@@ -167,7 +188,7 @@ import Testing
     try await withThrowingDiscardingTaskGroup { group in
       for _ in 0..<1000 {
         group.addTask {
-          try await line.run {
+          try await line.run { _ in
             room.enter()
             await Task.yield()
             room.leave()
