@@ -183,8 +183,6 @@ func buildApplication(
     configuration: ApplicationConfiguration(
       address: .hostname(configuration.server.host, port: configuration.server.port),
       serverName: nil,
-      // A crowd waits to be accepted, rather than for TCP to knock again after a second, two, four.
-      backlog: 4096,
       availableConnectionsDelegate: MaximumAvailableConnections(configuration.server.maxConnections)),
     services: services,
     onServerRunning: { channel in
