@@ -73,10 +73,10 @@ struct ReceiptValidator: Sendable {
   ///
   /// What this returns is durable: it survives a power cut the instant after.
   ///
-  /// - Parameter onRecorded: told when all is done but the app's own row, whose store may take its time.
+  /// - Parameter onWait: told when all is done but the app's own row, which somebody else is writing just now.
   func validate(
     _ submission: ReceiptSubmission, _ occasion: Occasion = .request, logger: Logger,
-    onRecorded: @Sendable () -> Void = {}
+    onWait: @Sendable () -> Void = {}
   ) async throws(ValidationError) -> ValidatedEntitlement {
     let subject = try await subject(of: submission)
     let isGuess = subject.receipt == nil && !submission.isVouchedFor
@@ -105,7 +105,7 @@ struct ReceiptValidator: Sendable {
         if let proven = try await lastProvenState(of: submission, covering: subject) { return proven }
         guard let receipt = subject.receipt else { throw .appStoreUnavailable(appleStatus: appleStatus) }
         return try await postpone(
-          receipt, subject.proof, of: submission, appleStatus: appleStatus, logger: logger, onRecorded: onRecorded)
+          receipt, subject.proof, of: submission, appleStatus: appleStatus, logger: logger, onWait: onWait)
       }
     }
     let evidence = try await evidence(of: word, subject, for: submission)
@@ -120,7 +120,7 @@ struct ReceiptValidator: Sendable {
         "environment": "\(word.history.environment.rawValue)", "changed": "\(recorded.changed)",
         "source": "\(word.history.source.rawValue)", "receipt": "\(subject.name)",
       ])
-    onRecorded()
+    if isWritten(submission.user) { onWait() }
     let write = await write(submission.user, recorded.write, after: recorded.losers, logger: logger)
     return ValidatedEntitlement(
       user: submission.user, entitlement: recorded.entitlement, isFromLedger: word.isReused, write: write)
@@ -140,6 +140,9 @@ struct ReceiptValidator: Sendable {
     case .refused, .failed: return .queued
     }
   }
+
+  /// Whether somebody writes the app's row of a user just now.
+  private func isWritten(_ user: UserID) -> Bool { writeBack?.turns.isTaken(user) ?? false }
 
   /// What a submission stands for: the receipt that was sent, or the one that was kept, or a purchase by its ID.
   private func subject(of submission: ReceiptSubmission) async throws(ValidationError) -> Subject {
@@ -304,7 +307,7 @@ struct ReceiptValidator: Sendable {
   private func postpone(
     _ receipt: SubmittedReceipt, _ proof: LocalProof, of submission: ReceiptSubmission, appleStatus: Int?,
     logger: Logger,
-    onRecorded: @Sendable () -> Void
+    onWait: @Sendable () -> Void
   ) async throws(ValidationError) -> ValidatedEntitlement {
     // What the signature proves to be another app's need not wait for Apple's word.
     if let bundleID = proof.bundleID, !examiner.bundleIDs.contains(bundleID) { throw .wrongApp(appleStatus: nil) }
@@ -324,7 +327,7 @@ struct ReceiptValidator: Sendable {
     let profile = try await profile(of: submission.user)
     var answer = standing(of: submission.user, profile)
     answer.isPending = true
-    onRecorded()
+    if isWritten(submission.user) { onWait() }
     if let profile { answer.write = await write(submission.user, profile.write, logger: logger) }
     return answer
   }

@@ -56,6 +56,9 @@ final class Turns<Key: Hashable & Sendable>: Sendable {
     next?.resume(true)
   }
 
+  /// Whether somebody has it just now.
+  func isTaken(_ key: Key) -> Bool { state.withLock { $0.waiting[key] != nil } }
+
   /// How many wait now.
   func waiting(for key: Key) -> Int { state.withLock { $0.waiting[key]?.count ?? 0 } }
 

@@ -89,7 +89,7 @@ struct ValidationsController: Sendable {
     let submission = ReceiptSubmission(
       user: user, proof: try Self.proof(posted), requestID: context.requestID, isVouchedFor: isVouchedFor)
     do throws(ValidationError) {
-      let answer = try await validator.validate(submission, logger: context.logger, onRecorded: place.leave)
+      let answer = try await validator.validate(submission, logger: context.logger, onWait: place.leave)
       return JSONBody.response(
         EntitlementBody(answer),
         status: answer.isPending ? .accepted : .ok)

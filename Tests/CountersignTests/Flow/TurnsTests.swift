@@ -69,6 +69,8 @@ import Testing
   @Test func `keys do not wait for each other`() async {
     let turns = Turns<String>()
     #expect(await turns.take("a", until: Self.soon))
+    #expect(turns.isTaken("a"))
+    #expect(!turns.isTaken("b"))
     #expect(await isFree(turns, "b"))
     #expect(await !isFree(turns, "a"))
     turns.give("a")
