@@ -201,6 +201,6 @@ final class FaultLoad: Sendable {
   }
 
   private static func milliseconds(_ text: String) -> Int64? {
-    (try? Date(text, strategy: .iso8601)).map { Int64($0.timeIntervalSince1970 * 1000) }
+    (try? Date(text, strategy: .iso8601)).map { Int64(($0.timeIntervalSince1970 * 1000).rounded()) }
   }
 }
