@@ -74,18 +74,6 @@ extension TransportResponse {
   var text: String { String(decoding: body, as: UTF8.self) }
 }
 
-/// Something that happens once and can be waited for, before or after.
-final class Event: Sendable {
-  private let stream: AsyncStream<Void>
-  private let end: AsyncStream<Void>.Continuation
-
-  init() { (stream, end) = AsyncStream<Void>.makeStream() }
-
-  func fire() { end.finish() }
-
-  func wait() async { for await _ in stream {} }
-}
-
 /// Fires when it was passed a number of times.
 final class Turnstile: Sendable {
   let open = Event()

@@ -120,7 +120,7 @@ struct ReceiptValidator: Sendable {
         "environment": "\(word.history.environment.rawValue)", "changed": "\(recorded.changed)",
         "source": "\(word.history.source.rawValue)", "receipt": "\(subject.name)",
       ])
-    if isWritten(submission.user) { onWait() }
+    if isBeingWritten(submission.user) { onWait() }
     let write = await write(submission.user, recorded.write, after: recorded.losers, logger: logger)
     return ValidatedEntitlement(
       user: submission.user, entitlement: recorded.entitlement, isFromLedger: word.isReused, write: write)
@@ -141,8 +141,8 @@ struct ReceiptValidator: Sendable {
     }
   }
 
-  /// Whether somebody writes the app's row of a user just now.
-  private func isWritten(_ user: UserID) -> Bool { writeBack?.turns.isTaken(user) ?? false }
+  /// Whether another task is writing the app's row of a user.
+  private func isBeingWritten(_ user: UserID) -> Bool { writeBack?.turns.isTaken(user) ?? false }
 
   /// What a submission stands for: the receipt that was sent, or the one that was kept, or a purchase by its ID.
   private func subject(of submission: ReceiptSubmission) async throws(ValidationError) -> Subject {
@@ -306,8 +306,7 @@ struct ReceiptValidator: Sendable {
   /// on any 2xx.
   private func postpone(
     _ receipt: SubmittedReceipt, _ proof: LocalProof, of submission: ReceiptSubmission, appleStatus: Int?,
-    logger: Logger,
-    onWait: @Sendable () -> Void
+    logger: Logger, onWait: @Sendable () -> Void
   ) async throws(ValidationError) -> ValidatedEntitlement {
     // What the signature proves to be another app's need not wait for Apple's word.
     if let bundleID = proof.bundleID, !examiner.bundleIDs.contains(bundleID) { throw .wrongApp(appleStatus: nil) }
@@ -327,7 +326,7 @@ struct ReceiptValidator: Sendable {
     let profile = try await profile(of: submission.user)
     var answer = standing(of: submission.user, profile)
     answer.isPending = true
-    if isWritten(submission.user) { onWait() }
+    if isBeingWritten(submission.user) { onWait() }
     if let profile { answer.write = await write(submission.user, profile.write, logger: logger) }
     return answer
   }

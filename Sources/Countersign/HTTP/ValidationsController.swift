@@ -44,30 +44,19 @@ struct ValidationsController: Sendable {
   }
 
   func validate(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
-    let caller = try context.requireUserOr(.service, .support)
-    do {
-      return try await line.run { place in try await validate(request, caller, context, place) }
-    } catch is WaitingLine.Refusal {
-      throw Problem(ValidationError.overloaded)
-    }
-  }
-
-  private func validate(
-    _ request: Request, _ caller: Caller, _ context: ServiceRequestContext, _ place: WaitingLine.Place
-  ) async throws -> Response {
-    switch caller {
+    switch try context.requireUserOr(.service, .support) {
     case .user(let user):
       let body = try await body.decode(RequestBody.self, from: request)
       defer { withExtendedLifetime(body.loan) {} }
       do {
-        return try await validate(body.value, of: user, isVouchedFor: false, context, place)
+        return try await validate(body.value, of: user, isVouchedFor: false, context)
       } catch let problem as Problem {
         throw Self.withoutHint(problem, body.value)
       }
     case .server:
       let body = try await body.decode(ServerRequestBody.self, from: request)
       defer { withExtendedLifetime(body.loan) {} }
-      return try await validate(body.value.posted, of: try Self.user(body.value), isVouchedFor: true, context, place)
+      return try await validate(body.value.posted, of: try Self.user(body.value), isVouchedFor: true, context)
     }
   }
 
@@ -83,11 +72,21 @@ struct ValidationsController: Sendable {
   }
 
   private func validate(
-    _ posted: RequestBody, of user: UserID, isVouchedFor: Bool, _ context: ServiceRequestContext,
-    _ place: WaitingLine.Place
+    _ posted: RequestBody, of user: UserID, isVouchedFor: Bool, _ context: ServiceRequestContext
   ) async throws -> Response {
     let submission = ReceiptSubmission(
       user: user, proof: try Self.proof(posted), requestID: context.requestID, isVouchedFor: isVouchedFor)
+    do {
+      // Its body is here: who sends one slowly must not keep a place.
+      return try await line.run { place in try await validate(submission, place, context) }
+    } catch is WaitingLine.Refusal {
+      throw Problem(ValidationError.overloaded)
+    }
+  }
+
+  private func validate(
+    _ submission: ReceiptSubmission, _ place: WaitingLine.Place, _ context: ServiceRequestContext
+  ) async throws -> Response {
     do throws(ValidationError) {
       let answer = try await validator.validate(submission, logger: context.logger, onWait: place.leave)
       return JSONBody.response(

@@ -1,5 +1,6 @@
 import Foundation
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
@@ -16,27 +17,10 @@ import Testing
     }
   }
 
-  /// Opens once, for all who wait at it.
-  private actor Gate {
-    private var isOpen = false
-    private var waiting: [CheckedContinuation<Void, Never>] = []
-
-    func wait() async {
-      if isOpen { return }
-      await withCheckedContinuation { waiting.append($0) }
-    }
-
-    func open() {
-      isOpen = true
-      for continuation in waiting { continuation.resume() }
-      waiting = []
-    }
-  }
-
   @Test func `all who ask while a flight is on share its answer, and the next one begins anew`() async {
     let flights = SingleFlight<String, Int>()
     let runs = Counter()
-    let gate = Gate()
+    let gate = Event()
     await withTaskGroup(of: Int.self) { group in
       for _ in 0..<50 {
         group.addTask {
@@ -47,7 +31,7 @@ import Testing
         }
       }
       while flights.waiting(for: "a") < 50 { await Task.yield() }
-      await gate.open()
+      gate.fire()
       for await answer in group { #expect(answer == 1) }
     }
     #expect(flights.waiting(for: "a") == 0)
@@ -63,26 +47,26 @@ import Testing
 
   @Test func `a flight goes on when its first caller leaves, and ends when the last one does`() async {
     let flights = SingleFlight<String, String>()
-    let gate = Gate()
+    let gate = Event()
     let first = Task { await flights.run("a") { await Self.outcome(gate) } }
     while flights.waiting(for: "a") < 1 { await Task.yield() }
     let second = Task { await flights.run("a") { "never begun" } }
     while flights.waiting(for: "a") < 2 { await Task.yield() }
     first.cancel()
     while flights.waiting(for: "a") > 1 { await Task.yield() }
-    await gate.open()
+    gate.fire()
     #expect(await second.value == "finished")
 
-    let closed = Gate()
+    let closed = Event()
     let lonely = Task { await flights.run("b") { await Self.outcome(closed) } }
     while flights.waiting(for: "b") < 1 { await Task.yield() }
     lonely.cancel()
     while flights.waiting(for: "b") > 0 { await Task.yield() }
-    await closed.open()
+    closed.fire()
     #expect(await lonely.value == "cancelled")
   }
 
-  private static func outcome(_ gate: Gate) async -> String {
+  private static func outcome(_ gate: Event) async -> String {
     await gate.wait()
     return Task.isCancelled ? "cancelled" : "finished"
   }

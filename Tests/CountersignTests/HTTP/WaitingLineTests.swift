@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTransport
+import NIOCore
 import Synchronization
 import TestSupport
 import Testing
@@ -214,7 +215,7 @@ import Testing
   @Test(.timeLimit(.minutes(1)))
   func `reads do not stand in the line of validations`() async throws {
     let authority = try TestCertificateAuthority()
-    let apple = Gate()
+    let apple = Event()
     let clock = ReplayedAppleTests.clock
     let receipt = try ReceiptIssuer(pki: try DevelopmentPKI()).issue(
       ReceiptOrder(scenario: .renewing), at: Timestamp(clock)
@@ -244,13 +245,47 @@ import Testing
           while try await service.waitingValidations() < 5 { await Task.yield() }
           #expect(try await service.profile("anna").status == 200)
           #expect(try await service.waitingValidations() == 5)
-          await apple.open()
+          apple.fire()
           for try await status in group { #expect(status == 200) }
         }
         #expect(try await service.waitingValidations() == 0)
       }
     }
     withExtendedLifetime(authority) {}
+  }
+
+  /// Whoever announces a body and holds it back would otherwise keep all others out, without any work done for them.
+  @Test(.timeLimit(.minutes(1)))
+  func `bodies that are held back keep no place`() async throws {
+    // Room for the bodies of as many as have a place, and half a body.
+    let settings = Settings(
+      server: ["max_body": "16KiB", "max_bytes_in_flight": "1MiB"], appStore: ["concurrency": "1"])
+    try await RunningService.run(apple: .unreachable, settings: settings) { service in
+      let head = [
+        "POST /v1/validations HTTP/1.1", "Host: a", "Authorization: Bearer \(RunningService.serviceKey)",
+        "Content-Type: application/json", "Content-Length: 16000",
+      ].joined(separator: "\r\n")
+      let ended = Event()
+      try await withThrowingDiscardingTaskGroup { group in
+        for _ in 0..<65 {
+          let holder = try await RawClient.connect(port: service.port)
+          group.addTask {
+            try await holder.executeThenClose { inbound, outbound in
+              try await outbound.write(ByteBuffer(string: head + "\r\n\r\n"))
+              await ended.wait()
+              _ = inbound
+            }
+          }
+        }
+        defer { ended.fire() }
+        // Those are all being read as soon as there is no room for another one of that size.
+        let large = ["user_id": "u", "receipt_data": String(repeating: "a", count: 15_000)]
+        while try await service.post(large).status != 503 { await Task.yield() }
+        let answer = try await service.post(["user_id": "u", "receipt_data": "a"])
+        #expect(answer.status == 400)
+        #expect(answer["code"] == "undecodable_receipt")
+      }
+    }
   }
 }
 
@@ -260,22 +295,5 @@ extension RunningService {
     let metrics = try await send(.get, "/metrics", key: nil).text
     let line = metrics.split(separator: "\n").first { $0.hasPrefix("countersign_waiting_validations ") }
     return Int(line?.split(separator: " ").last ?? "") ?? -1
-  }
-}
-
-/// Opens once, for all who wait at it.
-private actor Gate {
-  private var isOpen = false
-  private var waiting: [CheckedContinuation<Void, Never>] = []
-
-  func wait() async {
-    if isOpen { return }
-    await withCheckedContinuation { waiting.append($0) }
-  }
-
-  func open() {
-    isOpen = true
-    for continuation in waiting { continuation.resume() }
-    waiting = []
   }
 }

@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Lets a fixed number of tasks through at a time; the others wait in order of arrival.
-final class AsyncGate: Sendable {
+package final class AsyncGate: Sendable {
   private struct Waiter {
     let ticket: UInt64
     let continuation: CheckedContinuation<Bool, Never>
@@ -16,13 +16,13 @@ final class AsyncGate: Sendable {
   /// Guards the free permits and who waits for one.
   private let state: Mutex<State>
 
-  init(permits: Int) { state = Mutex(State(free: permits)) }
+  package init(permits: Int) { state = Mutex(State(free: permits)) }
 
   /// Waits for a permit.
   ///
   /// - Returns: whether it was granted; `false` when the task was cancelled while waiting, and then there is nothing to
   ///   give back.
-  func enter() async -> Bool {
+  package func enter() async -> Bool {
     let ticket = state.withLock { state in
       state.nextTicket += 1
       return state.nextTicket
@@ -50,7 +50,7 @@ final class AsyncGate: Sendable {
   }
 
   /// Gives a permit back, to the one who has waited longest.
-  func leave() {
+  package func leave() {
     let next: Waiter? = state.withLock { state in
       if state.waiters.isEmpty {
         state.free += 1
@@ -62,8 +62,8 @@ final class AsyncGate: Sendable {
   }
 
   /// How many tasks wait now.
-  var waiting: Int { state.withLock { $0.waiters.count } }
+  package var waiting: Int { state.withLock { $0.waiters.count } }
 
   /// How many permits nobody holds now.
-  var free: Int { state.withLock { $0.free } }
+  package var free: Int { state.withLock { $0.free } }
 }
