@@ -162,6 +162,9 @@ package struct LedgerEntry: Sendable {
   package var runItem: RunItem?
   /// What a person said who had Apple asked.
   package var note: NoteID?
+  /// Until when the app's rows are left to the caller, who writes those of users who lost a purchase first. `nil`: whoever
+  /// claims updates gets them at once.
+  package var rowsClaimedUntil: Date?
 
   package init(
     user: UserID, evidence: [SubscriptionEvidence], contestedKeys: Set<SubscriptionKey>, receipt: KeptReceipt,

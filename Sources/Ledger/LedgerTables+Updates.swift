@@ -7,15 +7,16 @@ extension LedgerTables {
   /// Notes that a user has a new verdict. What waits already goes on waiting, now with the new verdict.
   ///
   /// - Parameter evidenceAt: Apple's clock on what the verdict came of, where it is known.
-  func enqueueUpdate(of user: UserID, evidenceAt: Int64?, recordedAt: Int64) throws {
+  func enqueueUpdate(of user: UserID, evidenceAt: Int64?, recordedAt: Int64, dueAt: Int64) throws {
     try execute(
       """
       INSERT INTO profile_update (user_id, version, state, is_doubtful, waiting_since, attempts, due_at)
-      VALUES (\(user.rawValue), \(max(1, evidenceAt ?? 1)), 'waiting', 0, \(recordedAt), 0, 0)
+      VALUES (\(user.rawValue), \(max(1, evidenceAt ?? 1)), 'waiting', 0, \(recordedAt), 0, \(dueAt))
       ON CONFLICT (user_id) DO UPDATE SET
         version = max(profile_update.version + 1, excluded.version),
         waiting_since = iif(state = 'waiting', waiting_since, excluded.waiting_since),
-        is_doubtful = max(is_doubtful, state = 'confirming'), attempts = 0, state = 'waiting', due_at = 0
+        is_doubtful = max(is_doubtful, state = 'confirming'), attempts = 0, state = 'waiting',
+        due_at = excluded.due_at
       """)
   }
 

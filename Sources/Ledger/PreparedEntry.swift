@@ -32,6 +32,7 @@ struct PreparedEntry: Sendable {
   let recordedAt: Int64
   /// The newest evidence time of the answer.
   let evidenceAt: Int64?
+  let rowsDueAt: Int64
 
   init(_ entry: LedgerEntry) throws {
     self.entry = entry
@@ -41,6 +42,7 @@ struct PreparedEntry: Sendable {
     subscriptions = try merged.values.sorted { $0.key.precedes($1.key) }.map(Subscription.init)
     recordedAt = try StoredForm.milliseconds(entry.recordedAt)
     evidenceAt = subscriptions.map(\.evidenceAt).max()
+    rowsDueAt = try entry.rowsClaimedUntil.map(StoredForm.milliseconds) ?? 0
   }
 }
 

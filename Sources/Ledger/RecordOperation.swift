@@ -32,7 +32,7 @@ struct RecordOperation {
   private var writer: VerdictWriter {
     VerdictWriter(
       tables: tables, recordedAt: prepared.recordedAt, requestID: entry.requestID, digest: prepared.digest,
-      evidenceAt: prepared.evidenceAt, note: entry.note)
+      evidenceAt: prepared.evidenceAt, note: entry.note, rowsDueAt: prepared.rowsDueAt)
   }
 
   /// What the ledger knows of the subscriptions of the answer, and will know after it.

@@ -119,12 +119,17 @@ package struct Transfer: Sendable {
   package var to: UserID
   package var note: Note
   package var rejudgement: Rejudgement
+  /// Until when the app's rows are left to the caller: see `LedgerEntry`.
+  package var rowsClaimedUntil: Date?
 
-  package init(key: SubscriptionKey, to: UserID, note: Note, rejudgement: Rejudgement) {
+  package init(
+    key: SubscriptionKey, to: UserID, note: Note, rejudgement: Rejudgement, rowsClaimedUntil: Date? = nil
+  ) {
     self.key = key
     self.to = to
     self.note = note
     self.rejudgement = rejudgement
+    self.rowsClaimedUntil = rowsClaimedUntil
   }
 }
 

@@ -15,7 +15,8 @@ struct TransferOperation {
     let recordedAt = try StoredForm.milliseconds(rejudgement.recordedAt)
     let writer = VerdictWriter(
       tables: tables, recordedAt: recordedAt, requestID: transfer.note.requestID,
-      digest: try tables.digest(ofReceipt: stored.receiptID), evidenceAt: stored.evidenceAt, note: note)
+      digest: try tables.digest(ofReceipt: stored.receiptID), evidenceAt: stored.evidenceAt, note: note,
+      rowsDueAt: try transfer.rowsClaimedUntil.map(StoredForm.milliseconds) ?? 0)
     // What was granted on the signature of a newer renewal was granted to the loser.
     if let grant = try tables.grant(on: transfer.key), grant.owner != transfer.to {
       try tables.endGrant(on: transfer.key)

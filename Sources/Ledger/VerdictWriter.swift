@@ -14,6 +14,8 @@ struct VerdictWriter {
   let evidenceAt: Int64?
   /// What a person said who brought the verdicts about.
   var note: NoteID?
+  /// When the app's rows are due for whoever claims updates.
+  var rowsDueAt: Int64 = 0
 
   /// Judges a user anew over everything known, and writes the verdict down.
   /// - Parameter gains: evidence that becomes the user's and is not written yet.
@@ -60,7 +62,7 @@ struct VerdictWriter {
       .init(
         user: user, version: version, recordedAt: recordedAt, requestID: requestID, changed: changed,
         entitlement: text, digest: digest, evidenceAt: evidenceAt, note: note))
-    try tables.enqueueUpdate(of: user, evidenceAt: evidenceAt, recordedAt: recordedAt)
+    try tables.enqueueUpdate(of: user, evidenceAt: evidenceAt, recordedAt: recordedAt, dueAt: rowsDueAt)
     return (try StoredForm.value(Entitlement.self, text), changed)
   }
 

@@ -54,12 +54,16 @@ struct ProfileWriteBack: Sendable {
   }
 
   /// Writes a user's row, if there is anything to write.
-  func write(_ user: UserID, logger: Logger) async -> Outcome {
+  ///
+  /// - Parameter version: what was written and is due to be confirmed. Any other that was written waits until it is due: to
+  ///   write it sooner would confirm nothing.
+  func write(_ user: UserID, confirming version: Int64? = nil, logger: Logger) async -> Outcome {
     let end = ContinuousClock.now.advanced(by: deadline)
     guard await turns.take(user, until: end) else { return .failed }
     defer { turns.give(user) }
     do throws(LedgerError) {
-      guard let update = try await ledger.waitingUpdate(of: user) else { return .settled(.written) }
+      guard let update = try await ledger.waitingUpdate(of: user), update.state != .written || update.version == version
+      else { return .settled(.written) }
       return try await send(update, deadline: end, logger: logger)
     } catch {
       // The verdict is recorded, and so is that it has to be written.

@@ -12,7 +12,8 @@ struct PurchaseTransfer: Sendable {
   func transfer(
     _ key: SubscriptionKey, to user: UserID, note: Note, logger: Logger
   ) async throws(ValidationError) -> OwnedPurchase {
-    let transfer = Transfer(key: key, to: user, note: note, rejudgement: validator.rejudgement)
+    let transfer = Transfer(
+      key: key, to: user, note: note, rejudgement: validator.rejudgement, rowsClaimedUntil: validator.rowsClaim)
     let outcome = try await consult { () throws(LedgerError) in try await ledger.transfer(transfer) }
     switch outcome {
     case .unknown: throw .unknownTransaction

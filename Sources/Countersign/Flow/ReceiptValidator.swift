@@ -126,6 +126,10 @@ struct ReceiptValidator: Sendable {
       user: submission.user, entitlement: recorded.entitlement, isFromLedger: word.isReused, write: write)
   }
 
+  /// Until when the rows of a verdict that is recorded now are nobody else's: `write` may take as long for a loser's as for
+  /// the user's own.
+  var rowsClaim: Date? { writeBack.map { examiner.now().advanced(by: $0.deadline * 2) } }
+
   /// Brings the app's own rows up to date: of those who lost a purchase first, as a row may be the only one that may name
   /// it.
   func write(
@@ -266,6 +270,7 @@ struct ReceiptValidator: Sendable {
     entry.pendingID = occasion.pendingID
     entry.runItem = occasion.runItem
     entry.note = submission.note
+    entry.rowsClaimedUntil = rowsClaim
     switch try await consult({ () throws(LedgerError) in try await ledger.record(entry) }) {
     case .recorded(let recorded): return recorded
     case .ownedByAnotherUser: throw .ownedByAnotherUser

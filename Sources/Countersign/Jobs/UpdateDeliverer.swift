@@ -82,7 +82,8 @@ struct UpdateDeliverer: Service {
       var hasFailed = false
       func addNext() {
         guard !hasFailed, !Task.isCancelled, let update = waiting.next() else { return }
-        group.addTask { await writeBack.write(update.user, logger: logger) == .failed }
+        let confirmed = update.state == .written ? update.version : nil
+        group.addTask { await writeBack.write(update.user, confirming: confirmed, logger: logger) == .failed }
       }
       for _ in 0..<Self.width { addNext() }
       for await failed in group {

@@ -1,0 +1,97 @@
+import Entitlements
+import Foundation
+import Ledger
+import Profiles
+import Synchronization
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// A write that was never answered may be carried out after a newer one, so that the newer one is written once more, when
+/// the older cannot come any more.
+@Suite struct ProfileConfirmationTests {
+  private static let start = Date(timeIntervalSince1970: 1_718_452_800)
+  private static let user = UserID("user-1")
+
+  /// A store that cannot tell old from new, and gives the answers it was told to give, the last one again and again.
+  private final class Store: ProfileStore {
+    private let answers: Mutex<[ProfileWriteOutcome]>
+    private let written = Mutex<[Int64]>([])
+
+    init(_ answers: ProfileWriteOutcome...) { self.answers = Mutex(answers) }
+
+    /// The versions that came.
+    var versions: [Int64] { written.withLock { $0 } }
+
+    var refusesOlder: Bool { false }
+    func check(deadline: ContinuousClock.Instant) async -> ProfileStoreCheck { .ok }
+
+    func apply(_ update: ProfileUpdate, deadline: ContinuousClock.Instant) async -> ProfileWriteOutcome {
+      written.withLock { $0.append(update.version) }
+      return answers.withLock { $0.count > 1 ? $0.removeFirst() : $0.first ?? .applied }
+    }
+  }
+
+  private static let lost = ProfileWriteOutcome.unavailable(
+    ProfileStoreTrouble(code: "timed_out", sentence: "No answer", mayStillBeApplied: true), retryAfter: nil)
+
+  /// A user whose verdict is recorded and not written yet.
+  private func run(
+    _ store: Store, body: @Sendable (JobBench, ProfileWriteBack, UpdateDeliverer, MovingClock) async throws -> Void
+  ) async throws {
+    let clock = MovingClock(Self.start)
+    try await SimulatedStore.run(at: Self.start) { simulated in
+      try await JobBench.run(apple: simulated.apple, now: { clock.date }) { bench in
+        let writeBack = ProfileWriteBack(
+          store: store, ledger: bench.ledger, deadline: .seconds(4), now: { clock.date }, startedAt: Self.start,
+          jitter: { _ in .zero }, health: ProfileStoreHealth())
+        var bench = bench
+        bench.validator.writeBack = writeBack
+        let deliverer = UpdateDeliverer(
+          writeBack: writeBack, ledger: bench.ledger, logger: bench.log.logger, now: { clock.date })
+        try await bench.validate(try simulated.simulator.issueReceipt(.renewing, subscriber: 1).receiptData)
+        try await body(bench, writeBack, deliverer, clock)
+      }
+    }
+  }
+
+  @Test func `it is written once more when that is due, and not when somebody comes by`() async throws {
+    let store = Store(Self.lost, .applied)
+    try await run(store) { bench, writeBack, deliverer, clock in
+      let logger = bench.log.logger
+      #expect(await writeBack.write(Self.user, logger: logger) == .settled(.written))
+      let version = try #require(store.versions.first)
+      #expect(store.versions == [version, version])
+      // Another request, and a sweep that had claimed what was not written then.
+      #expect(await writeBack.write(Self.user, logger: logger) == .settled(.written))
+      #expect(await writeBack.write(Self.user, confirming: version - 1, logger: logger) == .settled(.written))
+      clock.advance(by: 59)
+      #expect(await deliverer.sweep(limit: 10) == 0)
+      #expect(store.versions == [version, version])
+      clock.advance(by: 1)
+      #expect(await deliverer.sweep(limit: 10) == 1)
+      #expect(store.versions == [version, version, version])
+      clock.advance(by: 3600)
+      #expect(await deliverer.sweep(limit: 10) == 0)
+      #expect(store.versions == [version, version, version])
+    }
+  }
+
+  @Test func `what is recorded is left to its request, and delivered if that does not write it`() async throws {
+    let away = ProfileWriteOutcome.unavailable(
+      ProfileStoreTrouble(code: GuardedProfileStore.refusal, sentence: "Not asked"), retryAfter: nil)
+    let store = Store(away, .applied)
+    try await run(store) { _, _, deliverer, clock in
+      // The request asked in vain; nothing was put back.
+      #expect(store.versions.count == 1)
+      clock.advance(by: 7.999)
+      #expect(await deliverer.sweep(limit: 10) == 0)
+      clock.advance(by: 0.001)
+      #expect(await deliverer.sweep(limit: 10) == 1)
+      #expect(store.versions.count == 2)
+      clock.advance(by: 3600)
+      #expect(await deliverer.sweep(limit: 10) == 0)
+    }
+  }
+}
