@@ -6,6 +6,7 @@ import HummingbirdCore
 import Ledger
 import Logging
 import NIOCore
+import NIOPosix
 import Profiles
 import Prometheus
 import ServiceLifecycle
@@ -13,12 +14,21 @@ import ServiceLifecycle
 import struct FoundationEssentials.Date
 
 /// The service, put together and not yet running.
-struct CountersignApplication {
+struct CountersignApplication: Service {
+  /// The public address, and what runs beside it.
   var application: Application<RouterResponder<ServiceRequestContext>>
   var ledger: SQLiteLedger
   var transport: CurlTransport
   /// Every path with every method that it answers to.
   var routes: [ServiceRoute]
+
+  /// Connections are accepted on the thread of an event loop, ten at a time: on Swift's own threads each ten would wait their
+  /// turn behind Apple's answers, and whoever connects behind a crowd for all of them.
+  func run() async throws {
+    try await withTaskExecutorPreference(LoopExecutor(MultiThreadedEventLoopGroup.singleton.any())) {
+      try await application.run()
+    }
+  }
 }
 
 /// What the world gives the service; tests give it something else.
@@ -184,8 +194,9 @@ func buildApplication(
       address: .hostname(configuration.server.host, port: configuration.server.port),
       serverName: nil,
       availableConnectionsDelegate: MaximumAvailableConnections(configuration.server.maxConnections)),
-    services: services,
+    services: services.map(OnSharedThreads.init),
     onServerRunning: { channel in
+      try? await channel.setOption(.maxMessagesPerRead, value: UInt(configuration.server.acceptedAtOnce)).get()
       if let address = channel.localAddress { await environment.onListening(address) }
     },
     logger: logger.withoutTrace)
@@ -254,6 +265,10 @@ extension SandboxPolicy {
 }
 
 extension ServiceConfiguration.Server {
+  /// Connections that are accepted at each turn of the event loop. By NIO's own four, a crowd would be let in over many
+  /// seconds where every turn is full of work. They come in before they are counted: few where few may be held.
+  var acceptedAtOnce: Int { min(256, max(1, maxConnections / 32)) }
+
   /// Connections are bounded in every direction by `ConnectionGuard`; headers by the decoder.
   var http1: HTTP1Channel.Configuration {
     let limits = ConnectionGuard.Limits(idle: TimeAmount(idleTimeout), request: TimeAmount(requestDeadline))

@@ -65,7 +65,7 @@ struct Serve: AsyncParsableCommand {
       throw ExitCode.failure
     }
     var lifecycle = ServiceGroupConfiguration(
-      services: [service.application], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+      services: [service], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
     lifecycle.maximumGracefulShutdownDuration = configuration.server.shutdownGrace
     do {
       try await ServiceGroup(configuration: lifecycle).run()

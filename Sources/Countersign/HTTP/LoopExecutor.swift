@@ -1,6 +1,7 @@
 import HummingbirdCore
 import Logging
 import NIOCore
+import ServiceLifecycle
 
 /// Runs tasks on the thread of an event loop.
 ///
@@ -16,6 +17,15 @@ final class LoopExecutor: TaskExecutor {
   func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
     loop.execute { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
+  }
+}
+
+/// A service that runs on Swift's own threads, though what runs it may be on a loop's.
+struct OnSharedThreads: Service {
+  var base: any Service
+
+  func run() async throws {
+    try await withTaskExecutorPreference(globalConcurrentExecutor) { try await base.run() }
   }
 }
 

@@ -1,7 +1,9 @@
+import Foundation
 import Hummingbird
 import Logging
 import NIOCore
 import NIOPosix
+import ServiceLifecycle
 import Synchronization
 import Testing
 
@@ -33,6 +35,49 @@ private struct LoopContext: RequestContext {
       }
     }
     #expect(!loop.inEventLoop)
+  }
+
+  @Test func `jobs leave the loop to those who connect`() async throws {
+    struct Job: Service {
+      let seen: AsyncStream<Bool>.Continuation
+      func run() async throws { seen.yield(MultiThreadedEventLoopGroup.currentEventLoop != nil) }
+    }
+    let seen = AsyncStream.makeStream(of: Bool.self)
+    try await withTaskExecutorPreference(LoopExecutor(MultiThreadedEventLoopGroup.singleton.next())) {
+      try await Job(seen: seen.continuation).run()
+      try await OnSharedThreads(base: Job(seen: seen.continuation)).run()
+    }
+    seen.continuation.finish()
+    #expect(await seen.stream.reduce(into: []) { $0.append($1) } == [true, false])
+  }
+
+  @Test func `the service accepts connections on a loop's thread, and not on the shared ones`() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: directory) }
+    let listening = AsyncStream.makeStream(of: Bool.self)
+    let service = try await buildApplication(
+      try SampleConfiguration().setting("server.port", "0")
+        .setting("ledger.path", directory.appending(path: "ledger.sqlite").path(percentEncoded: false)).load(),
+      environment: ServiceEnvironment(
+        logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }), ledgerFailed: { _ in },
+        onListening: { _ in listening.continuation.yield(MultiThreadedEventLoopGroup.currentEventLoop != nil) }))
+    let group = ServiceGroup(
+      configuration: ServiceGroupConfiguration(
+        services: [service], logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })))
+    try await withThrowingTaskGroup { tasks in
+      tasks.addTask { try await group.run() }
+      var running = listening.stream.makeAsyncIterator()
+      #expect(await running.next() == true)
+      await group.triggerGracefulShutdown()
+      try await tasks.waitForAll()
+    }
+  }
+
+  @Test(arguments: [(1, 1), (100, 3), (10_000, 256), (100_000, 256)])
+  func `at most a 32nd of the connections that may be held is accepted at once`(held: Int, atOnce: Int) throws {
+    let server = try SampleConfiguration().setting("server.max_connections", "\(held)").load().server
+    #expect(server.acceptedAtOnce == atOnce)
   }
 
   /// Through the very channels that the service listens with.

@@ -57,7 +57,7 @@ struct RunningService: Sendable {
         onAdminListening: { adminListening.yield($0.port ?? 0) },
         certificatePause: .milliseconds(20)))
     let group = ServiceGroup(
-      configuration: ServiceGroupConfiguration(services: [service.application], logger: log.logger))
+      configuration: ServiceGroupConfiguration(services: [service], logger: log.logger))
     var transport = CurlTransport.Configuration()
     transport.allowedSchemes = [.http]
     transport.maxInFlight = 256

@@ -69,7 +69,7 @@ struct Demo: AsyncParsableCommand {
         logger: logger, ledgerFailed: { _ in }, onListening: { listening.yield($0.port ?? 0) }))
     let group = ServiceGroup(
       configuration: ServiceGroupConfiguration(
-        services: [service.application], logger: logger))
+        services: [service], logger: logger))
     try await withThrowingTaskGroup(of: Void.self) { tasks in
       tasks.addTask {
         defer { listening.finish() }
