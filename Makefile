@@ -5,9 +5,10 @@ SWIFT ?= swift
 PACKAGES := libcurl4-openssl-dev libjansson-dev libsqlite3-dev libssl-dev pkg-config
 # Used by the tests: an independent check of signatures, a count of fsyncs, a database for the SQL in samples, and a
 # browser for the support page.
-TEST_PACKAGES := openssl strace postgresql libpq-dev chromium chromium-driver
+TEST_PACKAGES := curl openssl strace postgresql libpq-dev chromium chromium-driver
 # What the fault suite breaks things with: a file system in a file, and faults of system calls.
 FAULT_PACKAGES := e2fsprogs mount strace
+FUZZ_PACKAGES := python3 python3-venv
 FAULT_LOG := .build/faults.log
 # Load, certificates and requests for the benchmarks.
 BENCH_PACKAGES := curl openssl util-linux wrk
@@ -29,6 +30,7 @@ build-tests: test-deps ## Build every test
 	$(SWIFT) build --build-tests
 
 fuzz: deps ## Play the running service against openapi.yaml with requests that nobody thought of
+	@scripts/install-packages $(FUZZ_PACKAGES)
 	$(SWIFT) build --product countersign
 	$(SWIFT) build --product app-store-simulator
 	@scripts/fuzz-contract
@@ -81,4 +83,4 @@ test-deps: deps
 	@scripts/install-packages $(TEST_PACKAGES)
 
 clean: ## Remove everything that was built
-	rm -rf .build
+	rm -rf .build Benchmarks/.build .hypothesis .schemathesis

@@ -9,27 +9,30 @@ struct AppStoreSimulatorCommand: AsyncParsableCommand {
     commandName: "app-store-simulator",
     abstract: "Plays Apple's verifyReceipt, Server API and notifications for development and tests.",
     discussion: """
-      Receipts and transactions are signed by development CAs whose keys are public. Whoever trusts their roots trusts
+      Receipts and transactions are signed by development CAs whose keys are public. Whoever trusts their roots trusts \
       everybody: name them in the configuration of a test, never in production's.
 
       EXAMPLES
-        Start it, by a clock that stands still, and say where it listens in one line of JSON:
-          app-store-simulator serve --clock 2026-01-15T12:00:00Z --root-out root.pem
+        Start it, by a clock that stands still:
+          app-store-simulator serve --port 8443 --control-port 8444 \\
+            --clock 2026-01-15T12:00:00Z --root-out root.pem
 
         Make a receipt for a subscription in its grace period:
           app-store-simulator receipt --scenario grace > receipt.b64
 
         Ask:
-          curl --cacert root.pem -d '{"receipt-data":"'$(cat receipt.b64)'","password":"simulator"}' \\
-            https://127.0.0.1:8443/verifyReceipt
+          curl --cacert root.pem https://127.0.0.1:8443/verifyReceipt -d \\
+            '{"receipt-data":"'$(cat receipt.b64)'","password":"simulator"}'
 
-        Begin a story that the Server API knows of, and have what happens posted to a service:
-          curl -d '{"url":"http://127.0.0.1:8080/v1/notifications/app-store"}' http://127.0.0.1:8444/notifications
-          curl -d '{"scenario":"eventful_year","subscriber":7}' http://127.0.0.1:8444/transactions
+        Have a service told what happens, and begin a story:
+          curl http://127.0.0.1:8444/notifications -d \\
+            '{"url":"http://127.0.0.1:8080/v1/notifications/app-store"}'
+          curl http://127.0.0.1:8444/transactions -d \\
+            '{"scenario":"eventful_year","subscriber":7}'
 
         Move the clock, make trouble:
-          curl -d '{"advance":"30d"}' http://127.0.0.1:8444/clock
-          curl -d '{"trouble":"html","count":3}' http://127.0.0.1:8444/trouble
+          curl http://127.0.0.1:8444/clock -d '{"advance":"30d"}'
+          curl http://127.0.0.1:8444/trouble -d '{"trouble":"html","count":3}'
       """,
     subcommands: [
       ServeCommand.self, ReceiptCommand.self, TransactionCommand.self, ScenariosCommand.self, RootCommand.self,
@@ -42,13 +45,13 @@ struct ReceiptCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "receipt", abstract: "Print a receipt in base64.",
     discussion: """
-      With --count it prints the receipts of as many customers, one in each line: those of --subscriber and of the numbers
+      With --count it prints the receipts of as many customers, one in each line: those of --subscriber and of the numbers \
       that follow.
 
       EXAMPLES
         app-store-simulator receipt --scenario renewing
-        app-store-simulator receipt --scenario upgraded --environment sandbox --subscriber 7
-        app-store-simulator receipt --scenario trial --clock 2026-01-15T12:00:00Z --format ber
+        app-store-simulator receipt --scenario upgraded --subscriber 7
+        app-store-simulator receipt --environment sandbox --format ber
         app-store-simulator receipt --count 1000 > receipts.txt
       """)
 
@@ -100,12 +103,13 @@ struct TransactionCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "transaction", abstract: "Print a signed transaction (JWS), as StoreKit 2 gives it to an app.",
     discussion: """
-      It carries no story: a running simulator answers the Server API only for transactions that it has issued itself,
+      It carries no story: a running simulator answers the Server API only for transactions that it has issued itself, \
       by POST /transactions of its control API, or whose receipts it was shown.
 
       EXAMPLES
         app-store-simulator transaction --scenario renewing
-        app-store-simulator transaction --scenario grace --app-account-token 7e3fb204-2d0a-4d0b-9e1b-0d8d5f6f4c3a
+        app-store-simulator transaction --scenario grace \\
+          --app-account-token 7e3fb204-2d0a-4d0b-9e1b-0d8d5f6f4c3a
       """)
 
   @Option(help: "A scenario in which something is bought; `app-store-simulator scenarios` lists them.")

@@ -10,13 +10,17 @@ struct ServeCommand: AsyncParsableCommand {
     commandName: "serve", abstract: "Answer verifyReceipt and the Server API until SIGTERM or SIGINT.",
     discussion: """
       Prints one line of JSON on standard output when it listens:
-        {"production_url":"…","sandbox_url":"…","control_url":"…","root_file":"…","server_api_url":"…",
-         "server_api_sandbox_url":"…","server_api_key_id":"…","server_api_issuer_id":"…"}
+        {"production_url":"…","sandbox_url":"…","control_url":"…","root_file":"…",
+         "server_api_url":"…","server_api_sandbox_url":"…",
+         "server_api_key_id":"…","server_api_issuer_id":"…"}
 
       EXAMPLES
-        app-store-simulator serve --port 8443 --control-port 8444 --root-out root.pem
-        app-store-simulator serve --clock 2026-01-15T12:00:00Z --ready-file ready.json --exit-with-parent
-        app-store-simulator serve --server-api-key-out key.p8 --notify http://127.0.0.1:8080/v1/notifications/app-store
+        app-store-simulator serve --port 8443 --control-port 8444 \\
+          --root-out root.pem
+        app-store-simulator serve --clock 2026-01-15T12:00:00Z \\
+          --ready-file ready.json --exit-with-parent
+        app-store-simulator serve --server-api-key-out key.p8 \\
+          --notify http://127.0.0.1:8080/v1/notifications/app-store
       """)
 
   @Option(help: "The address to listen on. The control API is on 127.0.0.1 in any case.")

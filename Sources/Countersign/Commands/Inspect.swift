@@ -7,7 +7,7 @@ struct Inspect: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Say what a receipt is, who signed it and what it proves, without asking Apple.",
     discussion: """
-      Takes a receipt, a StoreKit 2 transaction or renewal info (JWS), a server notification, and an answer of the App
+      Takes a receipt, a StoreKit 2 transaction or renewal info (JWS), a server notification, and an answer of the App \
       Store Server API as JSON. What is signed inside is checked too; nothing of a notification's shared secret is shown.
 
       Exit codes: 0 authentic, 1 not authentic, 2 cannot be decoded.

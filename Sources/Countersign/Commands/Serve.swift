@@ -11,12 +11,12 @@ struct Serve: AsyncParsableCommand {
     abstract: "Run the service.",
     discussion: """
       Listens until it is told to stop by SIGTERM or SIGINT, then finishes the requests it has accepted.
-      Exit codes: 0 stopped as told, 1 cannot start (the ledger, the port), 74 the ledger's disk failed, 78 the
+      Exit codes: 0 stopped as told, 1 cannot start (the ledger, the port), 74 the ledger's disk failed, 78 the \
       configuration is wrong.
 
       EXAMPLES
         countersign serve --config countersign.yaml
-        COUNTERSIGN_SERVER_PORT=0 COUNTERSIGN_CONFIG=countersign.yaml countersign serve
+        COUNTERSIGN_SERVER_PORT=0 countersign serve --config countersign.yaml
 
       CONFIGURATION
         server.port is the key port under server in the file, and

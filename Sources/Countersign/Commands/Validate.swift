@@ -11,7 +11,7 @@ struct Validate: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Ask Apple about one receipt or signed transaction and print the verdict. Nothing is recorded.",
     discussion: """
-      Whom it asks is whom the service asks: verifyReceipt, or the Server API where there is a key; of a signed transaction
+      Whom it asks is whom the service asks: verifyReceipt, or the Server API where there is a key; of a signed transaction \
       (JWS) without a key nobody, and 'source' says 'signature'.
 
       Exit codes: 0 a verdict, whatever it says; 1 no verdict; 78 the configuration is wrong.

@@ -72,6 +72,33 @@ import Testing
     ]
   }
 
+  @Test func `each operation takes the credentials that are documented, and no others`() async throws {
+    let token = try TokenMint.user(Self.user, at: Self.clock)
+    let contract = try Contract.shared.get()
+    try await SimulatedStore.run(at: Self.clock) { store in
+      let settings = Settings(jwt: ["secret": TokenMint.secret])
+      try await RunningService.run(apple: store.apple, settings: settings, now: { Self.clock }) { service in
+        var asked: Set<Contract.Operation> = []
+        for ask in Self.asks("none", id: "1") {
+          let operation = try #require(contract.operation(ask.method.rawValue, ask.path))
+          asked.insert(operation)
+          let documented = contract.credentials(of: operation)
+          let bare = try await service.send(ask.method, ask.path, key: nil, body: ask.body)
+          let users = try await service.send(ask.method, ask.path, key: token, body: ask.body)
+          guard !documented.isEmpty else {
+            #expect(bare.status < 400, "\(operation)")
+            continue
+          }
+          #expect(bare.status == 401, "\(operation)")
+          // What is another's is refused as well.
+          let isOwn = ask.path != "/v1/profiles/u"
+          #expect((users.status == 403) != (documented.contains("user") && isOwn), "\(operation): \(users.status)")
+        }
+        #expect(asked == contract.operations)
+      }
+    }
+  }
+
   @Test func `every status that is documented comes about`() async throws {
     let seen = Seen()
     let token = try TokenMint.user(Self.user, at: Self.clock)

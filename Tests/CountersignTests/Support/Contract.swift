@@ -48,6 +48,13 @@ struct Contract: @unchecked Sendable {
     }
   }
 
+  /// The credentials that may be shown, any one of them; empty: none is asked for.
+  func credentials(of operation: Operation) -> Set<String> {
+    let own = (paths[operation.path]?[operation.method.lowercased()] as? [String: Any])?["security"]
+    let choices = (own ?? root["security"]) as? [[String: Any]] ?? []
+    return Set(choices.flatMap(\.keys))
+  }
+
   func statuses(of operation: Operation) -> Set<Int> {
     Set(responses(of: operation).keys.compactMap(Int.init))
   }

@@ -11,8 +11,8 @@ struct Demo: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Show the service at work against a simulated App Store.",
     discussion: """
-      Starts app-store-simulator and the service on free ports of the loopback, posts one receipt per scenario,
-      re-validates a subscription a month later by its original transaction ID, and leaves nothing running and nothing
+      Starts app-store-simulator and the service on free ports of the loopback, posts one receipt per scenario, \
+      re-validates a subscription a month later by its original transaction ID, and leaves nothing running and nothing \
       on the disk. Needs app-store-simulator beside this program.
 
       EXAMPLES

@@ -8,14 +8,14 @@ struct Revalidate: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Let the running service ask Apple anew about subscriptions that end soon, and follow it.",
     discussion: """
-      Starts a run in the service, or finds the one that is under way, and shows its
-      progress: a bar on a terminal, a line every half minute elsewhere. The service
-      does the work: ended by Ctrl-C, or cut off, this command leaves the run going,
-      and the same command finds it again. A service that is being started anew is
+      Starts a run in the service, or finds the one that is under way, and shows its \
+      progress: a bar on a terminal, a line every half minute elsewhere. The service \
+      does the work: ended by Ctrl-C, or cut off, this command leaves the run going, \
+      and the same command finds it again. A service that is being started anew is \
       waited for, for ten minutes.
 
-      The key is of the role 'service', in COUNTERSIGN_API_KEY or in the file of
-      --key-file. Over http:// it can be read on the way; use that on one machine, or
+      The key is of the role 'service', in COUNTERSIGN_API_KEY or in the file of \
+      --key-file. Over http:// it can be read on the way; use that on one machine, or \
       inside a network that you trust.
 
       EXIT CODES
@@ -29,7 +29,8 @@ struct Revalidate: AsyncParsableCommand {
 
       EXAMPLES
         countersign revalidate --expiring-within 24h --key-file cron.key
-        COUNTERSIGN_API_KEY=… countersign revalidate --expiring-within 24h --dry-run
+        COUNTERSIGN_API_KEY=… countersign revalidate \\
+          --expiring-within 24h --dry-run
         countersign revalidate --expiring-within 7d --limit 10000 --json
       """)
 
