@@ -15,7 +15,7 @@ internal import Synchronization
 ///              SAVEPOINT write 3 RELEASE
 ///
 /// That seldom happens, and a savepoint costs a copy of each page that its write is the first to touch. A write therefore
-/// does nothing but read and write the ledger: it may be run twice.
+/// does nothing but read and write the ledger: it may be run twice. Whoever admits verdicts is asked once (`AdmissionMemory`).
 ///
 /// A lone write is committed at once, and what arrives during its commit forms the next batch. Only after a batch of
 /// several, which means that many callers are at work, the writer gathers for a moment: each fsync then serves more of

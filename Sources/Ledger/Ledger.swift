@@ -126,6 +126,8 @@ package typealias Judge = @Sendable (_ user: UserID, _ evidence: [SubscriptionEv
 package typealias NextCheck = @Sendable (_ evidence: SubscriptionEvidence, _ now: Date) -> Date?
 
 /// Whether a verdict may take the place of the one before, `nil` for a user never seen.
+///
+/// It may count what it is asked: of one change it is asked once, also where the transaction is made again.
 package typealias Admission = @Sendable (_ before: Entitlement?, _ after: Entitlement) -> Bool
 
 /// One answer of Apple's, ready to be recorded.

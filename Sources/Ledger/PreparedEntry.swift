@@ -35,6 +35,8 @@ struct PreparedEntry: Sendable {
   let rowsDueAt: Int64
 
   init(_ entry: LedgerEntry) throws {
+    var entry = entry
+    entry.admits = AdmissionMemory.remembering(entry.admits)
     self.entry = entry
     digest = ReceiptDigest(of: entry.receipt.base64)
     var merged: [SubscriptionKey: SubscriptionEvidence] = [:]

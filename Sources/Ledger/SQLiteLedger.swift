@@ -273,6 +273,7 @@ package final class SQLiteLedger: Ledger {
     admits: @escaping Admission
   ) async throws(LedgerError) -> Bool {
     let digest = ReceiptDigest(of: base64)
+    let admits = AdmissionMemory.remembering(admits)
     return try await queue.submit { tables in
       try VerdictWriter(
         tables: tables, recordedAt: try StoredForm.milliseconds(rejudgement.recordedAt),

@@ -6,6 +6,17 @@ import Synchronization
 import Testing
 
 @Suite struct GroupCommitTests {
+  /// Admits every verdict, and counts them by user.
+  private final class Questions: Sendable {
+    private let asked = Mutex<[UserID: Int]>([:])
+    var count: [UserID: Int] { asked.withLock { $0 } }
+
+    func admit(_ user: UserID) -> Bool {
+      asked.withLock { $0[user, default: 0] += 1 }
+      return true
+    }
+  }
+
   @Test func `a lone record is one commit`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for number in 0..<5 { _ = try await ledger.record(entry(UserID("u\(number)"), [evidence("\(number)")])) }
@@ -80,6 +91,37 @@ import Testing
         #expect(try await ledger.wholeHistory(of: user).count == (number % 5 == 0 ? 0 : 1))
       }
       try await ledger.verifyIntegrity()
+    }
+  }
+
+  /// Whoever admits verdicts counts them: too many that lower somebody stop all of them.
+  @Test func `one that fails has nobody asked twice whether the others of its batch may pass`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let gate = Gate()
+      let asked = Questions()
+      try await withThrowingTaskGroup { group in
+        group.addTask { _ = try await ledger.record(entry("first", [evidence("first")], judge: gate.judge)) }
+        try await gate.entered()
+        for number in 0..<5 {
+          group.addTask {
+            let user = UserID("u\(number)")
+            let counted = entry(user, [evidence("\(number)")], receipt: number == 3 ? "" : "receipt").with {
+              $0.admits = { _, _ in asked.admit(user) }
+            }
+            do {
+              _ = try await ledger.record(counted)
+              #expect(number != 3)
+            } catch LedgerError.unavailable {
+              #expect(number == 3)
+            }
+          }
+          while ledger.statistics.waiting < number + 1 { await Task.yield() }
+        }
+        gate.open()
+        try await group.waitForAll()
+      }
+      #expect(ledger.statistics.entries == 5)
+      #expect(asked.count == ["u0": 1, "u1": 1, "u2": 1, "u3": 1, "u4": 1])
     }
   }
 

@@ -152,10 +152,12 @@ struct ReceiptValidator: Sendable {
   private func subject(of submission: ReceiptSubmission) async throws(ValidationError) -> Subject {
     switch submission.proof {
     case .receipt(let text):
-      let receipt = try examiner.decode(text)
-      return Subject(receipt: receipt, proof: try examiner.proof(of: receipt))
+      return try await LongWork.run(bytes: text.utf8.count) { () throws(ValidationError) in
+        let receipt = try examiner.decode(text)
+        return Subject(receipt: receipt, proof: try examiner.proof(of: receipt))
+      }
     case .kept(let key, let kept):
-      return try subject(key.originalTransactionID, kept)
+      return try await subject(key.originalTransactionID, kept)
     case .originalTransactionID(let id):
       let kept = try await consult { () throws(LedgerError) in try await ledger.receipts(mentioning: id) }
       guard !kept.isEmpty else {
@@ -172,7 +174,7 @@ struct ReceiptValidator: Sendable {
         }
         return Subject(id: id)
       }
-      return try subject(id, receipt)
+      return try await subject(id, receipt)
     }
   }
 
@@ -180,10 +182,12 @@ struct ReceiptValidator: Sendable {
   ///
   /// What is kept was proven, or believed on Apple's word, when it came; roots and policies may have changed since. To ask
   /// the Server API takes the ID only; what is to be sent to verifyReceipt has to pass the check again.
-  private func subject(_ id: OriginalTransactionID, _ kept: KeptReceipt) throws(ValidationError) -> Subject {
-    let receipt = try examiner.decode(kept.base64)
-    let proof = examiner.serverAPI == nil ? try examiner.proof(of: receipt) : examiner.unrequiredProof(of: receipt)
-    return Subject(receipt: receipt, proof: proof, id: id, environment: kept.environment, bundleID: kept.bundleID)
+  private func subject(_ id: OriginalTransactionID, _ kept: KeptReceipt) async throws(ValidationError) -> Subject {
+    try await LongWork.run(bytes: kept.base64.utf8.count) { () throws(ValidationError) in
+      let receipt = try examiner.decode(kept.base64)
+      let proof = examiner.serverAPI == nil ? try examiner.proof(of: receipt) : examiner.unrequiredProof(of: receipt)
+      return Subject(receipt: receipt, proof: proof, id: id, environment: kept.environment, bundleID: kept.bundleID)
+    }
   }
 
   /// The answer by subscription.

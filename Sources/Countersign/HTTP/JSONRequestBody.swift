@@ -20,15 +20,18 @@ struct JSONRequestBody: Sendable {
   /// - Throws: a problem: 415 for another media type, 413 for too large, 503 when too many bodies are in flight, 400 for
   ///   broken JSON or another shape.
   func decode<Value: Decodable>(_ type: Value.Type, from request: Request) async throws -> RequestBytes.Read<Value> {
-    try parse(type, try await collect(request))
+    let read = try await collect(request)
+    return try await LongWork.run(bytes: read.value.readableBytes) { try parse(type, read) }
   }
 
   /// The same, without a decoder where that does.
   func decode<Value: PlainlyPosted>(_ type: Value.Type, from request: Request) async throws -> RequestBytes.Read<Value>
   {
     let read = try await collect(request)
-    guard let members = read.value.withUnsafeReadableBytes(JSONPlainObject.init) else { return try parse(type, read) }
-    return RequestBytes.Read(value: Value(members), loan: read.loan)
+    return try await LongWork.run(bytes: read.value.readableBytes) {
+      guard let members = read.value.withUnsafeReadableBytes(JSONPlainObject.init) else { return try parse(type, read) }
+      return RequestBytes.Read(value: Value(members), loan: read.loan)
+    }
   }
 
   private func collect(_ request: Request) async throws -> RequestBytes.Read<ByteBuffer> {

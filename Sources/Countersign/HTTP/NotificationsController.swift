@@ -35,8 +35,10 @@ struct NotificationsController: Sendable {
     let posted = try await body.collect(request)
     defer { withExtendedLifetime(posted.loan) {} }
     do throws(NotificationReceiver.Failure) {
-      let reception = try await receiver.receive(
-        Array(buffer: posted.value), logger: context.logger)
+      let reception = try await LongWork.run(bytes: posted.value.readableBytes) {
+        () async throws(NotificationReceiver.Failure) in
+        try await receiver.receive(Array(buffer: posted.value), logger: context.logger)
+      }
       return JSONBody.response(
         ResponseBody(outcome: reception.outcome, notificationUUID: reception.uuid))
     } catch {

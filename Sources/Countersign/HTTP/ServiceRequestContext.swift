@@ -6,6 +6,8 @@ import NIOCore
 /// What is known of a request while it is handled.
 struct ServiceRequestContext: RequestContext {
   var coreContext: CoreRequestContextStorage
+  /// When the head of the request was there.
+  let arrival = ContinuousClock.now
   /// The caller's `X-Request-Id`, or one of ours.
   var requestID = ""
   /// Set by the authentication; `nil` on routes that are open.

@@ -78,7 +78,7 @@ struct ValidationsController: Sendable {
       user: user, proof: try Self.proof(posted), requestID: context.requestID, isVouchedFor: isVouchedFor)
     do {
       // Its body is here: who sends one slowly must not keep a place.
-      return try await line.run { place in try await validate(submission, place, context) }
+      return try await line.run(since: context.arrival) { place in try await validate(submission, place, context) }
     } catch is WaitingLine.Refusal {
       throw Problem(ValidationError.overloaded)
     }

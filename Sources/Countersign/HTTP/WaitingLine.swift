@@ -16,6 +16,8 @@ final class WaitingLine: Sendable {
 
   let slots: Int
   let patience: Duration
+  /// How long after its head a request can be answered; its connection is closed then.
+  let requestDeadline: Duration
   private let gate: AsyncGate
   /// Guards what is known of how long a slot is kept.
   private let forecast: Mutex<QueueForecast>
@@ -24,9 +26,14 @@ final class WaitingLine: Sendable {
   /// - Parameters:
   ///   - slots: how many are worked on at once.
   ///   - patience: the longest that one waits; whose turn comes later is refused.
-  init(slots: Int, patience: Duration, now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
+  ///   - requestDeadline: how long after its head a request can be answered.
+  init(
+    slots: Int, patience: Duration, requestDeadline: Duration,
+    now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+  ) {
     self.slots = slots
     self.patience = patience
+    self.requestDeadline = requestDeadline
     gate = AsyncGate(permits: slots)
     forecast = Mutex(QueueForecast(slots: slots))
     self.now = now
@@ -37,12 +44,14 @@ final class WaitingLine: Sendable {
 
   /// Works on a request when its turn has come.
   ///
+  /// - Parameter head: when the request began to arrive, which a slow caller takes long for.
   /// - Throws: `Refusal`, then nothing was begun; and what the work throws.
-  func run<Value>(_ work: (Place) async throws -> Value) async throws -> Value {
+  func run<Value>(since head: ContinuousClock.Instant, _ work: (Place) async throws -> Value) async throws -> Value {
     let arrival = now()
-    guard isPromising(at: arrival), await gate.enter() else { throw Refusal() }
+    let end = min(arrival + patience, head + requestDeadline)
+    guard isPromising(at: arrival, until: end), await gate.enter() else { throw Refusal() }
     let begin = now()
-    guard arrival.duration(to: begin) <= patience else {
+    guard begin <= end else {
       gate.leave()
       throw Refusal()
     }
@@ -71,10 +80,10 @@ final class WaitingLine: Sendable {
   }
 
   /// Whether a request that arrives now can expect its turn in time.
-  private func isPromising(at arrival: ContinuousClock.Instant) -> Bool {
+  private func isPromising(at arrival: ContinuousClock.Instant, until end: ContinuousClock.Instant) -> Bool {
     guard gate.free == 0 else { return true }
     let ahead = gate.waiting
-    return forecast.withLock { $0.wait(at: arrival, ahead: ahead) } <= patience
+    return arrival + forecast.withLock { $0.wait(at: arrival, ahead: ahead) } <= end
   }
 
   private func leave(after begin: ContinuousClock.Instant) {
@@ -94,6 +103,7 @@ extension WaitingLine {
     self.init(
       slots: configuration.appStore.concurrency + Self.besideCalls,
       patience: configuration.server.requestDeadline - configuration.appStore.deadline
-        - (configuration.profileStore?.deadline ?? .zero))
+        - (configuration.profileStore?.deadline ?? .zero),
+      requestDeadline: configuration.server.requestDeadline)
   }
 }

@@ -68,13 +68,13 @@ package struct JSONReader: Sendable {
     return try decode(JSONDocument(condensed, selection: selection).root)
   }
 
-  private func inTurn<Decoded>(_ work: () throws(JSONError) -> Decoded) async throws(Failure) -> Decoded {
+  /// On Swift's own threads, wherever it is asked for: a text of a few megabytes takes a tenth of a second and more, which an
+  /// event loop has for nobody.
+  private func inTurn<Decoded: Sendable>(_ work: () throws(JSONError) -> Decoded) async throws(Failure) -> Decoded {
     guard await gate.enter() else { throw .cancelled }
     defer { gate.leave() }
-    do {
-      return try work()
-    } catch {
-      throw .json(error)
+    return try await withTaskExecutorPreference(globalConcurrentExecutor) { () async throws(Failure) -> Decoded in
+      do throws(JSONError) { return try work() } catch { throw .json(error) }
     }
   }
 

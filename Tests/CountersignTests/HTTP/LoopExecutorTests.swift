@@ -1,4 +1,5 @@
 import Foundation
+import HTTPTransport
 import Hummingbird
 import Logging
 import NIOCore
@@ -35,6 +36,22 @@ private struct LoopContext: RequestContext {
       }
     }
     #expect(!loop.inEventLoop)
+  }
+
+  @Test func `what is large leaves the loop, and its task comes back`() async throws {
+    let loop = MultiThreadedEventLoopGroup.singleton.next()
+    try await withTaskExecutorPreference(LoopExecutor(loop)) {
+      #expect(await LongWork.run(bytes: 65_536) { loop.inEventLoop })
+      #expect(await LongWork.run(bytes: 65_537) { !loop.inEventLoop })
+      #expect(loop.inEventLoop)
+      // Whatever is read without a selection of its members may be any JSON, and nobody need vouch for it.
+      let json = Array(#"{"a":1}"#.utf8)
+      let whole = try await JSONReader.shared.read(json) { _ in loop.inEventLoop }
+      let selected = try await JSONReader.shared.read(json, selecting: JSONSelection(["a"])) { _ in loop.inEventLoop }
+      #expect(!whole)
+      #expect(selected)
+      #expect(loop.inEventLoop)
+    }
   }
 
   @Test func `jobs leave the loop to those who connect`() async throws {

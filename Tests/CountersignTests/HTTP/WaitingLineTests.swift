@@ -59,15 +59,17 @@ import Testing
   private let work = Work()
 
   private func line(slots: Int, patience: Duration = .seconds(3)) -> WaitingLine {
-    WaitingLine(slots: slots, patience: patience, now: { [clock] in clock.now })
+    WaitingLine(slots: slots, patience: patience, requestDeadline: .seconds(15), now: { [clock] in clock.now })
   }
 
   /// Posts a request and waits until it is begun or in line.
-  private func post(_ number: Int, _ line: WaitingLine, waiting: Int) async -> Task<Bool, any Error> {
+  private func post(
+    _ number: Int, _ line: WaitingLine, since head: ContinuousClock.Instant? = nil, waiting: Int
+  ) async -> Task<Bool, any Error> {
     let before = work.begun.count
-    let task = Task { [work] in
+    let task = Task { [work, head = head ?? clock.now] in
       do {
-        try await line.run { _ in await work.run(number) }
+        try await line.run(since: head) { _ in await work.run(number) }
         return true
       } catch is WaitingLine.Refusal {
         return false
@@ -125,7 +127,7 @@ import Testing
     #expect(try await first.value)
     let held = await post(1, line, waiting: 0)
     let second = await post(2, line, waiting: 1)
-    await #expect(throws: WaitingLine.Refusal.self) { try await line.run { _ in await work.run(3) } }
+    await #expect(throws: WaitingLine.Refusal.self) { try await line.run(since: clock.now) { _ in await work.run(3) } }
     #expect(line.waiting == 1)
     work.end(1)
     while work.begun.count < 3 { await Task.yield() }
@@ -133,6 +135,28 @@ import Testing
     #expect(try await held.value)
     #expect(try await second.value)
     #expect(work.begun == [0, 1, 2])
+  }
+
+  /// Its connection is closed by then: to begin would be in vain, and keep others waiting.
+  @Test(.timeLimit(.minutes(1)))
+  func `who took long to arrive waits no longer than their request may take`() async throws {
+    let line = line(slots: 1, patience: .seconds(3))
+    let held = await post(0, line, waiting: 0)
+    let slow = await post(1, line, since: clock.now - .seconds(13), waiting: 1)
+    let quick = await post(2, line, waiting: 2)
+    clock.advance(by: .milliseconds(2001))
+    work.end(0)
+    #expect(try await !slow.value)
+    while work.begun.count < 2 { await Task.yield() }
+    work.end(2)
+    #expect(try await held.value)
+    #expect(try await quick.value)
+    #expect(work.begun == [0, 2])
+    // Where nobody waits, there is time for whoever is still there.
+    let late = await post(3, line, since: clock.now - .seconds(14), waiting: 1)
+    work.end(3)
+    #expect(try await late.value)
+    #expect(work.begun == [0, 2, 3])
   }
 
   @Test(.timeLimit(.minutes(1)))
@@ -155,7 +179,7 @@ import Testing
   @Test(.timeLimit(.minutes(1)))
   func `a place that was left early is another's, and is not given twice`() async throws {
     let line = line(slots: 1)
-    try await line.run { (place) async throws -> Void in
+    try await line.run(since: clock.now) { (place) async throws -> Void in
       place.leave()
       place.leave()
       let second = await post(0, line, waiting: 0)
@@ -168,7 +192,7 @@ import Testing
       #expect(try await second.value)
       #expect(try await third.value)
     }
-    let free = try await line.run { _ in true }
+    let free = try await line.run(since: clock.now) { _ in true }
     #expect(free)
   }
 
@@ -177,9 +201,9 @@ import Testing
     struct Broken: Error {}
     let line = line(slots: 1)
     for _ in 0..<3 {
-      await #expect(throws: Broken.self) { try await line.run { _ in throw Broken() } }
+      await #expect(throws: Broken.self) { try await line.run(since: clock.now) { _ in throw Broken() } }
     }
-    let free = try await line.run { _ in true }
+    let free = try await line.run(since: clock.now) { _ in true }
     #expect(free)
   }
 
@@ -189,7 +213,7 @@ import Testing
     try await withThrowingDiscardingTaskGroup { group in
       for _ in 0..<1000 {
         group.addTask {
-          try await line.run { _ in
+          try await line.run(since: clock.now) { _ in
             room.enter()
             await Task.yield()
             room.leave()
@@ -209,6 +233,7 @@ import Testing
     let line = WaitingLine(configuration)
     #expect(line.slots == 67)
     #expect(line.patience == .seconds(5) - (configuration.profileStore?.deadline ?? .zero))
+    #expect(line.requestDeadline == .seconds(9))
   }
 
   /// As users see it: Apple holds its answers back, every place is taken, more have arrived.

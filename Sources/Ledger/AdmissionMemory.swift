@@ -1,0 +1,30 @@
+internal import Entitlements
+internal import Synchronization
+
+/// What an admission said of a change. A write is run again when another write of its batch fails, and whoever admits
+/// changes counts them.
+final class AdmissionMemory: Sendable {
+  private struct Decision {
+    var before: Entitlement?
+    var after: Entitlement
+    var isAdmitted: Bool
+  }
+
+  private let admits: Admission
+  private let last = Mutex<Decision?>(nil)
+
+  private init(_ admits: @escaping Admission) { self.admits = admits }
+
+  /// The same admission, which of the same change is asked once.
+  static func remembering(_ admits: @escaping Admission) -> Admission {
+    let memory = AdmissionMemory(admits)
+    return { before, after in memory.isAdmitted(before, after) }
+  }
+
+  private func isAdmitted(_ before: Entitlement?, _ after: Entitlement) -> Bool {
+    if let last = last.withLock({ $0 }), last.before == before, last.after == after { return last.isAdmitted }
+    let isAdmitted = admits(before, after)
+    last.withLock { $0 = Decision(before: before, after: after, isAdmitted: isAdmitted) }
+    return isAdmitted
+  }
+}
