@@ -29,7 +29,7 @@ final class CommitQueue: Sendable {
   /// Enough to make the fsync cheap, few enough that the first of them does not wait long for the last.
   static let batchLimit = 64
 
-  /// After a batch of so many the next one is gathered, as long as there are fewer waiting than make an fsync cheap.
+  /// After a batch of so many the next ones are gathered, as long as there are fewer waiting than make an fsync cheap.
   private static let company = 4
   private static let enough = 32
   /// How often the writer looks at most whether more have come.
@@ -44,6 +44,8 @@ final class CommitQueue: Sendable {
   private struct State {
     var waiting: [Write] = []
     var isWriting = false
+    /// How large batches were of late: the last one, or three quarters of what it was before, whichever is more.
+    var crowd = 0
     var isClosed = false
     var failure: LedgerFailure?
     var statistics = SQLiteLedger.Statistics()
@@ -167,11 +169,18 @@ final class CommitQueue: Sendable {
   private func drain(_ db: Database) {
     while let batch = nextBatch() {
       write(batch, db)
-      if batch.count >= Self.company, isShort { gather() }
+      if isGathered(after: batch.count) { gather() }
     }
   }
 
-  private var isShort: Bool { state.withLock { $0.waiting.count < Self.enough } }
+  /// Whether the next batch is gathered. A small one among large ones is chance: were the next committed at once, it would
+  /// be small again, as few come during one fsync, and so would all that follow.
+  private func isGathered(after count: Int) -> Bool {
+    state.withLock { state in
+      state.crowd = max(count, state.crowd * 3 / 4)
+      return state.crowd >= Self.company && state.waiting.count < Self.enough
+    }
+  }
 
   /// Waits as long as more keep coming, for a few looks. Nobody else uses the writer's thread.
   private func gather() {

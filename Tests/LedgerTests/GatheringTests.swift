@@ -1,4 +1,5 @@
 import Entitlements
+import Foundation
 import Synchronization
 import Testing
 
@@ -38,6 +39,13 @@ import Testing
     #expect(gathered.sizes == [1, 4, 5])
     // The last one is after the batch of five, and finds nobody.
     #expect(gathered.pauses == 4)
+  }
+
+  @Test func `a small batch among large ones does not end the gathering`() async throws {
+    // Sixteen, twelve, nine and six of late are a crowd. The last pause finds nobody.
+    let gathered = try await commits(first: 16, then: [1, 0, 1, 0, 1])
+    #expect(gathered.sizes == [1, 16, 1, 1, 1])
+    #expect(gathered.pauses == 7)
   }
 
   @Test func `a batch of three is no company`() async throws {
@@ -109,6 +117,8 @@ private func hold(until condition: () -> Bool) {
       Issue.record("what the writer waits for does not come")
       return
     }
+    // To ask without a rest would keep those from the lock who are to come.
+    usleep(200)
   }
 }
 
@@ -151,8 +161,7 @@ private final class ScriptedWriter: Sendable {
   /// Waits until all have come and are answered.
   func finish() async throws {
     while !state.withLock({ $0.script.isEmpty }) {
-      try Task.checkCancellation()
-      await Task.yield()
+      try await Task.sleep(for: .milliseconds(1))
     }
     for record in state.withLock({ $0.records }) { try await record.value }
   }
