@@ -54,7 +54,9 @@ import Testing
   @Test func `after its end a state stands, stale, for the outage hold, and is unproven then`() async throws {
     let now = Mutex(Self.clock)
     try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, now: { now.withLock { $0 } }) { service in
+      // No job asks Apple anew meanwhile, whose clock stands.
+      let pause = Duration.seconds(3600)
+      try await RunningService.run(apple: store.apple, jobPause: pause, now: { now.withLock { $0 } }) { service in
         let receipt = try store.simulator.issueReceipt(.renewalOff, subscriber: 1)
         let answer = try await service.validate(receipt.receiptData)
         #expect(answer["access_until"] == "2024-06-30T12:00:00Z")
