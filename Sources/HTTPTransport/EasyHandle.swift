@@ -72,8 +72,9 @@ final class EasyHandle {
     setting.number(CURLOPT_MAXAGE_CONN, settings.idleConnectionSeconds)
     setting.number(CURLOPT_TCP_KEEPALIVE, 1)
     setting.number(CURLOPT_HTTP_VERSION, Int(settings.http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1))
-    // Rather wait to learn whether the host multiplexes than open a connection for each.
-    setting.number(CURLOPT_PIPEWAIT, settings.http2 ? 1 : 0)
+    // Rather wait to learn whether the host multiplexes than open a connection for each. TLS tells in its handshake; a
+    // host without it tells in its first answer, which may be long in coming, and that it does not.
+    setting.number(CURLOPT_PIPEWAIT, settings.http2 && request.isOverTLS ? 1 : 0)
     setting.number(CURLOPT_HTTP09_ALLOWED, 0)
     setting.number(CURLOPT_HTTP_CONTENT_DECODING, 0)
     setting.string(CURLOPT_USERAGENT, settings.userAgent)

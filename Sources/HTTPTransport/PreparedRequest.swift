@@ -4,6 +4,7 @@ import CCurl
 struct PreparedRequest: Sendable {
   let method: TransportRequest.Method
   let url: String
+  let isOverTLS: Bool
   /// Lines as libcurl's header list takes them.
   let headerLines: [String]
   let body: [UInt8]
@@ -11,7 +12,7 @@ struct PreparedRequest: Sendable {
 
   /// - Throws: `.invalidRequest` with a reason that quotes nothing of the request but a header's name.
   init(_ request: TransportRequest, schemes: Set<String>) throws(TransportError) {
-    try Self.check(url: request.url, schemes: schemes)
+    isOverTLS = try Self.scheme(of: request.url, allowed: schemes) == "https"
     guard request.responseBodyLimit >= 0 else { throw .invalidRequest("the body limit is negative") }
     if request.method == .get && !request.body.isEmpty { throw .invalidRequest("a GET has no body") }
 
@@ -39,8 +40,10 @@ struct PreparedRequest: Sendable {
     responseBodyLimit = request.responseBodyLimit
   }
 
+  /// The scheme, in small letters, of a URL that can be asked.
+  ///
   /// Judged by the parser that will also send it: two parsers would disagree some day.
-  private static func check(url: String, schemes: Set<String>) throws(TransportError) {
+  private static func scheme(of url: String, allowed: Set<String>) throws(TransportError) -> String {
     guard url.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
       throw .invalidRequest("the URL has a blank, a control character or one beyond ASCII")
     }
@@ -49,7 +52,7 @@ struct PreparedRequest: Sendable {
     guard curl_url_set(parsed, CURLUPART_URL, url, 0) == CURLUE_OK else {
       throw .invalidRequest("the URL cannot be parsed")
     }
-    guard let scheme = part(CURLUPART_SCHEME, of: parsed), schemes.contains(scheme) else {
+    guard let scheme = part(CURLUPART_SCHEME, of: parsed), allowed.contains(scheme) else {
       throw .invalidRequest("the URL's scheme is not allowed")
     }
     // libcurl takes the path for the host when there is a slash too many.
@@ -60,6 +63,7 @@ struct PreparedRequest: Sendable {
     guard let host = part(CURLUPART_HOST, of: parsed), !host.isEmpty else {
       throw .invalidRequest("the URL has no host")
     }
+    return scheme
   }
 
   private static func part(_ part: CURLUPart, of url: OpaquePointer) -> String? {

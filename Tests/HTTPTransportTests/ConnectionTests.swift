@@ -93,6 +93,24 @@ extension HTTPTransportTests {
       }
     }
 
+    /// A host without TLS never multiplexes: there is nothing to learn from its first answer, which may be long in coming.
+    @Test func `requests to a host without TLS do not wait for the first answer`() async throws {
+      let bench = try Bench()
+      let turnstile = Turnstile(2)
+      try await RawTLSServer.answering(identity: nil) { request in
+        turnstile.pass()
+        await turnstile.open.wait()
+        return TestAnswer(text: request.text)
+      } during: { server in
+        try await bench.withTransport({ $0.allowedSchemes = [.http, .https] }) { transport in
+          async let first = transport.send(.post(server.origin, "one"), deadline: .now + .seconds(10)).text
+          async let second = transport.send(.post(server.origin, "two"), deadline: .now + .seconds(10)).text
+          let answers = try await [first, second]
+          #expect(answers == ["one", "two"])
+        }
+      }
+    }
+
     @Test func `cancelling an HTTP/2 request resets its stream and leaves the connection`() async throws {
       let bench = try Bench()
       let received = Event()

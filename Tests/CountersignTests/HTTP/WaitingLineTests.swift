@@ -259,7 +259,8 @@ import Testing
         apple: Apple(
           productionURL: server.origin + "/verifyReceipt", sandboxURL: server.origin + "/sandbox",
           caFile: authority.caFile),
-        settings: Settings(appStore: ["concurrency": "1"]), jobPause: .seconds(3600), now: { clock }
+        settings: Settings(server: ["request_deadline": "2m"], appStore: ["concurrency": "1", "deadline": "50s"]),
+        jobPause: .seconds(3600), now: { clock }
       ) { service in
         try await withThrowingTaskGroup(of: Int.self) { group in
           for _ in 0..<70 {
