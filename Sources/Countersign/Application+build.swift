@@ -14,7 +14,7 @@ import ServiceLifecycle
 import struct FoundationEssentials.Date
 
 /// The service, put together and not yet running.
-struct CountersignApplication: Service {
+struct CountersignApplication: Service, CustomStringConvertible {
   /// The public address, and what runs beside it.
   var application: Application<RouterResponder<ServiceRequestContext>>
   var ledger: SQLiteLedger
@@ -22,8 +22,11 @@ struct CountersignApplication: Service {
   /// Every path with every method that it answers to.
   var routes: [ServiceRoute]
 
-  /// Connections are accepted on the thread of an event loop, ten at a time: on Swift's own threads each ten would wait their
-  /// turn behind Apple's answers, and whoever connects behind a crowd for all of them.
+  /// For the log, which would otherwise tell all that the service consists of.
+  var description: String { "Countersign" }
+
+  /// Connections are accepted on the thread of an event loop. NIO hands them on in parts: on Swift's own threads each part
+  /// would wait its turn behind Apple's answers, and whoever connects behind a crowd for all of them.
   func run() async throws {
     try await withTaskExecutorPreference(LoopExecutor(MultiThreadedEventLoopGroup.singleton.any())) {
       try await application.run()

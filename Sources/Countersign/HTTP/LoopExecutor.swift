@@ -21,8 +21,11 @@ final class LoopExecutor: TaskExecutor {
 }
 
 /// A service that runs on Swift's own threads, though what runs it may be on a loop's.
-struct OnSharedThreads: Service {
+struct OnSharedThreads: Service, CustomStringConvertible {
   var base: any Service
+
+  /// For the log, which would otherwise tell all that the service consists of.
+  var description: String { "\(type(of: base))" }
 
   func run() async throws {
     try await withTaskExecutorPreference(globalConcurrentExecutor) { try await base.run() }
