@@ -16,12 +16,29 @@ enum ConfigurationReference {
     return lines.joined(separator: "\n") + "\n"
   }
 
-  /// For `--help`: two lines a key.
+  /// For `--help`: a line that names the key, and what it is for below.
   static func plainText() -> String {
-    ConfigurationKey.allCases.map { key in
-      "  \(key.rawValue) (\(value(of: key)); \(standard(of: key)))\n      \(key.entry.summary)"
-        .replacing("`", with: "")
+    ConfigurationKey.allCases.flatMap { key in
+      lines("\(key.rawValue) (\(value(of: key)); \(standard(of: key)))", indentation: 2, hanging: 10)
+        + lines(key.entry.summary, indentation: 6, hanging: 6)
     }.joined(separator: "\n") + "\n"
+  }
+
+  /// As many lines as a terminal of 80 columns needs: what breaks them there does not keep their indentation.
+  private static func lines(_ text: String, indentation: Int, hanging: Int) -> [String] {
+    var lines: [String] = []
+    var line = String(repeating: " ", count: indentation)
+    var isEmpty = true
+    for word in text.replacing("`", with: "").split(separator: " ") {
+      if !isEmpty, line.count + 1 + word.count > 80 {
+        lines.append(line)
+        line = String(repeating: " ", count: hanging)
+        isEmpty = true
+      }
+      line += isEmpty ? "\(word)" : " \(word)"
+      isEmpty = false
+    }
+    return lines + [line]
   }
 
   private static func value(of key: ConfigurationKey) -> String {

@@ -22,6 +22,13 @@ struct ConfigurationReferenceTests {
     }
   }
 
+  @Test func `the help breaks its lines itself, and keeps their indentation`() {
+    let lines = ConfigurationReference.plainText().split(separator: "\n")
+    for line in lines { #expect(line.count <= 80 && line.hasPrefix("  "), "\(line)") }
+    #expect(lines.contains { $0.count > 70 })
+    #expect(lines.joined(separator: " ").contains("`") == false)
+  }
+
   @Test(
     arguments: [
       "| `server.port` | 0 to 65535 | `8080` | `COUNTERSIGN_SERVER_PORT` | Port to listen on; 0 takes a free one |",
