@@ -58,6 +58,8 @@ package struct NotificationEntry: Sendable {
   package var judgedAt: Date
   package var judge: Judge
   package var nextCheck: NextCheck
+  /// Until when the app's rows are left to the caller: see `LedgerEntry`.
+  package var rowsClaimedUntil: Date?
 
   package static let payloadLimit = 256 * 1024
 
@@ -65,7 +67,7 @@ package struct NotificationEntry: Sendable {
     uuid: String, type: String? = nil, subtype: String? = nil, environment: StoreEnvironment? = nil,
     bundleID: BundleID? = nil, signedAt: Date? = nil, receivedAt: Date, payload: String,
     evidence: [SubscriptionEvidence] = [], proof: KeptReceipt? = nil, claimant: UserID? = nil, judgedAt: Date,
-    judge: @escaping Judge, nextCheck: @escaping NextCheck = { _, _ in nil }
+    judge: @escaping Judge, nextCheck: @escaping NextCheck = { _, _ in nil }, rowsClaimedUntil: Date? = nil
   ) {
     self.uuid = uuid
     self.type = type
@@ -81,6 +83,7 @@ package struct NotificationEntry: Sendable {
     self.judgedAt = judgedAt
     self.judge = judge
     self.nextCheck = nextCheck
+    self.rowsClaimedUntil = rowsClaimedUntil
   }
 }
 

@@ -58,6 +58,7 @@ struct NotificationOperation {
       judge: self.entry.judge, nextCheck: self.entry.nextCheck)
     entry.keepsReceipts = true
     entry.isPresented = false
+    entry.rowsClaimedUntil = self.entry.rowsClaimedUntil
     let operation = RecordOperation(prepared: try PreparedEntry(entry), tables: tables, claim: .accountToken)
     // Neither is contested nor asks for admission.
     guard case .recorded(let recorded) = try operation.run() else { throw StoredForm.Unstorable() }

@@ -27,6 +27,27 @@ import Testing
     }
   }
 
+  /// Who lost a purchase has their row written first, by whoever recorded that.
+  @Test func `rows are left to who records a verdict, for as long as they are claimed`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(entry("anna", [evidence("1")]).with { $0.rowsClaimedUntil = at(10) })
+      #expect(try await claim(ledger, at: 9.999).isEmpty)
+      #expect(try await claim(ledger, at: 10).map(\.user) == ["anna"])
+
+      var told = notification("n1", [part("2", account: bensAccount)], for: "ben")
+      told.rowsClaimedUntil = at(100)
+      #expect(try await ledger.take(told).recorded?.user == "ben")
+      #expect(try await claim(ledger, at: 99.999).map(\.user) == ["anna"])
+      #expect(try await claim(ledger, at: 100).map(\.user) == ["ben"])
+
+      let note = Note(author: "desk", text: "asked", requestID: "r", recordedAt: at(1))
+      _ = try await ledger.transfer(
+        Transfer(key: key("1"), to: "carl", note: note, rejudgement: rejudged(at: 1), rowsClaimedUntil: at(1_000)))
+      #expect(try await claim(ledger, at: 999.999).map(\.user) == ["ben"])
+      #expect(Set(try await claim(ledger, at: 1_000).map(\.user)) == ["anna", "carl"])
+    }
+  }
+
   @Test func `a verdict without evidence has a version too`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", []))

@@ -134,7 +134,8 @@ struct NotificationReceiver: Sendable {
       uuid: notification.uuid, type: notification.type, subtype: notification.subtype,
       environment: verified.environment, bundleID: verified.bundleID, signedAt: verified.signedDate, receivedAt: now,
       payload: payload, evidence: evidence, proof: proof(of: verified), claimant: claimant(of: evidence),
-      judgedAt: max(history?.judgedAt ?? now, now), judge: validator.rejudgement.judge, nextCheck: validator.nextCheck)
+      judgedAt: max(history?.judgedAt ?? now, now), judge: validator.rejudgement.judge, nextCheck: validator.nextCheck,
+      rowsClaimedUntil: validator.rowsClaim)
   }
 
   private func proof(of verified: VerifiedNotification) -> KeptReceipt? {
