@@ -69,11 +69,11 @@ package struct JSONReader: Sendable {
   }
 
   /// On Swift's own threads, wherever it is asked for: a text of a few megabytes takes a tenth of a second and more, which an
-  /// event loop has for nobody.
+  /// event loop has for nobody. The turn begins and ends there too, so that nobody keeps it while a loop is busy.
   private func inTurn<Decoded: Sendable>(_ work: () throws(JSONError) -> Decoded) async throws(Failure) -> Decoded {
-    guard await gate.enter() else { throw .cancelled }
-    defer { gate.leave() }
-    return try await withTaskExecutorPreference(globalConcurrentExecutor) { () async throws(Failure) -> Decoded in
+    try await withTaskExecutorPreference(globalConcurrentExecutor) { () async throws(Failure) -> Decoded in
+      guard await gate.enter() else { throw .cancelled }
+      defer { gate.leave() }
       do throws(JSONError) { return try work() } catch { throw .json(error) }
     }
   }
