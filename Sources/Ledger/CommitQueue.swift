@@ -17,9 +17,9 @@ internal import Synchronization
 /// That seldom happens, and a savepoint costs a copy of each page that its write is the first to touch. A write therefore
 /// does nothing but read and write the ledger: it may be run twice. Whoever admits verdicts is asked once (`AdmissionMemory`).
 ///
-/// A lone write is committed at once, and what arrives during its commit forms the next batch. Only after a batch of
-/// several, which means that many callers are at work, the writer gathers for a moment: each fsync then serves more of
-/// them, and pages that all of them touch are written once.
+/// A lone write is committed at once, and what arrives during its commit forms the next batch. After a batch of several,
+/// which means that many callers are at work, and for a few batches more, the writer gathers for a moment: each fsync then
+/// serves more of them, and pages that all of them touch are written once.
 ///
 /// Nobody is resumed before the commit of their write has returned. A caller who was cancelled waits all the same, and
 /// the write is made: what Apple answered is worth keeping even when nobody waits for it any more.

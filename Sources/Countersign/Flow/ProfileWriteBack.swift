@@ -45,7 +45,7 @@ struct ProfileWriteBack: Sendable {
   var turns = Turns<UserID>()
 
   enum Outcome: Hashable, Sendable {
-    /// The row needs nothing more.
+    /// There is nothing to write now.
     case settled(ProfileWriteState)
     /// The store will not take this one as it is; others may pass. It stays in the ledger.
     case refused

@@ -73,7 +73,7 @@ struct ReceiptValidator: Sendable {
   ///
   /// What this returns is durable: it survives a power cut the instant after.
   ///
-  /// - Parameter onWait: told when all is done but the app's own row, which somebody else is writing just now.
+  /// - Parameter onWait: told when all is done but the app's rows, and somebody else is writing the user's just now.
   func validate(
     _ submission: ReceiptSubmission, _ occasion: Occasion = .request, logger: Logger,
     onWait: @Sendable () -> Void = {}
@@ -127,7 +127,7 @@ struct ReceiptValidator: Sendable {
   }
 
   /// Until when the rows of a verdict that is recorded now are nobody else's: `write` may take as long for a loser's as for
-  /// the user's own.
+  /// the user's own. More than one loser is rare, and whoever delivers the rows may then come in between.
   var rowsClaim: Date? { writeBack.map { examiner.now().advanced(by: $0.deadline * 2) } }
 
   /// Brings the app's own rows up to date: of those who lost a purchase first, as a row may be the only one that may name

@@ -9,9 +9,9 @@ import Synchronization
 ///     would wait too long ──────────────────────────▶ refused
 ///
 /// What was begun is thereby finished before anything new is begun, and requests that do not come here, such as reads, wait
-/// for the few that are worked on and not for all that have arrived.
+/// for the few that are worked on, and not for the work on all that have arrived.
 final class WaitingLine: Sendable {
-  /// The turn did not come in time, by the forecast or in fact.
+  /// The turn did not come in time, by the forecast or in fact, or nobody waits for it any more.
   struct Refusal: Error {}
 
   let slots: Int
@@ -72,7 +72,7 @@ final class WaitingLine: Sendable {
       self.begin = begin
     }
 
-    /// Gives the place to the next, when the request only waits for others any more. It is given once.
+    /// Gives the place to the next, when what is left waits for others. It is given once.
     @Sendable func leave() {
       guard !isLeft.exchange(true, ordering: .relaxed) else { return }
       line.leave(after: begin)
@@ -97,8 +97,9 @@ extension WaitingLine {
   /// Slots beside those of the calls to Apple: for what is checked, recorded and written meanwhile.
   private static let besideCalls = 64
 
-  /// That of validations. Whose turn comes later than `patience` could not count on an answer within
-  /// `server.request_deadline`: Apple and the profile store may take all of their time.
+  /// That of validations. Who had to wait longer than `patience` could not count on an answer within
+  /// `server.request_deadline`: Apple and the profile store may take all of their time. Whose body took long to arrive is
+  /// begun all the same: what is bought counts, though the answer may come too late.
   convenience init(_ configuration: ServiceConfiguration) {
     self.init(
       slots: configuration.appStore.concurrency + Self.besideCalls,

@@ -38,23 +38,6 @@ import Testing
     func end(_ number: Int) { state.withLock { $0.held.removeValue(forKey: number) }?.resume() }
   }
 
-  /// Counts who is in.
-  private final class Room: Sendable {
-    private let count = Mutex((now: 0, most: 0, all: 0))
-    var most: Int { count.withLock { $0.most } }
-    var all: Int { count.withLock { $0.all } }
-
-    func enter() {
-      count.withLock { count in
-        count.now += 1
-        count.most = max(count.most, count.now)
-        count.all += 1
-      }
-    }
-
-    func leave() { count.withLock { $0.now -= 1 } }
-  }
-
   private let clock = Clock()
   private let work = Work()
 
@@ -209,14 +192,14 @@ import Testing
 
   @Test func `a thousand at once: never more than there are slots, and each is answered`() async throws {
     let line = line(slots: 8, patience: .seconds(3))
-    let room = Room()
+    let room = Crowd()
     try await withThrowingDiscardingTaskGroup { group in
       for _ in 0..<1000 {
         group.addTask {
           try await line.run(since: clock.now) { _ in
-            room.enter()
+            room.arrive()
             await Task.yield()
-            room.leave()
+            room.depart()
           }
         }
       }

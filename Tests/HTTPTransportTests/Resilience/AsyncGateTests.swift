@@ -1,25 +1,9 @@
-import Synchronization
+import TestSupport
 import Testing
 
 @testable import HTTPTransport
 
 @Suite(.timeLimit(.minutes(1))) struct AsyncGateTests {
-  /// Counts who is inside, and the most that ever were.
-  private final class Crowd: Sendable {
-    private let state = Mutex((now: 0, most: 0))
-    var now: Int { state.withLock { $0.now } }
-    var most: Int { state.withLock { $0.most } }
-
-    func arrive() {
-      state.withLock { state in
-        state.now += 1
-        state.most = max(state.most, state.now)
-      }
-    }
-
-    func depart() { state.withLock { $0.now -= 1 } }
-  }
-
   @Test func `never more tasks than permits are inside`() async {
     let gate = AsyncGate(permits: 2)
     let inside = Crowd()
