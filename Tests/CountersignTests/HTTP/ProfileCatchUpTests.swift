@@ -1,0 +1,127 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// What an earlier process, or a write that was never answered, left undone in the app's rows is made up for.
+@Suite struct ProfileCatchUpTests {
+  private static let start = ProfileWriteBackTests.start
+
+  @Test func `a store that is configured later gets every user that the ledger knows`() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: directory) }
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await RunningService.run(apple: store.apple, directory: directory, now: { Self.start }) { service in
+        for number in 1...25 {
+          let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
+          #expect(try await service.validate(receipt, user: "user-\(number)")["profile_write"] == "none")
+        }
+      }
+      try await ProfileStoreDouble.running { profiles in
+        let settings = Settings(profileStore: .store(profiles.url))
+        try await RunningService.run(
+          apple: store.apple, settings: settings, directory: directory, now: { Self.start }
+        ) { service in
+          try await eventually { profiles.rows.count == 25 }
+          #expect(profiles.applied.count == 25)
+          #expect(profiles.rows.values.allSatisfy { $0["subscription_tier"] == .text("pro") })
+          try await eventually { try await service.profile("user-25")["profile_write"] == "committed" }
+        }
+      }
+    }
+  }
+
+  // MARK: Writes that are carried out late, where no version column refuses them
+
+  private static func withoutVersion(_ url: String) -> [String: String] {
+    ["url": "\"\(url)\"", "key": "\"sb_secret_for_tests\"", "deadline": "3s"]
+  }
+
+  private static func expectPro(_ profiles: ProfileStoreDouble) {
+    #expect(profiles.row("user-1")?["subscription_tier"] == .text("pro"))
+  }
+
+  @Test func `a write without an answer that is carried out after a newer one does not stay`() async throws {
+    let clock = MovingClock(Self.start)
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await ProfileStoreDouble.running { profiles in
+        let settings = Settings(profileStore: Self.withoutVersion(profiles.url))
+        try await RunningService.run(apple: store.apple, settings: settings, now: { clock.date }) { service in
+          profiles.set(.hang)
+          let expired = try store.simulator.issueReceipt(.expiredVoluntary, subscriber: 1).receiptData
+          #expect(try await service.validate(expired)["profile_write"] == "queued")
+          profiles.set(.ok)
+          let pro = try store.simulator.issueReceipt(.renewing, subscriber: 2).receiptData
+          #expect(try await service.validate(pro)["profile_write"] == "committed")
+          Self.expectPro(profiles)
+          // The first write gets its lock at last.
+          profiles.overwrite("user-1", with: ["subscription_tier": .text("free")])
+          #expect(try await service.profile()["profile_write"] == "committed", "it is, as far as anybody knows")
+          try await eventually(clock, step: 5) { profiles.row("user-1")?["subscription_tier"] == .text("pro") }
+          // Written once more, and then no more.
+          let applied = profiles.applied.count
+          for _ in 0..<5 {
+            clock.advance(by: 60)
+            try await Task.sleep(for: .milliseconds(30))
+          }
+          #expect(profiles.applied.count == applied)
+        }
+      }
+    }
+  }
+
+  @Test func `so it is with a write that was under way when the process ended`() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: directory) }
+    let clock = MovingClock(Self.start)
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await ProfileStoreDouble.running { profiles in
+        let settings = Settings(profileStore: Self.withoutVersion(profiles.url))
+        profiles.set(.http503)
+        try await RunningService.run(
+          apple: store.apple, settings: settings, directory: directory, now: { clock.date }
+        ) { service in
+          let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+          #expect(try await service.validate(receipt)["profile_write"] == "queued")
+        }
+        profiles.set(.ok)
+        clock.advance(by: 1)
+        try await RunningService.run(
+          apple: store.apple, settings: settings, directory: directory, now: { clock.date }
+        ) { service in
+          try await eventually { try await service.profile()["profile_write"] == "committed" }
+          Self.expectPro(profiles)
+          profiles.overwrite("user-1", with: ["subscription_tier": .text("free")])
+          try await eventually(clock, step: 5) { profiles.row("user-1")?["subscription_tier"] == .text("pro") }
+        }
+      }
+    }
+  }
+
+  @Test func `what waited at the end of a process is delivered by the next`() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: directory) }
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await ProfileStoreDouble.running { profiles in
+        let settings = Settings(profileStore: .store(profiles.url))
+        profiles.set(.http503)
+        try await RunningService.run(
+          apple: store.apple, settings: settings, directory: directory, now: { Self.start }
+        ) { service in
+          let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+          #expect(try await service.validate(receipt)["profile_write"] == "queued")
+        }
+        profiles.set(.ok)
+        // The clock stands still: what was put off is due at once after a start.
+        try await RunningService.run(
+          apple: store.apple, settings: settings, directory: directory, now: { Self.start }
+        ) { service in
+          try await eventually { try await service.profile()["profile_write"] == "committed" }
+          #expect(profiles.row("user-1")?["subscription_tier"] == .text("pro"))
+        }
+      }
+    }
+  }
+}
