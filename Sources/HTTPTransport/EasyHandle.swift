@@ -72,8 +72,8 @@ final class EasyHandle {
     setting.number(CURLOPT_MAXAGE_CONN, settings.idleConnectionSeconds)
     setting.number(CURLOPT_TCP_KEEPALIVE, 1)
     setting.number(CURLOPT_HTTP_VERSION, Int(settings.http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1))
-    // Rather wait to learn whether the host multiplexes than open a connection for each. TLS tells in its handshake; a
-    // host without it tells in its first answer, which may be long in coming, and that it does not.
+    // Rather wait to learn whether the host multiplexes than open a connection for each. Its TLS handshake tells; without
+    // TLS it never does, and libcurl would wait for its first answer to learn so.
     setting.number(CURLOPT_PIPEWAIT, settings.http2 && request.isOverTLS ? 1 : 0)
     setting.number(CURLOPT_HTTP09_ALLOWED, 0)
     setting.number(CURLOPT_HTTP_CONTENT_DECODING, 0)

@@ -1,8 +1,7 @@
 /// Work that grows with what somebody sent.
 ///
 /// Requests are handled on the threads of event loops, where every other connection waits meanwhile. What is large is
-/// taken apart on Swift's own threads. What is made of its parts stays where it is: of the largest answer of Apple's that is
-/// a tenth as much.
+/// taken apart on Swift's own threads. What is made of its parts stays where it is: that takes a tenth of the time.
 enum LongWork {
   /// Bytes that are taken apart wherever they are: no more than a few milliseconds, whatever they say.
   static let limit = 64 * 1024

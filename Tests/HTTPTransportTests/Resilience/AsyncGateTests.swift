@@ -1,3 +1,5 @@
+import Dispatch
+import Synchronization
 import TestSupport
 import Testing
 
@@ -96,5 +98,55 @@ import Testing
         try await reader.read(Array("{}".utf8)) { root throws(JSONError) -> Int in throw root.missing("a") }
       }
     }
+  }
+
+  /// Somebody's thread may be busy when a document has been read there, and there are few turns for all.
+  @Test func `a turn ends where the document was read, not where its caller goes on`() async throws {
+    let reader = JSONReader(simultaneously: 1)
+    let loop = HeldExecutor()
+    try await withThrowingTaskGroup(of: Int.self) { group in
+      group.addTask(executorPreference: loop) {
+        try await reader.read(Array("{}".utf8)) { _ throws(JSONError) in
+          loop.hold()
+          return 1
+        }
+      }
+      while !loop.isHeld { await Task.yield() }
+      let other = try await reader.read(Array("{}".utf8)) { _ throws(JSONError) in 2 }
+      #expect(other == 2)
+      loop.letGo()
+      let first = try await group.next()
+      #expect(first == 1)
+    }
+  }
+}
+
+/// Keeps what it is given to run while it is held.
+private final class HeldExecutor: TaskExecutor {
+  private let state = Mutex((isHeld: false, kept: [UnownedJob]()))
+
+  var isHeld: Bool { state.withLock { $0.isHeld } }
+
+  func hold() { state.withLock { $0.isHeld = true } }
+
+  func letGo() {
+    let kept = state.withLock { state in
+      defer { state = (false, []) }
+      return state.kept
+    }
+    for job in kept { run(job) }
+  }
+
+  func enqueue(_ job: consuming ExecutorJob) {
+    let job = UnownedJob(job)
+    let isKept = state.withLock { state in
+      if state.isHeld { state.kept.append(job) }
+      return state.isHeld
+    }
+    if !isKept { run(job) }
+  }
+
+  private func run(_ job: UnownedJob) {
+    DispatchQueue.global().async { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
   }
 }
