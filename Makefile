@@ -64,10 +64,13 @@ build: deps ## Build for development
 release: deps ## Build the binary that is deployed: .build/release/countersign
 	$(SWIFT) build -c release --static-swift-stdlib --product countersign
 
-lint: ## Check format and import rules
+lint: ## Check format, import rules and that dependencies are named by exact version
 	$(SWIFT) format lint --strict --recursive --parallel Package.swift Sources Tests \
 	  Benchmarks/Package.swift Benchmarks/Sources
 	scripts/check-imports
+	@if grep -HnE '\.package\(url:' Package.swift Benchmarks/Package.swift | grep -v 'exact: "'; then \
+	  echo 'A dependency has to be named by its exact version, so that no build takes a release that nobody has seen.'; exit 1; \
+	fi
 
 format: ## Format in place
 	$(SWIFT) format --in-place --recursive --parallel Package.swift Sources Tests \
