@@ -5,6 +5,18 @@
 
 begin;
 
+do $$
+begin
+  if not exists (
+    select from pg_attribute where attrelid = to_regclass('public.profiles') and attname = 'id' and not attisdropped
+  ) then
+    raise exception 'there is no table public.profiles with a column id'
+      using errcode = 'undefined_table',
+        hint = 'Make it first: create table public.profiles (id uuid primary key references auth.users on delete cascade);';
+  end if;
+end
+$$;
+
 -- 1. Columns ----------------------------------------------------------------------------------------------------------
 -- The tiers are the words of the service's catalog. The first, the default tier, is also in countersign.default_tier()
 -- below; the list is in profiles_subscription_tier_check. To change either, see README.md.
@@ -19,7 +31,22 @@ alter table public.profiles
   -- never lower.
   add column if not exists subscription_version bigint not null default 0;
 
--- For columns that somebody made before.
+-- For columns that somebody made before. Milliseconds since 1970 do not fit into an integer.
+do $$
+declare
+  found constant text := (
+    select format_type(atttypid, atttypmod) from pg_attribute
+    where attrelid = 'public.profiles'::regclass and attname = 'subscription_version');
+begin
+  if found in ('smallint', 'integer') then
+    alter table public.profiles alter column subscription_version type bigint;
+  elsif found <> 'bigint' then
+    raise exception 'public.profiles.subscription_version is of type %, and has to be bigint', found
+      using errcode = 'datatype_mismatch',
+        hint = 'alter table public.profiles alter column subscription_version type bigint using …;';
+  end if;
+end
+$$;
 update public.profiles set subscription_tier = 'free' where subscription_tier is null;
 update public.profiles set subscription_status = 'active' where subscription_status is null;
 update public.profiles set subscription_version = 0 where subscription_version is null;

@@ -6,8 +6,8 @@
 --   recording.trip_advanced_stats   own trips, and only above free
 --
 -- Needs 01_profiles.sql. Tables that are not there are made, as small as they can be. Of a table that is there, these
--- columns are used: user_bike (user_id uuid), trips (id, user_id uuid, status text or enum with 'completed'), stats
--- (trip_id). May be run again at any time.
+-- columns are used: user_bike (user_id uuid), trips (id, user_id uuid, status text or enum with 'completed'; null is a
+-- status like any other), stats (trip_id). May be run again at any time.
 --
 -- Each limit has two locks. A restrictive policy, which no other policy of the app can loosen; and a trigger, which
 -- counts again after the statement, also where functions and views skip policies. Both wait for the same lock of the
@@ -15,6 +15,14 @@
 -- tells the app that this is the limit and not a missing grant.
 
 begin;
+
+do $$
+begin
+  if to_regprocedure('countersign.is_user_request()') is null then
+    raise exception 'run 01_profiles.sql first' using errcode = 'undefined_function';
+  end if;
+end
+$$;
 
 -- 1. Tables -----------------------------------------------------------------------------------------------------------
 
@@ -132,6 +140,8 @@ create table if not exists countersign.trip_uses (
 );
 create index if not exists trip_uses_by_trip on countersign.trip_uses (trip_id, id);
 create index if not exists trip_uses_by_user on countersign.trip_uses (user_id, started_at) where completed;
+-- For the deletion of an account.
+create index if not exists trip_uses_of_account on countersign.trip_uses (user_id);
 alter table countersign.trip_uses enable row level security;
 revoke all on countersign.trip_uses from public, anon, authenticated, service_role;
 
@@ -217,7 +227,7 @@ begin
   end if;
   if (
     select count(*) from recording.trips
-    where user_id = member and status::text not in ('completed', 'cancelled')
+    where user_id = member and coalesce(status::text, '') not in ('completed', 'cancelled')
   ) > most_open then
     perform countersign.refuse('the free tier has one open trip at a time');
   end if;
@@ -279,14 +289,16 @@ create or replace function countersign.count_trip() returns trigger
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  is_completed constant boolean := new.status::text = 'completed';
+  is_completed constant boolean := new.status::text is not distinct from 'completed';
 begin
+  -- Nobody's trip.
+  if new.user_id is null then return null; end if;
   if tg_op = 'INSERT' then
     insert into countersign.trip_uses (user_id, trip_id, completed) values (new.user_id, new.id::text, is_completed);
-  elsif old.status::text = 'cancelled' and new.status::text <> 'cancelled' then
+  elsif old.status::text is not distinct from 'cancelled' and new.status::text is distinct from 'cancelled' then
     -- Taken up again: a new start, or cancelled trips would be a store of old ones.
     insert into countersign.trip_uses (user_id, trip_id, completed) values (new.user_id, new.id::text, is_completed);
-  elsif is_completed and old.status::text <> 'completed' then
+  elsif is_completed and old.status::text is distinct from 'completed' then
     update countersign.trip_uses set completed = true
     where id = (select max(id) from countersign.trip_uses where trip_id = new.id::text and user_id = new.user_id);
     -- A trip of before this file, or under another ID.
@@ -312,12 +324,18 @@ begin
     if new.user_id is distinct from old.user_id then
       raise exception 'policy violation: a trip stays its user''s' using errcode = 'insufficient_privilege';
     end if;
-    if new.status = old.status then return null; end if;
-    if old.status::text = 'completed' and not countersign.is_paid(new.user_id) then
+    -- Its use is found by its ID: under that of an earlier trip it would count as long past, or as completed before.
+    if new.id is distinct from old.id then
+      raise exception 'policy violation: a trip keeps its ID' using errcode = 'insufficient_privilege';
+    end if;
+    if new.status is not distinct from old.status then return null; end if;
+    if old.status::text is not distinct from 'completed' and not countersign.is_paid(new.user_id) then
       perform countersign.refuse('in the free tier, a completed trip stays completed');
     end if;
-    if new.status::text = 'cancelled' then return null; end if;
-    if old.status::text = 'cancelled' and new.status::text <> 'completed' then most_completed := 0; end if;
+    if new.status::text is not distinct from 'cancelled' then return null; end if;
+    if old.status::text is not distinct from 'cancelled' and new.status::text is distinct from 'completed' then
+      most_completed := 0;
+    end if;
   end if;
   perform countersign.limit_trips(new.user_id, most_open => 1, most_completed => most_completed);
   return null;
@@ -332,7 +350,8 @@ create or replace trigger zzz_countersign_guard_trip
 insert into countersign.trip_uses (user_id, trip_id, started_at, completed)
 select user_id, id::text, coalesce((to_jsonb(trips) ->> 'started_at')::timestamptz, '-infinity'), true
 from recording.trips
-where status::text = 'completed' and not exists (select from countersign.trip_uses where trip_id = trips.id::text);
+where status::text = 'completed' and user_id is not null
+  and not exists (select from countersign.trip_uses where trip_id = trips.id::text);
 
 -- 6. Who may call what ------------------------------------------------------------------------------------------------
 -- EXECUTE is everybody's by default. Users need what their policies call; what takes a user's ID stays inside.

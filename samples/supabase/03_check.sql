@@ -38,19 +38,43 @@ where attrelid = to_regclass('public.profiles')
   and (has_column_privilege(role, attrelid, attnum, 'insert') or has_column_privilege(role, attrelid, attnum, 'update'))
 
 union all
-select format('policy %L lets everybody read everybody''s subscription in public.profiles', policyname)
-from pg_policies
-where schemaname = 'public' and tablename = 'profiles' and cmd in ('SELECT', 'ALL') and permissive = 'PERMISSIVE'
-  and qual = 'true'
+select 'subscription_version of public.profiles is of type ' || format_type(atttypid, atttypmod)
+  || ', and takes no version; alter table public.profiles alter column subscription_version type bigint'
+from pg_attribute
+where attrelid = to_regclass('public.profiles') and attname = 'subscription_version' and atttypid <> 'bigint'::regtype
 
 union all
-select format('trigger %s is missing or disabled on %s', expected.trigger, expected.name)
+-- "true", "auth.role() = 'authenticated'", "auth.uid() is not null": the same answer for every row. A condition that
+-- asks a table or a function of the app's own is left to the app.
+select format('policy %L shows everybody''s subscription in public.profiles: its condition looks at no column',
+  polname)
+from pg_policy
+where polrelid = to_regclass('public.profiles') and polcmd in ('r', '*') and polpermissive
+  and polroles && array[0::oid, to_regrole('anon')::oid, to_regrole('authenticated')::oid]
+  and not exists (
+    select from pg_attribute
+    where attrelid = polrelid and attnum > 0 and not attisdropped
+      -- Beside auth.uid() and the like, whose names may be a column's.
+      and regexp_replace(pg_get_expr(polqual, polrelid), 'auth\.\w+\(\)( AS \w+)?', '', 'g')
+        ~ ('\m' || regexp_replace(attname, '(\W)', '\\\1', 'g') || '\M'))
+  and not exists (
+    select from pg_depend
+    where classid = 'pg_policy'::regclass and objid = pg_policy.oid
+      and (refclassid = 'pg_class'::regclass and refobjid <> polrelid
+        or refclassid = 'pg_proc'::regclass
+          and (select pronamespace from pg_proc where pg_proc.oid = refobjid) <> 'auth'::regnamespace))
+
+union all
+select format('trigger %s is missing or does not always fire on %s', expected.trigger, expected.name)
 from (values
-    ('public.profiles', 'zzz_countersign_guard_subscription'), ('vehicles.user_bike', 'zzz_countersign_guard_bike'),
-    ('recording.trips', 'zzy_countersign_count_trip'), ('recording.trips', 'zzz_countersign_guard_trip')
-  ) as expected (name, trigger)
+    ('public.profiles', 'zzz_countersign_guard_subscription', array['A']),
+    ('vehicles.user_bike', 'zzz_countersign_guard_bike', array['O', 'A']),
+    ('recording.trips', 'zzy_countersign_count_trip', array['O', 'A']),
+    ('recording.trips', 'zzz_countersign_guard_trip', array['O', 'A'])
+  ) as expected (name, trigger, enabled)
 where to_regclass(expected.name) is not null
   and not exists (
     select from pg_trigger
-    where tgrelid = to_regclass(expected.name) and tgname = expected.trigger and tgenabled <> 'D')
+    where tgrelid = to_regclass(expected.name) and tgname = expected.trigger
+      and tgenabled::text = any (expected.enabled))
 order by 1;

@@ -28,6 +28,42 @@ import Testing
     #expect(try await api.attempt("update public.profiles set subscription_tier = 'pro'", as: .a) == .denied)
   }
 
+  @Test(arguments: ["smallint", "integer"])
+  func `a version of an older attempt that is too small for milliseconds becomes a bigint`(type: String) async throws {
+    let database = try await TestDatabase(.wide, .app)
+    let (owner, api) = (try await database.owner(), try await database.api())
+    try await owner.run("alter table public.profiles add column subscription_version \(type) not null default 7")
+    for _ in 1...2 {
+      for file in try SQLFile.samples { try await owner.run(file) }
+    }
+    #expect(try await owner.query("select distinct subscription_version from public.profiles") == [["7"]])
+    let write = "update public.profiles set subscription_version = 1796083200123 where id = '\(UserIDs.a)'"
+    #expect(try await api.attempt(write, as: .service) == .passed)
+    #expect(try await owner.query(SQLFile.sample("03_check")).isEmpty)
+  }
+
+  @Test func `a version that is no number stops the migration with a sentence, and the check names it`() async throws {
+    let database = try await TestDatabase(.wide, .app)
+    let owner = try await database.owner()
+    try await owner.run("alter table public.profiles add column subscription_version text")
+    let error = await #expect(throws: PostgreSQLError.self) { try await owner.run(SQLFile.sample(SQLFile.profiles)) }
+    #expect(error?.message == "public.profiles.subscription_version is of type text, and has to be bigint")
+    #expect(error?.hint?.contains("alter column subscription_version type bigint") == true)
+    try await owner.run("rollback")
+    let findings = try await owner.query(SQLFile.sample("03_check")).compactMap { $0[0] }
+    #expect(findings.contains { $0.contains("subscription_version of public.profiles is of type text") })
+  }
+
+  @Test func `a database without profiles, or without the first file, is told what to do`() async throws {
+    let owner = try await TestDatabase(.wide, .app).owner()
+    let second = await #expect(throws: PostgreSQLError.self) { try await owner.run(SQLFile.sample(SQLFile.gates)) }
+    #expect(second?.message == "run 01_profiles.sql first")
+    try await owner.run("rollback; drop table public.profiles")
+    let first = await #expect(throws: PostgreSQLError.self) { try await owner.run(SQLFile.sample(SQLFile.profiles)) }
+    #expect(first?.message == "there is no table public.profiles with a column id")
+    #expect(first?.hint?.contains("create table public.profiles (id uuid primary key") == true)
+  }
+
   @Test func `a table without row level security gets it, and its users keep their own rows`() async throws {
     let database = try await TestDatabase(.wide, .app)
     let (owner, api) = (try await database.owner(), try await database.api())
@@ -108,6 +144,43 @@ import Testing
     ] {
       #expect(findings.contains { $0.contains(part) }, "\(part)")
     }
+  }
+
+  @Test(
+    arguments: [
+      ("for select using (true)", true), ("for select to anon using (true)", true),
+      ("using (auth.role() = 'authenticated') with check (auth.uid() = id)", true),
+      ("for select to authenticated using ((select auth.role()) = 'authenticated')", true),
+      ("for select using (auth.uid() is not null)", true),
+      ("for select to service_role using (true)", false), ("for insert with check (auth.uid() is not null)", false),
+      ("as restrictive for select using (auth.role() = 'authenticated')", false),
+      ("for select using ((select auth.uid()) = id)", false), ("for select using (\"is public\")", false),
+      ("for select using (exists (select from public.staff where staff.id = auth.uid()))", false),
+      ("for select using (public.is_staff())", false),
+    ])
+  func `a policy that shows every row to every user is named`(policy: String, isNamed: Bool) async throws {
+    let owner = try await TestDatabase(.wide).owner()
+    try await owner.run(
+      """
+      create function auth.role() returns text language sql stable
+        as $$ select nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'role' $$;
+      create table public.staff (id uuid primary key);
+      create function public.is_staff() returns boolean language sql stable
+        as $$ select exists (select from public.staff where staff.id = auth.uid()) $$;
+      alter table public.profiles add column role text, add column "is public" boolean;
+      create policy "somebody's own" on public.profiles \(policy);
+      """)
+    let findings = try await owner.query(SQLFile.sample("03_check")).compactMap { $0[0] }
+    #expect(findings.contains { $0.contains("somebody''s own") } == isNamed, "\(findings)")
+  }
+
+  @Test(arguments: ["enable replica", "enable", "disable"])
+  func `a lock that a session can pass is named`(change: String) async throws {
+    let owner = try await TestDatabase(.wide).owner()
+    try await owner.run("alter table public.profiles \(change) trigger zzz_countersign_guard_subscription")
+    let findings = try await owner.query(SQLFile.sample("03_check")).compactMap { $0[0] }
+    #expect(
+      findings == ["trigger zzz_countersign_guard_subscription is missing or does not always fire on public.profiles"])
   }
 
   /// Columns, constraints, indexes, privileges, policies, functions and triggers, one a row.

@@ -62,8 +62,9 @@ import Testing
     let database = try await TestDatabase(.wide)
     let (owner, api) = (try await database.owner(), try await database.api())
     #expect(try await api.attempt(Self.startCompleted, as: .a) == .passed)
-    let status = change.contains("set status")
-    #expect(try await api.attempt(change, as: .a) == (status ? .upgradeRequired : .passed))
+    let expected: Outcome =
+      change.contains("set status") ? .upgradeRequired : change.contains("set id") ? .denied : .passed
+    #expect(try await api.attempt(change, as: .a) == expected)
     for attempt in [
       Self.start, Self.startCompleted,
       "insert into recording.trips (status, started_at) values ('completed', now() - interval '30 days')",
@@ -85,6 +86,59 @@ import Testing
     #expect(try await api.attempt(same, as: .a) == .passed)
     #expect(try await api.attempt("delete from recording.trips", as: .a) == .passed)
     #expect(try await api.attempt(same, as: .a) == .upgradeRequired)
+  }
+
+  @Test(arguments: TestDatabase.Grants.allCases)
+  func `a trip does not take the ID under which another was completed`(grants: TestDatabase.Grants) async throws {
+    let database = try await TestDatabase(grants)
+    let (owner, api) = (try await database.owner(), try await database.api())
+    func start() async throws -> String {
+      try #require(try await api.query("\(Self.start) returning id", as: .a).first?[0])
+    }
+    func set(_ changes: String, of id: String) async throws -> Outcome {
+      try await api.attempt("update recording.trips set \(changes) where id = '\(id)'", as: .a)
+    }
+    let first = try await start()
+    #expect(try await set("status = 'cancelled'", of: first) == .passed)
+    let second = try await start()
+    #expect(try await set("status = 'completed'", of: first) == .passed)
+    #expect(try await set("status = 'completed'", of: second) == .upgradeRequired)
+    #expect(try await set("id = gen_random_uuid()", of: first) == .denied)
+    #expect(try await completed(owner) == "1")
+    #expect(try await api.attempt("delete from recording.trips where id = '\(first)'", as: .a) == .passed)
+    #expect(try await set("id = '\(first)', status = 'completed'", of: second) == .denied)
+    #expect(try await completed(owner) == "0")
+    // Nor does a paid one, or it would be a store of IDs for later. An upsert writes the ID that it found.
+    try await api.setTier("pro", of: UserIDs.a)
+    #expect(try await set("id = gen_random_uuid()", of: second) == .denied)
+    let upsert = """
+      insert into recording.trips (id, title) values ('\(second)', 'x')
+      on conflict (id) do update set id = excluded.id, title = excluded.title
+      """
+    #expect(try await api.attempt(upsert, as: .a) == .passed)
+  }
+
+  @Test func `trips that were begun and deleted are no store of old starts`() async throws {
+    let database = try await TestDatabase(.wide)
+    let (owner, api) = (try await database.owner(), try await database.api())
+    var ids: [String] = []
+    for _ in 1...4 {
+      ids.append(try #require(try await api.query("\(Self.start) returning id", as: .a).first?[0]))
+      #expect(try await api.attempt("delete from recording.trips", as: .a) == .passed)
+    }
+    try await pass("8 days", owner)
+    for id in ids {
+      #expect(try await api.attempt(Self.start, as: .a) == .passed)
+      #expect(
+        try await api.attempt("update recording.trips set id = '\(id)', status = 'completed'", as: .a) == .denied)
+      #expect(try await api.attempt("update recording.trips set id = '\(id)'", as: .a) == .denied)
+      #expect(try await api.attempt("delete from recording.trips", as: .a) == .passed)
+    }
+    // Under the old ID from the start, it is a trip of today.
+    let again = "insert into recording.trips (id, status) values ('\(ids[0])', 'completed')"
+    #expect(try await api.attempt(again, as: .a) == .passed)
+    #expect(try await api.attempt(Self.start, as: .a) == .upgradeRequired)
+    #expect(try await completed(owner) == "1")
   }
 
   @Test func `cancelled trips are no store of old starts`() async throws {
@@ -199,6 +253,73 @@ import Testing
       """)
     #expect(try await Race.run(sql, as: .a, in: database) == Race(secondWaited: false, second: .passed))
     #expect(try await owner.value("select count(*) from recording.trips") == "2")
+  }
+
+  /// The table of an app whose status may be null.
+  private func databaseWithNullableStatus() async throws -> TestDatabase {
+    let database = try await TestDatabase(.wide, .app)
+    let owner = try await database.owner()
+    try await owner.run(
+      """
+      create schema recording;
+      create table recording.trips (
+        id bigint generated always as identity primary key, user_id uuid default auth.uid(),
+        status text default 'in_progress', title text);
+      grant usage on schema recording to authenticated;
+      grant select, insert, update on recording.trips to authenticated;
+      insert into recording.trips (user_id, status) values (null, 'completed'), ('\(UserIDs.d)', null);
+      """)
+    for file in try SQLFile.samples { try await owner.run(file) }
+    return database
+  }
+
+  @Test func `a status that is null is an open trip's`() async throws {
+    let database = try await databaseWithNullableStatus()
+    let (owner, api) = (try await database.owner(), try await database.api())
+    let forget = "update recording.trips set status = null where status is distinct from 'completed'"
+    let complete = "update recording.trips set status = 'completed'"
+
+    #expect(try await api.attempt(Self.start, as: .a) == .passed)
+    #expect(try await api.attempt(forget, as: .a) == .passed)
+    #expect(try await api.attempt(Self.start, as: .a) == .upgradeRequired)
+    #expect(try await api.attempt("insert into recording.trips (status) values (null)", as: .a) == .upgradeRequired)
+    #expect(try await api.attempt(complete, as: .a) == .passed)
+    #expect(try await api.attempt(Self.start, as: .a) == .upgradeRequired)
+    #expect(try await api.attempt("update recording.trips set status = null", as: .a) == .upgradeRequired)
+    #expect(
+      try await owner.query("select completed from countersign.trip_uses where user_id = '\(UserIDs.a)'") == [["t"]])
+
+    #expect(try await api.attempt("insert into recording.trips (status) values (null)", as: .b) == .passed)
+    #expect(try await api.attempt(Self.start, as: .b) == .upgradeRequired)
+    #expect(try await api.attempt(complete, as: .b) == .passed)
+    #expect(try await api.attempt(Self.start, as: .b) == .upgradeRequired)
+    #expect(try await completed(owner) == "3")
+    // One of before the migration is open too.
+    #expect(try await api.attempt(Self.start, as: .user(UserIDs.d)) == .upgradeRequired)
+  }
+
+  @Test func `a cancelled trip that loses its status is begun anew`() async throws {
+    let database = try await databaseWithNullableStatus()
+    let (owner, api) = (try await database.owner(), try await database.api())
+    #expect(try await api.attempt(Self.start, as: .a) == .passed)
+    #expect(try await api.attempt("update recording.trips set status = 'cancelled'", as: .a) == .passed)
+    try await pass("8 days", owner)
+    #expect(try await api.attempt("update recording.trips set status = null", as: .a) == .passed)
+    #expect(try await api.attempt("update recording.trips set status = 'completed'", as: .a) == .passed)
+    #expect(try await api.attempt(Self.start, as: .a) == .upgradeRequired)
+    // Nobody's trips count for nobody, and are written by whoever may.
+    try await owner.run("insert into recording.trips (user_id, status) values (null, null), (null, 'completed')")
+    try await owner.run("update recording.trips set status = 'completed' where user_id is null")
+  }
+
+  @Test func `an account is deleted by an index on the uses of its trips`() async throws {
+    let owner = try await TestDatabase(.wide).owner()
+    try await owner.run("set enable_seqscan = off")
+    // What the foreign key runs.
+    let plan = try await owner.query(
+      "explain delete from only countersign.trip_uses where '\(UserIDs.a)'::uuid operator(pg_catalog.=) user_id"
+    ).compactMap(\.first).compactMap(\.self).joined(separator: "\n")
+    #expect(plan.contains("trip_uses_of_account"))
   }
 
   @Test func `trips of before the migration count by their start`() async throws {
