@@ -73,6 +73,10 @@ package protocol Ledger: RunLedger, NotificationLedger {
     of user: UserID, version: Int64, at due: Date, problem: String, isDoubtful: Bool
   ) async throws(LedgerError)
 
+  /// The app's row has a version that no evidence can have: an update that was tried in vain goes on above it, and so does
+  /// every later one. One of a newer version stays as it is.
+  func raiseUpdate(of user: UserID, version: Int64, above floor: Int64) async throws(LedgerError)
+
   /// Gives claimed updates back of which nothing came: they are due at once.
   /// - Parameter lease: until when they were claimed. What somebody has settled or put off since stays so.
   func returnUpdates(of users: [UserID], claimedUntil lease: Date) async throws(LedgerError)

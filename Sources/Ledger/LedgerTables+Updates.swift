@@ -101,6 +101,15 @@ extension LedgerTables {
     try execute("UPDATE profile_update SET is_doubtful = 1 WHERE user_id = \(user.rawValue) AND state <> 'written'")
   }
 
+  func raiseUpdate(of user: UserID, version: Int64, above floor: Int64) throws {
+    guard floor <= WaitingUpdate.highestFloor else { return }
+    try execute(
+      """
+      UPDATE profile_update SET version = max(version, \(floor) + 1)
+      WHERE user_id = \(user.rawValue) AND version = \(version) AND state <> 'written'
+      """)
+  }
+
   func returnUpdates(of users: [UserID], claimedUntil lease: Date) throws {
     let lease = try StoredForm.milliseconds(lease)
     for user in users {

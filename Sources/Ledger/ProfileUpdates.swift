@@ -17,6 +17,8 @@ package struct WaitingUpdate: Hashable, Sendable {
   /// Grows with every verdict on the user and never runs behind Apple's clock: milliseconds since 1970 of the evidence, or
   /// one more than the version before. A ledger restored from a backup thereby catches up with what it once wrote.
   package var version: Int64
+  /// Above this no update is raised, so that there is room for the versions of later ones.
+  package static let highestFloor = Int64.max / 2
   package var entitlement: Entitlement
   /// Since when the row has not been what it should be: the oldest verdict that did not get through.
   package var waitingSince: Date

@@ -317,6 +317,10 @@ package final class SQLiteLedger: Ledger {
     }
   }
 
+  package func raiseUpdate(of user: UserID, version: Int64, above floor: Int64) async throws(LedgerError) {
+    try await queue.submit { tables in try tables.raiseUpdate(of: user, version: version, above: floor) }
+  }
+
   package func returnUpdates(of users: [UserID], claimedUntil lease: Date) async throws(LedgerError) {
     guard !users.isEmpty else { return }
     try await queue.submit { tables in try tables.returnUpdates(of: users, claimedUntil: lease) }

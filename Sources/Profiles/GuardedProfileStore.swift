@@ -26,7 +26,7 @@ package struct GuardedProfileStore: ProfileStore {
       let outcome = await store.apply(update, deadline: deadline)
       switch outcome {
       // A refusal is about this update; whoever refuses is there.
-      case .applied, .superseded, .noSuchProfile, .refused: permit.report(.success)
+      case .applied, .superseded, .noSuchProfile, .impossibleUserID, .refused: permit.report(.success)
       case .misconfigured: permit.report(.failure())
       case .unavailable(_, let retryAfter): permit.report(.failure(retryAfter: retryAfter))
       }

@@ -35,15 +35,18 @@ extension PostgRESTFailure {
     var status: Int
     /// An SQLSTATE (`23505`) or a code of PostgREST (`PGRST204`); `nil`: the answer has none, it is a gateway's.
     var code: String?
-    /// Whether the message is about the form of a UUID.
-    var isAboutUUID = false
+    /// Whether the lock of `samples/supabase` says no, by the one word it has for that.
+    var isLocked = false
     var retryAfter: Duration?
   }
 
   init(_ signs: Signs) {
     let code = signs.code ?? "http_\(signs.status)"
-    if signs.code == "22P02", signs.isAboutUUID {
-      self.init(.refused, code, "The user ID is not a UUID, and the id column of the profile store is of that type")
+    if signs.code == "42501", signs.isLocked {
+      self.init(
+        .misconfigured, code,
+        "The profile store's lock lets service_role alone write the subscription; profile_store.key must be a secret "
+          + "key or a token of service_role")
       return
     }
     guard let rule = Self.rules.first(where: { $0.matches(signs) }) else {
@@ -99,8 +102,8 @@ extension PostgRESTFailure {
     "The profile store does not know the table or a column; check profile_store.table and .columns, run the migration, "
     + "then: notify pgrst, 'reload schema'"
   private static let types =
-    "A column of the profile store does not take a value of ours: user ID, tier, status or transaction ID has another "
-    + "type or form there"
+    "A column of the profile store does not take a value of ours: tier, status or transaction ID has another type or "
+    + "form there"
   private static let own = "A trigger, policy or function of the profile store fails"
   private static let database = "The database behind the profile store is away, restarting or out of connections"
   private static let gateway =
@@ -142,6 +145,10 @@ extension PostgRESTFailure {
     Rule(code: "23", .refused, "A constraint of the profiles forbids the update"),
     // "role … does not exist": the token names one that the database lacks.
     Rule(code: "22023", status: 401...403, .misconfigured, key),
+    Rule(
+      code: "22003", .misconfigured,
+      "A number is out of range for its column; the one of profile_store.columns.version has to be a bigint: "
+        + "alter table … alter column … type bigint"),
     Rule(code: "22", .refused, types),
     Rule(code: "21", .refused, own),
     Rule(code: "09", .refused, own),
@@ -206,6 +213,13 @@ extension PostgRESTFailure {
   private static let notRows =
     "The profile store's answer is not what PostgREST sends; is profile_store.url right? The update may have been applied"
 
+  /// Whether the database could not read a value of ours as the type of its column: `invalid_text_representation`,
+  /// `numeric_value_out_of_range`, `character_not_in_repertoire`, `untranslatable_character`.
+  var isAboutValue: Bool { ["22P02", "22003", "22021", "22P05"].contains(trouble.code) }
+
+  static let versionType = PostgRESTFailure(
+    .misconfigured, "version_type", "profile_store.columns.version names a column that is not a bigint")
+
   /// A success whose body cannot be read.
   static let unreadable = PostgRESTFailure(.unavailable, "unreadable_answer", notRows)
 }
@@ -263,16 +277,16 @@ extension PostgRESTFailure.Signs {
   static func read(_ response: TransportResponse) async -> PostgRESTFailure.Signs {
     struct Error: Sendable {
       var code: String?
-      var isAboutUUID: Bool
+      var isLocked: Bool
     }
     let error = try? await JSONReader.shared.read(response.body) { body throws(JSONError) -> Error in
-      Error(code: text(body, "code"), isAboutUUID: text(body, "message")?.contains("type uuid") == true)
+      Error(code: text(body, "code"), isLocked: text(body, "hint") == "subscription_is_read_only")
     }
     // The header is all there is of an error when the body was lost: `PostgREST; error=PGRST116`.
     let header = response.header("Proxy-Status")?.split(separator: "error=", maxSplits: 1).last.map(String.init)
     return PostgRESTFailure.Signs(
       status: response.status, code: [error?.code, header].compactMap(\.self).first(where: isCode),
-      isAboutUUID: error?.isAboutUUID == true, retryAfter: response.header("Retry-After").flatMap(duration))
+      isLocked: error?.isLocked == true, retryAfter: response.header("Retry-After").flatMap(duration))
   }
 
   /// Five characters of an SQLSTATE, or PGRST and three more: too little to carry a value of a row.

@@ -6,7 +6,8 @@ extension PostgRESTProfileStore {
     /// What tables stand under: `https://project.supabase.co/rest/v1`, or a bare server's `http://host:3000`. Without
     /// query and fragment.
     package var url: String
-    /// A secret key (`sb_secret_…`) or a signed token of a role that may write.
+    /// A secret key (`sb_secret_…`) or a signed token of a role that may write: `service_role` alone under the lock of
+    /// `samples/supabase`.
     package var key: Secret
     /// `nil`: the server's first, usually `public`.
     package var schema: PostgRESTName?

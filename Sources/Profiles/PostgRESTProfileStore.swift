@@ -8,6 +8,7 @@ import Synchronization
 ///       200 [row]   applied
 ///       200 []      GET the row:  none → no such profile;  version = N → applied, an answer was lost;
 ///                                 version > N → superseded;  version < N → once more
+///       400 22P02 … GET the row:  the same → no row can have this ID;  else another value is refused
 ///
 /// Without a version column every update is written, so they have to come in order; `200 []` is then no such profile.
 ///
@@ -60,11 +61,13 @@ package final class PostgRESTProfileStore: ProfileStore {
           "The profile store does not heed conditions; is profile_store.url PostgREST's?")
       }
       // A new project has no profiles yet. A key that is made to bypass row level security is then believed.
-      if try await rows(requests.readAny(), deadline: deadline).isEmpty, key != .service {
+      let row = try await rows(requests.readAny(), deadline: deadline).first
+      if row == nil, key != .service {
         throw PostgRESTFailure(
-          .misconfigured, "no_rows_visible",
+          .misconfigured, ProfileStoreTrouble.noRowsVisible,
           "Our key sees no profile: row level security hides them from its role, or there is none yet")
       }
+      if refusesOlder, row?.version == .unreadable { throw .versionType }
       return .ok
     } catch {
       switch error.kind {
@@ -84,7 +87,15 @@ package final class PostgRESTProfileStore: ProfileStore {
     _ update: ProfileUpdate, deadline: ContinuousClock.Instant
   ) async throws(PostgRESTFailure) -> ProfileWriteOutcome? {
     let hasVersion = refusesOlder
-    let written = try await rows(requests.write(update), deadline: deadline)
+    let written: [ProfileRow]
+    do throws(PostgRESTFailure) {
+      written = try await rows(requests.write(update), deadline: deadline)
+    } catch {
+      guard error.isAboutValue, let trouble = try await troubleWithID(of: update.user, deadline: deadline) else {
+        throw error
+      }
+      return .impossibleUserID(trouble)
+    }
     if let row = try single(written) {
       guard row.tier == update.tier.rawValue, row.status == update.status.rawValue,
         !hasVersion || row.version == .number(update.version)
@@ -106,10 +117,24 @@ package final class PostgRESTProfileStore: ProfileStore {
         .refused, "version_is_null", "The version of this row is null, which is never lower; make it NOT NULL DEFAULT 0"
       )
     case .unreadable:
-      throw PostgRESTFailure(
-        .misconfigured, "version_type", "profile_store.columns.version names a column that is not a bigint")
+      throw .versionType
     case .number(update.version): return .applied
-    case .number(let version): return version > update.version ? .superseded : nil
+    case .number(let version): return version > update.version ? .superseded(by: version) : nil
+    }
+  }
+
+  /// Whether the ID is the value that the database cannot read: the only one of a request that reads the row.
+  private func troubleWithID(
+    of user: UserID, deadline: ContinuousClock.Instant
+  ) async throws(PostgRESTFailure) -> ProfileStoreTrouble? {
+    do throws(PostgRESTFailure) {
+      _ = try await rows(requests.read(user), deadline: deadline)
+      return nil
+    } catch {
+      guard error.isAboutValue else { throw error }
+      return ProfileStoreTrouble(
+        code: error.trouble.code,
+        sentence: "The user ID cannot be one of the profile store's: its id column is of another type, such as uuid")
     }
   }
 

@@ -28,11 +28,12 @@ struct PostgRESTRequests {
   }
 
   /// A write of every column that finds no row: no value is null and not null. The database asks for the privileges
-  /// all the same, and PostgREST for the columns.
+  /// all the same, and PostgREST for the columns; and the version column has to know the highest version of all.
   func writeNothing() -> TransportRequest {
-    patch(
-      ["\(columns.id)=is.null", "\(columns.id)=not.is.null"],
-      tier: nil, status: nil, expiresAt: nil, originalTransactionID: nil, version: nil)
+    var query = ["\(columns.id)=is.null", "\(columns.id)=not.is.null"]
+    if let version = columns.version { query.append(filter(version, "lt", String(Int64.max))) }
+    return patch(
+      query, tier: nil, status: nil, expiresAt: nil, originalTransactionID: nil, version: nil)
   }
 
   /// Any row that the key may see.

@@ -46,9 +46,11 @@ package enum ProfileWriteOutcome: Hashable, Sendable {
   /// The row says what the update says.
   case applied
   /// The row has a newer version than the update, and keeps it.
-  case superseded
+  case superseded(by: Int64)
   /// There is no row of this user.
   case noSuchProfile
+  /// There can be no row of this user: the store's column cannot hold the ID.
+  case impossibleUserID(ProfileStoreTrouble)
   /// The store will not take this update: a check or unique constraint, a bug of ours. Others may pass.
   case refused(ProfileStoreTrouble)
   /// The store takes no update from us until somebody mends the configuration: key, grant, table, column.
@@ -82,6 +84,14 @@ package struct ProfileStoreTrouble: Error, Hashable, Sendable, CustomStringConve
   /// Whether another profile has the original transaction ID of the update: PostgreSQL's `unique_violation`, as no other
   /// column that is written is unique. The update passes once that profile has let go of it.
   package var isTransactionElsewhere: Bool { code == "23505" }
+
+  /// Whether the store may hide every row from our key. It then answers each write as one of a user without a row.
+  package var isAboutHiddenRows: Bool { code == Self.noRowsVisible }
+  package static let noRowsVisible = "no_rows_visible"
+
+  /// Whether it may be about this one row, which somebody else has locked, and not about the store: no answer in time,
+  /// `query_canceled` for the statement's own time limit, `lock_not_available`.
+  package var mayBeOneRows: Bool { ["timed_out", "57014", "55P03"].contains(code) }
 
   package var description: String { "\(sentence) (\(code))" }
 }

@@ -65,6 +65,29 @@ import Testing
     }
   }
 
+  @Test func `an update goes on above a version that no evidence can have, and so do later ones`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      func version() async throws -> Int64? { try await ledger.waitingUpdate(of: "anna")?.version }
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 7)]))
+      // Somebody has recorded another verdict since, or the row is not ahead after all.
+      try await ledger.raiseUpdate(of: "anna", version: milliseconds(6), above: 9_999_999_999_999_999)
+      try await ledger.raiseUpdate(of: "anna", version: milliseconds(7), above: 5)
+      #expect(try await version() == milliseconds(7))
+      // No room for later ones.
+      try await ledger.raiseUpdate(of: "anna", version: milliseconds(7), above: .max)
+      #expect(try await version() == milliseconds(7))
+      try await ledger.raiseUpdate(of: "anna", version: milliseconds(7), above: 9_999_999_999_999_999)
+      #expect(try await version() == 10_000_000_000_000_000)
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 8)]))
+      #expect(try await version() == 10_000_000_000_000_001)
+      try await ledger.settleUpdate(of: "anna", version: 10_000_000_000_000_001, isDoubtful: false, confirmingAt: nil)
+      try await ledger.raiseUpdate(of: "anna", version: 10_000_000_000_000_001, above: 10_000_000_000_000_009)
+      #expect(try await version() == nil)
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 9, expires: 1)]))
+      #expect(try await version() == 10_000_000_000_000_002)
+    }
+  }
+
   @Test func `a post that repeats what is known leaves the row as written`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let same = entry("anna", [evidence("1")])

@@ -24,6 +24,7 @@ import Testing
       ("claimUpdates", { _ = try $0.claimUpdates(dueAt: now, until: at(40), limit: 200) }),
       ("settleUpdate", { try $0.settleUpdate(of: "u7", version: 1, isDoubtful: false, confirmingAt: nil) }),
       ("retryUpdate", { try $0.retryUpdate(of: "u8", version: 1, at: at(60), problem: "timeout", isDoubtful: false) }),
+      ("raiseUpdate", { try $0.raiseUpdate(of: "u8", version: 1, above: 9) }),
       ("waitingUpdate", { _ = try $0.waitingUpdate(of: "u9") }),
       ("hasRechecks", { _ = try $0.hasRechecks(dueAt: now) }),
       ("claimRechecks", { _ = try $0.claimRechecks(dueAt: now, limit: 20) }),

@@ -8,33 +8,117 @@ import Testing
 /// The adapter over a real PostgreSQL with the migrations of `samples/supabase`, with the stand-in between them. The keys
 /// of the kind `sb_secret_…` cannot be tried here: Supabase's gateway, which is not at hand, turns them into tokens.
 @Suite struct ContractTests {
+  private static let tokens = TokenVerifier(
+    secret: "a secret of at least thirty-two bytes", now: { Date(timeIntervalSince1970: 1_790_000_000) })
+
   @Test(arguments: TestDatabase.Grants.allCases)
   func `the adapter keeps its contract over PostgreSQL`(grants: TestDatabase.Grants) async throws {
     let database = try await TestDatabase(grants)
     let rows = SQLProfileRows(owner: try await database.owner())
-    // The contract wants to see a unique constraint at work, as an app may have one.
+    // An app may have a unique constraint.
     try await rows.owner.run("alter table public.profiles add unique (original_transaction_id)")
-    let tokens = TokenVerifier(
-      secret: "a secret of at least thirty-two bytes", now: { Date(timeIntervalSince1970: 1_790_000_000) })
-    let standIn = PostgRESTStandIn(database: database, tokens: tokens)
+    try await play(over: database) { _, _ in rows }
+  }
+
+  /// As against a server that somebody names: the suite itself may do no more than the service.
+  @Test(arguments: TestDatabase.Grants.allCases)
+  func `the contract asks nothing that the migrations do not grant`(grants: TestDatabase.Grants) async throws {
+    let database = try await TestDatabase(grants)
+    let owner = try await database.owner()
+    let before = try await owner.query("select * from public.profiles order by id")
+    try await play(over: database) { configuration, transport in
+      RESTProfileRows(configuration, transport: transport, users: [UserID(UserIDs.a), UserID(UserIDs.b)])
+    }
+    #expect(try await owner.query("select * from public.profiles order by id") == before)
+  }
+
+  /// Plays every scenario with the stand-in before this database.
+  private func play(
+    over database: TestDatabase,
+    rows: (PostgRESTProfileStore.Configuration, any Transport) -> any ProfileRows
+  ) async throws {
+    let standIn = PostgRESTStandIn(database: database, tokens: Self.tokens)
     let unknown = AnswerLog()
     let server = try await HTTPServer.start { request in
       let answer = await standIn.answer(request)
       if answer.status == 501 { await unknown.add("\(request.method) \(request.target)") }
       return answer
     }
-    var configuration = CurlTransport.Configuration()
-    configuration.allowedSchemes = [.http]
-    let transport = try CurlTransport(configuration: configuration)
+    var settings = CurlTransport.Configuration()
+    settings.allowedSchemes = [.http]
+    let transport = try CurlTransport(configuration: settings)
 
-    let contract = ProfileStoreContract(
-      baseURL: "http://127.0.0.1:\(server.port)", key: Secret(tokens.token(claims: Caller.service.claims)),
-      transport: transport, rows: rows)
+    let url = "http://127.0.0.1:\(server.port)"
+    let key = Secret(Self.tokens.token(claims: Caller.service.claims))
+    var configuration = PostgRESTProfileStore.Configuration(url: url, key: key)
+    configuration.columns.version = PostgRESTName("subscription_version")
+    let rows = rows(configuration, transport)
+    let contract = ProfileStoreContract(baseURL: url, key: key, transport: transport, rows: rows)
     for scenario in ProfileStoreContract.Scenario.allCases {
       try await contract.run(scenario)
     }
     try await rows.cleanUp()
     #expect(await unknown.entries == [], "the adapter sends what was not compared with PostgREST")
+    transport.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `a version column that is too small is a misconfiguration before anybody is written`() async throws {
+    let database = try await TestDatabase(.wide)
+    try await database.owner().run("alter table public.profiles alter column subscription_version type integer")
+    try await adapter(over: database) { store in
+      guard case .misconfigured(let trouble) = await store.check(deadline: .now + .seconds(10)) else {
+        Issue.record("the check finds nothing")
+        return
+      }
+      #expect(trouble.code == "22003")
+      #expect(trouble.sentence.contains("profile_store.columns.version has to be a bigint"))
+      let update = ProfileUpdate(
+        user: UserID(UserIDs.a), version: 1_796_083_200_123, tier: "pro", status: .active, expiresAt: nil,
+        originalTransactionID: nil)
+      guard case .misconfigured(trouble) = await store.apply(update, deadline: .now + .seconds(10)) else {
+        Issue.record("the update is not refused for the same")
+        return
+      }
+    }
+  }
+
+  @Test func `a role of the operator's own is told that the lock is service_role's`() async throws {
+    let database = try await TestDatabase(.wide)
+    try await database.owner().run(
+      """
+      do $$ begin create role billing_writer nologin noinherit bypassrls;
+        exception when duplicate_object or unique_violation then null; end $$;
+      grant billing_writer to authenticator;
+      grant usage on schema public to billing_writer;
+      grant select, update on public.profiles to billing_writer;
+      """)
+    try await adapter(over: database, claims: #"{"role":"billing_writer"}"#) { store in
+      let update = ProfileUpdate(
+        user: UserID(UserIDs.a), version: 7, tier: "pro", status: .active, expiresAt: nil, originalTransactionID: nil)
+      guard case .misconfigured(let trouble) = await store.apply(update, deadline: .now + .seconds(10)) else {
+        Issue.record("the lock let it pass")
+        return
+      }
+      #expect(trouble.code == "42501")
+      #expect(trouble.sentence.contains("a token of service_role"))
+      #expect(!trouble.sentence.contains("grant it"))
+    }
+  }
+
+  private func adapter(
+    over database: TestDatabase, claims: String = Caller.service.claims,
+    body: (PostgRESTProfileStore) async throws -> Void
+  ) async throws {
+    let standIn = PostgRESTStandIn(database: database, tokens: Self.tokens)
+    let server = try await HTTPServer.start { await standIn.answer($0) }
+    var settings = CurlTransport.Configuration()
+    settings.allowedSchemes = [.http]
+    let transport = try CurlTransport(configuration: settings)
+    var configuration = PostgRESTProfileStore.Configuration(
+      url: "http://127.0.0.1:\(server.port)", key: Secret(Self.tokens.token(claims: claims)))
+    configuration.columns.version = PostgRESTName("subscription_version")
+    try await body(PostgRESTProfileStore(configuration, transport: transport))
     transport.shutdown()
     try await server.stop()
   }

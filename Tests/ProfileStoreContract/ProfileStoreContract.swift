@@ -11,8 +11,8 @@ import Testing
 /// A test runs every `Scenario`, one after the other: they share rows. Failed expectations are recorded as issues of the
 /// test that runs; an error that is thrown means that the scenario could not be played.
 ///
-/// The table needs the columns of the configuration, a version column (`bigint not null default 0`) and a unique
-/// `original_transaction_id`; its tier takes `free` and `pro` and nothing that begins with `no-such`.
+/// The table needs the columns of the configuration and a version column (`bigint not null default 0`); its tier takes
+/// `free` and `pro` and nothing that begins with `no-such`. The original transaction ID may be unique or not.
 package struct ProfileStoreContract: Sendable {
   package enum Scenario: String, CaseIterable, Sendable, CustomTestStringConvertible {
     case checkIsOK = "the check of a healthy store is ok and changes nothing"
@@ -23,7 +23,7 @@ package struct ProfileStoreContract: Sendable {
     case knowsNoSuchProfile = "a user without a row is told apart, and none is created"
     case staysWithinOneRow = "an odd user ID changes its own row at most"
     case takesTheHighest = "of 40 writers at once the highest version wins"
-    case keepsTransactionsApart = "a transaction ID of another row is refused until that row lets go of it"
+    case sharesTransactions = "a transaction ID of another row is written, or refused until that row lets go of it"
     case refusesBadTier = "a tier that the table does not know is refused and changes nothing"
     case refusesWrongKey = "a wrong key is a misconfiguration, of check and of update"
     case tellsMissingTable = "a table or column that is not there is a misconfiguration"

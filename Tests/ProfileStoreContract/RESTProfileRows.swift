@@ -59,7 +59,9 @@ package final class RESTProfileRows: ProfileRows {
 
   package func row(of user: UserID) async throws -> ProfileRowSeen? {
     let doing = "reading a row"
-    let body = try await send(.get, "?\(condition(user))", doing: doing)
+    // By name: of the others the service's role need not be granted any.
+    let names = configuration.columns.all.map(\.text).joined(separator: ",")
+    let body = try await send(.get, "?\(condition(user))&select=\(names)", doing: doing)
     guard let rows = try? JSONSerialization.jsonObject(with: Data(body)) as? [[String: Any]] else {
       throw Failure.unreadable(doing: doing)
     }

@@ -55,7 +55,8 @@ import Testing
   }
 
   @Test(arguments: [
-    ProfileWriteOutcome.applied, .superseded, .noSuchProfile, .refused(trouble), .misconfigured(trouble),
+    ProfileWriteOutcome.applied, .superseded(by: 9), .noSuchProfile, .impossibleUserID(trouble), .refused(trouble),
+    .misconfigured(trouble),
     .unavailable(trouble, retryAfter: .seconds(3)),
   ])
   func `what the store says is passed on as it is`(outcome: ProfileWriteOutcome) async {
@@ -96,7 +97,7 @@ import Testing
   }
 
   @Test(arguments: [
-    ProfileWriteOutcome.applied, .superseded, .noSuchProfile, .refused(trouble),
+    ProfileWriteOutcome.applied, .superseded(by: 9), .noSuchProfile, .impossibleUserID(trouble), .refused(trouble),
   ])
   func `a store that refuses one update, or has no such row, is there`(outcome: ProfileWriteOutcome) async {
     let (guarded, store, breaker, _) = guarded()

@@ -4,11 +4,18 @@ import Testing
 
 @Suite("Answers of PostgREST and of gateways")
 struct PostgRESTAnswerTests {
-  private func outcome(of answer: Result<TransportResponse, TransportError>) async throws -> ProfileWriteOutcome {
-    let transport = planned(answer)
+  /// - Parameter isAboutValue: whether a look follows that shows the user ID to be fine.
+  private func outcome(
+    of answer: Result<TransportResponse, TransportError>, isAboutValue: Bool = false
+  ) async throws -> ProfileWriteOutcome {
+    let transport = isAboutValue ? planned(answer, noRows) : planned(answer)
     let store = PostgRESTProfileStore(sampleConfiguration(withVersion: false), transport: transport)
-    return await store.apply(sampleUpdate())
+    let outcome = await store.apply(sampleUpdate())
+    #expect(transport.answersLeft == 0)
+    return outcome
   }
+
+  private static let codesOfValues: Set = ["22P02", "22P05", "22003"]
 
   /// What a recorded answer means when it comes to a write.
   static let recorded: [(title: String, kind: OutcomeKind, code: String?)] = [
@@ -54,7 +61,9 @@ struct PostgRESTAnswerTests {
   @Test(arguments: recorded.map(\.title))
   func `a recorded answer has its meaning`(title: String) async throws {
     let expected = try #require(Self.recorded.first { $0.title == title })
-    let outcome = try await outcome(of: .success(RecordedAnswer.titled(title).response))
+    let outcome = try await outcome(
+      of: .success(RecordedAnswer.titled(title).response),
+      isAboutValue: expected.code.map(Self.codesOfValues.contains) ?? false)
     #expect(outcome.kind == expected.kind, "\(outcome)")
     #expect(outcome.trouble?.code == expected.code)
   }
@@ -121,6 +130,7 @@ struct PostgRESTAnswerTests {
     (404, #"{"code":"PGRST202","message":"m"}"#, .unavailable, "PGRST202"),
     (400, #"{"code":"22P05","message":"m"}"#, .refused, "22P05"),
     (400, #"{"code":"22001","message":"m"}"#, .refused, "22001"),
+    (400, #"{"code":"22003","message":"m"}"#, .misconfigured, "22003"),
     (404, #"{"code":"42P01","message":"m"}"#, .misconfigured, "42P01"),
     (409, #"{"code":"PT409","message":"m"}"#, .refused, "PT409"),
     (429, #"{"code":"PT429","message":"m"}"#, .unavailable, "PT429"),
@@ -136,7 +146,8 @@ struct PostgRESTAnswerTests {
   @Test(arguments: written.indices)
   func `an answer that was not recorded has its meaning too`(index: Int) async throws {
     let expected = Self.written[index]
-    let outcome = try await outcome(of: answer(expected.status, expected.body))
+    let outcome = try await outcome(
+      of: answer(expected.status, expected.body), isAboutValue: Self.codesOfValues.contains(expected.code))
     #expect(outcome.kind == expected.kind, "\(outcome)")
     #expect(outcome.trouble?.code == expected.code)
   }
@@ -196,11 +207,16 @@ struct PostgRESTAnswerTests {
   // MARK: - Sentences
 
   @Test func `a user who is no UUID is told apart from a bad tier`() async throws {
-    let uuid = try await outcome(of: .success(RecordedAnswer.titled("PATCH bad uuid").response))
-    #expect(
-      uuid.trouble?.sentence == "The user ID is not a UUID, and the id column of the profile store is of that type")
-    let tier = try await outcome(of: problem(400, "22P02", message: "invalid input value for enum tier: x"))
-    #expect(tier.trouble?.sentence.contains("UUID") == false)
+    let bad = Result<TransportResponse, TransportError>.success(
+      try RecordedAnswer.titled("PATCH bad uuid").response)
+    let store = PostgRESTProfileStore(sampleConfiguration(withVersion: false), transport: planned(bad, bad))
+    let uuid = await store.apply(sampleUpdate())
+    #expect(uuid.kind == .impossibleUserID)
+    #expect(uuid.trouble?.sentence.contains("uuid") == true)
+    let tier = try await outcome(
+      of: problem(400, "22P02", message: "invalid input value for enum tier: x"), isAboutValue: true)
+    #expect(tier.kind == .refused)
+    #expect(tier.trouble?.sentence.contains("uuid") == false)
   }
 
   @Test func `a transaction ID of another profile is known by its own property`() async throws {
@@ -215,6 +231,17 @@ struct PostgRESTAnswerTests {
     let ungranted = try await outcome(of: .success(RecordedAnswer.titled("user writes tier").response))
     #expect(anonymous.trouble?.sentence.contains("profile_store.key") == true)
     #expect(ungranted.trouble?.sentence.contains("grant") == true)
+  }
+
+  @Test func `a role that the lock of the samples turns away is not told to be granted anything`() async throws {
+    let locked = try await outcome(
+      of: answer(
+        403,
+        #"{"code":"42501","details":null,"hint":"subscription_is_read_only","message":"only the service role writes"}"#)
+    )
+    #expect(locked.kind == .misconfigured)
+    #expect(locked.trouble?.sentence.contains("service_role alone") == true)
+    #expect(locked.trouble?.sentence.contains("grant it") == false)
   }
 
   /// The store quotes rows, hosts and signatures in every field it has, and so may any header.

@@ -31,7 +31,7 @@ struct PostgRESTProfileStoreTests {
   @Test func `a newer row keeps its state`() async throws {
     let stale = try RecordedAnswer.titled("CAS stale").response
     let transport = planned(.success(stale), rows(version: "101", tier: "free"))
-    #expect(await store(transport).apply(sampleUpdate()) == .superseded)
+    #expect(await store(transport).apply(sampleUpdate()) == .superseded(by: 101))
   }
 
   @Test func `a row with our own version was written by us, and the answer was lost`() async throws {
@@ -86,6 +86,44 @@ struct PostgRESTProfileStoreTests {
     let outcome = await store(transport, withVersion: false).apply(sampleUpdate())
     #expect(outcome.kind == .refused)
     #expect(outcome.trouble?.code == "several_rows")
+  }
+
+  // MARK: - Values that the columns cannot hold
+
+  private static let notAUUID = problem(400, "22P02", message: #"invalid input syntax for type uuid: \"x\""#)
+  private static let outOfRange = problem(400, "22003", message: "value is out of range for type integer")
+
+  @Test(arguments: ["22P02", "22003", "22021", "22P05"])
+  func `an ID that the column cannot hold is nobody's`(code: String) async throws {
+    let transport = planned(problem(400, code), problem(400, code))
+    let outcome = await store(transport).apply(sampleUpdate(user: "x"))
+    #expect(outcome.kind == .impossibleUserID)
+    #expect(outcome.trouble?.code == code)
+    #expect(outcome.trouble?.sentence.contains("user ID") == true)
+    #expect(transport.requests.map(\.method) == [.patch, .get])
+  }
+
+  @Test func `where the ID is fine, it is another value that the store refuses`() async throws {
+    for found in [noRows, rows(version: "99")] {
+      let transport = planned(Self.notAUUID, found)
+      let outcome = await store(transport).apply(sampleUpdate())
+      #expect(outcome.kind == .refused)
+      #expect(outcome.trouble?.code == "22P02")
+      #expect(outcome.trouble?.sentence.contains("transaction ID") == true)
+    }
+  }
+
+  @Test func `a version that is out of range is a matter of configuration, and its column is named`() async throws {
+    let transport = planned(Self.outOfRange, rows(version: "99"))
+    let outcome = await store(transport).apply(sampleUpdate())
+    #expect(outcome.kind == .misconfigured)
+    #expect(outcome.trouble?.code == "22003")
+    #expect(outcome.trouble?.sentence.contains("profile_store.columns.version") == true)
+  }
+
+  @Test func `what keeps us from looking at the ID is the outcome`() async throws {
+    let outcome = await store(planned(Self.notAUUID, .failure(.timedOut))).apply(sampleUpdate())
+    #expect(outcome.trouble?.code == "timed_out")
   }
 
   // MARK: - Without
@@ -198,6 +236,11 @@ struct PostgRESTCheckTests {
   @Test func `a project without profiles is ok for a key that bypasses row level security`() async throws {
     #expect(await check(key: secretKey, noRows, noRows) == .ok)
     #expect(await check(key: serviceToken, noRows, noRows) == .ok)
+  }
+
+  @Test func `a version column that takes no version is found before anybody is written`() async throws {
+    #expect(await check(problem(400, "22003")).code == "misconfigured 22003")
+    #expect(await check(noRows, rows(version: "\"0\"")).code == "misconfigured version_type")
   }
 
   /// With the wide grants of old projects, a write as anonymous is 200 and changes nothing.

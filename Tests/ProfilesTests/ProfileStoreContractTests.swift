@@ -28,6 +28,11 @@ struct ProfileStoreContractTests {
     #expect(table.count == 0)
   }
 
+  @Test func `a table in which a transaction ID may stand twice keeps it too`() async throws {
+    let (contract, _) = contract(TableInMemory(idsAreUUIDs: true, isUnique: false))
+    try await contract.run(.sharesTransactions)
+  }
+
   @Test func `rows that were given are put back`() async throws {
     let table = TableInMemory(idsAreUUIDs: false)
     let update = sampleUpdate(user: "theirs", version: 77)
@@ -42,7 +47,7 @@ struct ProfileStoreContractTests {
     let rows = RESTProfileRows(configuration, transport: table, users: ["theirs", "theirs too"], idsAreUUIDs: false)
     let contract = ProfileStoreContract(
       baseURL: configuration.url, key: serviceToken, transport: table, rows: rows)
-    try await contract.run(.keepsTransactionsApart)
+    try await contract.run(.sharesTransactions)
     #expect(try await rows.row(of: "theirs") != before)
     try await rows.cleanUp()
     #expect(try await rows.row(of: "theirs") == before)
@@ -54,7 +59,7 @@ struct ProfileStoreContractTests {
     (.ignoresVersion, .takesTheHighest), (.keepsOldValues, .clearsExpiry), (.createsRows, .knowsNoSuchProfile),
     (.ignoresID, .applies), (.ignoresID, .checkIsOK), (.cutsIDs, .staysWithinOneRow), (.takesAnyKey, .refusesWrongKey),
     (.takesAnyTier, .refusesBadTier), (.takesAnyName, .tellsMissingTable),
-    (.sharesTransactions, .keepsTransactionsApart),
+    (.dropsTransactions, .sharesTransactions), (.refusesAndWrites, .sharesTransactions),
     (.ignoresID, .writesWithoutVersion), (.refusesRepeats, .takesTheSameAgain),
   ]
 
@@ -75,7 +80,7 @@ final class TableInMemory: Transport {
   enum Defect {
     case forgetsExpiry, forgetsMilliseconds, ignoresVersion, keepsOldValues, createsRows, ignoresID, cutsIDs,
       takesAnyKey
-    case takesAnyTier, takesAnyName, sharesTransactions, refusesRepeats
+    case takesAnyTier, takesAnyName, dropsTransactions, refusesAndWrites, refusesRepeats
   }
 
   private enum Cell: Hashable {
@@ -109,11 +114,14 @@ final class TableInMemory: Transport {
 
   let idsAreUUIDs: Bool
   private let defect: Defect?
+  /// Whether two rows may not have one transaction ID.
+  private let isUnique: Bool
   /// The table.
   private let rows = Mutex<[String: [String: Cell]]>([:])
 
-  init(idsAreUUIDs: Bool, defect: Defect? = nil) {
+  init(idsAreUUIDs: Bool, isUnique: Bool = true, defect: Defect? = nil) {
     self.idsAreUUIDs = idsAreUUIDs
+    self.isUnique = isUnique && defect != .dropsTransactions
     self.defect = defect
   }
 
@@ -200,7 +208,15 @@ final class TableInMemory: Transport {
     if values.keys.contains(where: { Self.blank[$0] == nil }), defect != .takesAnyName {
       throw Refusal(status: 400, code: "PGRST204")
     }
-    for id in ids { rows[id] = try written(values, to: rows[id] ?? [:], others: rows.filter { $0.key != id }) }
+    for id in ids {
+      let others = rows.filter { $0.key != id }
+      do throws(Refusal) {
+        rows[id] = try written(values, to: rows[id] ?? [:], others: others)
+      } catch {
+        if defect == .refusesAndWrites { rows[id]?.merge(values) { $1 } }
+        throw error
+      }
+    }
     return ids.compactMap { rows[$0] }.map { shown($0) }
   }
 
@@ -212,12 +228,11 @@ final class TableInMemory: Transport {
       throw Refusal(status: 400, code: "23514")
     }
     let transaction = values["original_transaction_id"] ?? .null
-    if transaction != .null, defect != .sharesTransactions,
-      others.values.contains(where: { $0["original_transaction_id"] == transaction })
-    {
-      throw Refusal(status: 409, code: "23505")
-    }
     var values = values
+    if transaction != .null, others.values.contains(where: { $0["original_transaction_id"] == transaction }) {
+      if isUnique { throw Refusal(status: 409, code: "23505") }
+      if defect == .dropsTransactions { values["original_transaction_id"] = nil }
+    }
     if defect == .forgetsExpiry { values["subscription_expires_at"] = nil }
     if defect == .keepsOldValues { values = values.filter { $0.value != .null } }
     if defect == .forgetsMilliseconds, case .text(let text) = values["subscription_expires_at"] {

@@ -64,7 +64,7 @@ func problem(
 
 /// Which of the outcomes, without the trouble in it.
 enum OutcomeKind: String {
-  case applied, superseded, noSuchProfile, refused, misconfigured, unavailable
+  case applied, superseded, noSuchProfile, impossibleUserID, refused, misconfigured, unavailable
 }
 
 extension ProfileWriteOutcome {
@@ -73,6 +73,7 @@ extension ProfileWriteOutcome {
     case .applied: .applied
     case .superseded: .superseded
     case .noSuchProfile: .noSuchProfile
+    case .impossibleUserID: .impossibleUserID
     case .refused: .refused
     case .misconfigured: .misconfigured
     case .unavailable: .unavailable
@@ -82,7 +83,9 @@ extension ProfileWriteOutcome {
   var trouble: ProfileStoreTrouble? {
     switch self {
     case .applied, .superseded, .noSuchProfile: nil
-    case .refused(let trouble), .misconfigured(let trouble), .unavailable(let trouble, _): trouble
+    case .impossibleUserID(let trouble), .refused(let trouble), .misconfigured(let trouble),
+      .unavailable(let trouble, _):
+      trouble
     }
   }
 

@@ -252,7 +252,10 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
         .baseURL, .absent,
         "PostgREST that holds the app's profiles, `https://project.supabase.co/rest/v1`; without it none are written")
     case .profileStoreKey:
-      Entry(.secret, .absent, "Its secret key, or a token of a role that may write the profiles; required with the URL")
+      Entry(
+        .secret, .absent,
+        "Its secret key, or a token of service_role; without samples/supabase, of any role that may write; "
+          + "required with the URL")
     case .profileStoreSchema:
       Entry(.name, .absent, "The profiles' schema, where it is not the first that PostgREST exposes")
     case .profileStoreTable:

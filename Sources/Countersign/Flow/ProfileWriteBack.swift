@@ -10,7 +10,7 @@ import struct FoundationEssentials.Date
 enum ProfileWrite: String, Hashable, Sendable, CaseIterable {
   /// Whoever reads the row now sees the verdict.
   case committed
-  /// Recorded; the store is slow or away, and the row will follow.
+  /// Recorded; the store is slow or away, or its row is of a newer verdict than the ledger's, and the row will follow.
   case queued
   /// The store has no such row.
   case missing
@@ -73,24 +73,33 @@ struct ProfileWriteBack: Sendable {
   }
 
   private func send(
-    _ update: WaitingUpdate, deadline: ContinuousClock.Instant, logger: Logger
+    _ update: WaitingUpdate, isRaised: Bool = false, deadline: ContinuousClock.Instant, logger: Logger
   ) async throws(LedgerError) -> Outcome {
     let outcome = await store.apply(ProfileUpdate(update), deadline: deadline)
-    health.saw(outcome)
+    health.saw(outcome, of: update.user)
     var logger = logger
     logger[metadataKey: "user_id"] = "\(update.user)"
     switch outcome {
     case .applied:
       return try await settle(update)
-    case .superseded:
-      logger.warning("the profile is newer than the ledger: it stays as it is")
-      return try await settle(update)
+    case .superseded(let version) where !isRaised && isInTheFuture(version) && version <= WaitingUpdate.highestFloor:
+      logger.warning(
+        "the profile's version lies in the future: the ledger goes on above it", metadata: ["version": "\(version)"])
+      try await ledger.raiseUpdate(of: update.user, version: update.version, above: version)
+      guard let raised = try await ledger.waitingUpdate(of: update.user) else { return .settled(.written) }
+      return try await send(raised, isRaised: true, deadline: deadline, logger: logger)
+    case .superseded(let version):
+      // What the row says was proven by something that this ledger never saw, or has lost. An older verdict does not take
+      // its place: it may lower somebody. Apple's next answer is newer than both.
+      logger.error(
+        "the profile is newer than the ledger: it stays until Apple is asked again", metadata: ["version": "\(version)"]
+      )
+      try await putBack(update, .newerRow, least: UpdateSchedule.look(after: update.attempts))
+      return .refused
     case .noSuchProfile:
-      if update.state != .missing { logger.notice("there is no such profile") }
-      let attempts = update.state == .missing ? update.attempts : 0
-      try await ledger.missUpdate(
-        of: update.user, version: update.version, retryAt: now().advanced(by: UpdateSchedule.look(after: attempts)))
-      return .settled(.missing)
+      return try await miss(update, logger: logger)
+    case .impossibleUserID(let trouble):
+      return try await miss(update, cause: trouble, logger: logger)
     case .refused(let trouble):
       logger.error("the profile store refuses an update", metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
       try await putBack(update, trouble, least: UpdateSchedule.refusal)
@@ -112,6 +121,23 @@ struct ProfileWriteBack: Sendable {
       try await putBack(update, trouble, least: retryAfter ?? .zero)
     }
     return .failed
+  }
+
+  /// Whether a version comes of no evidence: it stands for a moment that has not come.
+  private func isInTheFuture(_ version: Int64) -> Bool {
+    version > now().advanced(by: UpdateSchedule.clockTolerance).millisecondsSince1970
+  }
+
+  private func miss(
+    _ update: WaitingUpdate, cause: ProfileStoreTrouble? = nil, logger: Logger
+  ) async throws(LedgerError) -> Outcome {
+    if update.state != .missing {
+      logger.notice("there is no such profile", metadata: cause.map { ["code": "\($0.code)", "cause": "\($0)"] })
+    }
+    let attempts = update.state == .missing ? update.attempts : 0
+    try await ledger.missUpdate(
+      of: update.user, version: update.version, retryAt: now().advanced(by: UpdateSchedule.look(after: attempts)))
+    return .settled(.missing)
   }
 
   private func settle(_ update: WaitingUpdate) async throws(LedgerError) -> Outcome {
@@ -150,10 +176,19 @@ enum UpdateSchedule {
 
   static func ceiling(after attempts: Int) -> Duration { min(cap, base * (1 << max(0, min(attempts, 20)))) }
 
-  /// When to look again for a row that is missing: after a minute, twice as long each time, a day at most.
+  /// Clocks differ by less, and versions of updates that came within one millisecond as well.
+  static let clockTolerance: Duration = .seconds(3600)
+
+  /// When to look again for a row that is missing, or newer than the ledger: after a minute, twice as long each time, a day at most.
   static func look(after attempts: Int) -> Duration {
     min(.seconds(86_400), .seconds(60) * (1 << max(0, min(attempts, 20))))
   }
+}
+
+extension ProfileStoreTrouble {
+  /// The code of an update that waits for a newer verdict.
+  static let newerRow = ProfileStoreTrouble(
+    code: "newer_row", sentence: "The profile is of a newer verdict than the ledger's")
 }
 
 extension ProfileUpdate {
@@ -176,27 +211,52 @@ final class ProfileStoreHealth: Sendable {
     case misconfigured(code: String)
   }
 
-  /// Guards the last sight.
-  private let last = Mutex<State>(.unknown)
+  private struct Sight {
+    var state = State.unknown
+    /// Whether the key saw no row when the store was looked at. What is hidden from it is missing, as what is not there.
+    var seesNoRow = false
+    /// Whose row alone was in the way of late.
+    var suspect: UserID?
+  }
 
-  var state: State { last.withLock { $0 } }
+  /// Guards the last sight.
+  private let last = Mutex(Sight())
+
+  var state: State {
+    last.withLock { last in
+      guard case .ok = last.state, last.seesNoRow else { return last.state }
+      return .misconfigured(code: ProfileStoreTrouble.noRowsVisible)
+    }
+  }
 
   func saw(_ check: ProfileStoreCheck) {
-    switch check {
-    case .ok: note(.ok)
-    case .misconfigured(let trouble): note(.misconfigured(code: trouble.code))
-    case .unavailable(let trouble): note(.unavailable(code: trouble.code))
+    last.withLock { last in
+      switch check {
+      case .ok: last = Sight(state: .ok)
+      case .misconfigured(let trouble) where trouble.isAboutHiddenRows: last = Sight(state: .ok, seesNoRow: true)
+      case .misconfigured(let trouble): last.state = .misconfigured(code: trouble.code)
+      case .unavailable(let trouble): last.state = .unavailable(code: trouble.code)
+      }
     }
   }
 
-  func saw(_ outcome: ProfileWriteOutcome) {
-    switch outcome {
-    case .applied, .superseded, .noSuchProfile, .refused: note(.ok)
-    case .misconfigured(let trouble): note(.misconfigured(code: trouble.code))
-    case .unavailable(let trouble, _) where trouble.code == GuardedProfileStore.refusal: break
-    case .unavailable(let trouble, _): note(.unavailable(code: trouble.code))
+  func saw(_ outcome: ProfileWriteOutcome, of user: UserID) {
+    last.withLock { last in
+      switch outcome {
+      case .applied, .superseded: last = Sight(state: .ok)
+      case .noSuchProfile, .refused: last.state = .ok
+      // Told before the database asks whether we may.
+      case .impossibleUserID: if case .unavailable = last.state { last.state = .ok }
+      case .misconfigured(let trouble): last.state = .misconfigured(code: trouble.code)
+      case .unavailable(let trouble, _) where trouble.code == GuardedProfileStore.refusal: break
+      // One row that somebody has locked is not a store that is away; a second user's is.
+      case .unavailable(let trouble, _) where trouble.mayBeOneRows && last.suspect ?? user == user:
+        last.suspect = user
+        if last.state != .ok { last.state = .unavailable(code: trouble.code) }
+      // A column that is unknown may become known within a minute. Where the look at the start has told it, it stays told.
+      case .unavailable(let trouble, _) where last.state == .misconfigured(code: trouble.code): break
+      case .unavailable(let trouble, _): last.state = .unavailable(code: trouble.code)
+      }
     }
   }
-
-  private func note(_ state: State) { last.withLock { $0 = state } }
 }

@@ -233,6 +233,116 @@ import Testing
     }
   }
 
+  @Test func `a user ID that no row can have is missing, and does not wait`() async throws {
+    let answer: @Sendable (TestRequest) -> TestAnswer = { request in
+      if request.target.contains("id=eq.user-1&") {
+        return .json(
+          #"{"code":"22P02","details":null,"hint":null,"message":"invalid input syntax for type uuid: \"user-1\""}"#,
+          status: 400)
+      }
+      return request.target.contains("id=eq.") ? .json("[\(request.text)]") : .json("[]")
+    }
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await RawTLSServer.answering(identity: nil, answer: answer) { profiles in
+        let settings = Settings(profileStore: .store(profiles.origin))
+        try await RunningService.run(apple: store.apple, settings: settings, now: { Self.start }) { service in
+          let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+          #expect(try await service.validate(receipt)["profile_write"] == "missing")
+          #expect(try await service.profile()["profile_write"] == "missing")
+          let other = try store.simulator.issueReceipt(.renewing, subscriber: 2).receiptData
+          #expect(try await service.validate(other, user: "user-2")["profile_write"] == "committed")
+          let ready = try await service.send(.get, "/readyz", key: nil)
+          #expect(ready["profile_store"] == "ok")
+          #expect(ready["outbox"] != nil)
+          for member in [#""depth":0"#, #""age_seconds":0"#, #""last_error":null"#, #""missing":1"#] {
+            #expect(ready.text.contains(member))
+          }
+          let told = service.log.lines.filter { $0.contains("there is no such profile") }
+          #expect(told.count == 1)
+          #expect(told.first?.contains("The user ID cannot be one of the profile store's") == true)
+        }
+      }
+    }
+  }
+
+  /// A key of a role of the operator's own: `{"role":"billing_writer"}`.
+  private static let ownRole = "e30.eyJyb2xlIjoiYmlsbGluZ193cml0ZXIifQ.c2lnbmF0dXJl"
+
+  @Test func `rows that our key may not see are told until one is seen`() async throws {
+    let isShown = Mutex(false)
+    let answer: @Sendable (TestRequest) -> TestAnswer = { request in
+      request.target.contains("id=eq.") && isShown.withLock({ $0 }) ? .json("[\(request.text)]") : .json("[]")
+    }
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await RawTLSServer.answering(identity: nil, answer: answer) { profiles in
+        var section = [String: String].store(profiles.origin)
+        section["key"] = "\"\(Self.ownRole)\""
+        let settings = Settings(profileStore: section)
+        try await RunningService.run(apple: store.apple, settings: settings, now: { Self.start }) { service in
+          try await eventually { service.log.lines.contains { $0.contains("no_rows_visible") } }
+          func state() async throws -> String? { try await service.send(.get, "/readyz", key: nil)["profile_store"] }
+          let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+          #expect(try await state() == "misconfigured: no_rows_visible")
+          #expect(try await service.validate(receipt)["profile_write"] == "missing")
+          #expect(try await state() == "misconfigured: no_rows_visible")
+          let metrics = try await service.send(.get, "/metrics", key: nil).text
+          #expect(metrics.contains("countersign_profile_store_misconfigured 1\n"))
+          isShown.withLock { $0 = true }
+          store.simulator.advanceClock(by: .seconds(1))
+          #expect(try await service.validate(receipt)["profile_write"] == "committed")
+          #expect(try await state() == "ok")
+        }
+      }
+    }
+  }
+
+  // MARK: A row ahead of the ledger
+
+  @Test func `a row whose version lies in the future is written all the same, and so it goes on`() async throws {
+    try await run { service, store, profiles, _ in
+      profiles.overwrite(
+        "user-1", with: ["subscription_tier": .text("free"), "subscription_version": .integer(9_999_999_999_999_999)])
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      for version in [10_000_000_000_000_000, 10_000_000_000_000_001] as [Int64] {
+        #expect(try await service.validate(receipt)["profile_write"] == "committed")
+        #expect(profiles.row("user-1")?["subscription_tier"] == .text("pro"))
+        #expect(profiles.row("user-1")?["subscription_version"] == .integer(version))
+        store.simulator.advanceClock(by: .seconds(1))
+      }
+      #expect(service.log.lines.count { $0.contains("the profile's version lies in the future") } == 1)
+    }
+  }
+
+  /// As after an old backup was restored: the row was written by a verdict that this ledger does not have.
+  @Test(arguments: [milliseconds(after: 1), .max])
+  func `a row of a newer verdict stays, and nobody is told that it says ours`(version: Int64) async throws {
+    try await run { service, store, profiles, _ in
+      let row: [String: Cell] = ["subscription_tier": .text("premium"), "subscription_version": .integer(version)]
+      profiles.overwrite("user-1", with: row)
+      let receipt = try store.simulator.issueReceipt(.expiredVoluntary).receiptData
+      #expect(try await service.validate(receipt)["profile_write"] == "queued")
+      #expect(try await service.profile()["profile_write"] == "queued")
+      #expect(profiles.row("user-1") == row)
+      let ready = try await service.send(.get, "/readyz", key: nil)
+      #expect(ready["profile_store"] == "ok")
+      #expect(ready.text.contains(#""depth":1"#))
+      #expect(ready.text.contains(#""last_error":"newer_row""#))
+      #expect(
+        service.log.lines.contains {
+          $0.contains(#""level":"error""#) && $0.contains("the profile is newer than the ledger")
+        })
+      guard version < .max else { return }
+      // What Apple says later is newer than both.
+      store.simulator.advanceClock(by: .seconds(2))
+      #expect(try await service.validate(receipt)["profile_write"] == "committed")
+      #expect(profiles.row("user-1")?["subscription_tier"] == .text("free"))
+    }
+  }
+
+  private static func milliseconds(after seconds: Double) -> Int64 {
+    Int64((start.timeIntervalSince1970 + seconds) * 1000)
+  }
+
   @Test func `a key that does not fit is told to operators, and no caller is refused for it`() async throws {
     try await run { service, store, profiles, clock in
       profiles.set(.unauthorized)

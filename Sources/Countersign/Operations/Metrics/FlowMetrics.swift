@@ -216,7 +216,7 @@ struct MeteredProfileStore: ProfileStore {
         switch outcome {
         case .applied: .applied
         case .superseded: .superseded
-        case .noSuchProfile: .missing
+        case .noSuchProfile, .impossibleUserID: .missing
         case .refused: .refused
         case .misconfigured: .misconfigured
         case .unavailable(let trouble, _): trouble.code == GuardedProfileStore.refusal ? .notSent : .unavailable
