@@ -32,10 +32,12 @@ struct UpdateDeliverer: Service {
 
   func run() async throws {
     await cancelWhenGracefulShutdown {
-      await probe()
+      var hasAnswered = await probe()
       var failedSweeps = 0
       while !Task.isCancelled {
         let claimed = await sweep(limit: failedSweeps > 0 ? 1 : Self.batch)
+        // Away at the start, and back.
+        if !hasAnswered, let claimed, claimed > 0 { hasAnswered = await probe() }
         guard claimed != Self.batch else { continue }
         if failedSweeps > 0, claimed == 1 {
           // The store is back: the rest without a rest.
@@ -51,18 +53,23 @@ struct UpdateDeliverer: Service {
   }
 
   /// Says at the start what is wrong with the store, while somebody is looking.
-  private func probe() async {
+  /// - Returns: whether the store answered.
+  private func probe() async -> Bool {
     let check = await writeBack.store.check(deadline: .now.advanced(by: writeBack.deadline))
     writeBack.health.saw(check)
     switch check {
-    case .ok: logger.info("the profile store takes updates")
+    case .ok:
+      logger.info("the profile store takes updates")
+      return true
     case .misconfigured(let trouble):
       logger.critical(
         "the profile store takes no updates from this service",
         metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
+      return true
     case .unavailable(let trouble):
       logger.warning(
         "the profile store is away", metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
+      return false
     }
   }
 

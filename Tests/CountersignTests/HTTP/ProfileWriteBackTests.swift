@@ -296,6 +296,32 @@ import Testing
     }
   }
 
+  @Test func `a store that is away at the start is looked at when it is back`() async throws {
+    let clock = MovingClock(Self.start)
+    let isAway = Mutex(true)
+    let answer: @Sendable (TestRequest) -> TestAnswer = { _ in
+      isAway.withLock { $0 }
+        ? .json(#"{"code":"PGRST002","details":null,"hint":null,"message":"no"}"#, status: 503) : .json("[]")
+    }
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await RawTLSServer.answering(identity: nil, answer: answer) { profiles in
+        var section = [String: String].store(profiles.origin)
+        section["key"] = "\"\(Self.ownRole)\""
+        let settings = Settings(profileStore: section)
+        try await RunningService.run(apple: store.apple, settings: settings, now: { clock.date }) { service in
+          try await eventually { service.log.lines.contains { $0.contains("the profile store is away") } }
+          let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+          #expect(try await service.validate(receipt)["profile_write"] == "queued")
+          isAway.withLock { $0 = false }
+          try await eventually(clock) {
+            try await service.send(.get, "/readyz", key: nil)["profile_store"] == "misconfigured: no_rows_visible"
+          }
+          #expect(try await service.profile()["profile_write"] == "missing")
+        }
+      }
+    }
+  }
+
   // MARK: A row ahead of the ledger
 
   @Test func `a row whose version lies in the future is written all the same, and so it goes on`() async throws {
@@ -463,6 +489,10 @@ import Testing
       (
         .json(#"{"code":"42501","details":null,"hint":null,"message":"no"}"#, status: 403), "critical",
         "the profile store takes no updates from this service", "misconfigured: 42501"
+      ),
+      (
+        .json(#"{"code":"22003","details":null,"hint":null,"message":"no"}"#, status: 400), "critical",
+        "the profile store takes no updates from this service", "misconfigured: 22003"
       ),
       (
         .json(#"{"code":"PGRST002","details":null,"hint":null,"message":"no"}"#, status: 503), "warning",
