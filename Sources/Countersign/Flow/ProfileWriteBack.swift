@@ -179,7 +179,8 @@ enum UpdateSchedule {
   /// Clocks differ by less, and versions of updates that came within one millisecond as well.
   static let clockTolerance: Duration = .seconds(3600)
 
-  /// When to look again for a row that is missing, or newer than the ledger: after a minute, twice as long each time, a day at most.
+  /// When to look again for a row that is missing, or newer than the ledger: after a minute, twice as long each time, a
+  /// day at most.
   static func look(after attempts: Int) -> Duration {
     min(.seconds(86_400), .seconds(60) * (1 << max(0, min(attempts, 20))))
   }
