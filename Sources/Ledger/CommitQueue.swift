@@ -48,6 +48,8 @@ final class CommitQueue: Sendable {
     var crowd = 0
     var isClosed = false
     var failure: LedgerFailure?
+    /// A transaction could not be written, and nobody has proved since that one can be.
+    var wasRefused = false
     var statistics = SQLiteLedger.Statistics()
     /// Told when the writer has nothing more to do.
     var idle: [@Sendable () -> Void] = []
@@ -87,6 +89,12 @@ final class CommitQueue: Sendable {
 
   /// Whether writing has stopped for good.
   var isFailed: Bool { state.withLock { $0.failure != nil } }
+
+  /// Whether a transaction could not be written, for want of room for instance.
+  var wasRefused: Bool { state.withLock { $0.wasRefused } }
+
+  /// Somebody has proved that transactions can be written again.
+  func forgetRefusal() { state.withLock { $0.wasRefused = false } }
 
   var isClosed: Bool { state.withLock { $0.isClosed } }
 
@@ -236,6 +244,7 @@ final class CommitQueue: Sendable {
     } catch {
       if db.isInsideTransaction { try? db.rollback() }
       if error.reach == .process { latch(error) }
+      state.withLock { $0.wasRefused = true }
       for write in batch { write.fail(error.error) }
     }
   }

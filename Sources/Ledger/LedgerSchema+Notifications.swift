@@ -1,4 +1,10 @@
 extension LedgerSchema {
+  static let refusedKinds = """
+    -- Whether Apple signed it, and it is another app's: of those as many are kept however many strangers post.
+    ALTER TABLE refused_notification ADD COLUMN is_signed INTEGER NOT NULL DEFAULT 0 CHECK (is_signed IN (0, 1));
+    CREATE INDEX refused_notification_is_signed ON refused_notification (is_signed, id);
+    """
+
   static let notifications = """
     -- How the owner came to a purchase: by presenting proof of it, or because the purchase names them.
     ALTER TABLE subscription ADD COLUMN claim TEXT NOT NULL DEFAULT 'proof' CHECK (claim IN ('proof', 'account_token'));

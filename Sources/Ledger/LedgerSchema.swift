@@ -23,6 +23,7 @@ enum LedgerSchema {
     migrator.registerMigration("0007 fewer trees", foreignKeyChecks: .immediate) { db in
       try db.execute(sql: fewerTrees)
     }
+    migrator.registerMigration("0009 refused by whom") { db in try db.execute(sql: refusedKinds) }
     return migrator
   }
 

@@ -76,13 +76,17 @@ extension LedgerTables {
     guard try !hasRefused(digest) else { return }
     try execute(
       """
-      INSERT INTO refused_notification (sha256, problem, payload, received_at)
+      INSERT INTO refused_notification (sha256, problem, payload, received_at, is_signed)
       VALUES (\(digest.bytes), \(refused.problem), \(payload),
-              \(try StoredForm.milliseconds(refused.receivedAt)))
+              \(try StoredForm.milliseconds(refused.receivedAt)), \(refused.isSigned ? 1 : 0))
       """)
-    // Numbers are given without gaps, and rows go from the oldest on.
-    let oldest = statements.lastInsertedRowID - Int64(RefusedNotification.limit)
-    try execute("DELETE FROM refused_notification WHERE id <= \(oldest)")
+    // Of its kind; the others stay.
+    try execute(
+      """
+      DELETE FROM refused_notification WHERE is_signed = \(refused.isSigned ? 1 : 0) AND id <=
+        (SELECT id FROM refused_notification WHERE is_signed = \(refused.isSigned ? 1 : 0)
+         ORDER BY id DESC LIMIT 1 OFFSET \(RefusedNotification.limit))
+      """)
   }
 
   // MARK: Purchases that nobody has claimed

@@ -13,8 +13,11 @@ package protocol NotificationLedger: Sendable {
   func take(_ entry: NotificationEntry) async throws(LedgerError) -> NotificationOutcome
 
   /// Keeps a notification that was not believed or could not be read. Anybody can post one: each payload is kept once, and
-  /// of all of them only the newest.
+  /// of each kind only the newest.
   func noteRefused(_ refused: RefusedNotification) async throws(LedgerError)
+
+  /// Whether a payload is among those that are kept as refused.
+  func hasRefused(_ payload: String) async throws(LedgerError) -> Bool
 
   /// The notifications about a purchase, newest first.
   func notifications(of key: SubscriptionKey, limit: Int) async throws(LedgerError) -> [NotificationLine]
@@ -105,15 +108,18 @@ package struct RefusedNotification: Hashable, Sendable {
   package var problem: String
   /// As it came, without secrets; what is beyond `payloadLimit` is cut off.
   package var payload: String
+  /// Whether Apple signed it: then it is another app's.
+  package var isSigned: Bool
   package var receivedAt: Date
 
-  /// How many are kept: the newest.
+  /// How many of a kind are kept, signed or not: the newest.
   package static let limit = 1_000
   package static let payloadLimit = 16 * 1024
 
-  package init(problem: String, payload: String, receivedAt: Date) {
+  package init(problem: String, payload: String, isSigned: Bool = false, receivedAt: Date) {
     self.problem = problem
     self.payload = payload
+    self.isSigned = isSigned
     self.receivedAt = receivedAt
   }
 }

@@ -6,10 +6,15 @@ extension SQLiteLedger {
     try await queue.submit { tables in try NotificationOperation(entry: entry, tables: tables).run() }
   }
 
+  package func hasRefused(_ payload: String) async throws(LedgerError) -> Bool {
+    let digest = ReceiptDigest(of: payload)
+    return try await read { tables in try tables.hasRefused(digest) }
+  }
+
   package func noteRefused(_ refused: RefusedNotification) async throws(LedgerError) {
-    let digest = ReceiptDigest(of: refused.payload)
     // What anybody may post again and again must not cost an fsync each time.
-    guard try await !read({ tables in try tables.hasRefused(digest) }) else { return }
+    guard try await !hasRefused(refused.payload) else { return }
+    let digest = ReceiptDigest(of: refused.payload)
     let payload = String(decoding: refused.payload.utf8.prefix(RefusedNotification.payloadLimit), as: UTF8.self)
     try await queue.submit { tables in try tables.note(refused, payload: payload, digest: digest) }
   }

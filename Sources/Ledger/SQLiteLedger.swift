@@ -336,6 +336,18 @@ package final class SQLiteLedger: Ledger {
     try await queue.submit { tables in try tables.release() }
   }
 
+  /// Bytes of the largest records that are usual.
+  private static let usualRecord = 256 * 1024
+
+  /// Writes as much as a record takes, as the last one could not be written: on a full disk there may still be a page for a
+  /// heartbeat. In two transactions, as of one only what stays would be written.
+  private func proveRoom() async throws(LedgerError) {
+    let filler = String(repeating: "0", count: Self.usualRecord)
+    try await queue.submit { tables in try tables.keepMemo("room", filler) }
+    try await queue.submit { tables in try tables.keepMemo("room", nil) }
+    queue.forgetRefusal()
+  }
+
   package func memo(_ name: String) async throws(LedgerError) -> String? {
     try await read { tables in try tables.memo(name) }
   }
@@ -383,7 +395,11 @@ package final class SQLiteLedger: Ledger {
       queue.latch(.misplaced)
       throw LedgerFailure.misplaced.error
     }
-    try await queue.submit { tables in try tables.beat() }
+    if queue.wasRefused {
+      try await proveRoom()
+    } else {
+      try await queue.submit { tables in try tables.beat() }
+    }
     try await read { tables in try tables.readBeat() }
   }
 

@@ -147,6 +147,25 @@ import Testing
     }
   }
 
+  @Test func `those that Apple signed stay, however many come that it did not`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      try await ledger.noteRefused(.init(problem: "another app", payload: "signed", isSigned: true, receivedAt: at(0)))
+      let limit = RefusedNotification.limit
+      try await withThrowingTaskGroup { group in
+        for number in 0..<(limit + 50) {
+          group.addTask {
+            try await ledger.noteRefused(
+              .init(problem: "signature", payload: "p\(number)", receivedAt: at(Double(number))))
+          }
+        }
+        try await group.waitForAll()
+      }
+      #expect(try await ledger.hasRefused("signed"))
+      let counts = "SELECT count(*) FROM refused_notification GROUP BY is_signed ORDER BY is_signed"
+      #expect(try await scratch.fetch(counts) == [limit, 1])
+    }
+  }
+
   // MARK: Rechecks out of turn
 
   @Test func `a hint has Apple asked at once, about purchases that are known`() async throws {

@@ -219,7 +219,7 @@ import Testing
           INSERT INTO notification
             SELECT 'n' || i, 'DID_RENEW', NULL, 'production', 'com.example.app', i % 1000, i, i, 'unclaimed', NULL, 'signed'
             FROM number;
-          INSERT INTO refused_notification SELECT i, randomblob(32), 'signature', 'x', i FROM number WHERE i <= 1000;
+          INSERT INTO refused_notification SELECT i, randomblob(32), 'signature', 'x', i, i % 2 FROM number WHERE i <= 1000;
           INSERT INTO unclaimed_evidence
             SELECT 'sandbox', i + 900000, 'notification', 0, 0, '{"parts":{},"purchases":[],"renewals":[]}',
               '00000000-0000-4000-8000-000000' || (i + 900000), 'com.example.app', 'jws', 0, 0, 0 FROM number

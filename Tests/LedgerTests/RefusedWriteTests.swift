@@ -62,6 +62,26 @@ import Testing
     await ledger.close()
   }
 
+  @Test func `where a record found no room, the check asks for as much as a record needs`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(entry("anna", [evidence("1")]))
+      // No page more than there are.
+      try await ledger.queue.submit { tables in try tables.execute("PRAGMA max_page_count = 1") }
+      try await ledger.check()
+      let large = String(repeating: "A", count: 256 * 1024)
+      await #expect(throws: LedgerError.self) {
+        try await ledger.record(entry("ben", [evidence("2")], receipt: large))
+      }
+      // A heartbeat would have found room.
+      for _ in 0..<3 { await #expect(throws: LedgerError.self) { try await ledger.check() } }
+      try await ledger.queue.submit { tables in try tables.execute("PRAGMA max_page_count = 1000000") }
+      try await ledger.check()
+      try await ledger.check()
+      _ = try await ledger.record(entry("ben", [evidence("2")], receipt: large))
+      #expect(try await ledger.memo("room") == nil)
+    }
+  }
+
   /// One read error at the start says nothing about what is on the disk.
   @Test(.enabled(if: Tool.strace != nil, "strace is not installed"))
   func `a disk that cannot be read at the start is told apart from a damaged ledger`() async throws {

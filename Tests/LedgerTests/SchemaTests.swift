@@ -110,6 +110,9 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
         SELECT sha256, 'x', 'x', 0 FROM refused_notification
         """, problem: "UNIQUE"),
     .init(
+      name: "a notification that is half signed", sql: "UPDATE refused_notification SET is_signed = 2", problem: "CHECK"
+    ),
+    .init(
       name: "an account in capitals", sql: "UPDATE unclaimed_evidence SET account_token = 'ABC'", problem: "CHECK"),
     .init(
       name: "a proof of nobody knows when", sql: "UPDATE unclaimed_evidence SET proof_at = NULL", problem: "CHECK"),
