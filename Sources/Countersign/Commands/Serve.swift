@@ -35,6 +35,7 @@ struct Serve: AsyncParsableCommand {
     let configuration = try options.load(requiresCredential: true)
     // Whoever reads the log may go away; that is no reason to stop.
     signal(SIGPIPE, SIG_IGN)
+    Self.leaveNoCore()
     configuration.log.bootstrap()
     let logger = Logger(label: "countersign")
     let service: CountersignApplication
@@ -79,5 +80,14 @@ struct Serve: AsyncParsableCommand {
       throw ExitCode.failure
     }
     logger.info("stopped")
+  }
+
+  /// A core file would have receipts and secrets in it. Whoever needs one can raise the limit of the running process
+  /// (`prlimit --core`).
+  private static func leaveNoCore() {
+    var limit = rlimit()
+    guard getrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit) == 0 else { return }
+    limit.rlim_cur = 0
+    setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit)
   }
 }

@@ -23,6 +23,15 @@ import Testing
     }
   }
 
+  @Test func `a crash leaves no memory on the disk`() async throws {
+    try await withConfiguration { _, file in
+      let service = try await ServiceProcess.start(configuration: file)
+      let limits = try String(contentsOfFile: "/proc/\(service.processID)/limits", encoding: .utf8)
+      #expect(limits.contains(#/Max core file size +0 /#))
+      await service.killAtOnce()
+    }
+  }
+
   @Test func `a thousand receipts, a hundred at a time: all answered right, all there after kill -9`() async throws {
     // Whatever else the machine does: it is not speed that is looked at.
     let patient = Settings(server: ["request_deadline": "90s"], appStore: ["deadline": "60s"])

@@ -63,6 +63,8 @@ final class ServiceProcess: @unchecked Sendable {
 
   deinit { client.shutdown() }
 
+  var processID: Int32 { process.processIdentifier }
+
   /// A program of this package, where the tests were built.
   static func program(_ name: String) throws -> String {
     let tests = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
