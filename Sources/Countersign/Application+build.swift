@@ -50,6 +50,10 @@ struct ServiceEnvironment: Sendable {
   var onAdminListening: @Sendable (SocketAddress) async -> Void = { _ in }
   /// Where everything is counted; nothing is told to swift-metrics' global system.
   var metrics: PrometheusRegistry = ServiceMetric.registry()
+  /// How long nothing of a request's body may come.
+  var bodyPatience = BodyPace.usualPatience
+  /// How long what readiness found out stands.
+  var readinessLifetime: Duration = .seconds(1)
   /// How long between two looks whether the server's certificate was renewed.
   var certificatePause: Duration = .seconds(30)
 }
@@ -70,7 +74,8 @@ func buildApplication(
     logger.warning("configuration", metadata: ["key": "\(warning.origin)", "finding": "\(warning.sentence)"])
   }
   let identities = try configuration.server.identities()
-  let protocols = try configuration.server.protocols(identities)
+  let protocols = try configuration.server.protocols(
+    identities, ConnectionCounts(configuration.server, logger: logger), patience: environment.bodyPatience)
   let appStore = try configuration.appStoreServices(environment: environment)
   let ledgerMetrics = LedgerMetrics(environment.metrics)
   let ledger: SQLiteLedger
@@ -129,27 +134,20 @@ func buildApplication(
     breakers: appStore.allBreakers
       + (profileStore.map { [(upstream: "profile_store", breaker: $0.breaker)] } ?? []),
     brake: brake, clock: environment.clock, userKeys: userTokens?.verifier.keySet)
-  let budget = ByteBudget(limit: configuration.server.maxBytesInFlight)
-  let body = JSONRequestBody(limit: configuration.server.maxBody, budget: budget)
+  let budgets = BodyBudgets(configuration.server)
   let line = WaitingLine(configuration)
   let router = ServiceRouter(
-    validations: ValidationsController(validator: validator, body: body, line: line),
+    validations: ValidationsController(
+      validator: validator, body: JSONRequestBody(limit: configuration.server.maxBody), budgets: budgets, line: line),
     profiles: ProfilesController(ledger: ledger, rules: rules, hasProfileStore: writeBack != nil, now: now),
-    revalidations: RevalidationsController(
-      ledger: ledger, progress: runProgress,
-      body: JSONRequestBody(
-        limit: RevalidationsController.bodyLimit, budget: ByteBudget(limit: RevalidationsController.bodyBudget)),
-      now: now),
+    revalidations: RevalidationsController(ledger: ledger, progress: runProgress, budget: budgets.runs, now: now),
     support: SupportController(
       ledger: ledger, revalidation: UserRevalidation(validator: validator, ledger: ledger),
-      transfer: PurchaseTransfer(validator: validator, ledger: ledger), rules: rules, body: body, now: now),
-    notifications: NotificationsController(
-      receiver: receiver,
-      body: RequestBytes(
-        limit: configuration.server.maxBody, budget: NotificationsController.budget(for: configuration.server),
-        believesLength: false)),
+      transfer: PurchaseTransfer(validator: validator, ledger: ledger), rules: rules, budget: budgets.support, now: now),
+    notifications: NotificationsController(receiver: receiver, budgets: budgets),
     brake: BrakeController(brake: brake),
-    health: HealthController(ledger: ledger, status: status, now: now),
+    health: HealthController(
+      ledger: LedgerCheck(ledger: ledger, lifetime: environment.readinessLifetime, now: now), status: status, now: now),
     metrics: MetricsController(
       ledger: ledger, status: status, registry: environment.metrics, waitingWrites: { ledger.statistics.waiting },
       waitingValidations: { line.waiting },
@@ -157,6 +155,7 @@ func buildApplication(
     keyring: APIKeyring(configuration.auth.apiKeys),
     tokens: userTokens?.verifier,
     limits: RequestLimits(configuration.server),
+    speaksTLS: identities != nil,
     httpMetrics: HTTPMetrics(environment.metrics))
   var services: [any Service] = [
     Closing { appStore.transport.shutdown() },
@@ -185,7 +184,7 @@ func buildApplication(
   if let admin = configuration.server.admin {
     services.append(
       AdminServer(
-        responder: router.buildAdmin().buildResponder(), http1: configuration.server.http1, admin: admin,
+        responder: router.buildAdmin().buildResponder(), http1: configuration.server.http1(), admin: admin,
         onListening: environment.onAdminListening, logger: logger.withoutTrace))
   }
   if let keySet = userTokens?.verifier.keySet { services.append(keySet) }
@@ -273,10 +272,13 @@ extension ServiceConfiguration.Server {
   var acceptedAtOnce: Int { min(256, max(1, maxConnections / 32)) }
 
   /// Connections are bounded in every direction by `ConnectionGuard`; headers by the decoder.
-  var http1: HTTP1Channel.Configuration {
-    let limits = ConnectionGuard.Limits(idle: TimeAmount(idleTimeout), request: TimeAmount(requestDeadline))
+  func http1(
+    _ counts: ConnectionCounts? = nil, patience: TimeAmount = BodyPace.usualPatience
+  ) -> HTTP1Channel.Configuration {
+    let limits = ConnectionGuard.Limits(
+      idle: TimeAmount(idleTimeout), request: TimeAmount(requestDeadline), patience: patience)
     return HTTP1Channel.Configuration(
-      additionalChannelHandlers: [ConnectionGuard(limits: limits)],
+      additionalChannelHandlers: [ConnectionGuard(limits: limits, counts: counts)],
       httpDecoderConfiguration: .init(
         maxHeaderFieldSize: 16 * 1024, maxHeaderListSize: 16 * 1024, maxHeaderFieldCount: 64))
   }

@@ -8,10 +8,11 @@ package enum PostedNotification: Sendable {
   /// Neither; a constant text says why.
   case unreadable(String)
 
-  /// - Returns: `nil` if the task was cancelled before its turn came.
-  package static func decode(_ body: [UInt8]) async -> PostedNotification? {
-    do throws(JSONReader.Failure) {
-      return try await JSONReader.shared.read(body) { root throws(JSONError) in
+  /// Nobody vouches for the bytes, so that they are refused before anything is made of them where there are more values than
+  /// Apple sends; and they take nobody's turn at large JSON.
+  package static func decode(_ body: [UInt8]) -> PostedNotification {
+    do throws(JSONError) {
+      return try JSONReader.readAtOnce(body, size: .posted) { root throws(JSONError) in
         if let payload = root["signedPayload"] {
           guard case .string(let text) = payload.kind else { return .unreadable("signedPayload is no text.") }
           return .signed(text)
@@ -23,10 +24,9 @@ package enum PostedNotification: Sendable {
       }
     } catch {
       switch error {
-      case .cancelled: return nil
-      case .json(.syntax): return .unreadable("It is not a JSON object.")
-      case .json(.tooLarge): return .unreadable("It is larger than a notification can be.")
-      case .json(.missing), .json(.unreadable): return .unreadable("A member of it is missing or cannot be read.")
+      case .syntax: return .unreadable("It is not a JSON object.")
+      case .tooLarge: return .unreadable("It is larger than a notification can be.")
+      case .missing, .unreadable: return .unreadable("A member of it is missing or cannot be read.")
       }
     }
   }

@@ -10,6 +10,7 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
   case serverPort = "server.port"
   case serverMaxBody = "server.max_body"
   case serverMaxConnections = "server.max_connections"
+  case serverMaxConnectionsPerAddress = "server.max_connections_per_address"
   case serverMaxBytesInFlight = "server.max_bytes_in_flight"
   case serverRequestDeadline = "server.request_deadline"
   case serverIdleTimeout = "server.idle_timeout"
@@ -131,6 +132,11 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
       Entry(.size(1 << 10...64 << 20), .text("4MiB"), "The largest request body that is taken")
     case .serverMaxConnections:
       Entry(.integer(1...100_000), .text("10000"), "Connections held at once; more of them wait to be accepted")
+    case .serverMaxConnectionsPerAddress:
+      Entry(
+        .integer(0...100_000), .text("200"),
+        "Connections held at once of one client address; more are closed. Proxies in `server.trusted_proxies` and this "
+          + "machine have no such limit; 0 is none for anybody")
     case .serverMaxBytesInFlight:
       Entry(.size(1 << 20...4 << 30), .text("64MiB"), "Bytes of request bodies in memory at once, over all requests")
     case .serverRequestDeadline:

@@ -123,6 +123,7 @@ extension ServiceConfiguration.Server {
     let port = reader.integer(.serverPort)
     let maxBody = reader.size(.serverMaxBody)
     let maxConnections = reader.integer(.serverMaxConnections)
+    let maxConnectionsPerAddress = reader.integer(.serverMaxConnectionsPerAddress)
     let maxBytesInFlight = reader.size(.serverMaxBytesInFlight)
     let requestDeadline = reader.duration(.serverRequestDeadline)
     let idleTimeout = reader.duration(.serverIdleTimeout)
@@ -133,8 +134,9 @@ extension ServiceConfiguration.Server {
     let userRateLimit = reader.integer(.serverUserRateLimit)
     let addressRateLimit = reader.integer(.serverAddressRateLimit)
     let trustedProxies = Self.trustedProxies(&reader)
-    guard let host, let port, let maxBody, let maxConnections, let maxBytesInFlight, let requestDeadline,
-      let idleTimeout, let shutdownGrace, let rateLimit, let userRateLimit, let addressRateLimit, let trustedProxies
+    guard let host, let port, let maxBody, let maxConnections, let maxConnectionsPerAddress, let maxBytesInFlight,
+      let requestDeadline, let idleTimeout, let shutdownGrace, let rateLimit, let userRateLimit, let addressRateLimit,
+      let trustedProxies
     else { return nil }
     guard reader.checkHost(host, .serverHost) else { return nil }
     if tls == nil, !ListeningAddress.isLoopback(host) {
@@ -144,7 +146,8 @@ extension ServiceConfiguration.Server {
       )
     }
     self.init(
-      host: host, port: port, maxBody: maxBody, maxConnections: maxConnections, maxBytesInFlight: maxBytesInFlight,
+      host: host, port: port, maxBody: maxBody, maxConnections: maxConnections,
+      maxConnectionsPerAddress: maxConnectionsPerAddress, maxBytesInFlight: maxBytesInFlight,
       requestDeadline: requestDeadline, idleTimeout: idleTimeout, shutdownGrace: shutdownGrace, rateLimit: rateLimit,
       userRateLimit: userRateLimit, addressRateLimit: addressRateLimit, trustedProxies: trustedProxies, tls: tls,
       admin: admin)

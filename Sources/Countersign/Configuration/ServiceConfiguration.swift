@@ -13,6 +13,8 @@ struct ServiceConfiguration: Sendable {
     /// Bytes of one request body.
     let maxBody: Int
     let maxConnections: Int
+    /// Connections of one client address; zero is no limit.
+    let maxConnectionsPerAddress: Int
     /// Bytes of all request bodies in memory.
     let maxBytesInFlight: Int
     let requestDeadline: Duration

@@ -13,9 +13,10 @@ import struct FoundationEssentials.Date
 /// The type decides nothing: what a notification brings is evidence like any other, merged with what is known in the order
 /// in which Apple signed it, whatever the order of arrival.
 ///
-/// What is taken is written down before it is answered, once. What is refused, and what cannot be read, is kept as well
-/// (so many of them, as anybody can send such), so that it can be looked at: Apple does not send it for ever. Of version 1
-/// nothing is kept but that it came: nobody vouches for what it says, and the shared secret is in it.
+/// What is taken is written down before it is answered, once. What is refused, and what cannot be read, is kept as well, so
+/// that it can be looked at: Apple does not send it for ever. Anybody can send what Apple did not sign, so that only some of it
+/// is kept: what is beyond that is not acknowledged either. Of version 1 nothing is kept but that it came: nobody vouches for
+/// what it says, and the shared secret is in it.
 ///
 /// https://developer.apple.com/documentation/appstoreservernotifications
 struct NotificationReceiver: Sendable {
@@ -50,7 +51,8 @@ struct NotificationReceiver: Sendable {
     case wrongPassword
     /// Apple signed it, later than it is by our clock: it is ours that is wrong, and Apple is to send it again.
     case clockBehind
-    case cancelled
+    /// Apple did not sign it, and too many came of which that is true.
+    case tooManyUnproven
   }
 
   var signedData: SignedDataVerifier
@@ -59,12 +61,15 @@ struct NotificationReceiver: Sendable {
   /// Whether a password is our shared secret; compared in constant time.
   var isOurPassword: @Sendable (NotificationV1) -> Bool
   var onOutcome: @Sendable (_ version: Int, Outcome) -> Void = { _, _ in }
+  /// How many are written down, and told of in the log, that Apple did not sign.
+  var unproven = Occasional(most: 20, every: .seconds(60))
+  /// How many wrong passwords are told of in the log.
+  var wrongPasswords = Occasional(most: 20, every: .seconds(60))
 
   private var examiner: ReceiptExaminer { validator.examiner }
 
   func receive(_ body: [UInt8], logger: Logger) async throws(Failure) -> Reception {
-    switch await PostedNotification.decode(body) {
-    case nil: throw .cancelled
+    switch PostedNotification.decode(body) {
     case .signed(let payload):
       let reception = try await receive(signed: payload, logger)
       onOutcome(2, reception.outcome)
@@ -97,7 +102,8 @@ struct NotificationReceiver: Sendable {
     }
     let notification = verified.notification
     if let foreign = foreignness(of: verified) {
-      return try await refuse(Array(payload.utf8), .refused, foreign, logger, uuid: notification.uuid)
+      return try await refuse(
+        Array(payload.utf8), .refused, foreign, logger, isSigned: true, uuid: notification.uuid)
     }
     let entry = entry(of: verified, payload)
     let outcome = try await consult { () throws(LedgerError) in try await ledger.take(entry) }
@@ -170,16 +176,19 @@ struct NotificationReceiver: Sendable {
   }
 
   private func refuse(
-    _ payload: [UInt8], _ outcome: Outcome, _ problem: String, _ logger: Logger, uuid: String? = nil
+    _ payload: [UInt8], _ outcome: Outcome, _ problem: String, _ logger: Logger, isSigned: Bool = false,
+    uuid: String? = nil
   ) async throws(Failure) -> Reception {
-    let now = examiner.now()
-    try await consult { () throws(LedgerError) in
-      try await ledger.noteRefused(
-        RefusedNotification(problem: problem, payload: String(decoding: payload, as: UTF8.self), receivedAt: now))
-    }
+    let reception = Reception(outcome: outcome, uuid: uuid)
+    let text = String(decoding: payload, as: UTF8.self)
+    guard try await !consult({ () throws(LedgerError) in try await ledger.hasRefused(text) }) else { return reception }
+    guard isSigned || unproven.admit() else { throw .tooManyUnproven }
+    let refused = RefusedNotification(
+      problem: problem, payload: text, isSigned: isSigned, receivedAt: examiner.now())
+    try await consult { () throws(LedgerError) in try await ledger.noteRefused(refused) }
     logger.warning(
       "a notification was not taken", metadata: ["outcome": "\(outcome.rawValue)", "problem": "\(problem)"])
-    return Reception(outcome: outcome, uuid: uuid)
+    return reception
   }
 
   // MARK: - Version 1
@@ -189,7 +198,9 @@ struct NotificationReceiver: Sendable {
     _ notification: NotificationV1, digest: ReceiptFingerprint, _ logger: Logger
   ) async throws(Failure) -> Reception {
     guard isOurPassword(notification) else {
-      logger.warning("a notification of version 1 comes without our shared secret; nothing was done")
+      if wrongPasswords.admit() {
+        logger.warning("a notification of version 1 comes without our shared secret; nothing was done")
+      }
       throw .wrongPassword
     }
     if let bundleID = notification.bundleID, !examiner.bundleIDs.contains(bundleID) {

@@ -11,9 +11,10 @@ import NIOHTTPTypes
 ///       closed              closed
 ///
 /// Each phase has one absolute deadline, so that a peer who sends a byte now and then, or one request behind the other
-/// without taking the answers, gains nothing by it. A request that was answered before its body had arrived (no
-/// credential, too large) is not read to its end: the answer says `Connection: close`, and the connection ends once the
-/// peer has had a moment to read it.
+/// without taking the answers, gains nothing by it. A body has to keep a pace besides (`BodyPace`): one that does not ends
+/// with `SlowBody` for whoever reads it. A request that was answered before its body had arrived (no credential, too large,
+/// too slow) is not read to its end: the answer says `Connection: close`, and the connection ends once the peer has had a
+/// moment to read it.
 final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   typealias InboundIn = HTTPRequestPart
   typealias InboundOut = HTTPRequestPart
@@ -23,13 +24,20 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   struct Limits: Sendable {
     /// From the connection, or from the last answer, to the next request's whole head.
     var idle: TimeAmount
+    /// The same while nearly as many connections are held as may be.
+    var idleWhenNearlyFull: TimeAmount = .seconds(3)
     /// From a request's head, or from the answer before it, to the end of its answer.
     var request: TimeAmount
+    /// How long nothing of a body may come at most.
+    var patience = BodyPace.usualPatience
     /// After an early answer, until the connection is closed.
     var linger: TimeAmount = .seconds(2)
   }
 
   private let limits: Limits
+  /// Those of the address that is listened on; `nil` where nobody counts.
+  private let counts: ConnectionCounts?
+  private var place: ConnectionCounts.Place?
   /// When the connection is closed.
   private var deadline: NIODeadline = .distantFuture
   /// Looks at the deadline. It goes off at the deadline or before, and then is set anew: moving it with each request and
@@ -37,27 +45,53 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   private var timer: (task: Scheduled<Void>, at: NIODeadline)?
   /// The newest request's body is still to come.
   private var isReadingRequest = false
+  /// That of this body; `nil` until it turns out that the body does not come with the head.
+  private var pace: BodyPace?
+  /// Whoever reads this body was told that it is too slow, which is told once.
+  private var isTooSlow = false
   /// Requests whose answer is not complete; more than one where the peer pipelines them.
   private var unanswered = 0
   /// An early answer was given: what still comes in is dropped.
   private var isLingering = false
 
-  init(limits: Limits) { self.limits = limits }
-
-  func handlerAdded(context: ChannelHandlerContext) {
-    if context.channel.isActive { schedule(limits.idle, context) }
+  init(limits: Limits, counts: ConnectionCounts? = nil) {
+    self.limits = limits
+    self.counts = counts
   }
 
-  func handlerRemoved(context: ChannelHandlerContext) { stopTimer() }
+  func handlerAdded(context: ChannelHandlerContext) {
+    if context.channel.isActive { begin(context) }
+  }
+
+  func handlerRemoved(context: ChannelHandlerContext) { end() }
 
   func channelActive(context: ChannelHandlerContext) {
-    schedule(limits.idle, context)
+    begin(context)
     context.fireChannelActive()
   }
 
   func channelInactive(context: ChannelHandlerContext) {
-    stopTimer()
+    end()
     context.fireChannelInactive()
+  }
+
+  private func begin(_ context: ChannelHandlerContext) {
+    if let counts, place == nil {
+      place = counts.begin(from: ClientAddress(context.channel.remoteAddress))
+      // Before a byte is read: neither TLS nor HTTP costs anything for it.
+      if place == nil { return context.channel.close(promise: nil) }
+    }
+    schedule(idle, context)
+  }
+
+  private func end() {
+    stopTimer()
+    if let place { counts?.end(place) }
+    place = nil
+  }
+
+  private var idle: TimeAmount {
+    counts?.isNearlyFull == true ? min(limits.idle, limits.idleWhenNearlyFull) : limits.idle
   }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -74,10 +108,30 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
       }
       context.fireChannelRead(wrapInboundOut(.head(head)))
       return
-    case .body: break
-    case .end: isReadingRequest = false
+    case .body(let bytes): pace?.note(bytes.readableBytes, at: .now())
+    case .end:
+      isReadingRequest = false
+      pace = nil
     }
     context.fireChannelRead(data)
+  }
+
+  func channelReadComplete(context: ChannelHandlerContext) {
+    // Nearly every body comes with its head, and is timed by nobody.
+    if isReadingRequest, !isLingering, !isTooSlow {
+      if pace == nil { pace = BodyPace(patience: limits.patience) }
+      pace?.pause(at: .now())
+    }
+    context.fireChannelReadComplete()
+  }
+
+  /// Whoever reads the requests asks for more. Until it does, the peer is not the one who is slow.
+  func read(context: ChannelHandlerContext) {
+    if pace != nil {
+      pace?.wait(from: .now())
+      arm(context)
+    }
+    context.read()
   }
 
   func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
@@ -91,9 +145,10 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
       context.write(data, promise: promise)
       if isEarly {
         isLingering = true
+        pace = nil
         schedule(limits.linger, context)
       } else {
-        schedule(unanswered == 0 ? limits.idle : limits.request, context)
+        schedule(unanswered == 0 ? idle : limits.request, context)
       }
     default:
       context.write(data, promise: promise)
@@ -105,7 +160,9 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
   /// What is not HTTP gets a problem and the end of the connection.
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    guard error is HTTPParserError, unanswered == 0, !isLingering, context.channel.isActive else {
+    // It has its answer; the server behind this would add another.
+    if error is HTTPParserError, isLingering { return }
+    guard error is HTTPParserError, unanswered == 0, context.channel.isActive else {
       context.fireErrorCaught(error)
       return
     }
@@ -125,24 +182,32 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
   private func schedule(_ time: TimeAmount, _ context: ChannelHandlerContext) {
     deadline = .now() + time
-    if let timer, timer.at <= deadline { return }
-    timer?.task.cancel()
-    setTimer(context)
+    arm(context)
   }
 
-  private func setTimer(_ context: ChannelHandlerContext) {
+  /// Sets the timer, unless it goes off in time anyway.
+  private func arm(_ context: ChannelHandlerContext) {
+    let next = pace?.deadline.map { min($0, deadline) } ?? deadline
+    if let timer, timer.at <= next { return }
+    timer?.task.cancel()
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-    let task = context.eventLoop.scheduleTask(deadline: deadline) {
+    let task = context.eventLoop.scheduleTask(deadline: next) {
       let (handler, context) = bound.value
       handler.look(context)
     }
-    timer = (task, deadline)
+    timer = (task, next)
   }
 
   private func look(_ context: ChannelHandlerContext) {
     timer = nil
-    guard deadline <= .now() else { return setTimer(context) }
-    context.channel.close(promise: nil)
+    let now = NIODeadline.now()
+    guard deadline > now else { return context.channel.close(promise: nil) }
+    if pace?.isTooSlow(at: now) == true {
+      pace = nil
+      isTooSlow = true
+      context.fireErrorCaught(SlowBody())
+    }
+    arm(context)
   }
 
   private func stopTimer() {

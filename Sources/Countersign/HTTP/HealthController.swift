@@ -5,7 +5,7 @@ import struct FoundationEssentials.Date
 
 /// `/livez` and `/readyz`, for whoever keeps the service running. They name no user and no secret, and are open.
 struct HealthController: Sendable {
-  var ledger: any Ledger
+  var ledger: LedgerCheck
   var status: OperationalStatus
   var now: @Sendable () -> Date
 
@@ -69,19 +69,11 @@ struct HealthController: Sendable {
   /// where its key is wrong: verdicts are recorded and delivered when it is mended. Nor do the keys of users' tokens, which
   /// servers do not need. All are named for whoever looks.
   func ready(_ request: Request, _ context: ServiceRequestContext) async -> Response {
-    var ledgerState = "ok"
-    do { try await ledger.check() } catch {
-      ledgerState =
-        switch error {
-        case .unavailable: "unavailable"
-        case .failed: "failed"
-        case .closed: "closed"
-        }
-    }
+    let finding = await ledger.finding()
     let appStore = status.appStore.state
-    let isReady = ledgerState == "ok" && appStore != .sharedSecretRejected
+    let isReady = finding.error == nil && appStore != .sharedSecretRejected
     let now = now()
-    let backlog = try? await ledger.backlog(at: now)
+    let backlog = finding.backlog
     let outbox = backlog.map { backlog in
       Outbox(
         depth: backlog.updates,
@@ -90,11 +82,21 @@ struct HealthController: Sendable {
     }
     return JSONBody.response(
       Readiness(
-        status: isReady ? "ok" : "unready", ledger: ledgerState, appStore: appStore.rawValue,
+        status: isReady ? "ok" : "unready", ledger: finding.error?.state ?? "ok", appStore: appStore.rawValue,
         profileStore: status.profileStore?.state.text ?? "none", outbox: status.profileStore == nil ? nil : outbox,
         pendingReceipts: backlog?.pendingReceipts, downgradeBrake: status.brake.isEngaged ? "engaged" : "released",
         clock: status.clock.skew == nil ? "ok" : "off", userKeys: status.userKeys?.health.text),
       status: isReady ? .ok : .serviceUnavailable)
+  }
+}
+
+extension LedgerError {
+  fileprivate var state: String {
+    switch self {
+    case .unavailable: "unavailable"
+    case .failed: "failed"
+    case .closed: "closed"
+    }
   }
 }
 

@@ -1,22 +1,34 @@
 import FoundationEssentials
 
-/// Finds names of members that make a JSON object ambiguous.
-enum JSONMemberNames {
-  enum Ambiguity: Hashable {
-    /// A name is given twice; its bytes.
-    case repeated([UInt8])
-    /// A name is written with an escape, so that comparing bytes says nothing.
-    case escaped
-  }
+/// What another reader of a JSON text may take for something else than Foundation's decoder does, or refuse.
+enum JSONAmbiguity: Hashable {
+  /// A name is given twice; its bytes.
+  case repeated([UInt8])
+  /// A name is written with an escape, so that comparing bytes says nothing.
+  case escaped
+  /// A byte order mark comes first (RFC 8259, section 8.1).
+  case mark
+  /// A comma comes before the end of an object or a list.
+  case trailingComma
 
-  /// Looks at the members of the outermost object of valid JSON.
-  static func ambiguity(in json: some Sequence<UInt8>) -> Ambiguity? {
+  private static let byteOrderMark: [UInt8] = [0xEF, 0xBB, 0xBF]
+
+  /// Looks at a text that the decoder took; of its members, at those of the outermost object.
+  ///
+  /// - Returns: `nil` where all readers agree.
+  init?(in json: some Collection<UInt8>) {
+    guard !json.starts(with: Self.byteOrderMark) else {
+      self = .mark
+      return
+    }
     var depth = 0
     var names: Set<[UInt8]> = []
     var string: [UInt8] = []
     var isInString = false
     var isEscaped = false
     var hasEscape = false
+    /// Nothing but white space came since a comma.
+    var isBehindComma = false
     for byte in json {
       if isInString {
         if isEscaped {
@@ -32,18 +44,34 @@ enum JSONMemberNames {
         continue
       }
       switch byte {
+      case UInt8(ascii: " "), UInt8(ascii: "\t"), UInt8(ascii: "\r"), UInt8(ascii: "\n"): continue
+      case UInt8(ascii: ","):
+        isBehindComma = true
+        continue
       case UInt8(ascii: "\""):
         isInString = true
         hasEscape = false
         string.removeAll(keepingCapacity: true)
       case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
-      case UInt8(ascii: "}"), UInt8(ascii: "]"): depth -= 1
+      case UInt8(ascii: "}"), UInt8(ascii: "]"):
+        guard !isBehindComma else {
+          self = .trailingComma
+          return
+        }
+        depth -= 1
       case UInt8(ascii: ":") where depth == 1:
         // What went before a colon is a name.
-        if hasEscape { return .escaped }
-        guard names.insert(string).inserted else { return .repeated(string) }
+        guard !hasEscape else {
+          self = .escaped
+          return
+        }
+        guard names.insert(string).inserted else {
+          self = .repeated(string)
+          return
+        }
       default: break
       }
+      isBehindComma = false
     }
     return nil
   }

@@ -15,28 +15,30 @@ protocol PlainlyPosted: Decodable {
 struct JSONRequestBody: Sendable {
   private let bytes: RequestBytes
 
-  init(limit: Int, budget: ByteBudget) { bytes = RequestBytes(limit: limit, budget: budget) }
+  init(limit: Int) { bytes = RequestBytes(limit: limit) }
 
-  /// - Throws: a problem: 415 for another media type, 413 for too large, 503 when too many bodies are in flight, 400 for
-  ///   broken JSON or another shape.
-  func decode<Value: Decodable>(_ type: Value.Type, from request: Request) async throws -> RequestBytes.Read<Value> {
-    let read = try await collect(request)
+  /// - Throws: a problem: 415 for another media type, 400 for broken JSON or another shape, and those of `RequestBytes`.
+  func decode<Value: Decodable>(
+    _ type: Value.Type, from request: Request, _ loan: ByteBudget.Loan
+  ) async throws -> RequestBytes.Read<Value> {
+    let read = try await collect(request, loan)
     return try await LongWork.run(bytes: read.value.readableBytes) { try parse(type, read) }
   }
 
   /// The same, without a decoder where that does.
-  func decode<Value: PlainlyPosted>(_ type: Value.Type, from request: Request) async throws -> RequestBytes.Read<Value>
-  {
-    let read = try await collect(request)
+  func decode<Value: PlainlyPosted>(
+    _ type: Value.Type, from request: Request, _ loan: ByteBudget.Loan
+  ) async throws -> RequestBytes.Read<Value> {
+    let read = try await collect(request, loan)
     return try await LongWork.run(bytes: read.value.readableBytes) {
       guard let members = read.value.withUnsafeReadableBytes(JSONPlainObject.init) else { return try parse(type, read) }
       return RequestBytes.Read(value: Value(members), loan: read.loan)
     }
   }
 
-  private func collect(_ request: Request) async throws -> RequestBytes.Read<ByteBuffer> {
+  private func collect(_ request: Request, _ loan: ByteBudget.Loan) async throws -> RequestBytes.Read<ByteBuffer> {
     try requireJSON(request.headers)
-    return try await bytes.collect(request)
+    return try await bytes.collect(request, loan)
   }
 
   private func parse<Value: Decodable>(
@@ -50,7 +52,7 @@ struct JSONRequestBody: Sendable {
     }
     do {
       let value = try JSONDecoder().decode(type, from: data)
-      try Self.requireUniqueMembers(data)
+      try Self.requireUnambiguous(data)
       return RequestBytes.Read(value: value, loan: read.loan)
     } catch let error as DecodingError {
       throw Problem(.malformedRequest, Self.sentence(error))
@@ -65,10 +67,12 @@ struct JSONRequestBody: Sendable {
   }
 
   /// Two members of one name could be read differently by whoever looked at the body before us, and so could a name
-  /// that is written with escapes (RFC 8259, section 4). The JSON itself was found sound before.
-  private static func requireUniqueMembers(_ json: Data) throws(Problem) {
-    switch JSONMemberNames.ambiguity(in: json) {
+  /// that is written with escapes (RFC 8259, section 4). The JSON itself was found sound before, by a decoder that is more
+  /// lenient than others.
+  private static func requireUnambiguous(_ json: Data) throws(Problem) {
+    switch JSONAmbiguity(in: json) {
     case nil: break
+    case .mark, .trailingComma: throw Problem(.malformedRequest, "The body is not valid JSON.")
     case .escaped: throw Problem(.malformedRequest, "Write the names of members without escapes.")
     case .repeated(let name):
       throw Problem(.malformedRequest, "'\(String(decoding: name.prefix(64), as: UTF8.self))' is given twice.")

@@ -7,13 +7,8 @@ import NIOCore
 /// refused: Apple sends again what is answered otherwise, and has taken some errors for a final word.
 struct NotificationsController: Sendable {
   var receiver: NotificationReceiver
-  var body: RequestBytes
-
-  /// Bodies that come without a credential have a budget of their own, so that whoever holds many of them back keeps no
-  /// caller waiting: a quarter of what the others have, and room for one at least.
-  static func budget(for server: ServiceConfiguration.Server) -> ByteBudget {
-    ByteBudget(limit: max(server.maxBody, server.maxBytesInFlight / 4))
-  }
+  var body = RequestBytes(limit: BodyBudgets.notificationLimit)
+  var budgets: BodyBudgets
 
   struct ResponseBody: Encodable {
     var outcome: NotificationReceiver.Outcome
@@ -32,7 +27,7 @@ struct NotificationsController: Sendable {
   }
 
   func receive(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
-    let posted = try await body.collect(request)
+    let posted = try await body.collect(request, budgets.notification(from: context.clientAddress))
     defer { withExtendedLifetime(posted.loan) {} }
     do throws(NotificationReceiver.Failure) {
       let reception = try await LongWork.run(bytes: posted.value.readableBytes) {
@@ -46,7 +41,10 @@ struct NotificationsController: Sendable {
       case .ledgerUnavailable(let cause):
         context.logLedgerTrouble(cause)
         throw Problem(.ledgerUnavailable, "The notification could not be recorded; send it again.")
-      case .cancelled: throw Problem(.overloaded, "The notification was not read in time; send it again.")
+      case .tooManyUnproven:
+        throw Problem(
+          .rateLimited, "Too much comes here that Apple did not sign, and this is no more of Apple's; it was not kept.",
+          retryAfter: 60)
       case .clockBehind:
         throw Problem(.appStoreUnavailable, "The notification is signed ahead of this service's clock; send it again.")
       case .wrongPassword:

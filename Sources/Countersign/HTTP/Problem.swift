@@ -15,6 +15,7 @@ struct Problem: Error, Hashable {
     case unknownTransaction = "unknown_transaction"
     case notFound = "not_found"
     case methodNotAllowed = "method_not_allowed"
+    case requestTimeout = "request_timeout"
     case ownedByAnotherUser = "owned_by_another_user"
     case payloadTooLarge = "payload_too_large"
     case unsupportedMediaType = "unsupported_media_type"
@@ -36,6 +37,7 @@ struct Problem: Error, Hashable {
       case .forbidden: .forbidden
       case .unknownTransaction, .notFound: .notFound
       case .methodNotAllowed: .methodNotAllowed
+      case .requestTimeout: .requestTimeout
       case .ownedByAnotherUser: .conflict
       case .payloadTooLarge: .contentTooLarge
       case .unsupportedMediaType: .unsupportedMediaType
@@ -55,6 +57,7 @@ struct Problem: Error, Hashable {
       case .unknownTransaction: "Unknown transaction"
       case .notFound: "No such resource"
       case .methodNotAllowed: "Method not allowed"
+      case .requestTimeout: "The request came too slowly"
       case .ownedByAnotherUser: "The purchase belongs to another user"
       case .payloadTooLarge: "The body is too large"
       case .unsupportedMediaType: "The body has to be JSON"
@@ -72,12 +75,12 @@ struct Problem: Error, Hashable {
     }
 
     /// Whether the same request may succeed later.
-    var isRetryable: Bool { status.kind == .serverError || self == .rateLimited }
+    var isRetryable: Bool { status.kind == .serverError || self == .rateLimited || self == .requestTimeout }
 
     /// How long a caller should wait where nothing better is known, in seconds.
     fileprivate var retryAfter: Int? {
       switch self {
-      case .overloaded: 1
+      case .overloaded, .requestTimeout: 1
       case .ledgerUnavailable, .authenticationUnavailable: 5
       case .appStoreUnavailable: 30
       default: nil

@@ -24,6 +24,9 @@ struct ProblemMiddleware: RouterMiddleware {
       return problem.response(requestID: context.requestID)
     } catch let error as HTTPError where error.status == .notFound {
       return Problem(.notFound, "There is nothing at this path.").response(requestID: context.requestID)
+    } catch is SlowBody {
+      return Problem(.requestTimeout, "The request's body came too slowly; nothing was recorded; try again.")
+        .response(requestID: context.requestID)
     } catch is HTTPParserError {
       // The body is not valid HTTP, or the caller ended it early: nothing of ours is wrong.
       return Problem(.malformedRequest, "The request's body is not valid HTTP, or it ended early.")

@@ -19,12 +19,10 @@ extension HTTPField.Name {
 struct RevalidationsController: Sendable {
   var ledger: any Ledger
   var progress: RunProgress
-  var body: JSONRequestBody
+  var body = JSONRequestBody(limit: BodyBudgets.runLimit)
+  var budget: ByteBudget
   var now: @Sendable () -> Date
 
-  /// Bytes of one body, and of all that are read at once.
-  static let bodyLimit = 4 * 1024
-  static let bodyBudget = 256 * 1024
   static let expiringWithin: ClosedRange<Duration> = .zero ... .seconds(366 * 86_400)
   /// The most subscriptions of one run; also where no limit is given.
   static let limit = 1...100_000
@@ -33,7 +31,7 @@ struct RevalidationsController: Sendable {
   func start(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service)
     let key = try Self.idempotencyKey(request.headers[values: .idempotencyKey])
-    let posted = try await body.decode(RevalidationRequestBody.self, from: request).value
+    let posted = try await body.decode(RevalidationRequestBody.self, from: request, budget.loan()).value
     let order = try posted.order()
     do throws(LedgerError) {
       if posted.dryRun == true {

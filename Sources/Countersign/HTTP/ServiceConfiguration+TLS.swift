@@ -1,6 +1,7 @@
 import Hummingbird
 import HummingbirdCore
 import HummingbirdTLS
+import NIOCore
 
 extension ServiceConfiguration.Server {
   /// The certificate that the server shows; `nil` for plain HTTP.
@@ -16,8 +17,10 @@ extension ServiceConfiguration.Server {
 
   /// HTTP/1.1, in TLS where there is a certificate. `ConnectionGuard`'s deadline for the first request begins with the
   /// connection, so that a handshake counts against it.
-  func protocols(_ identities: ServerIdentities?) throws(StartError) -> HTTPServerBuilder {
-    let http1 = http1
+  func protocols(
+    _ identities: ServerIdentities?, _ counts: ConnectionCounts? = nil, patience: TimeAmount = BodyPace.usualPatience
+  ) throws(StartError) -> HTTPServerBuilder {
+    let http1 = http1(counts, patience: patience)
     let plain = HTTPServerBuilder { responder in
       LoopBoundChannel(base: HTTP1Channel(responder: responder, configuration: http1))
     }

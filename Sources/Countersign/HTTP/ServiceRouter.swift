@@ -9,7 +9,7 @@ struct ServiceRoute: Hashable, Sendable {
 
 /// Every route of the service, with who may use it.
 ///
-///     request ─▶ request ID ─▶ metrics ─▶ access log ─▶ problems ─▶ one Host
+///     request ─▶ request ID ─▶ metrics ─▶ access log ─▶ problems ─▶ one Host ─▶ exact path
 ///       ─▶ [ address limit ─▶ [ authentication ─▶ rate limit ─▶ ] ] controller
 struct ServiceRouter {
   var validations: ValidationsController
@@ -25,13 +25,17 @@ struct ServiceRouter {
   /// `nil` where users cannot call.
   var tokens: UserTokenVerifier?
   var limits: RequestLimits
+  /// Whether the public address speaks TLS by itself.
+  var speaksTLS: Bool
   var httpMetrics: HTTPMetrics
 
   /// What everybody may connect to.
   ///
   /// - Parameter servesOperators: whether readiness and metrics are here too, as operators have no address of their own.
   func build(servesOperators: Bool) -> Router<ServiceRequestContext> {
-    let router = base()
+    let router = base(speaksTLS: speaksTLS)
+    // Of what does not exist too.
+    router.add(middleware: AddressLimitMiddleware(limits: limits))
     route(router, "/livez", [.get: health.live])
     if servesOperators { routeOperators(router) }
     route(router, "/openapi.yaml", [.get: contract.document])
@@ -39,13 +43,9 @@ struct ServiceRouter {
     route(router, "/support", [.get: page.page])
     route(router, "/support/page.css", [.get: page.style])
     route(router, "/support/page.js", [.get: page.script])
-
-    route(
-      router.group().add(middleware: AddressLimitMiddleware(limits: limits)),
-      "/v1/notifications/app-store", [.post: notifications.receive])
+    route(router, "/v1/notifications/app-store", [.post: notifications.receive])
 
     let authenticated = router.group()
-      .add(middleware: AddressLimitMiddleware(limits: limits))
       .add(middleware: AuthenticationMiddleware(keyring: keyring, tokens: tokens))
       .add(middleware: RateLimitMiddleware(limits: limits))
     route(authenticated, "/v1/validations", [.post: validations.validate])
@@ -62,19 +62,21 @@ struct ServiceRouter {
 
   /// What is at the operators' own address. There is nothing that needs a key: no secret goes over it.
   func buildAdmin() -> Router<ServiceRequestContext> {
-    let router = base()
+    let router = base(speaksTLS: false)
     route(router, "/livez", [.get: health.live])
     routeOperators(router)
     return router
   }
 
-  private func base() -> Router<ServiceRequestContext> {
+  private func base(speaksTLS: Bool) -> Router<ServiceRequestContext> {
     let router = Router(context: ServiceRequestContext.self)
     router.add(middleware: RequestIDMiddleware())
+    if speaksTLS { router.add(middleware: StrictTransportMiddleware()) }
     router.add(middleware: MetricsMiddleware(metrics: httpMetrics))
     router.add(middleware: AccessLogMiddleware())
     router.add(middleware: ProblemMiddleware())
     router.add(middleware: HostMiddleware())
+    router.add(middleware: ExactPathMiddleware())
     return router
   }
 

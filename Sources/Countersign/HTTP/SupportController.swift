@@ -11,7 +11,8 @@ struct SupportController: Sendable {
   var revalidation: UserRevalidation
   var transfer: PurchaseTransfer
   var rules: EntitlementRules
-  var body: JSONRequestBody
+  var body = JSONRequestBody(limit: BodyBudgets.supportLimit)
+  var budget: ByteBudget
   var now: @Sendable () -> Date
 
   // MARK: GET /v1/profiles/{user_id}/history
@@ -71,7 +72,7 @@ struct SupportController: Sendable {
     let posted: RequestBytes.Read<RevalidationRequest>? =
       // A server need not say why, and need not send a body to say nothing.
       if caller.role == .service, Self.isBodiless(request.headers) { nil } else {
-        try await body.decode(RevalidationRequest.self, from: request)
+        try await body.decode(RevalidationRequest.self, from: request, budget.loan())
       }
     defer { withExtendedLifetime(posted?.loan) {} }
     let text = try posted?.value.note.map(Self.checked(note:))
@@ -110,7 +111,7 @@ struct SupportController: Sendable {
   func transfer(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireCaller(.support)
     let id = try Self.originalTransactionID(context)
-    let posted = try await body.decode(TransferRequest.self, from: request)
+    let posted = try await body.decode(TransferRequest.self, from: request, budget.loan())
     defer { withExtendedLifetime(posted.loan) {} }
     let user = try UserID(checking: posted.value.to, named: "to")
     guard let text = try posted.value.note.map(Self.checked(note:)) else { throw Self.noteMissing }

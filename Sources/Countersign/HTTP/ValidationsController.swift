@@ -6,6 +6,7 @@ import Hummingbird
 struct ValidationsController: Sendable {
   var validator: ReceiptValidator
   var body: JSONRequestBody
+  var budgets: BodyBudgets
   var line: WaitingLine
 
   struct RequestBody: PlainlyPosted {
@@ -44,9 +45,11 @@ struct ValidationsController: Sendable {
   }
 
   func validate(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
-    switch try context.requireUserOr(.service, .support) {
+    let caller = try context.requireUserOr(.service, .support)
+    let loan = budgets.validation(by: caller)
+    switch caller {
     case .user(let user):
-      let body = try await body.decode(RequestBody.self, from: request)
+      let body = try await body.decode(RequestBody.self, from: request, loan)
       defer { withExtendedLifetime(body.loan) {} }
       do {
         return try await validate(body.value, of: user, isVouchedFor: false, context)
@@ -54,7 +57,7 @@ struct ValidationsController: Sendable {
         throw Self.withoutHint(problem, body.value)
       }
     case .server:
-      let body = try await body.decode(ServerRequestBody.self, from: request)
+      let body = try await body.decode(ServerRequestBody.self, from: request, loan)
       defer { withExtendedLifetime(body.loan) {} }
       return try await validate(body.value.posted, of: try Self.user(body.value), isVouchedFor: true, context)
     }

@@ -78,7 +78,7 @@ struct UserToken {
     guard !json.contains(0), String(validating: json, as: UTF8.self) != nil else { throw .unreadable }
     let value: Value
     do { value = try JSONDecoder().decode(type, from: json) } catch { throw .unreadable }
-    guard JSONMemberNames.ambiguity(in: json) == nil else { throw .unreadable }
+    guard JSONAmbiguity(in: json) == nil else { throw .unreadable }
     return value
   }
 

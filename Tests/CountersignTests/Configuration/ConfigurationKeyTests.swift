@@ -30,6 +30,7 @@ struct ConfigurationKeyTests {
     Row(.serverPort, "8080", file: ("0", "0"), environment: ("65535", "65535")),
     Row(.serverMaxBody, "4194304", file: ("512KiB", "524288"), environment: ("2097152", "2097152")),
     Row(.serverMaxConnections, "10000", file: ("1", "1"), environment: ("100000", "100000")),
+    Row(.serverMaxConnectionsPerAddress, "200", file: ("0", "0"), environment: ("100000", "100000")),
     Row(.serverMaxBytesInFlight, "67108864", file: ("1GiB", "1073741824"), environment: ("8MiB", "8388608")),
     Row(
       .serverRequestDeadline, "15.0 seconds", file: ("1m", "60.0 seconds"), environment: ("10001ms", "10.001 seconds")),

@@ -106,6 +106,7 @@ extension ServiceConfiguration {
     case .serverPort: "\(server.port)"
     case .serverMaxBody: "\(server.maxBody)"
     case .serverMaxConnections: "\(server.maxConnections)"
+    case .serverMaxConnectionsPerAddress: "\(server.maxConnectionsPerAddress)"
     case .serverMaxBytesInFlight: "\(server.maxBytesInFlight)"
     case .serverRequestDeadline: "\(server.requestDeadline)"
     case .serverIdleTimeout: "\(server.idleTimeout)"

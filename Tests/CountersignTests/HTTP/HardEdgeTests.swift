@@ -67,49 +67,112 @@ import Testing
   }
 
   @Test func `bodies over the common budget are refused as overload`() async throws {
-    let settings = Settings(server: ["max_body": "1MiB", "max_bytes_in_flight": "1MiB"])
-    try await run(settings) { service in
-      let holder = try await RawClient.connect(port: service.port)
-      try await holder.executeThenClose { inbound, outbound in
-        try await outbound.write(
-          ByteBuffer(
-            string: Self.post([
-              "Host: a", Self.authorization, "Content-Type: application/json", "Content-Length: 1048000",
-              "Expect: 100-continue",
-            ])))
-        // The first body holds the budget as soon as its head was accepted; ask until the second one is turned away.
-        var answer = try await service.post(["user_id": "u", "receipt_data": String(repeating: "a", count: 2000)])
-        var attempts = 0
-        while answer.status != 503, attempts < 1000 {
-          answer = try await service.post(["user_id": "u", "receipt_data": String(repeating: "a", count: 2000)])
-          attempts += 1
-        }
-        #expect(answer.status == 503)
-        #expect(answer["code"] == "overloaded")
-        #expect(answer.header("Retry-After") == "1")
-        _ = inbound
+    let settings = Settings(server: ["max_body": "1MiB", "max_bytes_in_flight": "1MiB", "request_deadline": "10m"])
+    try await RunningService.run(apple: .unreachable, settings: settings, bodyPatience: .minutes(10)) { service in
+      let holder = try await HeldConnection(port: service.port)
+      try await holder.send(
+        Self.post(["Host: a", Self.authorization, "Content-Type: application/json", "Content-Length: 1048000"]))
+      let small = ["user_id": "u", "receipt_data": String(repeating: "a", count: 2000)]
+      // Announced is not sent.
+      for _ in 0..<30 { #expect(try await service.post(small).status == 400) }
+      try await holder.send(String(repeating: "a", count: 1_047_999))
+      // The bytes hold the budget as soon as they were read; ask until the second one is turned away.
+      var answer = try await service.post(small)
+      var attempts = 0
+      while answer.status != 503, attempts < 1000 {
+        answer = try await service.post(small)
+        attempts += 1
       }
+      #expect(answer.status == 503)
+      #expect(answer["code"] == "overloaded")
+      #expect(answer.header("Retry-After") == "1")
+      // Support's work does not wait for it.
+      let asked = try await service.send(
+        .post, "/v1/profiles/u/revalidation", key: RunningService.supportKey, body: #"{"note":"why"}"#)
+      #expect(asked.status == 200)
     }
   }
 
   @Test func `notifications that are held back keep no caller waiting, and take what they send`() async throws {
-    let settings = Settings(server: ["max_body": "1MiB", "max_bytes_in_flight": "1MiB"])
-    try await run(settings) { service in
-      let holder = try await RawClient.connect(port: service.port)
-      let head = Self.post(["Host: a", "Content-Length: 1048000"])
-        .replacing("/v1/validations", with: "/v1/notifications/app-store")
-      try await holder.executeThenClose { inbound, outbound in
-        try await outbound.write(ByteBuffer(string: head))
-        // Announced is not sent.
-        let body = String(repeating: "a", count: 2000)
-        for _ in 0..<30 { #expect(try await service.notify(body).status == 200) }
-        // Nor does what is sent count where callers are read.
-        try await outbound.write(ByteBuffer(string: String(repeating: "a", count: 1_047_999)))
-        for _ in 0..<30 {
-          #expect(try await service.post(["user_id": "u", "receipt_data": body]).status == 400)
-        }
-        _ = inbound
+    let settings = Settings(server: ["max_body": "1MiB", "max_bytes_in_flight": "1MiB", "request_deadline": "10m"])
+    try await RunningService.run(apple: .unreachable, settings: settings, bodyPatience: .minutes(10)) { service in
+      let holder = try await HeldConnection(port: service.port)
+      try await holder.send(
+        Self.post(["Host: a", "Content-Length: 524288"])
+          .replacing("/v1/validations", with: "/v1/notifications/app-store"))
+      // Announced is not sent.
+      let body = String(repeating: "a", count: 2000)
+      for _ in 0..<30 { #expect(try await service.notify(body).status == 200) }
+      // Nor does what is sent count where callers are read.
+      try await holder.send(String(repeating: "a", count: 524_287))
+      for _ in 0..<30 {
+        #expect(try await service.post(["user_id": "u", "receipt_data": body]).status == 400)
       }
+    }
+  }
+
+  @Test(arguments: [
+    ("/v1/validations", 4 << 20), ("/v1/notifications/app-store", 512 << 10), ("/v1/revalidations", 4 << 10),
+    ("/v1/profiles/u/revalidation", 64 << 10), ("/v1/transactions/1/transfer", 64 << 10),
+  ])
+  func `each body has a limit by what it is for`(path: String, limit: Int) async throws {
+    try await run { service in
+      for key in [RunningService.serviceKey, RunningService.supportKey] {
+        let answer = try await RawClient.exchange(
+          port: service.port,
+          [
+            Self.post([
+              "Host: a", "Authorization: Bearer \(key)", "Content-Type: application/json",
+              "Content-Length: \(limit + 1)",
+            ]).replacing("/v1/validations", with: path)
+          ])
+        #expect(answer.hasPrefix("HTTP/1.1 413 ") || answer.hasPrefix("HTTP/1.1 403 "), "\(answer)")
+        if answer.hasPrefix("HTTP/1.1 413 ") { #expect(answer.contains("at most \(limit) bytes")) }
+      }
+    }
+  }
+
+  @Test(arguments: ["/v1/validations", "/v1/notifications/app-store"])
+  func `a body that stops coming is answered 408, which is worth another try`(path: String) async throws {
+    try await RunningService.run(apple: .unreachable, bodyPatience: .milliseconds(100)) { service in
+      let answer = try await RawClient.exchange(
+        port: service.port,
+        [
+          Self.post(
+            ["Host: a", Self.authorization, "Content-Type: application/json", "Content-Length: 1000"], body: "{"
+          ).replacing("/v1/validations", with: path)
+        ])
+      #expect(answer.hasPrefix("HTTP/1.1 408 "), "\(answer)")
+      #expect(answer.contains(#""code":"request_timeout""#) && answer.contains(#""retryable":true"#))
+      #expect(answer.lowercased().contains("connection: close") && answer.lowercased().contains("x-request-id: "))
+      #expect(answer.components(separatedBy: "HTTP/1.1 ").count == 2)
+    }
+  }
+
+  @Test func `a slow body behind a request that is answered gets its own 408`() async throws {
+    try await RunningService.run(apple: .unreachable, bodyPatience: .milliseconds(100)) { service in
+      let answer = try await RawClient.exchange(
+        port: service.port,
+        [
+          "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
+            + Self.post(
+              ["Host: a", Self.authorization, "Content-Type: application/json", "Content-Length: 1000"], body: "{")
+        ])
+      let statuses = answer.components(separatedBy: "HTTP/1.1 ").dropFirst().map { $0.prefix(3) }
+      #expect(statuses == ["200", "408"])
+    }
+  }
+
+  @Test(arguments: [
+    "//metrics", "/metrics/", "/metrics//", "//v1/brake", "/v1//brake", "/v1/brake/", "/livez/", "//", "/support//",
+    "http://a//metrics", "/metrics/?x=1",
+  ])
+  func `a path is found only as it is registered`(path: String) async throws {
+    try await run { service in
+      let answer = try await RawClient.exchange(
+        port: service.port, ["GET \(path) HTTP/1.1\r\nHost: a\r\n\(Self.authorization)\r\nConnection: close\r\n\r\n"])
+      #expect(answer.hasPrefix("HTTP/1.1 404 "), "\(answer)")
+      #expect(answer.contains(#""code":"not_found""#))
     }
   }
 
@@ -134,6 +197,10 @@ import Testing
       "POST /v1/validations HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
       "GET /livez HTTP/1.1\r\nHost : a\r\n\r\n",
       "nonsense\r\n\r\n",
+      "GET /livez\r\n\r\n",
+      "GET /livez HTTP/0.9\r\nHost: a\r\n\r\n",
+      "GET /livez HTTP/2.0\r\nHost: a\r\n\r\n",
+      "GET /livez HTTP/2.0\r\nHost: a\r\n\r\nGET /livez HTTP/2.0\r\nHost: a\r\n\r\n",
     ])
   func `what is not clean HTTP gets a problem and the end of the connection`(request: String) async throws {
     try await run { service in

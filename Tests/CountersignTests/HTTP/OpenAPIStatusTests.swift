@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTransport
+import NIOCore
 import Synchronization
 import Testing
 
@@ -145,7 +146,7 @@ import Testing
           ask.path = ask.path.replacing("/%ff", with: "/u").replacing(String(repeating: "7", count: 65), with: id)
           ask.body = "{"
           _ = try await Self.ask(ask, service, seen)
-          ask.body = body + String(repeating: " ", count: 70_000)
+          ask.body = body + String(repeating: " ", count: 600_000)
           _ = try await Self.ask(ask, service, seen)
           ask.body = body
           ask.headers = [TransportHeader("Content-Type", "text/plain")]
@@ -165,10 +166,25 @@ import Testing
       // Who needs no credential is known by the address only, and this machine's counts where it is a proxy's.
       let proxied = Settings(server: ["address_rate_limit": "1", "trusted_proxies": "[127.0.0.1]"])
       try await RunningService.run(apple: store.apple, settings: proxied, now: { Self.clock }) { service in
-        let post = Ask(
-          method: .post, path: Self.notifications, key: nil, body: "{}",
-          headers: [TransportHeader("X-Forwarded-For", "192.0.2.1")])
-        for _ in 0..<5 where try await Self.ask(post, service, seen).status != 429 {}
+        for var ask in asks where ask.key == nil && ask.path != "/livez" {
+          ask.headers = [TransportHeader("X-Forwarded-For", "192.0.2.1")]
+          for _ in 0..<5 where try await Self.ask(ask, service, seen).status != 429 {}
+        }
+      }
+      try await RunningService.run(
+        apple: store.apple, now: { Self.clock }, bodyPatience: .milliseconds(100)
+      ) { service in
+        for ask in asks where ask.body != nil {
+          let answer = try await RawClient.exchange(
+            port: service.port,
+            [
+              "POST \(ask.path) HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
+                + "Authorization: Bearer \(ask.key ?? "none")\r\n\r\n{"
+            ])
+          #expect(answer.hasPrefix("HTTP/1.1 408 "), "\(ask.path): \(answer)")
+          let operation = try #require(try Contract.shared.get().operation("POST", ask.path))
+          seen.note(operation, 408)
+        }
       }
     }
     let contract = try Contract.shared.get()

@@ -52,6 +52,8 @@ import Testing
       ("a user twice", #"{"user_id":"a","user_id":"b","receipt_data":"MIAA"}"#),
       ("a user in disguise", #"{"user_id":"a","user\u005fid":"b","receipt_data":"MIAA"}"#),
       ("null", "null"),
+      ("a comma too many", #"{"receipt_data":"MIAA","user_id":"u",}"#),
+      ("a byte order mark", "\u{FEFF}" + #"{"receipt_data":"MIAA","user_id":"u"}"#),
       ("NUL bytes, as UTF-16 has them", "{\u{0}\"\u{0}"),
       ("an empty ID", #"{"original_transaction_id":"","user_id":"u"}"#),
       ("not UTF-8", "{\"user_id\":\"\u{0}\"}"),

@@ -111,9 +111,29 @@ import Testing
       #expect(try await service.profile(key: "guess", headers: from("2001:db8:0:1::1")).status == 401)
       // All users of a server come from one address.
       for _ in 0..<50 { #expect(try await service.profile(headers: from("198.51.100.1")).status == 200) }
-      // Open routes are for whoever watches the service.
+      // What is open, and what does not exist, has the same limit.
+      for (number, path) in ["/readyz", "/metrics", "/openapi.yaml", "/support", "/nothing"].enumerated() {
+        let caller = from("203.0.113.\(100 + number)")
+        #expect(try await refusal { try await service.send(.get, path, key: nil, headers: caller) } != nil, "\(path)")
+      }
+      // Liveness is for whoever watches the service.
       #expect(try await service.send(.get, "/livez", key: nil, headers: guesser).status == 200)
     }
+  }
+
+  @Test(arguments: [("X-Forwarded-For", "203.0.113.7"), ("Forwarded", "for=203.0.113.7")])
+  func `requests by way of a proxy that is not named are told of, once`(name: String, value: String) async throws {
+    let words = "name it in server.trusted_proxies"
+    func lines(_ settings: Settings) async throws -> Int {
+      try await RunningService.run(apple: .unreachable, settings: settings) { service in
+        #expect(try await service.profile().status == 200)
+        #expect(!service.log.text.contains(words))
+        for _ in 0..<3 { _ = try await service.profile(headers: [TransportHeader(name, value)]) }
+        return service.log.lines.count { $0.contains(words) }
+      }
+    }
+    #expect(try await lines(Settings()) == 1)
+    #expect(try await lines(Settings(server: ["trusted_proxies": "[127.0.0.1]"])) == 0)
   }
 
   @Test func `without named proxies nobody's header counts, and this machine has no limit`() async throws {

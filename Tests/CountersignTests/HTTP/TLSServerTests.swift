@@ -88,6 +88,11 @@ import Testing
       let answer = try await Self.get("/livez", port: service.port, caFile: authority.caFile)
       #expect(answer.status == 200)
       #expect(String(decoding: answer.body, as: UTF8.self) == #"{"status":"ok"}"#)
+      for path in ["/support", "/nothing"] {
+        let headers = try await Self.get(path, port: service.port, caFile: authority.caFile).headers
+        #expect(
+          headers.filter { $0.name.lowercased() == "strict-transport-security" }.map(\.value) == ["max-age=31536000"])
+      }
       let plain = try await RawClient.exchange(port: service.port, ["GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"])
       #expect(!plain.contains("HTTP/1.1"))
     }

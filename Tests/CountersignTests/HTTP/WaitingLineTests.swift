@@ -268,7 +268,7 @@ import Testing
   func `bodies that are held back keep no place`() async throws {
     let settings = Settings(
       server: ["request_deadline": "2m"], appStore: ["concurrency": "1"])
-    try await RunningService.run(apple: .unreachable, settings: settings) { service in
+    try await RunningService.run(apple: .unreachable, settings: settings, bodyPatience: .minutes(10)) { service in
       let head = [
         "POST /v1/validations HTTP/1.1", "Host: a", "Authorization: Bearer \(RunningService.serviceKey)",
         "Content-Type: application/json", "Content-Length: 10000",

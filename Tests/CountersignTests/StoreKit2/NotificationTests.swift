@@ -185,6 +185,57 @@ import Testing
     }
   }
 
+  @Test func `a flood of what Apple did not sign is neither kept nor told of, and washes nothing away`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
+        let foreign = try store.simulator.issueTransaction(.wrongApp, subscriber: 3)
+        let told = try #require(try store.simulator.notifications(of: foreign.originalTransactionID).last)
+        #expect(try await service.notify(told)["outcome"] == "refused")
+        var statuses: [Int: Int] = [:]
+        for number in 0..<300 {
+          let answer = try await service.notify(#"{"x":\#(number)}"#)
+          statuses[answer.status, default: 0] += 1
+          if answer.status == 429 { #expect(answer.header("Retry-After") == "60") }
+        }
+        let kept = try #require(statuses[200])
+        #expect(kept >= 20 && Set(statuses.keys) == [200, 429])
+        #expect(statuses[429, default: 0] >= 200)
+        #expect(try await service.ledger.hasRefused(#"{"x":0}"#))
+        #expect(try await service.ledger.hasRefused(told.signedPayload))
+        #expect(service.log.lines.count { $0.contains("a notification was not taken") } == kept + 1)
+        // What is kept already costs nothing, and is acknowledged as before.
+        #expect(try await service.notify(#"{"x":0}"#).status == 200)
+        // What Apple signed is taken all the while.
+        let mine = try store.simulator.issueTransaction(.renewing)
+        let news = try #require(try store.simulator.notifications(of: mine.originalTransactionID).last)
+        #expect(try await service.notify(news)["outcome"] == "unclaimed")
+        for number in 0..<100 {
+          let guess = #"{"notification_type":"X","password":"\#(number)"}"#
+          #expect(try await service.notify(guess).status == 401)
+        }
+        #expect(service.log.lines.count { $0.contains("without our shared secret") } <= 60)
+      }
+    }
+  }
+
+  @Test func `of what nobody vouches for no tree is built that is larger than Apple's`() async throws {
+    try await RunningService.run(apple: .unreachable, now: { Self.clock }) { service in
+      func outcome(_ values: Int, _ each: String) async throws -> String {
+        let list = Array(repeating: each, count: values).joined(separator: ",")
+        let answer = try await service.notify(#"{"notification_type":"X","z":[\#(list)]}"#)
+        return answer.status == 200 ? answer["outcome"] ?? "-" : "\(answer.status)"
+      }
+      // What is parsed is found to have no password.
+      for (values, each, expected) in [
+        (9_000, "1", "401"), (10_001, "1", "unreadable"), (1_990, "{}", "401"), (2_001, "{}", "unreadable"),
+        (250_000, "1", "unreadable"), (300_000, "1", "413"),
+      ] {
+        let came = try await outcome(values, each)
+        #expect(came == expected, "\(values) of \(each)")
+      }
+    }
+  }
+
   @Test func `a notification of production's that names another app's number is refused`() async throws {
     let settings = Settings(appStore: ["app_apple_ids": "[7]"])
     try await SimulatedStore.run(at: Self.clock) { store in

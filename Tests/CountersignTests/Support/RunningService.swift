@@ -30,12 +30,14 @@ struct RunningService: Sendable {
   /// - Parameters:
   ///   - apple: where production and sandbox are played, and the CA to trust for it.
   ///   - settings: lines of YAML by section, in place of the defaults below.
+  ///   - bodyPatience: how long nothing of a body may come.
   ///   - clock: in place of one whose time and uptime both go as `now` says.
   static func run<Result: Sendable>(
     apple: Apple, settings: Settings = Settings(), directory given: URL? = nil,
     jobPause: Duration = .milliseconds(20),
     now: @escaping @Sendable () -> Date = { Date(timeIntervalSince1970: 1_718_452_800) },
     clock: ServiceClock? = nil,
+    bodyPatience: TimeAmount = BodyPace.usualPatience,
     body: @Sendable (RunningService) async throws -> Result
   ) async throws -> Result {
     let directory = given ?? FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
@@ -55,6 +57,9 @@ struct RunningService: Sendable {
         jobPause: jobPause,
         onListening: { listening.yield($0.port ?? 0) },
         onAdminListening: { adminListening.yield($0.port ?? 0) },
+        bodyPatience: bodyPatience,
+        // Each look is a look of its own.
+        readinessLifetime: .zero,
         certificatePause: .milliseconds(20)))
     let group = ServiceGroup(
       configuration: ServiceGroupConfiguration(services: [service], logger: log.logger))

@@ -1,0 +1,31 @@
+import Hummingbird
+
+/// Finds nothing at a path that is not spelled as it is registered: `//metrics`, `/metrics/`.
+///
+/// The router skips empty segments. A proxy in front that closes `/metrics` to strangers does not, and would let those pass.
+struct ExactPathMiddleware: RouterMiddleware {
+  typealias Context = ServiceRequestContext
+
+  /// `/support/` redirects to the page.
+  private static let exceptions: Set<String> = ["/", "/support/"]
+
+  func handle(
+    _ request: Request, context: Context, next: (Request, Context) async throws -> Response
+  ) async throws -> Response {
+    let path = request.uri.path
+    guard Self.isExact(path) || Self.exceptions.contains(path) else {
+      throw Problem(.notFound, "There is nothing at this path.")
+    }
+    return try await next(request, context)
+  }
+
+  /// Whether no segment is empty.
+  private static func isExact(_ path: String) -> Bool {
+    var before: UInt8 = 0
+    for byte in path.utf8 {
+      if byte == UInt8(ascii: "/"), before == byte { return false }
+      before = byte
+    }
+    return before != UInt8(ascii: "/")
+  }
+}

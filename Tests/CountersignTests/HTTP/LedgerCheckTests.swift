@@ -1,0 +1,39 @@
+import Foundation
+import Ledger
+import Synchronization
+import Testing
+
+@testable import Countersign
+
+@Suite struct LedgerCheckTests {
+  @Test func `however many ask, the disk is asked once in a while`() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: directory) }
+    let ledger = try await SQLiteLedger.open(
+      path: directory.appending(path: "ledger.sqlite").path(percentEncoded: false), onFatal: { _ in })
+    let start = ContinuousClock.now
+    let now = Mutex(start)
+    let check = LedgerCheck(
+      ledger: ledger, lifetime: .seconds(1), now: { Date(timeIntervalSince1970: 1_718_452_800) },
+      clock: { now.withLock { $0 } })
+    func ask(_ count: Int) async -> Int {
+      await withTaskGroup { group in
+        for _ in 0..<count { group.addTask { await check.finding().error == nil } }
+        return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+      }
+    }
+    let commits = ledger.statistics.commits
+    #expect(await ask(100) == 100)
+    now.withLock { $0 = start.advanced(by: .milliseconds(999)) }
+    #expect(await ask(100) == 100)
+    #expect(ledger.statistics.commits == commits + 1)
+    now.withLock { $0 = start.advanced(by: .milliseconds(1_000)) }
+    #expect(await ask(100) == 100)
+    #expect(ledger.statistics.commits == commits + 2)
+    await ledger.close()
+    #expect(await check.finding().error == nil, "what was found stands for its time")
+    now.withLock { $0 = start.advanced(by: .seconds(2)) }
+    #expect(await check.finding().error == .closed)
+  }
+}
