@@ -90,6 +90,7 @@ import Testing
       let asked = try await service.send(
         .post, "/v1/profiles/u/revalidation", key: RunningService.supportKey, body: #"{"note":"why"}"#)
       #expect(asked.status == 200)
+      await holder.close()
     }
   }
 
@@ -108,6 +109,7 @@ import Testing
       for _ in 0..<30 {
         #expect(try await service.post(["user_id": "u", "receipt_data": body]).status == 400)
       }
+      await holder.close()
     }
   }
 
