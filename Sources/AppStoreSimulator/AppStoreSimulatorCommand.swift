@@ -67,7 +67,7 @@ struct ReceiptCommand: AsyncParsableCommand {
   @Option(help: "The app's bundle ID.")
   var bundleID = Product.defaultBundleID
 
-  @Option(help: "der, ber, ios6 or xcode.")
+  @Option(help: "der, ber, ios6, xcode, forged or padded.")
   var format = ReceiptFormat.der
 
   @Option(help: "When it is issued, RFC 3339; now when not given.", transform: Timestamp.parse)

@@ -14,7 +14,7 @@ import NIOCore
 ///     POST   /notifications {"url":"http://…"}             posts them there from now on
 ///     GET    /notifications                                what was posted, and the status of the answers
 ///     DELETE /notifications                                posts no more
-///     POST   /trouble    {"trouble":"html","count":3,"environment":"production"}
+///     POST   /trouble    {"trouble":"html","count":3,"environment":"production","subscriber":7}
 ///     DELETE /trouble
 ///     POST   /delay      {"delay":"300ms"}
 ///     GET    /calls      DELETE /calls                     counters, and counting from nought again
@@ -235,6 +235,7 @@ struct ControlListener: Sendable {
     var trouble: String
     var count: Int?
     var environment: StoreEnvironment?
+    var subscriber: Int64?
   }
 
   private func setTrouble(_ body: [UInt8]) throws -> JSON {
@@ -243,7 +244,8 @@ struct ControlListener: Sendable {
       throw Refusal(reason: "there is no trouble '\(order.trouble)'; GET /scenarios lists them")
     }
     if let count = order.count, count < 1 { throw Refusal(reason: "'count' is at least 1, or null for every call") }
-    core.troubles.set(trouble, count: order.count, environment: order.environment)
+    core.troubles.set(
+      trouble, count: order.count, environment: order.environment, subscriber: order.subscriber)
     return .object([
       ("trouble", .string(trouble.rawValue)), ("count", order.count.map { .integer(Int64($0)) } ?? .null),
     ])

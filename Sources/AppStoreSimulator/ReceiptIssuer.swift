@@ -116,6 +116,20 @@ final class ReceiptIssuer: Sendable {
     return try sign(row, of: customer.seed, at: now)
   }
 
+  /// The receipt that a known customer's device would have by now.
+  func newestReceipt(
+    ofOriginal id: String, format: ReceiptFormat, at now: Timestamp
+  ) throws(IssueError) -> IssuedReceipt {
+    guard var seed = customers.transaction(id)?.customer.seed else { throw .unknownTransaction(id) }
+    seed.format = format
+    do {
+      return IssuedReceipt(
+        receiptData: try newest(of: seed, at: now), originalTransactionIDs: seed.originalTransactionIDs(at: now))
+    } catch {
+      throw .signing("\(error)")
+    }
+  }
+
   private func sign(
     _ row: CustomerState.Row, of seed: ReceiptSeed, at now: Timestamp
   ) throws(IssueError) -> IssuedTransaction {

@@ -19,11 +19,17 @@ struct SignedReceipt: Sendable {
 
   func encode(_ seed: ReceiptSeed) throws -> [UInt8] {
     let payload = try ReceiptPayload.encode(seed)
-    let signer = seed.format == .xcode ? pki.xcode : pki.leaf
+    let signer =
+      switch seed.format {
+      case .xcode: pki.xcode
+      case .forged: pki.transaction
+      case .der, .ber, .ios6, .padded: pki.leaf
+      }
     let signature = try signer.key.signature(for: SHA256.hash(data: payload), padding: .insecurePKCS1v1_5)
     return try assemble(
       payload: payload, signature: Array(signature.rawRepresentation), signer: signer,
-      isBER: seed.format == .ber || seed.format == .xcode)
+      isBER: seed.format == .ber || seed.format == .xcode,
+      padding: seed.format == .padded ? pki.transaction.der : [])
   }
 
   func read(_ bytes: [UInt8]) -> ReceiptReading {
@@ -51,7 +57,7 @@ struct SignedReceipt: Sendable {
   }
 
   private func assemble(
-    payload: [UInt8], signature: [UInt8], signer: DevelopmentPKI.Signer, isBER: Bool
+    payload: [UInt8], signature: [UInt8], signer: DevelopmentPKI.Signer, isBER: Bool, padding: [UInt8] = []
   ) throws -> [UInt8] {
     let constructed = isBER ? ASN1Writer.indefinite : ASN1Writer.value
     let sha256 = ASN1Writer.value(ASN1Writer.Tag.sequence, OID.sha256 + ASN1Writer.value(ASN1Writer.Tag.null, []))
@@ -60,7 +66,8 @@ struct SignedReceipt: Sendable {
       isBER
       ? ASN1Writer.indefinite(ASN1Writer.Tag.constructedOctetString, Self.pieces(payload))
       : ASN1Writer.value(ASN1Writer.Tag.octetString, payload)
-    let bag = signer.der == pki.xcode.der ? signer.der : signer.der + pki.intermediateDER + pki.root.der
+    let chain = signer.der == pki.leaf.der ? pki.intermediateDER + pki.root.der : []
+    let bag = signer.der + chain + padding
 
     var issuer = DER.Serializer()
     try issuer.serialize(signer.certificate.issuer)

@@ -190,6 +190,13 @@ final class RunningSimulator: Sendable {
     try core.issuer.newestTransaction(ofOriginal: originalTransactionID, at: core.clock.now)
   }
 
+  /// Signs the receipt of a story that has begun: what the device has by now.
+  func newestReceipt(
+    ofOriginal originalTransactionID: String, format: ReceiptFormat = .der
+  ) throws(IssueError) -> IssuedReceipt {
+    try core.issuer.newestReceipt(ofOriginal: originalTransactionID, format: format, at: core.clock.now)
+  }
+
   /// From now on posts a notification of everything that happens to the customers whose stories have begun here, in its
   /// order and once each, to an `http://` URL.
   ///
@@ -228,9 +235,12 @@ final class RunningSimulator: Sendable {
       .map(\.date)
   }
 
-  /// Lets a trouble befall the next `count` calls (all, when nil) whatever receipt they carry; nil ends it.
-  func setTrouble(_ trouble: Trouble?, count: Int? = nil, environment: StoreEnvironment? = nil) {
-    core.troubles.set(trouble, count: count, environment: environment)
+  /// Lets a trouble befall the next `count` calls (all, when nil) whatever receipt they carry, or with one subscriber's
+  /// receipts; nil ends it.
+  func setTrouble(
+    _ trouble: Trouble?, count: Int? = nil, environment: StoreEnvironment? = nil, subscriber: Int64? = nil
+  ) {
+    core.troubles.set(trouble, count: count, environment: environment, subscriber: subscriber)
   }
 
   /// Waits so long before each answer.

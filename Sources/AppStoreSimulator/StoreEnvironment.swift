@@ -30,4 +30,10 @@ enum ReceiptFormat: String, CaseIterable, Codable, Sendable {
   case ios6
   /// Signed by a lone self-signed certificate, as local testing in Xcode does; the store knows nothing of it.
   case xcode
+  /// As `der`, signed by a lone certificate that may sign no receipts: neither the store nor anybody else can
+  /// authenticate it.
+  case forged
+  /// As `der`, with one more certificate in its bag, which the signature does not cover: the store does not authenticate
+  /// it, though the signature holds.
+  case padded
 }

@@ -33,7 +33,9 @@ struct VerifyReceipt: Sendable {
     }
     calls.record(call)
 
-    let switched = troubles.next(in: environment, for: .verifyReceipt)
+    var subscriber: Int64?
+    if case .authentic(let seed) = reading { subscriber = seed.subscriber }
+    let switched = troubles.next(in: environment, for: .verifyReceipt, of: subscriber)
     guard isPost, let request else { return befall(switched, Self.verdict(21000), environment) }
     switch reading {
     case .authentic(let seed):

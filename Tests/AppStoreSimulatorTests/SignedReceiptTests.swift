@@ -62,6 +62,19 @@ struct SignedReceiptTests {
     #expect(refused == nil)
   }
 
+  @Test(
+    "openssl refuses a forged receipt, and takes a padded one, which the store refuses",
+    .enabled(if: Tool.openssl != nil, "openssl is not installed"))
+  func forgeries() async throws {
+    let forged = try await openssl(try bytes(ReceiptOrder(format: .forged)))
+    #expect(forged == nil)
+    let padded = try await openssl(try bytes(ReceiptOrder(format: .padded)))
+    #expect(padded != nil)
+    for format in [ReceiptFormat.forged, .padded] {
+      #expect(try Store().ask(ReceiptOrder(format: format)).status == 21003)
+    }
+  }
+
   @Test("the BER form has indefinite lengths, the DER form none")
   func forms() throws {
     #expect(Array(try bytes(ReceiptOrder(format: .ber)).prefix(2)) == [0x30, 0x80])
