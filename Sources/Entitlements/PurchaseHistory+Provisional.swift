@@ -35,3 +35,12 @@ extension PurchaseHistory {
     }
   }
 }
+
+extension SubscriptionEvidence {
+  /// A grant of no time: it keeps the purchase for whoever presented it, and gives nothing.
+  package var reserved: SubscriptionEvidence {
+    var reserved = self
+    reserved.provisionalUntil = judgedAt
+    return reserved
+  }
+}

@@ -15,7 +15,9 @@ package protocol Ledger: RunLedger, NotificationLedger {
   ///
   /// - Parameters:
   ///   - provisional: what the receipt's signature proves and may count meanwhile. A purchase that somebody else owns or
-  ///     has a grant on, or of which something newer is known, is left out; a grant that exists is never prolonged.
+  ///     has a grant on, or of which something newer is known, is left out; a grant that exists is never prolonged. One
+  ///     that ends at the moment at which it is judged counts for nothing and is reserved: nobody else is granted the
+  ///     purchase while the receipt waits, and this user may be, later.
   ///   - rejudgement: how the user is judged with it.
   func postpone(
     _ receipt: PendingReceipt, provisional: [SubscriptionEvidence], _ rejudgement: Rejudgement

@@ -4,7 +4,7 @@ internal import GRDB
 ///
 ///     profile_update 1 ──── 1 profile 1 ──── * subscription * ──── 1 receipt
 ///                           1 └──── * history    1 └──── 0…1 recheck
-///     pending_receipt 1 ──── * provisional_grant    memo    heartbeat
+///     pending_receipt 1 ──── * provisional_grant    pending_total    memo    heartbeat
 ///     run 1 ──── * run_item
 ///     note 1 ──── * ownership_change, history
 ///     notification    refused_notification    unclaimed_evidence
@@ -22,6 +22,9 @@ enum LedgerSchema {
     // The rows that it copies are checked one by one; GRDB would otherwise check those of every table, the history's too.
     migrator.registerMigration("0007 fewer trees", foreignKeyChecks: .immediate) { db in
       try db.execute(sql: fewerTrees)
+    }
+    migrator.registerMigration("0008 pending total", foreignKeyChecks: .immediate) { db in
+      try db.execute(sql: pendingTotal)
     }
     migrator.registerMigration("0009 refused by whom") { db in try db.execute(sql: refusedKinds) }
     return migrator

@@ -4,6 +4,18 @@ internal import struct FoundationEssentials.Date
 extension LedgerTables {
   /// So many receipts of one user may wait: far more than an app has reason to post, and too few to fill a disk.
   static let pendingPerUser = 20
+  /// So many bytes of one user's: one receipt of the greatest size, or twenty such as apps have.
+  static let pendingBytesPerUser = 4 << 20
+  /// So many bytes of all users' together, lest a crowd of users fills the disk.
+  static let pendingBytes = 1 << 30
+
+  /// What became of a receipt that is to wait.
+  enum Place {
+    /// The row of this receipt, which is new or already there.
+    case row(Int64)
+    case tooMany
+    case full
+  }
 
   struct StoredPending {
     var user: UserID
@@ -11,15 +23,23 @@ extension LedgerTables {
     var requestID: String
   }
 
-  /// - Returns: the row of this receipt, which is new or already there; `nil` when too many wait already.
-  func postpone(_ receipt: PendingReceipt, digest: ReceiptDigest) throws -> Int64? {
+  func postpone(_ receipt: PendingReceipt, digest: ReceiptDigest) throws -> Place {
     let sha256 = digest.bytes
     let user = receipt.user.rawValue
     if let known = try row("SELECT id FROM pending_receipt WHERE user_id = \(user) AND sha256 = \(sha256)") {
-      return try known.decode(forColumn: "id")
+      return .row(try known.decode(forColumn: "id"))
     }
-    let waiting = try row("SELECT count(*) AS waiting FROM pending_receipt WHERE user_id = \(user)")
-    guard let waiting, try waiting.decode(Int.self, forColumn: "waiting") < Self.pendingPerUser else { return nil }
+    // Base64 has as many bytes as characters.
+    let size = receipt.base64.utf8.count
+    let own = try row(
+      """
+      SELECT count(*) AS waiting, coalesce(sum(length(base64)), 0) AS bytes FROM pending_receipt WHERE user_id = \(user)
+      """)
+    guard let own, try own.decode(Int.self, forColumn: "waiting") < Self.pendingPerUser,
+      try own.decode(Int.self, forColumn: "bytes") + size <= Self.pendingBytesPerUser
+    else { return .tooMany }
+    let all = try row("SELECT bytes FROM pending_total WHERE id = 1")
+    guard let all, try all.decode(Int.self, forColumn: "bytes") + size <= Self.pendingBytes else { return .full }
     let receivedAt = try StoredForm.milliseconds(receipt.receivedAt)
     let saved = try row(
       """
@@ -28,7 +48,7 @@ extension LedgerTables {
       RETURNING id
       """)
     guard let saved else { throw StoredForm.Unstorable() }
-    return try saved.decode(forColumn: "id")
+    return .row(try saved.decode(forColumn: "id"))
   }
 
   func pending(_ id: Int64) throws -> StoredPending? {
@@ -76,8 +96,11 @@ extension LedgerTables {
     var evidence: SubscriptionEvidence
     var owner: UserID
     var pending: Int64
-    /// Its time is over.
+    /// It does not count: its time is over, or it never had any.
     var isOver = false
+
+    /// Never counted: the purchase is kept for its owner, should it come to a grant.
+    var isReservation: Bool { evidence.provisionalUntil.map { $0 <= evidence.judgedAt } ?? true }
   }
 
   /// In the order of `SubscriptionKey.precedes`.
@@ -123,7 +146,7 @@ extension LedgerTables {
         (\(evidence.key.environment.rawValue), \(evidence.key.originalTransactionID.rawValue),
          \(grant.owner.rawValue), \(grant.pending), \(evidence.source.rawValue),
          \(try StoredForm.milliseconds(evidence.evidenceTime)), \(try StoredForm.milliseconds(evidence.judgedAt)),
-         \(until), 0, \(text))
+         \(until), \(grant.isOver), \(text))
       """)
   }
 

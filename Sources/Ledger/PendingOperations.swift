@@ -10,7 +10,12 @@ struct PostponeOperation {
   let tables: LedgerTables
 
   func run() throws -> PostponeOutcome {
-    guard let pending = try tables.postpone(receipt, digest: digest) else { return .tooMany }
+    let pending: Int64
+    switch try tables.postpone(receipt, digest: digest) {
+    case .row(let id): pending = id
+    case .tooMany: return .tooMany
+    case .full: return .full
+    }
     let granted = try provisional.filter { try grant($0, by: pending) }
     guard let newest = granted.map(\.evidenceTime).max() else { return .kept }
     try VerdictWriter(
@@ -20,8 +25,9 @@ struct PostponeOperation {
     return .kept
   }
 
-  /// Whether a grant was made: there was none on the purchase while receipts with it wait, nobody else owns it, and nothing
-  /// as new is known of it. What notifications told while nobody had it counts: that it was taken back, or is another's.
+  /// Whether a grant was made that counts: there was none on the purchase while receipts with it wait, nor was it reserved
+  /// for somebody else; nobody else owns it, and nothing as new is known of it. What notifications told while nobody had it
+  /// counts: that it was taken back, or is another's.
   private func grant(_ evidence: SubscriptionEvidence, by pending: Int64) throws -> Bool {
     var evidence = evidence
     if let told = try tables.unclaimed(evidence.key)?.evidence {
@@ -29,15 +35,20 @@ struct PostponeOperation {
       evidence.leaveOut(endedBy: [told])
       guard !evidence.purchases.isEmpty else { return false }
     }
-    guard let until = evidence.provisionalUntil, try tables.grant(on: evidence.key) == nil else { return false }
+    guard let until = evidence.provisionalUntil else { return false }
     if let known = try tables.subscription(evidence.key) {
       guard known.owner == receipt.user, known.evidenceAt < (try StoredForm.milliseconds(evidence.evidenceTime)) else {
         return false
       }
     }
-    try tables.save(
-      .init(evidence: evidence, owner: receipt.user, pending: pending), until: try StoredForm.milliseconds(until))
-    return true
+    var grant = LedgerTables.StoredGrant(evidence: evidence, owner: receipt.user, pending: pending)
+    grant.isOver = grant.isReservation
+    if let earlier = try tables.grant(on: evidence.key) {
+      guard earlier.isReservation, earlier.owner == receipt.user, !grant.isReservation else { return false }
+      try tables.removeGrant(on: evidence.key)
+    }
+    try tables.save(grant, until: try StoredForm.milliseconds(until))
+    return !grant.isReservation
   }
 }
 
@@ -49,7 +60,7 @@ struct WithdrawOperation {
   /// There is a verdict on a receipt that waited.
   func settle(_ id: Int64) throws {
     guard let pending = try tables.pending(id) else { return }
-    let hadGrants = try !tables.grants(of: id).isEmpty
+    let hadGrants = try tables.grants(of: id).contains { !$0.isReservation }
     try tables.removePending(id)
     if hadGrants { try judge(pending.user, for: pending) }
   }

@@ -30,8 +30,10 @@ package struct PendingReceipt: Hashable, Sendable {
 package enum PostponeOutcome: Hashable, Sendable {
   /// Kept, or kept before: it will be settled.
   case kept
-  /// This user has as many waiting as one may have. Nothing was recorded.
+  /// This user has as many waiting as one may have, or as many bytes. Nothing was recorded.
   case tooMany
+  /// All users' together take as much room as they may. Nothing was recorded.
+  case full
 }
 
 /// How verdicts that change without an answer of Apple's are judged and written down.

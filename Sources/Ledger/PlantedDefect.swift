@@ -13,6 +13,8 @@
     case forgetFailedUpdate = "forget_failed_update"
     /// Apple's trouble is taken for Apple's word that there is no subscription.
     case troubleEndsAccess = "trouble_ends_access"
+    /// Apple's word that a receipt is not authentic is taken for trouble of Apple's.
+    case refusalIsTrouble = "refusal_is_trouble"
     /// Apple is called however often it fails.
     case noBreaker = "no_breaker"
     /// The machine's clock is followed wherever it jumps.

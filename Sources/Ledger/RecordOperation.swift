@@ -82,13 +82,22 @@ struct RecordOperation {
     }
   }
 
-  /// Whether a receipt that waited has a purchase that counts for somebody else, whose receipt came first and waits too.
+  /// How long a receipt waits for one that came before it and is not granted anything: whoever came first may have sent
+  /// what Apple never answers.
+  private static let reservation = 86_400.0
+
+  /// Whether a receipt that waited has a purchase that counts for somebody else, or is reserved for them, whose receipt
+  /// came first and waits too.
   ///
   /// Several receipts are settled at once, and which of two answers comes first is chance.
   private func comesAfterAnother() throws -> Bool {
     guard let id = entry.pendingID else { return false }
     return try entry.contestedKeys.contains { key in
-      guard let grant = try tables.grant(on: key), !grant.isOver else { return false }
+      guard let grant = try tables.grant(on: key) else { return false }
+      let isReserved =
+        grant.isReservation
+        && entry.recordedAt.timeIntervalSince(grant.evidence.judgedAt) < Self.reservation
+      guard !grant.isOver || isReserved else { return false }
       return grant.owner != entry.user && grant.pending < id
     }
   }
@@ -188,7 +197,7 @@ struct RecordOperation {
       guard let grant = try tables.grant(on: key) else { continue }
       if grant.owner == entry.user, try isOlder(subscription, than: grant.evidence) { continue }
       try tables.removeGrant(on: key)
-      if grant.owner != entry.user { users.insert(grant.owner) }
+      if grant.owner != entry.user, !grant.isReservation { users.insert(grant.owner) }
     }
     return users
   }

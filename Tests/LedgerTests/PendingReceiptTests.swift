@@ -1,5 +1,6 @@
 import Entitlements
 import Foundation
+import GRDB
 import Testing
 
 @testable import Ledger
@@ -42,6 +43,51 @@ import Testing
       try await ledger.settlePending(first.id)
       #expect(try await ledger.postpone(receipt(20)) == .kept)
     }
+  }
+
+  private func large(_ number: Int, bytes: Int, of user: UserID = "u") -> PendingReceipt {
+    PendingReceipt(
+      user: user, base64: "\(number)" + String(repeating: "x", count: bytes - "\(number)".count), requestID: "r",
+      receivedAt: at(0))
+  }
+
+  @Test func `a user's waiting receipts are bounded by their bytes, and others' are not`() async throws {
+    let mebibyte = 1 << 20
+    try await Scratch.withLedger { ledger, _ in
+      #expect(try await ledger.postpone(large(0, bytes: 4 * mebibyte + 1)) == .tooMany)
+      #expect(try await ledger.postpone(large(1, bytes: 3 * mebibyte)) == .kept)
+      #expect(try await ledger.postpone(large(2, bytes: mebibyte + 1)) == .tooMany)
+      #expect(try await ledger.postpone(large(3, bytes: mebibyte)) == .kept)
+      #expect(try await ledger.postpone(receipt(4)) == .tooMany)
+      #expect(try await ledger.postpone(large(1, bytes: 3 * mebibyte)) == .kept, "one that waits already is kept")
+      #expect(try await ledger.postpone(large(5, bytes: 4 * mebibyte, of: "other")) == .kept)
+      #expect(try await ledger.backlog(at: at(0)).pendingReceipts == 3)
+      let first = try #require(try await ledger.pendingReceipts(dueAt: at(0), limit: 1).first)
+      try await ledger.settlePending(first.id)
+      #expect(try await ledger.postpone(receipt(4)) == .kept)
+    }
+  }
+
+  @Test func `all waiting receipts together are bounded, and what goes makes room`() async throws {
+    let scratch = try Scratch()
+    let ledger = try await scratch.open()
+    #expect(try await ledger.postpone(large(1, bytes: 100)) == .kept)
+    #expect(try await ledger.postpone(large(2, bytes: 50)) == .kept)
+    await ledger.close()
+    // As if others' receipts took all but 120 bytes of the room that is left.
+    try await DatabaseQueue(path: scratch.path).write { db in
+      #expect(try Int.fetchOne(db, sql: "SELECT bytes FROM pending_total") == 150)
+      try db.execute(sql: "UPDATE pending_total SET bytes = (1 << 30) - 120")
+    }
+    let full = try await scratch.open()
+    #expect(try await full.postpone(large(3, bytes: 121, of: "other")) == .full)
+    #expect(try await full.backlog(at: at(0)).pendingReceipts == 2)
+    #expect(try await full.postpone(large(1, bytes: 100)) == .kept, "one that waits already is kept")
+    let first = try #require(try await full.pendingReceipts(dueAt: at(0), limit: 1).first)
+    try await full.settlePending(first.id)
+    #expect(try await full.postpone(large(3, bytes: 121, of: "other")) == .kept)
+    #expect(try await full.postpone(large(4, bytes: 100, of: "another")) == .full)
+    await full.close()
   }
 
   @Test func `the longest waiting is due first, and one put back waits for its time`() async throws {

@@ -99,6 +99,80 @@ import Testing
     }
   }
 
+  // MARK: Reserved, while Apple calls the receipt malformed
+
+  @Test func `a reserved purchase counts for nobody, and is granted to nobody else`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await present(ledger, "anna", [signed("1").reserved])
+      #expect(try await ledger.profile(of: "anna") == nil)
+      #expect(try await ledger.waitingUpdate(of: "anna") == nil)
+      try await present(ledger, "ben", [signed("1", time: 5)], receipt: "y", at: 5)
+      #expect(try await ledger.profile(of: "ben") == nil)
+      // Nor does somebody else take the place, by a reservation of their own.
+      try await present(ledger, "ben", [signed("1", time: 6).reserved], receipt: "y", at: 6)
+      try await present(ledger, "ben", [signed("1", time: 7)], receipt: "y", at: 7)
+      #expect(try await ledger.profile(of: "ben") == nil)
+      #expect(try await ledger.endProvisional(rejudged(at: 50)) == 0)
+    }
+  }
+
+  @Test(arguments: ["x", "another receipt"])
+  func `who reserved a purchase is granted it when Apple cannot be asked, once`(receipt: String) async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await present(ledger, "anna", [signed("1").reserved])
+      try await present(ledger, "anna", [signed("1", time: 5)], receipt: receipt, at: 5)
+      #expect(try await tier(ledger, "anna") == "pro")
+      #expect(try await ledger.profile(of: "anna")?.entitlement.accessUntil == at(105))
+      try await present(ledger, "anna", [signed("1", time: 50).reserved], receipt: "z", at: 50)
+      #expect(try await tier(ledger, "anna") == "pro")
+      #expect(try await ledger.endProvisional(rejudged(at: 105)) == 1)
+      try await present(ledger, "anna", [signed("1", time: 110)], receipt: receipt, at: 110)
+      #expect(try await tier(ledger, "anna") == "free")
+    }
+  }
+
+  @Test func `a reservation goes with its receipt, and nobody is judged for it`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await present(ledger, "anna", [signed("1").reserved])
+      let receipt = try #require(try await ledger.pendingReceipts(dueAt: at(0), limit: 1).first)
+      try await ledger.settlePending(receipt.id, rejudged(at: 1))
+      #expect(try await ledger.profile(of: "anna") == nil)
+      try await present(ledger, "ben", [signed("1", time: 5)], receipt: "y", at: 5)
+      #expect(try await tier(ledger, "ben") == "pro")
+    }
+  }
+
+  @Test func `Apple's word on a reserved purchase is whoever's it is`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await present(ledger, "anna", [signed("1").reserved])
+      #expect(try await ledger.record(answer("ben", [evidence("1", time: 10)])).recorded?.losers == [])
+      #expect(try await tier(ledger, "ben") == "pro")
+      #expect(try await ledger.profile(of: "anna") == nil)
+    }
+  }
+
+  @Test func `of two receipts that wait, the one that reserved the purchase is settled first, for a day`() async throws
+  {
+    try await Scratch.withLedger { ledger, _ in
+      try await present(ledger, "anna", [signed("1").reserved])
+      try await present(ledger, "ben", [], receipt: "y", at: 5)
+      let bens = try #require(
+        try await ledger.pendingReceipts(dueAt: at(9), limit: 9).first { $0.user == "ben" })
+      func settle(at now: Double) async throws -> RecordOutcome {
+        try await ledger.record(
+          answer("ben", [evidence("1", time: 10)]).with {
+            $0.pendingID = bens.id
+            $0.recordedAt = at(now)
+          })
+      }
+      guard case .heldBack = try await settle(at: 86_399) else {
+        Issue.record("ben was faster")
+        return
+      }
+      #expect(try await settle(at: 86_400).recorded?.entitlement.tier == "pro")
+    }
+  }
+
   @Test func `the same number in the other store is another purchase`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await present(ledger, "anna", [signed("1")])

@@ -236,6 +236,8 @@ import Testing
     let ledger = try await scratch.open()
     try await ledger.verifyIntegrity()
     #expect(try await scratch.fetch("SELECT is_signed FROM refused_notification") == [0])
+    // "0008 pending total": what waits already is counted.
+    #expect(try await scratch.fetch("SELECT bytes FROM pending_total", as: Int.self) == [5])
     _ = try await ledger.record(entry("cleo", [evidence("77")]))
     #expect(try await ledger.waitingUpdate(of: "cleo") != nil)
     await ledger.close()
@@ -262,10 +264,14 @@ import Testing
     }
     let version = try tables.waitingUpdate(of: "emil")?.version ?? 0
     try tables.retryUpdate(of: "emil", version: version, at: at(9), problem: "timeout", isDoubtful: true)
-    _ = try PostponeOperation(
-      receipt: pending("waits", of: "fred"), digest: ReceiptDigest(of: "waits"), provisional: [signed("50")],
-      rejudgement: rejudgement, tables: tables
-    ).run()
+    // Whether there is room for it is asked of a table that came later.
+    try db.execute(
+      literal: """
+        INSERT INTO pending_receipt (user_id, sha256, base64, request_id, received_at, attempts, due_at)
+        VALUES ('fred', zeroblob(32), 'waits', 'r', 0, 0, 0)
+        """)
+    try tables.save(
+      .init(evidence: signed("50"), owner: "fred", pending: db.lastInsertedRowID), until: milliseconds(100))
     _ = try NotificationOperation(entry: notification("n1", [part("60", told: 9)]), tables: tables).run()
     try db.execute(
       sql: """

@@ -98,14 +98,16 @@ package struct ServerAPIClient: Sendable {
   ///   - stores: where to ask, in this order. A purchase whose store is known is asked about there alone; then
   ///     `notFound` is the word of that store alone.
   ///   - includesOneTimePurchases: what was bought once is in another list, which costs a call more for each 20 of them.
+  ///   - retriesTrouble: whether Apple's trouble is worth a retry out of the budget. Not so where nobody waits, and Apple
+  ///     is asked again later anyway.
   ///   - deadline: for everything together.
   package func history(
     of id: OriginalTransactionID, bundleIDs: [BundleID], stores: [StoreEnvironment] = [.production, .sandbox],
-    includesOneTimePurchases: Bool, deadline: ContinuousClock.Instant
+    includesOneTimePurchases: Bool, retriesTrouble: Bool = true, deadline: ContinuousClock.Instant
   ) async throws(ServerAPIError) -> ServerAPIAnswer {
     let look = try await lookUp(
       id.rawValue, includesOneTimePurchases ? [.statuses, .history] : [.statuses], bundleIDs: bundleIDs, stores: stores,
-      deadline: deadline)
+      retriesTrouble: retriesTrouble, deadline: deadline)
     return look.findings.answer(
       environment: look.place.environment, bundleID: look.place.bundleID, attempts: look.attempts, now: timing.date())
   }
@@ -135,7 +137,7 @@ package struct ServerAPIClient: Sendable {
 
   private func lookUp(
     _ id: String, _ endpoints: [ServerAPIEndpoint], bundleIDs: [BundleID], stores: [StoreEnvironment],
-    deadline: ContinuousClock.Instant
+    retriesTrouble: Bool = true, deadline: ContinuousClock.Instant
   ) async throws(ServerAPIError) -> LookUp {
     guard let request = ServerAPIRequest(id: id) else { throw .notFound }
     guard
@@ -170,7 +172,9 @@ package struct ServerAPIClient: Sendable {
         throw error
       case .retry(let ceiling, let least, let failure):
         // A store that is being kept from calls, or tried with one, gets no second call from the same look-up.
-        guard breakers[call.place.environment].map({ $0.state == .closed }) ?? true else { throw failure }
+        guard retriesTrouble, breakers[call.place.environment].map({ $0.state == .closed }) ?? true else {
+          throw failure
+        }
         try await pause(ceiling: ceiling, least: least, deadline: deadline, failure: failure)
         repeated = failure
       }

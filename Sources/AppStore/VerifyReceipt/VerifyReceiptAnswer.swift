@@ -64,8 +64,11 @@ package struct VerifyReceiptAttempt: Hashable, Sendable {
 
 /// Why there is no verdict. None of these says anything about what a user has.
 package enum VerifyReceiptError: Error, Hashable, Sendable {
-  /// Apple says, twice, that the receipt is not authentic (21003).
+  /// Apple says that the receipt is not authentic (21003): twice, or once where our own check says so too.
   case notAuthentic(appleStatus: Int)
+  /// Apple said once that the receipt is not authentic (21003), and gave no second answer. No verdict: but nothing may be
+  /// granted on the receipt either.
+  case doubtful(appleStatus: Int)
   /// Our shared secret is wrong (21004): an operator has to act, and no user is to blame.
   case sharedSecretRejected
   /// Apple cannot be asked now.
@@ -79,18 +82,28 @@ package enum VerifyReceiptError: Error, Hashable, Sendable {
   /// What Apple said, where it spoke.
   package var appleStatus: Int? {
     switch self {
-    case .notAuthentic(let status), .unexpectedStatus(let status): status
+    case .notAuthentic(let status), .doubtful(let status), .unexpectedStatus(let status): status
     case .sharedSecretRejected: AppleStatus.wrongSharedSecret.rawValue
     case .unavailable(let status, _): status
     case .overloaded, .cancelled: nil
+    }
+  }
+
+  /// Whether the bytes that were sent may be the cause: anybody can spoil what the signature does not cover, and get such
+  /// an answer from an Apple that is well.
+  package var mayBeProvoked: Bool {
+    switch self {
+    case .notAuthentic, .doubtful: true
+    case .unavailable(let status, .trouble): status == AppleStatus.malformedOrTrouble.rawValue
+    case .unavailable(_, .http(let status)): AttemptOutcome.mayBeProvoked(httpStatus: status)
+    case .unavailable, .sharedSecretRejected, .unexpectedStatus, .overloaded, .cancelled: false
     }
   }
 }
 
 /// In which way Apple cannot be asked, as the last attempt showed it.
 package enum Unavailability: Hashable, Sendable {
-  /// Apple has trouble, by its own account (21002, 21005, 21009, 21100 to 21199), or said "not authentic" once and could
-  /// not be asked again.
+  /// Apple has trouble, by its own account (21002, 21005, 21009, 21100 to 21199).
   case trouble
   /// Another HTTP status than 200.
   case http(Int)

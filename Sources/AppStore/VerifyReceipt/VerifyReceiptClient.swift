@@ -100,28 +100,32 @@ package struct VerifyReceiptClient: Sendable {
   /// - Parameters:
   ///   - receiptBase64: standard base64 of a receipt that could be decoded here; Apple's "malformed" therefore counts as
   ///     trouble of Apple's.
-  ///   - isVerified: whether its signature was verified here. Only then does Apple's "malformed" and the like count
-  ///     against Apple's health, see `AttemptOutcome.health`.
+  ///   - check: what our own check of its signature says. Only where that passed does Apple's "malformed" and the like
+  ///     count against Apple's health, see `AttemptOutcome.health`; where it failed, Apple's "not authentic" is final.
+  ///   - user: on whose behalf.
+  ///   - retriesTrouble: whether Apple's trouble is worth a retry out of the budget. Not so where nobody waits, and Apple
+  ///     is asked again later anyway.
   ///   - first: the store to begin with.
   ///   - deadline: for everything together. An attempt that stalls takes the rest of it.
   package func verify(
-    _ receiptBase64: String, isVerified: Bool = false, startingWith first: StoreEnvironment = .production,
-    deadline: ContinuousClock.Instant
+    _ receiptBase64: String, check: SignatureCheck = .impossible, of user: UserID? = nil, retriesTrouble: Bool = true,
+    startingWith first: StoreEnvironment = .production, deadline: ContinuousClock.Instant
   ) async throws(VerifyReceiptError) -> VerifyReceiptAnswer {
     let request = VerifyReceiptRequest(
       receipt: receiptBase64, sharedSecret: configuration.sharedSecret, answerLimit: configuration.answerLimit)
-    var route = VerifyReceiptRoute(first: first, retry: configuration.retry)
+    var route = VerifyReceiptRoute(first: first, retry: configuration.retry, check: check)
     var attempts: [VerifyReceiptAttempt] = []
     /// Why the last attempt is repeated; `nil` when the next one repeats none.
     var repeated: VerifyReceiptError?
     while true {
       guard !Task.isCancelled else { throw .cancelled }
       let environment = route.environment
-      guard timing.now() < deadline else { throw .unavailable(appleStatus: nil, .deadlinePassed) }
+      guard timing.now() < deadline else { throw repeated ?? .unavailable(appleStatus: nil, .deadlinePassed) }
       let permit = try permit(for: environment, repeating: repeated)
       if attempts.isEmpty { retryBudget?.noteFirstCall() }
       let (outcome, duration) = try await ask(
-        environment, request, permit, isRepeat: repeated != nil, isVerified: isVerified, deadline: deadline)
+        environment, request, permit, isRepeat: repeated != nil, deadline: deadline
+      ) { outcome, given in outcome.health(isVerified: check == .passed, user: user, given: given) }
       let attempt = VerifyReceiptAttempt(
         environment: environment, outcome: outcome.summary, duration: duration, answeredAt: outcome.answeredAt)
       attempts.append(attempt)
@@ -134,10 +138,12 @@ package struct VerifyReceiptClient: Sendable {
         repeated = nil
       case .fail(let error):
         throw error
-      case .retry(let ceiling, let least, let failure):
+      case .retry(let ceiling, let least, let failure, let isProvoked):
         // A store that is being kept from calls, or tried with one, gets no second call from the same validation.
         guard breakers[environment].map({ $0.state == .closed }) ?? true else { throw failure }
-        try await pause(ceiling: ceiling, least: least, deadline: deadline, failure: failure)
+        guard isProvoked || retriesTrouble else { throw failure }
+        try await pause(
+          ceiling: ceiling, least: least, deadline: deadline, budget: isProvoked ? nil : retryBudget, failure: failure)
         repeated = failure
       }
     }
@@ -160,16 +166,19 @@ package struct VerifyReceiptClient: Sendable {
   /// One call, and the breaker told how it went. Errors are only those that end everything at once; all else is an
   /// outcome to judge.
   ///
-  /// - Parameter isRepeat: a repeated call that fails again tells nothing new: one receipt of which Apple wants to know
-  ///   nothing must not count as three.
+  /// - Parameters:
+  ///   - isRepeat: a repeated call that fails again tells nothing new: one receipt of which Apple wants to know nothing
+  ///     must not count as three.
+  ///   - health: what an outcome says about Apple, of a call that was given so much time.
   private func ask(
     _ environment: StoreEnvironment, _ request: VerifyReceiptRequest, _ permit: CircuitBreaker.Permit?,
-    isRepeat: Bool, isVerified: Bool, deadline: ContinuousClock.Instant
+    isRepeat: Bool, deadline: ContinuousClock.Instant,
+    health: (AttemptOutcome, _ given: Duration) -> CircuitBreaker.Outcome
   ) async throws(VerifyReceiptError) -> (AttemptOutcome, Duration) {
     let given = deadline - timing.now()
     do throws(VerifyReceiptError) {
       let (outcome, duration) = try await call(environment, request, deadline: deadline)
-      let health = outcome.health(isVerified: isVerified, given: given)
+      let health = health(outcome, given)
       permit?.report(isRepeat && health != .success ? .neutral : health)
       return (outcome, duration)
     } catch {
@@ -221,10 +230,11 @@ package struct VerifyReceiptClient: Sendable {
   ///
   /// - Throws: `failure` when the retry budget is spent or the pause would outlast the deadline.
   private func pause(
-    ceiling: Duration, least: Duration, deadline: ContinuousClock.Instant, failure: VerifyReceiptError
+    ceiling: Duration, least: Duration, deadline: ContinuousClock.Instant, budget: RetryBudget?,
+    failure: VerifyReceiptError
   ) async throws(VerifyReceiptError) {
     let pause = max(timing.jitter(ceiling), least)
-    guard timing.now().advanced(by: pause) < deadline, retryBudget?.takeRetry() ?? true else {
+    guard timing.now().advanced(by: pause) < deadline, budget?.takeRetry() ?? true else {
       throw failure
     }
     do {

@@ -30,15 +30,18 @@ enum AttemptOutcome {
 ///
 ///     outcome                                     next
 ///     0, 21006, 21010                             conclude
-///     21002                                       retry, then unavailable
-///     21003                                       retry once, then not authentic
+///     21002                                       retry once, then unavailable
+///     21003                                       not authentic where our own check failed, or else when said twice
 ///     21004                                       shared secret rejected
 ///     21005, 21009, 21100…21199                   retry, then unavailable; not retried if Apple says it does not help
 ///     21007 at production, 21008 at the sandbox   the other store, once; unavailable after that
 ///     21000, 21001, anything else                 unexpected status
-///     HTTP other than 200, no readable body       retry, then unavailable; 429 and 503 not before Retry-After
+///     HTTP other than 200, no readable body       retry, then unavailable; 429 and 503 not before Retry-After; of 4xx
+///                                                 apart from 429 one retry
 ///     no connection, reset, not HTTP              retry, then unavailable
 ///     stalled, too large, TLS refused, shut down  unavailable: the next attempt would end the same way
+///
+/// Unavailable after 21003 is doubtful. A retry after 21002, 21003 and 4xx costs nobody else's budget.
 struct VerifyReceiptRoute {
   enum Step {
     case conclude(VerifyReceiptResponse, askedAt: Date, answeredAt: Date?)
@@ -47,7 +50,8 @@ struct VerifyReceiptRoute {
     ///   - ceiling: the most to wait.
     ///   - least: what Apple asked to wait.
     ///   - failure: how it ends if there is no time for another attempt.
-    case retry(ceiling: Duration, least: Duration, failure: VerifyReceiptError)
+    ///   - isProvoked: the submission itself may be the cause, so that nobody else is to pay for it.
+    case retry(ceiling: Duration, least: Duration, failure: VerifyReceiptError, isProvoked: Bool)
     case fail(VerifyReceiptError)
   }
 
@@ -55,22 +59,40 @@ struct VerifyReceiptRoute {
   private let retry: RetryPolicy
   private var attemptsHere = 0
   private var hasSwitched = false
+  private let check: SignatureCheck
   private var refusals = 0
+  private var complaints = 0
 
-  init(first: StoreEnvironment, retry: RetryPolicy) {
+  init(first: StoreEnvironment, retry: RetryPolicy, check: SignatureCheck = .impossible) {
     environment = first
     self.retry = retry
+    self.check = check
   }
 
   mutating func next(after outcome: AttemptOutcome) -> Step {
     attemptsHere += 1
+    let step = ordinaryStep(after: outcome)
+    // Whatever came after Apple's refusal, it was no verdict: the refusal is the last that Apple said.
+    guard refusals > 0 else { return step }
+    let doubtful = VerifyReceiptError.doubtful(appleStatus: AppleStatus.notAuthentic.rawValue)
+    return switch step {
+    case .fail(.unavailable), .fail(.unexpectedStatus), .fail(.sharedSecretRejected): .fail(doubtful)
+    case .retry(let ceiling, let least, .unavailable, let isProvoked):
+      .retry(ceiling: ceiling, least: least, failure: doubtful, isProvoked: isProvoked)
+    default: step
+    }
+  }
+
+  private mutating func ordinaryStep(after outcome: AttemptOutcome) -> Step {
     switch outcome {
     case .answer(let body, let askedAt, let answeredAt):
       return next(after: body, askedAt: askedAt, answeredAt: answeredAt)
     case .http(429, let retryAfter):
       return again(.unavailable(appleStatus: nil, .rateLimited(retryAfter: retryAfter)), least: retryAfter ?? .zero)
     case .http(let status, let retryAfter):
-      return again(.unavailable(appleStatus: nil, .http(status)), least: retryAfter ?? .zero)
+      let failure = VerifyReceiptError.unavailable(appleStatus: nil, .http(status))
+      let least = retryAfter ?? .zero
+      return failure.mayBeProvoked ? onceMore(failure, least: least) : again(failure, least: least)
     case .malformed(let error):
       return again(.unavailable(appleStatus: nil, .malformedAnswer(error.summary)))
     case .noAnswer(let error):
@@ -90,12 +112,16 @@ struct VerifyReceiptRoute {
     switch status {
     case .valid, .expired, .accountGone:
       return .conclude(body, askedAt: askedAt, answeredAt: answeredAt)
-    case .malformedOrTrouble, .unavailable, .internalError:
+    case .malformedOrTrouble:
+      return onceMore(trouble)
+    case .unavailable, .internalError:
       return again(trouble)
     case .notAuthentic:
       refusals += 1
-      // Refused for good only when Apple has said so twice: the caller drops a purchase on this word.
-      return refusals > 1 ? .fail(.notAuthentic(appleStatus: status.rawValue)) : again(trouble)
+      // Refused for good only when it was said twice, by Apple or by our own check: the caller drops a purchase on this
+      // word.
+      guard refusals == 1, check != .failed else { return .fail(.notAuthentic(appleStatus: status.rawValue)) }
+      return again(.doubtful(appleStatus: status.rawValue), isProvoked: true)
     case .wrongSharedSecret:
       return .fail(.sharedSecretRejected)
     case .belongsToSandbox, .belongsToProduction:
@@ -107,6 +133,7 @@ struct VerifyReceiptRoute {
       environment = other
       attemptsHere = 0
       refusals = 0
+      complaints = 0
       return .switchStore
     case _ where status.isInternalDataAccessError:
       return body.isRetryable == false ? .fail(trouble) : again(trouble)
@@ -115,9 +142,24 @@ struct VerifyReceiptRoute {
     }
   }
 
-  /// Another attempt at the same store if there is one left.
-  private func again(_ failure: VerifyReceiptError, least: Duration = .zero) -> Step {
-    guard attemptsHere < retry.attempts else { return .fail(failure) }
-    return .retry(ceiling: retry.ceiling(before: attemptsHere + 1), least: least, failure: failure)
+  /// One attempt more about what may be the submission's own fault.
+  private mutating func onceMore(_ failure: VerifyReceiptError, least: Duration = .zero) -> Step {
+    complaints += 1
+    return complaints > 1 ? .fail(failure) : again(failure, least: least, isProvoked: true)
   }
+
+  /// Another attempt at the same store if there is one left.
+  private func again(_ failure: VerifyReceiptError, least: Duration = .zero, isProvoked: Bool = false) -> Step {
+    guard attemptsHere < retry.attempts else { return .fail(failure) }
+    return .retry(
+      ceiling: retry.ceiling(before: attemptsHere + 1), least: least, failure: failure, isProvoked: isProvoked)
+  }
+}
+
+/// What our own check of a receipt's signature came to.
+package enum SignatureCheck: Hashable, Sendable {
+  case passed
+  case failed
+  /// The receipt carries nothing to check it by, or the check could not be carried out.
+  case impossible
 }

@@ -38,9 +38,10 @@ enum AppStoreError: Error, Hashable, Sendable {
       logger.critical("Apple refuses our shared secret: check app_store.shared_secret", metadata: metadata)
     case .unexpectedStatus:
       logger.critical("Apple answers with a status that this version does not know", metadata: metadata)
-    case .unavailable(_, let how):
+    // An alarm at the wish of whoever posts receipts would be none. In a true outage the breaker opens, and is one.
+    case .unavailable(_, let how) where !error.mayBeProvoked:
       logger.warning("Apple cannot be asked", metadata: metadata.merging(["cause": "\(how)"]) { $1 })
-    case .notAuthentic, .overloaded, .cancelled:
+    case .unavailable, .notAuthentic, .doubtful, .overloaded, .cancelled:
       logger.info("no verdict", metadata: metadata)
     }
   }

@@ -30,12 +30,15 @@ final class AppStoreHealth: Sendable {
   func failed(_ error: AppStoreError) {
     switch error {
     case .verifyReceipt(.notAuthentic), .serverAPI(.notFound), .serverAPI(.wrongApp): note(.answering)
+    // It may be this receipt only, and Apple well. In a true outage the breaker opens, and that is seen.
+    case .verifyReceipt(let error) where error.mayBeProvoked: break
     case .verifyReceipt(.sharedSecretRejected): note(.sharedSecretRejected)
     case .serverAPI(.keyRejected): note(.serverAPIKeyRejected)
     case .verifyReceipt(.unavailable), .verifyReceipt(.unexpectedStatus), .serverAPI(.unavailable),
       .serverAPI(.unexpected), .serverAPI(.invalidAnswer):
       note(.unavailable)
-    case .verifyReceipt(.overloaded), .verifyReceipt(.cancelled), .serverAPI(.overloaded), .serverAPI(.cancelled),
+    case .verifyReceipt(.doubtful), .verifyReceipt(.overloaded), .verifyReceipt(.cancelled), .serverAPI(.overloaded),
+      .serverAPI(.cancelled),
       .noSource:
       break
     }

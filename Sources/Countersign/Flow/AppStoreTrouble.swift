@@ -1,11 +1,18 @@
 import AppStore
+import Ledger
 
 /// Why there is no answer of Apple's to record.
 enum AppStoreTrouble: Error, Sendable {
   /// A verdict on this receipt: it is refused, and what is stored stands.
   case refused(ValidationError)
   /// No verdict: Apple is in trouble, or we are.
-  case unavailable(appleStatus: Int?)
+  case unavailable(Outage)
+
+  struct Outage: Hashable, Sendable {
+    var appleStatus: Int?
+    /// What was sent may be the cause, and Apple well: nothing is granted on it.
+    var mayBeProvoked = false
+  }
 
   init(_ error: AppStoreError) {
     switch error {
@@ -16,13 +23,22 @@ enum AppStoreTrouble: Error, Sendable {
   }
 
   private init(_ error: VerifyReceiptError) {
+    #if PLANTED_DEFECTS
+      if PlantedDefect.refusalIsTrouble.isActive, case .notAuthentic(let appleStatus) = error {
+        self = .unavailable(Outage(appleStatus: appleStatus))
+        return
+      }
+    #endif
     switch error {
     case .notAuthentic(let appleStatus):
       self = .refused(
         .notAuthentic(detail: "Apple could not authenticate the receipt.", appleStatus: appleStatus))
+    // Refused once, it is no outage: what is posted again is asked about again.
+    case .doubtful(let appleStatus): self = .refused(.appStoreUnavailable(appleStatus: appleStatus))
     case .overloaded: self = .refused(.overloaded)
     case .cancelled: self = .refused(.cancelled)
-    case .sharedSecretRejected, .unavailable, .unexpectedStatus: self = .unavailable(appleStatus: error.appleStatus)
+    case .sharedSecretRejected, .unavailable, .unexpectedStatus:
+      self = .unavailable(Outage(appleStatus: error.appleStatus, mayBeProvoked: error.mayBeProvoked))
     }
   }
 
@@ -32,7 +48,8 @@ enum AppStoreTrouble: Error, Sendable {
     case .wrongApp: self = .refused(.wrongApp(appleStatus: nil))
     case .overloaded: self = .refused(.overloaded)
     case .cancelled: self = .refused(.cancelled)
-    case .keyRejected, .unavailable, .unexpected, .invalidAnswer: self = .unavailable(appleStatus: error.errorCode)
+    case .keyRejected, .unavailable, .unexpected, .invalidAnswer:
+      self = .unavailable(Outage(appleStatus: error.errorCode))
     }
   }
 }
@@ -43,7 +60,7 @@ extension ValidationError {
     self =
       switch trouble {
       case .refused(let refusal): refusal
-      case .unavailable(let appleStatus): .appStoreUnavailable(appleStatus: appleStatus)
+      case .unavailable(let outage): .appStoreUnavailable(appleStatus: outage.appleStatus)
       }
   }
 }

@@ -1,23 +1,19 @@
 import Synchronization
 
-/// Lets so many in at once. Whoever comes then is turned away, and does not wait.
-final class Gate: Sendable {
+/// Lets so many in at once, and of each key one. Whoever comes then is turned away, and does not wait.
+final class Gate<Key: Hashable & Sendable>: Sendable {
   private let limit: Int
-  /// Guards how many are inside.
-  private let inside = Mutex(0)
+  /// Guards who is inside.
+  private let inside = Mutex<Set<Key>>([])
 
   init(limit: Int) {
     self.limit = limit
   }
 
   /// - Returns: whether there was room; then `leave` has to follow.
-  func enter() -> Bool {
-    inside.withLock { inside in
-      guard inside < limit else { return false }
-      inside += 1
-      return true
-    }
+  func enter(_ key: Key) -> Bool {
+    inside.withLock { inside in inside.count < limit && inside.insert(key).inserted }
   }
 
-  func leave() { inside.withLock { $0 -= 1 } }
+  func leave(_ key: Key) { inside.withLock { _ = $0.remove(key) } }
 }

@@ -33,6 +33,27 @@ indirect enum LocalProof: Sendable {
     }
   }
 
+  /// For whoever asks Apple. A check that could not be carried out proves nothing, nor does one by a clock that may be
+  /// wrong.
+  var check: SignatureCheck {
+    switch self {
+    case .verified, .signedTransaction: .passed
+    case .refuted(.uncheckable), .refuted(.createdInFuture), .unavailable: .impossible
+    case .refuted: .failed
+    }
+  }
+
+  /// Whether a receipt may be kept for later when Apple was asked in vain. What is not proven here and got an answer that
+  /// its own bytes may have provoked is worth no room on the disk; nor is what is refuted here, once Apple has said
+  /// anything at all.
+  func mayWait(after trouble: AppStoreTrouble.Outage) -> Bool {
+    switch self {
+    case .verified, .signedTransaction: true
+    case .refuted: trouble.appleStatus == nil && !trouble.mayBeProvoked
+    case .unavailable: !trouble.mayBeProvoked
+    }
+  }
+
   /// Whether Apple's signature is under it.
   var isVerified: Bool {
     switch self {

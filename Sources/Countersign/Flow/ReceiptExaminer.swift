@@ -93,9 +93,11 @@ struct ReceiptExaminer: Sendable {
 
   /// Asks Apple, and checks that the answer is about our app and an environment that this user may use.
   ///
-  /// - Parameter mayReuse: whether an answer of a moment ago will do.
+  /// - Parameters:
+  ///   - mayReuse: whether an answer of a moment ago will do.
+  ///   - retriesTrouble: whether a retry is worth what all callers have of them.
   func ask(
-    about subject: Subject, for user: UserID, mayReuse: Bool, logger: Logger
+    about subject: Subject, for user: UserID, mayReuse: Bool, retriesTrouble: Bool = true, logger: Logger
   ) async throws(AppStoreTrouble) -> Word {
     let sources = subject.sources(hasVerifyReceipt: verifyReceipt != nil, hasServerAPI: serverAPI != nil)
     var failure: AppStoreError = .noSource
@@ -112,7 +114,8 @@ struct ReceiptExaminer: Sendable {
       if mayReuse, let answer = recent[identity], stillHolds(answer.history) {
         return try accepted(answer, subject, source, isReused: true, for: user)
       }
-      switch await flights.run(identity, { await ask(source, about: subject, identity, logger: logger) }) {
+      let question = Question(subject: subject, user: user, retriesTrouble: retriesTrouble)
+      switch await flights.run(identity, { await ask(source, question, identity, logger: logger) }) {
       case .success(let answer): return try accepted(answer, subject, source, isReused: false, for: user)
       case .failure(let error):
         failure = failure.outweighed(by: error)
@@ -136,7 +139,7 @@ struct ReceiptExaminer: Sendable {
     let claimed = answer.history.isAccountGone ? subject.receipt?.claimedBundleID : nil
     // An answer that names no app is no verdict; only another app's is another app's.
     guard let bundle = answer.bundleID ?? subject.proof.bundleID ?? claimed else {
-      throw .unavailable(appleStatus: appleStatus)
+      throw .unavailable(.init(appleStatus: appleStatus))
     }
     guard bundleIDs.contains(bundle) else { throw .refused(.wrongApp(appleStatus: appleStatus)) }
     if answer.history.environment == .production, !appAppleIDs.isEmpty, let number = answer.appAppleID,
@@ -151,11 +154,18 @@ struct ReceiptExaminer: Sendable {
       history: answer.history, bundleID: bundle, source: source, proofs: answer.proofs, isReused: isReused)
   }
 
+  private struct Question: Sendable {
+    var subject: Subject
+    /// On whose behalf; of several who ask at the same moment, the first.
+    var user: UserID
+    var retriesTrouble: Bool
+  }
+
   private func ask(
-    _ source: Subject.Source, about subject: Subject, _ identity: Subject.Identity, logger: Logger
+    _ source: Subject.Source, _ question: Question, _ identity: Subject.Identity, logger: Logger
   ) async -> Result<AppleAnswer, AppStoreError> {
     do throws(AppStoreError) {
-      let answer = try await answer(of: source, about: subject)
+      let answer = try await answer(of: source, question)
       appStoreHealth.answered()
       recent.keep(answer, of: identity)
       return .success(answer)
@@ -167,15 +177,18 @@ struct ReceiptExaminer: Sendable {
   }
 
   private func answer(
-    of source: Subject.Source, about subject: Subject
+    of source: Subject.Source, _ question: Question
   ) async throws(AppStoreError) -> AppleAnswer {
+    let subject = question.subject
     let deadline = ContinuousClock.now.advanced(by: deadline)
     switch source {
     case .verifyReceipt:
       guard let verifyReceipt, let receipt = subject.receipt else { throw .noSource }
       do throws(VerifyReceiptError) {
         return AppleAnswer(
-          try await verifyReceipt.verify(receipt.base64, isVerified: subject.proof.isVerified, deadline: deadline))
+          try await verifyReceipt.verify(
+            receipt.base64, check: subject.proof.check, of: question.user, retriesTrouble: question.retriesTrouble,
+            deadline: deadline))
       } catch { throw .verifyReceipt(error) }
     case .serverAPI:
       guard let serverAPI, let id = subject.askedPurchase else { throw .noSource }
@@ -183,7 +196,8 @@ struct ReceiptExaminer: Sendable {
         return AppleAnswer(
           try await serverAPI.history(
             of: id, bundleIDs: apps(of: subject), stores: stores(of: subject),
-            includesOneTimePurchases: rules.catalog.sellsLifetime, deadline: deadline))
+            includesOneTimePurchases: rules.catalog.sellsLifetime, retriesTrouble: question.retriesTrouble,
+            deadline: deadline))
       } catch { throw .serverAPI(error) }
     case .signature: throw .noSource
     }

@@ -17,16 +17,12 @@ struct ReceiptValidator: Sendable {
   /// `nil` where no profile store is configured.
   var writeBack: ProfileWriteBack?
   /// Users can make up IDs, and each that is not known costs calls to both stores, of the few that Apple allows: so many
-  /// at once keep no purchase waiting.
-  var lookUps = Gate(limit: 4)
+  /// at once keep no purchase waiting, and one of each user keeps no other user out.
+  var lookUps = Gate<UserID>(limit: 4)
   /// Told of each verdict on an answer of Apple's once it is recorded.
   var onVerdict: @Sendable (Entitlement) -> Void = { _ in }
 
   private var rules: EntitlementRules { examiner.rules }
-
-  /// Apple's status for "malformed, or a temporary issue". When it is an outage the circuit breaker soon opens, and there
-  /// is no status at all.
-  private static let malformed = 21002
 
   /// On whose behalf a receipt is validated, and what follows from that.
   enum Occasion: Sendable {
@@ -63,6 +59,9 @@ struct ReceiptValidator: Sendable {
       }
     }
 
+    /// What waits is asked about again by itself, and leaves the retries to callers.
+    fileprivate var retriesTrouble: Bool { pendingID == nil }
+
     fileprivate var mayReuse: Bool {
       guard case .request = self else { return false }
       return true
@@ -80,12 +79,13 @@ struct ReceiptValidator: Sendable {
   ) async throws(ValidationError) -> ValidatedEntitlement {
     let subject = try await subject(of: submission)
     let isGuess = subject.receipt == nil && !submission.isVouchedFor
-    if isGuess, !lookUps.enter() { throw .overloaded }
-    defer { if isGuess { lookUps.leave() } }
+    if isGuess, !lookUps.enter(submission.user) { throw .overloaded }
+    defer { if isGuess { lookUps.leave(submission.user) } }
     let word: ReceiptExaminer.Word
     do throws(AppStoreTrouble) {
       word = try await examiner.ask(
-        about: subject, for: submission.user, mayReuse: occasion.mayReuse, logger: logger)
+        about: subject, for: submission.user, mayReuse: occasion.mayReuse, retriesTrouble: occasion.retriesTrouble,
+        logger: logger)
     } catch {
       switch error {
       case .refused(.notAskable) where occasion.isRequest:
@@ -94,18 +94,20 @@ struct ReceiptValidator: Sendable {
         }
         return proven
       case .refused(let refusal): throw refusal
-      case .unavailable(let appleStatus):
+      case .unavailable(let outage):
         #if PLANTED_DEFECTS
           if PlantedDefect.troubleEndsAccess.isActive, let receipt = subject.receipt {
             return try await endAccess(receipt, subject.proof, of: submission)
           }
         #endif
         // What the service asks by itself wants an answer or none.
-        guard occasion.isRequest else { throw .appStoreUnavailable(appleStatus: appleStatus) }
+        guard occasion.isRequest else { throw .appStoreUnavailable(appleStatus: outage.appleStatus) }
         if let proven = try await lastProvenState(of: submission, covering: subject) { return proven }
-        guard let receipt = subject.receipt else { throw .appStoreUnavailable(appleStatus: appleStatus) }
+        guard let receipt = subject.receipt, subject.proof.mayWait(after: outage) else {
+          throw .appStoreUnavailable(appleStatus: outage.appleStatus)
+        }
         return try await postpone(
-          receipt, subject.proof, of: submission, appleStatus: appleStatus, logger: logger, onWait: onWait)
+          receipt, subject.proof, of: submission, after: outage, logger: logger, onWait: onWait)
       }
     }
     let evidence = try await evidence(of: word, subject, for: submission)
@@ -314,8 +316,8 @@ struct ReceiptValidator: Sendable {
   /// To answer with a state that does not contain it, and not to keep it, would lose it: the app finishes the transaction
   /// on any 2xx.
   private func postpone(
-    _ receipt: SubmittedReceipt, _ proof: LocalProof, of submission: ReceiptSubmission, appleStatus: Int?,
-    logger: Logger, onWait: @Sendable () -> Void
+    _ receipt: SubmittedReceipt, _ proof: LocalProof, of submission: ReceiptSubmission,
+    after outage: AppStoreTrouble.Outage, logger: Logger, onWait: @Sendable () -> Void
   ) async throws(ValidationError) -> ValidatedEntitlement {
     // What the signature proves to be another app's need not wait for Apple's word.
     if let bundleID = proof.bundleID, !examiner.bundleIDs.contains(bundleID) { throw .wrongApp(appleStatus: nil) }
@@ -324,14 +326,20 @@ struct ReceiptValidator: Sendable {
       user: submission.user, base64: receipt.base64, requestID: submission.requestID,
       receivedAt: rejudgement.recordedAt)
     // Of a receipt that Apple calls malformed, and Apple has not been failing, Apple has been asked: its outer bytes can be
-    // changed by anybody without harm to the signature, and must not be a way around Apple's word.
-    let grants =
-      appleStatus == Self.malformed
-      ? [] : provisionalEvidence(of: proof, for: submission.user, at: rejudgement.judgedAt)
+    // changed by anybody without harm to the signature, and must not be a way around Apple's word. Who comes first with
+    // the purchase is granted it when Apple cannot be asked at all, and nobody else is.
+    let grants = provisionalEvidence(of: proof, for: submission.user, at: rejudgement.judgedAt)
+      .map { outage.mayBeProvoked ? $0.reserved : $0 }
     let outcome = try await consult { () throws(LedgerError) in
       try await ledger.postpone(pending, provisional: grants, rejudgement)
     }
-    guard outcome == .kept else { throw .appStoreUnavailable(appleStatus: appleStatus) }
+    switch outcome {
+    case .kept: break
+    case .tooMany: throw .appStoreUnavailable(appleStatus: outage.appleStatus)
+    case .full:
+      logger.error("no more receipts can be kept until Apple can be asked")
+      throw .appStoreUnavailable(appleStatus: outage.appleStatus)
+    }
     let profile = try await profile(of: submission.user)
     var answer = standing(of: submission.user, profile)
     answer.isPending = true

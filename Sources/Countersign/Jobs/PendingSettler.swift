@@ -97,11 +97,11 @@ struct PendingSettler: Service {
     }
   }
 
-  /// Trouble that Apple may have with one receipt and not with the next: malformed, internal error, internal data access
-  /// error; of the Server API, a purchase that is not found for now, and an internal error.
+  /// Trouble that Apple may have with one receipt and not with the next: malformed, not authentic and not said twice,
+  /// internal error, internal data access error; of the Server API, a purchase that is not found for now, and an internal error.
   static func mayBeTheReceipt(_ appleStatus: Int) -> Bool {
     switch appleStatus {
-    case 21002, 21009, 21100...21199: true
+    case 21002, 21003, 21009, 21100...21199: true
     case 4_040_002, 4_040_004, 4_040_006, 5_000_000, 5_000_001: true
     default: false
     }

@@ -9,7 +9,8 @@
 ///
 /// Enough failures: at least 5 in the last 10 s, and half of the calls judged in that time. Where fewer than 5 were
 /// judged in that time, 5 in a row, however slowly they came. A burst of failures amid healthy traffic, as when one
-/// connection with many streams breaks, does not open it.
+/// connection with many streams breaks, does not open it. Nor does one reporter alone, see `Reporters`: what a caller may
+/// have provoked takes five callers.
 ///
 ///     failed probes   nominal pause   drawn between
 ///     0               1 s             0.5 s and 1 s
@@ -44,6 +45,7 @@ struct Circuit {
   private var generation: UInt64 = 0
   private var recent: RecentOutcomes
   private var failuresInARow = 0
+  private var reporters: Reporters
   private var failedProbes = 0
   /// When the service asked to be left alone until.
   private var notBefore: Instant?
@@ -52,6 +54,7 @@ struct Circuit {
   init(_ configuration: CircuitBreaker.Configuration, at now: Instant) {
     self.configuration = configuration
     recent = RecentOutcomes(window: configuration.window, since: now)
+    reporters = Reporters(window: configuration.window)
   }
 
   /// What a caller would find now.
@@ -96,6 +99,12 @@ struct Circuit {
     _ outcome: CircuitBreaker.Outcome, for ticket: Ticket, at now: Instant, jitter: (Duration) -> Duration
   ) {
     guard ticket.generation == generation else { return }
+    var outcome = outcome
+    switch outcome {
+    case .success: reporters.forgive(at: now)
+    case .failure(_, let reporter?) where !reporters.hear(reporter, at: now): outcome = .neutral
+    case .failure, .neutral: break
+    }
     if ticket.isProbe {
       reportProbe(outcome, at: now, jitter: jitter)
       return
@@ -107,7 +116,7 @@ struct Circuit {
       recent.note(isFailure: false, at: now)
       failuresInARow = 0
       notBefore = nil
-    case .failure(let retryAfter):
+    case .failure(let retryAfter, _):
       recent.note(isFailure: true, at: now)
       failuresInARow += 1
       heed(retryAfter, at: now)
@@ -129,7 +138,7 @@ struct Circuit {
       failuresInARow = 0
       failedProbes = 0
       notBefore = nil
-    case .failure(let retryAfter):
+    case .failure(let retryAfter, _):
       failedProbes += 1
       heed(retryAfter, at: now)
       open(at: now, jitter: jitter)
@@ -209,5 +218,34 @@ private struct RecentOutcomes {
     let index = Int(((now - start) / sliceLength).rounded(.down))
     slices.removeAll { $0.index <= index - Self.sliceCount }
     return index
+  }
+}
+
+/// Who has reported a failure of late that they may have caused themselves.
+///
+/// A reporter is heard again when the window is over and the service has worked for somebody since. Without the first, one
+/// reporter amid healthy calls would make up half of them; without the second, one alone at night would make up all.
+private struct Reporters {
+  /// More than are needed to open it. Beyond that the oldest is forgotten.
+  private static let limit = 256
+
+  private let window: Duration
+  /// In the order of hearing.
+  private var heard: [(name: String, at: ContinuousClock.Instant)] = []
+  private var lastSuccess: ContinuousClock.Instant?
+
+  init(window: Duration) {
+    self.window = window
+  }
+
+  mutating func forgive(at now: ContinuousClock.Instant) { lastSuccess = now }
+
+  /// - Returns: whether the report counts.
+  mutating func hear(_ name: String, at now: ContinuousClock.Instant) -> Bool {
+    if let lastSuccess { heard.removeAll { [window] in now - $0.at >= window && $0.at <= lastSuccess } }
+    guard !heard.contains(where: { $0.name == name }) else { return false }
+    if heard.count >= Self.limit { heard.removeFirst() }
+    heard.append((name, now))
+    return true
   }
 }

@@ -35,8 +35,11 @@ package final class CircuitBreaker: Sendable {
   /// What a call says about the health of the service, not about whether the caller liked the answer.
   package enum Outcome: Hashable, Sendable {
     case success
-    /// - Parameter retryAfter: how long the service asked to be left alone.
-    case failure(retryAfter: Duration? = nil)
+    /// - Parameters:
+    ///   - retryAfter: how long the service asked to be left alone.
+    ///   - reporter: on whose behalf the call was made, where what they sent may be the cause. One reporter is heard once
+    ///     and not again soon, so that nobody opens it alone. `nil`: it counts whoever has it.
+    case failure(retryAfter: Duration? = nil, reporter: String? = nil)
     /// Nothing. A probe that ends so gives its place to the next call.
     case neutral
   }

@@ -6,6 +6,8 @@ import Synchronization
 /// trouble enough: three attempts each would triple it. So a repeated call costs a token, and every call made for the
 /// first time earns a tenth of one: calls come to at most 1.1 times what was asked for, and the tokens kept. A service
 /// with few callers would earn none for long; so one token comes in every 10 s.
+///
+/// What a caller can provoke by what they send is repeated without a token, once, or one caller would spend everybody's.
 package final class RetryBudget: Sendable {
   package struct Configuration: Hashable, Sendable {
     /// Tokens earned by a hundred first calls.

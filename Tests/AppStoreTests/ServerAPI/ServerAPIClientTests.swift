@@ -77,6 +77,18 @@ import Testing
     }
   }
 
+  @Test func `where nobody waits nothing is retried`() async throws {
+    let budget = RetryBudget()
+    let before = budget.retriesLeft
+    let run = try await look([Sample.error(5_000_001)], retryBudget: budget) { client, time throws(ServerAPIError) in
+      try await client.history(
+        of: "480002000000112", bundleIDs: [Sample.bundleID], includesOneTimePurchases: false, retriesTrouble: false,
+        deadline: time.start.advanced(by: .seconds(10)))
+    }
+    #expect(run.time.pauses.isEmpty)
+    #expect(budget.retriesLeft == before)
+  }
+
   // MARK: The request
 
   @Test func `the request is a GET of the ID with a bearer token`() async throws {

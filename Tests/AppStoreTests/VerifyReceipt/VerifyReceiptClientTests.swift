@@ -24,7 +24,8 @@ import Testing
 
   private func run(
     _ steps: [ScriptedTransport.Step], deadline: Duration = .seconds(10), jitter: Double = 1,
-    startingWith first: StoreEnvironment = .production, retryBudget: RetryBudget? = nil
+    startingWith first: StoreEnvironment = .production, retryBudget: RetryBudget? = nil,
+    check: SignatureCheck = .impossible, retriesTrouble: Bool = true
   ) async -> Run {
     let time = TestTime()
     let transport = ScriptedTransport(steps, time: time)
@@ -35,7 +36,9 @@ import Testing
     let outcome: Outcome
     do {
       outcome = .success(
-        try await client.verify("AA==", startingWith: first, deadline: time.start.advanced(by: deadline)))
+        try await client.verify(
+          "AA==", check: check, retriesTrouble: retriesTrouble, startingWith: first,
+          deadline: time.start.advanced(by: deadline)))
     } catch {
       outcome = .failure(error)
     }
@@ -156,8 +159,8 @@ import Testing
 
   private static func expectedCalls(_ code: Int) -> Int {
     switch code {
-    case 21002, 21005, 21006, 21009, 21100...21199: 3
-    case 21003: 2
+    case 21005, 21006, 21009, 21100...21199: 3
+    case 21002, 21003: 2
     default: 1
     }
   }
@@ -167,7 +170,7 @@ import Testing
   @Test(arguments: [
     (21000, 1, VerifyReceiptError.unexpectedStatus(21000)),
     (21001, 1, .unexpectedStatus(21001)),
-    (21002, 3, .unavailable(appleStatus: 21002, .trouble)),
+    (21002, 2, .unavailable(appleStatus: 21002, .trouble)),
     (21003, 2, .notAuthentic(appleStatus: 21003)),
     (21004, 1, .sharedSecretRejected),
     (21005, 3, .unavailable(appleStatus: 21005, .trouble)),
@@ -205,13 +208,89 @@ import Testing
     #expect(run.answer?.attempts.map(\.outcome) == [.status(code), .status(0)])
   }
 
-  @Test func `not authentic is said only after Apple has said it twice`() async {
-    let cut = await run([Self.status(21003), .stall])
-    #expect(cut.error == .unavailable(appleStatus: nil, .noAnswer(.timedOut)))
-    let spent = await run([Self.status(21003)], retryBudget: .spent())
-    #expect(spent.error == .unavailable(appleStatus: 21003, .trouble))
-    let mixed = await run([Self.status(21003), Self.status(21005), Self.status(21003)])
+  @Test(arguments: [SignatureCheck.passed, .impossible])
+  func `not authentic is said only after Apple has said it twice`(_ check: SignatureCheck) async {
+    #expect(await run([Self.status(21003), .body(Sample.body())], check: check).answer != nil)
+    let twice = await run([Self.status(21003), Self.status(21003)], check: check)
+    #expect(twice.error == .notAuthentic(appleStatus: 21003))
+    let mixed = await run([Self.status(21003), Self.status(21005), Self.status(21003)], check: check)
     #expect(mixed.error == .notAuthentic(appleStatus: 21003))
+  }
+
+  @Test func `not authentic is final at once where our own check failed too`() async {
+    let run = await run([Self.status(21003)], check: .failed)
+    #expect(run.error == .notAuthentic(appleStatus: 21003))
+    #expect(run.time.pauses.isEmpty)
+    // Apple has the last word: what it takes is taken.
+    #expect(await self.run([.body(Sample.body())], check: .failed).answer != nil)
+  }
+
+  private static let silences: [[ScriptedTransport.Step]] = [
+    [.stall], [.error(.connect), .error(.connect)], [.error(.tls("expired"))], [.body("<html>"), .body("")],
+    [.body("", status: 503), .body("", status: 500)], [.body("", status: 413), .body("", status: 413)],
+    [status(21005), status(21005)], [status(21002), status(21002)],
+    [status(21150), .stall], [status(29999)], [status(21004)],
+  ]
+
+  /// An outage that comes between two questions must not be taken for one in which Apple has said nothing.
+  @Test(arguments: silences)
+  func `refused once and not answered again is doubtful, however Apple fails`(
+    _ silence: [ScriptedTransport.Step]
+  ) async {
+    let run = await run([Self.status(21003)] + silence, check: .passed)
+    #expect(run.error == .doubtful(appleStatus: 21003))
+    #expect(run.error?.mayBeProvoked == true)
+  }
+
+  @Test func `refused once with no time or no attempt left is doubtful`() async {
+    let late = await run([Self.status(21003)], deadline: .milliseconds(100), check: .passed)
+    #expect(late.error == .doubtful(appleStatus: 21003))
+    let last = await run([Self.status(21005), Self.status(21005), Self.status(21003)], check: .passed)
+    #expect(last.error == .doubtful(appleStatus: 21003))
+  }
+
+  @Test func `what a submission can provoke is asked about again without a token`() async {
+    for code in [21002, 21003] {
+      let run = await run([Self.status(code), .body(Sample.body())], retryBudget: .spent(), check: .passed)
+      #expect(run.answer != nil, "\(code)")
+    }
+    let refused = await run([.body("", status: 413), .body("", status: 413)], retryBudget: .spent(), check: .passed)
+    #expect(refused.error == .unavailable(appleStatus: nil, .http(413)))
+    let both = await run(
+      [Self.status(21002), Self.status(21003), Self.status(21003)], retryBudget: .spent(), check: .passed)
+    #expect(both.error == .notAuthentic(appleStatus: 21003))
+    // And not more than once.
+    let malformed = await run([Self.status(21002), Self.status(21002)], check: .passed)
+    #expect(malformed.error == .unavailable(appleStatus: 21002, .trouble))
+    #expect(malformed.error?.mayBeProvoked == true)
+  }
+
+  @Test func `where nobody waits trouble is not retried, and a refusal still asked about twice`() async {
+    let budget = RetryBudget()
+    let before = budget.retriesLeft
+    for step in [Self.status(21005), Self.status(21009), .body("", status: 503), .error(.reset), .body("<html>")] {
+      let run = await run([step], retryBudget: budget, retriesTrouble: false)
+      #expect(run.time.pauses.isEmpty)
+    }
+    let refused = await run([Self.status(21003), Self.status(21003)], retryBudget: budget, retriesTrouble: false)
+    #expect(refused.error == .notAuthentic(appleStatus: 21003))
+    #expect(budget.retriesLeft == before)
+  }
+
+  @Test(arguments: [
+    (VerifyReceiptError.unavailable(appleStatus: nil, .http(413)), true),
+    (.unavailable(appleStatus: nil, .http(400)), true),
+    (.unavailable(appleStatus: nil, .http(429)), false),
+    (.unavailable(appleStatus: nil, .http(503)), false),
+    (.unavailable(appleStatus: 21005, .trouble), false),
+    (.unavailable(appleStatus: 21009, .trouble), false),
+    (.unavailable(appleStatus: nil, .noAnswer(.timedOut)), false),
+    (.sharedSecretRejected, false), (.unexpectedStatus(21000), false), (.overloaded, false), (.cancelled, false),
+  ])
+  func `only what the bytes that were sent can bring about may be provoked`(
+    _ error: VerifyReceiptError, _ mayBe: Bool
+  ) {
+    #expect(error.mayBeProvoked == mayBe)
   }
 
   @Test func `each store has its own attempts`() async {
@@ -242,9 +321,11 @@ import Testing
 
   @Test(arguments: [204, 301, 302, 400, 403, 404, 500, 502, 503, 504])
   func `another HTTP status is trouble whatever its body says`(_ status: Int) async {
-    let run = await run(Array(repeating: .body(#"{"status":21010}"#, status: status), count: 3))
+    // 4xx may be about what was sent: more than two calls are not worth it.
+    let calls = (400...499).contains(status) ? 2 : 3
+    let run = await run(Array(repeating: .body(#"{"status":21010}"#, status: status), count: calls))
     #expect(run.error == .unavailable(appleStatus: nil, .http(status)))
-    #expect(run.stores == "ppp")
+    #expect(run.stores == String(repeating: "p", count: calls))
   }
 
   @Test(arguments: [

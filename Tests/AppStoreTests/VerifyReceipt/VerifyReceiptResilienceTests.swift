@@ -33,13 +33,14 @@ import Testing
 
     /// One validation; a call beyond the steps, or a step that is not used, fails the test.
     @discardableResult func verify(
-      _ steps: [Step], isVerified: Bool = true, attempts: Int = 3, within time: Duration = .seconds(10)
+      _ steps: [Step], check: SignatureCheck = .passed, of user: UserID? = nil, attempts: Int = 3,
+      within time: Duration = .seconds(10)
     ) async -> VerifyReceiptError? {
       let transport = ScriptedTransport(steps, time: self.time)
       defer { #expect(transport.remaining == 0, "every planned answer is fetched") }
       do throws(VerifyReceiptError) {
         _ = try await client(transport, attempts: attempts).verify(
-          "AA==", isVerified: isVerified, deadline: self.time.now + time)
+          "AA==", check: check, of: user, deadline: self.time.now + time)
         return nil
       } catch {
         return error
@@ -104,7 +105,7 @@ import Testing
     let bench = Bench()
     for _ in 0..<4 { await bench.verify([.error(.connect)], attempts: 1) }
     bench.wait(.seconds(60))
-    await bench.verify([step], isVerified: isVerified, attempts: 1)
+    await bench.verify([step], check: isVerified ? .passed : .impossible, attempts: 1)
     if case .failure = expected {
       #expect(bench.production.state == .open)
       return
@@ -126,10 +127,48 @@ import Testing
   @Test func `made-up receipts cannot close the store to others`() async {
     let bench = Bench()
     for code in [21002, 21003, 21005, 21009, 21100] {
-      for _ in 0..<100 { await bench.verify([Self.status(code)], isVerified: false, attempts: 1) }
+      for _ in 0..<100 { await bench.verify([Self.status(code)], check: .failed, attempts: 1) }
     }
     #expect(bench.production.counts.opened == 0)
     #expect(await bench.verify([Self.verdict]) == nil)
+  }
+
+  private static let crowd: [UserID] = ["anna", "ben", "cleo", "dora", "emil"]
+
+  /// Whoever has a receipt of Apple's can spoil it where the signature does not reach.
+  @Test(arguments: [status(21002), .body("", status: 413)])
+  func `one user's spoilt receipts cannot close the store to others, an outage for many can`(_ step: Step) async {
+    let bench = Bench()
+    for _ in 0..<100 {
+      await bench.verify([step], of: "mallory", attempts: 1)
+      bench.wait(.seconds(1))
+    }
+    #expect(bench.production.counts.opened == 0)
+    #expect(await bench.verify([Self.verdict], of: "anna") == nil)
+    for user in Self.crowd { await bench.verify([step], of: user, attempts: 1) }
+    #expect(bench.production.state == .open)
+  }
+
+  /// That there is an outage is clear enough where the answer can be nobody's fault.
+  @Test(arguments: [status(21005), status(21009), .body("", status: 503), .error(.connect)])
+  func `what no receipt brings about counts whoever has it`(_ step: Step) async {
+    let bench = Bench()
+    for _ in 0..<5 { await bench.verify([step], of: "anna", attempts: 1) }
+    #expect(bench.production.state == .open)
+  }
+
+  @Test func `forged receipts leave the retries to others`() async {
+    let budget = Self.budget()
+    let bench = Bench(budget: budget)
+    let before = budget.retriesLeft
+    for _ in 0..<100 {
+      await bench.verify([Self.status(21003)], check: .failed, of: "mallory")
+      await bench.verify([Self.status(21003), Self.status(21003)], check: .passed, of: "mallory")
+      await bench.verify([Self.status(21002), Self.status(21002)], check: .impossible, of: "mallory")
+    }
+    #expect(budget.retriesLeft == before)
+    #expect(budget.refused == 0)
+    #expect(await bench.verify([Self.status(21009), Self.verdict], of: "anna") == nil)
   }
 
   // MARK: What the breaker stops
@@ -182,7 +221,7 @@ import Testing
     let client = VerifyReceiptClient(
       transport: transport, configuration: .test, timing: timing, breakers: [.production: bench.production])
     await #expect(throws: VerifyReceiptError.unavailable(appleStatus: 21005, .trouble)) {
-      try await client.verify("AA==", isVerified: true, deadline: bench.time.now + .seconds(10))
+      try await client.verify("AA==", check: .passed, deadline: bench.time.now + .seconds(10))
     }
     #expect(transport.calls.count == 1)
   }
@@ -196,7 +235,7 @@ import Testing
     #expect(bench.time.pauses.isEmpty)
     bench.wait(.seconds(2))
     #expect(
-      await bench.verify([Self.status(21005)], isVerified: false) == .unavailable(appleStatus: 21005, .trouble))
+      await bench.verify([Self.status(21005)], check: .failed) == .unavailable(appleStatus: 21005, .trouble))
     #expect(bench.production.state == .halfOpen)
     #expect(bench.time.pauses.isEmpty)
   }
@@ -256,7 +295,7 @@ import Testing
     let client = VerifyReceiptClient(
       transport: transport, configuration: .test, timing: time.timing(), retryBudget: Self.budget())
     for _ in 0..<1000 {
-      _ = try? await client.verify("AA==", isVerified: true, deadline: time.now + .seconds(10))
+      _ = try? await client.verify("AA==", check: .passed, deadline: time.now + .seconds(10))
     }
     let made = calls.withLock { $0 }
     print("verifyReceipt: 1000 validations that all fail, \(made) calls")
@@ -304,7 +343,7 @@ import Testing
     }
     let client = bench.client(transport)
     for _ in 0..<12_000 {
-      _ = try? await client.verify("AA==", isVerified: true, deadline: bench.time.now + .seconds(10))
+      _ = try? await client.verify("AA==", check: .passed, deadline: bench.time.now + .seconds(10))
       bench.wait(.milliseconds(50))
     }
     let during = calls.withLock { $0 }
@@ -312,7 +351,7 @@ import Testing
     let end = bench.time.now
     var recovered: ContinuousClock.Instant?
     while recovered == nil, bench.time.now - end < .seconds(120) {
-      if (try? await client.verify("AA==", isVerified: true, deadline: bench.time.now + .seconds(10))) != nil {
+      if (try? await client.verify("AA==", check: .passed, deadline: bench.time.now + .seconds(10))) != nil {
         recovered = bench.time.now
       }
       bench.wait(.milliseconds(50))

@@ -91,7 +91,9 @@ extension FaultTests {
 
     /// In these Apple answers at once, and the answer may be about this receipt alone: no reason not to ask about others.
     private static let answered: Set<Trouble> = [
-      .status21000, .status21001, .status21003, .status21004, .statusUnheardOf, .badDate, .giant, .endless, .pingPong,
+      .status21000, .status21001, .status21002, .status21003, .status21004, .statusUnheardOf, .badDate, .giant,
+      .endless,
+      .pingPong,
     ]
 
     /// Apple may be asked so often in an outage: a few times until the breaker opens, then now and then. Each outage may

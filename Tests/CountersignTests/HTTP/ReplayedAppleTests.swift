@@ -121,8 +121,8 @@ import Testing
     try await Self.run { (service, script, receipt) async throws in
       let row = Self.row("pro.monthly", id: "77", expires: 86_400)
       script.say(#"{"status":0,"environment":"Production","receipt":{"in_app":[\#(row)]}}"#)
-      // The receipt is not one of Apple's, so its own word for its app counts for nothing.
-      #expect(try await service.validate(receipt).status == 202)
+      // The receipt is not one of Apple's, so its own word for its app counts for nothing, and it is not kept.
+      #expect(try await service.validate(receipt).status == 503)
       script.say(#"{"status":0,"environment":"Production","receipt":{"bundle_id":"com.other","in_app":[\#(row)]}}"#)
       #expect(try await service.validate(receipt)["code"] == "wrong_app")
     }

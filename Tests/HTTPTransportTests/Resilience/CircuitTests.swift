@@ -84,6 +84,50 @@ import Testing
     #expect(bench.state == .open)
   }
 
+  @Test(arguments: [Duration.zero, .milliseconds(500), .seconds(11), .seconds(3600)])
+  func `one reporter does not open it, at whatever pace, and five do`(pace: Duration) {
+    let bench = Bench()
+    for _ in 0..<1_000 {
+      bench.call(.failure(reporter: "mallory"))
+      bench.wait(pace)
+    }
+    #expect(bench.state == .closed)
+    // Amid the calls of others, too.
+    for _ in 0..<1_000 {
+      bench.call(.success)
+      bench.call(.failure(reporter: "mallory"), times: 3)
+      bench.wait(pace)
+    }
+    #expect(bench.state == .closed)
+    bench.wait(.seconds(20))
+    bench.call(.success)
+    for user in ["anna", "ben", "cleo", "dora", "emil"] {
+      #expect(bench.state == .closed)
+      bench.call(.failure(reporter: user))
+    }
+    #expect(bench.state == .open)
+  }
+
+  @Test func `a reporter's failures add to those that are nobody's fault`() {
+    let bench = Bench()
+    bench.call(.failure(), times: 4)
+    bench.call(.failure(reporter: "anna"))
+    #expect(bench.state == .open)
+  }
+
+  @Test func `a probe of a reporter who was heard already leaves its place to the next call`() {
+    let bench = Bench()
+    for user in ["anna", "ben", "cleo", "dora", "emil"] { bench.call(.failure(reporter: user)) }
+    bench.wait(.seconds(1))
+    bench.call(.failure(reporter: "anna"))
+    #expect(bench.state == .halfOpen)
+    bench.call(.failure(reporter: "fred"))
+    #expect(bench.state == .open)
+    bench.wait(.seconds(2))
+    bench.call(.success)
+    #expect(bench.state == .closed)
+  }
+
   @Test func `slow failures with a success between them do not open it`() {
     let bench = Bench()
     for _ in 0..<10 {
