@@ -8,7 +8,10 @@ import struct FoundationEssentials.Date
 ///
 /// Access ends by the time of day in one place only, when Apple cannot be asked. A machine whose clock jumps must not end
 /// it: the clock is therefore read once, and a jump is seen and told, but not followed. Apple's word is, as a machine may
-/// have started with a wrong clock.
+/// have started with a wrong clock. One answer may come from a server of Apple's whose own clock is wrong: only answers in a
+/// row that agree with each other move this clock.
+///
+/// What others than Apple date, users' tokens among it, goes by the machine's clock (`machineTime`), as their clocks do.
 ///
 ///     machine's clock   ──12:00──12:01──[jumps a year]──…
 ///     uptime            ──0 s────60 s───120 s──────────…
@@ -16,11 +19,19 @@ import struct FoundationEssentials.Date
 final class ServiceClock: Sendable {
   /// Differences up to this are not worth a word: clocks are slewed, answers take seconds.
   static let tolerance: Double = 300
+  /// So many answers in a row have to tell another time.
+  static let witnesses = 3
+  /// So far may their times differ from each other: an answer takes seconds.
+  static let agreement: Double = 60
 
   private struct State {
     var anchor: Date
     var anchoredAt: Duration
     var corrections = 0
+    /// By how many seconds this clock is ahead of Apple's, by each of the last answers that tell one other time.
+    var dissent: [Double] = []
+
+    func time(at uptime: Duration) -> Date { anchor.advanced(by: (uptime - anchoredAt) / .seconds(1)) }
   }
 
   private let wall: @Sendable () -> Date
@@ -48,18 +59,29 @@ final class ServiceClock: Sendable {
       if PlantedDefect.judgeByWallClock.isActive { return wall() }
     #endif
     let uptime = uptime()
-    return state.withLock { $0.anchor.advanced(by: (uptime - $0.anchoredAt) / .seconds(1)) }
+    return state.withLock { $0.time(at: uptime) }
   }
 
-  /// Apple has told the time.
-  /// - Returns: by how many seconds this clock was ahead of it, where that is more than clocks differ by anyway; it goes by
-  ///   Apple's from now on.
+  /// The machine's time of day, wherever it jumps.
+  var machineTime: Date { wall() }
+
+  /// Apple has told the time, in an answer to one request.
+  /// - Returns: by how many seconds this clock was ahead of Apple's, where this answer puts it right; it goes by Apple's
+  ///   from now on.
   func observe(_ apple: Date) -> Double? {
-    let ahead = now.timeIntervalSince(apple)
-    guard abs(ahead) > Self.tolerance else { return nil }
     let uptime = uptime()
-    state.withLock { $0 = State(anchor: apple, anchoredAt: uptime, corrections: $0.corrections + 1) }
-    return ahead
+    return state.withLock { state in
+      let ahead = state.time(at: uptime).timeIntervalSince(apple)
+      guard abs(ahead) > Self.tolerance else {
+        state.dissent = []
+        return nil
+      }
+      if state.dissent.contains(where: { abs($0 - ahead) > Self.agreement }) { state.dissent = [] }
+      state.dissent.append(ahead)
+      guard state.dissent.count == Self.witnesses else { return nil }
+      state = State(anchor: apple, anchoredAt: uptime, corrections: state.corrections + 1)
+      return ahead
+    }
   }
 
   /// How often Apple has put this clock right.

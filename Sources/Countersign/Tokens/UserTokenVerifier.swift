@@ -18,6 +18,7 @@ struct UserTokenVerifier: Sendable {
   /// For RS256 and ES256; `nil` where no URL is configured.
   var keySet: RemoteKeySet?
   var rules: TokenRules
+  /// The machine's clock: a token is dated by its issuer, and Apple's clock has no say in it.
   var now: @Sendable () -> Date
   /// Shared by the copies of this value.
   var verified = VerifiedTokens()

@@ -24,6 +24,8 @@ import Testing
       }
     }
 
+    var wall: Date { state.withLock { $0.wall } }
+
     func jump(by seconds: Double) { state.withLock { $0.wall += seconds } }
 
     var clock: ServiceClock {
@@ -57,17 +59,55 @@ import Testing
   }
 
   @Test(arguments: [year, -year, 301, -301])
-  func `Apple's clock puts a wrong start right`(wrong: TimeInterval) {
+  func `three answers of Apple's in a row put a wrong start right`(wrong: TimeInterval) {
     let machine = Machine(Self.start + wrong)
     let clock = machine.clock
     machine.run(for: 10)
-    #expect(clock.observe(Self.start + 10) == wrong)
-    #expect(clock.now == Self.start + 10)
+    #expect(clock.observe(Self.start + 10) == nil)
+    machine.run(for: 10)
+    #expect(clock.observe(Self.start + 20) == nil)
+    #expect(clock.now == Self.start + wrong + 20)
+    #expect(clock.corrections == 0)
+    machine.run(for: 10)
+    #expect(clock.observe(Self.start + 30) == wrong)
+    #expect(clock.now == Self.start + 30)
+    #expect(clock.corrections == 1)
     #expect(clock.skew == wrong)
     machine.run(for: 5)
-    #expect(clock.now == Self.start + 15)
+    #expect(clock.now == Self.start + 35)
     // It is said once; after that the two agree.
-    #expect(clock.observe(Self.start + 15) == nil)
+    for _ in 0..<3 { #expect(clock.observe(Self.start + 35) == nil) }
+    #expect(clock.corrections == 1)
+    // Only Apple moves this clock: the machine's stays as it is.
+    #expect(clock.machineTime == Self.start + wrong + 35)
+  }
+
+  @Test(arguments: [2 * 86_400, -2 * 86_400] as [TimeInterval])
+  func `one server of Apple's with a wrong clock moves nothing`(off: TimeInterval) {
+    let machine = Machine()
+    let clock = machine.clock
+    for _ in 0..<20 {
+      machine.run(for: 30)
+      let right = machine.wall
+      #expect(clock.observe(right + off) == nil)
+      #expect(clock.observe(right + off) == nil)
+      #expect(clock.observe(right) == nil)
+    }
+    #expect(clock.now == machine.wall)
+    #expect(clock.corrections == 0)
+  }
+
+  @Test func `answers that disagree with each other move nothing`() {
+    let machine = Machine()
+    let clock = machine.clock
+    for off in [900, -900, 1_800, 1_861, -400, 5_000, 900, 961, 1_022] as [TimeInterval] {
+      #expect(clock.observe(Self.start + off) == nil)
+    }
+    #expect(clock.now == Self.start)
+    // These differ by as much as answers may.
+    #expect(clock.observe(Self.start + 3_000) == nil)
+    #expect(clock.observe(Self.start + 3_060) == nil)
+    #expect(clock.observe(Self.start + 3_030) == -3_030)
   }
 
   @Test(arguments: [0, 1, -1, 300, -300] as [TimeInterval])
@@ -109,19 +149,44 @@ import Testing
     }
   }
 
-  @Test func `a service that starts with a wrong clock goes by Apple's from the first answer`() async throws {
+  @Test func `a service that starts with a wrong clock goes by Apple's from the third answer`() async throws {
     let machine = Machine(Self.start + Self.year)
     try await SimulatedStore.run(at: Self.start) { store in
       try await RunningService.run(apple: store.apple, clock: machine.clock) { service in
-        let receipt = try store.simulator.issueReceipt(.renewing).receiptData
-        #expect(try await service.validate(receipt).verdict == "pro active renewing")
-        #expect(try await service.profile().verdict == "pro active renewing")
-        #expect(try await service.profile()["stale"] == "false")
+        // Each verdict goes by the time in Apple's own answer.
+        for number in 1...3 {
+          let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
+          #expect(try await service.validate(receipt, user: "user-\(number)").verdict == "pro active renewing")
+        }
+        for number in 1...3 {
+          let read = try await service.profile("user-\(number)")
+          #expect(read.verdict == "pro active renewing")
+          #expect(read["stale"] == "false")
+        }
         #expect(try await service.send(.get, "/readyz", key: nil)["clock"] == "off")
         #expect(
           service.log.lines.contains {
             $0.contains(#""level":"error""#) && $0.contains("the machine's clock is wrong")
           })
+      }
+    }
+  }
+
+  @Test(arguments: [2 * 86_400, -2 * 86_400] as [TimeInterval])
+  func `users' tokens go by the machine's clock, whatever Apple's says`(off: TimeInterval) async throws {
+    try await SimulatedStore.run(at: Self.start + off) { store in
+      var settings = Settings()
+      settings.jwt = ["secret": TokenMint.secret]
+      try await RunningService.run(apple: store.apple, settings: settings, clock: Machine().clock) { service in
+        let user = "00000000-0000-4000-8000-000000000001"
+        let good = try TokenMint.user(user, at: Self.start)
+        let expired = try TokenMint.user(user, at: Self.start - 7_200)
+        let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+        for _ in 0..<4 { #expect(try await service.post(["receipt_data": receipt], key: good).status == 200) }
+        // Apple's clock counts by now for verdicts, and for nothing else.
+        #expect(try await service.send(.get, "/readyz", key: nil)["clock"] == "off")
+        #expect(try await service.profile("me", key: good).status == 200)
+        #expect(try await service.profile("me", key: expired).status == 401)
       }
     }
   }
