@@ -16,26 +16,28 @@ extension Entitlement {
     let groups = SubscriptionGroup.groups(of: proven, catalog: catalog)
     var states = SubscriptionState.provisional(
       of: evidence.filter { $0.provisionalUntil != nil }, proven: proven, at: now, catalog: catalog, policy: policy)
-    var uncatalogued: [Explanation.PassedOver] = []
+    var rowsOfNoProduct: [SubscriptionGroup.Row] = []
     for group in groups {
       if let state = group.state(at: now, policy: policy) {
         states.append(state)
       } else {
-        uncatalogued += group.rows.map {
-          Explanation.PassedOver(
-            transactionID: $0.purchase.transactionID, productID: $0.purchase.productID, cause: .notCatalogued)
-        }
+        rowsOfNoProduct += group.rows
       }
     }
-    uncatalogued.sort {
+    let uncatalogued = rowsOfNoProduct.map {
+      Explanation.PassedOver(
+        transactionID: $0.purchase.transactionID, productID: $0.purchase.productID, cause: .notCatalogued)
+    }.sorted {
       ($0.transactionID.rawValue, $0.productID.rawValue) < ($1.transactionID.rawValue, $1.productID.rawValue)
     }
     guard let best = best(of: states, catalog: catalog) else {
       // A row we do not know is a gap in the catalog, not a customer without purchases.
       let explanation = Explanation(line: nil, decidedBy: nil, passedOver: uncatalogued, judgedAt: now)
-      return .none(
+      var none = Entitlement.none(
         tier: catalog.defaultTier, reason: uncatalogued.isEmpty ? .noPurchases : .noKnownProduct,
         explanation: explanation)
+      none.environment = environment(of: rowsOfNoProduct)
+      return none
     }
     // A purchase may be told twice, by proof and provisionally: it is named once, as its best telling has it.
     let rowsOfBest = [best.row.purchase.transactionID] + best.passedOver.map(\.transactionID)
@@ -58,6 +60,14 @@ extension Entitlement {
   private struct Told: Hashable {
     let environment: StoreEnvironment
     let transactionID: TransactionID
+  }
+
+  /// The store of what was bought last; of two that were bought at once, the real one.
+  private static func environment(of rows: [SubscriptionGroup.Row]) -> StoreEnvironment? {
+    let newest = rows.map { $0.purchase.purchaseDate ?? .distantPast }.max()
+    let environments = rows.filter { ($0.purchase.purchaseDate ?? .distantPast) == newest }
+      .map(\.evidence.key.environment)
+    return environments.contains(.production) ? .production : environments.first
   }
 
   /// The entitled one of the highest tier, then the one that ends last; if none is entitled, the one that ended last.

@@ -99,6 +99,32 @@ extension SubscriptionEvidence {
     return Reading(purchase: purchase, toldAt: told, isByRenewalInfo: true)
   }
 
+  /// What Apple says about the next renewal of a purchase.
+  package func renewal(of purchase: Purchase) -> RenewalInfo? {
+    renewal(of: Reading(purchase: purchase, toldAt: toldAt(purchase)))
+  }
+
+  /// What Apple says about the next renewal of a row: matched by the original transaction ID, by the product only where
+  /// Apple gives no ID. Not what was told before the row was bought.
+  func renewal(of row: Reading) -> RenewalInfo? {
+    let id = row.purchase.originalTransactionID
+    let product = row.purchase.productID
+    // Apple sends one element per product and ID; after a change of product the one of this product speaks. The rest of
+    // the order only makes sure that the order in which elements come decides nothing.
+    func isPreferred(_ a: RenewalInfo, over b: RenewalInfo) -> Bool {
+      if (a.originalTransactionID == nil) != (b.originalTransactionID == nil) { return a.originalTransactionID != nil }
+      if (a.productID == product) != (b.productID == product) { return a.productID == product }
+      let grace = (a.gracePeriodExpiresDate ?? .distantPast, b.gracePeriodExpiresDate ?? .distantPast)
+      if grace.0 != grace.1 { return grace.0 > grace.1 }
+      return String(describing: a) > String(describing: b)
+    }
+    return
+      renewals
+      .filter { $0.originalTransactionID.map { $0 == id } ?? ($0.productID == product) }
+      .filter { speaks($0, of: row) }
+      .min { isPreferred($0, over: $1) }
+  }
+
   /// Whether what Apple told of the renewal is true of the row.
   ///
   ///     the row had been bought by then, or was told with it (what is signed for one telling may differ by a moment)
@@ -124,7 +150,10 @@ extension SubscriptionEvidence {
   /// The newest moment at which Apple is known to have spoken about what comes after a row: what ended by then is over, and
   /// what ended since ended by time alone.
   ///
-  ///     told of the row itself                                      when the row was told
+  ///     told of the row itself, before its end                      when the row was told
+  ///     told of the row itself, after its end                       before the end: a transaction does not say that it was
+  ///                                                                   not renewed, however often it is signed. An answer
+  ///                                                                   that tells all does
   ///     and of the renewal, which ended or is in trouble            the later of both
   ///     and of the renewal, which goes on, before the row's end     when the renewal was told, if that is earlier: what
   ///                                                                   was signed anew since tells the same row
@@ -134,12 +163,12 @@ extension SubscriptionEvidence {
     guard case .parts(let since) = coverage else { return judgedAt }
     func moment(_ told: Date) -> Date { isPart(toldAt: told) ? told : answeredAt ?? since ?? told }
     let asked = moment(row.toldAt)
-    guard let renewal else { return asked }
+    let beforeEnd = row.purchase.cutEnd.advanced(by: .milliseconds(-1))
+    guard let renewal else { return isPart(toldAt: row.toldAt) ? min(asked, beforeEnd) : asked }
     let told = moment(toldAt(renewal))
-    let end = row.purchase.cutEnd
     guard goesOn(renewal) else { return max(asked, told) }
-    if told.isBefore(end) { return min(asked, told) }
-    return isPart(toldAt: toldAt(renewal)) ? min(asked, end.advanced(by: .milliseconds(-1))) : max(asked, told)
+    if !beforeEnd.isBefore(told) { return min(asked, told) }
+    return isPart(toldAt: toldAt(renewal)) ? min(asked, beforeEnd) : max(asked, told)
   }
 }
 

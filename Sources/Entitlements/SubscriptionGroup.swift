@@ -5,7 +5,8 @@ import struct FoundationEssentials.Date
 /// Apple names the group only in `latest_receipt_info`. Where it does, renewals that carry different original transaction
 /// IDs (the sandbox hands out a new one for each) are still one subscription; where it does not, the ID stands for the group.
 /// What a family member shares is a subscription beside the customer's own of the same group: both may run at once, and
-/// the end of one says nothing about the other.
+/// the end of one says nothing about the other. So are two original transaction IDs that run at once: one customer has two
+/// Apple accounts.
 ///
 /// https://developer.apple.com/documentation/storekit/product/subscriptioninfo/status
 struct SubscriptionGroup {
@@ -35,6 +36,11 @@ struct SubscriptionGroup {
     var reading: SubscriptionEvidence.Reading {
       .init(purchase: purchase, toldAt: toldAt, isByRenewalInfo: isByRenewalInfo)
     }
+
+    var originalTransactionID: OriginalTransactionID { purchase.originalTransactionID }
+
+    /// What Apple says about its next renewal.
+    var renewal: RenewalInfo? { evidence.renewal(of: reading) }
 
     /// When the row ended or will end: cut short by a cancellation, never for a lifetime purchase.
     ///
@@ -107,7 +113,7 @@ struct SubscriptionGroup {
         Identity.group(key.environment, $0, row.purchase.ownership)
       } ?? .key(key)
     }
-    return members.values.compactMap { SubscriptionGroup($0, catalog: catalog) }
+    return members.values.compactMap { SubscriptionGroup($0, catalog: catalog) }.flatMap { $0.parted() }
   }
 
   private init?(_ transactions: [Row], catalog: Catalog) {
@@ -121,6 +127,35 @@ struct SubscriptionGroup {
       return Period(webOrderLineItemID: item, productID: purchase.productID, expiresDate: expires)
     }
     self.rows = periods.sorted { Self.isOrderedBefore($0, $1, catalog: catalog) }
+  }
+
+  private init(rows: [Row], judgedAt: Date) {
+    self.rows = rows
+    self.judgedAt = judgedAt
+  }
+
+  /// The group without the purchases that run beside the one that speaks for it, and each of these by itself.
+  ///
+  ///     the live row of another original transaction ID                       that ID is
+  ///     ended by what Apple said of it last                                   a part of this subscription
+  ///     ran then, and ended before the speaker was bought or told of          a part of it: the speaker came after it
+  ///     ran then, and still when the speaker was bought or told of            a subscription beside it
+  ///
+  /// The moment of judgement has no say: what runs beside another now did so when Apple told of both, and its end alone
+  /// does not make the other its successor.
+  private func parted() -> [SubscriptionGroup] {
+    // Rows are sorted by their end.
+    guard let speaker = rows.first(where: { $0.cause == nil }) else { return [self] }
+    let known = min(speaker.purchase.purchaseDate ?? .distantPast, speaker.toldAt)
+    var seen: Set = [speaker.originalTransactionID]
+    var beside: Set<OriginalTransactionID> = []
+    for row in rows where row.cause == nil && seen.insert(row.originalTransactionID).inserted {
+      guard row.evidence.askedAt(row.reading, row.renewal).isBefore(row.end), known.isBefore(row.end) else { continue }
+      beside.insert(row.originalTransactionID)
+    }
+    guard !beside.isEmpty else { return [self] }
+    return Dictionary(grouping: rows) { beside.contains($0.originalTransactionID) ? $0.originalTransactionID : nil }
+      .values.map { rows in SubscriptionGroup(rows: rows, judgedAt: rows.map(\.evidence.judgedAt).max() ?? judgedAt) }
   }
 
   /// One row for each identity: the newest. Rows without an identity are all kept.
@@ -175,25 +210,5 @@ struct SubscriptionGroup {
     let ranks = (a.product.map { catalog.rank(of: $0.tier) } ?? -1, b.product.map { catalog.rank(of: $0.tier) } ?? -1)
     if ranks.0 != ranks.1 { return ranks.0 > ranks.1 }
     return a.purchase.transactionID.rawValue > b.purchase.transactionID.rawValue
-  }
-
-  /// What Apple says about the next renewal of a row: matched by the original transaction ID, by the product only where
-  /// Apple gives no ID. Not what was told before the row was bought.
-  func renewal(of row: Row) -> RenewalInfo? {
-    let id = row.purchase.originalTransactionID
-    let product = row.purchase.productID
-    // Apple sends one element per product and ID; after a change of product the one of this product speaks. The rest of
-    // the order only makes sure that the order in which elements come decides nothing.
-    func isPreferred(_ a: RenewalInfo, over b: RenewalInfo) -> Bool {
-      if (a.originalTransactionID == nil) != (b.originalTransactionID == nil) { return a.originalTransactionID != nil }
-      if (a.productID == product) != (b.productID == product) { return a.productID == product }
-      let grace = (a.gracePeriodExpiresDate ?? .distantPast, b.gracePeriodExpiresDate ?? .distantPast)
-      if grace.0 != grace.1 { return grace.0 > grace.1 }
-      return String(describing: a) > String(describing: b)
-    }
-    return row.evidence.renewals
-      .filter { $0.originalTransactionID.map { $0 == id } ?? ($0.productID == product) }
-      .filter { row.evidence.speaks($0, of: row.reading) }
-      .min { isPreferred($0, over: $1) }
   }
 }

@@ -57,7 +57,7 @@ extension SubscriptionGroup {
   /// nothing about it. Nor does another part of the evidence, where it was told in parts.
   private func lastEntitledState(of row: Row, policy: EntitlementPolicy) -> SubscriptionState? {
     var last: SubscriptionState?
-    var moment = row.evidence.askedAt(row.reading, renewal(of: row))
+    var moment = row.evidence.askedAt(row.reading, row.renewal)
     // A paid period may be followed by a grace period and that by billing retry: three steps at the most.
     for _ in 0..<3 {
       guard let next = decide(at: moment, policy: policy), next.isEntitled else { break }
@@ -75,7 +75,7 @@ extension SubscriptionGroup {
     // Rows are sorted by their end, so the first live one is the one that ends last.
     let last = catalogued.first { $0.cause == nil }
     let speaker = last ?? newest
-    let renewal = renewal(of: speaker)
+    let renewal = speaker.renewal
 
     func state(
       _ line: Int?, _ status: SubscriptionStatus, _ reason: EntitlementReason, of row: Row? = nil,
@@ -85,7 +85,7 @@ extension SubscriptionGroup {
       return SubscriptionState(
         row: row, isEntitled: entitled, status: status, reason: reason, line: line,
         expiresAt: row.end == .distantFuture || row.end == .distantPast ? nil : row.end,
-        accessUntil: entitled ? accessUntil : nil, renewal: self.renewal(of: row), policy: policy,
+        accessUntil: entitled ? accessUntil : nil, renewal: row.renewal, policy: policy,
         passedOver: passedOver(for: row), judgedAt: now)
     }
 

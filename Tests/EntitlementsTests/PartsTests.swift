@@ -313,8 +313,15 @@ import struct FoundationEssentials.Date
       name: "long ago", parts: [Part(at: day(-20), row: running)], now: day(17),
       expected: "- expired free unproven stale"),
     Case(
-      name: "what was signed after its own end has ended", parts: [Part(at: day(-2), row: first)],
-      expected: "7 expired free unknown"),
+      name: "nor is the row itself, signed after its end: it does not say that it was not renewed",
+      parts: [Part(at: day(-2), row: first)], expected: "2 active pro renewing stale", accessUntil: day(-5)),
+    Case(
+      name: "the same, when the hold is over", parts: [Part(at: day(-2), row: first)], now: day(2),
+      expected: "- expired free unproven stale"),
+    Case(
+      name: "the same, signed when the hold was over",
+      parts: [Part(at: day(1), row: row("1", from: day(-90), until: day(-60)))],
+      now: day(1), expected: "- expired free unproven stale"),
     Case(
       name: "an older row told anew is no proof of the end",
       parts: [Part(at: day(-35), row: first), Part(at: day(-2), row: row("0", from: day(-65), until: day(-35)))],

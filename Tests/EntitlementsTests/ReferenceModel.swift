@@ -112,4 +112,23 @@ struct ReferenceModel {
     }
     return Verdict(status: "expired", tier: "free", reason: "unproven", isStale: true)
   }
+
+  /// Who speaks for several original transaction IDs of one group, all told of by an answer of this moment: of the last
+  /// live row of each, those that run; of these the highest tier, then the one that ends last, then the greatest ID. `nil`
+  /// where none runs.
+  func runningSpeaker(at now: Int64) -> Purchase? {
+    let live = rows.filter {
+      Self.tiers[$0.productID] != nil && !$0.isUpgraded && $0.cancellationDate == nil
+        && ($0.productID == forever || $0.expiresDate != nil)
+    }
+    let last = live.filter { row in
+      latest(live.filter { $0.originalTransactionID == row.originalTransactionID }) == row
+    }
+    let running = last.filter { row in end(row).map { now < $0 } ?? true }
+    let highest = running.filter { Self.tiers[$0.productID] == "premium" }
+    return (highest.isEmpty ? running : highest).max { a, b in
+      let ends = (end(a) ?? .max, end(b) ?? .max)
+      return ends.0 == ends.1 ? a.transactionID.rawValue < b.transactionID.rawValue : ends.0 < ends.1
+    }
+  }
 }

@@ -44,4 +44,32 @@ import struct FoundationEssentials.Date
       #expect(lines[reason.rawValue, default: 0] >= 100, "\(reason)")
     }
   }
+
+  @Test func `of one group that runs more than once, the rules agree with the naive reading`() throws {
+    let catalog = try makeCatalog()
+    var several = 0
+    for seed in 0..<5_000 {
+      var maker = RandomCustomer(seed: UInt64(5_000_000 + seed))
+      let policy = maker.policy()
+      let now = maker.random.moment(-25...20)
+      let evidence = (1...3).map { number in
+        var item = maker.subscription(number, groups: ["A"])
+        item.evidenceTime = now
+        item.judgedAt = now
+        item.isAccountGone = false
+        for index in item.purchases.indices { item.purchases[index].ownership = .purchased }
+        return item
+      }
+      let model = ReferenceModel(
+        rows: evidence.flatMap(\.purchases), renewal: nil, isGone: false, answered: now.millisecondsSince1970,
+        retryAccess: 0, hold: 0)
+      guard let speaker = model.runningSpeaker(at: now.millisecondsSince1970) else { continue }
+      let verdict = Entitlement.judge(evidence, at: now, catalog: catalog, policy: policy)
+      #expect(verdict.explanation.decidedBy == speaker.transactionID, "seed \(seed)")
+      #expect(verdict.tier.rawValue == ReferenceModel.tiers[speaker.productID], "seed \(seed)")
+      let others = verdict.explanation.passedOver.filter { $0.cause == .otherSubscription }
+      if !others.isEmpty { several += 1 }
+    }
+    #expect(several >= 500)
+  }
 }

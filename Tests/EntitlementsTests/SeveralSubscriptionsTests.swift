@@ -27,6 +27,17 @@ import struct FoundationEssentials.Date
       ])
   }
 
+  @Test func `rows of unknown products name the store that they were bought in last`() throws {
+    let bought = answer([row("1", unheardOf, from: day(-9), until: day(10))])
+    let tested = answer([row("2", unheardOf, from: day(-9), until: day(10))], in: .sandbox)
+    let testedLater = answer([row("3", unheardOf, from: day(-8), until: day(10))], in: .sandbox)
+    #expect(try judge(bought).environment == .production)
+    #expect(try judge(tested).environment == .sandbox)
+    #expect(try judge(tested + bought).environment == .production)
+    #expect(try judge(testedLater + bought).environment == .sandbox)
+    #expect(try judge([]).environment == nil)
+  }
+
   @Test func `a known product speaks beside unknown ones, even when it ended`() throws {
     let unknown = row("1", unheardOf, of: "200", until: day(10))
     #expect(try judge(answer([unknown, row("2", until: day(5))])).line == "2 active pro renewing")
@@ -216,6 +227,58 @@ import struct FoundationEssentials.Date
     let tested = answer([row("1", until: day(3))], in: .sandbox)
     #expect(try judge(bought + tested).environment == .production)
     #expect(try judge(tested + bought).environment == .production)
+  }
+
+  // MARK: Two Apple accounts of one user
+
+  @Test func `of two purchases of one group that run at once the higher tier speaks`() throws {
+    let rows = [
+      row("a", proYearly, of: "1", group: "G", from: day(-60), until: day(300)),
+      row("b", premium, of: "2", group: "G", from: day(-10), until: day(20)),
+    ]
+    let renewals = [renewal(proYearly, of: "1", renews: false), renewal(premium, of: "2", renews: true)]
+    for rows in [rows, rows.reversed()] {
+      let verdict = try judge(answer(rows, renewals))
+      #expect(verdict.line == "2 active premium renewing")
+      #expect(
+        verdict.explanation.passedOver == [.init(transactionID: "a", productID: proYearly, cause: .otherSubscription)])
+      #expect(verdict.words().contains { $0.contains("another purchase, of \(proYearly)") })
+      // Apple says that the higher one is over, at an hour when it is.
+      #expect(try judge(answer(at: day(20), rows, renewals), at: day(20)).line == "3 cancelled pro renewal_off")
+    }
+    // Of one tier the one that ends last, as among all subscriptions.
+    let same = [
+      row("a", pro, of: "1", group: "G", until: day(3)), row("b", proYearly, of: "2", group: "G", until: day(9)),
+    ]
+    #expect(try judge(answer(same)).explanation.decidedBy == "b")
+  }
+
+  @Test func `two purchases of one group are told of by one answer each`() throws {
+    let lower = answer(at: day(-1), [row("a", pro, of: "1", group: "G", from: day(-60), until: day(300))])
+    let higher = answer(at: day(-9), [row("b", premium, of: "2", group: "G", from: day(-10), until: day(20))])
+    for evidence in [lower + higher, higher + lower] {
+      #expect(try judge(evidence).line == "2 active premium renewing")
+      // Its end alone does not make the other its successor: nobody has asked whether it was renewed.
+      #expect(try judge(evidence, at: day(21)).line == "2 active premium renewing stale")
+      #expect(try judge(evidence, at: day(27)).line == "2 active pro renewing")
+    }
+    let refunded = answer([
+      row("b", premium, of: "2", group: "G", from: day(-10), until: day(20), cancelled: day(-0.5))
+    ])
+    #expect(try judge(lower + refunded).line == "2 active pro renewing")
+  }
+
+  @Test func `an upgrade under one original transaction ID counts at once, whatever the old row gave`() throws {
+    let rows = [
+      row("a", premium, group: "G", from: day(-20), until: day(10)),
+      row("b", pro, group: "G", from: day(-1), until: day(29)),
+    ]
+    #expect(try judge(answer(rows)).line == "2 active pro renewing")
+    let upgraded = [
+      row("a", pro, of: "1", group: "G", from: day(-20), until: day(300), upgraded: true),
+      row("b", premium, of: "2", group: "G", from: day(-1), until: day(29)),
+    ]
+    #expect(try judge(answer(upgraded)).explanation.passedOver.map(\.cause) == [.upgraded])
   }
 
   // MARK: Told twice

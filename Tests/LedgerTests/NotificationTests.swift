@@ -171,7 +171,7 @@ import Testing
   @Test func `a hint has Apple asked at once, about purchases that are known`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(posted("anna", [part("1", expires: 10_000)]))
-      _ = try await ledger.record(posted("ben", [part("1", expires: -50, environment: .sandbox)]))
+      _ = try await ledger.record(posted("ben", [part("1", cancelled: -50, environment: .sandbox)]))
       #expect(try await ledger.claimRechecks(dueAt: at(500), limit: 5).isEmpty)
       #expect(try await ledger.recheckSoon(["1", "1", "unheard-of"], at: at(500)) == 2)
       #expect(try await ledger.recheckSoon([], at: at(500)) == 0)
@@ -190,7 +190,7 @@ import Testing
       for number in 0..<10 {
         // Of every other one nothing says that it is to be asked about.
         _ = try await ledger.record(
-          posted(UserID("u\(number)"), [part("\(number)", expires: number % 2 == 0 ? 1_000 : -50)]).with {
+          posted(UserID("u\(number)"), [part("\(number)", cancelled: number % 2 == 0 ? nil : -50)]).with {
             $0.nextCheck = { _, _ in nil }
           })
       }

@@ -40,10 +40,9 @@ struct PurchasePeriod: Encodable, Hashable {
       return item.purchases.map { purchase in
         var period = PurchasePeriod(purchase, of: item, catalog: catalog)
         period.isUpgraded = upgraded.contains(purchase.transactionID)
-        let renewal = item.renewals.first {
-          $0.originalTransactionID.map { $0 == purchase.originalTransactionID } ?? ($0.productID == purchase.productID)
+        guard let end = purchase.expiresDate, end == last, let renewal = item.renewal(of: purchase) else {
+          return period
         }
-        guard let end = purchase.expiresDate, end == last, let renewal else { return period }
         period.graceUntil = renewal.gracePeriodExpiresDate
         if period.graceUntil == nil, renewal.isInBillingRetry == true, policy.billingRetryAccess > .zero {
           period.retryUntil = end.advanced(by: policy.billingRetryAccess)

@@ -42,9 +42,7 @@ struct FixtureReplayTests {
     Case(file: "nov__itunes-receipt/vr-nov-invalid.json", status: 503, expect: "app_store_unavailable"),
     Case(file: "nov__itunes-receipt/vr-nov-offline.json", status: 503, expect: "app_store_unavailable"),
     // Authentic, ours, and of products that the catalog does not know.
-    Case(
-      file: "nov__itunes-receipt/vr-nov-valid-application.json", expect: "free active no_known_product",
-      environment: "null"),
+    Case(file: "nov__itunes-receipt/vr-nov-valid-application.json", expect: "free active no_known_product"),
     // Renewal info names another original transaction: it is not joined, so whether it renews is not known.
     Case(
       file: "nomad__venice/vr-venice-receipt-not-expired-cancelled.json", expect: "pro active renewing",
