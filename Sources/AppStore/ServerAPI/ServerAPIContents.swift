@@ -37,7 +37,7 @@ struct SignedPurchases: Sendable {
 }
 
 /// Checks what an answer claims: the app is ours, the store is the one that was asked, every signature is Apple's, and
-/// what is signed is what it is called.
+/// what is signed is what it is called. A part that names no store (2021) is of the answer's.
 ///
 /// One part that does not hold fails all of them. To leave it out would be to lose a refund.
 struct ServerAPIExaminer {
@@ -121,7 +121,7 @@ struct ServerAPIExaminer {
     guard bundleID == nil || transaction.bundleID == bundleID else {
       throw .invalidAnswer("\(path): the transaction is of another app than the answer")
     }
-    guard transaction.environment == environment else {
+    guard transaction.environmentName == nil || transaction.environment == environment else {
       throw .invalidAnswer("\(path): the transaction is of another store than the one that was asked")
     }
     guard originalID == nil || transaction.purchase.originalTransactionID == originalID,
@@ -140,7 +140,7 @@ struct ServerAPIExaminer {
       throw .invalidAnswer("\(path): \(error.description)")
     }
     let renewal = verified.renewalInfo
-    guard renewal.environment == environment else {
+    guard renewal.environmentName == nil || renewal.environment == environment else {
       throw .invalidAnswer("\(path): the renewal info is of another store than the one that was asked")
     }
     guard renewal.originalTransactionID == originalID else {

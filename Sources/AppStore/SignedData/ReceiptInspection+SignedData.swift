@@ -8,11 +8,11 @@ extension ReceiptInspection.Report {
     switch payload {
     case .transaction(let transaction):
       bundleID = transaction.bundleID.rawValue
-      environment = transaction.environmentName.lowercased()
+      environment = transaction.environmentName?.lowercased()
       createdAt = ReceiptDate.format(transaction.signedDate)
       transactions = [Row(transaction)]
     case .renewalInfo(let info):
-      environment = info.environmentName.lowercased()
+      environment = info.environmentName?.lowercased()
       createdAt = ReceiptDate.format(info.signedDate)
       renewals = [Renewal(info)]
     case .notification(let notification):

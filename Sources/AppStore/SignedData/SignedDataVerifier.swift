@@ -155,14 +155,14 @@ extension SignedDataVerifier {
     guard let signedDate = notification.signedDate ?? inner.first?.0 else {
       throw .undecodable(.damagedJWS("it is \(SignedPayload.Kind.notification.words) without signedDate"))
     }
-    let name = notification.environmentName ?? inner.first?.1
+    let name = notification.environmentName ?? inner.compactMap(\.1).first
     let environment = name.map { SignedEnvironment(name: $0) }
     let signer = try signer(of: jws, environment, signedDate: signedDate, now: now)
 
     if let outer = notification.bundleID, let inner = transaction?.transaction.bundleID, inner != outer {
       throw .notAuthentic(.innerOfAnotherApp)
     }
-    guard inner.allSatisfy({ $0.1 == name }) else { throw .notAuthentic(.innerOfAnotherEnvironment) }
+    guard inner.allSatisfy({ $0.1 == nil || $0.1 == name }) else { throw .notAuthentic(.innerOfAnotherEnvironment) }
     return VerifiedNotification(
       notification, transaction: transaction, renewalInfo: renewalInfo, signer: signer,
       environment: environment.flatMap { store($0) }, signedDate: signedDate)

@@ -7,10 +7,10 @@ package enum SignedEnvironment: Hashable, Sendable {
   case xcode
   /// StoreKit testing without a store, in unit tests: the same.
   case localTesting
-  /// A name that Apple has added since.
+  /// A name that Apple has added since, or none, as in 2021: whoever knows the store knows it otherwise.
   case unknown
 
-  init(name: String) {
+  init(name: String?) {
     self =
       switch name {
       case "Production": .store(.production)
@@ -28,5 +28,5 @@ package enum SignedEnvironment: Hashable, Sendable {
   }
 
   /// Not signed by Apple.
-  var isLocal: Bool { self == .xcode || self == .localTesting }
+  package var isLocal: Bool { self == .xcode || self == .localTesting }
 }

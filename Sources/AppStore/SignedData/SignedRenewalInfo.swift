@@ -11,8 +11,8 @@ package struct SignedRenewalInfo: Hashable, Sendable {
   package var renewal: RenewalInfo
   /// The subscription that it is about.
   package var originalTransactionID: OriginalTransactionID
-  /// `environment` as sent.
-  package var environmentName: String
+  /// `environment` as sent. Renewal infos of 2021 do not say.
+  package var environmentName: String?
   /// When it was signed. Certificates are judged at this moment.
   package var signedDate: Date
   /// `autoRenewStatus` as sent: 1 will renew, 0 will not.
@@ -29,7 +29,7 @@ package struct SignedRenewalInfo: Hashable, Sendable {
 
   package var signedEnvironment: SignedEnvironment { SignedEnvironment(name: environmentName) }
 
-  /// Apple's store; `nil` for Xcode's, for local testing, and for a name that Apple has added.
+  /// Apple's store; `nil` for Xcode's, for local testing, for a name that Apple has added, and where there is no name.
   package var environment: StoreEnvironment? { signedEnvironment.store }
 
   /// - Throws: `JSONError` where what identifies the subscription is missing, and for a value that is there and cannot be
@@ -50,7 +50,7 @@ package struct SignedRenewalInfo: Hashable, Sendable {
       periodEnd: try payload.moment("renewalDate"),
       toldAt: signedDate)
     self.originalTransactionID = originalTransactionID
-    environmentName = try payload.required("environment")
+    environmentName = try payload.text("environment")
     self.signedDate = signedDate
     self.autoRenewStatus = autoRenewStatus
     priceIncreaseStatus = try payload.code("priceIncreaseStatus")

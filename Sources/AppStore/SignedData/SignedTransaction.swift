@@ -11,8 +11,8 @@ package struct SignedTransaction: Hashable, Sendable {
   /// The row as the rules take it, told at the signed date.
   package var purchase: Purchase
   package var bundleID: BundleID
-  /// `environment` as sent.
-  package var environmentName: String
+  /// `environment` as sent. Transactions of 2021 do not say.
+  package var environmentName: String?
   /// When it was signed. Certificates are judged at this moment.
   package var signedDate: Date
   /// `type` as sent: `Auto-Renewable Subscription`, `Non-Consumable`, `Consumable`, `Non-Renewing Subscription`.
@@ -36,7 +36,7 @@ package struct SignedTransaction: Hashable, Sendable {
 
   package var signedEnvironment: SignedEnvironment { SignedEnvironment(name: environmentName) }
 
-  /// Apple's store; `nil` for Xcode's, for local testing, and for a name that Apple has added.
+  /// Apple's store; `nil` for Xcode's, for local testing, for a name that Apple has added, and where there is no name.
   package var environment: StoreEnvironment? { signedEnvironment.store }
 
   /// - Throws: `JSONError` where what identifies the transaction is missing, and for a value that is there and cannot be
@@ -72,7 +72,7 @@ package struct SignedTransaction: Hashable, Sendable {
       appAccountToken: try payload.text("appAccountToken")?.lowercased(),
       toldAt: signedDate)
     bundleID = BundleID(try payload.required("bundleId"))
-    environmentName = try payload.required("environment")
+    environmentName = try payload.text("environment")
     self.signedDate = signedDate
     productType = try payload.text("type")
     quantity = try payload.number("quantity")

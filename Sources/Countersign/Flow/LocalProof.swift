@@ -83,6 +83,6 @@ indirect enum LocalProof: Sendable {
   /// Whether Xcode signed it, and the policy takes that.
   var isXcode: Bool {
     guard case .signedTransaction(let transaction) = self else { return false }
-    return transaction.transaction.environment == nil
+    return transaction.transaction.signedEnvironment.isLocal
   }
 }

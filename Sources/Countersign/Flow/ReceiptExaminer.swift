@@ -59,6 +59,10 @@ struct ReceiptExaminer: Sendable {
     let proof = unrequiredProof(of: receipt)
     let isRequired = localVerification == .require || verifyReceipt == nil
     switch (proof, receipt.content) {
+    case (.signedTransaction(let transaction), _) where transaction.environment == nil && serverAPI == nil:
+      throw .unsupportedReceipt(
+        detail: "Apple signed this transaction without the name of a store that is known here, and only the App Store "
+          + "Server API can tell which store it is of (app_store.server_api).")
     case (.verified, _), (.signedTransaction, _): break
     case (.refuted(.xcode), _):
       // No server can vouch for it, and Apple answers 21002, which reads like trouble.

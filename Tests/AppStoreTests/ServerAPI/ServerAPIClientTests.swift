@@ -141,6 +141,18 @@ import Testing
     #expect(history.renewals.first?.periodEnd == moment(1_719_792_000_000))
   }
 
+  @Test(arguments: ["Production", "Sandbox"])
+  func `what names no store, as in 2021, is of the store that answers`(name: String) async throws {
+    let item = try Sample.item(Sample.Transaction(environment: nil), renewal: Sample.Renewal(environment: nil))
+    let stores: [StoreEnvironment] = name == "Sandbox" ? [.sandbox] : [.production]
+    let run = try await run([.body(Sample.statuses([[item]], environment: name))], stores: stores)
+    let answer = try #require(run.answer)
+    #expect(answer.environment == stores.first)
+    #expect(answer.history.environment == stores.first)
+    #expect(answer.history.purchases.map(\.transactionID) == ["480002000000112"])
+    #expect(answer.history.renewals.map(\.autoRenews) == [true])
+  }
+
   @Test func `the signed transaction that is kept is the one that Apple signed`() async throws {
     let answer = try #require(try await run([.body(try Sample.subscriber())]).answer)
     let text = try #require(answer.signedTransactions["480002000000001"])

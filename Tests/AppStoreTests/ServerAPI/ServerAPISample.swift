@@ -16,7 +16,7 @@ enum ServerAPISample {
     var original = "480002000000001"
     var product = "com.example.app.pro.monthly"
     var type = "Auto-Renewable Subscription"
-    var environment = "Production"
+    var environment: String? = "Production"
     var bundle = "com.example.app"
     var group: String? = "21000001"
     var expires: Int64? = 1_719_792_000_000
@@ -26,9 +26,10 @@ enum ServerAPISample {
     var payload: String {
       var members = [
         #""transactionId":"\#(id)""#, #""originalTransactionId":"\#(original)""#, #""productId":"\#(product)""#,
-        #""bundleId":"\#(bundle)""#, #""environment":"\#(environment)""#, #""type":"\#(type)""#,
+        #""bundleId":"\#(bundle)""#, #""type":"\#(type)""#,
         #""purchaseDate":1717200000000"#, #""signedDate":\#(signedAt)"#,
       ]
+      if let environment { members.append(#""environment":"\#(environment)""#) }
       if let group { members.append(#""subscriptionGroupIdentifier":"\#(group)""#) }
       if let expires { members.append(#""expiresDate":\#(expires)"#) }
       if let revoked { members.append(#""revocationDate":\#(revoked),"revocationReason":0"#) }
@@ -46,7 +47,7 @@ enum ServerAPISample {
 
   struct Renewal {
     var original = "480002000000001"
-    var environment = "Production"
+    var environment: String? = "Production"
     var autoRenews = 1
     var signedAt = ServerAPISample.signedAt
 
@@ -54,7 +55,7 @@ enum ServerAPISample {
       #"""
       {"originalTransactionId":"\#(original)","productId":"com.example.app.pro.monthly",
        "autoRenewProductId":"com.example.app.pro.monthly","autoRenewStatus":\#(autoRenews),
-       "environment":"\#(environment)","signedDate":\#(signedAt),"renewalDate":1719792000000}
+       \#(environment.map { #""environment":"\#($0)","# } ?? "")"signedDate":\#(signedAt),"renewalDate":1719792000000}
       """#
     }
 

@@ -46,6 +46,32 @@ struct SignedDataInspectionTests {
     #expect(inspection.text().contains("upgraded"))
   }
 
+  @Test func `a transaction that names no store, as in 2021, is authentic, and so is an answer that names it`() throws {
+    let pki = try SignedDataPKI()
+    let transaction = try pki.sign(Sample.transaction(["environment": NSNull()]))
+    let alone = try inspect(transaction, pki)
+    #expect(alone.outcome == .authentic)
+    #expect(alone.report.environment == nil)
+    let renewal = try pki.sign(Sample.renewalInfo(["environment": NSNull()]))
+    let answer = try inspect(
+      json([
+        "environment": "Sandbox", "bundleId": "com.example.app",
+        "data": [
+          [
+            "subscriptionGroupIdentifier": "21000001",
+            "lastTransactions": [
+              [
+                "originalTransactionId": "2000000000000001", "status": 1, "signedTransactionInfo": transaction,
+                "signedRenewalInfo": renewal,
+              ]
+            ],
+          ]
+        ],
+      ]), pki)
+    #expect(answer.outcome == .authentic)
+    #expect(answer.report.environment == "sandbox")
+  }
+
   @Test func `every report has the same keys, and so has every row`() throws {
     let pki = try SignedDataPKI()
     let reports = try [

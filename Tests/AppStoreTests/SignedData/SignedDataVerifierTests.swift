@@ -261,6 +261,29 @@ struct SignedDataVerifierTests {
     #expect(verified.history() == nil)
   }
 
+  @Test func `one that names no store, as in 2021, is proven and judged by nobody`() throws {
+    let pki = try SignedDataPKI()
+    let verified = try pki.verifier().transaction(
+      pki.sign(Sample.transaction(["environment": NSNull()])), now: Sample.now)
+    #expect(verified.transaction.environmentName == nil)
+    #expect(verified.environment == nil)
+    #expect(verified.history() == nil)
+    #expect(
+      try pki.verifier().renewalInfo(pki.sign(Sample.renewalInfo(["environment": NSNull()])), now: Sample.now)
+        .environment == nil)
+    // Whatever it carries is of the store that the notification names.
+    let told = try pki.verifier().notification(
+      pki.sign(
+        Sample.notification(
+          data: ["environment": "Sandbox"], transaction: pki.sign(Sample.transaction(["environment": NSNull()])))),
+      now: Sample.now)
+    #expect(told.history()?.environment == .sandbox)
+    // The third certificate is missing: Xcode's own do not get through without its name either.
+    var jws = try TestJWS(Sample.transaction(["environment": NSNull()]), pki)
+    jws.certificates = [pki.leaf]
+    expect(.wrongCertificateCount(1), try jws.text(), try pki.verifier(acceptsXcode: true))
+  }
+
   @Test func `another kind than the one that is wanted is named`() throws {
     let pki = try SignedDataPKI()
     let verifier = try pki.verifier()

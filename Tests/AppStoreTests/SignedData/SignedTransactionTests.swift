@@ -47,7 +47,7 @@ struct SignedTransactionTests {
 
   @Test func `a transaction needs what names it, and nothing else`() throws {
     let needed: Set = [
-      "transactionId", "originalTransactionId", "productId", "bundleId", "environment", "signedDate",
+      "transactionId", "originalTransactionId", "productId", "bundleId", "signedDate",
     ]
     for key in Sample.transaction().keys {
       if needed.contains(key) {
@@ -135,7 +135,7 @@ struct SignedTransactionTests {
   }
 
   @Test func `a renewal info needs what names it, and an unknown status is neither yes nor no`() throws {
-    let needed: Set = ["originalTransactionId", "environment", "signedDate"]
+    let needed: Set = ["originalTransactionId", "signedDate"]
     for key in Sample.renewalInfo().keys {
       if needed.contains(key) {
         #expect(throws: JSONError.missing(path: key)) { try renewalInfo([key: NSNull()]) }

@@ -98,6 +98,41 @@ import Testing
     }
   }
 
+  @Test func `which store a transaction is of that names none, Apple is asked`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      let bought = try store.simulator.issueTransaction(.renewing, environment: .sandbox)
+      let id = bought.originalTransactionID
+      let ms = Int64(Self.clock.timeIntervalSince1970 * 1_000)
+      // As Apple signed them in 2021.
+      let unnamed = try DevelopmentPKI().signedData.sign(
+        .object([
+          ("transactionId", .string(id)), ("originalTransactionId", .string(id)), ("bundleId", "com.example.app"),
+          ("productId", "com.example.app.pro.monthly"), ("type", "Auto-Renewable Subscription"),
+          ("purchaseDate", .integer(ms - 86_400_000)), ("expiresDate", .integer(ms + 86_400_000)),
+          ("signedDate", .integer(ms)),
+        ]))
+      try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
+        let answer = try await service.validate(unnamed)
+        #expect(answer.status == 200)
+        #expect(answer.verdict == "pro active renewing" && answer["environment"] == "sandbox")
+      }
+      // Where nobody can be asked, it is not taken for production's.
+      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
+        let answer = try await service.validate(unnamed)
+        #expect(answer.status == 422)
+        #expect(answer["code"] == "unsupported_receipt")
+        #expect(try await service.profile().verdict == "free active no_purchases")
+      }
+      // Nor while Apple is away.
+      let settings = Settings(policy: ["provisional": "24h"])
+      try await RunningService.run(apple: store.apple(), settings: settings, now: { Self.clock }) { service in
+        store.simulator.setTrouble(.http500)
+        let answer = try await service.validate(unnamed)
+        #expect(answer.status == 202 && answer["tier"] == "free")
+      }
+    }
+  }
+
   @Test func `a transaction of another app is refused`() async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
       for apple in [store.apple, store.apple()] {
