@@ -141,7 +141,7 @@ package struct LedgerEntry: Sendable {
   package var user: UserID
   /// Apple's answer, by subscription. May be empty: a receipt without purchases.
   package var evidence: [SubscriptionEvidence]
-  /// The keys that bear on ownership: those with a product of the catalog.
+  /// The keys that bear on ownership: those with a product of the catalog, or all where there are none.
   package var contestedKeys: Set<SubscriptionKey>
   /// The keys whose purchase was made for another user, as the app said: this user does not get them.
   package var keysNamingOthers: Set<SubscriptionKey> = []

@@ -257,7 +257,7 @@ struct ReceiptValidator: Sendable {
     var entry = LedgerEntry(
       user: submission.user,
       evidence: evidence,
-      contestedKeys: Set(evidence.filter(rules.isCatalogued).map(\.key)),
+      contestedKeys: contestedKeys(evidence),
       receipt: try keptReceipt(of: word, subject),
       // An ID proves nothing: whatever else its kept receipt lists stays where it is.
       ownership: submission.proof.originalTransactionID == nil ? ownership : .keep,
@@ -282,6 +282,13 @@ struct ReceiptValidator: Sendable {
     case .ownedByAnotherUser: throw .ownedByAnotherUser
     case .heldBack: throw .heldBack
     }
+  }
+
+  /// The keys that bear on ownership: those with a product of the catalog. Where there are none, all of them: the catalog
+  /// may have the product tomorrow, and the purchase is its owner's then.
+  private func contestedKeys(_ evidence: [SubscriptionEvidence]) -> Set<SubscriptionKey> {
+    let catalogued = evidence.filter(rules.isCatalogued)
+    return Set((catalogued.isEmpty ? evidence : catalogued).map(\.key))
   }
 
   /// When a purchase has to be looked at again: Apple is asked then, or where nobody can be, it is seen to that what has

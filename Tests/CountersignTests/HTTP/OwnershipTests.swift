@@ -88,6 +88,33 @@ import Testing
     }
   }
 
+  @Test func `a purchase that the catalog does not know has one owner too, who has it when it does`() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: directory) }
+    try await SimulatedStore.run(at: Self.clock) { store in
+      let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+      let empty = try store.simulator.issueReceipt(.empty, subscriber: 2).receiptData
+      var narrow = Settings()
+      narrow.products = ["com.example.app.forever": "{ tier: premium, kind: lifetime }"]
+      try await RunningService.run(
+        apple: store.apple, settings: narrow, directory: directory, now: { Self.clock }
+      ) { service in
+        let first = try await service.validate(receipt, user: "alice")
+        #expect(first.verdict == "free active no_known_product")
+        #expect(first["environment"] == "production")
+        #expect(try await service.validate(receipt, user: "mallory").status == 409)
+        #expect(try await service.validate(receipt, user: "alice").status == 200)
+        // A receipt without any purchase is contested by nobody.
+        for user in ["alice", "mallory"] { #expect(try await service.validate(empty, user: user).status == 200) }
+      }
+      try await RunningService.run(apple: store.apple, directory: directory, now: { Self.clock }) {
+        (service) async throws in
+        #expect(try await service.validate(receipt, user: "mallory").status == 409)
+        #expect(try await service.profile("alice").verdict == "pro active renewing")
+      }
+    }
+  }
+
   @Test func `many users posting one receipt at once: one has it`() async throws {
     try await run("keep") { service, store in
       let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
