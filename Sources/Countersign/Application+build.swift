@@ -119,6 +119,7 @@ func buildApplication(
   let notificationMetrics = NotificationMetrics(environment.metrics)
   let receiver = NotificationReceiver(
     signedData: appStore.signedData, ledger: ledger, validator: validator,
+    accountTokenIsUserID: configuration.policy.appAccountToken == .userID,
     isOurPassword: { [secret = configuration.appStore.sharedSecret] notification in
       secret.map(notification.hasPassword) ?? false
     },

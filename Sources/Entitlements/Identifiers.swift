@@ -38,9 +38,21 @@ package struct SubscriptionGroupID: Identifier {
 }
 
 /// The app's own user, as the profile store and the tokens of callers name it.
+///
+/// A UUID is the same in capitals (RFC 9562, section 4): Swift writes it so, and most others do not. The text stays as it
+/// was given, as the app's own row may be found by it alone.
 package struct UserID: Identifier {
   package let rawValue: String
   package init(rawValue: String) { self.rawValue = rawValue }
+
+  package static func == (one: UserID, other: UserID) -> Bool {
+    one.rawValue == other.rawValue || one.accountToken.map { $0 == other.accountToken } ?? false
+  }
+
+  /// Written out, as that of `RawRepresentable` would compare the texts.
+  package static func != (one: UserID, other: UserID) -> Bool { !(one == other) }
+
+  package func hash(into hasher: inout Hasher) { hasher.combine(accountToken ?? rawValue) }
 }
 
 /// An app (`bundle_id`; `bid` in iOS 6-style answers).

@@ -41,6 +41,7 @@ private struct AppAccount: Hashable {
 
   /// - Returns: `nil` for what is no UUID (RFC 9562, section 4), and for the nil UUID, which is nobody's.
   init?(_ text: String) {
+    guard text.utf8.count == 36 else { return nil }
     let text = text.lowercased()
     let groups = text.utf8.split(separator: UInt8(ascii: "-"), omittingEmptySubsequences: false)
     guard groups.map(\.count) == [8, 4, 4, 4, 12], groups.joined().allSatisfy(Self.isHexadecimal),

@@ -69,7 +69,7 @@ struct LedgerTables: Sendable {
   /// In the order of `SubscriptionKey.precedes`.
   /// - Parameter known: those that need not be read.
   func subscriptions(of user: UserID, without known: Set<SubscriptionKey> = []) throws -> [StoredSubscription] {
-    try rows("SELECT * FROM subscription WHERE user_id = \(user.rawValue)")
+    try rows("SELECT * FROM subscription WHERE user_id IN (\(user.rawValue), \(user.otherCase))")
       .filter { try known.isEmpty || !known.contains(Self.key($0)) }
       .map(Self.subscription)
       .sorted { $0.evidence.key.precedes($1.evidence.key) }
@@ -175,15 +175,22 @@ struct LedgerTables: Sendable {
   func knowledge(of digest: ReceiptDigest, for user: UserID) throws -> ReceiptKnowledge {
     let sha256 = digest.bytes
     let judged = try row(
-      "SELECT 1 FROM history WHERE user_id = \(user.rawValue) AND receipt_sha256 = \(sha256) LIMIT 1")
+      """
+      SELECT 1 FROM history
+      WHERE user_id IN (\(user.rawValue), \(user.otherCase)) AND receipt_sha256 = \(sha256) LIMIT 1
+      """)
     let proves = try rows(
       """
       SELECT subscription.* FROM subscription JOIN receipt ON receipt.id = subscription.receipt_id
-      WHERE subscription.user_id = \(user.rawValue) AND receipt.sha256 = \(sha256)
+      WHERE subscription.user_id IN (\(user.rawValue), \(user.otherCase)) AND receipt.sha256 = \(sha256)
       """
     ).map { try Self.subscription($0).evidence.key }
     // A verdict on one that waits was none of Apple's.
-    let waits = try row("SELECT 1 FROM pending_receipt WHERE user_id = \(user.rawValue) AND sha256 = \(sha256)")
+    let waits = try row(
+      """
+      SELECT 1 FROM pending_receipt
+      WHERE user_id IN (\(user.rawValue), \(user.otherCase)) AND sha256 = \(sha256)
+      """)
     return ReceiptKnowledge(
       wasJudged: !proves.isEmpty || judged != nil && waits == nil, proves: Set(proves))
   }
@@ -208,6 +215,27 @@ struct LedgerTables: Sendable {
       kept.isOwnedByName = try row.decode(String.self, forColumn: "claim") == Claim.accountToken.rawValue
       return kept
     }
+  }
+
+  // MARK: Users
+
+  /// The name under which a user is known: a UUID is the same in capitals.
+  ///
+  /// It is the one that came first, and stays: the history is not rewritten, and the app's own row may be found by it
+  /// alone. Of a user who was known by both before they were one, it is the one that was judged last.
+  func name(of user: UserID) throws -> UserID {
+    guard let uuid = user.accountToken else { return user }
+    let capitals = uuid.uppercased()
+    let known = try rows(
+      "SELECT user_id, recorded_at FROM profile WHERE user_id IN (\(user.rawValue), \(uuid), \(capitals))"
+    ).map { row in
+      (
+        at: try row.decode(Int64.self, forColumn: "recorded_at"),
+        name: try row.decode(String.self, forColumn: "user_id")
+      )
+    }
+    if let last = known.max(by: <) { return UserID(last.name) }
+    return user.rawValue == capitals ? user : UserID(uuid)
   }
 
   // MARK: Verdicts
@@ -311,4 +339,12 @@ struct LedgerTables: Sendable {
   func rows(_ sql: LedgerSQL) throws -> [StoredRow] { try statements.rows(sql) }
 
   func row(_ sql: LedgerSQL) throws -> StoredRow? { try statements.row(sql) }
+}
+
+extension UserID {
+  /// The same UUID in the other case: in small letters, or in capitals where it is in these. Any other name as it is.
+  var otherCase: String {
+    guard let uuid = accountToken else { return rawValue }
+    return rawValue == uuid ? uuid.uppercased() : uuid
+  }
 }

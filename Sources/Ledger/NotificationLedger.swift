@@ -8,7 +8,8 @@ package protocol NotificationLedger: Sendable {
   ///
   ///     the purchase's owner                  what happens
   ///     somebody                              merged, judged, a line of their history
-  ///     nobody, and it is the claimant's      claimed for them, with what was kept unclaimed
+  ///     nobody, and it is the claimant's,     claimed for them, with what was kept unclaimed
+  ///       who is known or may be made
   ///     nobody                                kept unclaimed, until somebody claims the purchase
   func take(_ entry: NotificationEntry) async throws(LedgerError) -> NotificationOutcome
 
@@ -57,6 +58,8 @@ package struct NotificationEntry: Sendable {
   package var proof: KeptReceipt?
   /// The user whom the purchase names, where there may be such a user.
   package var claimant: UserID?
+  /// Whether the claimant is a user though nothing is known of them.
+  package var makesClaimant: Bool
   /// The moment to judge at.
   package var judgedAt: Date
   package var judge: Judge
@@ -69,7 +72,8 @@ package struct NotificationEntry: Sendable {
   package init(
     uuid: String, type: String? = nil, subtype: String? = nil, environment: StoreEnvironment? = nil,
     bundleID: BundleID? = nil, signedAt: Date? = nil, receivedAt: Date, payload: String,
-    evidence: [SubscriptionEvidence] = [], proof: KeptReceipt? = nil, claimant: UserID? = nil, judgedAt: Date,
+    evidence: [SubscriptionEvidence] = [], proof: KeptReceipt? = nil, claimant: UserID? = nil,
+    makesClaimant: Bool = false, judgedAt: Date,
     judge: @escaping Judge, nextCheck: @escaping NextCheck = { _, _ in nil }, rowsClaimedUntil: Date? = nil
   ) {
     self.uuid = uuid
@@ -83,6 +87,7 @@ package struct NotificationEntry: Sendable {
     self.evidence = evidence
     self.proof = proof
     self.claimant = claimant
+    self.makesClaimant = makesClaimant
     self.judgedAt = judgedAt
     self.judge = judge
     self.nextCheck = nextCheck

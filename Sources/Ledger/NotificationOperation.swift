@@ -34,7 +34,7 @@ struct NotificationOperation {
       return .recorded(user: owner, try record(evidence, of: owner, receipt))
     }
     let stored = try tables.unclaimed(evidence.key)
-    if let claimant = entry.claimant, let receipt = proof(of: evidence.key) ?? stored?.receipt {
+    if let claimant = try claimant(), let receipt = proof(of: evidence.key) ?? stored?.receipt {
       let known = stored.map { $0.evidence.merging(evidence) } ?? evidence
       if !known.namesAnother(than: claimant) {
         return .recorded(user: claimant, try record(evidence, of: claimant, receipt))
@@ -42,6 +42,13 @@ struct NotificationOperation {
     }
     try keep(evidence, with: stored)
     return .unclaimed
+  }
+
+  /// The user whom the purchase names, if there is one, or one may be made: what an app gives a purchase need not be the
+  /// name of a user.
+  private func claimant() throws -> UserID? {
+    guard let claimant = try entry.claimant.map(tables.name) else { return nil }
+    return try entry.makesClaimant || tables.profile(of: claimant) != nil ? claimant : nil
   }
 
   /// The signed transaction, where it is of the store that the purchase was made in.
@@ -59,7 +66,7 @@ struct NotificationOperation {
     entry.keepsReceipts = true
     entry.isPresented = false
     entry.rowsClaimedUntil = self.entry.rowsClaimedUntil
-    let operation = RecordOperation(prepared: try PreparedEntry(entry), tables: tables, claim: .accountToken)
+    let operation = try RecordOperation(prepared: try PreparedEntry(entry), tables: tables, claim: .accountToken)
     // Neither is contested nor asks for admission.
     guard case .recorded(let recorded) = try operation.run() else { throw StoredForm.Unstorable() }
     return recorded

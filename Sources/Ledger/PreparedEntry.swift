@@ -25,7 +25,7 @@ struct PreparedEntry: Sendable {
     }
   }
 
-  let entry: LedgerEntry
+  var entry: LedgerEntry
   let digest: ReceiptDigest
   /// One per key, merged where the answer names a key twice; in the order of `SubscriptionKey.precedes`.
   let subscriptions: [Subscription]

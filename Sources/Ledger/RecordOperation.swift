@@ -23,10 +23,18 @@ internal import struct FoundationEssentials.Date
 /// returned, unchanged, and neither history nor version grows, so that a client that posts in a loop cannot fill the
 /// disk. Each user who loses a subscription always gets a line.
 struct RecordOperation {
-  let prepared: PreparedEntry
-  let tables: LedgerTables
+  private let prepared: PreparedEntry
+  private let tables: LedgerTables
   /// How the user comes to what nobody owns.
-  var claim = LedgerTables.Claim.proof
+  private let claim: LedgerTables.Claim
+
+  init(prepared: PreparedEntry, tables: LedgerTables, claim: LedgerTables.Claim = .proof) throws {
+    var prepared = prepared
+    prepared.entry.user = try tables.name(of: prepared.entry.user)
+    self.prepared = prepared
+    self.tables = tables
+    self.claim = claim
+  }
 
   private var entry: LedgerEntry { prepared.entry }
   private var writer: VerdictWriter {

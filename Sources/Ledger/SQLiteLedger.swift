@@ -283,7 +283,7 @@ package final class SQLiteLedger: Ledger {
   }
 
   package func waitingUpdate(of user: UserID) async throws(LedgerError) -> WaitingUpdate? {
-    try await readShort { tables in try tables.waitingUpdate(of: user) }
+    try await readShort { tables in try tables.waitingUpdate(of: tables.name(of: user)) }
   }
 
   package func claimUpdates(
@@ -362,6 +362,7 @@ package final class SQLiteLedger: Ledger {
 
   package func profile(of user: UserID) async throws(LedgerError) -> LedgerProfile? {
     try await readShort { tables in
+      let user = try tables.name(of: user)
       guard let (profile, write) = try tables.standing(of: user) else { return nil }
       return LedgerProfile(
         evidence: try tables.evidence(of: user), entitlement: profile.entitlement, version: profile.version,
@@ -381,7 +382,7 @@ package final class SQLiteLedger: Ledger {
   package func history(
     of user: UserID, before: Int64?, limit: Int
   ) async throws(LedgerError) -> [HistoryEntry] {
-    try await read { tables in try tables.history(of: user, before: before, limit: limit) }
+    try await read { tables in try tables.history(of: tables.name(of: user), before: before, limit: limit) }
   }
 
   /// Reads, and writes one row durably.

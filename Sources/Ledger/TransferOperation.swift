@@ -10,6 +10,7 @@ struct TransferOperation {
     guard var stored = try tables.subscription(transfer.key) else { return .unknown }
     let loser = stored.owner
     guard loser != transfer.to else { return .unchanged }
+    let winner = try tables.name(of: transfer.to)
     let note = try tables.keep(transfer.note, about: nil)
     let rejudgement = transfer.rejudgement
     let recordedAt = try StoredForm.milliseconds(rejudgement.recordedAt)
@@ -23,12 +24,12 @@ struct TransferOperation {
     }
     // The winner may have no row yet that could own anything: the verdict makes it.
     try writer.judgeAnew(
-      transfer.to, with: [stored.evidence], by: rejudgement.judge, at: rejudgement.judgedAt)
-    stored.owner = transfer.to
+      winner, with: [stored.evidence], by: rejudgement.judge, at: rejudgement.judgedAt)
+    stored.owner = winner
     stored.claim = .proof
     try tables.save(stored)
     try tables.log(
-      change: transfer.key, from: loser, to: transfer.to, recordedAt: recordedAt, requestID: transfer.note.requestID,
+      change: transfer.key, from: loser, to: winner, recordedAt: recordedAt, requestID: transfer.note.requestID,
       note: note)
     try writer.judgeAnew(loser, by: rejudgement.judge, at: rejudgement.judgedAt)
     return .moved(from: loser)

@@ -22,6 +22,7 @@ struct VerdictWriter {
   func judgeAnew(
     _ user: UserID, with gains: [SubscriptionEvidence] = [], by judge: Judge, at moment: Date
   ) throws {
+    let user = try tables.name(of: user)
     let proven = try tables.subscriptions(of: user).map(\.evidence) + gains
     let evidence = proven.sorted { $0.key.precedes($1.key) } + (try tables.provisionalEvidence(of: user))
     let verdict = judge(user, evidence, Self.moment(of: evidence, notBefore: moment))
@@ -33,6 +34,7 @@ struct VerdictWriter {
   @discardableResult func judgeIfChanged(
     _ user: UserID, by judge: Judge, at moment: Date, admits: Admission = { _, _ in true }
   ) throws -> Bool {
+    let user = try tables.name(of: user)
     let evidence = try tables.evidence(of: user)
     let verdict = judge(user, evidence, Self.moment(of: evidence, notBefore: moment))
     let before = try tables.profile(of: user)

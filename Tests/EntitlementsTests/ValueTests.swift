@@ -71,4 +71,20 @@ import struct FoundationEssentials.Date
     #expect(evidence.map { $0.purchases.map(\.transactionID) } == [["1", "3"], ["2"]])
     #expect(evidence.map { $0.renewals.map(\.expirationIntent) } == [[1], [2]])
   }
+
+  @Test func `a UUID is one user in capitals and in small letters, and any other name means its letters`() {
+    let small: UserID = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
+    let capitals = UserID(small.rawValue.uppercased())
+    #expect(small == capitals)
+    #expect(!(small != capitals))
+    #expect(Set([small, capitals]).count == 1)
+    #expect([small: 1][capitals] == 1)
+    #expect(Optional(small) == Optional(capitals))
+    #expect(capitals.rawValue != small.rawValue)
+    #expect(small != "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a12")
+    for (one, other) in [("anna", "Anna"), ("a" + small.rawValue, "A" + small.rawValue), ("", "-")] {
+      #expect(UserID(one) != UserID(other))
+      #expect(Set([UserID(one), UserID(other)]).count == 2)
+    }
+  }
 }

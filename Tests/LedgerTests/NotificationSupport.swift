@@ -31,14 +31,14 @@ func proof(_ text: String, _ environment: StoreEnvironment = .production) -> Kep
 
 func notification(
   _ uuid: String, _ evidence: [SubscriptionEvidence], proof kept: KeptReceipt? = proof("jws"),
-  for claimant: UserID? = nil,
+  for claimant: UserID? = nil, makesClaimant: Bool = true,
   received: Double = 5_000, payload: String = "signed", judge: @escaping Judge = rules
 ) -> NotificationEntry {
   let told = evidence.map(\.evidenceTime).max()
   return NotificationEntry(
     uuid: uuid, type: "DID_RENEW", subtype: "BILLING_RECOVERY", environment: .production, bundleID: "com.example.app",
     signedAt: told, receivedAt: at(received), payload: payload, evidence: evidence, proof: kept, claimant: claimant,
-    judgedAt: told ?? at(0), judge: judge, nextCheck: nextCheck)
+    makesClaimant: makesClaimant, judgedAt: told ?? at(0), judge: judge, nextCheck: nextCheck)
 }
 
 /// A signed transaction that a user posts.

@@ -49,6 +49,25 @@ import Testing
     }
   }
 
+  @Test func `a notification makes no user, unless it is told that it may`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      let hers = part("1", account: annasAccount)
+      #expect(try await ledger.take(notification("n1", [hers], for: Self.anna, makesClaimant: false)).isUnclaimed)
+      #expect(try await ledger.profile(of: Self.anna) == nil)
+      for table in ["profile", "history", "profile_update"] {
+        #expect(try await scratch.fetch("SELECT count(*) FROM \(table)") == [0])
+      }
+      // She comes, with another purchase, and this one is there.
+      _ = try await ledger.record(posted(Self.anna, [part("2")]))
+      #expect(try await ledger.profile(of: Self.anna)?.evidence.map(\.key) == [key("1"), key("2")])
+      // From now on she is known.
+      let next = part("3", account: annasAccount)
+      #expect(
+        try await ledger.take(notification("n2", [next], for: Self.anna, makesClaimant: false)).recorded?.user
+          == Self.anna)
+    }
+  }
+
   @Test func `nobody gets a purchase that names another, or of which there is no proof`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       let hers = part("1", account: annasAccount)

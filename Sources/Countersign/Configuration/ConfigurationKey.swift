@@ -43,6 +43,7 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
   case policySandbox = "policy.sandbox"
   case policyTesters = "policy.testers"
   case policyOwnership = "policy.ownership"
+  case policyAppAccountToken = "policy.app_account_token"
   case policyOutageHold = "policy.outage_hold"
   case policyReuse = "policy.reuse"
   case policyProvisional = "policy.provisional"
@@ -223,6 +224,12 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
       Entry(.list, .emptyList, "User IDs whose sandbox purchases count under `testers`")
     case .policyOwnership:
       Entry(.choice(names(OwnershipPolicy.self)), .text("keep"), "Who keeps a purchase that a second user presents")
+    case .policyAppAccountToken:
+      Entry(
+        .choice(names(ServiceConfiguration.Policy.AppAccountToken.self)), .text("hint"),
+        "Whom a notification about a purchase that nobody has presented is for: `hint`, the user whom its "
+          + "`appAccountToken` names, if known; `user_id`, that user in any case, as the app always gives the user's ID"
+      )
     case .policyOutageHold:
       Entry(
         .duration(.zero...days(365)), .text("7d"), "How long past its end a state stands while Apple cannot be asked")

@@ -312,13 +312,15 @@ extension ServiceConfiguration.Policy {
     let sandbox = reader.choice(.policySandbox, as: Sandbox.self)
     let testers = reader.list(.policyTesters)
     let ownership = reader.choice(.policyOwnership, as: OwnershipPolicy.self)
+    let appAccountToken = reader.choice(.policyAppAccountToken, as: AppAccountToken.self)
     let outageHold = reader.duration(.policyOutageHold)
     let reuse = reader.duration(.policyReuse)
     let provisional = reader.duration(.policyProvisional)
     let localVerification = reader.choice(.policyLocalVerification, as: LocalVerificationPolicy.self)
     let xcode = reader.choice(.policyXcode, as: Xcode.self)
-    guard let billingRetryAccess, let sandbox, let testers, let ownership, let outageHold, let reuse, let provisional,
-      let localVerification, let xcode
+    guard let billingRetryAccess, let sandbox, let testers, let ownership, let appAccountToken, let outageHold,
+      let reuse,
+      let provisional, let localVerification, let xcode
     else { return nil }
     if xcode == .accept {
       reader.findings.warning(
@@ -334,7 +336,8 @@ extension ServiceConfiguration.Policy {
     }
     self.init(
       billingRetryAccess: billingRetryAccess, sandbox: sandbox, testers: Set(testers.map { UserID($0) }),
-      ownership: ownership, outageHold: outageHold, reuse: reuse, provisional: provisional,
+      ownership: ownership, appAccountToken: appAccountToken, outageHold: outageHold, reuse: reuse,
+      provisional: provisional,
       localVerification: localVerification, xcode: xcode)
   }
 }

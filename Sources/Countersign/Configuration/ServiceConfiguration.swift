@@ -83,6 +83,14 @@ struct ServiceConfiguration: Sendable {
       case reject
     }
 
+    /// What the `appAccountToken` of a purchase says of its user.
+    enum AppAccountToken: String, Hashable, Sendable, CaseIterable {
+      /// Whom it was made for, if that is a user's ID.
+      case hint
+      /// The ID of a user, known or not.
+      case userID = "user_id"
+    }
+
     /// What becomes of transactions that Xcode's StoreKit testing signed.
     enum Xcode: String, Hashable, Sendable, CaseIterable {
       case reject
@@ -94,6 +102,7 @@ struct ServiceConfiguration: Sendable {
     let sandbox: Sandbox
     let testers: Set<UserID>
     let ownership: OwnershipPolicy
+    let appAccountToken: AppAccountToken
     let outageHold: Duration
     /// Zero: Apple is asked every time.
     let reuse: Duration

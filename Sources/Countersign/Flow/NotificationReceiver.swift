@@ -58,6 +58,8 @@ struct NotificationReceiver: Sendable {
   var signedData: SignedDataVerifier
   var ledger: any Ledger
   var validator: ReceiptValidator
+  /// Whether a purchase's `appAccountToken` is the ID of a user, known or not (`policy.app_account_token`).
+  var accountTokenIsUserID: Bool
   /// Whether a password is our shared secret; compared in constant time.
   var isOurPassword: @Sendable (NotificationV1) -> Bool
   var onOutcome: @Sendable (_ version: Int, Outcome) -> Void = { _, _ in }
@@ -140,6 +142,7 @@ struct NotificationReceiver: Sendable {
       uuid: notification.uuid, type: notification.type, subtype: notification.subtype,
       environment: verified.environment, bundleID: verified.bundleID, signedAt: verified.signedDate, receivedAt: now,
       payload: payload, evidence: evidence, proof: proof(of: verified), claimant: claimant(of: evidence),
+      makesClaimant: accountTokenIsUserID,
       judgedAt: max(history?.judgedAt ?? now, now), judge: validator.rejudgement.judge, nextCheck: validator.nextCheck,
       rowsClaimedUntil: validator.rowsClaim)
   }
@@ -152,7 +155,7 @@ struct NotificationReceiver: Sendable {
   }
 
   /// The user whom the app named when the purchase was made. Only a UUID can be named, so that where users are named
-  /// otherwise this is nobody who will ever ask; whoever presents the purchase then gets it.
+  /// otherwise this is nobody; whoever presents the purchase then gets it.
   private func claimant(of evidence: [SubscriptionEvidence]) -> UserID? {
     let rows = evidence.flatMap(\.purchases).filter { $0.ownership == .purchased && $0.appAccountToken != nil }
     let newest = rows.max { ($0.purchaseDate ?? .distantPast) < ($1.purchaseDate ?? .distantPast) }

@@ -40,7 +40,7 @@ struct ProfilesController: Sendable {
       return try UserID(checking: name)
     case .user(let user):
       // Nothing is looked up for any other name, so that the answer cannot tell whether there is such a user.
-      guard name == "me" || name == user.rawValue else {
+      guard name == "me" || UserID(name) == user else {
         throw Problem(.forbidden, "A user's token reads that user's profile only: /v1/profiles/me.")
       }
       return user

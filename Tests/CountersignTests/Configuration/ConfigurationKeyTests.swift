@@ -62,6 +62,7 @@ struct ConfigurationKeyTests {
     Row(
       .policyOwnership, "keep", file: ("transfer", "transfer"),
       environment: ("transfer_if_inactive", "transfer_if_inactive")),
+    Row(.policyAppAccountToken, "hint", file: ("user_id", "user_id"), environment: ("user_id", "user_id")),
     Row(
       .policyOutageHold, "604800.0 seconds", file: ("0s", "0.0 seconds"), environment: ("365d", "31536000.0 seconds")),
     Row(.policyReuse, "30.0 seconds", file: ("0", "0.0 seconds"), environment: ("1h", "3600.0 seconds")),

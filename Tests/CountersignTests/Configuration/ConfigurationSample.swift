@@ -137,6 +137,7 @@ extension ServiceConfiguration {
     case .policySandbox: policy.sandbox.rawValue
     case .policyTesters: policy.testers.map(\.rawValue).sorted().joined(separator: " ")
     case .policyOwnership: policy.ownership.rawValue
+    case .policyAppAccountToken: policy.appAccountToken.rawValue
     case .policyOutageHold: "\(policy.outageHold)"
     case .policyReuse: "\(policy.reuse)"
     case .policyProvisional: "\(policy.provisional)"

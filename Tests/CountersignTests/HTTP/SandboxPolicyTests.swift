@@ -35,6 +35,17 @@ import Testing
     }
   }
 
+  @Test func `a tester may be named in capitals`() async throws {
+    let user = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
+    let settings = Settings(policy: ["sandbox": "testers", "testers": "[\(user.uppercased())]"])
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, settings: settings, now: { Self.clock }) { service in
+        let receipt = try store.simulator.issueReceipt(.renewing, environment: .sandbox)
+        #expect(try await service.validate(receipt.receiptData, user: user).status == 200)
+      }
+    }
+  }
+
   @Test func `sandbox purchases recorded before the policy changed count no longer`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }

@@ -82,6 +82,25 @@ import Testing
     }
   }
 
+  @Test func `a UUID in capitals, as Swift writes it, is the same user everywhere`() async throws {
+    try await run { service, store in
+      let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+      let token = try Self.token(Self.alice)
+      let capitals = Self.alice.uppercased()
+      // The app's server names the user in capitals, the phone's token does not.
+      #expect(try await service.validate(receipt, user: capitals).status == 200)
+      #expect(try await service.post(["receipt_data": receipt], key: token).status == 200)
+      for path in ["me", Self.alice, capitals] {
+        #expect(try await service.profile(path, key: token).verdict == "pro active renewing")
+      }
+      for path in [Self.alice, capitals] {
+        #expect(try await service.profile(path).verdict == "pro active renewing")
+      }
+      #expect(try await service.profile("me", key: Self.token(capitals)).verdict == "pro active renewing")
+      #expect(try await service.profile(capitals, key: Self.token(Self.bob)).status == 403)
+    }
+  }
+
   @Test func `others are forbidden alike, known or not, and so are their purchases`() async throws {
     try await run { service, store in
       let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData

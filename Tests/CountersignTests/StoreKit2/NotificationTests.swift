@@ -77,8 +77,9 @@ import Testing
   @Test func `the user whom the app named has it at once`() async throws {
     let own = UUID()
     let user = own.uuidString.lowercased()
+    let settings = Settings(policy: ["app_account_token": "user_id"])
     try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
+      try await RunningService.run(apple: store.apple, settings: settings, now: { Self.clock }) { service in
         let signed = try store.simulator.issueTransaction(.trial, appAccountToken: own)
         for notification in try store.simulator.notifications(of: signed.originalTransactionID) {
           #expect(try await service.notify(notification)["outcome"] == "recorded")
@@ -88,6 +89,51 @@ import Testing
         #expect(
           try await service.validate(signed.signedTransaction, user: UUID().uuidString.lowercased()).status == 409)
         #expect(try await service.validate(signed.signedTransaction, user: user).status == 200)
+      }
+    }
+  }
+
+  @Test func `what the app named is no user by that alone, and a user who is known has it at once`() async throws {
+    let own = UUID()
+    let user = own.uuidString.lowercased()
+    try await ProfileStoreDouble.running { rows in
+      try await SimulatedStore.run(at: Self.clock) { store in
+        let settings = Settings(profileStore: .store(rows.url, deadline: "4s"))
+        try await RunningService.run(apple: store.apple, settings: settings, now: { Self.clock }) { service in
+          let first = try store.simulator.issueTransaction(.renewing, subscriber: 1, appAccountToken: own)
+          for notification in try store.simulator.notifications(of: first.originalTransactionID) {
+            #expect(try await service.notify(notification)["outcome"] == "unclaimed")
+          }
+          #expect(try await service.profile(user).verdict == "free active no_purchases")
+          let history = try await service.send(.get, "/v1/profiles/\(user)/history", key: RunningService.supportKey)
+          #expect(history["entries"] == "[]")
+          #expect(try await service.send(.get, "/metrics", key: nil).text.contains("state=\"missing\"} 1") == false)
+          // The user comes, in capitals as Swift writes it, and the purchase is there with another one.
+          let second = try store.simulator.issueTransaction(.lifetime, subscriber: 2)
+          #expect(try await service.validate(second.signedTransaction, user: own.uuidString).status == 200)
+          let periods = try await service.send(.get, "/v1/profiles/\(user)/history", key: RunningService.supportKey)
+            .text
+          #expect(periods.contains(first.originalTransactionID))
+          let third = try store.simulator.issueTransaction(.renewing, subscriber: 3, appAccountToken: own)
+          let told = try #require(try store.simulator.notifications(of: third.originalTransactionID).last)
+          #expect(try await service.notify(told)["outcome"] == "recorded")
+        }
+      }
+    }
+  }
+
+  @Test func `a post that tells nothing newer than a notification says that Apple told it by itself`() async throws {
+    let clock = MovingClock(Self.clock)
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, now: { clock.date }) { service in
+        let signed = try store.simulator.issueTransaction(.subscriber)
+        #expect(try await service.validate(signed.signedTransaction)["source"] == "signature")
+        clock.advance(by: Self.days(31))
+        store.simulator.setClock(clock.date)
+        let told = try #require(try store.simulator.notifications(of: signed.originalTransactionID).last)
+        #expect(try await service.notify(told)["outcome"] == "recorded")
+        #expect(try await service.validate(signed.signedTransaction)["source"] == "notification")
+        #expect(try await service.profile()["source"] == "ledger")
       }
     }
   }

@@ -36,8 +36,9 @@ import Testing
   @Test func `a notification that was faster does not keep a purchase from whom the app's server vouches for`()
     async throws
   {
+    let settings = Settings(policy: ["app_account_token": "user_id"])
     try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
+      try await RunningService.run(apple: store.apple(), settings: settings, now: { Self.clock }) { service in
         let signed = try store.simulator.issueTransaction(.renewing, appAccountToken: UUID())
         for notification in try store.simulator.notifications(of: signed.originalTransactionID) {
           #expect(try await service.notify(notification)["outcome"] == "recorded")

@@ -1,0 +1,115 @@
+import Entitlements
+import Foundation
+import GRDB
+import Ledger
+import Testing
+
+/// A UUID is one user in capitals and in small letters.
+@Suite struct UserNameTests {
+  static let small = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
+  static let capitals = small.uppercased()
+
+  @Test(arguments: [(small, capitals), (capitals, small)])
+  func `a user is known by the name that came first, and found by both`(first: String, second: String) async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      _ = try await ledger.record(entry(UserID(first), [evidence("1")], judge: rules))
+      // The same purchase is theirs, and another one is added.
+      let outcome = try await ledger.record(
+        entry(UserID(second), [evidence("1"), evidence("2", expires: 2_000)], receipt: "both", judge: rules))
+      #expect(outcome.recorded?.losers == [])
+      for name in [first, second].map({ UserID($0) }) {
+        let profile = try #require(try await ledger.profile(of: name))
+        #expect(profile.version == 2)
+        #expect(profile.evidence.map(\.key) == [key("1"), key("2")])
+        #expect(try await ledger.history(of: name, before: nil, limit: 9).count == 2)
+        #expect(try await ledger.receipts(of: name, limit: 9).count == 1)
+        #expect(try await ledger.knowledge(of: "both", for: name).proves == [key("1"), key("2")])
+        #expect(try await ledger.timeline(of: name, before: nil, limit: 9).events.count == 4)
+        // The app's own row is found by the name that it always had.
+        #expect(try await ledger.waitingUpdate(of: name)?.user.rawValue == first)
+      }
+      #expect(try await scratch.fetch("SELECT user_id FROM profile", as: String.self) == [first])
+      #expect(try await scratch.fetch("SELECT DISTINCT user_id FROM subscription", as: String.self) == [first])
+    }
+  }
+
+  @Test func `mixed letters are written small`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      let mixed = UserID(Self.small.replacing("f", with: "F"))
+      _ = try await ledger.record(entry(mixed, [evidence("1")], judge: rules))
+      #expect(try await scratch.fetch("SELECT user_id FROM profile", as: String.self) == [Self.small])
+    }
+  }
+
+  @Test func `a name that is no UUID means its letters`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(entry("Anna", [evidence("1")], judge: rules))
+      #expect(try await ledger.profile(of: "anna") == nil)
+      #expect(try await ledger.record(entry("anna", [evidence("1")], judge: rules)).recorded == nil)
+    }
+  }
+
+  @Test func `a notification and a transfer find the user whom they name in small letters`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      _ = try await ledger.record(posted(UserID(Self.capitals), [part("1")]))
+      let told = notification(
+        "n1", [part("2", account: Self.small)], proof: proof("jws"), for: UserID(Self.small), makesClaimant: false)
+      #expect(try await ledger.take(told).recorded?.user == UserID(Self.capitals))
+      _ = try await ledger.record(posted("ben", [part("3")], jws: "third"))
+      let note = Note(author: "desk", text: "why", requestID: "r", recordedAt: at(10))
+      let moved = try await ledger.transfer(
+        Transfer(
+          key: key("3"), to: UserID(Self.small), note: note,
+          rejudgement: Rejudgement(judgedAt: at(10), recordedAt: at(10), judge: rules)))
+      guard case .moved = moved else {
+        Issue.record("\(moved)")
+        return
+      }
+      #expect(try await ledger.profile(of: UserID(Self.small))?.evidence.count == 3)
+      #expect(
+        try await scratch.fetch("SELECT user_id FROM profile ORDER BY user_id", as: String.self)
+          == [Self.capitals, "ben"])
+    }
+  }
+
+  /// Before this was so, one user may have become two.
+  @Test func `a user who is written down in both ways has what both have`() async throws {
+    let scratch = try Scratch()
+    var ledger = try await scratch.open()
+    _ = try await ledger.record(
+      entry("first", [evidence("1", expires: 2_000)], judge: rules).with { $0.recordedAt = at(1) })
+    _ = try await ledger.record(
+      entry("second", [evidence("2")], receipt: "second", judge: rules).with {
+        $0.recordedAt = at(50)
+      })
+    await ledger.close()
+    let file = try DatabaseQueue(path: scratch.path)
+    try await file.writeWithoutTransaction { db in
+      try db.execute(
+        sql: """
+          PRAGMA foreign_keys = OFF;
+          DROP TRIGGER history_no_update;
+          DROP TRIGGER ownership_change_no_update;
+          """)
+      for (old, new) in [("first", Self.capitals), ("second", Self.small)] {
+        for (table, column) in [
+          ("profile", "user_id"), ("profile_update", "user_id"), ("subscription", "user_id"), ("history", "user_id"),
+          ("ownership_change", "to_user_id"),
+        ] {
+          try db.execute(sql: "UPDATE \(table) SET \(column) = ? WHERE \(column) = ?", arguments: [new, old])
+        }
+      }
+    }
+    try file.close()
+    ledger = try await scratch.open()
+    for name in [Self.capitals, Self.small].map({ UserID($0) }) {
+      #expect(try await ledger.profile(of: name)?.evidence.map(\.key) == [key("1"), key("2")])
+      #expect(
+        try await ledger.record(entry(name, [evidence("1", time: 5, expires: 3_000)], receipt: "new", judge: rules))
+          .recorded?.entitlement.accessUntil == at(3_000))
+      // The one that was judged last goes on.
+      #expect(try await ledger.waitingUpdate(of: name)?.user.rawValue == Self.small)
+    }
+    await ledger.close()
+  }
+}
