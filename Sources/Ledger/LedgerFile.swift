@@ -17,6 +17,8 @@ final class LedgerFile: Sendable {
   let path: String
   /// Whether there was no ledger before.
   let isNew: Bool
+  /// What others than the owner could read when the ledger was opened.
+  let exposures: [LedgerExposure]
   /// The descriptor that holds the lock; `nil` once released.
   private let lock: Mutex<Int32?>
   private let identity: Identity
@@ -27,7 +29,8 @@ final class LedgerFile: Sendable {
     var inode: ino_t
   }
 
-  /// Takes the lock, then creates the file (mode 0600; SQLite gives its companions the same) or checks whose it is.
+  /// Takes the lock, then creates the file (mode 0600; SQLite gives its companions the same) or checks whose it is, and
+  /// takes away what others may do with it.
   init(path given: String) throws(LedgerOpenError) {
     let path = try Self.resolve(given)
     let lock = try Self.lock(path)
@@ -40,6 +43,11 @@ final class LedgerFile: Sendable {
     } catch {
       _ = close(lock)
       throw error
+    }
+    exposures = LedgerExposure.find(at: path).map { exposure in
+      var exposure = exposure
+      exposure.mend()
+      return exposure
     }
     self.path = path
     self.lock = Mutex(lock)
@@ -127,7 +135,7 @@ final class LedgerFile: Sendable {
   }
 
   /// A file whose directory entry is not on the disk is gone after a power cut, however often it was synced itself.
-  private static func syncDirectory(of path: String) throws(LedgerOpenError) {
+  static func syncDirectory(of path: String) throws(LedgerOpenError) {
     let directory = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
     let descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     guard descriptor >= 0 else { throw .inaccessible(path: path, problem: problem(errno)) }
@@ -143,7 +151,7 @@ final class LedgerFile: Sendable {
     return Identity(device: status.st_dev, inode: status.st_ino)
   }
 
-  private static func problem(_ code: Int32) -> String {
+  static func problem(_ code: Int32) -> String {
     switch code {
     case EACCES, EPERM: "this service's user lacks the permission"
     case EROFS: "the file system is read-only"

@@ -16,6 +16,8 @@ package struct LedgerInspection: Hashable, Sendable {
   }
 
   package var state: State
+  /// What others than the owner may read.
+  package var exposures: [LedgerExposure] = []
   /// Bytes that this user may still write to the file system; `nil` where it does not say.
   package var freeBytes: UInt64?
   /// Why the file system is not one to keep a ledger on, as the end of a sentence; `nil` when it is.
@@ -57,6 +59,7 @@ package struct LedgerInspection: Hashable, Sendable {
       var inspection = LedgerInspection(state: .absent)
       let directory = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
       inspection.lookAtFileSystem(directory)
+      inspection.exposures = LedgerExposure.find(at: path)
       inspection.state = try state(path, directory: directory, within: time)
       return inspection
     } catch {
@@ -94,36 +97,46 @@ package struct LedgerInspection: Hashable, Sendable {
     do {
       let queue = try DatabaseQueue(path: path, configuration: configuration)
       defer { try? queue.close() }
-      let isOurs = try queue.read { db in
-        try Int.fetchOne(db, sql: "PRAGMA application_id") == Int(LedgerFile.applicationID)
-      }
-      guard isOurs else { throw LedgerOpenError.notALedger(path: path) }
-      guard try !queue.read(LedgerSchema.migrator.hasBeenSuperseded) else {
-        throw LedgerOpenError.newerSchema(path: path)
-      }
+      try expectOurs(queue, path: path)
       let end = DispatchWorkItem { queue.interrupt() }
       DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(Int(time / .milliseconds(1))), execute: end)
       defer { end.cancel() }
-      // Everything but the comparison of indexes with their tables, which takes much longer.
-      let findings: [String]
       do {
-        findings = try queue.read { db in try String.fetchAll(db, sql: "PRAGMA quick_check(1)") }
+        try expectSound(queue, path: path)
       } catch let error as DatabaseError where error.resultCode == .SQLITE_INTERRUPT {
         return .sound(isComplete: false)
       }
-      guard findings == ["ok"] else {
-        throw LedgerOpenError.damaged(path: path, problem: findings.first ?? "SQLite does not say what is wrong")
-      }
       return .sound(isComplete: true)
-    } catch let error as LedgerOpenError {
-      throw error
-    } catch let error as DatabaseError where error.resultCode == .SQLITE_NOTADB {
-      throw .notALedger(path: path)
     } catch {
-      let failure = LedgerFailure(error)
-      throw failure.reach == .process
-        ? .damaged(path: path, problem: failure.sentence) : .inaccessible(path: path, problem: failure.sentence)
+      throw openError(error, path: path)
     }
+  }
+
+  /// Whether a file is a ledger, of this version or of one before.
+  static func expectOurs(_ queue: DatabaseQueue, path: String) throws {
+    let isOurs = try queue.read { db in
+      try Int.fetchOne(db, sql: "PRAGMA application_id") == Int(LedgerFile.applicationID)
+    }
+    guard isOurs else { throw LedgerOpenError.notALedger(path: path) }
+    guard try !queue.read(LedgerSchema.migrator.hasBeenSuperseded) else {
+      throw LedgerOpenError.newerSchema(path: path)
+    }
+  }
+
+  /// Whether its structure is whole: everything but the comparison of indexes with their tables, which takes much longer.
+  static func expectSound(_ queue: DatabaseQueue, path: String) throws {
+    let findings = try queue.read { db in try String.fetchAll(db, sql: "PRAGMA quick_check(1)") }
+    guard findings == ["ok"] else {
+      throw LedgerOpenError.damaged(path: path, problem: findings.first ?? "SQLite does not say what is wrong")
+    }
+  }
+
+  static func openError(_ error: any Error, path: String) -> LedgerOpenError {
+    if let error = error as? LedgerOpenError { return error }
+    if (error as? DatabaseError)?.resultCode == .SQLITE_NOTADB { return .notALedger(path: path) }
+    let failure = LedgerFailure(error)
+    return failure.reach == .process
+      ? .damaged(path: path, problem: failure.sentence) : .inaccessible(path: path, problem: failure.sentence)
   }
 
   private mutating func lookAtFileSystem(_ directory: String) {

@@ -212,6 +212,8 @@ package final class SQLiteLedger: Ledger {
   }
 
   package var statistics: Statistics { queue.statistics }
+  /// What others than the owner could read when it was opened.
+  package var exposures: [LedgerExposure] { file.exposures }
 
   // MARK: Ledger
 

@@ -41,6 +41,34 @@ import Testing
     }
   }
 
+  @Test(arguments: [0o644, 0o640, 0o666])
+  func `a ledger that others may read, as one that was restored, is theirs no more`(mode: Int) async throws {
+    let scratch = try Scratch()
+    let first = try await scratch.open()
+    #expect(first.exposures.isEmpty)
+    await first.close()
+    // After a crash there is a log, too.
+    try Data().write(to: URL(fileURLWithPath: scratch.path + "-wal"))
+    for suffix in ["", "-wal"] {
+      try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: scratch.path + suffix)
+    }
+    let inspection = await LedgerInspection.inspect(path: scratch.path, within: .seconds(20))
+    #expect(inspection.exposures.map(\.path) == [scratch.path, scratch.path + "-wal"])
+    #expect(inspection.exposures.map(\.isToEverybody) == [mode != 0o640, mode != 0o640])
+    let second = try await scratch.open()
+    #expect(
+      second.exposures
+        == ["", "-wal"].map {
+          LedgerExposure(path: scratch.path + $0, mode: UInt32(mode), isMended: true)
+        })
+    for suffix in ["", "-wal", "-shm"] {
+      let attributes = try FileManager.default.attributesOfItem(atPath: scratch.path + suffix)
+      #expect(attributes[.posixPermissions] as? Int == 0o600, "\(suffix)")
+    }
+    await second.close()
+    #expect(await LedgerInspection.inspect(path: scratch.path, within: .seconds(20)).exposures.isEmpty)
+  }
+
   @Test func `a second opening is refused until the first is closed`() async throws {
     let scratch = try Scratch()
     let first = try await scratch.open()

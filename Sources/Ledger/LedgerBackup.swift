@@ -1,0 +1,183 @@
+internal import Dispatch
+internal import Entitlements
+package import struct FoundationEssentials.Date
+internal import GRDB
+internal import Glibc
+
+/// A copy of a ledger as it stood at one moment, made by another process than the one that writes to it.
+///
+/// A read transaction holds that moment: of a write-ahead log, readers see the last commit, and nobody waits for them. All
+/// pages go in one step, as SQLite begins anew when a page is written between two. Until the copy is whole, checked and on
+/// the disk it is called `<file>.partial`.
+package struct LedgerBackup: Hashable, Sendable {
+  package var file: String
+  package var bytes: Int64
+  /// Users with a verdict.
+  package var users: Int
+  /// When the newest line of its history was written; `nil` where there is none.
+  package var newestEntry: Date?
+
+  package enum Failure: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The ledger cannot be read, or is none.
+    case ledger(LedgerOpenError)
+    /// The copy cannot be written. Nothing is left of it.
+    case file(path: String, problem: String)
+
+    package var description: String {
+      switch self {
+      case .ledger(let error): error.description
+      case .file(let path, let problem): "The backup \(path) cannot be made: \(problem)."
+      }
+    }
+  }
+
+  /// - Parameter file: where to; there must be nothing of that name.
+  package static func make(of ledger: String, to file: String) async throws(Failure) -> LedgerBackup {
+    let result: Result<LedgerBackup, Failure> = await withCheckedContinuation { continuation in
+      DispatchQueue.global().async {
+        continuation.resume(returning: Result { () throws(Failure) in try makeNow(of: ledger, to: file) })
+      }
+    }
+    return try result.get()
+  }
+
+  private static func makeNow(of given: String, to file: String) throws(Failure) -> LedgerBackup {
+    let path: String
+    do throws(LedgerOpenError) { path = try LedgerFile.resolve(given) } catch { throw .ledger(error) }
+    guard access(path, F_OK) == 0 else {
+      throw .ledger(.inaccessible(path: path, problem: LedgerFile.problem(errno)))
+    }
+    // To read beside the service, the index of its log has to be writable.
+    guard access(path, R_OK | W_OK) == 0 else {
+      throw .ledger(
+        .inaccessible(path: path, problem: "this user may not write to it; run this as the service's user"))
+    }
+    let partial = try PartialFile.create(for: file)
+    defer { partial.discard() }
+    var backup = try copy(path, to: partial)
+    backup.bytes = try partial.publish()
+    return backup
+  }
+
+  private static func copy(_ path: String, to partial: PartialFile) throws(Failure) -> LedgerBackup {
+    do {
+      var reading = Configuration()
+      reading.readonly = true
+      reading.busyMode = .timeout(10)
+      let source = try DatabaseQueue(path: path, configuration: reading)
+      defer { try? source.close() }
+      try LedgerInspection.expectOurs(source, path: path)
+      let copy = try DatabaseQueue(path: partial.path)
+      defer { try? copy.close() }
+      try copyPages(of: source, to: copy, partial)
+      // Of the copy, which is what counts; a page that was damaged in the ledger is damaged here.
+      try LedgerInspection.expectOurs(copy, path: path)
+      try LedgerInspection.expectSound(copy, path: path)
+      let (users, newest) = try copy.read { db in
+        try db.tableExists("history")
+          ? (
+            Int.fetchOne(db, sql: "SELECT count(*) FROM profile") ?? 0,
+            Int64.fetchOne(db, sql: "SELECT recorded_at FROM history ORDER BY sequence DESC LIMIT 1")
+          ) : (0, nil)
+      }
+      try copy.close()
+      return LedgerBackup(
+        file: partial.file, bytes: 0, users: users, newestEntry: newest.map { Date(millisecondsSince1970: $0) })
+    } catch let failure as Failure {
+      throw failure
+    } catch {
+      throw .ledger(LedgerInspection.openError(error, path: path))
+    }
+  }
+
+  /// What fails here is the copy, unless SQLite says that it is the ledger.
+  private static func copyPages(of source: DatabaseQueue, to copy: DatabaseQueue, _ partial: PartialFile) throws {
+    do { try source.backup(to: copy) } catch let error as DatabaseError {
+      switch error.resultCode {
+      case .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_BUSY, .SQLITE_LOCKED: throw error
+      case .SQLITE_FULL: throw Failure.file(path: partial.file, problem: LedgerFile.problem(ENOSPC))
+      default:
+        throw Failure.file(
+          path: partial.file, problem: "it could not be written (SQLite \(error.extendedResultCode.rawValue))")
+      }
+    }
+  }
+}
+
+/// A file that gets its name when it is whole. Only its owner can read it, whatever the umask says.
+private final class PartialFile {
+  /// The name that it gets.
+  let file: String
+  /// The name until then.
+  var path: String { file + ".partial" }
+  private let descriptor: Int32
+  private var isPublished = false
+
+  private init(file: String, descriptor: Int32) {
+    self.file = file
+    self.descriptor = descriptor
+  }
+
+  deinit { _ = close(descriptor) }
+
+  static func create(for file: String) throws(LedgerBackup.Failure) -> PartialFile {
+    func failure(_ problem: String) -> LedgerBackup.Failure { .file(path: file, problem: problem) }
+    guard !file.isEmpty, !file.hasSuffix("/"), !file.utf8.contains(0) else { throw failure("the path names no file") }
+    var status = stat()
+    guard lstat(file, &status) != 0 else { throw failure(exists) }
+    guard errno == ENOENT else { throw failure(LedgerFile.problem(errno)) }
+    // One that was cut off is begun anew; one that is under way holds the lock.
+    let descriptor = open(file + ".partial", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0o600)
+    guard descriptor >= 0 else { throw failure(LedgerFile.problem(errno)) }
+    do throws(LedgerBackup.Failure) {
+      // In a directory of somebody else's it may be somebody else's file.
+      guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_uid == geteuid(),
+        status.st_nlink == 1
+      else { throw failure("\(file).partial is somebody else's; remove it") }
+      guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else { throw failure("another backup to it is under way") }
+      guard fchmod(descriptor, 0o600) == 0, ftruncate(descriptor, 0) == 0 else {
+        throw failure(LedgerFile.problem(errno))
+      }
+    } catch {
+      _ = close(descriptor)
+      throw error
+    }
+    let partial = PartialFile(file: file, descriptor: descriptor)
+    partial.removeCompanions()
+    return partial
+  }
+
+  private static let exists = "there is a file of that name already, and it was not touched; name another"
+
+  /// Puts it on the disk and gives it its name, if nobody has taken that meanwhile.
+  /// - Returns: its size in bytes.
+  func publish() throws(LedgerBackup.Failure) -> Int64 {
+    func failure(_ problem: String) -> LedgerBackup.Failure { .file(path: file, problem: problem) }
+    var status = stat()
+    guard fsync(descriptor) == 0, fstat(descriptor, &status) == 0 else { throw failure(LedgerFile.problem(errno)) }
+    if link(path, file) != 0 {
+      guard errno != EEXIST else { throw failure(Self.exists) }
+      // A file system without links: nothing is lost by a name that was free a moment ago.
+      var other = stat()
+      guard lstat(file, &other) != 0 else { throw failure(Self.exists) }
+      guard rename(path, file) == 0 else { throw failure(LedgerFile.problem(errno)) }
+    }
+    _ = unlink(path)
+    isPublished = true
+    do throws(LedgerOpenError) { try LedgerFile.syncDirectory(of: file) } catch {
+      throw failure("its directory could not be synced")
+    }
+    return Int64(status.st_size)
+  }
+
+  /// Removes what did not get its name.
+  func discard() {
+    guard !isPublished else { return }
+    removeCompanions()
+    _ = unlink(path)
+  }
+
+  private func removeCompanions() {
+    for suffix in ["-journal", "-wal", "-shm"] { _ = unlink(path + suffix) }
+  }
+}
