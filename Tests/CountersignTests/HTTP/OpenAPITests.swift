@@ -91,6 +91,19 @@ import Yams
     }
   }
 
+  @Test func `every body that it asks for has a name, and a submission is one of two`() throws {
+    let contract = try Contract.shared.get()
+    // Of a notification anything is taken.
+    let bodies = contract.operations.compactMap { contract.requestSchema(of: $0) }.filter { $0["description"] == nil }
+    #expect(bodies.count == 4)
+    for body in bodies { #expect(body["$ref"] is String, "\(body)") }
+    let submission = contract.schema("Submission")
+    for (value, count) in [
+      (["receipt_data": "a"], 0), (["original_transaction_id": "1", "user_id": "u"], 0), (["user_id": "u"], 1),
+      (["receipt_data": "a", "original_transaction_id": "1"], 1),
+    ] { #expect(try contract.violations(of: submission, by: value, at: "body").count == count, "\(value)") }
+  }
+
   @Test func `an answer that differs from it is noticed`() throws {
     let contract = try Contract.shared.get()
     let schema = contract.schema("Brake")

@@ -26,18 +26,30 @@ import Testing
     }
   }
 
-  private static func dashboardQueries() throws -> [String] {
-    struct Dashboard: Decodable {
-      struct Panel: Decodable {
-        struct Target: Decodable { var expr: String }
-        var title: String
-        var targets: [Target]?
+  private struct Dashboard: Decodable {
+    struct Panel: Decodable {
+      struct Target: Decodable { var expr: String }
+      /// In units of a grid that is 24 wide.
+      struct Place: Decodable { var x, y, w, h: Int }
+      var title: String
+      var type: String
+      var gridPos: Place
+      var targets: [Target]?
+
+      func overlaps(_ other: Panel) -> Bool {
+        let (one, two) = (gridPos, other.gridPos)
+        return one.x < two.x + two.w && two.x < one.x + one.w && one.y < two.y + two.h && two.y < one.y + one.h
       }
-      var panels: [Panel]
     }
-    let text = try sample("grafana-dashboard.json")
-    return try JSONDecoder().decode(Dashboard.self, from: Data(text.utf8)).panels
-      .flatMap { ($0.targets ?? []).map(\.expr) }
+    var panels: [Panel]
+  }
+
+  private static func panels() throws -> [Dashboard.Panel] {
+    try JSONDecoder().decode(Dashboard.self, from: Data(try sample("grafana-dashboard.json").utf8)).panels
+  }
+
+  private static func dashboardQueries() throws -> [String] {
+    try panels().flatMap { ($0.targets ?? []).map(\.expr) }
   }
 
   /// Rules' lines without their texts for people.
@@ -80,6 +92,32 @@ import Testing
     #expect(try Self.readme().contains(written))
     #expect((kind == .counter) == metric.rawValue.hasSuffix("_total"))
     #expect(!help.isEmpty && !help.hasSuffix("."))
+  }
+
+  @Test func `no two panels of the dashboard overlap, and each row has its line`() throws {
+    let panels = try Self.panels()
+    #expect(panels.count > 20)
+    for (index, panel) in panels.enumerated() {
+      let place = panel.gridPos
+      #expect(place.x >= 0 && place.w > 0 && place.x + place.w <= 24 && place.h > 0, "\(panel.title)")
+      if panel.type == "row" { #expect(place.x == 0 && place.w == 24 && place.h == 1, "\(panel.title)") }
+      for other in panels[..<index] where panel.overlaps(other) {
+        Issue.record("'\(panel.title)' lies on '\(other.title)'")
+      }
+    }
+  }
+
+  @Test func `every alert names its page, which is there`() throws {
+    let alerts = try Self.sample("alerts.yaml").components(separatedBy: "- alert: ").dropFirst()
+    let headings = Set(
+      try Self.readme().matches(of: /\n#+ ([^\n]+)/).map {
+        String($0.1).lowercased().filter { $0.isLetter || $0.isNumber || $0 == " " || $0 == "-" }
+          .replacing(" ", with: "-")
+      })
+    for alert in alerts {
+      let anchor = try #require(alert.firstMatch(of: /runbook_url: "README\.md#([a-z-]+)"/)).1
+      #expect(headings.contains(String(anchor)))
+    }
   }
 
   @Test func `the README says what to do for every alert, and for no other`() throws {

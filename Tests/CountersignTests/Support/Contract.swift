@@ -64,6 +64,13 @@ struct Contract: @unchecked Sendable {
     return item?["responses"] as? [String: Any] ?? [:]
   }
 
+  /// The schema of the JSON that an operation asks for, as it stands there.
+  func requestSchema(of operation: Operation) -> [String: Any]? {
+    let item = paths[operation.path]?[operation.method.lowercased()] as? [String: Any]
+    let content = (item?["requestBody"] as? [String: Any])?["content"] as? [String: [String: Any]]
+    return content?["application/json"]?["schema"] as? [String: Any]
+  }
+
   func schema(_ name: String) -> [String: Any] {
     let components = root["components"] as? [String: Any]
     let schemas = components?["schemas"] as? [String: Any]
@@ -154,6 +161,10 @@ struct Contract: @unchecked Sendable {
     if let type = schema["type"] {
       let types = type as? [String] ?? [type as? String ?? ""]
       if !types.contains(where: { Self.isOf($0, value) }) { found.append("\(place): \(value) is not of \(types)") }
+    }
+    if let choices = schema["oneOf"] as? [[String: Any]] {
+      let fits = try choices.count { try violations(of: $0, by: value, at: place).isEmpty }
+      if fits != 1 { found.append("\(place): fits \(fits) of \(choices.count) forms") }
     }
     if let values = schema["enum"] as? [Any], !values.contains(where: { Self.isSame($0, value) }) {
       found.append("\(place): \(value) is not one of \(values)")
