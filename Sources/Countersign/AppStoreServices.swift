@@ -69,7 +69,9 @@ extension ServiceConfiguration.AppStore {
     var timing = VerifyReceiptClient.Timing.live
     timing.date = { environment.clock.now }
     let signedData = SignedDataVerifier(roots: trustedRoots, acceptsXcode: acceptsXcode)
-    let observer = AppStoreObserver(clock: environment.clock, metrics: AppStoreMetrics(environment.metrics), logger)
+    let observer = AppStoreObserver(
+      clock: environment.clock, isApple: productionURL == AppleEndpoint.production,
+      metrics: AppStoreMetrics(environment.metrics), logger)
     var services = AppStoreServices(
       verifier: ReceiptVerifier(roots: trustedRoots), signedData: signedData, health: AppStoreHealth(),
       verifyReceiptBreakers: Self.breakers("app_store", logger), serverAPIBreakers: Self.breakers("server_api", logger),
@@ -119,11 +121,14 @@ extension ServiceConfiguration.AppStore {
 /// Is told of every call to Apple, for clock, metrics and log.
 private struct AppStoreObserver: Sendable {
   let clock: ServiceClock
+  /// Whether it is Apple's own store that is asked.
+  let isApple: Bool
   let metrics: AppStoreMetrics
   let logger: Logger
 
-  init(clock: ServiceClock, metrics: AppStoreMetrics, _ logger: Logger) {
+  init(clock: ServiceClock, isApple: Bool, metrics: AppStoreMetrics, _ logger: Logger) {
     self.clock = clock
+    self.isApple = isApple
     self.metrics = metrics
     self.logger = logger
   }
@@ -141,9 +146,7 @@ private struct AppStoreObserver: Sendable {
   }
 
   private func compare(_ answeredAt: Date?) {
-    if let ahead = answeredAt.flatMap(clock.observe) {
-      logger.error("the machine's clock is wrong; Apple's counts from now on", metadata: ["seconds_ahead": "\(ahead)"])
-    }
+    if let ahead = answeredAt.flatMap(clock.observe) { ClockCorrection(ahead: ahead, byApple: isApple).log(logger) }
   }
 
   /// The texts are made only where somebody wants to read them.
@@ -155,7 +158,7 @@ private struct AppStoreObserver: Sendable {
       "asked Apple",
       metadata: [
         "endpoint": "\(endpoint())", "environment": "\(environment.rawValue)", "outcome": "\(outcome())",
-        "milliseconds": "\(duration / .milliseconds(1))",
+        "milliseconds": .stringConvertible(duration / .milliseconds(1)),
       ])
   }
 }

@@ -56,6 +56,8 @@ struct ServiceEnvironment: Sendable {
   var readinessLifetime: Duration = .seconds(1)
   /// How long between two looks whether the server's certificate was renewed.
   var certificatePause: Duration = .seconds(30)
+  /// Tells when to read the configuration again; `nil`: never.
+  var reload: ConfigurationReload.Source?
 }
 
 /// Why the service cannot be put together: one sentence for an operator.
@@ -85,6 +87,15 @@ func buildApplication(
   } catch {
     appStore.transport.shutdown()
     throw StartError(description: error.description)
+  }
+  if !ledger.exposures.isEmpty {
+    logger.warning(
+      "others than the service's user could read the ledger",
+      metadata: [
+        "files": "\(ledger.exposures.map { "\($0.path) (mode \($0.modeText))" }.joined(separator: ", "))",
+        "finding": ledger.exposures.allSatisfy(\.isMended)
+          ? "their mode is 600 now" : "chmod 600 keeps them to their owner",
+      ])
   }
   let now: @Sendable () -> Date = { environment.clock.now }
   let brake: Brake
@@ -137,6 +148,7 @@ func buildApplication(
     brake: brake, clock: environment.clock, userKeys: userTokens?.verifier.keySet)
   let budgets = BodyBudgets(configuration.server)
   let line = WaitingLine(configuration)
+  let keyring = APIKeyring(configuration.auth.apiKeys)
   let router = ServiceRouter(
     validations: ValidationsController(
       validator: validator, body: JSONRequestBody(limit: configuration.server.maxBody), budgets: budgets, line: line),
@@ -153,7 +165,7 @@ func buildApplication(
       ledger: ledger, status: status, registry: environment.metrics, waitingWrites: { ledger.statistics.waiting },
       waitingValidations: { line.waiting },
       certificateEnd: { identities?.current.end }, now: now),
-    keyring: APIKeyring(configuration.auth.apiKeys),
+    keyring: keyring,
     tokens: userTokens?.verifier,
     limits: RequestLimits(configuration.server),
     speaksTLS: identities != nil,
@@ -181,6 +193,9 @@ func buildApplication(
   }
   if let identities {
     services.append(CertificateWatch(identities: identities, logger: logger, pause: environment.certificatePause))
+  }
+  if let reload = environment.reload {
+    services.append(ConfigurationReload(source: reload, started: configuration, keyring: keyring, logger: logger))
   }
   if let admin = configuration.server.admin {
     services.append(

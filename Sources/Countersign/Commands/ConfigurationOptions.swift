@@ -8,11 +8,16 @@ struct ConfigurationOptions: ParsableArguments {
 
   /// Reads the configuration, or tells every problem on standard error and ends with exit code 78.
   func load(requiresCredential: Bool) throws -> ServiceConfiguration {
+    let environment = ProcessInfo.processInfo.environment
     do {
       return try ServiceConfiguration.load(
-        file: config, environment: ProcessInfo.processInfo.environment, requiresCredential: requiresCredential)
+        file: config, environment: environment, requiresCredential: requiresCredential)
     } catch {
       for problem in error.problems { CommandOutput.error(problem.description) }
+      if config == nil, environment[ConfigurationKey.fileVariable] == nil {
+        CommandOutput.error(
+          "no configuration file is named; --config FILE names it. samples/countersign.yaml is one to start from.")
+      }
       throw ExitCode.configuration
     }
   }

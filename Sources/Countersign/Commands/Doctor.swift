@@ -66,6 +66,6 @@ struct Doctor: AsyncParsableCommand {
   }
 
   private func show(_ report: CheckupReport) {
-    print(json ? String(buffer: JSONBody.encode(report)) : report.text)
+    print(json ? String(buffer: JSONBody.encode(report)) : report.text + "\n", terminator: "")
   }
 }

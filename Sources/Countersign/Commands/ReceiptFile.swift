@@ -14,7 +14,7 @@ enum ReceiptFile {
     let handle: FileHandle
     if let path, path != "-" {
       guard let opened = FileHandle(forReadingAtPath: path) else {
-        throw Unreadable(description: "\(path) cannot be read.")
+        throw Unreadable(description: "\(path) cannot be opened: \(String(cString: strerror(errno))).")
       }
       handle = opened
     } else {

@@ -10,7 +10,8 @@ struct Serve: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Run the service.",
     discussion: """
-      Listens until it is told to stop by SIGTERM or SIGINT, then finishes the requests it has accepted.
+      Listens until it is told to stop by SIGTERM or SIGINT, then finishes the requests it has accepted. SIGHUP has it \
+      read the configuration again: the API keys of the file count from then on, anything else from the next start.
       Exit codes: 0 stopped as told, 1 cannot start (the ledger, the port), 74 the ledger's disk failed, 78 the \
       configuration is wrong.
 
@@ -32,6 +33,9 @@ struct Serve: AsyncParsableCommand {
     if let count = ProcessorCount.allowed {
       NIOSingletons.groupLoopCountSuggestion = min(count, System.coreCount)
     }
+    let hadTerminal = Terminal.isThere
+    // From the first moment on: untrapped, it would end the process.
+    let hangups = await UnixSignalsSequence(trapping: .sighup)
     let configuration = try options.load(requiresCredential: true)
     // Whoever reads the log may go away; that is no reason to stop.
     signal(SIGPIPE, SIG_IGN)
@@ -51,16 +55,22 @@ struct Serve: AsyncParsableCommand {
             _exit(ExitCode.ioError.rawValue)
           },
           onListening: { address in
-            logger.info(
-              "listening",
-              metadata: ["host": "\(address.ipAddress ?? "unknown")", "port": "\(address.port ?? 0)"])
+            logger.info("listening", metadata: address.logMetadata)
             ProgramPages.giveBack()
           },
           onAdminListening: { address in
-            logger.info(
-              "listening for operators",
-              metadata: ["host": "\(address.ipAddress ?? "unknown")", "port": "\(address.port ?? 0)"])
-          }))
+            logger.info("listening for operators", metadata: address.logMetadata)
+          },
+          reload: ConfigurationReload.Source(
+            signals: hangups,
+            isTerminalGone: {
+              guard hadTerminal, !Terminal.isThere else { return false }
+              kill(getpid(), SIGTERM)
+              return true
+            },
+            load: { [file = options.config] () throws(ConfigurationError) in
+              try ServiceConfiguration.load(file: file, environment: ProcessInfo.processInfo.environment)
+            })))
     } catch {
       CommandOutput.error(error.description)
       throw ExitCode.failure
@@ -89,5 +99,11 @@ struct Serve: AsyncParsableCommand {
     guard getrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit) == 0 else { return }
     limit.rlim_cur = 0
     setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit)
+  }
+}
+
+extension SocketAddress {
+  fileprivate var logMetadata: Logger.Metadata {
+    ["host": "\(ipAddress ?? "unknown")", "port": .stringConvertible(port ?? 0)]
   }
 }

@@ -43,7 +43,7 @@ struct Validate: AsyncParsableCommand {
       throw ExitCode.failure
     }
     if json {
-      print(String(buffer: JSONBody.encode(verdict)))
+      print(String(buffer: JSONBody.encode(verdict)), terminator: "")
     } else {
       print(verdict.entitlement.summary)
     }

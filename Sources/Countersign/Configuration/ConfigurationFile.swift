@@ -19,6 +19,8 @@ struct ConfigurationFile {
   private(set) var misshapen: Set<String> = []
   /// Nothing of the file can be read. What it would have set is then not reported as missing.
   private(set) var isUnreadable = false
+  /// Whether every user of the machine may read it.
+  private(set) var isWorldReadable = false
   private var lines: [String: Int] = [:]
 
   /// No file: everything comes from the environment and the defaults.
@@ -31,7 +33,9 @@ struct ConfigurationFile {
       ? ConfigurationKey.fileVariable : path.unicodeScalars.prefix(4_096).map { $0.escaped(asASCII: true) }.joined()
     let bytes: [UInt8]
     do throws(BoundedFile.Unusable) {
-      bytes = try BoundedFile(path: path, limit: Self.sizeLimit).bytes
+      let file = try BoundedFile(path: path, limit: Self.sizeLimit)
+      bytes = file.bytes
+      isWorldReadable = file.isWorldReadable
     } catch {
       isUnreadable = true
       findings.problem(name, "the configuration file \(error.reason)")
@@ -192,7 +196,9 @@ struct ConfigurationFile {
   /// passed on.
   private static func sentence(for error: any Error) -> String {
     func sentence(_ mark: Mark, _ problem: String) -> String {
-      "line \(mark.line), column \(mark.column) is not YAML: \(problem)"
+      // It is nearly always a tab, which no editor shows.
+      let hint = problem.contains("cannot start any token") ? "; is it a tab? YAML is indented by spaces" : ""
+      return "line \(mark.line), column \(mark.column) is not YAML: \(problem)\(hint)"
     }
     switch error {
     case YamlError.scanner(_, let problem, let mark, _), YamlError.parser(_, let problem, let mark, _):

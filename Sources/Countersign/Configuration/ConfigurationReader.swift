@@ -17,6 +17,8 @@ struct ConfigurationReader {
   /// Every key that was asked for.
   private(set) var keysRead: Set<ConfigurationKey> = []
   private var origins: [ConfigurationKey: String] = [:]
+  /// Secrets whose text stands in the file itself.
+  private var secretsInFile: [ConfigurationKey] = []
   private let layers: [Layer]
 
   private struct Layer {
@@ -142,6 +144,7 @@ struct ConfigurationReader {
       case (nil, nil): continue
       case (let value?, nil):
         origins[key] = value.origin
+        if layer.place == .file { secretsInFile.append(key) }
         return parse(value) { text throws(BadValue) in
           try check(text)
           return Secret(text)
@@ -257,6 +260,15 @@ struct ConfigurationReader {
       findings.problem(found.origin, "the text in the file that it names \(error.sentence)")
       return nil
     }
+  }
+
+  /// One sentence for all secrets that stand in a file which everybody may read; to be asked for when all are read.
+  mutating func warnOfReadableSecrets() {
+    guard file.isWorldReadable, !secretsInFile.isEmpty else { return }
+    findings.warning(
+      file.name,
+      "every user of this machine may read it, and \(ConfigurationValue.list(secretsInFile.map(\.rawValue))) with it; "
+        + "chmod 600 keeps it to its owner")
   }
 
   private mutating func check(_ path: String, origin: String) -> Bool {

@@ -176,9 +176,14 @@ enum ConfigurationValue {
   }
 
   /// `accept, testers or reject`
-  static func alternatives(_ words: [String]) -> String {
+  static func alternatives(_ words: [String]) -> String { joined(words, by: "or") }
+
+  /// `name, role and sha256`
+  static func list(_ words: [String]) -> String { joined(words, by: "and") }
+
+  private static func joined(_ words: [String], by conjunction: String) -> String {
     guard let last = words.last, words.count > 1 else { return words.joined() }
-    return words.dropLast().joined(separator: ", ") + " or " + last
+    return words.dropLast().joined(separator: ", ") + " \(conjunction) " + last
   }
 
   static func describe(size: Int) -> String {

@@ -44,6 +44,7 @@ extension ServiceConfiguration {
     let auth = Auth(&reader, requiresCredential: requiresCredential)
     let log = Log(&reader)
     if let server, let appStore { Self.compare(server, appStore, profileStore, &reader) }
+    reader.warnOfReadableSecrets()
     guard reader.findings.problems.isEmpty, let server, let appStore, let catalog, let policy, let revalidation,
       let ledger, let auth, let log
     else { throw ConfigurationError(problems: reader.findings.problems) }

@@ -32,7 +32,8 @@ enum AppStoreError: Error, Hashable, Sendable {
   }
 
   private static func log(_ error: VerifyReceiptError, _ logger: Logger) {
-    let metadata: Logger.Metadata = ["apple_status": "\(error.appleStatus.map(String.init) ?? "none")"]
+    var metadata: Logger.Metadata = [:]
+    metadata["apple_status"] = error.appleStatus.map { .stringConvertible($0) }
     switch error {
     case .sharedSecretRejected:
       logger.critical("Apple refuses our shared secret: check app_store.shared_secret", metadata: metadata)
@@ -47,10 +48,9 @@ enum AppStoreError: Error, Hashable, Sendable {
   }
 
   private static func log(_ error: ServerAPIError, _ logger: Logger) {
-    let metadata: Logger.Metadata = [
-      "apple_status": "\(error.errorCode.map(String.init) ?? "none")",
-      "http_status": "\(error.httpStatus.map(String.init) ?? "none")",
-    ]
+    var metadata: Logger.Metadata = [:]
+    metadata["apple_status"] = error.errorCode.map { .stringConvertible($0) }
+    metadata["http_status"] = error.httpStatus.map { .stringConvertible($0) }
     switch error {
     case .keyRejected:
       logger.critical("Apple refuses our key of the App Store Server API: check app_store.server_api")

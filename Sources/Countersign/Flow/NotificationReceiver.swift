@@ -222,7 +222,7 @@ struct NotificationReceiver: Sendable {
     }
     logger.info(
       "notification",
-      metadata: ["type": "\(notification.type.loggable)", "version": "1", "rechecking": "\(due)"])
+      metadata: ["type": "\(notification.type.loggable)", "version": "1", "rechecking": .stringConvertible(due)])
     return Reception(outcome: due > 0 ? .rechecking : .noted)
   }
 

@@ -119,7 +119,7 @@ struct ReceiptValidator: Sendable {
       metadata: [
         "user_id": "\(submission.user)", "tier": "\(recorded.entitlement.tier)",
         "status": "\(recorded.entitlement.status.rawValue)", "reason": "\(recorded.entitlement.reason.rawValue)",
-        "environment": "\(word.history.environment.rawValue)", "changed": "\(recorded.changed)",
+        "environment": "\(word.history.environment.rawValue)", "changed": .stringConvertible(recorded.changed),
         "source": "\(word.history.source.rawValue)", "receipt": "\(subject.name)",
       ])
     if isBeingWritten(submission.user) { onWait() }

@@ -16,7 +16,8 @@ struct AccessLogMiddleware: RouterMiddleware {
       level: response.status.kind == .serverError ? .warning : .info, "request",
       metadata: [
         "method": "\(request.method.rawValue)", "route": "\(context.endpointPath ?? "none")",
-        "status": "\(response.status.code)", "milliseconds": "\(elapsed / .milliseconds(1))",
+        "status": .stringConvertible(response.status.code),
+        "milliseconds": .stringConvertible(elapsed / .milliseconds(1)),
       ])
     return response
   }

@@ -1,5 +1,6 @@
 import Crypto
 import Entitlements
+import Synchronization
 
 /// Who is asking.
 enum Caller: Hashable, Sendable {
@@ -24,11 +25,21 @@ struct ServerCaller: Hashable, Sendable {
   var role: APIKey.Role
 }
 
-/// The keys that callers may present. Only their SHA-256 is known here.
-struct APIKeyring: Sendable {
-  private let keys: [APIKey]
+/// The keys that callers may present, which may be replaced while callers come. Only their SHA-256 is known here.
+final class APIKeyring: Sendable {
+  /// Guards the keys.
+  private let keys: Mutex<[APIKey]>
 
-  init(_ keys: [APIKey]) { self.keys = keys }
+  init(_ keys: [APIKey]) { self.keys = Mutex(keys) }
+
+  /// Requests that come from now on are held against these.
+  /// - Returns: those before.
+  func replace(by keys: [APIKey]) -> [APIKey] {
+    self.keys.withLock { current in
+      defer { current = keys }
+      return current
+    }
+  }
 
   /// The caller who presents this key; `nil` when it is none of ours.
   ///
@@ -36,7 +47,7 @@ struct APIKeyring: Sendable {
   func caller(presenting presented: String) -> ServerCaller? {
     let digest = Array(SHA256.hash(data: Array(presented.utf8)))
     var found: APIKey?
-    for key in keys {
+    for key in keys.withLock({ $0 }) {
       // Both are SHA-256 digests, so they are of one length.
       var difference: UInt8 = 0
       for (a, b) in zip(key.digest.bytes, digest) { difference |= a ^ b }

@@ -14,13 +14,18 @@ extension JSONObjectWriter {
   mutating func member(_ name: String, _ date: Date?) { member(name, date?.rfc3339) }
 }
 
-/// JSON as the service writes it: snake_case keys, dates in RFC 3339 and UTC, slashes as they are.
+/// JSON as the service writes it: snake_case keys, dates in RFC 3339 and UTC, slashes as they are, and a line end behind
+/// it, so that what a terminal shows next begins on a line of its own.
 enum JSONBody {
+  private static let lineEnd = UInt8(ascii: "\n")
+
   static func encode(_ value: some Encodable) -> ByteBuffer {
     guard let written = value as? any JSONWritten else { return encodeByMembers(value) }
     var json = JSONObjectWriter()
     written.writeMembers(to: &json)
-    return ByteBuffer(bytes: json.finished())
+    var bytes = json.finished()
+    bytes.append(lineEnd)
+    return ByteBuffer(bytes: bytes)
   }
 
   /// By way of `Encodable`, which costs a hundred times as much.
@@ -33,7 +38,8 @@ enum JSONBody {
       try container.encode(date.rfc3339)
     }
     // Our own values hold nothing that JSON cannot carry; should one ever, an empty body is the least harm.
-    guard let data = try? encoder.encode(value) else { return ByteBuffer() }
+    guard var data = try? encoder.encode(value) else { return ByteBuffer() }
+    data.append(lineEnd)
     return ByteBuffer(data: data)
   }
 

@@ -89,7 +89,9 @@ final class Brake: Sendable {
     await keep(logger)
     logger.critical(
       "too many subscribers would be downgraded: nobody is until somebody releases the brake",
-      metadata: ["looked_at": "\(engagement.looked)", "lowered": "\(engagement.lowered)"])
+      metadata: [
+        "looked_at": .stringConvertible(engagement.looked), "lowered": .stringConvertible(engagement.lowered),
+      ])
   }
 
   /// A person has looked into it and wants what comes to pass.

@@ -61,7 +61,7 @@ struct PendingSettler: Service {
   func sweep(afterFailure: Bool) async -> Outcome {
     do throws(LedgerError) {
       let ended = try await ledger.endProvisional(validator.rejudgement)
-      if ended > 0 { logger.notice("provisional grants are over", metadata: ["grants": "\(ended)"]) }
+      if ended > 0 { logger.notice("provisional grants are over", metadata: ["grants": .stringConvertible(ended)]) }
       let due = try await ledger.pendingReceipts(dueAt: now(), limit: Self.batch)
       guard let first = due.first else { return .done }
       guard try await settle(first) else { return .failed }

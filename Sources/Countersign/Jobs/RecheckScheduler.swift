@@ -42,7 +42,9 @@ struct RecheckScheduler: Service {
   private func scheduleMissing() async {
     do throws(LedgerError) {
       let count = try await ledger.scheduleMissing(check.validator.nextCheck, at: now(), limit: 500)
-      if count > 0 { logger.notice("subscriptions can be asked about again", metadata: ["subscriptions": "\(count)"]) }
+      if count > 0 {
+        logger.notice("subscriptions can be asked about again", metadata: ["subscriptions": .stringConvertible(count)])
+      }
     } catch {
       logger.warning("due subscriptions cannot be read", metadata: ["error": "\(error)"])
     }

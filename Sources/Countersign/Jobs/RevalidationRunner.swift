@@ -199,8 +199,9 @@ extension Run {
   /// For the log.
   var metadata: Logger.Metadata {
     [
-      "run": "\(id)", "due": "\(counts.due)", "done": "\(counts.done)", "changed": "\(counts.changed)",
-      "failed": "\(counts.failed)", "held_back": "\(counts.heldBack)", "remaining": "\(counts.remaining)",
+      "run": "\(id)", "due": .stringConvertible(counts.due), "done": .stringConvertible(counts.done),
+      "changed": .stringConvertible(counts.changed), "failed": .stringConvertible(counts.failed),
+      "held_back": .stringConvertible(counts.heldBack), "remaining": .stringConvertible(counts.remaining),
     ]
   }
 }

@@ -11,7 +11,7 @@ extension CircuitBreaker {
       configuration: configuration,
       onChange: { change in
         var metadata: Logger.Metadata = ["upstream": "\(upstream)", "state": "\(change.to.rawValue)"]
-        if let pause = change.pause { metadata["pause_milliseconds"] = "\(pause / .milliseconds(1))" }
+        if let pause = change.pause { metadata["pause_milliseconds"] = .stringConvertible(pause / .milliseconds(1)) }
         if change.to == .open {
           logger.warning("circuit breaker", metadata: metadata)
         } else {

@@ -48,10 +48,25 @@ struct JSONLogHandler: LogHandler {
       line += ","
       append(key, to: &line)
       line += ":"
-      if case .string(let text) = value { append(text, to: &line) } else { append(value.description, to: &line) }
+      switch value {
+      case .string(let text): append(text, to: &line)
+      case .stringConvertible(let value): append(value, to: &line)
+      case .array, .dictionary: append(value.description, to: &line)
+      }
     }
     line += "}\n"
     return line
+  }
+
+  /// The type decides, never the look: an identifier of digits is a text.
+  private static func append(_ value: any CustomStringConvertible & Sendable, to line: inout String) {
+    switch value {
+    case let flag as Bool: line += flag ? "true" : "false"
+    case let number as any FixedWidthInteger: line += number.description
+    // JSON has no infinity, and a thousandth of what is logged is as fine as anybody reads.
+    case let number as Double where number.magnitude < 1e12: line += "\((number * 1_000).rounded() / 1_000)"
+    default: append(value.description, to: &line)
+    }
   }
 
   private static func append(_ text: String, to line: inout String) {

@@ -5,14 +5,8 @@ extension ServiceConfiguration.Log {
   func bootstrap() {
     let level = Logger.Level(rawValue: level.rawValue) ?? .info
     switch format {
-    case .json:
-      LoggingSystem.bootstrap { JSONLogHandler(label: $0, level: level, output: .standardError) }
-    case .text:
-      LoggingSystem.bootstrap { label in
-        var handler = StreamLogHandler.standardError(label: label)
-        handler.logLevel = level
-        return handler
-      }
+    case .json: LoggingSystem.bootstrap { JSONLogHandler(label: $0, level: level, output: .standardError) }
+    case .text: LoggingSystem.bootstrap { _ in TextLogHandler(level: level, output: .standardError) }
     }
   }
 }

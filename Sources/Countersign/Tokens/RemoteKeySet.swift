@@ -147,7 +147,8 @@ final class RemoteKeySet: Service {
     switch result {
     case .success(let keys):
       logger.log(
-        level: wasFailing ? .notice : .debug, "keys for users' tokens fetched", metadata: ["keys": "\(keys.count)"])
+        level: wasFailing ? .notice : .debug, "keys for users' tokens fetched",
+        metadata: ["keys": .stringConvertible(keys.count)])
     case .failure(let trouble):
       let health = health
       logger.log(

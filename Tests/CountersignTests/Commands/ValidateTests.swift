@@ -24,6 +24,11 @@ import Testing
       + (entitlement.isStale ? " stale" : "")
   }
 
+  @Test func `a file that cannot be opened is said to be, with the reason`() {
+    let error = #expect(throws: ReceiptFile.Unreadable.self) { try ReceiptFile.read("/no/such/file") }
+    #expect(error?.description == "/no/such/file cannot be opened: No such file or directory.")
+  }
+
   @Test func `a receipt and a signed transaction get the service's verdict, from whom the service asks`() async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
       let receipt = try store.simulator.issueReceipt(.grace, subscriber: 1).receiptData

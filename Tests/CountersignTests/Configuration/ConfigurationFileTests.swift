@@ -108,7 +108,7 @@ struct ConfigurationFileTests {
       ("~", "countersign.yaml: the configuration file is empty"),
       ("just text", "countersign.yaml: the configuration file must be a mapping"),
       ("- a\n- b", "countersign.yaml: the configuration file must be a mapping"),
-      ("server:\n\tport: 1", "countersign.yaml: line 2, column 1 is not YAML: "),
+      ("server:\n\tport: 1", "found character that cannot start any token; is it a tab? YAML is indented by spaces"),
       ("server: {port: 1", "countersign.yaml: line 2, column 1 is not YAML: did not find expected ',' or '}'"),
       ("a: b: c", "countersign.yaml: line 1, column 5 is not YAML: mapping values are not allowed"),
       ("server:\n  port: 1\n  host: a\n  port: 2", "countersign.yaml: line 2: given twice in one mapping: \"port\""),

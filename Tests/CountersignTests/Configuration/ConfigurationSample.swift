@@ -68,7 +68,9 @@ struct SampleConfiguration {
 }
 
 /// Loads a text as the file `countersign.yaml`.
-func loadYAML(_ text: String, environment: [String: String] = [:]) throws -> ServiceConfiguration {
+func loadYAML(
+  _ text: String, environment: [String: String] = [:]
+) throws(ConfigurationError) -> ServiceConfiguration {
   var findings = ConfigurationFindings()
   let file = ConfigurationFile(bytes: Array(text.utf8), name: "countersign.yaml", findings: &findings)
   var reader = ConfigurationReader(file: file, environment: environment, findings: findings)

@@ -150,6 +150,28 @@ struct ConfigurationSecretTests {
     #expect(warnings.count == 4)
   }
 
+  @Test(arguments: [(0o644, 1), (0o640, 0), (0o600, 0)])
+  func `secrets in a configuration file that all may read are warned of, once`(mode: Int, count: Int) throws {
+    let secret = "a-secret-of-thirty-two-characters"
+    let yaml = SampleConfiguration().setting("auth.jwt", "{secret: \(secret)}").yaml
+    let file = try directory.write("countersign.yaml", yaml, mode: mode)
+    let warnings = try ServiceConfiguration.load(file: file, environment: [:]).warnings.map(\.description)
+      .filter { $0.contains("chmod 600") }
+    #expect(warnings.count == count)
+    for warning in warnings {
+      #expect(warning.hasPrefix("\(file): every user of this machine may read it"))
+      #expect(warning.contains("app_store.shared_secret and auth.jwt.secret"), "\(warning)")
+      #expect(!warning.contains(secret) && !warning.contains(SampleConfiguration.sharedSecret))
+    }
+  }
+
+  @Test func `a configuration file without a secret may be read by all`() throws {
+    let secret = try directory.write("secret", "canary", mode: 0o600)
+    let yaml = withoutSecret.setting("app_store.shared_secret_file", secret).yaml
+    let file = try directory.write("countersign.yaml", yaml, mode: 0o644)
+    #expect(try ServiceConfiguration.load(file: file, environment: [:]).warnings.isEmpty)
+  }
+
   @Test(
     arguments: [
       ("COUNTERSIGN_SERVER_HOST", "0.0.0.0", "others than this machine can connect"),

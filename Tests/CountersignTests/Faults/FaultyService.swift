@@ -96,9 +96,9 @@ final class FaultyService: @unchecked Sendable {
     }
 
     private static func port(in log: String) -> Int? {
-      struct Line: Decodable { var port: String }
+      struct Line: Decodable { var port: Int }
       let line = log.split(separator: "\n").first { $0.contains(#""message":"listening""#) && $0.hasSuffix("}") }
-      return line.flatMap { try? JSONDecoder().decode(Line.self, from: Data($0.utf8)) }.flatMap { Int($0.port) }
+      return line.flatMap { try? JSONDecoder().decode(Line.self, from: Data($0.utf8)) }?.port
     }
   }
 

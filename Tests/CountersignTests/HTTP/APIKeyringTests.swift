@@ -13,6 +13,14 @@ import Testing
     }
   }
 
+  @Test func `keys are replaced for whoever comes from then on`() throws {
+    let old = try key("cron", .service, "correct horse")
+    let keyring = APIKeyring([old])
+    #expect(keyring.replace(by: [try key("desk", .support, "battery staple")]) == [old])
+    #expect(keyring.caller(presenting: "correct horse") == nil)
+    #expect(keyring.caller(presenting: "battery staple") == ServerCaller(name: "desk", role: .support))
+  }
+
   private func key(_ name: String, _ role: APIKey.Role, _ secret: String) throws -> APIKey {
     let digest = try #require(APIKey.Digest(hexadecimal: Settings.sha256(secret)))
     return APIKey(name: name, role: role, digest: digest)

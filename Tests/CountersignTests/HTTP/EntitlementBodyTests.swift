@@ -44,6 +44,8 @@ import Testing
           user: UserID(user), entitlement: entitlement, isFromLedger: isFromLedger, write: write)
         let written = String(buffer: JSONBody.encode(body))
         #expect(written == String(buffer: JSONBody.encodeByMembers(body)))
+        // A terminal shows what comes next on a line of its own.
+        #expect(written.hasSuffix("}\n") && written.count { $0 == "\n" } == 1)
         #expect(try JSONSerialization.jsonObject(with: Data(written.utf8)) is [String: Any])
       }
     }

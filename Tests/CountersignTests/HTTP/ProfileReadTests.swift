@@ -17,6 +17,8 @@ import Testing
         #expect(before.status == 200)
         #expect(before.verdict == "free active no_purchases")
         let tag = try #require(before.header("ETag"))
+        #expect(before.text.hasSuffix("}\n"))
+        #expect(before.header("Content-Length") == "\(before.body.count)")
         for known in [tag, "W/\(tag)", "\"other\", \(tag)", "*"] {
           let again = try await service.profile(headers: [TransportHeader("If-None-Match", known)])
           #expect(again.status == 304)

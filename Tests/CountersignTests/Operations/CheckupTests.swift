@@ -188,7 +188,7 @@ import Testing
     }
   }
 
-  @Test(arguments: [(-7_200.0, "7200 seconds behind"), (7_200, "7200 seconds ahead of")])
+  @Test(arguments: [(-7_200.0, "is 2 hours behind"), (7_200, "is 2 hours ahead")])
   func `a clock that is wrong is told, with how far`(seconds: Double, sentence: String) {
     let reply = Checkup.Reply(
       environment: .production, outcome: .status(21002), duration: .zero, answeredAt: Self.start)
@@ -196,6 +196,10 @@ import Testing
     #expect(finding.verdict == .mend)
     #expect(finding.sentence.contains(sentence))
     #expect(Checkup.clockFinding([reply], now: { Self.start.addingTimeInterval(2) }).verdict == .ok)
+    // A played store's clock stands where it was put.
+    let played = Checkup.clockFinding([reply], isApple: false, now: { Self.start.addingTimeInterval(seconds) })
+    #expect(played.verdict == .warning)
+    #expect(played.sentence.contains(sentence))
   }
 
   @Test func `a secret that does not look like one of App Store Connect's is told, and not printed`() throws {
@@ -297,6 +301,23 @@ import Testing
     try Data("Dear diary, this is no ledger at all.".utf8).write(to: URL(filePath: deployment.ledger))
     let other = texts(await deployment.checkup().ledgerFindings(), "ledger").first ?? ""
     #expect(other.hasPrefix("mend: ") && other.contains("is not a Countersign ledger"), "\(other)")
+  }
+
+  @Test func `a ledger that others may read is told, with what to do`() async throws {
+    let deployment = try Deployment(.unreachable)
+    await (try await SQLiteLedger.open(path: deployment.ledger, onFatal: { _ in })).close()
+    for (mode, told) in [
+      (0o644, "mend: every user of this machine may read or write"), (0o640, "warning: the group may read or write"),
+    ] {
+      try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: deployment.ledger)
+      let lines = texts(await deployment.checkup().ledgerFindings(), "ledger").filter { $0.contains("chmod 600") }
+      // Left by the look at the file, with its mode.
+      for suffix in ["-wal", "-shm"] { try? FileManager.default.removeItem(atPath: deployment.ledger + suffix) }
+      #expect(lines.count == 1)
+      #expect(lines.allSatisfy { $0.hasPrefix(told) && $0.contains("(mode \(String(mode, radix: 8)))") }, "\(lines)")
+    }
+    try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: deployment.ledger)
+    #expect(!texts(await deployment.checkup().ledgerFindings(), "ledger").contains { $0.contains("chmod") })
   }
 
   @Test func `a directory that is not there is told`() async throws {

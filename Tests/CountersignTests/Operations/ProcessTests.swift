@@ -1,4 +1,5 @@
 import Foundation
+import HTTPTransport
 import Testing
 
 @testable import AppStoreSimulator
@@ -118,6 +119,27 @@ import Testing
       #expect(error?.description.contains("something listens on 127.0.0.1:\(port) already") == true)
       service.terminate()
       await service.wait()
+    }
+  }
+
+  @Test func `SIGHUP takes up the keys of the file as it is then, and the process goes on`() async throws {
+    try await withConfiguration { _, file in
+      let before = try String(contentsOf: file, encoding: .utf8)
+      let service = try await ServiceProcess.start(configuration: file)
+      #expect(try await service.send(.get, "/v1/brake", key: "new-key").status == 401)
+      let old = "{ name: backend, role: service, sha256: \(Settings.sha256(RunningService.serviceKey)) }"
+      let new = "{ name: new, role: service, sha256: \(Settings.sha256("new-key")) }"
+      #expect(before.contains(old))
+      try before.replacing(old, with: new).write(to: file, atomically: true, encoding: .utf8)
+      service.hangUp()
+      try await eventually { try await service.send(.get, "/v1/brake", key: "new-key").status == 200 }
+      #expect(try await service.send(.get, "/v1/brake").status == 401)
+      service.terminate()
+      let end = await service.wait()
+      #expect(end.code == 0)
+      let told = end.log.split(separator: "\n").filter { $0.contains(#""message":"the configuration was read again""#) }
+      #expect(told.count == 1)
+      #expect(told.allSatisfy { $0.contains(#""added":"new","api_keys":2,"#) && $0.contains(#""removed":"backend""#) })
     }
   }
 

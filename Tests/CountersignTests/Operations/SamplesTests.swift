@@ -81,7 +81,8 @@ import Yams
       file: Self.folder.appending(path: "quickstart.yaml").path(percentEncoded: false),
       environment: ["COUNTERSIGN_APP_STORE_CA_FILE": root, "COUNTERSIGN_APP_STORE_ROOTS": root])
     #expect(configuration.server.host == "127.0.0.1")
-    #expect(configuration.warnings.count == 4)
+    // A checkout may let everybody read the file.
+    #expect(configuration.warnings.count { !$0.sentence.contains("chmod 600") } == 4)
     #expect(APIKeyring(configuration.auth.apiKeys).caller(presenting: "quickstart")?.role == .service)
     let sold = Product.allCases.filter { $0 != .unknown }.map(\.id)
     #expect(Set(configuration.catalog.products.keys.map(\.rawValue)) == Set(sold))

@@ -73,8 +73,8 @@ final class ServiceProcess: @unchecked Sendable {
 
   private static func port(in log: String) -> Int? {
     for line in log.split(separator: "\n") where line.contains(#""message":"listening""#) {
-      struct Line: Decodable { var port: String }
-      return (try? JSONDecoder().decode(Line.self, from: Data(line.utf8))).flatMap { Int($0.port) }
+      struct Line: Decodable { var port: Int }
+      return (try? JSONDecoder().decode(Line.self, from: Data(line.utf8)))?.port
     }
     return nil
   }
@@ -86,6 +86,7 @@ final class ServiceProcess: @unchecked Sendable {
   }
 
   func terminate() { process.terminate() }
+  func hangUp() { kill(process.processIdentifier, SIGHUP) }
 
   /// Waits for the end; returns the exit code and what was logged. Call it once.
   @discardableResult func wait() async -> (code: Int32, log: String) {
@@ -100,12 +101,14 @@ final class ServiceProcess: @unchecked Sendable {
 
   func profile(_ user: String) async throws -> Answer { try await send(.get, "/v1/profiles/\(user)") }
 
-  func send(_ method: TransportRequest.Method, _ path: String, body: [UInt8] = []) async throws -> Answer {
+  func send(
+    _ method: TransportRequest.Method, _ path: String, body: [UInt8] = [], key: String = RunningService.serviceKey
+  ) async throws -> Answer {
     let response = try await client.send(
       TransportRequest(
         method: method, url: origin + path,
         headers: [
-          TransportHeader("Authorization", "Bearer \(RunningService.serviceKey)"),
+          TransportHeader("Authorization", "Bearer \(key)"),
           TransportHeader("Content-Type", "application/json"),
         ], body: body, responseBodyLimit: 1 << 20),
       deadline: .now.advanced(by: .seconds(60)))

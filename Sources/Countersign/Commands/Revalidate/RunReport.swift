@@ -31,7 +31,7 @@ struct RunReport: Hashable, Sendable {
   var settled: Int { done + failed + heldBack }
 
   init(body: [UInt8]) async throws(JSONReader.Failure) {
-    let json = String(decoding: body, as: UTF8.self)
+    let json = String(decoding: body.last == UInt8(ascii: "\n") ? body.dropLast() : body[...], as: UTF8.self)
     self = try await JSONReader.shared.read(body) { value throws(JSONError) in try RunReport(value, json: json) }
   }
 

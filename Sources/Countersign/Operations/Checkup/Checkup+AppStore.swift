@@ -57,7 +57,11 @@ extension Checkup {
     let replies = [(await production, question), (await sandbox, Question.noReceipt)]
     return replies.map { Self.finding($0, to: $1) }
       + [secretFinding(replies[0].0, question, secret)]
-      + [Self.clockFinding(replies.map(\.0), now: { max(asked, now()) })]
+      + [
+        Self.clockFinding(
+          replies.map(\.0), isApple: configuration.appStore.productionURL == AppleEndpoint.production,
+          now: { max(asked, now()) })
+      ]
   }
 
   private func reply(
@@ -148,18 +152,18 @@ extension Checkup {
     return Finding(subject, .warning, "is not proven: \(hint)")
   }
 
-  static func clockFinding(_ replies: [Reply], now: () -> Date) -> Finding {
+  /// - Parameter isApple: whether it is Apple's own store that was asked; a played one's clock stands where it was put.
+  static func clockFinding(_ replies: [Reply], isApple: Bool = true, now: () -> Date) -> Finding {
     guard let apple = replies.compactMap(\.answeredAt).max() else {
       return Finding("clock", .warning, "is not compared: Apple did not tell the time")
     }
     let ahead = now().timeIntervalSince(apple)
-    let seconds = Int(abs(ahead).rounded())
     guard abs(ahead) <= ServiceClock.tolerance else {
-      return Finding(
-        "clock", .mend,
-        "the machine's clock is \(seconds) seconds \(ahead > 0 ? "ahead of" : "behind") Apple's; set it, and keep it by NTP"
-      )
+      let text = ClockCorrection(ahead: ahead, byApple: isApple).text
+      return isApple
+        ? Finding("clock", .mend, "the machine's clock, compared with Apple's, is \(text); set it, and keep it by NTP")
+        : Finding("clock", .warning, "the machine's clock, compared with that of the store, is \(text)")
     }
-    return Finding("clock", .ok, "agrees with Apple's to \(max(1, seconds)) s")
+    return Finding("clock", .ok, "agrees with Apple's to \(max(1, Int(abs(ahead).rounded()))) s")
   }
 }

@@ -177,6 +177,15 @@ struct Checkup: Sendable {
     case .unusable(let error):
       findings.append(Finding("ledger", .mend, error.description))
     }
+    if !inspection.exposures.isEmpty {
+      let isToEverybody = inspection.exposures.contains(where: \.isToEverybody)
+      let files = inspection.exposures.map { "\($0.path) (mode \($0.modeText))" }
+      findings.append(
+        Finding(
+          "ledger", isToEverybody ? .mend : .warning,
+          "\(isToEverybody ? "every user of this machine" : "the group") may read or write "
+            + "\(ConfigurationValue.list(files)), where receipts are; chmod 600 keeps them to their owner"))
+    }
     if let problem = inspection.fileSystemProblem {
       findings.append(Finding("ledger", .warning, "its file system \(problem)"))
     }

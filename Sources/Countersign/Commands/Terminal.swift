@@ -6,11 +6,19 @@
   import Darwin
 #endif
 
-/// What standard error leads to.
+/// The terminal, and what standard error leads to.
 enum Terminal {
   /// Whether lines can be drawn over there.
   static func isInteractive(environment: [String: String]) -> Bool {
     isatty(STDERR_FILENO) == 1 && !(environment["TERM"].map { $0 == "dumb" || $0.isEmpty } ?? true)
+  }
+
+  /// Whether the process has a terminal of its own, which may close.
+  static var isThere: Bool {
+    let descriptor = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)
+    guard descriptor >= 0 else { return false }
+    close(descriptor)
+    return true
   }
 
   /// As wide as it is just now; 80 where it does not say.

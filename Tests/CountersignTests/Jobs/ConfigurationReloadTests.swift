@@ -1,0 +1,57 @@
+import Testing
+import UnixSignals
+
+@testable import Countersign
+
+/// The configuration, read again while the service runs.
+@Suite struct ConfigurationReloadTests {
+  private static let keys = "[{name: cron, role: service, sha256: \(SampleConfiguration.hash)}]"
+  private static let otherKeys = "[{name: desk, role: support, sha256: \(SampleConfiguration.otherHash)}]"
+
+  private func reload(
+    to sample: SampleConfiguration
+  ) throws -> (keyring: APIKeyring, started: ServiceConfiguration, log: CapturedLog) {
+    let started = try SampleConfiguration().setting("auth.api_keys", Self.keys).load()
+    let keyring = APIKeyring(started.auth.apiKeys)
+    let log = CapturedLog()
+    let yaml = sample.yaml
+    let reload = ConfigurationReload(
+      source: ConfigurationReload.Source(
+        signals: AsyncStream<UnixSignal> { $0.finish() },
+        load: { () throws(ConfigurationError) in try loadYAML(yaml, environment: [:]) }),
+      started: started, keyring: keyring, logger: log.logger)
+    reload.reload()
+    return (keyring, started, log)
+  }
+
+  @Test func `keys are taken up, and named`() throws {
+    let (keyring, started, log) = try reload(to: SampleConfiguration().setting("auth.api_keys", Self.otherKeys))
+    #expect(keyring.replace(by: []).map(\.name) == ["desk"])
+    #expect(started.auth.apiKeys.map(\.name) == ["cron"])
+    #expect(log.lines.count == 1)
+    #expect(log.text.contains(#""added":"desk","api_keys":1,"#) && log.text.contains(#""removed":"cron""#))
+    #expect(!log.text.contains(SampleConfiguration.otherHash))
+  }
+
+  @Test func `of a configuration that is wrong nothing is taken up, and the log says why`() throws {
+    let sample = SampleConfiguration().setting("auth.api_keys", Self.otherKeys).setting("server.port", "-1")
+    let (keyring, _, log) = try reload(to: sample)
+    #expect(keyring.replace(by: []).map(\.name) == ["cron"])
+    #expect(log.lines.count == 1)
+    #expect(log.text.contains(#""level":"error""#) && log.text.contains("server.port in countersign.yaml"))
+  }
+
+  @Test func `what needs a restart is named, and is not taken up`() throws {
+    let sample = SampleConfiguration().setting("auth.api_keys", Self.keys).setting("server.port", "1")
+      .setting("catalog.tiers", "[free, pro, premium]")
+    let (_, _, log) = try reload(to: sample)
+    #expect(log.lines.count == 3)
+    for section in ["server", "catalog"] {
+      #expect(
+        log.lines.contains {
+          $0.contains(#""key":"\#(section)""#) && $0.contains("it counts from the next start on")
+        })
+    }
+    #expect(log.text.contains(#""added":"none","api_keys":1,"#))
+  }
+}
