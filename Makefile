@@ -3,9 +3,9 @@
 SHELL := /bin/bash
 SWIFT ?= swift
 PACKAGES := libcurl4-openssl-dev libjansson-dev libsqlite3-dev libssl-dev pkg-config
-# Used by the tests: an independent check of signatures, a count of fsyncs, a database for the SQL in samples, and a
-# browser for the support page.
-TEST_PACKAGES := curl openssl strace postgresql libpq-dev chromium chromium-driver
+# Used by the tests: an independent check of signatures, a count of fsyncs, a database for the SQL in samples, a browser for
+# the support page, and what the README's examples use.
+TEST_PACKAGES := curl openssl strace postgresql libpq-dev chromium chromium-driver jq sqlite3 python3
 # What the fault suite breaks things with: a file system in a file, and faults of system calls.
 FAULT_PACKAGES := e2fsprogs mount strace
 FUZZ_PACKAGES := python3 python3-venv

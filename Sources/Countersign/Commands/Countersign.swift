@@ -12,10 +12,14 @@ struct Countersign: AsyncParsableCommand {
         countersign inspect receipt.b64
         countersign validate receipt.b64 --config countersign.yaml
         countersign revalidate --expiring-within 24h --key-file cron.key
+        countersign brake release --key-file support.key
+        countersign backup backup.sqlite --config countersign.yaml
         countersign doctor --config countersign.yaml
         countersign demo
       """,
-    subcommands: [Serve.self, Validate.self, Inspect.self, Revalidate.self, Doctor.self, Demo.self])
+    subcommands: [
+      Serve.self, Validate.self, Inspect.self, Revalidate.self, BrakeCommand.self, Backup.self, Doctor.self, Demo.self,
+    ])
 }
 
 /// Exit codes beside 0, 1 and 2, after sysexits.h.

@@ -358,7 +358,7 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
   static let fileKeys: [String] = allCases.flatMap { [$0.rawValue] + ($0.fileVariant.map { [$0] } ?? []) }
 
   /// What `revalidate` reads; the service knows them as they are no mistake in an environment that both share.
-  private static let commandVariables = [Revalidate.urlVariable, Revalidate.keyVariable]
+  private static let commandVariables = [ServiceOptions.urlVariable, ServiceOptions.keyVariable]
 
   /// Every environment variable that is read.
   static let environmentNames: [String] =

@@ -144,7 +144,7 @@ import Testing
     }
   }
 
-  @Test func `the brake ends it with 2`() async throws {
+  @Test func `the brake ends it with 2, is shown, and can be released`() async throws {
     let clock = MovingClock(Self.start)
     let settings = Settings(revalidation: ["rate": "1000"])
     try await run(users: 0, settings: settings, clock: clock, jobPause: .milliseconds(200)) { service, store in
@@ -159,6 +159,41 @@ import Testing
       let ended = try await command(["--expiring-within", "20d", "--json"], at: service.origin)
       #expect(ended.code == 2, "\(ended.output) \(ended.error)")
       #expect(ended.output.contains(#""stopped_reason":"downgrade_brake""#))
+
+      let engaged = try await Command(["brake", "--url", service.origin]).wait()
+      #expect(engaged.code == 2, "\(engaged.error)")
+      #expect(engaged.output.hasPrefix("The brake is engaged") && engaged.output.contains("  lowered "))
+      let json = try await Command(["brake", "--url", service.origin, "--json"]).wait()
+      #expect(json.code == 2)
+      #expect(json.output.hasPrefix("{\"engaged\":true,") && json.output.hasSuffix("}\n"))
+      let released = try await Command(
+        ["brake", "release", "--url", service.origin], key: RunningService.supportKey
+      ).wait()
+      #expect((released.code, released.output) == (0, "The brake is released: nobody is held back.\n"))
+      let after = try await Command(["brake", "--url", service.origin, "--json"]).wait()
+      #expect(after.code == 0)
+      #expect(after.output.contains(#""engaged":false"#))
+    }
+  }
+
+  @Test func `what goes wrong with the brake has its exit code and its sentence`() async throws {
+    try await RunningService.run(apple: .unreachable) { service in
+      let cases: [([String], String?, Int32, String)] = [
+        (["--url", service.origin], "a-wrong-key", 77, "does not know this key"),
+        (["--url", service.origin], nil, 64, "COUNTERSIGN_API_KEY"),
+        (["--url", "service"], "key", 64, "--url has to be"),
+        (["--url", service.origin + "/x"], RunningService.serviceKey, 69, "no such path"),
+        (["--url", "https://no-such-host.invalid"], "key", 69, "cannot be found"),
+        (["--sooner"], "key", 64, "--sooner"),
+      ]
+      for (arguments, key, code, sentence) in cases {
+        for command in [["brake"], ["brake", "release"]] {
+          let ended = try await Command(command + arguments, key: key).wait()
+          #expect(ended.code == code, "\(arguments): \(ended.error)")
+          #expect(ended.error.contains(sentence), "\(arguments): \(ended.error)")
+          #expect(ended.output == "", "\(arguments)")
+        }
+      }
     }
   }
 

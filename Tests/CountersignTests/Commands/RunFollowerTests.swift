@@ -47,7 +47,8 @@ import Testing
   private func follower(_ transport: any Transport, _ screen: Screen, _ style: RunDisplay.Style) -> RunFollower {
     RunFollower(
       client: RunClient(
-        transport: transport, url: "https://countersign.example.com", key: "the-key", idempotencyKey: "wish-1"),
+        service: ServiceClient(transport: transport, url: "https://countersign.example.com", key: "the-key"),
+        idempotencyKey: "wish-1"),
       display: screen.display(style), clock: { screen.time.now },
       sleep: { try await screen.time.sleep(until: screen.time.now + $0) })
   }
@@ -55,7 +56,7 @@ import Testing
   private static func code(_ end: RunFollower.End) -> Int32? {
     switch end {
     case .told(let report): Revalidate.exitCode(report).rawValue
-    case .lost(let failure, _): Revalidate.exitCode(failure).rawValue
+    case .lost(let failure, _): failure.exitCode.rawValue
     case .interrupted: nil
     }
   }
@@ -221,23 +222,23 @@ import Testing
     try Data("  from-the-file\n".utf8).write(to: file)
     let environment = ["COUNTERSIGN_API_KEY": "from-the-environment\n"]
     let path = file.path(percentEncoded: false)
-    #expect(try Revalidate.key(file: path, environment: environment) == "from-the-file")
-    #expect(try Revalidate.key(file: nil, environment: environment) == "from-the-environment")
-    #expect(throws: RevalidateUsage.self) { try Revalidate.key(file: nil, environment: [:]) }
-    #expect(throws: RevalidateUsage.self) { try Revalidate.key(file: path + ".not", environment: environment) }
-    #expect(throws: RevalidateUsage.self) { try Revalidate.key(file: "/dev/zero", environment: environment) }
+    #expect(try ServiceOptions.key(file: path, environment: environment) == "from-the-file")
+    #expect(try ServiceOptions.key(file: nil, environment: environment) == "from-the-environment")
+    #expect(throws: CommandUsage.self) { try ServiceOptions.key(file: nil, environment: [:]) }
+    #expect(throws: CommandUsage.self) { try ServiceOptions.key(file: path + ".not", environment: environment) }
+    #expect(throws: CommandUsage.self) { try ServiceOptions.key(file: "/dev/zero", environment: environment) }
     for bad in ["", "\n", "two words", "a\nb", "caf\u{E9}"] {
-      #expect(throws: RevalidateUsage.self) {
-        try Revalidate.key(file: nil, environment: ["COUNTERSIGN_API_KEY": bad])
+      #expect(throws: CommandUsage.self) {
+        try ServiceOptions.key(file: nil, environment: ["COUNTERSIGN_API_KEY": bad])
       }
     }
   }
 
   @Test func `the address has no slash at its end, and no secrets`() throws {
-    #expect(try Revalidate.origin("https://a.example/") == "https://a.example")
-    #expect(try Revalidate.origin("http://127.0.0.1:8080") == "http://127.0.0.1:8080")
+    #expect(try ServiceOptions.origin("https://a.example/") == "https://a.example")
+    #expect(try ServiceOptions.origin("http://127.0.0.1:8080") == "http://127.0.0.1:8080")
     for bad in ["", "127.0.0.1:8080", "ftp://a.example", "https://user:pass@a.example", "https://a.example?x=1"] {
-      #expect(throws: RevalidateUsage.self) { try Revalidate.origin(bad) }
+      #expect(throws: CommandUsage.self) { try ServiceOptions.origin(bad) }
     }
   }
 }

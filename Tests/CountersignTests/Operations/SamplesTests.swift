@@ -42,7 +42,10 @@ import Yams
     #expect(requests.count > 20)
     #expect((answers + problems).sorted() == requests)
     try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
+      // As the quick start's configuration has it.
+      let policy = ["reuse": "0", "provisional": "24h"]
+      try await RunningService.run(apple: store.apple, settings: Settings(policy: policy), now: { Self.clock }) {
+        service in
         for name in requests {
           let shown = try Self.text("\(answers.contains(name) ? "answers" : "problems")/\(name).json")
           let answer = try await service.send(
@@ -83,6 +86,8 @@ import Yams
     #expect(configuration.server.host == "127.0.0.1")
     // A checkout may let everybody read the file.
     #expect(configuration.warnings.count { !$0.sentence.contains("chmod 600") } == 4)
+    #expect(configuration.policy.reuse == .zero)
+    #expect(configuration.policy.provisional == .seconds(86_400))
     #expect(APIKeyring(configuration.auth.apiKeys).caller(presenting: "quickstart")?.role == .service)
     let sold = Product.allCases.filter { $0 != .unknown }.map(\.id)
     #expect(Set(configuration.catalog.products.keys.map(\.rawValue)) == Set(sold))
@@ -94,8 +99,8 @@ import Yams
   private static func accepts(_ arguments: [String]) throws {
     let command = try #require(try Countersign.parseAsRoot(arguments) as? Revalidate)
     #expect(command.expiringWithin == "24h")
-    #expect(command.keyFile != nil)
-    _ = try Revalidate.origin(try #require(command.url))
+    #expect(command.service.keyFile != nil)
+    _ = try ServiceOptions.origin(try #require(command.service.url))
   }
 
   @Test func `the crontab's line is right`() throws {

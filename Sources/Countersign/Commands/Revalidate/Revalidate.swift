@@ -49,45 +49,20 @@ struct Revalidate: AsyncParsableCommand {
   @Flag(name: .long, help: "Print nothing when all is well.")
   var quiet = false
 
-  @Option(name: .long, help: "Where the service is; COUNTERSIGN_URL names it otherwise.")
-  var url: String?
-
-  @Option(name: .long, help: "A file with the API key, and nothing else.")
-  var keyFile: String?
-
-  @Option(name: .long, help: "Certificate authorities to trust for TLS (PEM), in place of the system's.")
-  var caFile: String?
-
-  static let urlVariable = "COUNTERSIGN_URL"
-  static let keyVariable = "COUNTERSIGN_API_KEY"
-  static let defaultURL = "http://127.0.0.1:8080"
+  @OptionGroup var service: ServiceOptions
 
   func run() async throws {
     let environment = ProcessInfo.processInfo.environment
     let order: RunClient.Order
-    let origin: String
-    let key: String
-    do throws(RevalidateUsage) {
-      order = try self.order()
-      origin = try Self.origin(url ?? environment[Self.urlVariable] ?? Self.defaultURL)
-      key = try Self.key(file: keyFile, environment: environment)
-    } catch {
+    do throws(CommandUsage) { order = try self.order() } catch {
       CommandOutput.error(error.description)
       throw ExitCode.usage
     }
-    let transport: CurlTransport
-    do {
-      var configuration = CurlTransport.Configuration(caFile: caFile)
-      configuration.allowedSchemes = [.https, .http]
-      transport = try CurlTransport(configuration: configuration)
-    } catch {
-      CommandOutput.error("the HTTP client cannot start: \(error)")
-      throw ExitCode.unavailable
-    }
+    let (client, transport) = try service.client(environment: environment)
     // Taken before there is a run.
     let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
     let follower = RunFollower(
-      client: RunClient(transport: transport, url: origin, key: key, idempotencyKey: RequestIDMiddleware.new()),
+      client: RunClient(service: client, idempotencyKey: RequestIDMiddleware.new()),
       display: display(environment))
     let (end, signal) = await withTaskGroup(of: Ending.self) { group in
       group.addTask { .end(await follower.run(order)) }
@@ -108,7 +83,7 @@ struct Revalidate: AsyncParsableCommand {
       return (end, signal)
     }
     transport.shutdown()
-    throw tell(end, signal, origin)
+    throw tell(end, signal, client.url)
   }
 
   private enum Ending: Sendable {
@@ -132,7 +107,7 @@ struct Revalidate: AsyncParsableCommand {
       if json, let last { print(last.json) }
       CommandOutput.error("\(origin): \(Self.sentence(failure))")
       if let id = last?.id { CommandOutput.error("run \(id) goes on by itself as soon as the service is there.") }
-      return Self.exitCode(failure)
+      return failure.exitCode
     case .interrupted(let last):
       if json, let last { print(last.json) }
       if let last, let id = last.id {
@@ -155,23 +130,9 @@ struct Revalidate: AsyncParsableCommand {
     }
   }
 
-  static func exitCode(_ failure: RunClient.Failure) -> ExitCode {
-    switch failure {
-    case .refusedCredential: .refusedCredential
-    case .refused: .usage
-    case .away, .unreachable, .noSuchRun, .cancelled: .unavailable
-    }
-  }
-
-  private static func sentence(_ failure: RunClient.Failure) -> String {
-    switch failure {
-    case .away(let reason, _): "\(reason). Is the service running there?"
-    case .unreachable(let reason): "\(reason)."
-    case .refusedCredential(let reason): "\(reason)."
-    case .refused(let detail): detail
-    case .noSuchRun: "there is no such run, or no such path; is it Countersign, with the same ledger?"
-    case .cancelled: "interrupted."
-    }
+  private static func sentence(_ failure: ServiceClient.Failure) -> String {
+    guard failure == .notFound else { return failure.sentence }
+    return "there is no such run, or no such path; is it Countersign, with the same ledger?"
   }
 
   private func display(_ environment: [String: String]) -> RunDisplay {
@@ -182,53 +143,16 @@ struct Revalidate: AsyncParsableCommand {
       error: { LogOutput.standardError.write($0) })
   }
 
-  private func order() throws(RevalidateUsage) -> RunClient.Order {
+  private func order() throws(CommandUsage) -> RunClient.Order {
     do throws(BadValue) {
       _ = try ConfigurationValue.duration(expiringWithin, in: RevalidationsController.expiringWithin)
     } catch {
-      throw RevalidateUsage(description: "--expiring-within \(error.sentence).")
+      throw CommandUsage(description: "--expiring-within \(error.sentence).")
     }
     let limits = RevalidationsController.limit
     if let limit, !limits.contains(limit) {
-      throw RevalidateUsage(description: "--limit must be from \(limits.lowerBound) to \(limits.upperBound).")
+      throw CommandUsage(description: "--limit must be from \(limits.lowerBound) to \(limits.upperBound).")
     }
     return RunClient.Order(expiringWithin: expiringWithin, limit: limit, isDryRun: dryRun)
   }
-
-  static func origin(_ url: String) throws(RevalidateUsage) -> String {
-    do throws(BadValue) { try ConfigurationValue.baseURL(url) } catch {
-      throw RevalidateUsage(
-        description:
-          "--url has to be the address of the service, such as \(defaultURL) or https://countersign.example.com.")
-    }
-    var url = url
-    while url.hasSuffix("/") { url.removeLast() }
-    return url
-  }
-
-  static func key(file: String?, environment: [String: String]) throws(RevalidateUsage) -> String {
-    let text: String
-    if let file {
-      do throws(BoundedFile.Unusable) {
-        let bytes = try BoundedFile(path: file, limit: AuthenticationMiddleware.longestCredential).bytes
-        text = String(decoding: bytes, as: UTF8.self)
-      } catch {
-        throw RevalidateUsage(description: "--key-file: \(ConfigurationValue.quoted(path: file)) \(error.reason).")
-      }
-    } else if let given = environment[keyVariable] {
-      text = given
-    } else {
-      throw RevalidateUsage(description: "an API key is needed: set \(keyVariable), or name a file with --key-file.")
-    }
-    let key = String(text.drop { $0.isWhitespace }.reversed().drop { $0.isWhitespace }.reversed())
-    do throws(BadValue) { try ConfigurationValue.secret(key) } catch {
-      throw RevalidateUsage(description: "the API key \(error.sentence).")
-    }
-    return key
-  }
-}
-
-/// What is wrong with how the command was called: a sentence.
-struct RevalidateUsage: Error, Hashable, CustomStringConvertible {
-  var description: String
 }

@@ -67,7 +67,7 @@ struct RunFollower: Sendable {
         guard case .away(let reason, let retryAfter) = error else { throw error }
         let pause = retryAfter ?? min(.seconds(1 << min(failures, 10)), Self.longestPause)
         guard clock() + pause < end else { throw error }
-        if failures == 0 { display.note("\(client.url): \(reason); trying again.") }
+        if failures == 0 { display.note("\(client.service.url): \(reason); trying again.") }
         failures += 1
         try await rest(pause)
       }

@@ -1,0 +1,81 @@
+import ArgumentParser
+import Entitlements
+import Foundation
+import Ledger
+import NIOCore
+
+/// `countersign backup`
+struct Backup: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Copy the ledger, while the service runs or not, and check the copy.",
+    discussion: """
+      The copy is the ledger of one moment; the service goes on meanwhile. Only its \
+      owner can read it. It is called FILE.partial until it is whole, checked and on \
+      the disk; a file that exists is never overwritten. Run it as the service's user.
+
+      EXIT CODES
+          0  done
+          1  not done; no FILE is left
+         64  wrong usage
+         78  the configuration is wrong
+
+      EXAMPLES
+        countersign backup --config countersign.yaml \\
+          /var/backups/countersign-$(date +%F).sqlite
+        countersign backup --json backup.sqlite
+      """)
+
+  @Argument(help: "The file to write; it must not exist.")
+  var file: String
+
+  @OptionGroup var options: ConfigurationOptions
+
+  @Flag(name: .long, help: "Print JSON.")
+  var json = false
+
+  func run() async throws {
+    let configuration = try options.load(requiresCredential: false)
+    let backup: LedgerBackup
+    do throws(LedgerBackup.Failure) {
+      backup = try await LedgerBackup.make(of: configuration.ledger.path, to: file)
+    } catch {
+      CommandOutput.error(error.description)
+      throw ExitCode.failure
+    }
+    print(json ? String(buffer: JSONBody.encode(Report(backup))) : Self.text(backup), terminator: "")
+  }
+
+  private static func text(_ backup: LedgerBackup) -> String {
+    let size = ConfigurationValue.describe(roughSize: UInt64(clamping: backup.bytes))
+    let users = "\(RunText.grouped(backup.users)) \(backup.users == 1 ? "user" : "users")"
+    let newest = backup.newestEntry.map { "the newest entry of \($0.rfc3339)" } ?? "no entry"
+    return "\(backup.file): \(size), \(users), \(newest); its structure is sound.\n"
+  }
+
+  private struct Report: Encodable {
+    var file: String
+    var bytes: Int64
+    var users: Int
+    var newestEntryAt: Date?
+
+    enum CodingKeys: String, CodingKey {
+      case file, bytes, users
+      case newestEntryAt = "newest_entry_at"
+    }
+
+    init(_ backup: LedgerBackup) {
+      file = backup.file
+      bytes = backup.bytes
+      users = backup.users
+      newestEntryAt = backup.newestEntry
+    }
+
+    func encode(to encoder: any Encoder) throws {
+      var container = encoder.container(keyedBy: CodingKeys.self)
+      try container.encode(file, forKey: .file)
+      try container.encode(bytes, forKey: .bytes)
+      try container.encode(users, forKey: .users)
+      try container.encode(newestEntryAt, forKey: .newestEntryAt)
+    }
+  }
+}

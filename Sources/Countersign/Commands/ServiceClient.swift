@@ -1,0 +1,78 @@
+import HTTPTransport
+
+/// Talks to a running service, with an API key.
+struct ServiceClient: Sendable {
+  enum Failure: Error, Hashable, Sendable {
+    /// It may pass.
+    case away(String, retryAfter: Duration?)
+    /// It will not, for instance a name that does not exist.
+    case unreachable(String)
+    case refusedCredential(String)
+    /// The service takes no such request.
+    case refused(String)
+    /// It has nothing at this path.
+    case notFound
+    case cancelled
+  }
+
+  var transport: any Transport
+  /// Without a slash at its end.
+  var url: String
+  var key: String
+
+  static let deadline: Duration = .seconds(20)
+  private static let answerLimit = 64 * 1024
+
+  /// - Parameter role: the role that the key has to have, for the sentence about a 403.
+  /// - Returns: an answer of 200 or 202; every other is a failure.
+  func send(
+    _ method: TransportRequest.Method, _ path: String, body: String = "", headers: [TransportHeader] = [],
+    role: String
+  ) async throws(Failure) -> TransportResponse {
+    let request = TransportRequest(
+      method: method, url: url + path, headers: headers + [TransportHeader("Authorization", "Bearer \(key)")],
+      body: Array(body.utf8), responseBodyLimit: Self.answerLimit)
+    let response: TransportResponse
+    do throws(TransportError) {
+      response = try await transport.send(request, deadline: .now.advanced(by: Self.deadline))
+    } catch {
+      switch error {
+      case .connect: throw .away("the connection is refused", retryAfter: nil)
+      case .timedOut: throw .away("no answer in \(Self.deadline.components.seconds) s", retryAfter: nil)
+      case .reset, .other, .overloaded, .protocolViolation:
+        throw .away("the connection ended early", retryAfter: nil)
+      case .resolve: throw .unreachable("the name of the host cannot be found")
+      case .tls(let reason): throw .unreachable("TLS fails: \(reason)")
+      case .invalidRequest(let reason): throw .unreachable(reason)
+      case .tooLarge: throw .unreachable("the answer is too large; is it Countersign that listens there?")
+      case .cancelled, .shutDown: throw .cancelled
+      }
+    }
+    switch response.status {
+    case 200, 202: return response
+    case 401: throw .refusedCredential("the service does not know this key")
+    case 403: throw .refusedCredential("the key has to be one of the role \(role)")
+    case 404: throw .notFound
+    case 429, 500...599:
+      let seconds = response.header("Retry-After").flatMap { Int($0) }.map { min(max($0, 1), 60) }
+      throw .away("the service answers \(response.status)", retryAfter: seconds.map { .seconds($0) })
+    case 400...499: throw .refused(await Self.detail(response))
+    default: throw .unreachable("the service answers \(response.status); is it Countersign that listens there?")
+    }
+  }
+
+  /// The sentence of a problem, if it is one.
+  private static func detail(_ response: TransportResponse) async -> String {
+    let detail = try? await JSONReader.shared.read(response.body) { value throws(JSONError) -> String? in
+      guard case .string(let text)? = value["detail"]?.kind else { return nil }
+      return text
+    }
+    guard let detail = detail ?? nil else { return "the service answers \(response.status)" }
+    return printable(String(detail.prefix(300)))
+  }
+
+  /// What may be shown on a terminal.
+  static func printable(_ text: String) -> String {
+    String(String.UnicodeScalarView(text.unicodeScalars.filter { (" "..."~").contains($0) }))
+  }
+}

@@ -1,0 +1,105 @@
+import Entitlements
+import Foundation
+import Ledger
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// `countersign backup` as it is run, beside a service that runs.
+@Suite struct BackupProcessTests {
+  typealias Ended = RevalidateProcessTests.Ended
+
+  /// Under another umask than that of the tests, which all of them share.
+  private func backup(_ arguments: [String], umask: String = "022") async throws -> Ended {
+    let process = Process()
+    let (output, error) = (Pipe(), Pipe())
+    process.executableURL = URL(filePath: "/bin/sh")
+    process.arguments =
+      ["-c", "umask \(umask); exec \"$0\" backup \"$@\"", try ServiceProcess.program("countersign")] + arguments
+    process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("COUNTERSIGN_") }
+    process.standardOutput = output
+    process.standardError = error
+    try process.run()
+    let lent = Lent(process: process, output: output.fileHandleForReading, error: error.fileHandleForReading)
+    return await withCheckedContinuation { continuation in
+      Thread.detachNewThread {
+        let output = lent.output.readDataToEndOfFile()
+        let error = lent.error.readDataToEndOfFile()
+        lent.process.waitUntilExit()
+        continuation.resume(
+          returning: Ended(
+            code: lent.process.terminationStatus, output: String(decoding: output, as: UTF8.self),
+            error: String(decoding: error, as: UTF8.self)))
+      }
+    }
+  }
+
+  private static func mode(_ path: String) throws -> Int? {
+    try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+  }
+
+  /// Lends the process to the thread that waits for its end.
+  private struct Lent: @unchecked Sendable {
+    var process: Process
+    var output: FileHandle
+    var error: FileHandle
+  }
+
+  @Test(arguments: ["000", "777"])
+  func `the copy is its owner's alone whatever the umask, and can be started from`(umask: String) async throws {
+    try await SimulatedStore.run(at: ProcessTests.clock) { store in
+      try await RunningService.run(apple: store.apple, now: { ProcessTests.clock }) { service in
+        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+        #expect(try await service.validate(receipt).status == 200)
+        let configuration = service.directory.appending(path: "countersign.yaml").path(percentEncoded: false)
+        let file = service.directory.appending(path: "backup.sqlite").path(percentEncoded: false)
+        let made = try await backup(["--config", configuration, file], umask: umask)
+        #expect(made.code == 0, "\(made.error)")
+        #expect(made.output.hasPrefix("\(file): ") && made.output.hasSuffix("; its structure is sound.\n"))
+        #expect(made.output.contains(", 1 user, the newest entry of 2024-06-15T12:00:00Z"), "\(made.output)")
+        #expect(try Self.mode(file) == 0o600)
+        let copy = try await SQLiteLedger.open(path: file, onFatal: { _ in })
+        #expect(try await copy.profile(of: "user-1")?.version == 1)
+        await copy.close()
+      }
+    }
+  }
+
+  @Test func `what goes wrong has its exit code, and JSON is JSON`() async throws {
+    try await RunningService.run(apple: .unreachable) { service in
+      let configuration = service.directory.appending(path: "countersign.yaml").path(percentEncoded: false)
+      let file = service.directory.appending(path: "backup.sqlite").path(percentEncoded: false)
+      let made = try await backup(["--config", configuration, "--json", file])
+      #expect(made.code == 0, "\(made.error)")
+      let answer = Answer(status: 200, headers: [], body: Array(made.output.utf8))
+      #expect(answer["file"] == file && answer["users"] == "0" && answer["newest_entry_at"] == "null")
+      #expect(made.output.hasSuffix("}\n") && made.output.count { $0 == "\n" } == 1)
+
+      let again = try await backup(["--config", configuration, file])
+      #expect(again.code == 1)
+      #expect(again.error.contains("was not touched") && again.output == "")
+      #expect(try await backup(["--config", configuration]).code == 64)
+      let unconfigured = try await backup([file + ".2"])
+      #expect(unconfigured.code == 78)
+      #expect(unconfigured.error.contains("samples/countersign.yaml is one to start from"))
+    }
+  }
+
+  @Test func `a start says that others could read the ledger, and ends it`() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: directory) }
+    try await RunningService.run(apple: .unreachable, directory: directory) { service in
+      #expect(!service.log.text.contains("could read the ledger"))
+    }
+    let ledger = directory.appending(path: "ledger.sqlite").path(percentEncoded: false)
+    try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: ledger)
+    try await RunningService.run(apple: .unreachable, directory: directory) { service in
+      let told = service.log.lines.filter { $0.contains("others than the service's user could read the ledger") }
+      #expect(told.count == 1)
+      #expect(told.allSatisfy { $0.contains("ledger.sqlite (mode 644)") && $0.contains("their mode is 600 now") })
+      let mode = try Self.mode(ledger)
+      #expect(mode == 0o600)
+    }
+  }
+}
