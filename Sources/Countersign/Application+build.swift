@@ -63,6 +63,8 @@ struct ServiceEnvironment: Sendable {
 /// Why the service cannot be put together: one sentence for an operator.
 struct StartError: Error, CustomStringConvertible {
   var description: String
+  /// To start again is of no use before somebody has mended the configuration.
+  var isConfiguration = false
 }
 
 /// Builds the whole service from its configuration. `main` and the tests both come here.
@@ -98,13 +100,17 @@ func buildApplication(
       ])
   }
   let now: @Sendable () -> Date = { environment.clock.now }
+  let rules = EntitlementRules(configuration)
   let brake: Brake
+  let review: RulesReview
   let writeBack: ProfileWriteBack?
   let profileStore: ProfileStoreServices?
   let userTokens: UserTokenServices?
   do throws(StartError) {
     brake = try await Brake.restored(
       from: ledger, share: Double(configuration.revalidation.maxDowngrades) / 100, now: now)
+    review = try await RulesReview.restored(from: ledger, rules: rules)
+    if review.isChanged { try await configuration.compareCatalog(with: ledger, at: now(), logger) }
     profileStore = try configuration.profileStore?.services(environment: environment)
     writeBack = profileStore.map { services in
       ProfileWriteBack(
@@ -118,7 +124,6 @@ func buildApplication(
     appStore.transport.shutdown()
     throw error
   }
-  let rules = EntitlementRules(configuration)
   let verdictMetrics = VerdictMetrics(environment.metrics)
   let validator = ReceiptValidator(
     examiner: ReceiptExaminer(configuration, appStore, now: now),
@@ -145,7 +150,7 @@ func buildApplication(
     appStore: appStore.health, profileStore: writeBack?.health,
     breakers: appStore.allBreakers
       + (profileStore.map { [(upstream: "profile_store", breaker: $0.breaker)] } ?? []),
-    brake: brake, clock: environment.clock, userKeys: userTokens?.verifier.keySet)
+    brake: brake, review: review, clock: environment.clock, userKeys: userTokens?.verifier.keySet)
   let budgets = BodyBudgets(configuration.server)
   let line = WaitingLine(configuration)
   let keyring = APIKeyring(configuration.auth.apiKeys)
@@ -158,7 +163,7 @@ func buildApplication(
       ledger: ledger, revalidation: UserRevalidation(validator: validator, ledger: ledger),
       transfer: PurchaseTransfer(validator: validator, ledger: ledger), rules: rules, budget: budgets.support, now: now),
     notifications: NotificationsController(receiver: receiver, budgets: budgets),
-    brake: BrakeController(brake: brake),
+    brake: BrakeController(brake: brake, review: review),
     health: HealthController(
       ledger: LedgerCheck(ledger: ledger, lifetime: environment.readinessLifetime, now: now), status: status, now: now),
     metrics: MetricsController(
@@ -180,6 +185,8 @@ func buildApplication(
     RecheckScheduler(
       check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
       pause: environment.jobPause),
+    RulesReviewer(
+      review: review, rules: rules, ledger: ledger, brake: brake, logger: logger, now: now, pause: environment.jobPause),
     NotificationPruner(ledger: ledger, logger: logger, now: now),
     RevalidationRunner(
       check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
@@ -268,6 +275,25 @@ extension EntitlementRules {
       policy: EntitlementPolicy(
         billingRetryAccess: policy.billingRetryAccess, outageHold: policy.outageHold, provisional: policy.provisional),
       sandbox: SandboxPolicy(policy))
+  }
+}
+
+extension ServiceConfiguration {
+  /// Refuses a catalog that lacks what too many have, and names what it lacks in any case.
+  fileprivate func compareCatalog(
+    with ledger: any Ledger, at now: Date, _ logger: Logger
+  ) async throws(StartError) {
+    let counts: [AccessCount]
+    do throws(LedgerError) {
+      counts = try await ledger.accessGiven(endingAfter: now.advanced(by: .zero - policy.outageHold))
+    } catch { throw StartError(description: "The ledger cannot be read: \(error)") }
+    let comparison = CatalogComparison(counts, catalog: catalog)
+    if let refusal = comparison.refusal(accepting: acceptedLoss, percent: revalidation.maxDowngrades) {
+      throw StartError(description: refusal, isConfiguration: true)
+    }
+    for loss in comparison.losses.prefix(20) {
+      logger.warning("the catalog lacks what subscribers have", metadata: ["finding": "\(loss.sentence)"])
+    }
   }
 }
 

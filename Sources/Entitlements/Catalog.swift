@@ -54,6 +54,7 @@ package struct Catalog: Hashable, Sendable {
     self.ranks = ranks
   }
 
-  /// The place of a tier in ascending order; a tier that is not listed ranks below all.
-  package func rank(of tier: Tier) -> Int { ranks[tier] ?? -1 }
+  /// The place of a tier in ascending order. A tier that is not listed ranks above all: nobody can tell any more what it
+  /// gave, so whatever takes its place may be less.
+  package func rank(of tier: Tier) -> Int { ranks[tier] ?? .max }
 }

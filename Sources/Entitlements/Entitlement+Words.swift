@@ -25,7 +25,9 @@ extension Entitlement {
       sentences.append(
         "Apple signed the receipt and could not be asked about it yet, so this counts for the time being.")
     } else if isStale, !isHeld, reason != .unproven {
-      sentences.append("A newer answer of Apple's was wanted and could not be had: this is the last that is proven.")
+      sentences.append(
+        "This is the last that is proven: Apple could not be asked, or the app's catalog or a policy has changed since and "
+          + "would give less.")
     }
     sentences.append(standing(after: before))
     return sentences + passedOver

@@ -67,6 +67,9 @@ package struct Entitlement: Hashable, Codable, Sendable {
   package var isProvisional: Bool
   package var explanation: Explanation
 
+  /// A purchase gives the tier.
+  package var givesAccess: Bool { productID != nil && status != .expired }
+
   /// A user with no purchase that counts.
   package static func none(tier: Tier, reason: EntitlementReason, explanation: Explanation) -> Entitlement {
     Entitlement(

@@ -5,7 +5,7 @@ package import struct FoundationEssentials.Date
 ///
 /// Every operation is one transaction: it happened wholly, durably, or not at all. An operation that returned has
 /// survived a power cut.
-package protocol Ledger: RunLedger, NotificationLedger {
+package protocol Ledger: RunLedger, NotificationLedger, ReevaluationLedger {
   /// Records what an answer of Apple's proved for a user, and judges the user anew over everything known of them.
   ///
   /// - Returns: the verdict as recorded, or that the purchase belongs to somebody else (nothing is recorded then).

@@ -1,4 +1,5 @@
 internal import Dispatch
+package import struct FoundationEssentials.Date
 internal import GRDB
 internal import Glibc
 
@@ -34,21 +35,32 @@ package struct LedgerInspection: Hashable, Sendable {
   ///
   /// Reading does not disturb a service that has the ledger open: of a write-ahead log, readers see the last commit.
   package static func newestReceipt(path given: String) async -> String? {
+    await value(in: given) { db in
+      try String.fetchOne(
+        db, sql: "SELECT base64 FROM receipt WHERE environment = 'production' ORDER BY id DESC LIMIT 1")
+    }
+  }
+
+  /// Recorded verdicts that give access, as `ReevaluationLedger.accessGiven`; `nil` where they cannot be read.
+  package static func accessGiven(path given: String, endingAfter moment: Date) async -> [AccessCount]? {
+    await value(in: given) { db in try LedgerTables(db: db).accessGiven(endingAfter: moment) }
+  }
+
+  private static func value<Value: Sendable>(
+    in given: String, _ operation: @escaping @Sendable (Database) throws -> Value?
+  ) async -> Value? {
     await withCheckedContinuation { continuation in
       DispatchQueue.global().async {
-        let receipt: String? = try? {
+        let value: Value? = try? {
           let path = try LedgerFile.resolve(given)
           guard access(path, R_OK | W_OK) == 0 else { return nil }
           var configuration = Configuration()
           configuration.readonly = true
           let queue = try DatabaseQueue(path: path, configuration: configuration)
           defer { try? queue.close() }
-          return try queue.read { db in
-            try String.fetchOne(
-              db, sql: "SELECT base64 FROM receipt WHERE environment = 'production' ORDER BY id DESC LIMIT 1")
-          }
+          return try queue.read(operation)
         }()
-        continuation.resume(returning: receipt)
+        continuation.resume(returning: value)
       }
     }
   }

@@ -363,13 +363,7 @@ package final class SQLiteLedger: Ledger {
   }
 
   package func profile(of user: UserID) async throws(LedgerError) -> LedgerProfile? {
-    try await readShort { tables in
-      let user = try tables.name(of: user)
-      guard let (profile, write) = try tables.standing(of: user) else { return nil }
-      return LedgerProfile(
-        evidence: try tables.evidence(of: user), entitlement: profile.entitlement, version: profile.version,
-        write: write)
-    }
+    try await readShort { tables in try tables.ledgerProfile(of: tables.name(of: user)) }
   }
 
   package func knowledge(of receiptBase64: String, for user: UserID) async throws(LedgerError) -> ReceiptKnowledge {

@@ -56,7 +56,7 @@ import struct FoundationEssentials.Date
   @Test func `tiers rank as they are listed, and the first is the default`() throws {
     let catalog = try makeCatalog()
     #expect(catalog.defaultTier == "free")
-    #expect(["free", "pro", "premium", "gold"].map { catalog.rank(of: $0) } == [0, 1, 2, -1])
+    #expect(["free", "pro", "premium", "gold"].map { catalog.rank(of: $0) } == [0, 1, 2, .max])
   }
 
   @Test func `an answer is taken apart by subscription, each with its own rows and renewal info`() {

@@ -83,8 +83,8 @@ import struct FoundationEssentials.Date
     Case(
       reason: .renewing, status: .active,
       words: """
-        The subscription is paid until 3 March 2026 and renews by itself then. A newer answer of Apple's was wanted and \
-        could not be had: this is the last that is proven. The tier is pro.
+        The subscription is paid until 3 March 2026 and renews by itself then. This is the last that is proven: Apple could \
+        not be asked, or the app's catalog or a policy has changed since and would give less. The tier is pro.
         """
     ) { $0.isStale = true },
     Case(

@@ -73,7 +73,7 @@ struct Serve: AsyncParsableCommand {
             })))
     } catch {
       CommandOutput.error(error.description)
-      throw ExitCode.failure
+      throw error.isConfiguration ? ExitCode.configuration : ExitCode.failure
     }
     var lifecycle = ServiceGroupConfiguration(
       services: [service], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)

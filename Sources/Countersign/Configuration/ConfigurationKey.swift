@@ -39,6 +39,7 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
   case serverAPISandboxURL = "app_store.server_api.sandbox_url"
   case catalogTiers = "catalog.tiers"
   case catalogProducts = "catalog.products"
+  case catalogAcceptLoss = "catalog.accept_loss"
   case policyBillingRetryAccess = "policy.billing_retry_access"
   case policySandbox = "policy.sandbox"
   case policyTesters = "policy.testers"
@@ -215,6 +216,11 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
       Entry(.list, .required, "The app's plans in ascending order; the first is what a user has who bought nothing")
     case .catalogProducts:
       Entry(.products, .absent, "Product ID to `{tier, kind}`; kind is `subscription` (default) or `lifetime`")
+    case .catalogAcceptLoss:
+      Entry(
+        .list, .emptyList,
+        "Products that the catalog may take from those who have them: the start is not refused for it, and nobody is "
+          + "lowered until the downgrade brake is released")
     case .policyBillingRetryAccess:
       Entry(.duration(.zero...days(365)), .text("60d"), "Access while Apple retries a failed renewal; 0 is strict")
     case .policySandbox:

@@ -37,6 +37,7 @@ extension ServiceConfiguration {
     let server = Server(&reader)
     let appStore = AppStore(&reader)
     let catalog = Catalog(&reader)
+    let acceptedLoss = reader.list(.catalogAcceptLoss)
     let policy = Policy(&reader)
     let revalidation = Revalidation(&reader)
     let ledger = LedgerConfiguration(&reader)
@@ -45,12 +46,13 @@ extension ServiceConfiguration {
     let log = Log(&reader)
     if let server, let appStore { Self.compare(server, appStore, profileStore, &reader) }
     reader.warnOfReadableSecrets()
-    guard reader.findings.problems.isEmpty, let server, let appStore, let catalog, let policy, let revalidation,
-      let ledger, let auth, let log
+    guard reader.findings.problems.isEmpty, let server, let appStore, let catalog, let acceptedLoss, let policy,
+      let revalidation, let ledger, let auth, let log
     else { throw ConfigurationError(problems: reader.findings.problems) }
     self.init(
-      server: server, appStore: appStore, catalog: catalog, policy: policy, revalidation: revalidation, ledger: ledger,
-      profileStore: profileStore, auth: auth, log: log, warnings: reader.findings.warnings)
+      server: server, appStore: appStore, catalog: catalog, acceptedLoss: Set(acceptedLoss.map { ProductID($0) }),
+      policy: policy, revalidation: revalidation, ledger: ledger, profileStore: profileStore, auth: auth, log: log,
+      warnings: reader.findings.warnings)
   }
 
   private static func compare(

@@ -178,6 +178,8 @@ struct ServiceConfiguration: Sendable {
   let server: Server
   let appStore: AppStore
   let catalog: Catalog
+  /// `catalog.accept_loss`
+  let acceptedLoss: Set<ProductID>
   let policy: Policy
   let revalidation: Revalidation
   let ledger: LedgerConfiguration

@@ -40,9 +40,10 @@ struct EntitlementRules: Sendable {
     evidence.nextCheck(at: now, catalog: catalog, policy: policy)
   }
 
-  /// Whether a verdict gives its holder a lower tier than the one before.
+  /// Whether a verdict gives its holder a lower tier than the one before. A tier that was nobody's purchase is nobody's
+  /// loss, whatever the lowest tier is called today.
   func isLowering(_ before: Entitlement?, _ after: Entitlement) -> Bool {
-    guard let before else { return false }
+    guard let before, before.givesAccess else { return false }
     return catalog.rank(of: after.tier) < catalog.rank(of: before.tier)
   }
 

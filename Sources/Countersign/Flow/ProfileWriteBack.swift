@@ -25,6 +25,29 @@ enum ProfileWrite: String, Hashable, Sendable, CaseIterable {
       case .missing: .missing
       }
   }
+
+  /// The same for what a caller is shown. The row was told what is recorded; where time or the rules have moved on from
+  /// that, it will be told.
+  func telling(_ shown: Entitlement, recorded: Entitlement) -> ProfileWrite {
+    self == .committed && shown.profileRow != recorded.profileRow ? .queued : self
+  }
+}
+
+/// A verdict as the app's own row holds it.
+struct ProfileRow: Hashable, Sendable {
+  var tier: Tier
+  var status: SubscriptionStatus
+  /// Where access ends, or where it ended. An app that compares this with its own clock is right in both cases.
+  var expiresAt: Date?
+  var originalTransactionID: OriginalTransactionID?
+}
+
+extension Entitlement {
+  var profileRow: ProfileRow {
+    ProfileRow(
+      tier: tier, status: status, expiresAt: accessUntil ?? (status == .expired ? expiresAt : nil),
+      originalTransactionID: originalTransactionID)
+  }
 }
 
 /// Brings the app's own rows to the newest verdicts.
@@ -194,12 +217,10 @@ extension ProfileStoreTrouble {
 
 extension ProfileUpdate {
   init(_ update: WaitingUpdate) {
-    let entitlement = update.entitlement
+    let row = update.entitlement.profileRow
     self.init(
-      user: update.user, version: update.version, tier: entitlement.tier, status: entitlement.status,
-      // Where access ends, or where it ended. An app that compares this with its own clock is right in both cases.
-      expiresAt: entitlement.accessUntil ?? (entitlement.status == .expired ? entitlement.expiresAt : nil),
-      originalTransactionID: entitlement.originalTransactionID)
+      user: update.user, version: update.version, tier: row.tier, status: row.status, expiresAt: row.expiresAt,
+      originalTransactionID: row.originalTransactionID)
   }
 }
 

@@ -381,9 +381,12 @@ struct ReceiptValidator: Sendable {
       answer.entitlement = profile.entitlement
       answer.isFromLedger = false
     } else if !isWanting {
-      answer.entitlement = rules.judge(user, profile?.evidence ?? [], at: examiner.now())
+      answer.entitlement = rules.standing(of: user, profile, at: examiner.now())
     }
-    if let profile { answer.write = await write(user, profile.write, logger: logger) }
+    if let profile {
+      answer.write = await write(user, profile.write, logger: logger)
+        .telling(answer.entitlement, recorded: profile.entitlement)
+    }
     return answer
   }
 
@@ -399,9 +402,12 @@ struct ReceiptValidator: Sendable {
 
   /// What is known of a user now, without an answer of Apple's.
   private func standing(of user: UserID, _ profile: LedgerProfile?) -> ValidatedEntitlement {
-    var entitlement = rules.judge(user, profile?.evidence ?? [], at: examiner.now())
+    var entitlement = rules.standing(of: user, profile, at: examiner.now())
     entitlement.isStale = !entitlement.isProvisional
-    let write: ProfileWrite = writeBack == nil ? .none : profile.map { ProfileWrite($0.write) } ?? .none
+    let write: ProfileWrite =
+      if writeBack != nil, let profile {
+        ProfileWrite(profile.write).telling(entitlement, recorded: profile.entitlement)
+      } else { .none }
     return ValidatedEntitlement(user: user, entitlement: entitlement, isFromLedger: true, write: write)
   }
 

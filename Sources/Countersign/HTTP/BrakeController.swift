@@ -5,6 +5,7 @@ import struct FoundationEssentials.Date
 /// `/v1/brake`: why the service lowers nobody by itself, and the word of a person that it may.
 struct BrakeController: Sendable {
   var brake: Brake
+  var review: RulesReview
 
   private struct Body: Encodable {
     var engaged: Bool
@@ -12,14 +13,17 @@ struct BrakeController: Sendable {
     var lookedAt: Int?
     var lowered: Int?
     var withheld: Int?
+    var withheldByRules: Int
 
     enum CodingKeys: String, CodingKey {
       case engaged, since
       case lookedAt = "looked_at"
       case lowered, withheld
+      case withheldByRules = "withheld_by_rules"
     }
 
-    init(_ engagement: DowngradeBrake.Engagement?) {
+    init(_ engagement: DowngradeBrake.Engagement?, withheldByRules: Int) {
+      self.withheldByRules = withheldByRules
       engaged = engagement != nil
       since = engagement?.since
       lookedAt = engagement?.looked
@@ -34,18 +38,25 @@ struct BrakeController: Sendable {
       try container.encode(lookedAt, forKey: .lookedAt)
       try container.encode(lowered, forKey: .lowered)
       try container.encode(withheld, forKey: .withheld)
+      try container.encode(withheldByRules, forKey: .withheldByRules)
     }
   }
 
   func state(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)
-    return JSONBody.response(Body(brake.engagement))
+    return response
   }
 
-  /// Whoever does this has looked into it: what the brake held back comes to pass.
+  /// Whoever does this has looked into it: what the brake held back, and what the rules of this start would
+  /// take, comes to pass.
   func release(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)
     await brake.release(context.logger)
-    return JSONBody.response(Body(brake.engagement))
+    await review.release(context.logger)
+    return response
+  }
+
+  private var response: Response {
+    JSONBody.response(Body(brake.engagement, withheldByRules: review.withheld))
   }
 }

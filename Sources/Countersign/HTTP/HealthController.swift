@@ -21,6 +21,7 @@ struct HealthController: Sendable {
     var outbox: Outbox?
     var pendingReceipts: Int?
     var downgradeBrake: String
+    var withheldByRules: Int
     var clock: String
     var userKeys: String?
 
@@ -31,6 +32,7 @@ struct HealthController: Sendable {
       case outbox
       case pendingReceipts = "pending_receipts"
       case downgradeBrake = "downgrade_brake"
+      case withheldByRules = "withheld_by_rules"
       case clock
       case userKeys = "user_keys"
     }
@@ -85,6 +87,7 @@ struct HealthController: Sendable {
         status: isReady ? "ok" : "unready", ledger: finding.error?.state ?? "ok", appStore: appStore.rawValue,
         profileStore: status.profileStore?.state.text ?? "none", outbox: status.profileStore == nil ? nil : outbox,
         pendingReceipts: backlog?.pendingReceipts, downgradeBrake: status.brake.isEngaged ? "engaged" : "released",
+        withheldByRules: status.review.withheld,
         clock: status.clock.skew == nil ? "ok" : "off", userKeys: status.userKeys?.health.text),
       status: isReady ? .ok : .serviceUnavailable)
   }

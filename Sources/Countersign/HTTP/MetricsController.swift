@@ -53,6 +53,7 @@ struct MetricsController: Sendable {
       page.add(.profileStoreMisconfigured, profileStore.isMisconfigured ? 1 : 0)
     }
     page.add(.downgradeBrakeEngaged, status.brake.isEngaged ? 1 : 0)
+    page.add(.withheldByRules, Double(status.review.withheld))
     page.add(.clockSkew, status.clock.skew ?? 0)
     page.add(.tlsCertificateExpiry, certificateEnd()?.timeIntervalSince1970)
     page.add(.buildInfo, 1, ("version", BuildInformation.version), ("swift", BuildInformation.swift))

@@ -26,8 +26,11 @@ struct ProfilesController: Sendable {
       throw Problem(.ledgerUnavailable, "The ledger cannot be read now; try again.")
     }
     // Unknown and never bought read the same.
-    let entitlement = rules.judge(user, profile?.evidence ?? [], at: now())
-    let write = hasProfileStore ? profile.map { ProfileWrite($0.write) } ?? .none : .none
+    let entitlement = rules.standing(of: user, profile, at: now())
+    let write: ProfileWrite =
+      if hasProfileStore, let profile {
+        ProfileWrite(profile.write).telling(entitlement, recorded: profile.entitlement)
+      } else { .none }
     return Self.response(
       EntitlementBody(user: user, entitlement: entitlement, isFromLedger: true, write: write), to: request)
   }

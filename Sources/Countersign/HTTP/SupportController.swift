@@ -40,7 +40,7 @@ struct SupportController: Sendable {
     let now = now()
     return Self.response(
       HistoryBody(
-        user: user, now: rules.judge(user, evidence, at: now),
+        user: user, now: rules.standing(of: user, profile, at: now),
         periods: PurchasePeriod.all(of: evidence, catalog: rules.catalog, policy: rules.policy),
         events: page.events,
         next: page.next.map { "/v1/profiles/\(user.percentEncoded)/history?limit=\(limit)&cursor=\($0.cursor)" }))
@@ -99,7 +99,12 @@ struct SupportController: Sendable {
     let id = try Self.originalTransactionID(context)
     let purchases = try await consult(context) { () throws(LedgerError) in try await ledger.ownedPurchases(id) }
     guard !purchases.isEmpty else { throw Self.neverSeen }
-    return Self.response(TransactionBody(id: id, purchases: purchases.map(body(of:))))
+    var bodies: [PurchaseBody] = []
+    for purchase in purchases {
+      let owner = try await consult(context) { () throws(LedgerError) in try await ledger.profile(of: purchase.owner) }
+      bodies.append(body(of: purchase, recorded: owner?.entitlement))
+    }
+    return Self.response(TransactionBody(id: id, purchases: bodies))
   }
 
   struct TransferRequest: Decodable {
@@ -147,8 +152,11 @@ struct SupportController: Sendable {
     return purchase.evidence.key.environment
   }
 
-  private func body(of purchase: OwnedPurchase) -> PurchaseBody {
-    PurchaseBody(purchase: purchase, entitlement: rules.judge(purchase.owner, [purchase.evidence], at: now()))
+  /// - Parameter recorded: the verdict on its owner: where this purchase gave it, it stands until what the rules would take is released.
+  private func body(of purchase: OwnedPurchase, recorded: Entitlement? = nil) -> PurchaseBody {
+    PurchaseBody(
+      purchase: purchase,
+      entitlement: rules.standing(of: purchase.owner, [purchase.evidence], recorded: recorded, at: now()))
   }
 
   private static let neverSeen = Problem(

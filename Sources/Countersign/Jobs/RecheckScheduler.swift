@@ -11,6 +11,8 @@ import struct FoundationEssentials.Date
 /// away, after an answer that did not mention the subscription. Calls are paced, together with those of runs. When more
 /// verdicts would lower a tier than can be right (`revalidation.max_downgrades`), the brake holds back those; renewals go on
 /// being recorded, as to stop them would end the access of those who paid.
+///
+/// While Apple is away for longer than a state is held, it brings the app's rows to what reads say by time alone.
 struct RecheckScheduler: Service {
   var check: SubscriptionCheck
   var ledger: any Ledger
@@ -50,10 +52,10 @@ struct RecheckScheduler: Service {
     }
   }
 
-  /// Asks about what is due.
-  /// - Returns: how many subscriptions were asked about.
+  /// Asks about what is due; while Apple is away, ends what was held for long enough.
+  /// - Returns: how many subscriptions were asked about, or users judged anew.
   func sweep() async -> Int {
-    guard !isAppleAway() else { return 0 }
+    guard !isAppleAway() else { return await endHolds() }
     let due: [Recheck]
     do throws(LedgerError) {
       due = try await ledger.claimRechecks(dueAt: now(), limit: Self.batch)
@@ -70,6 +72,27 @@ struct RecheckScheduler: Service {
     }
     if checked > 0 { await brake.keep(logger) }
     return checked
+  }
+
+  /// Nothing is claimed for it: when Apple is back, all that is due is asked about.
+  private func endHolds() async -> Int {
+    let hold = check.validator.examiner.rules.policy.outageHold
+    let overdue: [UserID]
+    do throws(LedgerError) {
+      overdue = try await ledger.usersOverdue(since: now().advanced(by: .zero - hold), limit: Self.batch)
+    } catch {
+      logger.warning("due subscriptions cannot be read", metadata: ["error": "\(error)"])
+      return 0
+    }
+    var ended = 0
+    for user in overdue {
+      guard await pacer.turn() else { break }
+      if await check.followTime(of: user, requestID: "outage-hold", logger: logger) == .judgedAnew(changed: true) {
+        ended += 1
+      }
+    }
+    if ended > 0 { await brake.keep(logger) }
+    return ended
   }
 
   private func ask(_ recheck: Recheck) async {

@@ -41,6 +41,7 @@ struct SubscriptionCheck: Sendable {
         await brake.announce(logger)
         return .heldBack
       case .appStoreUnavailable(let appleStatus):
+        _ = await followTime(of: owner, requestID: requestID, logger: logger)
         return appleStatus.map(PendingSettler.mayBeTheReceipt) == true ? .troubled : .away
       case .overloaded: return .away
       case .cancelled: return .cancelled
@@ -48,7 +49,7 @@ struct SubscriptionCheck: Sendable {
         logger.warning("a verdict could not be recorded", metadata: ["error": "\(cause)"])
         return .away
       case .sandboxRefused: return await judgeAnew(owner, receipt, requestID: requestID, logger: logger)
-      case .notAskable: return await endHold(of: owner, receipt, requestID: requestID, logger: logger)
+      case .notAskable: return await followTime(of: owner, requestID: requestID, logger: logger)
       case .clockBehind: return .troubled
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .ownedByAnotherUser, .unknownTransaction:
         // Of a receipt that counted before. The state that was proven stands.
@@ -59,27 +60,41 @@ struct SubscriptionCheck: Sendable {
     }
   }
 
-  /// Of a purchase that is known by signatures alone nobody can be asked. After its end it is held for a while
-  /// (`policy.outage_hold`), and then it is unproven: reads say so by themselves, the app's own row has to be told.
-  private func endHold(
-    of owner: UserID, _ receipt: KeptReceipt, requestID: String, logger: Logger
-  ) async -> Outcome {
+  /// Brings the app's own row to what a read says by time alone, where Apple cannot be asked or nobody can: what has ended is
+  /// held for a while (`policy.outage_hold`), and then it is unproven.
+  func followTime(of user: UserID, requestID: String, logger: Logger) async -> Outcome {
+    let rules = validator.examiner.rules
     let rejudgement = validator.rejudgement
+    let now = rejudgement.judgedAt
+    let successor: Reevaluation.Successor = { evidence, recorded, now in
+      let verdict = rules.judge(user, evidence, at: now)
+      return rules.withholds(verdict, from: user, evidence, recorded: recorded, at: now) ? nil : verdict
+    }
+    let brakeAdmits = brake.admission(of: rules)
+    let admits: Admission = { before, after in
+      // It counts no more for anybody who reads it.
+      if let end = before?.accessUntil, end.advanced(by: rules.policy.outageHold) <= now { return true }
+      return brakeAdmits(before, after)
+    }
+    let reevaluation = Reevaluation(
+      judgedAt: now, recordedAt: rejudgement.recordedAt, successor: successor, admits: admits)
     do throws(LedgerError) {
-      guard let profile = try await ledger.profile(of: owner) else { return .judgedAnew(changed: false) }
-      let verdict = rejudgement.judge(owner, profile.evidence, rejudgement.judgedAt)
-      guard verdict.reason == .unproven, profile.entitlement.reason != .unproven else {
-        return .judgedAnew(changed: false)
+      guard let profile = try await ledger.profile(of: user),
+        rules.standing(of: user, profile, at: now).profileRow != profile.entitlement.profileRow
+      else { return .judgedAnew(changed: false) }
+      let outcome = try await ledger.reevaluate(user, requestID: requestID, reevaluation)
+      guard outcome != .heldBack else {
+        await brake.announce(logger)
+        return .heldBack
       }
+      return .judgedAnew(changed: outcome == .recorded)
     } catch {
       logger.warning("a verdict could not be recorded", metadata: ["error": "\(error)"])
       return .away
     }
-    return await judgeAnew(owner, receipt, requestID: requestID, logger: logger)
   }
 
-  /// The operator decided, after the purchase counted, that this user's sandbox purchases do not. Reads say so at once; the
-  /// app's own row has to be told.
+  /// The operator decided, after the purchase counted, that this user's sandbox purchases do not. Until now it was withheld.
   private func judgeAnew(
     _ owner: UserID, _ receipt: KeptReceipt, requestID: String, logger: Logger
   ) async -> Outcome {

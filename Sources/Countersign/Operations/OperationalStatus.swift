@@ -8,6 +8,7 @@ struct OperationalStatus: Sendable {
   /// By what is behind each, in the order shown.
   var breakers: [(upstream: String, breaker: CircuitBreaker)]
   var brake: Brake
+  var review: RulesReview
   var clock: ServiceClock
   /// `nil` where users' tokens are not checked by published keys.
   var userKeys: RemoteKeySet?

@@ -54,6 +54,7 @@ struct ConfigurationKeyTests {
     Row(.appStoreDeadline, "10.0 seconds", file: ("100ms", "0.1 seconds"), environment: ("14s", "14.0 seconds")),
     Row(.appStoreAppAppleIDs, "", file: ("[1234567890]", "1234567890"), environment: ("7,1", "1 7")),
     Row(.catalogTiers, "free pro", file: ("[a, pro, c]", "a pro c"), environment: ("z,pro", "z pro")),
+    Row(.catalogAcceptLoss, "", file: ("[b.c, a.b]", "a.b b.c"), environment: ("x.y", "x.y")),
     Row(
       .policyBillingRetryAccess, "5184000.0 seconds", file: ("0", "0.0 seconds"),
       environment: ("24h", "86400.0 seconds")),

@@ -135,6 +135,7 @@ extension ServiceConfiguration {
     case .catalogTiers: catalog.tiers.map(\.rawValue).joined(separator: " ")
     case .catalogProducts:
       catalog.products.map { "\($0.key)=\($0.value.tier),\($0.value.kind)" }.sorted().joined(separator: " ")
+    case .catalogAcceptLoss: acceptedLoss.map(\.rawValue).sorted().joined(separator: " ")
     case .policyBillingRetryAccess: "\(policy.billingRetryAccess)"
     case .policySandbox: policy.sandbox.rawValue
     case .policyTesters: policy.testers.map(\.rawValue).sorted().joined(separator: " ")

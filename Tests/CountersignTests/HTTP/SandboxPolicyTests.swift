@@ -1,4 +1,7 @@
+import Entitlements
 import Foundation
+import HTTPTransport
+import Ledger
 import Testing
 
 @testable import AppStoreSimulator
@@ -46,7 +49,9 @@ import Testing
     }
   }
 
-  @Test func `sandbox purchases recorded before the policy changed count no longer`() async throws {
+  @Test func `sandbox purchases recorded before the policy changed count until somebody releases what it takes`()
+    async throws
+  {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
     try await SimulatedStore.run(at: Self.clock) { store in
@@ -57,8 +62,14 @@ import Testing
       let strict = Settings(policy: ["sandbox": "reject"])
       try await RunningService.run(apple: store.apple, settings: strict, directory: directory, now: { Self.clock }) {
         service in
+        try await eventually { try await service.send(.get, "/v1/brake")["withheld_by_rules"] == "1" }
         let read = try await service.profile()
-        #expect(read.verdict == "free active no_purchases")
+        #expect(read.verdict == "pro active renewing")
+        #expect(read["stale"] == "true")
+        #expect(try await service.send(.delete, "/v1/brake")["withheld_by_rules"] == "0")
+        try await eventually { try await service.profile().verdict == "free active no_purchases" }
+        let recorded = try await service.ledger.profile(of: "user-1")?.entitlement
+        #expect(recorded?.reason == .noPurchases)
       }
     }
   }

@@ -70,6 +70,14 @@ struct JobBench: Sendable {
       pacer: pacer, width: width, progress: progress)
   }
 
+  /// - Parameter rules: as in a start with another configuration.
+  func reviewer(rules: EntitlementRules? = nil, batch: Int = 100) async throws -> RulesReviewer {
+    let rules = rules ?? validator.examiner.rules
+    return RulesReviewer(
+      review: try await RulesReview.restored(from: ledger, rules: rules), rules: rules, ledger: ledger, brake: brake,
+      logger: log.logger, now: now, batch: batch, pages: Pacer(rate: 1000), writes: Pacer(rate: 1000))
+  }
+
   @discardableResult func validate(_ receipt: String, user: String = "user-1") async throws -> ValidatedEntitlement {
     try await validator.validate(
       ReceiptSubmission(user: UserID(user), proof: .receipt(receipt), requestID: "test"), logger: log.logger)
@@ -78,7 +86,7 @@ struct JobBench: Sendable {
   /// tier, status and reason, as the service's read would have them now.
   func verdict(_ user: String = "user-1") async throws -> String {
     let profile = try await ledger.profile(of: UserID(user))
-    let entitlement = validator.examiner.rules.judge(UserID(user), profile?.evidence ?? [], at: now())
+    let entitlement = validator.examiner.rules.standing(of: UserID(user), profile, at: now())
     return "\(entitlement.tier) \(entitlement.status.rawValue) \(entitlement.reason.rawValue)"
   }
 }

@@ -1,3 +1,4 @@
+import Entitlements
 import Foundation
 import Ledger
 import TestSupport
@@ -150,6 +151,59 @@ import Testing
     }
   }
 
+  @Test func `an outage longer than the hold ends it in what is recorded too, and what is due stays due`() async throws
+  {
+    try await run { bench, store, clocks in
+      for number in 1...45 {
+        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
+        try await bench.validate(receipt, user: "user-\(number)")
+      }
+      let lifetime = try store.simulator.issueReceipt(.lifetime, subscriber: 99).receiptData
+      try await bench.validate(lifetime, user: "for-life")
+      store.simulator.resetCalls()
+      let waiting = bench.scheduler(isAppleAway: { true })
+      let recorded: @Sendable () async throws -> [EntitlementReason?] = {
+        var reasons: [EntitlementReason?] = []
+        for number in 1...45 {
+          reasons.append(try await bench.ledger.profile(of: UserID("user-\(number)"))?.entitlement.reason)
+        }
+        return reasons
+      }
+      // The periods end on day 16; they are held for seven more.
+      clocks.own.advance(by: 23 * Self.day - 1)
+      #expect(await waiting.sweep() == 0)
+      #expect(try await recorded() == Array(repeating: .renewing, count: 45))
+      clocks.own.advance(by: 1)
+      var sweeps: [Int] = []
+      repeat { sweeps.append(await waiting.sweep()) } while sweeps.last != 0
+      #expect(sweeps == [20, 20, 5, 0])
+      #expect(try await recorded() == Array(repeating: .unproven, count: 45))
+      #expect(try await bench.ledger.profile(of: "for-life")?.entitlement.reason == .lifetime)
+      #expect(!bench.brake.isEngaged, "reads said so already")
+      #expect(store.simulator.calls.total == 0)
+      #expect(try await bench.ledger.backlog(at: bench.now()).rechecksDue == 45)
+      // Apple is back.
+      store.simulator.setClock(clocks.own.date)
+      repeat { sweeps.append(await bench.scheduler().sweep()) } while sweeps.last != 0
+      #expect(try await recorded() == Array(repeating: .renewing, count: 45))
+    }
+  }
+
+  @Test func `where each question fails, what was held for long enough ends in what is recorded too`() async throws {
+    try await run { bench, store, clocks in
+      try await bench.validate(try store.simulator.issueReceipt(.renewing).receiptData)
+      store.simulator.setTrouble(.status21004, count: nil, environment: nil)
+      let scheduler = bench.scheduler(isAppleAway: { false })
+      clocks.move(to: 20 * Self.day)
+      #expect(await scheduler.sweep() == 1)
+      #expect(try await bench.ledger.profile(of: "user-1")?.entitlement.reason == .renewing)
+      clocks.move(to: 24 * Self.day)
+      #expect(await scheduler.sweep() == 1)
+      #expect(try await bench.ledger.profile(of: "user-1")?.entitlement.reason == .unproven)
+      #expect(try await bench.verdict() == "free expired unproven")
+    }
+  }
+
   @Test func `what was due, and what was claimed, is due in the next process`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
@@ -198,8 +252,9 @@ import Testing
     }
   }
 
-  /// The read has counted it out since the policy changed; the app's row has to follow at the next check at the latest.
-  @Test func `who may use sandbox purchases no longer loses them in the row too`() async throws {
+  @Test func `who may use sandbox purchases no longer loses them at the next check, in the read and in the row`()
+    async throws
+  {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
     let clock = MovingClock(Self.start)
@@ -218,7 +273,11 @@ import Testing
         try await RunningService.run(
           apple: store.apple, settings: settings, directory: directory, now: { clock.date }
         ) { service in
-          #expect(try await service.profile().verdict == "free active no_purchases")
+          let read = try await service.profile()
+          #expect(read.verdict == "pro active renewing")
+          #expect(read["stale"] == "true")
+          #expect(read["profile_write"] == "committed")
+          #expect(profiles.row("user-1")?["subscription_tier"] == .text("pro"))
           clocks.move(to: 16 * Self.day + Self.spread)
           try await eventually { profiles.row("user-1")?["subscription_tier"] == .text("free") }
           #expect(try await service.profile().verdict == "free active no_purchases")

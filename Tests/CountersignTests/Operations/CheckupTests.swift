@@ -282,6 +282,35 @@ import Testing
 
   // MARK: - Ledger
 
+  @Test func `the catalog is compared with what subscribers have, beside a running service`() async throws {
+    try await SimulatedStore.run(at: Self.start) { store in
+      let deployment = try Deployment(store.apple)
+      #expect(await deployment.checkup().catalogFindings() == [])
+      let directory = URL(filePath: deployment.directory.path)
+      try await RunningService.run(apple: store.apple, directory: directory, now: { Self.start }) { service in
+        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+        #expect(try await service.validate(receipt).status == 200)
+        let well = await deployment.checkup().catalogFindings()
+        #expect(well.map(\.verdict) == [.ok], "\(well)")
+
+        var settings = Settings()
+        settings.products["com.example.app.pro.monthly"] = nil
+        settings.products["com.example.app.pro.monthlyy"] = "{ tier: pro }"
+        let loss =
+          "1 of com.example.app.pro.monthly is kept, and it is not in the catalog; did you mean com.example.app.pro.monthlyy?"
+        for (accepted, verdict) in [("[]", Finding.Verdict.mend), ("[com.example.app.pro.monthly]", .warning)] {
+          settings.catalog["accept_loss"] = accepted
+          let yaml = settings.yaml(apple: store.apple, directory: directory)
+          let other = try ServiceConfiguration.load(
+            file: try deployment.directory.write("other.yaml", yaml), environment: [:])
+          let findings = await Checkup(configuration: other, now: { Self.start }).catalogFindings()
+          #expect(findings.map(\.verdict) == [verdict])
+          #expect(findings.first?.sentence.contains(loss) == true, "\(findings)")
+        }
+      }
+    }
+  }
+
   @Test func `a ledger is sound, damaged, or something else`() async throws {
     let deployment = try Deployment(.unreachable)
     let ledger = try await SQLiteLedger.open(path: deployment.ledger, onFatal: { _ in })

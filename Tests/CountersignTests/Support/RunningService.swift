@@ -118,6 +118,9 @@ extension ServiceClock {
   }
 }
 
+/// Under a name that the simulator does not have as well.
+typealias ServiceStartError = StartError
+
 /// Where Apple is played.
 struct Apple: Sendable {
   var productionURL: String
@@ -160,6 +163,8 @@ struct Settings: Sendable {
   var profileStore: [String: String] = [:]
   var bundleIDs = ["com.example.app"]
   var tiers = ["free", "pro", "premium"]
+  /// What else is in `catalog`.
+  var catalog: [String: String] = [:]
   var products: [String: String] = [
     "com.example.app.pro.monthly": "{ tier: pro }",
     "com.example.app.pro.yearly": "{ tier: pro }",
@@ -195,7 +200,7 @@ struct Settings: Sendable {
       \(lines(server))app_store:
       \(lines(appStore))catalog:
         tiers: [\(tiers.joined(separator: ", "))]
-        products:
+      \(lines(catalog))  products:
       \(products)policy:
       \(lines(policy))ledger:
         path: "\(directory.appending(path: "ledger.sqlite").path(percentEncoded: false))"

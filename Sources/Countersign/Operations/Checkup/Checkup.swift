@@ -31,10 +31,11 @@ struct Checkup: Sendable {
     async let appStore = appStoreFindings()
     async let serverAPI = serverAPIFindings()
     async let ledger = ledgerFindings()
+    async let catalog = catalogFindings()
     async let profiles = profileStoreFindings()
     async let callers = callerFindings()
     return configurationFindings() + limitFindings() + serverFindings() + authorityFindings() + (await appStore)
-      + (await serverAPI) + (await ledger) + (await profiles) + (await callers)
+      + (await serverAPI) + (await ledger) + (await catalog) + (await profiles) + (await callers)
   }
 
   // MARK: - What needs no look outside

@@ -33,6 +33,7 @@ enum ServiceMetric: String, CaseIterable, Sendable {
   case outboxLastError = "countersign_outbox_last_error"
   case missingProfiles = "countersign_missing_profiles"
   case downgradeBrakeEngaged = "countersign_downgrade_brake_engaged"
+  case withheldByRules = "countersign_withheld_by_rules"
   case clockSkew = "countersign_clock_skew_seconds"
   case tlsCertificateExpiry = "countersign_tls_certificate_expiry_timestamp_seconds"
   case buildInfo = "countersign_build_info"
@@ -79,6 +80,8 @@ enum ServiceMetric: String, CaseIterable, Sendable {
     case .outboxLastError: (.gauge, ["code"], "1, while profiles wait: why the write that failed last did")
     case .missingProfiles: (.gauge, [], "Users without a row in the profile store")
     case .downgradeBrakeEngaged: (.gauge, [], "1: nobody is lowered by the service until somebody releases the brake")
+    case .withheldByRules:
+      (.gauge, [], "Users whom a changed catalog or policy would lower, and who keep their tier until it is released")
     case .clockSkew: (.gauge, [], "How far the machine's clock is ahead of the service's; 0 up to five minutes")
     case .tlsCertificateExpiry: (.gauge, [], "When the certificate that is shown ends, in seconds since 1970")
     case .buildInfo: (.gauge, ["version", "swift"], "1; the version is in the labels")

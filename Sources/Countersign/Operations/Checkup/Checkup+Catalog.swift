@@ -1,0 +1,22 @@
+import Entitlements
+import Ledger
+
+extension Checkup {
+  /// Compares the catalog with what subscribers have, as a start does; nothing without a ledger.
+  func catalogFindings() async -> [Finding] {
+    let ended = now().advanced(by: .zero - configuration.policy.outageHold)
+    guard let counts = await LedgerInspection.accessGiven(path: configuration.ledger.path, endingAfter: ended) else {
+      return []
+    }
+    let comparison = CatalogComparison(counts, catalog: configuration.catalog)
+    let refusal = comparison.refusal(
+      accepting: configuration.acceptedLoss, percent: configuration.revalidation.maxDowngrades)
+    if let refusal { return [Finding("catalog", .mend, refusal)] }
+    guard comparison.losses.isEmpty else {
+      return comparison.losses.prefix(20).map { Finding("catalog", .warning, $0.sentence) }
+    }
+    return [
+      Finding("catalog", .ok, "gives the \(comparison.total) subscribers of the ledger at least what they have")
+    ]
+  }
+}

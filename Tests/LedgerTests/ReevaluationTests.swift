@@ -1,0 +1,116 @@
+import Entitlements
+import Foundation
+import Ledger
+import Testing
+
+/// What the ledger does for a service that judges users anew without an answer of Apple's.
+@Suite struct ReevaluationTests {
+  private static func record(_ users: ClosedRange<Int>, in ledger: SQLiteLedger) async throws {
+    for number in users {
+      let product = number.isMultiple(of: 3) ? forever : pro
+      let evidence = evidence("\(number)", expires: Double(number * 100), product: product)
+      let entry = entry(UserID("u\(number)"), [evidence], judge: rules).with { $0.nextCheck = nextCheck }
+      _ = try await ledger.record(entry)
+    }
+  }
+
+  private static func reevaluation(
+    at seconds: Double, admits: @escaping Admission = { _, _ in true },
+    successor: @escaping Reevaluation.Successor
+  ) -> Reevaluation {
+    Reevaluation(judgedAt: at(seconds), recordedAt: at(seconds), successor: successor, admits: admits)
+  }
+
+  @Test func `users come in pages, each once, with all that is known of them`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await Self.record(1...9, in: ledger)
+      var users: [UserID] = []
+      repeat {
+        let page = try await ledger.profiles(after: users.last, limit: 4)
+        #expect(page.allSatisfy { $0.profile.evidence.count == 1 && $0.profile.version == 1 })
+        users += page.map(\.user)
+        if page.count < 4 { break }
+      } while true
+      #expect(users == (1...9).map { UserID("u\($0)") })
+      #expect(try await ledger.profiles(after: "u9", limit: 4).isEmpty)
+    }
+  }
+
+  @Test func `a verdict is recorded with its line, its receipt and its news for the row`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await Self.record(1...1, in: ledger)
+      try await ledger.settleUpdate(
+        of: "u1", version: try #require(try await ledger.waitingUpdate(of: "u1")).version, isDoubtful: false,
+        confirmingAt: nil)
+      let outcome = try await ledger.reevaluate(
+        "u1", requestID: "rules-1",
+        Self.reevaluation(at: 5) { evidence, recorded, now in
+          #expect(evidence.count == 1 && now == at(5))
+          var verdict = recorded
+          verdict.tier = "premium"
+          return verdict
+        })
+      #expect(outcome == .recorded)
+      let history = try await ledger.wholeHistory(of: "u1")
+      #expect(history.map(\.requestID) == ["rules-1", "request"])
+      #expect(history.first?.entitlement.tier == "premium" && history.first?.changed == true)
+      #expect(try await ledger.profile(of: "u1")?.write == .waiting)
+      #expect(try await ledger.waitingUpdate(of: "u1")?.entitlement.tier == "premium")
+      // The line names a receipt that was judged already.
+      #expect(try await ledger.knowledge(of: "cmVjZWlwdA==", for: "u1").wasJudged)
+    }
+  }
+
+  @Test func `nothing is written where the verdict stands, is the same, is not admitted, or there is no such user`()
+    async throws
+  {
+    try await Scratch.withLedger { ledger, _ in
+      try await Self.record(1...1, in: ledger)
+      let none = Self.reevaluation(at: 5) { _, _, _ in nil }
+      #expect(try await ledger.reevaluate("u1", requestID: "r", none) == .unchanged)
+      let same = Self.reevaluation(at: 5) { evidence, _, now in rules("u1", evidence, now) }
+      #expect(try await ledger.reevaluate("u1", requestID: "r", same) == .unchanged)
+      let lower = Self.reevaluation(
+        at: 5,
+        admits: { before, after in
+          #expect(before?.tier == "pro" && after.tier == "free")
+          return false
+        }, successor: { _, recorded, _ in .none(tier: "free", reason: .noPurchases, explanation: recorded.explanation) }
+      )
+      #expect(try await ledger.reevaluate("u1", requestID: "r", lower) == .heldBack)
+      #expect(try await ledger.reevaluate("nobody", requestID: "r", lower) == .unchanged)
+      #expect(try await ledger.wholeHistory(of: "u1").count == 1)
+    }
+  }
+
+  @Test func `users are overdue whose recorded access is over and who wait to be asked about`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      // For life: u3, u6. The others end at 100, 200, 400, 500.
+      try await Self.record(1...6, in: ledger)
+      #expect(try await ledger.usersOverdue(since: at(99), limit: 9).isEmpty)
+      #expect(try await ledger.usersOverdue(since: at(400), limit: 9) == ["u1", "u2", "u4"])
+      #expect(try await ledger.usersOverdue(since: at(400), limit: 2) == ["u1", "u2"])
+      let ended = Self.reevaluation(at: 1e6) { evidence, _, now in rules("u1", evidence, now) }
+      #expect(try await ledger.reevaluate("u1", requestID: "r", ended) == .recorded)
+      #expect(try await ledger.profile(of: "u1")?.entitlement.reason == .unproven)
+      #expect(try await ledger.usersOverdue(since: at(400), limit: 9) == ["u2", "u4"])
+    }
+  }
+
+  @Test func `access that is given is counted by what gives it, also beside a process that has the ledger`()
+    async throws
+  {
+    try await Scratch.withLedger { ledger, scratch in
+      try await Self.record(1...7, in: ledger)
+      _ = try await ledger.record(entry("nothing", [], judge: rules))
+      let expected = [
+        AccessCount(tier: "premium", product: forever, isForLife: true, users: 2),
+        AccessCount(tier: "pro", product: pro, users: 3),
+      ]
+      #expect(try await ledger.accessGiven(endingAfter: at(200)) == expected)
+      #expect(await LedgerInspection.accessGiven(path: scratch.path, endingAfter: at(200)) == expected)
+      #expect(await LedgerInspection.accessGiven(path: scratch.path + "-none", endingAfter: at(200)) == nil)
+      #expect(try await ledger.accessGiven(endingAfter: at(1e6)).map(\.product) == [forever])
+    }
+  }
+}
