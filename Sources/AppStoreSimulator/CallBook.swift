@@ -52,7 +52,7 @@ final class CallBook: Sendable {
     var sandbox = 0
     /// Calls whose token was not accepted.
     var rejectedTokens = 0
-    /// By endpoint: `subscriptions`, `transactions`, `history`, `notifications_test`, `unknown`.
+    /// By endpoint: `subscriptions`, `transactions`, `history`, `lookup`, `notifications_test`, `unknown`.
     var byEndpoint: [String: Int] = [:]
     /// By the transaction ID asked about, where a known customer has it.
     var byTransactionID: [String: Int] = [:]

@@ -167,6 +167,7 @@ struct ControlListener: Sendable {
       ("signed_transaction", .string(transaction.signedTransaction)),
       ("transaction_id", .string(transaction.transactionID)),
       ("original_transaction_id", .string(transaction.originalTransactionID)),
+      ("order_id", transaction.orderID.map { .string($0) } ?? .null),
     ])
   }
 

@@ -66,6 +66,8 @@ struct IssuedTransaction: Hashable, Sendable {
   let signedTransaction: String
   let transactionID: String
   let originalTransactionID: String
+  /// As the customer reads it in Apple's mail; nil in the sandbox.
+  let orderID: String?
 }
 
 /// Signs receipts and transactions, and recognises receipts again.
@@ -137,7 +139,8 @@ final class ReceiptIssuer: Sendable {
       return IssuedTransaction(
         signedTransaction: try signer.sign(SignedDataPayload(seed: seed, at: now).transaction(row)),
         transactionID: seed.transactionID(slot: row.slot, number: row.number),
-        originalTransactionID: seed.transactionID(slot: row.slot, number: 0))
+        originalTransactionID: seed.transactionID(slot: row.slot, number: 0),
+        orderID: seed.orderID(slot: row.slot, number: row.number))
     } catch {
       throw .signing("\(error)")
     }

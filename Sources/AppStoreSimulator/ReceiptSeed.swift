@@ -70,6 +70,24 @@ struct ReceiptSeed: Codable, Hashable, Sendable {
     return nil
   }
 
+  /// What the customer finds in the mail about a purchase: ten letters and digits. The sandbox has no orders.
+  func orderID(slot: Int, number: Int) -> String? {
+    guard environment == .production else { return nil }
+    let digits = String(subscriber * 10_000 + Int64(slot) * 1_000 + Int64(number), radix: 36, uppercase: true)
+    return "M" + String(repeating: "0", count: max(0, Self.orderDigits - digits.count)) + digits
+  }
+
+  /// The ID of the transaction that an order is of; nil for a text that `orderID` never writes.
+  static func transactionID(ofOrder id: String) -> String? {
+    guard id.first == "M", id.count == orderDigits + 1, id.uppercased() == id, id.allSatisfy(\.isASCII),
+      let value = Int64(id.dropFirst(), radix: 36), (0...subscriberLimit).contains(value / 10_000)
+    else { return nil }
+    return String(firstTransactionID(.production) + value)
+  }
+
+  /// Base 36; they hold the highest subscriber's number.
+  private static let orderDigits = 9
+
   private static func firstTransactionID(_ environment: StoreEnvironment) -> Int64 {
     environment == .production ? 480_000_000_000_000 : 2_000_000_000_000_000
   }

@@ -4,6 +4,7 @@ import FoundationEssentials
 ///
 ///     GET  /inApps/v1/subscriptions/{transactionId}?status=…   all subscriptions of whoever made the transaction
 ///     GET  /inApps/v1/transactions/{transactionId}             that transaction
+///     GET  /inApps/v1/lookup/{orderId}                         the transaction of an order, in production only
 ///     GET  /inApps/v2/history/{transactionId}?revision=…       all transactions of whoever made it, 20 a page
 ///     POST /inApps/v1/notifications/test                       a token; no notification is posted
 ///
@@ -61,6 +62,8 @@ struct ServerAPI: Sendable {
           json: .object([("signedTransactionInfo", .string(try signer.sign(payload.transaction(purchase.row))))]))
       case .history(let id):
         return Answer(json: try history(try purchase(id, call, bundleID, now).seed, call, now: now))
+      case .order(let id):
+        return try order(id, call, bundleID, now)
       case .notificationsTest:
         return Answer(json: .object([("testNotificationToken", .string(UUID().uuidString.lowercased()))]))
       case .unknown:
@@ -90,6 +93,23 @@ struct ServerAPI: Sendable {
   }
 
   // MARK: - Answers
+
+  /// An order that the app has none of is no error: `status` is 1 then.
+  private func order(_ id: String, _ call: Call, _ bundleID: String, _ now: Timestamp) throws -> Answer {
+    guard call.environment == .production else { return Answer(text: "", httpStatus: 404) }
+    let purchase: (seed: ReceiptSeed, row: CustomerState.Row)?
+    do throws(ServerAPIError) {
+      purchase = try ReceiptSeed.transactionID(ofOrder: id).map { id throws(ServerAPIError) in
+        try self.purchase(id, call, bundleID, now)
+      }
+    } catch { purchase = nil }
+    guard let purchase else { return Answer(json: .object([("status", .integer(1))])) }
+    let transaction = SignedDataPayload(seed: purchase.seed, at: now).transaction(purchase.row)
+    return Answer(
+      json: .object([
+        ("status", .integer(0)), ("signedTransactions", .array([.string(try signer.sign(transaction))])),
+      ]))
+  }
 
   private func subscriptions(_ seed: ReceiptSeed, _ call: Call, now: Timestamp) throws -> JSON {
     let payload = SignedDataPayload(seed: seed, at: now)
@@ -198,6 +218,7 @@ private enum Endpoint {
   case subscriptions(String)
   case transaction(String)
   case history(String)
+  case order(String)
   case notificationsTest
   case unknown
 
@@ -207,6 +228,7 @@ private enum Endpoint {
     case ("GET", ["inApps", "v1", "subscriptions"], let id): self = .subscriptions(id)
     case ("GET", ["inApps", "v1", "transactions"], let id): self = .transaction(id)
     case ("GET", ["inApps", "v2", "history"], let id): self = .history(id)
+    case ("GET", ["inApps", "v1", "lookup"], let id): self = .order(id)
     case ("POST", ["inApps", "v1", "notifications"], "test"): self = .notificationsTest
     default: self = .unknown
     }
@@ -218,6 +240,7 @@ private enum Endpoint {
     case .subscriptions: "subscriptions"
     case .transaction: "transactions"
     case .history: "history"
+    case .order: "lookup"
     case .notificationsTest: "notifications_test"
     case .unknown: "unknown"
     }
@@ -226,6 +249,7 @@ private enum Endpoint {
   var transactionID: String? {
     switch self {
     case .subscriptions(let id), .transaction(let id), .history(let id): id
+    case .order(let id): ReceiptSeed.transactionID(ofOrder: id)
     case .notificationsTest, .unknown: nil
     }
   }

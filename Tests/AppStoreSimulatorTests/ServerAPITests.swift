@@ -95,6 +95,32 @@ struct ServerAPITests {
     #expect(try CheckedJWS.payload(renewed.json.text("signedTransactionInfo")).text("transactionId") == later)
   }
 
+  @Test("an order is told by the ID in the customer's mail, when it was made, and in production alone")
+  func order() throws {
+    let store = try Store()
+    let first = try store.issuer.issueTransaction(ReceiptOrder(scenario: .subscriber), at: noon)
+    let order = try #require(first.orderID)
+    #expect(order == "M0000007PS")
+    let path = "/inApps/v1/lookup/"
+    let told = try store.get(path + order)
+    #expect(told.json["status"] as? Int == 0)
+    let signed = try #require(told.json["signedTransactions"] as? [String])
+    #expect(try signed.map { try CheckedJWS.payload($0).text("transactionId") } == [first.transactionID])
+    let later = "M0000007PT"
+    for unknown in [later, "M0000009ZZ", "x", "m0000007ps", "M-00000001", "M00000007PS", ""] {
+      let answer = try store.get(path + unknown)
+      #expect(answer.status == 200)
+      #expect(answer.json["status"] as? Int == 1, "\(unknown)")
+      #expect(answer.json["signedTransactions"] == nil)
+    }
+    store.clock.advance(milliseconds: 31 * Timestamp.day)
+    #expect(try store.issuer.newestTransaction(ofOriginal: first.transactionID, at: store.clock.now).orderID == later)
+    #expect(try store.get(path + later).json["status"] as? Int == 0)
+    #expect(try store.get(path + order, in: .sandbox).status == 404)
+    let tester = try store.issuer.issueTransaction(ReceiptOrder(environment: .sandbox, subscriber: 2), at: noon)
+    #expect(tester.orderID == nil)
+  }
+
   @Test("history comes in pages of twenty, in either order, and each transaction once")
   func history() async throws {
     let store = try Store()
@@ -185,7 +211,7 @@ struct ServerAPITests {
   @Test("an endpoint that is not played is 404 without an error code")
   func unknownEndpoint() throws {
     let store = try Store()
-    #expect(try store.get("/inApps/v1/lookup/x").status == 404)
+    #expect(try store.get("/inApps/v1/messaging/x").status == 404)
     #expect(try store.get("/inApps/v1/subscriptions/480000000010000", method: "POST").json.isEmpty)
     let test = try store.get("/inApps/v1/notifications/test", method: "POST")
     #expect(test.status == 200)

@@ -106,7 +106,8 @@ package struct ServerAPIClient: Sendable {
     includesOneTimePurchases: Bool, retriesTrouble: Bool = true, deadline: ContinuousClock.Instant
   ) async throws(ServerAPIError) -> ServerAPIAnswer {
     let look = try await lookUp(
-      id.rawValue, includesOneTimePurchases ? [.statuses, .history] : [.statuses], bundleIDs: bundleIDs, stores: stores,
+      ServerAPIRequest(id: id.rawValue), includesOneTimePurchases ? [.statuses, .history] : [.statuses],
+      bundleIDs: bundleIDs, stores: stores,
       retriesTrouble: retriesTrouble, deadline: deadline)
     return look.findings.answer(
       environment: look.place.environment, bundleID: look.place.bundleID, attempts: look.attempts, now: timing.date())
@@ -118,9 +119,23 @@ package struct ServerAPIClient: Sendable {
     deadline: ContinuousClock.Instant
   ) async throws(ServerAPIError) -> VerifiedTransaction {
     let look = try await lookUp(
-      id.rawValue, [.transaction], bundleIDs: bundleIDs, stores: stores, deadline: deadline)
+      ServerAPIRequest(id: id.rawValue), [.transaction], bundleIDs: bundleIDs, stores: stores, deadline: deadline)
     guard let transaction = look.findings.transaction else { throw .invalidAnswer("there is no transaction in it") }
     return transaction
+  }
+
+  /// The transactions of one order, by the ID that Apple writes to the customer. It is not signed: what is signed tells what
+  /// was bought in our app, and Apple's answer alone that it was bought in this order.
+  ///
+  /// Production alone is asked: the sandbox does not have this endpoint.
+  ///
+  /// https://developer.apple.com/documentation/appstoreserverapi/look-up-order-id
+  package func order(
+    _ id: String, bundleIDs: [BundleID], deadline: ContinuousClock.Instant
+  ) async throws(ServerAPIError) -> [VerifiedTransaction] {
+    try await lookUp(
+      ServerAPIRequest(order: id), [.order], bundleIDs: bundleIDs, stores: [.production], deadline: deadline
+    ).findings.order
   }
 
   /// Whether Apple has asked to be left alone (429), and the time is not over.
@@ -136,10 +151,10 @@ package struct ServerAPIClient: Sendable {
   }
 
   private func lookUp(
-    _ id: String, _ endpoints: [ServerAPIEndpoint], bundleIDs: [BundleID], stores: [StoreEnvironment],
+    _ request: ServerAPIRequest?, _ endpoints: [ServerAPIEndpoint], bundleIDs: [BundleID], stores: [StoreEnvironment],
     retriesTrouble: Bool = true, deadline: ContinuousClock.Instant
   ) async throws(ServerAPIError) -> LookUp {
-    guard let request = ServerAPIRequest(id: id) else { throw .notFound }
+    guard let request else { throw .notFound }
     guard
       var route = ServerAPIRoute(
         stores: stores, bundleIDs: bundleIDs, endpoints: endpoints, retry: configuration.retry)

@@ -6,12 +6,20 @@ import struct FoundationEssentials.Date
 enum ServerAPIContents: Sendable {
   case purchases(SignedPurchases)
   case transaction(VerifiedTransaction)
+  /// Of an order; empty for one that Apple does not know.
+  case order([VerifiedTransaction])
+
+  /// Whether Apple has answered that there is no such thing. The other endpoints say so by an error.
+  var isNotFound: Bool {
+    guard case .order(let transactions) = self else { return false }
+    return transactions.isEmpty
+  }
 
   /// Where the next page begins; `nil` if this is all.
   var nextRevision: String? {
     switch self {
     case .purchases(let purchases): purchases.nextRevision
-    case .transaction: nil
+    case .transaction, .order: nil
     }
   }
 }
@@ -53,7 +61,17 @@ struct ServerAPIExaminer {
     case .history(let response): .purchases(try purchases(of: response))
     case .transaction(let signed):
       .transaction(try transaction(signed, originalID: nil, id: id, bundleID: nil, at: "signedTransactionInfo"))
+    case .order(let response): .order(try transactions(of: response))
     }
+  }
+
+  private func transactions(of response: OrderResponse) throws(ServerAPIError) -> [VerifiedTransaction] {
+    var transactions: [VerifiedTransaction] = []
+    for (index, text) in response.signedTransactions.enumerated() {
+      transactions.append(
+        try transaction(text, originalID: nil, id: nil, bundleID: nil, at: "signedTransactions[\(index)]"))
+    }
+    return transactions
   }
 
   private func purchases(of response: StatusesResponse) throws(ServerAPIError) -> SignedPurchases {

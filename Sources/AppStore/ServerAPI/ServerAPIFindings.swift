@@ -12,11 +12,12 @@ struct ServerAPIFindings {
   private static let skewPermitted: Double = 300
 
   private(set) var transaction: VerifiedTransaction?
+  private(set) var order: [VerifiedTransaction] = []
   private var bundleID: BundleID?
   private var appAppleID: Int64?
   /// The newest of each transaction.
   private var parts: [TransactionID: SignedPurchases.Part] = [:]
-  private var order: [TransactionID] = []
+  private var sequence: [TransactionID] = []
   /// When the first answer was made, by Apple's clock: what Apple learned while we turned its pages is not in it.
   private var answeredAt: Date?
   private var isEmpty = true
@@ -39,6 +40,8 @@ struct ServerAPIFindings {
     switch contents {
     case .transaction(let transaction):
       self.transaction = transaction
+    case .order(let transactions):
+      order = transactions
     case .purchases(let purchases):
       bundleID = purchases.bundleID
       appAppleID = purchases.appAppleID ?? appAppleID
@@ -59,7 +62,7 @@ struct ServerAPIFindings {
   private mutating func take(_ part: SignedPurchases.Part) {
     let id = part.purchase.transactionID
     guard let known = parts[id] else {
-      order.append(id)
+      sequence.append(id)
       parts[id] = part
       return
     }
@@ -77,7 +80,7 @@ struct ServerAPIFindings {
   func answer(
     environment: StoreEnvironment, bundleID: BundleID, attempts: [ServerAPIAttempt], now: Date
   ) -> ServerAPIAnswer {
-    let parts = order.compactMap { self.parts[$0] }
+    let parts = sequence.compactMap { self.parts[$0] }
     var newest: [OriginalTransactionID: SignedPurchases.Part] = [:]
     var renewals: [OriginalTransactionID: RenewalInfo] = [:]
     var statuses: [OriginalTransactionID: Int] = [:]
@@ -94,7 +97,7 @@ struct ServerAPIFindings {
         environment: environment, source: .serverAPI, evidenceTime: signedDate ?? answeredAt ?? now,
         judgedAt: Self.judgedAt(signedDate: signedDate, answeredAt: answeredAt, now: now),
         purchases: parts.map(\.purchase),
-        renewals: order.compactMap { self.parts[$0]?.purchase.originalTransactionID }.uniqued().compactMap {
+        renewals: sequence.compactMap { self.parts[$0]?.purchase.originalTransactionID }.uniqued().compactMap {
           renewals[$0]
         },
         coverage: .whole),

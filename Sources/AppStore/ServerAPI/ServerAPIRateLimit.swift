@@ -3,8 +3,8 @@ import Synchronization
 
 /// Keeps our calls within what Apple allows, whoever makes them.
 ///
-/// Apple counts calls of each kind for each app: in production 50 a second of those that are made here, in the sandbox a
-/// tenth of that. Over an hour more than that is answered 429, to everybody; so calls wait for their turn here, and after a
+/// Apple counts calls of each kind for each app: in production 50 a second of those that are made here (of orders 10), in the
+/// sandbox a tenth of that. Over an hour more than that is answered 429, to everybody; so calls wait for their turn here, and after a
 /// 429 the store is left alone until the moment that Apple named.
 ///
 /// https://developer.apple.com/documentation/appstoreserverapi/identifying-rate-limits
@@ -43,7 +43,8 @@ final class ServerAPIRateLimit: Sendable {
         if now < end { return .closed(retryIn: end - now) }
         state.closedUntil[subject.environment] = nil
       }
-      guard let rate = callsPerSecond[subject.environment] else { return .after(.zero) }
+      guard var rate = callsPerSecond[subject.environment] else { return .after(.zero) }
+      if subject.endpoint == .order { rate = max(1, rate / 5) }
       var bucket = state.buckets[subject] ?? RateBucket(rate: rate, at: now)
       guard let wait = bucket.take(at: now, before: deadline) else { return .tooLate }
       state.buckets[subject] = bucket

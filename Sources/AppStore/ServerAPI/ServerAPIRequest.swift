@@ -9,17 +9,36 @@ package enum ServerAPIEndpoint: String, Hashable, Sendable, CaseIterable {
   case history
   /// Get Transaction Info: one transaction.
   case transaction
+  /// Look Up Order ID: the transactions of one order.
+  case order
 }
 
-/// One request, whose ID is proven to be digits only: it stands in the path, and a slash or a dot in it would ask for
-/// something else in our name.
+/// One request, whose ID is proven to be digits, or letters and digits, only: it stands in the path, and a slash or a dot in
+/// it would ask for something else in our name.
 struct ServerAPIRequest: Sendable {
+  private static let longestID = 32
+
   let id: String
 
   /// - Returns: `nil` for what cannot be one of Apple's IDs.
   init?(id: String) {
-    guard (1...32).contains(id.utf8.count), id.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+    guard (1...Self.longestID).contains(id.utf8.count), id.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
+      return nil
+    }
     self.id = id
+  }
+
+  /// - Parameter order: what Apple writes to the customer: `MXXXXXXXXX`.
+  /// - Returns: `nil` for what cannot be the ID of an order.
+  init?(order: String) {
+    let isPlain = order.utf8.allSatisfy { byte in
+      switch byte {
+      case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true
+      default: false
+      }
+    }
+    guard (1...Self.longestID).contains(order.utf8.count), isPlain else { return nil }
+    id = order
   }
 
   /// - Parameter revision: where the next page of the history begins, as Apple named it.
@@ -27,6 +46,7 @@ struct ServerAPIRequest: Sendable {
     switch endpoint {
     case .statuses: "/inApps/v1/subscriptions/\(id)"
     case .transaction: "/inApps/v1/transactions/\(id)"
+    case .order: "/inApps/v1/lookup/\(id)"
     case .history:
       // Subscriptions are in the statuses, and consumables are used up.
       "/inApps/v2/history/\(id)?sort=ASCENDING&productType=NON_CONSUMABLE&productType=NON_RENEWABLE"

@@ -8,13 +8,46 @@ enum ServerAPIResponse: Sendable {
   case statuses(StatusesResponse)
   case history(HistoryResponse)
   case transaction(signedTransaction: String)
+  case order(OrderResponse)
 
   init(_ body: JSONValue, of endpoint: ServerAPIEndpoint) throws(JSONError) {
     switch endpoint {
     case .statuses: self = .statuses(try StatusesResponse(body))
     case .history: self = .history(try HistoryResponse(body))
     case .transaction: self = .transaction(signedTransaction: try body.required("signedTransactionInfo"))
+    case .order: self = .order(try OrderResponse(body))
     }
+  }
+}
+
+/// https://developer.apple.com/documentation/appstoreserverapi/orderlookupresponse
+struct OrderResponse: Hashable, Sendable {
+  /// Empty where Apple has no such order of this app.
+  var signedTransactions: [String]
+
+  init(_ body: JSONValue) throws(JSONError) {
+    switch try body.integer("status") {
+    case 0:
+      signedTransactions = try body.texts("signedTransactions")
+      guard !signedTransactions.isEmpty else { throw body.unreadable("signedTransactions") }
+    case 1: signedTransactions = []
+    case nil: throw body.missing("status")
+    default: throw body.unreadable("status")
+    }
+  }
+}
+
+extension JSONValue {
+  /// A list of texts that has to be there.
+  fileprivate func texts(_ member: String) throws(JSONError) -> [String] {
+    guard let list = self[member] else { throw missing(member) }
+    guard list.isArray else { throw unreadable(member) }
+    var texts: [String] = []
+    for element in list.elements {
+      guard case .string(let text) = element.kind else { throw .unreadable(path: element.path.text) }
+      texts.append(text)
+    }
+    return texts
   }
 }
 
@@ -91,14 +124,7 @@ struct HistoryResponse: Hashable, Sendable {
 
   init(_ body: JSONValue) throws(JSONError) {
     head = try ServerAPIResponseHead(body)
-    guard let list = body["signedTransactions"] else { throw body.missing("signedTransactions") }
-    guard list.isArray else { throw body.unreadable("signedTransactions") }
-    var transactions: [String] = []
-    for element in list.elements {
-      guard case .string(let text) = element.kind else { throw .unreadable(path: element.path.text) }
-      transactions.append(text)
-    }
-    signedTransactions = transactions
+    signedTransactions = try body.texts("signedTransactions")
     // Not said is not "no more": what is on the pages to come may be a refund.
     guard let hasMore = try body.flag("hasMore") else { throw body.missing("hasMore") }
     let revision = try body.text("revision")

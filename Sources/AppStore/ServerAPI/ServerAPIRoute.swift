@@ -8,6 +8,7 @@ import HTTPTransport
 ///
 ///     outcome                                 next
 ///     an answer                               the next page, the next endpoint, or conclude
+///     an answer that there is no such order   as 4040010
 ///     4040001, 4040003, 4040005, 4040010,     the next endpoint; the next place if no endpoint here knows it; after the
 ///       4000006, 4000008                        last one not found, or key rejected if one of them refused the key
 ///     401                                     once for each app the same call with a fresh token, then the next place:
@@ -68,6 +69,7 @@ struct ServerAPIRoute {
     attemptsHere += 1
     switch outcome {
     case .answer(let contents, _):
+      if contents.isNotFound { return nextEndpoint() }
       isKnownHere = true
       if contents.nextRevision != nil {
         attemptsHere = 0

@@ -17,11 +17,12 @@ import Testing
     var time: TestTime
     var observed: [ServerAPIAttempt]
 
-    /// The calls in order: `p` and `s` for the store, and `S`, `H`, `T` for what was asked.
+    /// The calls in order: `p` and `s` for the store, and `S`, `H`, `T`, `O` for what was asked.
     var calls: String {
       transport.calls.map { call in
         let store = call.url.contains("sandbox") ? "s" : "p"
-        let endpoint = call.url.contains("/subscriptions/") ? "S" : call.url.contains("/history/") ? "H" : "T"
+        let endpoints = ["/subscriptions/": "S", "/history/": "H", "/lookup/": "O"]
+        let endpoint = endpoints.first { call.url.contains($0.key) }?.value ?? "T"
         return store + endpoint
       }.joined(separator: " ")
     }
@@ -451,6 +452,56 @@ import Testing
     #expect(
       try await runTransaction([.body(#"{"signedTransactionInfo":"\#(foreign)"}"#)]).error
         == .wrongApp("com.example.stranger"))
+  }
+
+  // MARK: Orders
+
+  private func runOrder(_ steps: [Step], _ id: String = "MVXH7KWPJC", apps: [BundleID] = [Sample.bundleID]) async throws
+    -> Run<[VerifiedTransaction]>
+  {
+    try await look(steps) { client, time throws(ServerAPIError) in
+      try await client.order(id, bundleIDs: apps, deadline: time.start.advanced(by: .seconds(10)))
+    }
+  }
+
+  @Test func `an order is looked up in production, by its letters and digits`() async throws {
+    let signed = try [Sample.Transaction(), .lifetime()].map { "\"\(try $0.signed())\"" }.joined(separator: ",")
+    let run = try await runOrder([.body(#"{"status":0,"signedTransactions":[\#(signed)]}"#)])
+    #expect(run.transport.calls.first?.url == "https://api.example/inApps/v1/lookup/MVXH7KWPJC")
+    #expect(run.answer?.map(\.transaction.purchase.originalTransactionID) == ["480002000000001", "480002000000200"])
+    for id in ["", "mvxh7kwpjc", "M/../2", "M?x=1", "M%2F", "M X", "MÄ", String(repeating: "M", count: 33)] {
+      #expect(try await runOrder([], id).error == .notFound, "\(id)")
+    }
+  }
+
+  @Test func `an order that is of none of our apps is not found, and the sandbox is not asked`() async throws {
+    let none = Step.body(#"{"status":1}"#)
+    let run = try await runOrder([none, none], apps: [Sample.bundleID, "com.example.other"])
+    #expect(run.error == .notFound)
+    #expect(run.calls == "pO pO")
+  }
+
+  @Test func `an answer about an order counts whole, or not at all`() async throws {
+    let foreign = try Sample.Transaction(bundle: "com.example.stranger").signed()
+    let other = try Sample.Transaction(environment: "Sandbox").signed()
+    let ours = try Sample.Transaction().signed()
+    #expect(
+      try await runOrder([.body(#"{"status":0,"signedTransactions":["\#(ours)","\#(foreign)"]}"#)]).error
+        == .wrongApp("com.example.stranger"))
+    #expect(
+      try await runOrder([.body(#"{"status":0,"signedTransactions":["\#(other)"]}"#)]).error
+        == .invalidAnswer(
+          "signedTransactions[0]: the transaction is of another store than the one that was asked"))
+    for body in [
+      #"{}"#, #"{"status":2}"#, #"{"status":"0"}"#, #"{"status":0}"#, #"{"status":0,"signedTransactions":[]}"#,
+      #"{"status":0,"signedTransactions":[1]}"#, #"{"status":0,"signedTransactions":"x"}"#,
+    ] {
+      let error = try await runOrder(Array(repeating: .body(body), count: 3)).error
+      guard case .unavailable(_, _, .malformedAnswer) = error else {
+        Issue.record("\(body): \(String(describing: error))")
+        continue
+      }
+    }
   }
 
   // MARK: The key

@@ -57,6 +57,15 @@ import Testing
     #expect(turn("b", .statuses) == .after(.zero))
   }
 
+  @Test func `of orders Apple answers a fifth`() {
+    let limit = ServerAPIRateLimit(callsPerSecond: [.production: 50])
+    let start = ContinuousClock.now
+    let orders = ServerAPIRateLimit.Subject(environment: .production, bundleID: "a", endpoint: .order)
+    let turns = (0..<4).map { _ in limit.turn(for: orders, at: start, before: start + .seconds(1)) }
+    #expect(
+      turns == [.after(.zero), .after(.zero), .after(.milliseconds(100)), .after(.milliseconds(200))])
+  }
+
   @Test func `a store that is closed for long is not opened by a shorter wish`() {
     let limit = ServerAPIRateLimit(callsPerSecond: [:])
     let start = ContinuousClock.now

@@ -12,6 +12,7 @@ import Testing
   private static let page = ServerAPIContents.purchases(
     SignedPurchases(bundleID: "a", parts: [], signatures: 0, nextRevision: "r"))
 
+  private static let noOrder = ServerAPIOutcome.answer(.order([]), answeredAt: nil)
   private static let answer = ServerAPIOutcome.answer(empty, answeredAt: nil)
   private static let morePages = ServerAPIOutcome.answer(page, answeredAt: nil)
   private static let notFound = ServerAPIOutcome.error(httpStatus: 404, .transactionIDNotFound)
@@ -27,7 +28,7 @@ import Testing
       ServerAPIRoute(stores: stores, bundleIDs: apps, endpoints: endpoints, retry: RetryPolicy()))
     func call() -> String {
       (route.place.environment == .production ? "p" : "s") + route.place.bundleID.rawValue
-        + (route.endpoint == .statuses ? " S" : route.endpoint == .history ? " H" : " T")
+        + ([.statuses: " S", .history: " H", .transaction: " T", .order: " O"][route.endpoint] ?? "")
     }
     var words = [call()]
     for outcome in outcomes {
@@ -66,6 +67,9 @@ import Testing
     #expect(
       try walk([no, no, no, no], apps: ["a", "b"], endpoints: [.statuses]) == "pa S, pb S, sa S, sb S, not found")
     #expect(try walk([no], stores: [.sandbox], endpoints: [.transaction]) == "sa T, not found")
+    #expect(
+      try walk([Self.noOrder, Self.noOrder], apps: ["a", "b"], stores: [.production], endpoints: [.order])
+        == "pa O, pb O, not found")
   }
 
   @Test func `a key that is refused is renewed once for each app, and no place is taken for one that knows nothing`()

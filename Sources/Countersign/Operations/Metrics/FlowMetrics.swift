@@ -59,6 +59,7 @@ extension ServerAPIEndpoint {
     case .statuses: "subscription_statuses"
     case .transaction: "transaction_info"
     case .history: "transaction_history"
+    case .order: "order_lookup"
     }
   }
 }
