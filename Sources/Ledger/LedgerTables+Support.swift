@@ -88,6 +88,67 @@ extension LedgerTables {
       note: try note(row.decode(forColumn: "note_sequence")))
   }
 
+  // MARK: Searching
+
+  /// Each is asked by an index.
+  func isKnown(_ user: UserID) throws -> Bool {
+    try row("SELECT 1 FROM profile WHERE user_id = \(user.rawValue)") != nil
+      || row("SELECT 1 FROM pending_receipt WHERE user_id = \(user.rawValue) LIMIT 1") != nil
+      || row("SELECT 1 FROM note WHERE user_id = \(user.rawValue) LIMIT 1") != nil
+  }
+
+  /// Where evidence is kept.
+  enum EvidenceTable: CaseIterable {
+    case subscription
+    case unclaimed
+  }
+
+  /// Looks through one page of a table, from the newest row on.
+  ///
+  /// - Parameters:
+  ///   - id: digits alone.
+  ///   - start: rows from here on are passed over.
+  /// - Returns: what has such a transaction, and where the next page begins; zero where there is none.
+  func purchases(
+    with id: TransactionID, in table: EvidenceTable, below start: Int64, limit: Int
+  ) throws -> (keys: [SubscriptionKey], end: Int64) {
+    let limit = max(1, limit)
+    // As StoredForm writes it.
+    let member = "\"transactionID\":\"\(id.rawValue)\""
+    let first: StoredRow?
+    switch table {
+    case .subscription:
+      first = try row(
+        """
+        SELECT coalesce(min(place), 0) AS place FROM
+          (SELECT rowid AS place FROM subscription WHERE rowid < \(start) ORDER BY rowid DESC LIMIT \(limit))
+        """)
+    case .unclaimed:
+      first = try row(
+        """
+        SELECT coalesce(min(place), 0) AS place FROM
+          (SELECT rowid AS place FROM unclaimed_evidence WHERE rowid < \(start) ORDER BY rowid DESC LIMIT \(limit))
+        """)
+    }
+    guard let end = try first?.decode(Int64.self, forColumn: "place"), end > 0 else { return ([], 0) }
+    let found: [StoredRow]
+    switch table {
+    case .subscription:
+      found = try rows(
+        """
+        SELECT environment, original_transaction_id FROM subscription
+        WHERE rowid >= \(end) AND rowid < \(start) AND instr(evidence, \(member)) > 0
+        """)
+    case .unclaimed:
+      found = try rows(
+        """
+        SELECT environment, original_transaction_id FROM unclaimed_evidence
+        WHERE rowid >= \(end) AND rowid < \(start) AND instr(evidence, \(member)) > 0
+        """)
+    }
+    return (try found.map(Self.key), end)
+  }
+
   // MARK: The timeline
 
   /// Merges the three tables that tell a user's story. Each keeps its own order; where two are of one moment, as in one

@@ -93,7 +93,7 @@ struct LedgerTables: Sendable {
       """)
   }
 
-  private static func key(_ row: StoredRow) throws -> SubscriptionKey {
+  static func key(_ row: StoredRow) throws -> SubscriptionKey {
     let environment: String = try row.decode(forColumn: "environment")
     guard let environment = StoreEnvironment(rawValue: environment) else { throw StoredForm.Unstorable() }
     return SubscriptionKey(

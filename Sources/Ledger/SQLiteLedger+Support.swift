@@ -20,6 +20,55 @@ extension SQLiteLedger: SupportLedger {
     try await read { tables in try tables.ownedPurchases(id) }
   }
 
+  package func unclaimedPurchases(
+    _ id: OriginalTransactionID
+  ) async throws(LedgerError) -> [SubscriptionEvidence] {
+    try await read { tables in
+      try StoreEnvironment.allCases.compactMap { environment in
+        try tables.unclaimed(SubscriptionKey(environment: environment, originalTransactionID: id))?.evidence
+      }
+    }
+  }
+
+  package func isKnown(_ user: UserID) async throws(LedgerError) -> Bool {
+    try await read { tables in try tables.isKnown(user) }
+  }
+
+  package func purchases(
+    with id: TransactionID, until deadline: ContinuousClock.Instant
+  ) async throws(LedgerError) -> TransactionSearch {
+    try await purchases(with: id, until: deadline, page: Self.searchPage)
+  }
+
+  /// Rows at a time: some megabytes of evidence, which take some milliseconds.
+  private static let searchPage = 2_000
+
+  /// Reads all evidence that is kept, the newest first, as no index has the transactions in it. An index would be one more
+  /// tree that every receipt pays for, all day, and a person at the support desk asks now and then. Each page is a read of
+  /// its own, on a connection of the pool: it keeps neither the log from being emptied nor callers waiting, whose reads have
+  /// a connection to themselves.
+  func purchases(
+    with id: TransactionID, until deadline: ContinuousClock.Instant, page: Int
+  ) async throws(LedgerError) -> TransactionSearch {
+    // It stands in JSON as it is, and a quotation mark in it would end the text.
+    guard !id.rawValue.isEmpty, id.rawValue.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
+      return TransactionSearch()
+    }
+    for table in LedgerTables.EvidenceTable.allCases {
+      var place = Int64.max
+      repeat {
+        guard ContinuousClock.now < deadline, !Task.isCancelled else { return TransactionSearch(isWhole: false) }
+        let start = place
+        let found = try await read { tables in
+          try tables.purchases(with: id, in: table, below: start, limit: page)
+        }
+        guard found.keys.isEmpty else { return TransactionSearch(keys: found.keys) }
+        place = found.end
+      } while place > 0
+    }
+    return TransactionSearch()
+  }
+
   package func transfer(_ transfer: Transfer) async throws(LedgerError) -> TransferOutcome {
     try await queue.submit { tables in try TransferOperation(transfer: transfer, tables: tables).run() }
   }

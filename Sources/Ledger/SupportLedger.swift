@@ -18,6 +18,19 @@ package protocol SupportLedger: Ledger {
   /// The purchases under an original transaction ID, one per store that knows it, with who owned each.
   func ownedPurchases(_ id: OriginalTransactionID) async throws(LedgerError) -> [OwnedPurchase]
 
+  /// What notifications have told of purchases under an original transaction ID that nobody owns.
+  func unclaimedPurchases(_ id: OriginalTransactionID) async throws(LedgerError) -> [SubscriptionEvidence]
+
+  /// Whether a user has left any trace: a verdict, a receipt that waits, a note.
+  func isKnown(_ user: UserID) async throws(LedgerError) -> Bool
+
+  /// The purchases, owned or not, of whose kept transactions one has this ID.
+  ///
+  /// - Parameter deadline: when to give up.
+  func purchases(
+    with id: TransactionID, until deadline: ContinuousClock.Instant
+  ) async throws(LedgerError) -> TransactionSearch
+
   /// Hands a purchase to another user, on the word of a person. Both are judged anew in the same transaction.
   func transfer(_ transfer: Transfer) async throws(LedgerError) -> TransferOutcome
 }
@@ -59,6 +72,13 @@ package struct OwnedPurchase: Hashable, Sendable {
   package var changes: [OwnershipChange]
 
   package static let changeLimit = 50
+}
+
+/// What a search for a transaction has found.
+package struct TransactionSearch: Hashable, Sendable {
+  package var keys: [SubscriptionKey] = []
+  /// Whether everything was looked at that could have held more.
+  package var isWhole = true
 }
 
 /// A purchase came to a user.

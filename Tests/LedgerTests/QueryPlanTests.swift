@@ -114,6 +114,7 @@ import Testing
       ("receipts", { found(try $0.receipts(of: "anna", limit: 5).count, 1) }),
       ("ownedPurchases", { found(try $0.ownedPurchases("1").first?.changes.count ?? 0, 3) }),
       ("pruneReceipt", { try $0.pruneReceipt(1) }),
+      ("isKnown", { found(try $0.isKnown("nobody") ? 1 : 0, 0) }),
     ]
     for (name, operation) in operations {
       for statement in try await Self.run(operation, on: file).statements {
