@@ -161,7 +161,11 @@ func buildApplication(
     revalidations: RevalidationsController(ledger: ledger, progress: runProgress, budget: budgets.runs, now: now),
     support: SupportController(
       ledger: ledger, revalidation: UserRevalidation(validator: validator, ledger: ledger),
-      transfer: PurchaseTransfer(validator: validator, ledger: ledger), rules: rules, budget: budgets.support, now: now),
+      transfer: PurchaseTransfer(validator: validator, ledger: ledger),
+      lookUp: SupportLookUp(
+        ledger: ledger, serverAPI: appStore.serverAPI, appStoreHealth: appStore.health,
+        bundleIDs: configuration.appStore.orderedBundleIDs, deadline: configuration.appStore.deadline),
+      rules: rules, budget: budgets.support, now: now),
     notifications: NotificationsController(receiver: receiver, budgets: budgets),
     brake: BrakeController(brake: brake, review: review),
     health: HealthController(

@@ -52,6 +52,7 @@ struct ServiceRouter {
     route(authenticated, "/v1/profiles/{user_id}", [.get: profiles.profile])
     route(authenticated, "/v1/revalidations", [.post: revalidations.start])
     route(authenticated, "/v1/revalidations/{run_id}", [.get: revalidations.run])
+    route(authenticated, "/v1/lookup/{id}", [.get: support.find])
     route(authenticated, "/v1/profiles/{user_id}/history", [.get: support.history])
     route(authenticated, "/v1/profiles/{user_id}/revalidation", [.post: support.revalidate])
     route(authenticated, "/v1/transactions/{original_transaction_id}", [.get: support.transaction])

@@ -5,15 +5,38 @@ import Ledger
 
 import struct FoundationEssentials.Date
 
-/// What support sees and may do: a user's history, asking Apple anew, and whose a purchase is.
+/// What support sees and may do: whose an ID is, a user's history, asking Apple anew, and whose a purchase is.
 struct SupportController: Sendable {
   var ledger: any SupportLedger
   var revalidation: UserRevalidation
   var transfer: PurchaseTransfer
+  var lookUp: SupportLookUp
   var rules: EntitlementRules
   var body = JSONRequestBody(limit: BodyBudgets.supportLimit)
   var budget: ByteBudget
   var now: @Sendable () -> Date
+
+  // MARK: GET /v1/lookup/{id}
+
+  func find(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireCaller(.support)
+    guard let text = context.parameters.get("id").flatMap(UserID.percentDecoded) else {
+      throw Problem(.malformedRequest, "The ID in the path is not percent-encoded UTF-8.")
+    }
+    // Apple's IDs are letters and digits, as users' may be.
+    let id = try UserID(checking: text, named: "id")
+    do throws(ValidationError) {
+      let found = try await lookUp.find(id, logger: context.logger)
+      return Self.response(LookUpBody(id: text, found: found, purchases: found.purchases.map(body(of:))))
+    } catch {
+      if case .ledgerUnavailable(let cause) = error {
+        context.logLedgerTrouble(cause)
+        throw Self.ledgerUnreadable
+      }
+      if case .overloaded = error { throw Problem(.overloaded, "Too many look-ups are under way; try again.") }
+      throw Problem(error)
+    }
+  }
 
   // MARK: GET /v1/profiles/{user_id}/history
 
@@ -120,11 +143,16 @@ struct SupportController: Sendable {
     defer { withExtendedLifetime(posted.loan) {} }
     let user = try UserID(checking: posted.value.to, named: "to")
     guard let text = try posted.value.note.map(Self.checked(note:)) else { throw Self.noteMissing }
-    let environment = try await environment(posted.value.environment, of: id, context)
+    let environment = try Self.environment(posted.value.environment)
+    let key = try await key(of: id, in: environment, context)
+    let note = note(of: caller, text, context)
     do throws(ValidationError) {
-      let purchase = try await transfer.transfer(
-        SubscriptionKey(environment: environment, originalTransactionID: id), to: user,
-        note: note(of: caller, text, context), logger: context.logger)
+      let purchase =
+        if let key {
+          try await transfer.transfer(key, to: user, note: note, logger: context.logger)
+        } else {
+          try await transfer.claim(id, in: environment, for: user, note: note, logger: context.logger)
+        }
       return Self.response(body(of: purchase))
     } catch {
       if case .ledgerUnavailable(let cause) = error { context.logLedgerTrouble(cause) }
@@ -133,23 +161,26 @@ struct SupportController: Sendable {
     }
   }
 
-  /// The two stores hand out IDs independently: where both know this one, the caller has to say which is meant.
-  private func environment(
-    _ named: String?, of id: OriginalTransactionID, _ context: ServiceRequestContext
-  ) async throws(Problem) -> StoreEnvironment {
-    if let named {
-      guard let environment = StoreEnvironment(rawValue: named) else {
-        throw Problem(.malformedRequest, "'environment' has to be 'production' or 'sandbox'.")
-      }
-      return environment
+  private static func environment(_ name: String?) throws(Problem) -> StoreEnvironment? {
+    guard let name else { return nil }
+    guard let environment = StoreEnvironment(rawValue: name) else {
+      throw Problem(.malformedRequest, "'environment' has to be 'production' or 'sandbox'.")
     }
-    let purchases = try await consult(context) { () throws(LedgerError) in try await ledger.ownedPurchases(id) }
-    guard let purchase = purchases.first else { throw Self.neverSeen }
-    guard purchases.count == 1 else {
+    return environment
+  }
+
+  /// The two stores hand out IDs independently: where both know this one, the caller has to say which is meant.
+  /// - Returns: `nil` for a purchase that nobody has.
+  private func key(
+    of id: OriginalTransactionID, in environment: StoreEnvironment?, _ context: ServiceRequestContext
+  ) async throws(Problem) -> SubscriptionKey? {
+    let keys = try await consult(context) { () throws(LedgerError) in try await ledger.ownedPurchases(id) }
+      .map(\.evidence.key).filter { environment == nil || $0.environment == environment }
+    guard keys.count <= 1 else {
       throw Problem(
         .malformedRequest, "Both stores know this ID: add 'environment', which is 'production' or 'sandbox'.")
     }
-    return purchase.evidence.key.environment
+    return keys.first
   }
 
   /// - Parameter recorded: the verdict on its owner: where this purchase gave it, it stands until what the rules would take is released.
@@ -211,9 +242,11 @@ struct SupportController: Sendable {
   ) async throws(Problem) -> Value {
     do { return try await operation() } catch {
       context.logLedgerTrouble(error)
-      throw Problem(.ledgerUnavailable, "The ledger cannot be read now; try again.")
+      throw Self.ledgerUnreadable
     }
   }
+
+  private static let ledgerUnreadable = Problem(.ledgerUnavailable, "The ledger cannot be read now; try again.")
 
   /// What support sees is kept by nobody on the way.
   private static func response(_ value: some Encodable) -> Response {

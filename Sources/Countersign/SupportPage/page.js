@@ -1,12 +1,14 @@
-// The support page: looks up a user or a purchase, shows why, and lets a person ask Apple again or move a purchase.
-// Everything that is shown is text that was set as text; the key is in this closure and nowhere else.
+// The support page: looks up whatever a customer can read out, shows why, and lets a person ask Apple again, move or attach
+// a purchase, and release the brake. Everything that is shown is text that was set as text; the key is in this closure and
+// nowhere else.
 'use strict'
 ;(() => {
   const byID = (id) => document.getElementById(id)
   const ui = {
     keyForm: byID('key-form'), key: byID('key'), keyState: byID('key-state'), forget: byID('forget'),
-    searchForm: byID('search-form'), query: byID('query'), status: byID('status'), alert: byID('alert'),
-    result: byID('result'), confirm: byID('confirm'), confirmText: byID('confirm-text'),
+    searchForm: byID('search-form'), query: byID('query'), result: byID('result'),
+    brake: byID('brake'), brakeTitle: byID('brake-title'), brakeText: byID('brake-text'), brakeForm: byID('brake-form'),
+    confirm: byID('confirm'), confirmTitle: byID('confirm-title'), confirmText: byID('confirm-text'),
     confirmYes: byID('confirm-yes'), confirmNo: byID('confirm-no'),
   }
   let key = null
@@ -30,12 +32,12 @@
     fill(document.createElementNS('http://www.w3.org/2000/svg', name), attributes, children)
   const bdi = (text) => el('bdi', {class: 'id'}, text)
 
-  // MARK: Dates, in UTC as the service writes them
+  // MARK: Dates, in UTC as the service writes them; the reader's own time is in the tooltip
 
   const day = new Intl.DateTimeFormat('en-GB', {timeZone: 'UTC', day: 'numeric', month: 'long', year: 'numeric'})
   const clock = new Intl.DateTimeFormat('en-GB', {timeZone: 'UTC', hour: '2-digit', minute: '2-digit'})
   const date = (text) => `${day.format(new Date(text))}, ${clock.format(new Date(text))} UTC`
-  const time = (text) => el('time', {datetime: text}, date(text))
+  const time = (text) => el('time', {datetime: text, title: `${new Date(text).toLocaleString()}, your time`}, date(text))
 
   // MARK: Asking the service
 
@@ -72,35 +74,63 @@
     }
   }
 
-  // MARK: Telling the person
+  const userPath = (id, rest) => `v1/profiles/${encodeURIComponent(id)}/${rest}`
+  const transactionPath = (id, rest = '') => `v1/transactions/${encodeURIComponent(id)}${rest}`
 
-  function say(text) { ui.status.textContent = text }
+  // MARK: Telling the person, in the form that was used
 
-  function fail(error) {
-    say('')
+  const message = () => el('p', {class: 'message', role: 'status', 'aria-live': 'polite'})
+
+  function tell(form, text, tone = '') {
+    const place = form.querySelector('.message')
+    place.className = `message ${tone}`
+    place.textContent = text
+    if (text) place.scrollIntoView({block: 'nearest'})
+  }
+
+  function fail(form, error) {
     if (error.status === 401) {
       forget()
-      ui.alert.textContent = 'The service does not know this key. Type it again.'
+      tell(ui.keyForm, 'The service does not know this key. Type it again.', 'bad')
       return
     }
     const id = error.requestID ? ` (request ${error.requestID})` : ''
-    ui.alert.textContent = error.code === 'forbidden'
-      ? 'This key may not do that: it needs one of the role “support”.' : `${error.message}${id}`
+    tell(form, error.code === 'forbidden'
+      ? 'This key may not do that: it needs one of the role “support”.' : `${error.message}${id}`, 'bad')
   }
 
-  /// Runs what a button or a form asks for: once at a time, with the outcome said aloud.
-  async function run(control, doing, action) {
-    const mine = ++turn
-    const buttons = control ? [...control.querySelectorAll('button')] : []
-    for (const button of buttons) button.disabled = true
-    ui.alert.textContent = ''
-    say(doing)
+  /// What a form's button says when it does not wait.
+  const labels = new WeakMap()
+  const buttonOf = (form) => form.querySelector('button[type=submit]')
+
+  function busy(form, doing) {
+    const button = buttonOf(form)
+    if (!labels.has(button)) labels.set(button, button.textContent)
+    button.disabled = true
+    button.textContent = doing
+    tell(form, '')
+  }
+
+  function idle(form) {
+    const button = buttonOf(form)
+    button.disabled = false
+    if (labels.has(button)) button.textContent = labels.get(button)
+  }
+
+  /// Runs what a form asks for, once at a time; the form says how it went, unless it is no longer shown.
+  async function work(form, doing, action) {
+    if (buttonOf(form).disabled) return
+    const mine = turn
+    const isCurrent = () => mine === turn && form.isConnected
+    busy(form, doing)
     try {
-      await action(() => mine === turn)
+      await action(isCurrent)
     } catch (error) {
-      if (mine === turn) fail(error)
+      if (isCurrent()) fail(form, error)
     } finally {
-      for (const button of buttons) button.disabled = false
+      idle(form)
+      // A button that waits loses the focus.
+      if (isCurrent() && document.activeElement === document.body) buttonOf(form).focus({preventScroll: true})
     }
   }
 
@@ -111,6 +141,11 @@
     if (heading) heading.focus()
   }
 
+  function clear() {
+    redraw = null
+    ui.result.replaceChildren()
+  }
+
   // MARK: The key
 
   function forget() {
@@ -118,10 +153,10 @@
     key = null
     ui.key.value = ''
     ui.query.value = ''
-    ui.result.replaceChildren()
-    redraw = null
-    say('')
-    ui.alert.textContent = ''
+    clear()
+    idle(ui.searchForm)
+    for (const form of [ui.keyForm, ui.searchForm, ui.brakeForm]) tell(form, '')
+    ui.brake.hidden = true
     ui.keyState.hidden = true
     ui.searchForm.hidden = true
     ui.keyForm.hidden = false
@@ -133,54 +168,188 @@
     const typed = ui.key.value.trim()
     ui.key.value = ''
     if (!/^[\x21-\x7e]+$/.test(typed)) {
-      ui.alert.textContent = 'A key is letters, digits and signs, without spaces.'
+      tell(ui.keyForm, 'A key is letters, digits and signs, without spaces.', 'bad')
       return
     }
     key = typed
-    ui.alert.textContent = ''
+    tell(ui.keyForm, '')
     ui.keyForm.hidden = true
     ui.keyState.hidden = false
     ui.searchForm.hidden = false
     ui.query.focus()
+    const linked = linkedUser()
+    if (linked) lookUp(linked)
+    else lookAtBrake()
   })
-  ui.forget.addEventListener('click', forget)
+  ui.forget.addEventListener('click', () => {
+    link(null)
+    forget()
+  })
   addEventListener('pagehide', forget)
+
+  // MARK: The link to a user: `#user=ID`. It is never sent to anybody, and holds no key.
+
+  function link(user) {
+    window.history.replaceState(null, '', user === null ? location.pathname + location.search
+      : `#user=${encodeURIComponent(user)}`)
+  }
+
+  function linkedUser() {
+    const match = /^#user=(.{1,400})$/.exec(location.hash)
+    try { return match && decodeURIComponent(match[1]) } catch { return null }
+  }
+
+  addEventListener('hashchange', () => {
+    const linked = linkedUser()
+    if (key !== null && linked) lookUp(linked)
+  })
 
   // MARK: Looking up
 
   ui.searchForm.addEventListener('submit', (event) => {
     event.preventDefault()
     const id = ui.query.value.trim()
-    if (!id) return
-    const by = new FormData(ui.searchForm).get('by')
-    if (by === 'transaction') lookUpTransaction(id)
-    else lookUpUser(id)
+    if (id) lookUp(id)
   })
 
-  const userPath = (id, rest) => `v1/profiles/${encodeURIComponent(id)}/${rest}`
-  const transactionPath = (id, rest = '') => `v1/transactions/${encodeURIComponent(id)}${rest}`
+  /// Takes the last customer off the page, whatever comes of it.
+  async function showFor(id, action) {
+    const mine = ++turn
+    clear()
+    link(null)
+    ui.query.value = id
+    busy(ui.searchForm, 'Looking…')
+    try {
+      await action(() => mine === turn)
+      if (mine === turn) lookAtBrake()
+    } catch (error) {
+      if (mine !== turn) return
+      fail(ui.searchForm, error)
+      if (key !== null) ui.query.focus()
+    } finally {
+      if (mine === turn) idle(ui.searchForm)
+    }
+  }
 
-  function lookUpUser(id, outcome) {
-    return run(ui.searchForm, 'Looking…', async (isCurrent) => {
-      const history = await ask('GET', userPath(id, 'history'))
+  function lookUp(id) {
+    return showFor(id, async (isCurrent) => {
+      const found = await ask('GET', `v1/lookup/${encodeURIComponent(id)}`)
       if (!isCurrent()) return
-      showUser(history)
-      say(outcome || `${id}: the tier is ${history.now.tier}, ${words(history.now.status)}.`)
+      const history = found.user_id === null ? null : await ask('GET', userPath(found.user_id, 'history'))
+      if (!isCurrent()) return
+      const cards = [
+        ...found.purchases.map((purchase) => purchaseCard(purchase)),
+        ...found.unowned.map((purchase) => unownedCard(purchase, found.app_store !== 'not_configured')),
+      ]
+      if (history) showUser(history, cards)
+      else show(...(cards.length > 0 ? cards : [neverSeenCard(found)]))
+      const [text, tone] = foundText(found, history)
+      tell(ui.searchForm, text, tone)
     })
   }
 
-  function lookUpTransaction(id, outcome) {
-    return run(ui.searchForm, 'Looking…', async (isCurrent) => {
+  function lookUpUser(id) {
+    return showFor(id, async (isCurrent) => {
+      const history = await ask('GET', userPath(id, 'history'))
+      if (!isCurrent()) return
+      showUser(history, [])
+      tell(ui.searchForm, stateText(history))
+    })
+  }
+
+  function lookUpTransaction(id) {
+    return showFor(id, async (isCurrent) => {
       const found = await ask('GET', transactionPath(id))
       if (!isCurrent()) return
       show(...found.purchases.map((purchase) => purchaseCard(purchase)))
-      say(outcome || `Found: the purchase belongs to ${found.purchases.map((one) => one.user_id).join(' and ')}.`)
+      tell(ui.searchForm, `The purchase belongs to ${found.purchases.map((one) => one.user_id).join(' and ')}.`)
     })
   }
+
+  const stateText = (history) =>
+    `User ${history.user_id}: the tier is ${history.now.tier}, ${words(history.now.status)}.`
+
+  const ways = {
+    original_transaction_id: 'Found by its original transaction ID', transaction_id: 'Found by a later transaction of it',
+    order_id: 'Found by its order ID',
+  }
+
+  function foundText(found, history) {
+    if (history) {
+      const also = found.found_as.length > 1
+        ? ' The same number is the ID of a purchase: see below the history.' : ''
+      return [stateText(history) + also, also ? 'warn' : '']
+    }
+    const [first] = found.found_as
+    if (first === undefined) return ['Never seen here.', 'warn']
+    const owners = [...new Set(found.purchases.map((one) => one.user_id))]
+    return owners.length > 0
+      ? [`${ways[first]}: the purchase belongs to ${owners.join(' and ')}.`, '']
+      : [`${ways[first]}: nobody has this purchase here.`, 'warn']
+  }
+
+  /// Nobody's: there is nothing to judge, to ask about or to move.
+  function neverSeenCard(found) {
+    const isNumber = /^[0-9]+$/.test(found.id)
+    const asked = ['users, and the original transaction IDs of purchases']
+    if (isNumber) asked.push('the later transactions that are kept of purchases')
+    // What is neither all digits nor about as long as an order ID is a name.
+    const mayBeApples = isNumber || /^[0-9A-Za-z]{7,16}$/.test(found.id)
+    const apple = !mayBeApples ? ['', ''] : {
+      not_configured: ['There is no key of the App Store Server API (app_store.server_api), and it takes one to look up ' +
+        'order IDs, and transactions that are not kept.', 'warn'],
+      answered: [`Apple was asked, and knows no such ${isNumber ? 'transaction' : 'order'} of this app.`, ''],
+      unavailable: ['Apple could not be asked. Try again in a minute.', 'warn'],
+    }[found.app_store] || ['', '']
+    return el('section', {class: 'card', 'aria-labelledby': 'never-title'},
+      el('h2', {id: 'never-title', tabindex: -1}, 'Never seen here: ', bdi(found.id)),
+      el('p', null, 'No user and no purchase of this service has this ID. Is there a slip in it?'),
+      el('p', {class: 'soft'}, `Looked for among ${asked.join(', and among ')}.`),
+      found.searched_all ? null : el('p', {class: 'notice warn'},
+        'The search took too long and was ended before everything was seen. The original transaction ID is found at once.'),
+      apple[0] ? el('p', {class: `notice ${apple[1]}`}, apple[0]) : null)
+  }
+
+  // MARK: The brake
+
+  async function lookAtBrake() {
+    const mine = key
+    let brake
+    try { brake = await ask('GET', 'v1/brake') } catch { return }
+    if (mine === null || mine !== key) return
+    ui.brake.hidden = brake.engaged !== true
+    if (ui.brake.hidden) return
+    const parts = ['The service lowers nobody by itself until somebody releases the brake.']
+    if (brake.since) parts.push(`It holds since ${date(brake.since)}.`)
+    if (typeof brake.looked_at === 'number' && typeof brake.lowered === 'number') {
+      parts.push(`Of the ${brake.looked_at} verdicts of the day before, ${brake.lowered} had lowered somebody.`)
+    }
+    if (typeof brake.withheld === 'number') parts.push(`Verdicts held back since: ${brake.withheld}.`)
+    ui.brakeTitle.textContent = 'The downgrade brake holds'
+    ui.brakeText.textContent = parts.join(' ')
+    tell(ui.brakeForm, '')
+    buttonOf(ui.brakeForm).hidden = false
+  }
+
+  ui.brakeForm.addEventListener('submit', async (event) => {
+    event.preventDefault()
+    if (!await confirmed('Release the brake?', 'What it holds back comes to pass: for an hour every verdict counts, and ' +
+      'whoever it lowers loses access. Release it only when you know why so many end at once.', 'Release it')) return
+    work(ui.brakeForm, 'Releasing…', async (isCurrent) => {
+      await ask('DELETE', 'v1/brake')
+      if (!isCurrent()) return
+      ui.brakeTitle.textContent = 'The downgrade brake is released'
+      ui.brakeText.textContent = ''
+      buttonOf(ui.brakeForm).hidden = true
+      tell(ui.brakeForm, 'Every verdict counts for an hour. Then the brake watches anew.', 'good')
+    })
+  })
 
   // MARK: A state
 
   const words = (text) => String(text).replaceAll('_', ' ')
+  const isTakenBack = (state) => state.reason === 'refunded' || state.reason === 'revoked'
+  const endName = (state) => isTakenBack(state) ? 'Taken back on' : 'Paid until'
 
   function kind(state) {
     if (state.status === 'grace_period') return 'warn'
@@ -188,10 +357,16 @@
     return state.status === 'active' && state.original_transaction_id ? 'good' : ''
   }
 
-  function stateParts(state) {
+  /// - Parameters:
+  ///   - periods: what was bought, where it is at hand.
+  ///   - why: in place of the explanation.
+  function stateParts(state, periods = [], why = null) {
+    const takenBack = isTakenBack(state) && state.decision
+      && periods.find((period) => period.transaction_id === state.decision.transaction_id)
     const rows = [
       ['Reason', words(state.reason)],
-      ['Paid until', state.expires_at && time(state.expires_at)],
+      [endName(state), state.expires_at && time(state.expires_at)],
+      ['Had been paid until', takenBack && takenBack.ends_at && time(takenBack.ends_at)],
       ['Access until', state.access_until && time(state.access_until)],
       ['Product', state.product_id && bdi(state.product_id)],
       ['Next product', state.next_product_id && bdi(state.next_product_id)],
@@ -206,69 +381,163 @@
         state.stale ? el('span', {class: 'pill warn'}, 'stale: not confirmed by Apple') : null,
         state.provisional ? el('span', {class: 'pill warn'}, 'provisional') : null,
         state.environment === 'sandbox' ? el('span', {class: 'pill warn'}, 'sandbox') : null),
-      el('p', {class: 'why'}, state.explanation),
+      why || el('p', {class: 'why'}, state.explanation),
       el('dl', null, rows.map(([name, value]) => [el('dt', null, name), el('dd', null, value)])),
     ]
   }
 
+  /// Takes a text to the clipboard, where the browser lets a page do that.
+  function copyButton(text, name, label = 'Copy') {
+    if (!navigator.clipboard) return null
+    const button = el('button', {type: 'button', class: 'quiet small', 'aria-label': name}, label)
+    button.addEventListener('click', async () => {
+      try {
+        await navigator.clipboard.writeText(text)
+        button.textContent = 'Copied'
+      } catch { button.textContent = 'Not copied' }
+      setTimeout(() => { button.textContent = label }, 2000)
+    })
+    return button
+  }
+
+  const title = (heading, ...buttons) => el('div', {class: 'title'}, heading, buttons)
+
   // MARK: A user
 
-  function showUser(history) {
-    const user = history.user_id
-    const entries = [...history.entries]
-    let next = history.next
+  /// - Parameter more: what else the same ID is.
+  function showUser(first, more) {
+    const user = first.user_id
+    let history = first
+    let entries = [...first.entries]
+    let next = first.next
+    const state = el('div')
     const list = el('ol', {class: 'history'})
     const picture = el('div', {class: 'picture'})
-    const older = el('button', {type: 'button', class: 'quiet', on: {click: more}}, 'Older entries')
+    const olderForm = el('form', {autocomplete: 'off'},
+      el('button', {type: 'submit', class: 'quiet'}, 'Older entries'), message())
+    const form = revalidationForm(user, refresh)
 
-    function refresh() {
-      list.replaceChildren(...entries.map(entryItem))
-      older.hidden = !next
-      draw(picture, history, entries)
+    function paint() { draw(picture, history, entries) }
+
+    function render() {
+      const purchases = [...new Set(history.periods.map((period) => period.original_transaction_id))]
+      const moved = movedAway(user, entries)
+      const why = purchases.length === 0 && moved.length > 0
+        ? el('div', {class: 'moved why'}, moved.map(movedText)) : null
+      state.replaceChildren(
+        ...stateParts(history.now, history.periods, why),
+        ...(why ? [] : moved.map((change) => el('div', {class: 'moved soft'}, movedText(change)))),
+        el('ul', {class: 'purchases', 'aria-label': 'Purchases', hidden: purchases.length === 0}, purchases.map((id) =>
+          el('li', null, 'Purchase ', bdi(id), copyButton(id, `Copy the transaction ID ${id}`), el('button', {
+            type: 'button', class: 'quiet small', 'aria-label': `Show or move the purchase ${id}`,
+            on: {click: () => lookUpTransaction(id)},
+          }, 'Show or move')))))
+      // Nothing is kept that Apple could be asked about.
+      form.hidden = purchases.length === 0
+      list.replaceChildren(...folded(entries))
+      buttonOf(olderForm).hidden = !next
+      paint()
     }
 
-    function more() {
-      run(older.parentElement, 'Reading older entries…', async (isCurrent) => {
+    /// Reads the user anew, in place: what was just done stays in view.
+    async function refresh(isCurrent) {
+      const page = await ask('GET', userPath(user, 'history'))
+      if (!isCurrent()) return
+      history = page
+      entries = [...page.entries]
+      next = page.next
+      render()
+    }
+
+    olderForm.addEventListener('submit', (event) => {
+      event.preventDefault()
+      work(olderForm, 'Reading…', async (isCurrent) => {
         const page = await ask('GET', next)
         if (!isCurrent()) return
         entries.push(...page.entries)
         next = page.next
-        refresh()
-        say(`${entries.length} entries are shown${next ? '.' : ', which are all.'}`)
+        render()
+        tell(olderForm, `${entries.length} entries are shown${next ? '.' : ', which are all.'}`)
       })
-    }
+    })
 
-    const ids = [...new Set(history.periods.map((period) => period.original_transaction_id))]
     show(
       el('section', {class: 'card', 'aria-labelledby': 'user-title'},
-        el('h2', {id: 'user-title', tabindex: -1}, 'User ', bdi(user)),
-        ...stateParts(history.now),
-        ids.length === 0 ? null : el('ul', {class: 'purchases', 'aria-label': 'Purchases'}, ids.map((id) =>
-          el('li', null, 'Purchase ', bdi(id), el('button', {
-            type: 'button', class: 'quiet small', 'aria-label': `Show or move the purchase ${id}`,
-            on: {click: () => lookUpTransaction(id)},
-          }, 'Show or move'))))),
+        title(el('h2', {id: 'user-title', tabindex: -1}, 'User ', bdi(user)),
+          copyButton(user, 'Copy the user ID'),
+          copyButton(`${location.href.split('#')[0]}#user=${encodeURIComponent(user)}`, 'Copy a link to this user',
+            'Copy link')),
+        state),
       el('section', {class: 'card', 'aria-labelledby': 'picture-title'},
         el('h2', {id: 'picture-title'}, 'Timeline'), picture),
-      revalidationForm(user),
+      form,
       el('section', {class: 'card', 'aria-labelledby': 'history-title'},
         el('h2', {id: 'history-title'}, 'History'),
-        entries.length === 0 ? el('p', {class: 'soft'}, 'Nothing has happened yet.') : list,
-        el('div', null, older)))
-    refresh()
-    redraw = () => draw(picture, history, entries)
+        entries.length === 0 ? el('p', {class: 'soft'}, 'Nothing has happened yet.') : null, list, olderForm),
+      ...more)
+    render()
+    link(user)
+    redraw = paint
   }
+
+  /// The purchases that went to somebody else and have not come back, as far as the entries go.
+  function movedAway(user, entries) {
+    const told = new Set()
+    return entries.filter((entry) => {
+      if (entry.kind !== 'ownership_change') return false
+      const purchase = `${entry.environment} ${entry.original_transaction_id}`
+      if (told.has(purchase)) return false
+      told.add(purchase)
+      return entry.from_user_id === user && entry.to_user_id !== user
+    })
+  }
+
+  function movedText(change) {
+    return [
+      el('p', null, 'The purchase ', bdi(change.original_transaction_id), ' was moved to ', bdi(change.to_user_id), ' on ',
+        time(change.recorded_at), '. ',
+        el('button', {type: 'button', class: 'quiet small', 'aria-label': `Show the user ${change.to_user_id}`,
+          on: {click: () => lookUpUser(change.to_user_id)}}, 'Show the user')),
+      noteOf(change),
+    ]
+  }
+
+  const noteOf = (entry) => entry.note === null || entry.note === undefined ? null : el('p', {class: 'said'},
+    el('small', null, `Note of ${entry.asked_by}`), el('bdi', null, entry.note))
 
   const kinds = {verdict: 'Verdict', ownership_change: 'Owner', revalidation: 'Apple asked anew'}
 
+  /// Verdicts that change nothing, two or more in a row, are one line to be opened.
+  function folded(entries) {
+    const items = []
+    let run = []
+    const close = () => {
+      if (run.length < 2) items.push(...run.map(entryItem))
+      else {
+        const [last, first] = [run[0], run[run.length - 1]].map((entry) => day.format(new Date(entry.recorded_at)))
+        items.push(el('li', {class: 'folded'}, el('details', null,
+          el('summary', null, `${run.length} verdicts without a change, ${first === last ? first : `${first} to ${last}`}`),
+          el('ol', {class: 'history'}, run.map(entryItem)))))
+      }
+      run = []
+    }
+    for (const entry of entries) {
+      if (entry.kind === 'verdict' && entry.changed === false && !entry.note) run.push(entry)
+      else {
+        close()
+        items.push(entryItem(entry))
+      }
+    }
+    close()
+    return items
+  }
+
   function entryItem(entry) {
-    const said = entry.note === null || entry.note === undefined ? null : el('p', {class: 'said'},
-      el('small', null, `Note of ${entry.asked_by}`), el('bdi', null, entry.note))
     const verdict = entry.kind === 'verdict' && el('span', {class: `pill ${kind(entry)}`},
       `${entry.tier}, ${words(entry.status)}`)
     const known = [
       ['Reason', entry.reason && words(entry.reason)],
-      ['Paid until', entry.expires_at && date(entry.expires_at)],
+      [endName(entry), entry.expires_at && date(entry.expires_at)],
       ['Access until', entry.access_until && date(entry.access_until)],
       ['Product', entry.product_id],
       ['Original transaction', entry.original_transaction_id],
@@ -281,88 +550,181 @@
         `${entry.decision.policy.key}: ${entry.decision.policy.value}`],
       ['Request', entry.request_id],
     ].filter(([, value]) => value)
-    return el('li', null,
+    return el('li', {class: 'entry'},
       el('p', {class: 'when'}, el('strong', null, kinds[entry.kind] || words(entry.kind)), verdict || null,
         time(entry.recorded_at)),
-      el('p', null, entry.explanation), said,
+      el('p', null, entry.explanation), noteOf(entry),
       el('details', null, el('summary', null, 'Details'),
         el('dl', null, known.map(([name, value]) => [el('dt', null, name), el('dd', null, bdi(String(value)))]))))
   }
 
-  function noteField(id, label) {
-    return el('div', {class: 'field'},
-      el('label', {for: id}, label),
-      el('textarea', {id, maxlength: 1000, required: true, rows: 3}))
+  // MARK: Fields, each with its own complaint
+
+  function field(control, label) {
+    const complaint = el('p', {id: `${control.id}-error`, class: 'field-error', role: 'alert'})
+    control.setAttribute('aria-describedby', complaint.id)
+    control.addEventListener('input', () => complain(control, ''))
+    return el('div', {class: 'field'}, el('label', {for: control.id}, label), control, complaint)
   }
 
-  function revalidationForm(user) {
-    const form = el('form', {class: 'card', autocomplete: 'off', 'aria-labelledby': 'ask-title'},
+  function complain(control, text) {
+    byID(`${control.id}-error`).textContent = text
+    if (text) {
+      control.setAttribute('aria-invalid', 'true')
+      control.focus()
+    } else control.removeAttribute('aria-invalid')
+  }
+
+  /// What is in a field; `null`, and the field complains, where there is nothing.
+  function needed(control, complaint) {
+    const text = control.value.trim()
+    complain(control, text ? '' : complaint)
+    return text || null
+  }
+
+  const noteBox = (id) => el('textarea', {id, maxlength: 1000, 'aria-required': 'true', rows: 3})
+  const userBox = (id, value = '') => el('input', {id, type: 'text', maxlength: 128, 'aria-required': 'true',
+    spellcheck: 'false', autocapitalize: 'none', autocomplete: 'off', value})
+
+  function revalidationForm(user, refresh) {
+    const note = noteBox('ask-note')
+    const form = el('form', {class: 'card', autocomplete: 'off', novalidate: true, 'aria-labelledby': 'ask-title'},
       el('h2', {id: 'ask-title'}, 'Ask Apple again'),
       el('p', {class: 'soft'}, 'About everything this user owns. The note is kept in the history.'),
-      noteField('ask-note', 'Note: why do you ask?'),
-      el('button', {type: 'submit'}, 'Ask Apple again'))
+      field(note, 'Note: why do you ask?'),
+      el('button', {type: 'submit'}, 'Ask Apple again'), message())
     form.addEventListener('submit', (event) => {
       event.preventDefault()
-      const note = form.querySelector('textarea').value.trim()
-      if (!note) { ui.alert.textContent = 'Say in the note why you ask.'; return }
-      run(form, 'Asking Apple…', async (isCurrent) => {
-        const answer = await ask('POST', userPath(user, 'revalidation'), {note})
+      const text = needed(note, 'Say in the note why you ask.')
+      if (text === null) return
+      work(form, 'Asking…', async (isCurrent) => {
+        const answer = await ask('POST', userPath(user, 'revalidation'), {note: text})
         if (!isCurrent()) return
-        await lookUpUser(user, answer.stale
-          ? `Apple could not be asked about everything. The last proven state stands: ${answer.tier}.`
-          : `Asked. The tier is ${answer.tier}, ${words(answer.status)}.`)
+        note.value = ''
+        const [outcome, tone] = answer.stale
+          ? [`Apple could not be asked about everything. The last proven state stands: ${answer.tier}.`, 'warn']
+          : [`Asked. The tier is ${answer.tier}, ${words(answer.status)}.`, 'good']
+        await refreshed(form, refresh, isCurrent, outcome, tone)
       })
     })
     return form
   }
 
-  // MARK: A purchase
-
-  function purchaseCard(purchase) {
-    const id = purchase.original_transaction_id
-    const name = `${id}-${purchase.environment}`
-    const form = el('form', {autocomplete: 'off', 'aria-labelledby': `move-${name}`},
-      el('h3', {id: `move-${name}`}, 'Move it to another user'),
-      el('p', {class: 'soft'}, 'Both users are judged anew at once, and the note is kept in the history of both.'),
-      el('div', {class: 'field'},
-        el('label', {for: `to-${name}`}, 'User ID of the new owner'),
-        el('input', {id: `to-${name}`, type: 'text', maxlength: 128, required: true, spellcheck: 'false',
-          autocapitalize: 'none', autocomplete: 'off'})),
-      noteField(`why-${name}`, 'Note: why does it move?'),
-      el('button', {type: 'submit', class: 'danger'}, 'Move the purchase…'))
-    form.addEventListener('submit', async (event) => {
-      event.preventDefault()
-      const to = form.querySelector('input').value.trim()
-      const note = form.querySelector('textarea').value.trim()
-      if (!to || !note) { ui.alert.textContent = 'Name the new owner, and say in the note why.'; return }
-      if (!await confirmed(`The purchase ${id} moves from ${purchase.user_id} to ${to}. ` +
-        `${purchase.user_id} loses what it gives at once.`)) return
-      run(form, 'Moving…', async (isCurrent) => {
-        const moved = await ask('POST', transactionPath(id, '/transfer'), {to, note, environment: purchase.environment})
-        if (!isCurrent()) return
-        await lookUpTransaction(id, `Moved. The purchase belongs to ${moved.user_id} now.`)
-      })
-    })
-    return el('section', {class: 'card', 'aria-labelledby': `purchase-${name}`},
-      el('h2', {id: `purchase-${name}`, tabindex: -1}, 'Purchase ', bdi(id)),
-      el('p', null, 'Belongs to ', bdi(purchase.user_id),
-        purchase.owned_since ? [' since ', time(purchase.owned_since)] : null, '. ',
-        el('button', {type: 'button', class: 'quiet small', 'aria-label': `Show the user ${purchase.user_id}`,
-          on: {click: () => lookUpUser(purchase.user_id)}}, 'Show the user')),
-      el('h3', null, 'What it gives by itself'),
-      ...stateParts(purchase.state),
-      el('h3', null, 'Owners'),
-      el('ol', {class: 'history'}, purchase.ownership_changes.map((change) => el('li', null,
-        el('p', {class: 'when'}, el('strong', null, change.from_user_id
-          ? ['from ', bdi(change.from_user_id), ' to ', bdi(change.to_user_id)]
-          : ['first presented by ', bdi(change.to_user_id)]), time(change.recorded_at)),
-        change.note === null ? null : el('p', {class: 'said'},
-          el('small', null, `Note of ${change.asked_by}`), el('bdi', null, change.note))))),
-      form)
+  /// Tells the outcome once the page shows it, or that it does not.
+  async function refreshed(form, refresh, isCurrent, outcome, tone) {
+    try { await refresh(isCurrent) } catch {
+      if (isCurrent()) tell(form, `${outcome} What else is on this page is from before: look the ID up again.`, 'warn')
+      return
+    }
+    if (isCurrent()) tell(form, outcome, tone)
   }
 
-  function confirmed(text) {
+  // MARK: A purchase
+
+  const nameOf = (purchase) => `${purchase.original_transaction_id}-${purchase.environment}`
+
+  const purchaseTitle = (purchase) => {
+    const id = purchase.original_transaction_id
+    return title(el('h2', {id: `purchase-${nameOf(purchase)}`, tabindex: -1}, 'Purchase ', bdi(id)),
+      copyButton(id, `Copy the transaction ID ${id}`))
+  }
+
+  /// - Parameter outcome: of what was just done with it.
+  function purchaseCard(first, outcome = null) {
+    const id = first.original_transaction_id
+    const name = nameOf(first)
+    const [to, note] = [userBox(`to-${name}`), noteBox(`why-${name}`)]
+    const about = el('div')
+    let purchase = first
+    const form = el('form', {autocomplete: 'off', novalidate: true, 'aria-labelledby': `move-${name}`},
+      el('h3', {id: `move-${name}`}, 'Move it to another user'),
+      el('p', {class: 'soft'}, 'Both users are judged anew at once, and the note is kept in the history of both.'),
+      field(to, 'User ID of the new owner'), field(note, 'Note: why does it move?'),
+      el('button', {type: 'submit', class: 'danger'}, 'Move the purchase…'), message())
+
+    function render() {
+      about.replaceChildren(
+        el('p', null, 'Belongs to ', bdi(purchase.user_id),
+          purchase.owned_since ? [' since ', time(purchase.owned_since)] : null, '. ',
+          el('button', {type: 'button', class: 'quiet small', 'aria-label': `Show the user ${purchase.user_id}`,
+            on: {click: () => lookUpUser(purchase.user_id)}}, 'Show the user')),
+        el('h3', null, 'What it gives by itself'),
+        ...stateParts(purchase.state),
+        el('h3', null, 'Owners'),
+        el('ol', {class: 'history'}, purchase.ownership_changes.map((change) => el('li', null,
+          el('p', {class: 'when'}, el('strong', null, change.from_user_id
+            ? ['from ', bdi(change.from_user_id), ' to ', bdi(change.to_user_id)]
+            : ['first presented by ', bdi(change.to_user_id)]), time(change.recorded_at)),
+          noteOf(change)))))
+    }
+
+    form.addEventListener('submit', async (event) => {
+      event.preventDefault()
+      const owner = needed(to, 'Name the new owner.')
+      const text = owner === null ? null : needed(note, 'Say in the note why it moves.')
+      if (text === null) return
+      if (!await confirmed('Move the purchase?', `The purchase ${id} moves from ${purchase.user_id} to ${owner}. ` +
+        `${purchase.user_id} loses what it gives at once.`, 'Move it')) return
+      work(form, 'Moving…', async (isCurrent) => {
+        const moved = await ask('POST', transactionPath(id, '/transfer'),
+          {to: owner, note: text, environment: purchase.environment})
+        if (!isCurrent()) return
+        purchase = moved
+        to.value = ''
+        note.value = ''
+        render()
+        tell(form, `Moved. The purchase belongs to ${moved.user_id} now.`, 'good')
+      })
+    })
+    render()
+    return el('section', {class: 'card', 'aria-labelledby': `purchase-${name}`}, purchaseTitle(first),
+      outcome === null ? null : el('p', {class: 'message good', role: 'status', tabindex: -1}, outcome), about, form)
+  }
+
+  /// A purchase that nobody has here.
+  function unownedCard(purchase, canAttach) {
+    const id = purchase.original_transaction_id
+    const name = nameOf(purchase)
+    const rows = [['Product', purchase.product_id && bdi(purchase.product_id)], ['Store', purchase.environment],
+      ['Made for the account', purchase.app_account_token && bdi(purchase.app_account_token)]].filter(([, value]) => value)
+    const card = el('section', {class: 'card', 'aria-labelledby': `purchase-${name}`}, purchaseTitle(purchase),
+      el('p', null, 'Nobody has it here. ', purchase.told_by === 'notification'
+        ? 'Apple has told of it by itself.' : 'Apple knows it, and was asked just now.'),
+      el('dl', null, rows.map(([label, value]) => [el('dt', null, label), el('dd', null, value)])))
+    if (!canAttach) {
+      card.append(el('p', {class: 'notice warn'}, 'It takes a key of the App Store Server API (app_store.server_api) to ' +
+        'attach it to a user, and there is none. The customer can present it: “Restore purchases” in the app.'))
+      return card
+    }
+    const [to, note] = [userBox(`to-${name}`, purchase.app_account_token || ''), noteBox(`why-${name}`)]
+    const form = el('form', {autocomplete: 'off', novalidate: true, 'aria-labelledby': `attach-${name}`},
+      el('h3', {id: `attach-${name}`}, 'Attach it to a user'),
+      el('p', {class: 'soft'}, 'Apple is asked about it, and the user is judged anew. The note is kept in the history.'),
+      field(to, 'User ID of the owner'), field(note, 'Note: how do you know that it is theirs?'),
+      el('button', {type: 'submit'}, 'Attach the purchase'), message())
+    form.addEventListener('submit', (event) => {
+      event.preventDefault()
+      const owner = needed(to, 'Name the owner.')
+      const text = owner === null ? null : needed(note, 'Say in the note how you know that it is theirs.')
+      if (text === null) return
+      work(form, 'Attaching…', async (isCurrent) => {
+        const attached = await ask('POST', transactionPath(id, '/transfer'),
+          {to: owner, note: text, environment: purchase.environment})
+        if (!isCurrent()) return
+        const owned = purchaseCard(attached, `Attached. The purchase belongs to ${attached.user_id} now.`)
+        card.replaceWith(owned)
+        owned.querySelector('.message').focus()
+      })
+    })
+    card.append(form)
+    return card
+  }
+
+  /// Asks once more. What does no harm is what Enter does.
+  function confirmed(question, text, yes) {
+    ui.confirmTitle.textContent = question
     ui.confirmText.textContent = text
+    ui.confirmYes.textContent = yes
     return new Promise((resolve) => {
       const before = document.activeElement
       const done = new AbortController()
@@ -376,7 +738,6 @@
       ui.confirmNo.addEventListener('click', () => end(false), {signal: done.signal})
       ui.confirm.addEventListener('cancel', (event) => { event.preventDefault(); end(false) }, {signal: done.signal})
       ui.confirm.showModal()
-      // What does no harm is what Enter does.
       ui.confirmNo.focus()
     })
   }

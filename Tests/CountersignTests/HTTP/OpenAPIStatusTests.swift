@@ -56,6 +56,7 @@ import Testing
     [
       Ask(method: .post, path: "/v1/validations", body: #"{"user_id":"u","receipt_data":"\#(receipt)"}"#),
       Ask(method: .get, path: "/v1/profiles/u"),
+      Ask(method: .get, path: "/v1/lookup/u", key: support),
       Ask(method: .get, path: "/v1/profiles/u/history", key: support),
       Ask(method: .post, path: "/v1/profiles/u/revalidation", key: support, body: #"{"note":"why"}"#),
       Ask(method: .get, path: "/v1/transactions/\(id)", key: support),
@@ -157,6 +158,20 @@ import Testing
         let later = try store.simulator.issueReceipt(.lifetime, subscriber: 2).receiptData
         let pending = Ask(method: .post, path: "/v1/validations", body: #"{"user_id":"w","receipt_data":"\#(later)"}"#)
         _ = try await Self.ask(pending, service, seen)
+      }
+      // What nobody has is looked up before it is given away.
+      store.simulator.setTrouble(nil)
+      let strict = Settings(policy: ["sandbox": "reject"])
+      try await RunningService.run(apple: store.apple(), settings: strict, now: { Self.clock }) { service in
+        let others = try store.simulator.issueTransaction(.renewing, subscriber: 8, appAccountToken: UUID())
+        let tester = try store.simulator.issueTransaction(.renewing, environment: .sandbox, subscriber: 9)
+        for id in [others.originalTransactionID, tester.originalTransactionID] {
+          let ask = Ask(
+            method: .post, path: "/v1/transactions/\(id)/transfer", key: Self.support,
+            body: #"{"to":"\#(Self.user)","note":"why"}"#
+          )
+          _ = try await Self.ask(ask, service, seen)
+        }
       }
       let slow = Settings(server: ["rate_limit": "1"])
       try await RunningService.run(apple: store.apple, settings: slow, now: { Self.clock }) { service in

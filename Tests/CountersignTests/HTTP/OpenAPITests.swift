@@ -58,6 +58,12 @@ import Yams
     #expect(Set(try words("Entitlement", "environment")) == Set(StoreEnvironment.allCases.map(\.rawValue)))
     #expect(Set(try words("Entitlement", "profile_write")) == Set(ProfileWrite.allCases.map(\.rawValue)))
     #expect(Set(try words("Entitlement", "source")) == Set(EvidenceSource.allCases.map(\.rawValue) + ["ledger"]))
+    #expect(try words("LookUp", "app_store") == SupportLookUp.AppStore.allCases.map(\.rawValue))
+    #expect(
+      try words("UnownedPurchase", "told_by") == SupportLookUp.UnownedPurchase.Source.allCases.map(\.rawValue))
+    let foundAs = (contract.schema("LookUp")["properties"] as? [String: [String: Any]])?["found_as"]
+    let kinds = (foundAs?["items"] as? [String: Any])?["enum"] as? [String]
+    #expect(kinds == SupportLookUp.Kind.allCases.map(\.rawValue))
     #expect(try words("Reception", "outcome") == NotificationReceiver.Outcome.allCases.map(\.rawValue))
     let rejections: [AppStoreHealth.State] = [.sharedSecretRejected, .serverAPIKeyRejected]
     let seen = [AppStoreHealth.State.unknown, .answering, .unavailable] + rejections

@@ -58,6 +58,8 @@ import Testing
       method: "POST", route: "/v1/profiles/{user_id}/revalidation", path: "/v1/profiles/\(own)/revalidation",
       body: #"{"note":"why"}"#, own: 403, other: 403, service: 200, support: 200),
     Row(
+      method: "GET", route: "/v1/lookup/{id}", path: "/v1/lookup/7", own: 403, other: 403, service: 403, support: 200),
+    Row(
       method: "GET", route: "/v1/transactions/{original_transaction_id}", path: "/v1/transactions/7", own: 403,
       other: 403, service: 403, support: 404),
     Row(

@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTransport
+import Ledger
 import Testing
 
 @testable import AppStoreSimulator
@@ -75,11 +76,14 @@ struct SupportPageTests {
     }
   }
 
-  private func run(body: @Sendable (World) async throws -> Void) async throws {
+  private func run(
+    withKey: Bool = false, directory: URL? = nil, body: @Sendable (World) async throws -> Void
+  ) async throws {
     let clock = MovingClock(Self.start)
     try await SimulatedStore.run(at: Self.start) { store in
       try await RunningService.run(
-        apple: store.apple, jobPause: .seconds(3600), now: { clock.date }
+        apple: withKey ? store.apple() : store.apple, settings: Settings(appStore: ["deadline": "2s"]),
+        directory: directory, jobPause: .seconds(3600), now: { clock.date }
       ) { service in try await body(World(service: service, store: store, clock: clock)) }
     }
   }
@@ -89,6 +93,11 @@ struct SupportPageTests {
   {
     try await browser.open("\(service.origin)/support")
     try await browser.type(key + Browser.Key.enter.rawValue, into: "#key")
+  }
+
+  private func lookUp(_ browser: Browser, _ id: String) async throws {
+    _ = try await browser.evaluate("document.getElementById('query').value = ''")
+    try await browser.type(id + Browser.Key.enter.rawValue, into: "#query")
   }
 
   /// Anna's charge failed in June; grace and billing retry went by, and in August the subscription was over.
@@ -103,15 +112,31 @@ struct SupportPageTests {
     return id
   }
 
+  /// What the page shows of customers.
+  private func result(_ browser: Browser) async throws -> String { try await browser.text("#result") }
+
+  private static let askForm = "form[aria-labelledby=ask-title]"
+  private static func moveForm(_ id: String) -> String { "form[aria-labelledby=move-\(id)-production]" }
+
+  /// Whether an element is within the window.
+  private func isInView(_ browser: Browser, _ selector: String) async throws -> Bool {
+    try await browser.evaluate(
+      """
+      const box = document.querySelector('\(selector)').getBoundingClientRect()
+      return box.height > 0 && box.top >= 0 && box.bottom <= window.innerHeight
+      """) as? Bool ?? false
+  }
+
   @Test func `why is Anna on free? the page says so, asks Apple again, and keeps the note`() async throws {
     try await run { world in
       let id = try await fillIn(world)
       try await Browser.run { browser in
+        try await browser.resize(width: 1280, height: 720)
         try await enter(browser, world.service)
         #expect(try await !browser.isVisible("#key-form"))
         #expect(try await browser.focus() == "query")
-        try await browser.type("anna" + Browser.Key.enter.rawValue, into: "#query")
-        try await browser.wait("#status", says: "anna: the tier is free, expired.")
+        try await lookUp(browser, "anna")
+        try await browser.wait("#status", says: "User anna: the tier is free, expired.")
         #expect(try await browser.focus() == "user-title", "a screen reader goes on where the answer is")
         let card = try await browser.text("#result section")
         #expect(card.contains("Apple could not renew the payment. The subscription ended on 12 June 2024."), "\(card)")
@@ -134,9 +159,23 @@ struct SupportPageTests {
         world.advance(days: 1)
         let note = "<img src=x onerror=alert(1)> says: \"I paid!\""
         try await browser.type(note, into: "#ask-note")
-        try await browser.click("form.card[aria-labelledby=ask-title] button")
-        try await browser.wait("#status", says: "Asked. The tier is free, expired.")
+        // Every state of the button is seen, however fast the answer is.
+        _ = try await browser.evaluate(
+          """
+          const button = document.querySelector('\(Self.askForm) button')
+          window.seen = []
+          new MutationObserver(() => window.seen.push(`${button.textContent} ${button.disabled}`))
+            .observe(button, {attributes: true, childList: true, characterData: true, subtree: true})
+          """)
+        try await browser.click("\(Self.askForm) button")
+        try await browser.wait("\(Self.askForm) .message", says: "Asked. The tier is free, expired.")
+        #expect(try await isInView(browser, "\(Self.askForm) .message"), "where the eye is")
+        #expect(try await browser.focus() == "Ask Apple again")
+        let states = try await browser.evaluate("return window.seen") as? [String] ?? []
+        #expect(states.contains("Asking… true") && states.last == "Ask Apple again false", "\(states)")
+        #expect(try await browser.evaluate("return document.getElementById('ask-note').value") as? String == "")
         #expect(try await browser.text("ol.history").contains(note))
+        try await browser.screenshot("asked-dark")
         let entry = try #require(try await world.service.history(of: "anna").entries.first { $0["note"] is String })
         #expect(entry["note"] as? String == note)
         #expect(entry["asked_by"] as? String == "desk")
@@ -145,7 +184,132 @@ struct SupportPageTests {
     }
   }
 
-  @Test func `a refund and a purchase for life are drawn, and older entries come on demand`() async throws {
+  @Test func `a look-up that fails leaves nothing of the customer before on the page`() async throws {
+    try await run { world in
+      _ = try await fillIn(world)
+      try await Browser.run { browser in
+        try await enter(browser, world.service)
+        try await lookUp(browser, "anna")
+        try await browser.wait("#status", says: "User anna")
+        try await browser.type("half a note", into: "#ask-note")
+        // What is shown while the next look-up is under way.
+        _ = try await browser.evaluate(
+          """
+          const button = document.querySelector('#search-form button')
+          window.during = null
+          new MutationObserver(() => { if (button.disabled) window.during ??= document.getElementById('result').textContent })
+            .observe(button, {attributes: true})
+          """)
+        await world.service.ledger.close()
+        try await lookUp(browser, "berta")
+        try await browser.wait("#status", says: "The ledger cannot be read now; try again. (request ")
+        #expect(try await browser.evaluate("return window.during") as? String == "")
+        #expect(try await result(browser).isEmpty)
+        #expect(try await browser.evaluate("return document.querySelectorAll('#ask-note').length") as? Int == 0)
+        #expect(try await browser.evaluate("return location.hash") as? String == "")
+        #expect(try await isInView(browser, "#status"))
+        #expect(try await browser.focus() == "query")
+        try await browser.screenshot("failed-light")
+      }
+    }
+  }
+
+  @Test func `what is missing is said at the field, and the outcome of trouble is a warning in the form`() async throws
+  {
+    try await run { world in
+      let id = try await fillIn(world)
+      try await Browser.run { browser in
+        try await browser.resize(width: 390, height: 844)
+        try await enter(browser, world.service)
+        try await lookUp(browser, "anna")
+        try await browser.wait("#status", says: "User anna")
+        try await browser.type("  ", into: "#ask-note")
+        try await browser.click("\(Self.askForm) button")
+        try await browser.wait("#ask-note-error", says: "Say in the note why you ask.")
+        #expect(try await isInView(browser, "#ask-note-error"))
+        #expect(try await browser.focus() == "ask-note")
+        try await browser.screenshot("note-phone-light")
+        try await browser.type("because", into: "#ask-note")
+        #expect(try await browser.text("#ask-note-error").isEmpty)
+        world.store.simulator.setTrouble(.http503)
+        try await browser.click("\(Self.askForm) button")
+        try await browser.wait("\(Self.askForm) .message.warn", says: "Apple could not be asked about everything.")
+        #expect(try await isInView(browser, "\(Self.askForm) .message"))
+        try await browser.screenshot("stale-phone-light")
+
+        try await lookUp(browser, id)
+        try await browser.wait("#status", says: "belongs to anna")
+        try await browser.click("\(Self.moveForm(id)) button")
+        try await browser.wait("#to-\(id)-production-error", says: "Name the new owner.")
+        try await browser.type("ben", into: "#to-\(id)-production")
+        try await browser.click("\(Self.moveForm(id)) button")
+        try await browser.wait("#why-\(id)-production-error", says: "Say in the note why it moves.")
+        #expect(try await !browser.isVisible("#confirm"))
+      }
+    }
+  }
+
+  @Test func `an ID never seen is said to be so, with nothing to fill in`() async throws {
+    try await run { world in
+      _ = try await fillIn(world)
+      try await Browser.run { browser in
+        try await enter(browser, world.service)
+        for id in ["ana", "480000099990000"] {
+          try await lookUp(browser, id)
+          try await browser.wait("#never-title", says: id)
+          let text = try await result(browser)
+          #expect(text.contains("Never seen here") && text.contains("There is no key") == (id != "ana"), "\(text)")
+          #expect(!text.contains("free") && !text.contains("tier"), "\(text)")
+          let forms = try await browser.evaluate(
+            "return document.querySelectorAll('#result form, #result input').length")
+          #expect(forms as? Int == 0)
+        }
+        try await browser.screenshot("never-light")
+        #expect(try await browser.complaints() == [])
+      }
+    }
+  }
+
+  @Test func `one field finds what the customer reads out: a later transaction, an order, nobody's purchase`()
+    async throws
+  {
+    try await run(withKey: true) { world in
+      let receipt = try world.store.simulator.issueReceipt(.renewing, subscriber: 1)
+      let id = try #require(receipt.originalTransactionIDs.first)
+      _ = try await world.service.validate(receipt.receiptData, user: "anna")
+      let newest = try world.store.simulator.newestTransaction(ofOriginal: id)
+      let order = try #require(newest.orderID)
+      let nobodys = try world.store.simulator.issueTransaction(.renewing, subscriber: 2)
+      try await Browser.run { browser in
+        try await enter(browser, world.service)
+        for (typed, told) in [
+          (id, "Found by its original transaction ID"), (newest.transactionID, "Found by a later transaction of it"),
+          (order, "Found by its order ID"),
+        ] {
+          try await lookUp(browser, typed)
+          try await browser.wait("#status", says: "\(told): the purchase belongs to anna.")
+          #expect(try await result(browser).contains(id))
+        }
+        try await lookUp(browser, try #require(nobodys.orderID))
+        try await browser.wait("#status", says: "Found by its order ID: nobody has this purchase here.")
+        let name = "\(nobodys.originalTransactionID)-production"
+        try await browser.type("ben", into: "#to-\(name)")
+        try await browser.type("Ben showed the order", into: "#why-\(name)")
+        try await browser.screenshot("unowned-light")
+        try await browser.click("form[aria-labelledby=attach-\(name)] button")
+        try await browser.wait("#result .message.good", says: "Attached. The purchase belongs to ben now.")
+        #expect(try await isInView(browser, "#result .message.good"))
+        #expect(try await world.service.profile("ben").verdict == "pro active renewing")
+        try await browser.screenshot("attached-light")
+        #expect(try await browser.complaints() == [])
+      }
+    }
+  }
+
+  @Test
+  func `a refund and a purchase for life are drawn, what changes nothing is folded, older entries come on demand`()
+    async throws
+  {
     try await run { world in
       let refunded = try world.store.simulator.issueReceipt(.refunded, subscriber: 1).receiptData
       let lifetime = try world.store.simulator.issueReceipt(.lifetime, subscriber: 2).receiptData
@@ -154,10 +318,13 @@ struct SupportPageTests {
         world.advance(days: 1)
         _ = try await world.service.validate(lifetime, user: "anna")
       }
+      _ = try await world.service.validate(refunded, user: "anna")
+      _ = try await world.service.validate(
+        try world.store.simulator.issueReceipt(.refunded, subscriber: 3).receiptData, user: "berta")
       try await Browser.run { browser in
         try await enter(browser, world.service)
-        try await browser.type("anna" + Browser.Key.enter.rawValue, into: "#query")
-        try await browser.wait("#status", says: "anna: the tier is premium, active.")
+        try await lookUp(browser, "anna")
+        try await browser.wait("#status", says: "User anna: the tier is premium, active.")
         #expect(try await browser.text("#result .why").contains("is for life: it does not end."))
         let drawn = try await browser.evaluate(
           """
@@ -165,30 +332,41 @@ struct SupportPageTests {
             .filter((text) => text.startsWith('Apple took it back on') || text === 'Bought for life').length
           """)
         #expect(drawn as? Int == 2)
-        let count = "return document.querySelectorAll('ol.history > li').length"
+        let count = "return document.querySelectorAll('ol.history li.entry').length"
         #expect(try await browser.evaluate(count) as? Int == 50)
-        try await browser.click("#result section:last-child > div button")
-        try await browser.wait("#status", says: "58 entries are shown, which are all.")
-        #expect(try await browser.evaluate(count) as? Int == 58)
+        let lines = "return [...document.querySelectorAll('#result ol.history')].at(0).children.length"
+        #expect(try await browser.evaluate(lines) as? Int ?? 50 < 5, "what is as before is one line")
+        #expect(try await browser.text("li.folded summary").contains("verdicts without a change, "))
+        try await browser.click("#result section:last-child > form button")
+        try await browser.wait("#result section:last-child > form .message", says: "which are all.")
+        #expect(try await browser.evaluate(count) as? Int ?? 0 > 55)
+        try await browser.screenshot("folded-light")
+
+        try await lookUp(browser, "berta")
+        try await browser.wait("#status", says: "User berta: the tier is free, expired.")
+        let card = try await browser.text("#result section")
+        #expect(card.contains("Taken back on\n") && card.contains("Had been paid until\n"), "\(card)")
+        #expect(!card.contains("Paid until"))
         try await browser.screenshot("refund-light")
         #expect(try await browser.complaints() == [])
       }
     }
   }
 
-  @Test func `a purchase is found and moved, with a note, after one was asked to confirm`() async throws {
+  @Test func `a purchase is moved, with a note, after one was asked to confirm, and both users say where it is`()
+    async throws
+  {
     try await run { world in
       let receipt = try world.store.simulator.issueReceipt(.renewing, subscriber: 1)
       let id = try #require(receipt.originalTransactionIDs.first)
       _ = try await world.service.validate(receipt.receiptData, user: "anna")
       try await Browser.run { browser in
         try await enter(browser, world.service)
-        try await browser.click("input[value=transaction]")
-        try await browser.type(id + Browser.Key.enter.rawValue, into: "#query")
+        try await lookUp(browser, id)
         try await browser.wait("#status", says: "the purchase belongs to anna")
         try await browser.type("ben", into: "#to-\(id)-production")
         try await browser.type("Ben showed the receipt", into: "#why-\(id)-production")
-        try await browser.click("#result form button")
+        try await browser.click("\(Self.moveForm(id)) button")
         try await browser.wait("#confirm-text", says: "moves from anna to ben")
         try await browser.screenshot("confirm-light")
         #expect(try await browser.focus() == "confirm-no", "Enter does no harm")
@@ -196,32 +374,100 @@ struct SupportPageTests {
         #expect(try await !browser.isVisible("#confirm"))
         #expect(try await world.service.profile("anna").verdict == "pro active renewing")
 
-        try await browser.click("#result form button")
+        try await browser.click("\(Self.moveForm(id)) button")
         try await browser.click("#confirm-yes")
-        try await browser.wait("#status", says: "Moved. The purchase belongs to ben now.")
-        #expect(try await browser.text("#result").contains("Ben showed the receipt"))
+        try await browser.wait("\(Self.moveForm(id)) .message", says: "Moved. The purchase belongs to ben now.")
+        #expect(try await isInView(browser, "\(Self.moveForm(id)) .message"))
+        #expect(try await result(browser).contains("Belongs to ben since"))
+        #expect(try await result(browser).contains("Ben showed the receipt"))
         #expect(try await world.service.profile("anna").verdict == "free active no_purchases")
         #expect(try await world.service.profile("ben").verdict == "pro active renewing")
         try await browser.screenshot("purchase-light")
+
+        try await lookUp(browser, "anna")
+        try await browser.wait("#status", says: "User anna: the tier is free")
+        let card = try await browser.text("#result section")
+        #expect(card.contains("The purchase \(id) was moved to ben on 15 June 2024, 12:00 UTC."), "\(card)")
+        #expect(card.contains("Ben showed the receipt"))
+        #expect(!card.contains("No purchase of this user is known"))
+        #expect(try await !browser.isVisible(Self.askForm), "there is nothing to ask about")
+        try await browser.screenshot("moved-light")
         #expect(try await browser.complaints() == [])
+      }
+    }
+  }
+
+  @Test func `the downgrade brake is a banner, and is released after one was asked to confirm`() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: directory) }
+    var snapshot = DowngradeBrake.Snapshot()
+    snapshot.engagement = DowngradeBrake.Engagement(since: Self.start, lowered: 10, looked: 41, withheld: 3)
+    let memo = String(decoding: try JSONEncoder().encode(snapshot), as: UTF8.self)
+    let path = directory.appending(path: "ledger.sqlite").path(percentEncoded: false)
+    let ledger = try await SQLiteLedger.open(path: path, onFatal: { _ in })
+    try await ledger.keepMemo(Brake.memo, memo)
+    await ledger.close()
+    try await run(directory: directory) { world in
+      try await Browser.run { browser in
+        try await enter(browser, world.service)
+        let text = try await browser.wait("#brake-text", says: "lowers nobody by itself")
+        #expect(text.contains("It holds since 15 June 2024, 12:00 UTC."), "\(text)")
+        #expect(text.contains("Of the 41 verdicts of the day before, 10 had lowered somebody."))
+        #expect(text.contains("Verdicts held back since: 3."))
+        try await browser.screenshot("brake-light")
+        try await browser.click("#brake-form button")
+        try await browser.wait("#confirm-title", says: "Release the brake?")
+        try await browser.press(.escape)
+        #expect(try await world.service.send(.get, "/v1/brake")["engaged"] == "true")
+        try await browser.click("#brake-form button")
+        try await browser.click("#confirm-yes")
+        try await browser.wait("#brake .message.good", says: "Every verdict counts for an hour.")
+        #expect(try await world.service.send(.get, "/v1/brake")["engaged"] == "false")
+        try await lookUp(browser, "nobody")
+        try await browser.wait("#status", says: "Never seen here.")
+        try await browser.waitUntil("return document.getElementById('brake').hidden")
+        #expect(try await browser.complaints() == [])
+      }
+    }
+  }
+
+  @Test func `a link opens a user once the key is typed, and goes with the user`() async throws {
+    try await run { world in
+      let receipt = try world.store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+      let user = "auth0|5f7c+x@example.com"
+      _ = try await world.service.validate(receipt, user: user)
+      let link = "\(world.service.origin)/support#user=auth0%7C5f7c%2Bx%40example.com"
+      try await Browser.run { browser in
+        try await browser.open(link)
+        try await browser.type(RunningService.supportKey + Browser.Key.enter.rawValue, into: "#key")
+        try await browser.wait("#status", says: "User \(user): the tier is pro, active.")
+        #expect(try await browser.evaluate("return location.href") as? String == link)
+        let copies = "return [...document.querySelectorAll('#result .title button')].map((one) => one.ariaLabel)"
+        #expect(try await browser.evaluate(copies) as? [String] == ["Copy the user ID", "Copy a link to this user"])
+        try await browser.click("#forget")
+        #expect(try await browser.evaluate("return location.hash") as? String == "")
+        #expect(try await result(browser).isEmpty)
       }
     }
   }
 
   @Test func `the key is nowhere but in the page's memory, and a wrong one is asked for again`() async throws {
     try await run { world in
+      _ = try await world.service.validate(
+        try world.store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData, user: "anna")
       try await Browser.run { browser in
         try await enter(browser, world.service, key: "a-wrong-key")
         try await browser.type("anna" + Browser.Key.enter.rawValue, into: "#query")
-        try await browser.wait("#alert", says: "does not know this key")
+        try await browser.wait("#key-message", says: "does not know this key")
         #expect(try await browser.isVisible("#key-form"))
         try await browser.type(RunningService.serviceKey + Browser.Key.enter.rawValue, into: "#key")
         try await browser.type("anna" + Browser.Key.enter.rawValue, into: "#query")
-        try await browser.wait("#alert", says: "it needs one of the role")
+        try await browser.wait("#status", says: "it needs one of the role")
         try await browser.click("#forget")
         try await browser.type(RunningService.supportKey + Browser.Key.enter.rawValue, into: "#key")
         try await browser.type("anna" + Browser.Key.enter.rawValue, into: "#query")
-        try await browser.wait("#status", says: "the tier is free")
+        try await browser.wait("#status", says: "the tier is pro")
         let places = try await browser.evaluate(
           """
           return [location.href, document.cookie, JSON.stringify(localStorage), JSON.stringify(sessionStorage),
@@ -254,21 +500,25 @@ struct SupportPageTests {
         try await browser.press(.enter)
         try await browser.wait("#status", says: "the tier is free")
         var reached: [String] = []
-        for _ in 0..<6 {
+        for _ in 0..<9 {
           try await browser.press(.tab)
           reached.append(try await browser.focus())
         }
-        #expect(reached.prefix(3) == ["Show or move", "ask-note", "Ask Apple again"], "\(reached)")
+        #expect(
+          reached.prefix(6) == ["Copy", "Copy link", "Copy", "Show or move", "ask-note", "Ask Apple again"],
+          "\(reached)")
         #expect(reached.contains("Details"))
         let unnamed = try await browser.evaluate(
           """
-          return [...document.querySelectorAll('input, textarea, button')].filter((one) =>
+          return [...document.querySelectorAll('input, textarea, button')].filter((one) => one.checkVisibility() &&
             !(one.labels && one.labels.length) && !one.getAttribute('aria-label') && !one.textContent.trim())
             .map((one) => one.outerHTML)
           """)
         #expect((unnamed as? [String]) == [])
-        for (selector, name) in [("#key", "Support key"), ("#query", "ID"), ("#ask-note", "Note: why do you ask?")] {
-          if selector != "#key" { #expect(try await browser.label(selector) == name) }
+        for (selector, name) in [
+          ("#query", "User ID, transaction ID or order ID"), ("#ask-note", "Note: why do you ask?"),
+        ] {
+          #expect(try await browser.label(selector) == name)
         }
         let ids = try await browser.evaluate("return [...document.querySelectorAll('[id]')].map((one) => one.id)")
         let all = try #require(ids as? [String])
@@ -282,26 +532,37 @@ struct SupportPageTests {
     try await run { world in
       let id = try await fillIn(world)
       _ = try await world.service.revalidate("anna", note: String(repeating: "a-word-without-an-end", count: 20))
+      let running = try world.store.simulator.issueReceipt(.renewing, subscriber: 2).receiptData
+      for _ in 0..<3 {
+        world.advance(days: 1)
+        _ = try await world.service.validate(running, user: "berta")
+      }
       try await Browser.run { browser in
         try await browser.resize(width: 360, height: 740)
         try await browser.prefer(scheme)
         try await enter(browser, world.service)
         try await browser.screenshot("search-phone-\(scheme)")
-        try await browser.type("anna" + Browser.Key.enter.rawValue, into: "#query")
-        try await browser.wait("#status", says: "the tier is free")
-        try await browser.screenshot("user-phone-\(scheme)")
         let sideways = "return document.scrollingElement.scrollWidth - window.innerWidth"
-        #expect(try await browser.evaluate(sideways) as? Int ?? 1 <= 0)
-        // WCAG 2.2, 1.4.3: 4.5 to 1 for text, measured on what is drawn.
-        let weak = try await browser.evaluate(Self.weakContrasts)
-        #expect((weak as? [String]) == [], "\(String(describing: weak))")
-        try await browser.click("input[value=transaction]")
-        _ = try await browser.evaluate("document.getElementById('query').value = ''")
-        try await browser.type(id + Browser.Key.enter.rawValue, into: "#query")
-        try await browser.wait("#status", says: "belongs to anna")
-        try await browser.screenshot("purchase-phone-\(scheme)")
-        #expect(try await browser.evaluate(sideways) as? Int ?? 1 <= 0)
-        #expect((try await browser.evaluate(Self.weakContrasts) as? [String]) == [])
+        // Each pill and each notice is somewhere among these.
+        for (typed, told) in [
+          ("anna", "the tier is free"), ("berta", "the tier is pro"), (id, "belongs to anna"),
+          ("480000099990000", "Never"),
+        ] {
+          try await lookUp(browser, typed)
+          try await browser.wait("#status", says: told)
+          _ = try await browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
+          _ = try await browser.evaluate(
+            "document.querySelectorAll('.message').forEach((one) => { one.textContent ||= 'x' })")
+          try await browser.screenshot("\(typed)-phone-\(scheme)")
+          #expect(try await browser.evaluate(sideways) as? Int ?? 1 <= 0, "\(typed)")
+          // WCAG 2.2, 1.4.3: 4.5 to 1 for text, measured on what is drawn.
+          for tone in ["", "good", "warn", "bad"] {
+            _ = try await browser.evaluate(
+              "document.querySelectorAll('.message').forEach((one) => { one.className = 'message \(tone)' })")
+            let weak = try await browser.evaluate(Self.weakContrasts)
+            #expect((weak as? [String]) == [], "\(typed) \(tone) \(String(describing: weak))")
+          }
+        }
       }
     }
   }

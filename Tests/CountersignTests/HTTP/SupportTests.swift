@@ -402,6 +402,7 @@ import Testing
     try await run { world in
       let routes: [(TransportRequest.Method, String, String?, Set<Int>)] = [
         (.get, "/v1/profiles/u/history", nil, [403]),
+        (.get, "/v1/lookup/1", nil, [403]),
         (.get, "/v1/transactions/1", nil, [403]),
         (.post, "/v1/transactions/1/transfer", #"{"to":"a","note":"n"}"#, [403]),
         (.post, "/v1/profiles/u/revalidation", "{}", [200]),

@@ -182,6 +182,15 @@ final class Browser: @unchecked Sendable {
     throw RunningService.Failure("\(selector) says '\(last)', not '\(part)'; \(try await complaints())")
   }
 
+  /// Waits until a script says `true`.
+  func waitUntil(_ script: String) async throws {
+    for _ in 0..<300 {
+      if try await evaluate(script) as? Bool == true { return }
+      try await Task.sleep(for: .milliseconds(100))
+    }
+    throw RunningService.Failure("it never came to: \(script)")
+  }
+
   /// Writes a picture of the whole page where `COUNTERSIGN_SCREENSHOTS` says, if it does.
   func screenshot(_ name: String) async throws {
     guard let folder = ProcessInfo.processInfo.environment["COUNTERSIGN_SCREENSHOTS"] else { return }
