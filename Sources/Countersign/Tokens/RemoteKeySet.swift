@@ -94,7 +94,9 @@ final class RemoteKeySet: Service {
   func key(for token: UserToken) async throws(TokenError) -> TokenKey {
     if case .found(let key) = find(token) { return key }
     let flight = state.withLock { state in
-      state.flight ?? (state.schedule.demand(at: clock()) ? self.flight(&state) : nil)
+      // A fetch that is due anyway is nobody's demand: the first token after a start must not spend it.
+      if state.flight == nil, !state.schedule.isDue(at: clock()), !state.schedule.demand(at: clock()) { return nil }
+      return self.flight(&state)
     }
     await flight?.value
     switch find(token) {

@@ -53,6 +53,16 @@ import Testing
     #expect(provider.fetches == 2)
   }
 
+  @Test func `a first token that comes before the set does not use up the fetch that a new key needs`() async throws {
+    let provider = KeySetProvider()
+    provider.publish([TokenMint.jwk(first.publicKey, id: "1")])
+    let keys = provider.keySet()
+    #expect(await Self.outcome(keys, try Self.token(first, id: "1")) == "signed")
+    provider.publish([TokenMint.jwk(second.publicKey, id: "2")])
+    #expect(await Self.outcome(keys, try Self.token(second, id: "2")) == "signed")
+    #expect(provider.fetches == 2)
+  }
+
   @Test func `ten thousand unknown keys cost one fetch, and another a minute later`() async throws {
     let provider = KeySetProvider()
     provider.publish([TokenMint.jwk(first.publicKey, id: "1")])
