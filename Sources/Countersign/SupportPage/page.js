@@ -447,6 +447,7 @@
       entries = [...page.entries]
       next = page.next
       render()
+      tell(ui.searchForm, '')
     }
 
     olderForm.addEventListener('submit', (event) => {
@@ -673,6 +674,8 @@
         to.value = ''
         note.value = ''
         render()
+        // What was found is no longer so.
+        tell(ui.searchForm, '')
         tell(form, `Moved. The purchase belongs to ${moved.user_id} now.`, 'good')
       })
     })
@@ -713,6 +716,7 @@
         if (!isCurrent()) return
         const owned = purchaseCard(attached, `Attached. The purchase belongs to ${attached.user_id} now.`)
         card.replaceWith(owned)
+        tell(ui.searchForm, '')
         owned.querySelector('.message').focus()
       })
     })

@@ -46,7 +46,7 @@ import Testing
         started.text
           == #"{"changed":0,"done":0,"due":5,"expiring_within":"20d","failed":0,"finished_at":null,"held_back":0,"#
           + #""id":"1","limit":100000,"rate":null,"remaining":5,"started_at":"2024-06-15T12:00:00Z","#
-          + #""state":"running","stopped_reason":null,"waiting_for":null}"#)
+          + #""state":"running","stopped_reason":null,"waiting_for":null}"# + "\n")
       let location = try #require(started.header("Location"))
       #expect(location == "/v1/revalidations/1")
       try await eventually { try await service.send(.get, location)["state"] == "finished" }
