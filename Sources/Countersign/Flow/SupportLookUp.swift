@@ -22,9 +22,9 @@ struct SupportLookUp: Sendable {
   var deadline: Duration
   /// How long one look-up may search the ledger: enough for some two million purchases.
   var searchTime: Duration = .seconds(3)
-  /// So many at once go beyond the indexes: neither the ledger's readers nor the calls that Apple allows are taken from
-  /// receipts.
-  var searches = Gate(limit: 2)
+  /// The look-ups that go beyond the indexes, one for each ID: neither the ledger's readers nor the calls that Apple allows
+  /// are taken from receipts.
+  var searches = Gate<UserID>(limit: 2)
 
   /// What an ID has turned out to be the ID of.
   enum Kind: String, Hashable, Sendable, CaseIterable {
@@ -86,8 +86,8 @@ struct SupportLookUp: Sendable {
       StoreEnvironment.allCases.map { SubscriptionKey(environment: $0, originalTransactionID: original) }, to: &found)
     if !found.purchases.isEmpty || !found.unowned.isEmpty { found.kinds.append(.originalTransactionID) }
     guard found.kinds.isEmpty, let question = Question(id.rawValue) else { return found }
-    guard searches.enter() else { throw .overloaded }
-    defer { searches.leave() }
+    guard searches.enter(id) else { throw .overloaded }
+    defer { searches.leave(id) }
     if case .transaction(let id) = question {
       let end = ContinuousClock.now.advanced(by: searchTime)
       let search = try await consult { () throws(LedgerError) in try await ledger.purchases(with: id, until: end) }

@@ -25,10 +25,8 @@ struct SupportController: Sendable {
     }
     // Apple's IDs are letters and digits, as users' may be.
     let id = try UserID(checking: text, named: "id")
-    do throws(ValidationError) {
-      let found = try await lookUp.find(id, logger: context.logger)
-      return Self.response(LookUpBody(id: text, found: found, purchases: found.purchases.map(body(of:))))
-    } catch {
+    let found: SupportLookUp.Found
+    do throws(ValidationError) { found = try await lookUp.find(id, logger: context.logger) } catch {
       if case .ledgerUnavailable(let cause) = error {
         context.logLedgerTrouble(cause)
         throw Self.ledgerUnreadable
@@ -36,6 +34,7 @@ struct SupportController: Sendable {
       if case .overloaded = error { throw Problem(.overloaded, "Too many look-ups are under way; try again.") }
       throw Problem(error)
     }
+    return Self.response(LookUpBody(id: text, found: found, purchases: try await bodies(of: found.purchases, context)))
   }
 
   // MARK: GET /v1/profiles/{user_id}/history
@@ -122,12 +121,19 @@ struct SupportController: Sendable {
     let id = try Self.originalTransactionID(context)
     let purchases = try await consult(context) { () throws(LedgerError) in try await ledger.ownedPurchases(id) }
     guard !purchases.isEmpty else { throw Self.neverSeen }
+    return Self.response(TransactionBody(id: id, purchases: try await bodies(of: purchases, context)))
+  }
+
+  /// Purchases as reads show them, each held by the verdict on its owner.
+  private func bodies(
+    of purchases: [OwnedPurchase], _ context: ServiceRequestContext
+  ) async throws(Problem) -> [PurchaseBody] {
     var bodies: [PurchaseBody] = []
     for purchase in purchases {
       let owner = try await consult(context) { () throws(LedgerError) in try await ledger.profile(of: purchase.owner) }
       bodies.append(body(of: purchase, recorded: owner?.entitlement))
     }
-    return Self.response(TransactionBody(id: id, purchases: bodies))
+    return bodies
   }
 
   struct TransferRequest: Decodable {
@@ -183,7 +189,8 @@ struct SupportController: Sendable {
     return keys.first
   }
 
-  /// - Parameter recorded: the verdict on its owner: where this purchase gave it, it stands until what the rules would take is released.
+  /// - Parameter recorded: the verdict on its owner: where this purchase gave it, it stands until what the rules would take
+  ///   is released.
   private func body(of purchase: OwnedPurchase, recorded: Entitlement? = nil) -> PurchaseBody {
     PurchaseBody(
       purchase: purchase,

@@ -93,7 +93,7 @@ final class RemoteKeySet: Service {
   /// - Throws: `.refused` where it is certain that there is none, `.keysUnavailable` where the owner cannot be asked.
   func key(for token: UserToken) async throws(TokenError) -> TokenKey {
     if case .found(let key) = find(token) { return key }
-    let flight = state.withLock { state in
+    let flight = state.withLock { state -> Task<Void, Never>? in
       // A fetch that is due anyway is nobody's demand: the first token after a start must not spend it.
       if state.flight == nil, !state.schedule.isDue(at: clock()), !state.schedule.demand(at: clock()) { return nil }
       return self.flight(&state)
