@@ -69,10 +69,12 @@ struct BrakeRequest: ParsableArguments {
   }
 }
 
-/// The brake as the service reports it. Of its members only `engaged` is known here: the others are shown as they come, so
-/// that what a newer service says more is not hidden.
+/// The brake as the service reports it. Members that are not known here are shown as they come, so that what a newer service
+/// says more is not hidden.
 struct BrakeReport {
   var isEngaged: Bool
+  /// Users whom a changed catalog or policy would lower.
+  var withheldByRules = 0
   /// In the order of their names, without those that are `null`.
   var members: [(name: String, value: String)]
 
@@ -81,8 +83,9 @@ struct BrakeReport {
       case .flag(let isEngaged)? = members["engaged"]
     else { throw .unreachable("the answer is not a brake's; is it Countersign that listens there?") }
     self.isEngaged = isEngaged
+    if case .integer(let count)? = members["withheld_by_rules"] { withheldByRules = count }
     self.members = members.sorted { $0.key < $1.key }.compactMap { name, value in
-      guard name != "engaged", let text = value.text else { return nil }
+      guard name != "engaged", name != "withheld_by_rules", let text = value.text else { return nil }
       return (ServiceClient.printable(name), text)
     }
   }
@@ -91,10 +94,17 @@ struct BrakeReport {
     let sentence =
       isEngaged
       ? "The brake is engaged: nobody is lowered unannounced until it is released. Look into it, then 'brake release'."
-      : "The brake is released: nobody is held back."
+      : withheldByRules == 0 ? "The brake is released: nobody is held back." : "The brake is not engaged."
+    let rules =
+      withheldByRules == 0
+      ? []
+      : [
+        "A changed catalog or policy would lower \(withheldByRules) of the users: they keep what they have. "
+          + "Look into it, then mend the configuration, or 'brake release'."
+      ]
     let width = members.map(\.name.count).max() ?? 0
     return
-      ([sentence]
+      ([sentence] + rules
       + members.map { "  \($0.name)\(String(repeating: " ", count: width - $0.name.count))  \($0.value)" })
       .joined(separator: "\n")
   }

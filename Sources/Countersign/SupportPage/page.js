@@ -317,15 +317,21 @@
     let brake
     try { brake = await ask('GET', 'v1/brake') } catch { return }
     if (mine === null || mine !== key) return
-    ui.brake.hidden = brake.engaged !== true
+    const byRules = typeof brake.withheld_by_rules === 'number' ? brake.withheld_by_rules : 0
+    ui.brake.hidden = brake.engaged !== true && byRules === 0
     if (ui.brake.hidden) return
-    const parts = ['The service lowers nobody by itself until somebody releases the brake.']
+    const parts = []
+    if (brake.engaged === true) parts.push('The service lowers nobody by itself until somebody releases the brake.')
     if (brake.since) parts.push(`It holds since ${date(brake.since)}.`)
     if (typeof brake.looked_at === 'number' && typeof brake.lowered === 'number') {
       parts.push(`Of the ${brake.looked_at} verdicts of the day before, ${brake.lowered} had lowered somebody.`)
     }
     if (typeof brake.withheld === 'number') parts.push(`Verdicts held back since: ${brake.withheld}.`)
-    ui.brakeTitle.textContent = 'The downgrade brake holds'
+    if (byRules > 0) {
+      parts.push(`A changed catalog or policy would lower ${byRules} of the users. They keep what they have until ` +
+        'somebody mends the configuration, or releases the brake.')
+    }
+    ui.brakeTitle.textContent = brake.engaged === true ? 'The downgrade brake holds' : 'A changed configuration is held back'
     ui.brakeText.textContent = parts.join(' ')
     tell(ui.brakeForm, '')
     buttonOf(ui.brakeForm).hidden = false

@@ -29,6 +29,15 @@ import Testing
     #expect(report.text == "The brake is released: nobody is held back.")
   }
 
+  @Test func `users whom a changed catalog would lower are not told to be nobody`() throws {
+    let released = try Self.report(#"{"engaged":false,"withheld_by_rules":80}"#)
+    #expect(
+      released.text == "The brake is not engaged.\nA changed catalog or policy would lower 80 of the users: they keep "
+        + "what they have. Look into it, then mend the configuration, or 'brake release'.")
+    let none = try Self.report(#"{"engaged":false,"withheld_by_rules":0}"#)
+    #expect(none.text == "The brake is released: nobody is held back.")
+  }
+
   @Test(arguments: ["", "[]", "{}", "<html>", #"{"engaged":1}"#, #"{"engaged":null}"#])
   func `what is no brake is said not to be one`(body: String) {
     #expect(

@@ -87,7 +87,7 @@ import Testing
     try await RunningService.run(apple: .unreachable, settings: files.settings) { service in
       let answer = try await Self.get("/livez", port: service.port, caFile: authority.caFile)
       #expect(answer.status == 200)
-      #expect(String(decoding: answer.body, as: UTF8.self) == #"{"status":"ok"}"#)
+      #expect(String(decoding: answer.body, as: UTF8.self) == #"{"status":"ok"}"# + "\n")
       for path in ["/support", "/nothing"] {
         let headers = try await Self.get(path, port: service.port, caFile: authority.caFile).headers
         #expect(

@@ -51,7 +51,8 @@ import Testing
         let receipts = try await subscribe(service, store)
         #expect(
           try await service.send(.get, "/v1/brake").text
-            == #"{"engaged":false,"looked_at":null,"lowered":null,"since":null,"withheld":null,"withheld_by_rules":0}"# + "\n")
+            == #"{"engaged":false,"looked_at":null,"lowered":null,"since":null,"withheld":null,"withheld_by_rules":0}"#
+            + "\n")
 
         clock.advance(by: Self.untilTheEnd)
         store.simulator.setClock(clock.date)
