@@ -70,7 +70,7 @@ struct ReceiptSeed: Codable, Hashable, Sendable {
     return nil
   }
 
-  /// What the customer finds in the mail about a purchase: ten letters and digits. The sandbox has no orders.
+  /// The order ID in Apple's mail about a purchase: ten letters and digits. The sandbox has no orders.
   func orderID(slot: Int, number: Int) -> String? {
     guard environment == .production else { return nil }
     let digits = String(subscriber * 10_000 + Int64(slot) * 1_000 + Int64(number), radix: 36, uppercase: true)

@@ -6,7 +6,7 @@ import struct FoundationEssentials.Date
 enum ServerAPIContents: Sendable {
   case purchases(SignedPurchases)
   case transaction(VerifiedTransaction)
-  /// Of an order; empty for one that Apple does not know.
+  /// The transactions of an order; empty for an order that Apple does not know.
   case order([VerifiedTransaction])
 
   /// Whether Apple has answered that there is no such thing. The other endpoints say so by an error.

@@ -156,7 +156,7 @@ struct VerifyReceiptRoute {
   }
 }
 
-/// What our own check of a receipt's signature came to.
+/// The outcome of the local check of a receipt's signature.
 package enum SignatureCheck: Hashable, Sendable {
   case passed
   case failed

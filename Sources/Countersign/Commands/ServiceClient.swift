@@ -71,7 +71,7 @@ struct ServiceClient: Sendable {
     return printable(String(detail.prefix(300)))
   }
 
-  /// What may be shown on a terminal.
+  /// The printable ASCII of a text, which is safe to show on a terminal.
   static func printable(_ text: String) -> String {
     String(String.UnicodeScalarView(text.unicodeScalars.filter { (" "..."~").contains($0) }))
   }

@@ -72,7 +72,7 @@ struct ServiceOptions: ParsableArguments {
   }
 }
 
-/// What is wrong with how a command was called: a sentence.
+/// A wrong call of a command, as one sentence.
 struct CommandUsage: Error, Hashable, CustomStringConvertible {
   var description: String
 }

@@ -83,9 +83,9 @@ struct ServiceConfiguration: Sendable {
       case reject
     }
 
-    /// What the `appAccountToken` of a purchase says of its user.
+    /// The meaning of a purchase's `appAccountToken` for its user.
     enum AppAccountToken: String, Hashable, Sendable, CaseIterable {
-      /// Whom it was made for, if that is a user's ID.
+      /// A hint at the user whom the purchase was made for, where such a user is known.
       case hint
       /// The ID of a user, known or not.
       case userID = "user_id"

@@ -10,7 +10,7 @@ enum AppStoreTrouble: Error, Sendable {
 
   struct Outage: Hashable, Sendable {
     var appleStatus: Int?
-    /// What was sent may be the cause, and Apple well: nothing is granted on it.
+    /// The submission may be the cause, and Apple well: nothing is granted on it.
     var mayBeProvoked = false
   }
 
