@@ -145,7 +145,9 @@ struct SubscriptionGroup {
   /// does not make the other its successor.
   private func parted() -> [SubscriptionGroup] {
     // Rows are sorted by their end.
-    guard let speaker = rows.first(where: { $0.cause == nil }) else { return [self] }
+    guard let speaker = rows.first(where: { $0.cause == nil }),
+      rows.contains(where: { $0.originalTransactionID != speaker.originalTransactionID })
+    else { return [self] }
     let known = min(speaker.purchase.purchaseDate ?? .distantPast, speaker.toldAt)
     var seen: Set = [speaker.originalTransactionID]
     var beside: Set<OriginalTransactionID> = []

@@ -105,11 +105,9 @@ extension LedgerTables {
 
   /// In the order of `SubscriptionKey.precedes`.
   func provisionalEvidence(of user: UserID) throws -> [SubscriptionEvidence] {
-    try rows(
-      """
-      SELECT * FROM provisional_grant WHERE user_id IN (\(user.rawValue), \(user.otherCase)) AND is_over = 0
-      """
-    )
+    try user.spellings.flatMap { name in
+      try rows("SELECT * FROM provisional_grant WHERE user_id = \(name) AND is_over = 0")
+    }
     .map { try Self.grant($0).evidence }
     .sorted { $0.key.precedes($1.key) }
   }

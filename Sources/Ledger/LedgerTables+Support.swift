@@ -42,7 +42,7 @@ extension LedgerTables {
       SELECT receipt.base64, receipt.environment, receipt.bundle_id, subscription.original_transaction_id,
              max(subscription.evidence_at) AS newest
       FROM subscription JOIN receipt ON receipt.id = subscription.receipt_id
-      WHERE subscription.user_id IN (\(user.rawValue), \(user.otherCase))
+      WHERE subscription.user_id IN (\(user.rawValue), \(user.spellings.last))
       GROUP BY receipt.id ORDER BY newest DESC, receipt.id DESC LIMIT \(max(0, limit))
       """
     ).map { row in

@@ -69,7 +69,7 @@ struct LedgerTables: Sendable {
   /// In the order of `SubscriptionKey.precedes`.
   /// - Parameter known: those that need not be read.
   func subscriptions(of user: UserID, without known: Set<SubscriptionKey> = []) throws -> [StoredSubscription] {
-    try rows("SELECT * FROM subscription WHERE user_id IN (\(user.rawValue), \(user.otherCase))")
+    try user.spellings.flatMap { name in try rows("SELECT * FROM subscription WHERE user_id = \(name)") }
       .filter { try known.isEmpty || !known.contains(Self.key($0)) }
       .map(Self.subscription)
       .sorted { $0.evidence.key.precedes($1.evidence.key) }
@@ -174,25 +174,23 @@ struct LedgerTables: Sendable {
 
   func knowledge(of digest: ReceiptDigest, for user: UserID) throws -> ReceiptKnowledge {
     let sha256 = digest.bytes
-    let judged = try row(
-      """
-      SELECT 1 FROM history
-      WHERE user_id IN (\(user.rawValue), \(user.otherCase)) AND receipt_sha256 = \(sha256) LIMIT 1
-      """)
-    let proves = try rows(
-      """
-      SELECT subscription.* FROM subscription JOIN receipt ON receipt.id = subscription.receipt_id
-      WHERE subscription.user_id IN (\(user.rawValue), \(user.otherCase)) AND receipt.sha256 = \(sha256)
-      """
-    ).map { try Self.subscription($0).evidence.key }
+    let names = user.spellings
+    let isJudged = try names.contains { name in
+      try row("SELECT 1 FROM history WHERE user_id = \(name) AND receipt_sha256 = \(sha256) LIMIT 1") != nil
+    }
+    let proves = try names.flatMap { name in
+      try rows(
+        """
+        SELECT subscription.* FROM subscription JOIN receipt ON receipt.id = subscription.receipt_id
+        WHERE subscription.user_id = \(name) AND receipt.sha256 = \(sha256)
+        """
+      ).map { try Self.subscription($0).evidence.key }
+    }
     // A verdict on one that waits was none of Apple's.
-    let waits = try row(
-      """
-      SELECT 1 FROM pending_receipt
-      WHERE user_id IN (\(user.rawValue), \(user.otherCase)) AND sha256 = \(sha256)
-      """)
-    return ReceiptKnowledge(
-      wasJudged: !proves.isEmpty || judged != nil && waits == nil, proves: Set(proves))
+    let waits = try names.contains { name in
+      try row("SELECT 1 FROM pending_receipt WHERE user_id = \(name) AND sha256 = \(sha256)") != nil
+    }
+    return ReceiptKnowledge(wasJudged: !proves.isEmpty || isJudged && !waits, proves: Set(proves))
   }
 
   func receipts(mentioning id: OriginalTransactionID) throws -> [KeptReceipt] {
@@ -342,9 +340,11 @@ struct LedgerTables: Sendable {
 }
 
 extension UserID {
-  /// The same UUID in the other case: in small letters, or in capitals where it is in these. Any other name as it is.
-  var otherCase: String {
-    guard let uuid = accountToken else { return rawValue }
-    return rawValue == uuid ? uuid.uppercased() : uuid
+  /// How the tables may spell the user: a UUID in small letters and in capitals, any other name as it is.
+  ///
+  /// Each is looked up by itself, as `IN` of a list costs SQLite a table of its own.
+  var spellings: [String] {
+    guard let uuid = accountToken else { return [rawValue] }
+    return [rawValue, rawValue == uuid ? uuid.uppercased() : uuid]
   }
 }
