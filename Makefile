@@ -68,6 +68,7 @@ lint: ## Check format, import rules and that dependencies are named by exact ver
 	$(SWIFT) format lint --strict --recursive --parallel Package.swift Sources Tests \
 	  Benchmarks/Package.swift Benchmarks/Sources
 	scripts/check-imports
+	scripts/check-cycles
 	@if grep -HnE '\.package\(url:' Package.swift Benchmarks/Package.swift | grep -v 'exact: "'; then \
 	  echo 'A dependency has to be named by its exact version, so that no build takes a release that nobody has seen.'; exit 1; \
 	fi

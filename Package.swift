@@ -46,15 +46,26 @@ let package = Package(
       name: "CJansson", pkgConfig: "jansson", providers: [.apt(["libjansson-dev"])]),
 
     .target(
+      name: "Resilience",
+      swiftSettings: settings),
+    .target(
+      name: "JSON",
+      dependencies: ["CJansson", "Resilience"],
+      swiftSettings: settings),
+    // Files that an operator names, read within bounds.
+    .target(
+      name: "Files",
+      swiftSettings: settings),
+    .target(
       name: "HTTPTransport",
-      dependencies: ["CCurl", "CJansson"],
+      dependencies: ["CCurl", "Resilience"],
       swiftSettings: settings),
     .target(
       name: "Entitlements",
       swiftSettings: settings),
     .target(
       name: "AppStore",
-      dependencies: ["COpenSSL", "Entitlements", "HTTPTransport"],
+      dependencies: ["COpenSSL", "Entitlements", "Files", "HTTPTransport", "JSON", "Resilience"],
       swiftSettings: settings),
     .target(
       name: "Ledger",
@@ -67,33 +78,43 @@ let package = Package(
       swiftSettings: settings),
     .target(
       name: "Profiles",
-      dependencies: ["Entitlements", "HTTPTransport"],
+      dependencies: ["Entitlements", "HTTPTransport", "JSON", "Resilience"],
       swiftSettings: settings),
     // Prometheus' text format behind swift-metrics.
     .target(
       name: "Prometheus",
       dependencies: [.product(name: "CoreMetrics", package: "swift-metrics")],
       swiftSettings: settings),
-    // jwt-kit, kept apart: it signs nothing here, and its own dependencies stay behind this.
     .target(
-      name: "TokenSignatures",
+      name: "Tokens",
       dependencies: [
+        "Entitlements", "HTTPTransport", "JSON", "Resilience",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ],
       swiftSettings: settings),
-    .executableTarget(
-      name: "Countersign",
+    // The use cases and the jobs: no HTTP server, no database, no libcurl.
+    .target(
+      name: "Validation",
       dependencies: [
-        "AppStore", "Entitlements", "HTTPTransport", "Ledger", "Profiles", "Prometheus", "TokenSignatures",
-        .product(name: "ArgumentParser", package: "swift-argument-parser"),
-        .product(name: "Configuration", package: "swift-configuration"),
+        "AppStore", "Entitlements", "JSON", "Ledger", "Profiles", "Resilience",
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+      ],
+      swiftSettings: settings),
+    .target(
+      name: "CountersignServer",
+      dependencies: [
+        "AppStore", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger", "Profiles", "Prometheus", "Resilience",
+        "Tokens", "Validation",
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "HummingbirdCore", package: "hummingbird"),
-        .product(name: "HummingbirdTLS", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "NIOCore", package: "swift-nio"),
         .product(name: "NIOFoundationEssentialsCompat", package: "swift-nio"),
@@ -101,12 +122,29 @@ let package = Package(
         .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
         .product(name: "NIOSSL", package: "swift-nio-ssl"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-        .product(name: "UnixSignals", package: "swift-service-lifecycle"),
-        .product(name: "Yams", package: "Yams"),
       ],
       resources: [
-        .embedInCode("HTTP/openapi.yaml"), .embedInCode("SupportPage/page.html"), .embedInCode("SupportPage/page.css"),
-        .embedInCode("SupportPage/page.js"),
+        .embedInCode("Routes/openapi.yaml"), .embedInCode("Console/page.html"), .embedInCode("Console/page.css"),
+        .embedInCode("Console/page.js"),
+      ],
+      swiftSettings: settings),
+    .executableTarget(
+      name: "Countersign",
+      dependencies: [
+        "AppStore", "CountersignServer", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger", "Profiles",
+        "Prometheus", "Resilience", "Tokens", "Validation",
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "Configuration", package: "swift-configuration"),
+        .product(name: "CoreMetrics", package: "swift-metrics"),
+        .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "HummingbirdCore", package: "hummingbird"),
+        .product(name: "HummingbirdTLS", package: "hummingbird"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+        .product(name: "Yams", package: "Yams"),
       ],
       swiftSettings: settings),
     .executableTarget(
@@ -149,9 +187,17 @@ let package = Package(
       dependencies: ["Entitlements"],
       swiftSettings: settings),
     .testTarget(
+      name: "ResilienceTests",
+      dependencies: ["JSON", "Resilience", "TestSupport"],
+      swiftSettings: settings),
+    .testTarget(
+      name: "JSONTests",
+      dependencies: ["JSON", "Resilience"],
+      swiftSettings: settings),
+    .testTarget(
       name: "HTTPTransportTests",
       dependencies: [
-        "HTTPTransport", "TestSupport",
+        "HTTPTransport", "JSON", "Resilience", "TestSupport",
         .product(name: "NIOCore", package: "swift-nio"),
         .product(name: "NIOHTTP1", package: "swift-nio"),
         .product(name: "NIOHTTP2", package: "swift-nio-http2"),
@@ -167,7 +213,7 @@ let package = Package(
       swiftSettings: settings),
     .testTarget(
       name: "ProfilesTests",
-      dependencies: ["Entitlements", "HTTPTransport", "ProfileStoreContract", "Profiles"],
+      dependencies: ["Entitlements", "HTTPTransport", "JSON", "ProfileStoreContract", "Profiles", "Resilience"],
       exclude: ["Recorded"],
       swiftSettings: settings),
     // libpq, for the tests alone.
@@ -187,7 +233,9 @@ let package = Package(
       swiftSettings: settings),
     .testTarget(
       name: "AppStoreTests",
-      dependencies: ["AppStore", "COpenSSL", "Entitlements", "HTTPTransport", "TestSupport"],
+      dependencies: [
+        "AppStore", "COpenSSL", "Entitlements", "Files", "HTTPTransport", "JSON", "Resilience", "TestSupport",
+      ],
       swiftSettings: settings),
     // Records entries and tells which were acknowledged, so that tests can kill it and count its system calls.
     .executableTarget(
@@ -220,8 +268,8 @@ let package = Package(
     .testTarget(
       name: "CountersignTests",
       dependencies: [
-        "AppStore", "AppStoreSimulator", "Countersign", "Entitlements", "HTTPTransport", "Ledger", "Profiles",
-        "Prometheus", "TestSupport",
+        "AppStore", "AppStoreSimulator", "Countersign", "CountersignServer", "Entitlements", "Files", "HTTPTransport",
+        "JSON", "Ledger", "Profiles", "Prometheus", "Resilience", "TestSupport", "Tokens", "Validation",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "GRDB", package: "GRDB.swift"),

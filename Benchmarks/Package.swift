@@ -27,9 +27,15 @@ let package = Package(
     .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
     .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
     .systemLibrary(name: "CJansson", pkgConfig: "jansson", providers: [.apt(["libjansson-dev"])]),
-    .target(name: "HTTPTransport", dependencies: ["CCurl", "CJansson"], swiftSettings: settings),
+    .target(name: "Resilience", swiftSettings: settings),
+    .target(name: "JSON", dependencies: ["CJansson", "Resilience"], swiftSettings: settings),
+    .target(name: "Files", swiftSettings: settings),
+    .target(name: "HTTPTransport", dependencies: ["CCurl", "Resilience"], swiftSettings: settings),
     .target(name: "Entitlements", swiftSettings: settings),
-    .target(name: "AppStore", dependencies: ["COpenSSL", "Entitlements", "HTTPTransport"], swiftSettings: settings),
+    .target(
+      name: "AppStore",
+      dependencies: ["COpenSSL", "Entitlements", "Files", "HTTPTransport", "JSON", "Resilience"],
+      swiftSettings: settings),
     .target(
       name: "Ledger",
       dependencies: [
@@ -42,7 +48,7 @@ let package = Package(
     .executableTarget(
       name: "bench",
       dependencies: [
-        "AppStore", "COpenSSL", "Entitlements", "HTTPTransport", "Ledger",
+        "AppStore", "COpenSSL", "Entitlements", "HTTPTransport", "JSON", "Ledger",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "NIOCore", package: "swift-nio"),

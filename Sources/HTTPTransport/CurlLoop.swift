@@ -1,4 +1,5 @@
 import CCurl
+import Resilience
 
 /// Drives all transfers, on one thread, until told to stop.
 ///

@@ -1,8 +1,8 @@
-import CCurl
+package import CCurl
 
 extension TransportError {
   /// What the transfer had reached when libcurl gave it up; the same code means different things before and after.
-  struct Progress {
+  package struct Progress {
     var nameWasResolved: Bool
     var headIsComplete: Bool
     var headerLimit: Int
@@ -13,7 +13,7 @@ extension TransportError {
   /// The one place where libcurl's numbers are given a meaning.
   ///
   /// `CURLE_OPERATION_TIMEDOUT` is the connect timeout: the only one that libcurl is given. The deadline is the loop's.
-  init(_ code: CURLcode, progress: Progress) {
+  package init(_ code: CURLcode, progress: Progress) {
     switch code {
     case CURLE_URL_MALFORMAT:
       self = .invalidRequest("libcurl refused the URL")

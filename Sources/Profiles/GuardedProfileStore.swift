@@ -1,4 +1,4 @@
-package import HTTPTransport
+package import Resilience
 
 /// A profile store behind a circuit breaker: while it is down nobody waits for it.
 package struct GuardedProfileStore: ProfileStore {

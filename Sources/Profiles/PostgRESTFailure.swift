@@ -1,4 +1,5 @@
 import HTTPTransport
+import JSON
 
 /// An answer of PostgREST, or of a gateway before it, that is not rows; or no answer at all.
 struct PostgRESTFailure: Error, Hashable {

@@ -1,4 +1,5 @@
 import HTTPTransport
+import JSON
 
 /// What can be told of a key by looking at it. The server has the last word.
 ///

@@ -1,5 +1,6 @@
 import Entitlements
 package import HTTPTransport
+import JSON
 import Synchronization
 
 /// Profiles behind PostgREST: a Supabase project, or a server of one's own.

@@ -1,5 +1,6 @@
 import Entitlements
 import HTTPTransport
+import JSON
 
 /// Writes every request that is sent to PostgREST. Pure: the same values make the same bytes.
 ///

@@ -1,5 +1,5 @@
-import HTTPTransport
 import Profiles
+import Resilience
 import Synchronization
 import Testing
 

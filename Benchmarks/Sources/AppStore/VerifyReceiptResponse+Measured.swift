@@ -1,3 +1,5 @@
+package import JSON
+
 package import HTTPTransport
 
 extension VerifyReceiptResponse {

@@ -1,6 +1,7 @@
 import COpenSSL
 package import Entitlements
 package import HTTPTransport
+import JSON
 
 /// A server notification of version 1: not signed, so that all it can do is to say that there is news.
 ///

@@ -1,4 +1,4 @@
-import HTTPTransport
+import JSON
 
 /// What was posted where Apple posts its notifications, told apart by its outer form. Nothing is proven yet.
 package enum PostedNotification: Sendable {

@@ -1,4 +1,5 @@
 import Entitlements
+import Resilience
 
 import struct FoundationEssentials.Date
 

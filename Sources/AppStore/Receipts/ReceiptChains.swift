@@ -1,3 +1,4 @@
+import Resilience
 import struct FoundationEssentials.Date
 
 /// The memory of chains of certificates that receipts verified with.

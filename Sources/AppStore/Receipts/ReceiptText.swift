@@ -44,8 +44,8 @@ enum ReceiptText {
   /// Decodes base64 of either alphabet, with or without padding, and says what had to be put right.
   static func base64(
     _ text: [UInt8]
-  ) throws(UndecodableReceipt) -> (bytes: [UInt8], repairs: [SubmittedReceipt.Repair]) {
-    var repairs: [SubmittedReceipt.Repair] = []
+  ) throws(UndecodableReceipt) -> (bytes: [UInt8], repairs: [ReceiptRepair]) {
+    var repairs: [ReceiptRepair] = []
     var digits = text
     let padding = text.reversed().prefix { $0 == UInt8(ascii: "=") }.count
     digits.removeLast(padding)

@@ -1,4 +1,5 @@
 package import Entitlements
+import Resilience
 package import struct FoundationEssentials.Date
 
 /// An app receipt that Apple signed. Only `ReceiptVerifier` makes one, so a value of this type is the proof.

@@ -1,3 +1,4 @@
+import Files
 import FoundationEssentials
 
 /// The root certificates that receipts must lead to.
@@ -66,10 +67,8 @@ package struct TrustedRoots: Sendable {
 
   private static func read(_ path: String) throws(Invalid) -> [Certificate] {
     let bytes: [UInt8]
-    switch BoundedFile.contents(of: path, limit: fileLimit) {
-    case .success(let contents): bytes = contents
-    case .failure(.unreadable): throw .unreadable(path: path)
-    case .failure(.tooLarge): throw .tooLarge(path: path)
+    do throws(BoundedFile.Unusable) { bytes = try BoundedFile(path: path, limit: fileLimit).bytes } catch {
+      throw error.isTooLarge ? .tooLarge(path: path) : .unreadable(path: path)
     }
     let roots: [Certificate]
     if bytes.first == 0x30 {

@@ -1,5 +1,7 @@
 package import Entitlements
 package import HTTPTransport
+import JSON
+package import Resilience
 
 import struct FoundationEssentials.Date
 

@@ -1,4 +1,4 @@
-import HTTPTransport
+import JSON
 
 /// `errorCode` of an error of the App Store Server API. Numbers that Apple adds are kept.
 ///

@@ -1,4 +1,6 @@
 import HTTPTransport
+import JSON
+import Resilience
 
 import struct FoundationEssentials.Date
 

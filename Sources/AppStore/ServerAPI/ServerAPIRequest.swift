@@ -1,4 +1,3 @@
-import Entitlements
 import HTTPTransport
 
 /// What is asked of the App Store Server API.

@@ -1,5 +1,5 @@
 import Entitlements
-import HTTPTransport
+import JSON
 
 /// The body of an answer, decoded. What is signed in it is still text: nothing here is proven.
 ///

@@ -1,4 +1,4 @@
-import HTTPTransport
+import JSON
 
 /// A JSON Web Signature in its compact form (RFC 7515, section 3.1), taken apart. Nothing is checked but its form.
 ///

@@ -1,4 +1,4 @@
-import HTTPTransport
+import JSON
 
 import struct FoundationEssentials.Date
 

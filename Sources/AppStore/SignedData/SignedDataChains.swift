@@ -1,3 +1,4 @@
+import Resilience
 import Synchronization
 
 import struct FoundationEssentials.Date

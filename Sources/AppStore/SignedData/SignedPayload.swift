@@ -1,5 +1,5 @@
 import Entitlements
-import HTTPTransport
+import JSON
 
 import struct FoundationEssentials.Date
 

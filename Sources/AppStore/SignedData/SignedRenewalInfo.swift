@@ -1,5 +1,5 @@
 package import Entitlements
-import HTTPTransport
+import JSON
 
 package import struct FoundationEssentials.Date
 

@@ -1,5 +1,7 @@
 import Entitlements
 import HTTPTransport
+import JSON
+import Resilience
 
 /// What a call says about Apple's health, for the circuit breaker.
 ///

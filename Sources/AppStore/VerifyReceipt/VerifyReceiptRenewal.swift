@@ -1,5 +1,5 @@
 package import Entitlements
-import HTTPTransport
+import JSON
 
 /// An element of `pending_renewal_info`, or the same facts at the top level of an iOS 6-style answer.
 ///

@@ -1,4 +1,5 @@
 import HTTPTransport
+import JSON
 
 /// The request to `verifyReceipt`: the same bytes for both stores and for every attempt.
 ///

@@ -1,5 +1,6 @@
 import Entitlements
 import HTTPTransport
+import JSON
 
 import struct FoundationEssentials.Date
 

@@ -1,5 +1,5 @@
 package import Entitlements
-import HTTPTransport
+import JSON
 
 /// A row of `in_app` or `latest_receipt_info`, or the one object of an iOS 6-style answer.
 ///

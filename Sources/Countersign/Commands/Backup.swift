@@ -1,4 +1,5 @@
 import ArgumentParser
+import CountersignServer
 import Entitlements
 import Foundation
 import Ledger

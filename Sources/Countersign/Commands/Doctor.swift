@@ -1,6 +1,8 @@
 import AppStore
 import ArgumentParser
+import CountersignServer
 import Foundation
+import Ledger
 import NIOCore
 
 /// `countersign doctor`

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CountersignServer
 import Foundation
 import Logging
 import NIOCore

@@ -1,4 +1,6 @@
 import ArgumentParser
+import CountersignServer
+import Files
 import Foundation
 import HTTPTransport
 
@@ -13,8 +15,6 @@ struct ServiceOptions: ParsableArguments {
   @Option(name: .long, help: "Certificate authorities to trust for TLS (PEM), in place of the system's.")
   var caFile: String?
 
-  static let urlVariable = "COUNTERSIGN_URL"
-  static let keyVariable = "COUNTERSIGN_API_KEY"
   static let defaultURL = "http://127.0.0.1:8080"
 
   /// The client, and its transport, which has to be shut down; or tells what is wrong and ends with 64 or 69.
@@ -22,7 +22,7 @@ struct ServiceOptions: ParsableArguments {
     let origin: String
     let key: String
     do throws(CommandUsage) {
-      origin = try Self.origin(url ?? environment[Self.urlVariable] ?? Self.defaultURL)
+      origin = try Self.origin(url ?? environment[CommandVariable.url] ?? Self.defaultURL)
       key = try Self.key(file: keyFile, environment: environment)
     } catch {
       CommandOutput.error(error.description)
@@ -59,10 +59,11 @@ struct ServiceOptions: ParsableArguments {
       } catch {
         throw CommandUsage(description: "--key-file: \(ConfigurationValue.quoted(path: file)) \(error.reason).")
       }
-    } else if let given = environment[keyVariable] {
+    } else if let given = environment[CommandVariable.apiKey] {
       text = given
     } else {
-      throw CommandUsage(description: "an API key is needed: set \(keyVariable), or name a file with --key-file.")
+      throw CommandUsage(
+        description: "an API key is needed: set \(CommandVariable.apiKey), or name a file with --key-file.")
     }
     let key = String(text.drop { $0.isWhitespace }.reversed().drop { $0.isWhitespace }.reversed())
     do throws(BadValue) { try ConfigurationValue.secret(key) } catch {

@@ -1,10 +1,11 @@
-import AppStore
 import ArgumentParser
+import CountersignServer
 import Entitlements
 import Foundation
 import HTTPTransport
 import Logging
 import NIOCore
+import Validation
 
 /// `countersign validate`
 struct Validate: AsyncParsableCommand {
@@ -64,14 +65,14 @@ struct Validate: AsyncParsableCommand {
       environment: ServiceEnvironment(logger: logger, ledgerFailed: { _ in }))
     defer { services.transport.shutdown() }
     let examiner = ReceiptExaminer(configuration, services, now: now)
-    do throws(ValidationError) {
+    do throws(Validation.ValidationError) {
       let receipt = try examiner.decode(contents: contents)
       let subject = Subject(receipt: receipt, proof: try examiner.proof(of: receipt))
       let word: ReceiptExaminer.Word
       do throws(AppStoreTrouble) {
         word = try await examiner.ask(about: subject, for: user, mayReuse: false, logger: logger)
       } catch {
-        throw ValidationError(error)
+        throw Validation.ValidationError(error)
       }
       // A signature proves what was; what is left of it today is what is asked.
       let moment = word.source == .signature ? max(word.history.judgedAt, now()) : word.history.judgedAt

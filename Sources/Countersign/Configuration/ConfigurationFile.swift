@@ -1,4 +1,6 @@
 import Configuration
+import CountersignServer
+import Files
 import Yams
 
 /// The YAML file, taken apart by the keys of `ConfigurationKey`; every value remembers its line.

@@ -1,4 +1,5 @@
 import Ledger
+import Validation
 
 /// Every key of the configuration: the one table from which the file is checked, values are read and the reference is
 /// printed.
@@ -364,7 +365,7 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
   static let fileKeys: [String] = allCases.flatMap { [$0.rawValue] + ($0.fileVariant.map { [$0] } ?? []) }
 
   /// What `revalidate` reads; the service knows them as they are no mistake in an environment that both share.
-  private static let commandVariables = [ServiceOptions.urlVariable, ServiceOptions.keyVariable]
+  private static let commandVariables = [CommandVariable.url, CommandVariable.apiKey]
 
   /// Every environment variable that is read.
   static let environmentNames: [String] =

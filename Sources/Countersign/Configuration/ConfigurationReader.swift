@@ -1,6 +1,6 @@
 import Configuration
+import Files
 import HTTPTransport
-import Ledger
 import Profiles
 import Yams
 

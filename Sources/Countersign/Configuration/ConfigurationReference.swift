@@ -1,3 +1,5 @@
+import Entitlements
+
 /// The table of all keys, as people read it.
 enum ConfigurationReference {
   /// For the README: one row a key.
@@ -49,7 +51,7 @@ enum ConfigurationReference {
       "size, \(ConfigurationValue.describe(size: range.lowerBound)) to "
         + ConfigurationValue.describe(size: range.upperBound)
     case .duration(let range):
-      "duration, \(ConfigurationValue.describe(range.lowerBound)) to \(ConfigurationValue.describe(range.upperBound))"
+      "duration, \(range.lowerBound.configurationText) to \(range.upperBound.configurationText)"
     case .choice(let choices): choices.map { "`\($0)`" }.joined(separator: ", ")
     case .url: "https URL"
     case .keySetURL: "https URL"

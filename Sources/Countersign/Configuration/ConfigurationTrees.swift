@@ -1,3 +1,5 @@
+import AppStore
+import CountersignServer
 import Entitlements
 import Yams
 

@@ -1,3 +1,5 @@
+import CountersignServer
+import Entitlements
 import Profiles
 
 /// The text of a value cannot be taken; the sentence says what would do. It never repeats a secret.
@@ -43,20 +45,9 @@ enum ConfigurationValue {
 
   /// `250ms`, `10s`, `5m`, `24h`, `60d`, or `0`.
   static func duration(_ text: String, in range: ClosedRange<Duration>) throws(BadValue) -> Duration {
-    let digits = text.prefix { $0.isASCII && $0.isNumber }
-    let milliseconds = ["ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000]
-    let unit = String(text[digits.endIndex...])
-    guard let count = number(digits), let scale = unit.isEmpty && count == 0 ? 1 : milliseconds[unit] else {
-      throw BadValue(
-        sentence: "must be a duration such as 250ms, 10s, 5m, 24h, 60d or 0, not \(quoted(text))")
+    do throws(Duration.TextError) { return try Duration(configurationText: text, in: range) } catch {
+      throw BadValue(sentence: "\(error.sentence(in: range)), not \(quoted(text))")
     }
-    let (total, overflow) = count.multipliedReportingOverflow(by: scale)
-    // Int64.max milliseconds are more than `Duration` can hold; a century is more than anybody means.
-    guard !overflow, total <= 36_525 * 86_400_000, range.contains(.milliseconds(total)) else {
-      throw BadValue(
-        sentence: "must be from \(describe(range.lowerBound)) to \(describe(range.upperBound)), not \(quoted(text))")
-    }
-    return .milliseconds(total)
   }
 
   static func choice(_ text: String, of choices: [String]) throws(BadValue) {
@@ -154,10 +145,10 @@ enum ConfigurationValue {
   }
 
   /// Text of an operator in quotes: short, on one line, in ASCII.
-  static func quoted(_ text: String) -> String { quoted(text, length: 60) }
+  static func quoted(_ text: String) -> String { Quotation.of(text) }
 
   /// A path is of use only when it is whole; still no longer than a system takes one.
-  static func quoted(path: String) -> String { quoted(path, length: 4_096) }
+  static func quoted(path: String) -> String { Quotation.of(path, length: 4_096) }
 
   /// A key as it was misspelt, up to the first letter that no key has: with a blank forgotten, `shared_secret:…` is one
   /// word to YAML, and the rest of it a secret.
@@ -166,13 +157,7 @@ enum ConfigurationValue {
       ("a"..."z").contains($0) || ("A"..."Z").contains($0) || ("0"..."9").contains($0)
         || "_.-".unicodeScalars.contains($0)
     }
-    return quoted(String(word), length: 60) + (word.endIndex == key.unicodeScalars.endIndex ? "" : " (…)")
-  }
-
-  private static func quoted(_ text: String, length: Int) -> String {
-    let shown = text.unicodeScalars.prefix(length)
-    let isWhole = shown.endIndex == text.unicodeScalars.endIndex
-    return "\"" + shown.map { $0.escaped(asASCII: true) }.joined() + (isWhole ? "\"" : "…\"")
+    return Quotation.of(String(word)) + (word.endIndex == key.unicodeScalars.endIndex ? "" : " (…)")
   }
 
   /// `accept, testers or reject`
@@ -192,14 +177,6 @@ enum ConfigurationValue {
       return "\(size / scale)\(name)"
     }
     return "\(size)"
-  }
-
-  static func describe(_ duration: Duration) -> String {
-    let milliseconds = duration.components.seconds * 1_000 + duration.components.attoseconds / 1_000_000_000_000_000
-    guard milliseconds != 0 else { return "0" }
-    let units: [(String, Int64)] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)]
-    for (name, scale) in units where milliseconds % scale == 0 { return "\(milliseconds / scale)\(name)" }
-    return "\(milliseconds)ms"
   }
 
   /// ASCII digits only: `Int` would also take a sign.

@@ -1,3 +1,4 @@
+import CountersignServer
 import struct FoundationEssentials.Date
 
 /// Addresses to listen on.
@@ -18,7 +19,7 @@ extension ConfigurationReader {
   }
 }
 
-extension ServiceConfiguration.Server.TLS {
+extension ServerSettings.TLS {
   /// - Returns: `nil` without TLS, and where anything is wrong with it; that is reported.
   static func read(_ reader: inout ConfigurationReader) -> Self? {
     let problemsBefore = reader.findings.problems.count
@@ -55,7 +56,7 @@ extension ServiceConfiguration.Server.TLS {
   }
 }
 
-extension ServiceConfiguration.Server.Admin {
+extension ServerSettings.Admin {
   /// - Returns: `nil` without an address of its own, and where anything is wrong with it; that is reported.
   static func read(_ reader: inout ConfigurationReader) -> Self? {
     let host = reader.text(.serverAdminHost)

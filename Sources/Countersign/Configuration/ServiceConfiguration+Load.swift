@@ -1,9 +1,11 @@
 import AppStore
 import Configuration
+import CountersignServer
 import Entitlements
 import HTTPTransport
 import Ledger
 import Profiles
+import Validation
 import Yams
 
 extension ServiceConfiguration {
@@ -34,7 +36,7 @@ extension ServiceConfiguration {
 
   init(_ reader: inout ConfigurationReader, requiresCredential: Bool) throws(ConfigurationError) {
     // Every part is read before the first is missed, so that one run reports all problems.
-    let server = Server(&reader)
+    let server = ServerSettings(&reader)
     let appStore = AppStore(&reader)
     let catalog = Catalog(&reader)
     let acceptedLoss = reader.list(.catalogAcceptLoss)
@@ -56,7 +58,7 @@ extension ServiceConfiguration {
   }
 
   private static func compare(
-    _ server: Server, _ appStore: AppStore, _ profileStore: ProfileStoreConfiguration?,
+    _ server: ServerSettings, _ appStore: AppStore, _ profileStore: ProfileStoreConfiguration?,
     _ reader: inout ConfigurationReader
   ) {
     if server.maxBody > server.maxBytesInFlight {
@@ -120,7 +122,7 @@ extension ServiceConfiguration {
 
 // MARK: - The parts
 
-extension ServiceConfiguration.Server {
+extension ServerSettings {
   fileprivate init?(_ reader: inout ConfigurationReader) {
     let host = reader.text(.serverHost)
     let port = reader.integer(.serverPort)

@@ -1,50 +1,14 @@
+import CountersignServer
 import Entitlements
 import HTTPTransport
 import Ledger
 import Profiles
+import Validation
 
 /// Everything that an operator can decide, read once at the start and checked by `load`.
 ///
 /// `ConfigurationKey` lists every key with its default and its meaning.
 struct ServiceConfiguration: Sendable {
-  struct Server: Hashable, Sendable {
-    let host: String
-    let port: Int
-    /// Bytes of one request body.
-    let maxBody: Int
-    let maxConnections: Int
-    /// Connections of one client address; zero is no limit.
-    let maxConnectionsPerAddress: Int
-    /// Bytes of all request bodies in memory.
-    let maxBytesInFlight: Int
-    let requestDeadline: Duration
-    let idleTimeout: Duration
-    let shutdownGrace: Duration
-    /// Requests a second of one API key; zero is no limit.
-    let rateLimit: Int
-    /// Requests a second of one user; zero is no limit.
-    let userRateLimit: Int
-    /// Requests a second of one client address; zero is no limit.
-    let addressRateLimit: Int
-    let trustedProxies: [AddressRange]
-    /// `nil`: plain HTTP.
-    let tls: TLS?
-    /// `nil`: operators are served at the address of everybody.
-    let admin: Admin?
-
-    /// Files in PEM; both were there and belonged together when the configuration was read.
-    struct TLS: Hashable, Sendable {
-      let certificateFile: String
-      let keyFile: String
-    }
-
-    /// Where operators are served.
-    struct Admin: Hashable, Sendable {
-      let host: String
-      let port: Int
-    }
-  }
-
   struct AppStore: Hashable, Sendable {
     /// The App Store Server API, and the key that opens it.
     struct ServerAPI: Hashable, Sendable {
@@ -175,7 +139,7 @@ struct ServiceConfiguration: Sendable {
     let format: Format
   }
 
-  let server: Server
+  let server: ServerSettings
   let appStore: AppStore
   let catalog: Catalog
   /// `catalog.accept_loss`
@@ -189,47 +153,4 @@ struct ServiceConfiguration: Sendable {
   let log: Log
   /// What is allowed but deserves a line in the log at every start.
   let warnings: [ConfigurationFinding]
-}
-
-/// A server that may call, known by the SHA-256 of its key: the key itself is nowhere on our side.
-struct APIKey: Hashable, Sendable {
-  enum Role: String, Hashable, Sendable, CaseIterable {
-    case service
-    case support
-  }
-
-  /// The SHA-256 of a key's UTF-8. It is not printed either: a weak key could be guessed from it at leisure.
-  struct Digest: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
-    static let count = 32
-
-    /// `count` bytes.
-    let bytes: [UInt8]
-
-    /// - Returns: `nil` for anything but 64 lower-case hexadecimal digits.
-    init?(hexadecimal text: String) {
-      let digits = Array(text.utf8)
-      guard digits.count == 2 * Self.count else { return nil }
-      var bytes: [UInt8] = []
-      for index in stride(from: 0, to: digits.count, by: 2) {
-        guard let high = Self.value(of: digits[index]), let low = Self.value(of: digits[index + 1]) else { return nil }
-        bytes.append(high << 4 | low)
-      }
-      self.bytes = bytes
-    }
-
-    var description: String { "***" }
-    var customMirror: Mirror { Mirror(self, children: []) }
-
-    private static func value(of digit: UInt8) -> UInt8? {
-      switch digit {
-      case 0x30...0x39: digit - 0x30
-      case 0x61...0x66: digit - 0x61 + 10
-      default: nil
-      }
-    }
-  }
-
-  let name: String
-  let role: Role
-  let digest: Digest
 }

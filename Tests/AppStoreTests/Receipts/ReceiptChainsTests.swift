@@ -2,6 +2,7 @@ import Foundation
 import Testing
 
 @testable import AppStore
+@testable import Resilience
 
 /// Receipts whose chain was seen before, beside the same receipts judged in full.
 @Suite("Remembered chains of receipts")

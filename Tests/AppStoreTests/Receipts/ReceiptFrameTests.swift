@@ -3,6 +3,7 @@ import Foundation
 import Testing
 
 @testable import AppStore
+@testable import Resilience
 
 /// The short ways beside the long ones, over receipts that were damaged or rewritten.
 @Suite("Known frames and OpenSSL agree")

@@ -52,7 +52,7 @@ struct SubmittedReceiptTests {
       if index % 76 == 75 { wrapped += "\r\n" }
     }
     let url = base64.map { $0 == "+" ? "-" : $0 == "/" ? "_" : String($0) }.joined()
-    let cases: [(String, [SubmittedReceipt.Repair])] = [
+    let cases: [(String, [ReceiptRepair])] = [
       (base64 + "\n", []),
       ("\u{FEFF}" + base64, []),
       (wrapped, [.whitespace]),
@@ -82,7 +82,7 @@ struct SubmittedReceiptTests {
     let signed = try SignedDataPKI().sign(SignedSample.transaction())
     var wrapped = ""
     for (index, digit) in signed.enumerated() { wrapped += (index % 76 == 75 ? "\r\n" : "") + String(digit) }
-    for (text, repairs): (String, [SubmittedReceipt.Repair]) in [
+    for (text, repairs): (String, [ReceiptRepair]) in [
       (signed, []), ("\u{FEFF} \(signed)\n", []), (wrapped, [.whitespace]),
     ] {
       let submitted = try SubmittedReceipt.decode(text)

@@ -5,6 +5,7 @@ import Testing
 
 @testable import AppStore
 @testable import HTTPTransport
+@testable import Resilience
 
 @Suite struct ServerAPIClientTests {
   private typealias Sample = ServerAPISample

@@ -4,6 +4,7 @@ import Testing
 
 @testable import AppStore
 @testable import HTTPTransport
+@testable import JSON
 
 /// The rate, the moment to judge at, the header that says when to come back, and the shapes of answers.
 @Suite struct ServerAPIPartsTests {

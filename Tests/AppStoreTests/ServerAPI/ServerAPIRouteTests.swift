@@ -4,6 +4,7 @@ import Testing
 
 @testable import AppStore
 @testable import HTTPTransport
+@testable import JSON
 
 /// The decisions alone: no clock, no call.
 @Suite struct ServerAPIRouteTests {

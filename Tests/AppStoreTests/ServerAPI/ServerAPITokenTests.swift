@@ -5,6 +5,7 @@ import Testing
 
 @testable import AppStore
 @testable import HTTPTransport
+@testable import JSON
 
 @Suite struct ServerAPITokenTests {
   private static let now = Date(timeIntervalSince1970: 1_718_452_800.75)

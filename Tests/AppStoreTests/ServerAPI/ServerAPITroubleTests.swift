@@ -5,6 +5,7 @@ import Testing
 
 @testable import AppStore
 @testable import HTTPTransport
+@testable import Resilience
 
 /// What the client does while Apple has trouble, or has enough of us.
 @Suite struct ServerAPITroubleTests {

@@ -1,9 +1,9 @@
 import Entitlements
 import Foundation
-import HTTPTransport
 import Testing
 
 @testable import AppStore
+@testable import JSON
 
 @Suite("Payloads of signed data")
 struct SignedTransactionTests {

@@ -2,7 +2,7 @@ import FoundationEssentials
 import Testing
 
 @testable import AppStore
-@testable import HTTPTransport
+@testable import JSON
 
 @Suite struct AppleDateTests {
   @Test(arguments: [

@@ -1,7 +1,7 @@
 import Testing
 
 @testable import AppStore
-@testable import HTTPTransport
+@testable import JSON
 
 @Suite struct JSONValueTolerantTests {
   @Test(arguments: [

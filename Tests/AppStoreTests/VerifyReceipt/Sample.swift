@@ -1,7 +1,7 @@
 import FoundationEssentials
 
 @testable import AppStore
-@testable import HTTPTransport
+@testable import JSON
 
 /// Bodies of answers, made up; the shape is Apple's.
 enum Sample {

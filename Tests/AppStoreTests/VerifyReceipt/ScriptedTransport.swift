@@ -4,6 +4,7 @@ import Synchronization
 import Testing
 
 @testable import AppStore
+@testable import Resilience
 
 /// Plays Apple from a list of answers, in order. A call that is not in the list fails the test.
 final class ScriptedTransport: Transport {

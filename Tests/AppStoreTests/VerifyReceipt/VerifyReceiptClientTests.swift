@@ -5,6 +5,8 @@ import Testing
 
 @testable import AppStore
 @testable import HTTPTransport
+@testable import JSON
+@testable import Resilience
 
 @Suite struct VerifyReceiptClientTests {
   private typealias Outcome = Result<VerifyReceiptAnswer, VerifyReceiptError>

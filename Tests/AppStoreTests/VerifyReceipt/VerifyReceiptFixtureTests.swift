@@ -4,6 +4,7 @@ import Testing
 
 @testable import AppStore
 @testable import HTTPTransport
+@testable import JSON
 
 @Suite(
   .enabled(if: VerifyReceiptFixtures.isPresent, "there is no folder of recorded answers; see COUNTERSIGN_FIXTURES"))

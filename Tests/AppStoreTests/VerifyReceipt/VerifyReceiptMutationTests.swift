@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 @testable import AppStore
-@testable import HTTPTransport
+@testable import JSON
 
 /// Damaged answers: whatever happens to the bytes, decoding ends, and a refund never gets lost on the way.
 @Suite(.timeLimit(.minutes(30))) struct VerifyReceiptMutationTests {

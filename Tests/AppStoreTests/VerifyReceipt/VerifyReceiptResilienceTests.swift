@@ -5,6 +5,7 @@ import Testing
 
 @testable import AppStore
 @testable import HTTPTransport
+@testable import Resilience
 
 /// The client with circuit breakers and a retry budget: what reaches Apple while Apple has trouble.
 @Suite struct VerifyReceiptResilienceTests {

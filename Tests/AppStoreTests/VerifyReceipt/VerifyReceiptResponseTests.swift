@@ -3,7 +3,7 @@ import FoundationEssentials
 import Testing
 
 @testable import AppStore
-@testable import HTTPTransport
+@testable import JSON
 
 @Suite struct VerifyReceiptResponseTests {
   @Test func `every field of an app receipt's answer is read`() throws {

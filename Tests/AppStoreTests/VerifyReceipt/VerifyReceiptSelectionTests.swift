@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 @testable import AppStore
-@testable import HTTPTransport
+@testable import JSON
 
 /// What is decoded of an answer after the first pass is what would be decoded of the whole answer, whatever it is.
 @Suite(.timeLimit(.minutes(30))) struct VerifyReceiptSelectionTests {

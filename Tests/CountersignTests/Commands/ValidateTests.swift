@@ -5,6 +5,7 @@ import Testing
 
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import CountersignServer
 
 /// `countersign validate`: the verdict that the service would give, of what knows nothing else.
 @Suite struct ValidateTests {

@@ -3,6 +3,7 @@ import HTTPTransport
 import Testing
 
 @testable import Countersign
+@testable import CountersignServer
 
 @Suite("Each key of the configuration")
 struct ConfigurationKeyTests {

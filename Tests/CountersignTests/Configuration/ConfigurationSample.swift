@@ -6,6 +6,8 @@ import Profiles
 import Testing
 
 @testable import Countersign
+@testable import CountersignServer
+@testable import Validation
 
 /// A directory of its own for one test; removed when the test lets go of it.
 final class TemporaryDirectory: Sendable {

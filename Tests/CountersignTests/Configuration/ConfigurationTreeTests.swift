@@ -2,6 +2,7 @@ import Entitlements
 import Testing
 
 @testable import Countersign
+@testable import CountersignServer
 
 @Suite("Products and API keys")
 struct ConfigurationTreeTests {

@@ -5,6 +5,7 @@ import NIOCore
 import Testing
 
 @testable import Countersign
+@testable import CountersignServer
 
 /// What the README lists is what the program has.
 @Suite struct ReadmeTests {

@@ -3,6 +3,7 @@ import TestSupport
 import Testing
 
 @testable import Countersign
+@testable import CountersignServer
 
 /// `server.tls` and `server.admin`: keys that go together.
 @Suite struct ServerConfigurationTests {

@@ -6,6 +6,7 @@ import Testing
 
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import CountersignServer
 
 extension FaultTests {
   /// Whoever wants to keep others out: with one user's token, or with no credential at all.

@@ -3,6 +3,7 @@ import Foundation
 import Testing
 
 @testable import Countersign
+@testable import Validation
 
 /// What a read says of a recorded verdict: time takes from it, a change of the rules does not.
 @Suite struct EntitlementStandingTests {

@@ -3,6 +3,7 @@ import Foundation
 import Testing
 
 @testable import Countersign
+@testable import Validation
 
 @Suite struct KnownPurchasesTests {
   private static func date(_ day: Int) -> Date { Date(timeIntervalSince1970: Double(day) * 86_400) }

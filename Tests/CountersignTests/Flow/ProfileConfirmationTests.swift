@@ -7,6 +7,7 @@ import Testing
 
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import Validation
 
 /// A write that was never answered may be carried out after a newer one, so that the newer one is written once more, when
 /// the older cannot come any more.

@@ -3,6 +3,7 @@ import Profiles
 import Testing
 
 @testable import Countersign
+@testable import Validation
 
 /// What operators are told of the profile store.
 @Suite struct ProfileStoreHealthTests {

@@ -5,6 +5,7 @@ import Synchronization
 import Testing
 
 @testable import Countersign
+@testable import Validation
 
 @Suite struct RecentAnswersTests {
   private static let date = Date(timeIntervalSince1970: 1_718_452_800)

@@ -5,6 +5,7 @@ import Testing
 
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import Validation
 
 /// A machine whose clock jumps ends nobody's access.
 @Suite struct ServiceClockTests {

@@ -5,6 +5,7 @@ import Testing
 
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import Resilience
 
 @Suite struct SingleFlightTests {
   private final class Counter: Sendable {

@@ -2,6 +2,7 @@ import Crypto
 import Testing
 
 @testable import Countersign
+@testable import CountersignServer
 
 @Suite struct APIKeyringTests {
   @Test func `only the very key is its caller`() throws {

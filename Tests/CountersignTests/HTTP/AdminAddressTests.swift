@@ -2,6 +2,7 @@ import HTTPTransport
 import Testing
 
 @testable import Countersign
+@testable import CountersignServer
 
 /// What is served where, with and without an address for operators.
 @Suite struct AdminAddressTests {

@@ -2,6 +2,7 @@ import NIOCore
 import Testing
 
 @testable import Countersign
+@testable import CountersignServer
 
 /// The rule alone, over moments that are written down.
 @Suite struct BodyPaceTests {

@@ -2,6 +2,7 @@ import Entitlements
 import Testing
 
 @testable import Countersign
+@testable import CountersignServer
 
 @Suite struct ByteBudgetTests {
   /// Why so many bytes more are not lent; `nil` where they are.

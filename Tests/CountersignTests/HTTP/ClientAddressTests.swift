@@ -1,6 +1,7 @@
 import Testing
 
 @testable import Countersign
+@testable import CountersignServer
 
 @Suite struct ClientAddressTests {
   @Test(arguments: [

@@ -3,6 +3,7 @@ import NIOCore
 import Testing
 
 @testable import Countersign
+@testable import CountersignServer
 
 @Suite struct ConnectionCountsTests {
   private static func counts(_ limit: Int = 100, perAddress: Int, log: CapturedLog = CapturedLog()) -> ConnectionCounts

@@ -5,6 +5,8 @@ import NIOFoundationEssentialsCompat
 import Testing
 
 @testable import Countersign
+@testable import CountersignServer
+@testable import Validation
 
 /// The bytes of a verdict are written by hand, member by member.
 @Suite struct EntitlementBodyTests {

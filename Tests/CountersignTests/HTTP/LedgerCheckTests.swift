@@ -4,6 +4,7 @@ import Synchronization
 import Testing
 
 @testable import Countersign
+@testable import CountersignServer
 
 @Suite struct LedgerCheckTests {
   @Test func `however many ask, the disk is asked once in a while`() async throws {

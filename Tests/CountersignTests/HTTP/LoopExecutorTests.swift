@@ -1,5 +1,4 @@
 import Foundation
-import HTTPTransport
 import Hummingbird
 import Logging
 import NIOCore
@@ -9,6 +8,9 @@ import Synchronization
 import Testing
 
 @testable import Countersign
+@testable import CountersignServer
+@testable import JSON
+@testable import Resilience
 
 /// Knows whose connection a request came by.
 private struct LoopContext: RequestContext {

@@ -6,6 +6,8 @@ import Testing
 import Yams
 
 @testable import Countersign
+@testable import CountersignServer
+@testable import Validation
 
 /// `openapi.yaml` and the service say the same. Every other test's answers are held against it as well.
 @Suite struct OpenAPITests {
@@ -17,7 +19,7 @@ import Yams
       #expect(answer.status == 200)
       #expect(answer.header("Content-Type") == "application/yaml")
       let file = URL(filePath: #filePath).deletingLastPathComponent()
-        .appending(path: "../../../Sources/Countersign/HTTP/openapi.yaml")
+        .appending(path: "../../../Sources/CountersignServer/Routes/openapi.yaml")
       #expect(answer.body == Array(try Data(contentsOf: file)))
       #expect(answer.text.hasPrefix("openapi: 3.1.0"))
     }

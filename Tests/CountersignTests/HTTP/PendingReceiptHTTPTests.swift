@@ -5,6 +5,7 @@ import Testing
 
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import Validation
 
 /// A purchase that comes while Apple cannot be asked: acknowledged only once it is recorded, settled when Apple is back.
 @Suite struct PendingReceiptHTTPTests {

@@ -3,6 +3,7 @@ import Foundation
 import Testing
 
 @testable import Countersign
+@testable import CountersignServer
 
 @Suite struct PurchasePeriodTests {
   static let now = Date(timeIntervalSince1970: 1_718_452_800)

@@ -4,6 +4,7 @@ import Synchronization
 import Testing
 
 @testable import Countersign
+@testable import Resilience
 
 @Suite struct RateLimitTests {
   @Test func `a bucket holds one second's worth and fills as time goes by`() {

@@ -1,6 +1,7 @@
 import Testing
 
 @testable import Countersign
+@testable import CountersignServer
 
 @Suite struct RequestIDTests {
   @Test(arguments: ["a", "0123-abc_DEF.9", String(repeating: "x", count: 128)])
@@ -14,7 +15,7 @@ import Testing
   }
 
   @Test func `our own IDs are 32 hexadecimal digits and differ`() {
-    let ids = Set((0..<1000).map { _ in RequestIDMiddleware.new() })
+    let ids = Set((0..<1000).map { _ in RequestID.random() })
     #expect(ids.count == 1000)
     #expect(ids.allSatisfy { $0.count == 32 && $0.allSatisfy(\.isHexDigit) })
   }

@@ -2,6 +2,7 @@ import Foundation
 import Testing
 
 @testable import Countersign
+@testable import CountersignServer
 
 /// Who may do what: every route, with every method, tried with every credential.
 ///

@@ -4,6 +4,7 @@ import Testing
 
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import Entitlements
 
 /// The main job over real TLS, scenario by scenario.
 @Suite struct ScenarioTests {

@@ -1,11 +1,13 @@
 import Entitlements
 import Foundation
-import HTTPTransport
 import Ledger
 import Testing
 
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import HTTPTransport
+@testable import Resilience
+@testable import Validation
 
 /// Whose is it? By whatever the customer reads out.
 @Suite struct SupportLookUpTests {

@@ -5,6 +5,8 @@ import Testing
 
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import CountersignServer
+@testable import Validation
 
 /// The page as it is served: what a browser is told about it.
 @Suite struct SupportPageFilesTests {

@@ -8,6 +8,7 @@ import Testing
 
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import Tokens
 
 /// A phone with a user's token: it posts, reads back what is its user's, and nothing else.
 @Suite struct UserAccessTests {

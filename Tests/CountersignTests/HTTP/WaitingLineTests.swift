@@ -7,6 +7,7 @@ import Testing
 
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import CountersignServer
 
 /// So many validations at once; the others wait in line.
 @Suite struct WaitingLineTests {

@@ -2,6 +2,7 @@ import Testing
 import UnixSignals
 
 @testable import Countersign
+@testable import CountersignServer
 
 /// The configuration, read again while the service runs.
 @Suite struct ConfigurationReloadTests {

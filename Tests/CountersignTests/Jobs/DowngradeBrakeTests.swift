@@ -3,6 +3,7 @@ import Testing
 import struct FoundationEssentials.Date
 
 @testable import Countersign
+@testable import Validation
 
 @Suite struct DowngradeBrakeTests {
   private static let start = ContinuousClock.now

@@ -4,6 +4,8 @@ import HTTPTransport
 import Ledger
 
 @testable import Countersign
+@testable import Resilience
+@testable import Validation
 
 /// What the jobs are made of, as `buildApplication` puts it together, without HTTP and without their loops: a test runs
 /// each sweep itself, and nothing happens in between.

@@ -2,6 +2,7 @@ import Synchronization
 import Testing
 
 @testable import Countersign
+@testable import Validation
 
 /// A clock that goes on only when somebody sleeps, so that a pace can be read off it.
 final class SleepingClock: Sendable {

@@ -7,6 +7,7 @@ import Testing
 
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import Validation
 
 /// What works on runs: each step is made by the test itself.
 @Suite struct RevalidationRunnerTests {

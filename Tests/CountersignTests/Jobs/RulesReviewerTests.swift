@@ -6,6 +6,7 @@ import Testing
 
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import Validation
 
 /// The pass over all users after a start with other rules.
 @Suite struct RulesReviewerTests {

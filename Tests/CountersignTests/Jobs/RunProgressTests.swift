@@ -2,6 +2,7 @@ import Ledger
 import Testing
 
 @testable import Countersign
+@testable import Validation
 
 @Suite struct RunProgressTests {
   @Test func `the rate is that of the last ten seconds`() {

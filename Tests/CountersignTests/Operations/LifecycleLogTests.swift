@@ -1,6 +1,7 @@
 import Testing
 
 @testable import Countersign
+@testable import Validation
 
 @Suite struct LifecycleLogTests {
   /// What a service consists of would be told to the last field: rules, keys' names, who tests in production.

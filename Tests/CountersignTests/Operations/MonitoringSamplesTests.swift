@@ -3,6 +3,7 @@ import Prometheus
 import Testing
 
 @testable import Countersign
+@testable import CountersignServer
 
 /// Dashboard, alert rules and README name the metrics that exist, with the labels they have, and forget none.
 @Suite struct MonitoringSamplesTests {

@@ -7,6 +7,7 @@ import Testing
 @testable import AppStore
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import CountersignServer
 
 /// What is counted of requests, of calls to Apple, of verdicts, and of writes.
 @Suite struct RequestMetricsTests {

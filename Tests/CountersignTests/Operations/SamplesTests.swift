@@ -8,6 +8,7 @@ import Yams
 
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import CountersignServer
 
 /// What `samples/` shows is what the service does. `scripts/make-samples` writes them anew.
 @Suite struct SamplesTests {

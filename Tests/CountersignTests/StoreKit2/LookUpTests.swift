@@ -4,6 +4,7 @@ import Testing
 
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import Entitlements
 
 /// Original transaction IDs that the service has never seen.
 @Suite struct LookUpTests {

@@ -2,6 +2,7 @@ import Foundation
 import Yams
 
 @testable import Countersign
+@testable import CountersignServer
 
 /// `openapi.yaml` as what it promises: which operation answers what, in which form.
 ///

@@ -8,6 +8,8 @@ import Synchronization
 import TestSupport
 
 @testable import Countersign
+@testable import CountersignServer
+@testable import Validation
 
 /// The whole service as `countersign serve` runs it, on an ephemeral port, with a ledger in a temporary directory.
 struct RunningService: Sendable {

@@ -3,6 +3,7 @@ import Logging
 import Synchronization
 
 @testable import Countersign
+@testable import Tokens
 
 /// A provider whose answers and clock a test sets.
 final class KeySetProvider: Sendable {

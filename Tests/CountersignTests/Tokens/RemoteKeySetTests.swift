@@ -3,6 +3,7 @@ import Foundation
 import Testing
 
 @testable import Countersign
+@testable import Tokens
 
 /// Published keys: fetched, kept, replaced, and not fetched too often.
 @Suite struct RemoteKeySetTests {

@@ -7,6 +7,7 @@ import Testing
 import _CryptoExtras
 
 @testable import Countersign
+@testable import Tokens
 
 /// Which tokens name a user, and why the others do not.
 @Suite struct UserTokenTests {

@@ -7,6 +7,7 @@ import Testing
 import _CryptoExtras
 
 @testable import Countersign
+@testable import Tokens
 
 /// What a remembered token is spared, and what it is not.
 @Suite struct VerifiedTokensTests {

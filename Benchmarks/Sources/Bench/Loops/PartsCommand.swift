@@ -3,6 +3,7 @@ import ArgumentParser
 import Entitlements
 import Foundation
 import HTTPTransport
+import JSON
 import Ledger
 import NIOCore
 

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CountersignServer
 import Foundation
 import HTTPTransport
 import Logging
@@ -57,7 +58,7 @@ struct Demo: AsyncParsableCommand {
 
     let store = try await SimulatorProcess.start(program: simulator, directory: directory)
     defer { store.stop() }
-    let session = DemoSession(store: store, key: RequestIDMiddleware.new())
+    let session = DemoSession(store: store, key: RequestID.random())
     let file = directory.appending(path: "countersign.yaml")
     try session.configuration(directory: directory).write(to: file, atomically: true, encoding: .utf8)
 

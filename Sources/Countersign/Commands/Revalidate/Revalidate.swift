@@ -1,4 +1,5 @@
 import ArgumentParser
+import CountersignServer
 import Foundation
 import HTTPTransport
 import UnixSignals
@@ -62,7 +63,7 @@ struct Revalidate: AsyncParsableCommand {
     // Taken before there is a run.
     let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
     let follower = RunFollower(
-      client: RunClient(service: client, idempotencyKey: RequestIDMiddleware.new()),
+      client: RunClient(service: client, idempotencyKey: RequestID.random()),
       display: display(environment))
     let (end, signal) = await withTaskGroup(of: Ending.self) { group in
       group.addTask { .end(await follower.run(order)) }

@@ -1,4 +1,5 @@
 import HTTPTransport
+import JSON
 
 /// Talks to a running service about runs.
 struct RunClient: Sendable {

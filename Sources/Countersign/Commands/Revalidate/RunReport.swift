@@ -1,4 +1,4 @@
-import HTTPTransport
+import JSON
 
 /// A run as the service reports it.
 struct RunReport: Hashable, Sendable {

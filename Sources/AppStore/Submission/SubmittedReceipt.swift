@@ -1,0 +1,134 @@
+import FoundationEssentials
+
+/// What a client sent as its receipt, recognised and brought into the one form that Apple takes.
+package struct SubmittedReceipt: Hashable, Sendable {
+  /// Not held in place: it is large, and those who wait for Apple hold it several times.
+  package indirect enum Content: Hashable, Sendable {
+    /// PKCS#7, iOS 7 and later.
+    case app(AppReceipt)
+    /// A single transaction, iOS 6 style.
+    case transaction(TransactionReceipt)
+    /// A single transaction, signed by StoreKit 2 (JWS).
+    case signedTransaction(SignedTransaction)
+  }
+
+  /// The longest text (or file) that is looked at: 8 MiB.
+  package static let limit = 8 * 1_024 * 1_024
+
+  /// Its one form as text, from which it can be decoded again. For a receipt standard base64 with padding and without
+  /// whitespace: what goes to Apple as `receipt-data`. For a signed transaction the JWS itself.
+  package let base64: String
+  package let content: Content
+  package let repairs: [ReceiptRepair]
+  /// Of the receipt's bytes, so it is the same for every way of writing them as text. Of a signed transaction, whose
+  /// text is what is signed, of that.
+  package let fingerprint: ReceiptFingerprint
+
+  private init(bytes: [UInt8], base64: String? = nil, content: Content, repairs: [ReceiptRepair]) {
+    self.base64 = base64 ?? Data(bytes).base64EncodedString()
+    self.content = content
+    self.repairs = repairs
+    fingerprint = ReceiptFingerprint(of: bytes)
+  }
+
+  private init(jws: [UInt8], transaction: SignedTransaction, repairs: [ReceiptRepair]) {
+    base64 = String(decoding: jws, as: UTF8.self)
+    content = .signedTransaction(transaction)
+    self.repairs = repairs
+    fingerprint = ReceiptFingerprint(of: jws)
+  }
+
+  /// Recognises a receipt in the text of a request.
+  ///
+  /// - Throws: `UndecodableReceipt`, which names what the text is instead.
+  package static func decode(_ text: String) throws(UndecodableReceipt) -> SubmittedReceipt {
+    guard text.utf8.count <= limit else { throw .tooLarge }
+    if let bytes = text.utf8.withContiguousStorageIfAvailable(ReceiptText.plainReceipt) ?? nil {
+      return SubmittedReceipt(bytes: bytes, base64: text, content: .app(try AppReceipt.decode(bytes)), repairs: [])
+    }
+    return try decode(contents: Array(text.utf8))
+  }
+
+  /// Recognises a receipt in the contents of a file: the receipt itself, or base64 of it.
+  package static func decode(contents: [UInt8]) throws(UndecodableReceipt) -> SubmittedReceipt {
+    guard contents.count <= limit else { throw .tooLarge }
+    if let bytes = contents.withUnsafeBufferPointer(ReceiptText.plainReceipt) {
+      return SubmittedReceipt(
+        bytes: bytes, base64: String(decoding: contents, as: UTF8.self), content: .app(try AppReceipt.decode(bytes)),
+        repairs: [])
+    }
+    if ReceiptText.isBinaryDER(contents) { return try receipt(contents, repairs: []) }
+
+    let text = ReceiptText.trimmed(contents)
+    guard !text.isEmpty else {
+      throw UndecodableReceipt(.empty, "The receipt is empty; refresh it on the device and send it again.")
+    }
+    if PropertyList.isLikely(text) { return try receipt(Array(text), repairs: []) }
+    let bare = ReceiptText.withoutWhitespace(text)
+    if ReceiptText.isJWS(bare) {
+      return try signedTransaction(bare, repairs: bare.count < text.count ? [.whitespace] : [])
+    }
+    if let mistake = ReceiptText.mistake(text) { throw mistake }
+
+    let joined = text.filter { !ReceiptText.isLineBreak($0) }
+    guard joined.contains(ReceiptText.space) else {
+      let (bytes, repairs) = try ReceiptText.base64(joined)
+      return try receipt(bytes, repairs: (joined.count < text.count ? [.whitespace] : []) + repairs)
+    }
+    return try repaired(joined)
+  }
+
+  /// A space was a `+`, or it was put there to wrap lines. Only a reading that ends in a whole receipt is believed.
+  private static func repaired(_ text: [UInt8]) throws(UndecodableReceipt) -> SubmittedReceipt {
+    let plus = text.map { $0 == ReceiptText.space ? UInt8(ascii: "+") : $0 }
+    if let (bytes, repairs) = try? ReceiptText.base64(plus),
+      let receipt = try? receipt(bytes, repairs: [.plus] + repairs)
+    {
+      return receipt
+    }
+    let joined = text.filter { $0 != ReceiptText.space }
+    if let (bytes, repairs) = try? ReceiptText.base64(joined),
+      let receipt = try? receipt(bytes, repairs: [.whitespace] + repairs)
+    {
+      return receipt
+    }
+    throw UndecodableReceipt(
+      .spaces,
+      "The text contains spaces, most likely plus signs that form decoding turned into spaces, and putting them back does "
+        + "not give a receipt; encode the value (+ as %2B) or send JSON.")
+  }
+
+  private static func signedTransaction(
+    _ jws: [UInt8], repairs: [ReceiptRepair]
+  ) throws(UndecodableReceipt) -> SubmittedReceipt {
+    let payload = try SignedPayload(CompactJWS(jws))
+    guard case .transaction(let transaction) = payload else { throw payload.mistake(wanted: .transaction) }
+    return SubmittedReceipt(jws: jws, transaction: transaction, repairs: repairs)
+  }
+
+  private static func receipt(_ bytes: [UInt8], repairs: [ReceiptRepair]) throws(UndecodableReceipt) -> SubmittedReceipt
+  {
+    if PropertyList.isLikely(bytes[...]) {
+      let receipt = try TransactionReceipt.decode(bytes)
+      return SubmittedReceipt(bytes: bytes, content: .transaction(receipt), repairs: repairs)
+    }
+    if !ReceiptText.isBinaryDER(bytes) {
+      let text = ReceiptText.trimmed(bytes)
+      if let mistake = ReceiptText.mistake(text) { throw mistake }
+      if ReceiptText.isJWS(Array(text)) {
+        throw UndecodableReceipt(
+          .doubleBase64, "This is base64 of a signed transaction (JWS); send the JWS itself, which is text already.")
+      }
+      if ReceiptText.isBase64OfReceipt(text) {
+        throw UndecodableReceipt(
+          .doubleBase64, "The receipt was encoded as base64 twice; send it encoded once.")
+      }
+    }
+    return SubmittedReceipt(bytes: bytes, content: .app(try AppReceipt.decode(bytes)), repairs: repairs)
+  }
+}
+
+extension UndecodableReceipt {
+  fileprivate static let tooLarge = UndecodableReceipt(
+    .tooLarge, "The text is longer than 8 MiB, which no receipt is; send the receipt alone.")
+}

@@ -1,0 +1,167 @@
+import AppStore
+import CountersignServer
+import Entitlements
+import HTTPTransport
+import Ledger
+import Logging
+import Resilience
+import Validation
+
+import struct FoundationEssentials.Date
+
+/// What talks to Apple.
+struct AppStoreServices: Sendable {
+  var verifier: ReceiptVerifier
+  var signedData: SignedDataVerifier
+  /// `nil` without a shared secret.
+  var verifyReceipt: VerifyReceiptClient?
+  /// `nil` without a key.
+  var serverAPI: ServerAPIClient?
+  var health: AppStoreHealth
+  /// One for each store: what the sandbox does says nothing about production.
+  var verifyReceiptBreakers: [StoreEnvironment: CircuitBreaker]
+  var serverAPIBreakers: [StoreEnvironment: CircuitBreaker]
+  var transport: CurlTransport
+
+  /// What stands before the calls that the service makes by itself, of which nearly all go to production.
+  var recheckBreaker: CircuitBreaker? {
+    serverAPI == nil ? verifyReceiptBreakers[.production] : serverAPIBreakers[.production]
+  }
+
+  /// Those of what is configured, by the name of what they guard.
+  var allBreakers: [(upstream: String, breaker: CircuitBreaker)] {
+    func named(_ name: String, _ breakers: [StoreEnvironment: CircuitBreaker]) -> [(
+      upstream: String, breaker: CircuitBreaker
+    )] {
+      breakers.sorted { $0.key.rawValue < $1.key.rawValue }
+        .map { (upstream: "\(name)_\($0.key.rawValue)", breaker: $0.value) }
+    }
+    return (verifyReceipt == nil ? [] : named("app_store", verifyReceiptBreakers))
+      + (serverAPI == nil ? [] : named("server_api", serverAPIBreakers))
+  }
+}
+
+extension ServiceConfiguration {
+  func appStoreServices(environment: ServiceEnvironment) throws(StartError) -> AppStoreServices {
+    try appStore.services(acceptsXcode: policy.xcode == .accept, environment: environment)
+  }
+}
+
+extension ServiceConfiguration.AppStore {
+  var transportConfiguration: CurlTransport.Configuration {
+    var configuration = CurlTransport.Configuration(caFile: caFile)
+    configuration.maxInFlight = concurrency
+    configuration.http2 = concurrency > CurlTransport.Configuration.connectionsForHTTP1
+    configuration.refusesHopeless = true
+    return configuration
+  }
+
+  /// - Parameter acceptsXcode: `policy.xcode`.
+  fileprivate func services(
+    acceptsXcode: Bool, environment: ServiceEnvironment
+  ) throws(StartError) -> AppStoreServices {
+    let logger = environment.logger
+    let trustedRoots: TrustedRoots
+    do { trustedRoots = roots.isEmpty ? .apple : try TrustedRoots(files: roots) } catch {
+      throw StartError(description: "app_store.roots: \(error)")
+    }
+    let transport: CurlTransport
+    do { transport = try CurlTransport(configuration: transportConfiguration) } catch {
+      throw StartError(description: "The HTTP client cannot start: \(error)")
+    }
+    var timing = VerifyReceiptClient.Timing.live
+    timing.date = { environment.clock.now }
+    let signedData = SignedDataVerifier(roots: trustedRoots, acceptsXcode: acceptsXcode)
+    let observer = AppStoreObserver(
+      clock: environment.clock, isApple: productionURL == AppleEndpoint.production,
+      metrics: AppStoreMetrics(environment.metrics), logger)
+    var services = AppStoreServices(
+      verifier: ReceiptVerifier(roots: trustedRoots), signedData: signedData, health: AppStoreHealth(),
+      verifyReceiptBreakers: Self.breakers("app_store", logger), serverAPIBreakers: Self.breakers("server_api", logger),
+      transport: transport)
+    if let sharedSecret {
+      services.verifyReceipt = VerifyReceiptClient(
+        transport: transport,
+        configuration: VerifyReceiptClient.Configuration(
+          productionURL: productionURL, sandboxURL: sandboxURL, sharedSecret: sharedSecret),
+        timing: timing,
+        breakers: Self.isGuarded ? services.verifyReceiptBreakers : [:],
+        retryBudget: Self.isGuarded ? RetryBudget() : nil,
+        observe: observer.note)
+    }
+    if let serverAPI {
+      let key: ServerAPIKey
+      do { key = try serverAPI.checkedKey() } catch { throw StartError(description: "app_store.server_api: \(error)") }
+      services.serverAPI = ServerAPIClient(
+        transport: transport,
+        configuration: ServerAPIClient.Configuration(
+          productionURL: serverAPI.productionURL, sandboxURL: serverAPI.sandboxURL, key: key),
+        verifier: signedData,
+        timing: timing,
+        breakers: services.serverAPIBreakers,
+        retryBudget: RetryBudget(),
+        observe: observer.note)
+    }
+    return services
+  }
+
+  private static var isGuarded: Bool {
+    #if PLANTED_DEFECTS
+      return !PlantedDefect.noBreaker.isActive
+    #else
+      return true
+    #endif
+  }
+
+  private static func breakers(_ name: String, _ logger: Logger) -> [StoreEnvironment: CircuitBreaker] {
+    Dictionary(
+      uniqueKeysWithValues: [StoreEnvironment.production, .sandbox].map { store in
+        (store, CircuitBreaker.logging("\(name)_\(store.rawValue)", logger))
+      })
+  }
+}
+
+/// Is told of every call to Apple, for clock, metrics and log.
+private struct AppStoreObserver: Sendable {
+  let clock: ServiceClock
+  /// Whether it is Apple's own store that is asked.
+  let isApple: Bool
+  let metrics: AppStoreMetrics
+  let logger: Logger
+
+  init(clock: ServiceClock, isApple: Bool, metrics: AppStoreMetrics, _ logger: Logger) {
+    self.clock = clock
+    self.isApple = isApple
+    self.metrics = metrics
+    self.logger = logger
+  }
+
+  func note(_ attempt: VerifyReceiptAttempt) {
+    compare(attempt.answeredAt)
+    metrics.note(attempt)
+    log("verifyReceipt", attempt.environment, "\(attempt.outcome)", attempt.duration)
+  }
+
+  func note(_ attempt: ServerAPIAttempt) {
+    compare(attempt.answeredAt)
+    metrics.note(attempt)
+    log("\(attempt.endpoint)", attempt.environment, "\(attempt.outcome)", attempt.duration)
+  }
+
+  private func compare(_ answeredAt: Date?) {
+    if let ahead = answeredAt.flatMap(clock.observe) { ClockCorrection(ahead: ahead, byApple: isApple).log(logger) }
+  }
+
+  /// The texts are made only where somebody wants to read them.
+  private func log(
+    _ endpoint: @autoclosure () -> String, _ environment: StoreEnvironment, _ outcome: @autoclosure () -> String,
+    _ duration: Duration
+  ) {
+    logger.debug(
+      "asked Apple",
+      metadata: [
+        "endpoint": "\(endpoint())", "environment": "\(environment.rawValue)", "outcome": "\(outcome())",
+        "milliseconds": .stringConvertible(duration / .milliseconds(1)),
+      ])
+  }
+}

@@ -1,0 +1,337 @@
+import AppStore
+import CountersignServer
+import Entitlements
+import HTTPTransport
+import Hummingbird
+import HummingbirdCore
+import Ledger
+import Logging
+import NIOCore
+import NIOPosix
+import Profiles
+import Resilience
+import ServiceLifecycle
+import Tokens
+import Validation
+
+import struct FoundationEssentials.Date
+
+/// The service, put together and not yet running.
+struct CountersignApplication: Service, CustomStringConvertible {
+  /// The public address, and what runs beside it.
+  var application: Application<RouterResponder<ServiceRequestContext>>
+  var ledger: SQLiteLedger
+  var transport: CurlTransport
+  /// Every path with every method that it answers to.
+  var routes: [ServiceRoute]
+
+  /// For the log, which would otherwise tell all that the service consists of.
+  var description: String { "Countersign" }
+
+  /// Connections are accepted on the thread of an event loop. NIO hands them on in parts: on Swift's own threads each part
+  /// would wait its turn behind Apple's answers, and whoever connects behind a crowd for all of them.
+  func run() async throws {
+    try await withTaskExecutorPreference(LoopExecutor(MultiThreadedEventLoopGroup.singleton.any())) {
+      try await application.run()
+    }
+  }
+}
+
+/// Builds the whole service from its configuration. `main` and the tests both come here.
+///
+/// What others need is started first; it is shut down last, when no request needs it any more.
+func buildApplication(
+  _ configuration: ServiceConfiguration, environment: ServiceEnvironment
+) async throws(StartError) -> CountersignApplication {
+  let logger = environment.logger
+  for warning in configuration.warnings {
+    logger.warning("configuration", metadata: ["key": "\(warning.origin)", "finding": "\(warning.sentence)"])
+  }
+  let identities = try configuration.server.identities()
+  let protocols = try configuration.server.protocols(
+    identities, ConnectionCounts(configuration.server, logger: logger), patience: environment.bodyPatience)
+  let appStore = try configuration.appStoreServices(environment: environment)
+  let ledgerMetrics = LedgerMetrics(environment.metrics)
+  let ledger: SQLiteLedger
+  do {
+    ledger = try await SQLiteLedger.open(
+      path: configuration.ledger.path, onFatal: environment.ledgerFailed, onCommit: ledgerMetrics.note)
+  } catch {
+    appStore.transport.shutdown()
+    throw StartError(description: error.description)
+  }
+  if !ledger.exposures.isEmpty {
+    logger.warning(
+      "others than the service's user could read the ledger",
+      metadata: [
+        "files": "\(ledger.exposures.map { "\($0.path) (mode \($0.modeText))" }.joined(separator: ", "))",
+        "finding": ledger.exposures.allSatisfy(\.isMended)
+          ? "their mode is 600 now" : "chmod 600 keeps them to their owner",
+      ])
+  }
+  let now: @Sendable () -> Date = { environment.clock.now }
+  let rules = EntitlementRules(configuration)
+  let brake: Brake
+  let review: RulesReview
+  let writeBack: ProfileWriteBack?
+  let profileStore: ProfileStoreServices?
+  let userTokens: UserTokenServices?
+  do throws(StartError) {
+    do throws(LedgerError) {
+      brake = try await Brake.restored(
+        from: ledger, share: Double(configuration.revalidation.maxDowngrades) / 100, now: now)
+      review = try await RulesReview.restored(from: ledger, rules: rules)
+    } catch { throw StartError(description: "The ledger cannot be read: \(error)") }
+    if review.isChanged { try await configuration.compareCatalog(with: ledger, at: now(), logger) }
+    profileStore = try configuration.profileStore?.services(environment: environment)
+    writeBack = profileStore.map { services in
+      ProfileWriteBack(
+        store: MeteredProfileStore(services.store, environment.metrics), ledger: ledger, deadline: services.deadline,
+        now: now, startedAt: now(),
+        jitter: environment.jitter, health: ProfileStoreHealth())
+    }
+    userTokens = try await configuration.auth.jwt?.services(environment: environment)
+  } catch {
+    await ledger.close()
+    appStore.transport.shutdown()
+    throw error
+  }
+  let verdictMetrics = VerdictMetrics(environment.metrics)
+  let validator = ReceiptValidator(
+    examiner: ReceiptExaminer(configuration, appStore, now: now),
+    ledger: ledger,
+    ownership: configuration.policy.ownership,
+    provisional: configuration.policy.provisional,
+    writeBack: writeBack,
+    onVerdict: verdictMetrics.note)
+  let notificationMetrics = NotificationMetrics(environment.metrics)
+  let receiver = NotificationReceiver(
+    signedData: appStore.signedData, ledger: ledger, validator: validator,
+    accountTokenIsUserID: configuration.policy.appAccountToken == .userID,
+    isOurPassword: { [secret = configuration.appStore.sharedSecret] notification in
+      secret.map(notification.hasPassword) ?? false
+    },
+    onOutcome: notificationMetrics.note)
+  let check = SubscriptionCheck(validator: validator, ledger: ledger, brake: brake)
+  let pacer = Pacer(rate: configuration.revalidation.rate)
+  let runProgress = RunProgress()
+  let isAppleAway: @Sendable () -> Bool = {
+    appStore.recheckBreaker?.state == .open || appStore.serverAPI?.isClosed(.production) == true
+  }
+  let status = OperationalStatus(
+    appStore: appStore.health, profileStore: writeBack?.health,
+    breakers: appStore.allBreakers
+      + (profileStore.map { [(upstream: "profile_store", breaker: $0.breaker)] } ?? []),
+    brake: brake, review: review, clock: environment.clock, userKeys: userTokens?.verifier.keySet)
+  let budgets = BodyBudgets(configuration.server)
+  let line = WaitingLine(configuration)
+  let keyring = APIKeyring(configuration.auth.apiKeys)
+  let router = ServiceRouter(
+    validations: ValidationsController(
+      validator: validator, body: JSONRequestBody(limit: configuration.server.maxBody), budgets: budgets, line: line),
+    profiles: ProfilesController(ledger: ledger, rules: rules, hasProfileStore: writeBack != nil, now: now),
+    revalidations: RevalidationsController(ledger: ledger, progress: runProgress, budget: budgets.runs, now: now),
+    support: SupportController(
+      ledger: ledger, revalidation: UserRevalidation(validator: validator, ledger: ledger),
+      transfer: PurchaseTransfer(validator: validator, ledger: ledger),
+      lookUp: SupportLookUp(
+        ledger: ledger, serverAPI: appStore.serverAPI, appStoreHealth: appStore.health,
+        bundleIDs: configuration.appStore.orderedBundleIDs, deadline: configuration.appStore.deadline),
+      rules: rules, budget: budgets.support, now: now),
+    notifications: NotificationsController(receiver: receiver, budgets: budgets),
+    brake: BrakeController(brake: brake, review: review),
+    health: HealthController(
+      ledger: LedgerCheck(ledger: ledger, lifetime: environment.readinessLifetime, now: now), status: status, now: now),
+    metrics: MetricsController(
+      ledger: ledger, status: status, registry: environment.metrics, waitingWrites: { ledger.statistics.waiting },
+      waitingValidations: { line.waiting },
+      certificateEnd: { identities?.current.end }, now: now),
+    keyring: keyring,
+    tokens: userTokens?.verifier,
+    limits: RequestLimits(configuration.server),
+    speaksTLS: identities != nil,
+    httpMetrics: HTTPMetrics(environment.metrics))
+  var services: [any Service] = [
+    Closing { appStore.transport.shutdown() },
+    Closing { profileStore?.transport.shutdown() },
+    Closing { userTokens?.transport?.shutdown() },
+    Closing { await ledger.close() },
+    ClockWatch(clock: environment.clock, ledger: ledger, logger: logger, pause: environment.jobPause),
+    PendingSettler(validator: validator, ledger: ledger, logger: logger, now: now, pause: environment.jobPause),
+    RecheckScheduler(
+      check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
+      pause: environment.jobPause),
+    RulesReviewer(
+      review: review, rules: rules, ledger: ledger, brake: brake, logger: logger, now: now, pause: environment.jobPause),
+    NotificationPruner(ledger: ledger, logger: logger, now: now),
+    RevalidationRunner(
+      check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
+      // Callers come first: half of the calls are theirs however slow Apple gets.
+      width: max(1, configuration.appStore.concurrency / 2), progress: runProgress, pause: environment.jobPause),
+  ]
+  if let writeBack {
+    services.append(
+      UpdateDeliverer(
+        writeBack: writeBack, ledger: ledger, logger: logger, now: now, pause: environment.jobPause))
+  }
+  if let identities {
+    services.append(CertificateWatch(identities: identities, logger: logger, pause: environment.certificatePause))
+  }
+  if let reload = environment.reload {
+    services.append(ConfigurationReload(source: reload, started: configuration, keyring: keyring, logger: logger))
+  }
+  if let admin = configuration.server.admin {
+    services.append(
+      AdminServer(
+        responder: router.buildAdmin().buildResponder(), http1: configuration.server.http1(), admin: admin,
+        onListening: environment.onAdminListening, logger: logger.withoutTrace))
+  }
+  if let keySet = userTokens?.verifier.keySet { services.append(keySet) }
+  let publicRouter = router.build(servesOperators: configuration.server.admin == nil)
+  let application = Application(
+    router: publicRouter,
+    server: protocols,
+    configuration: ApplicationConfiguration(
+      address: .hostname(configuration.server.host, port: configuration.server.port),
+      serverName: nil,
+      availableConnectionsDelegate: MaximumAvailableConnections(configuration.server.maxConnections)),
+    services: services.map(OnSharedThreads.init),
+    onServerRunning: { channel in
+      try? await channel.setOption(.maxMessagesPerRead, value: UInt(configuration.server.acceptedAtOnce)).get()
+      if let address = channel.localAddress { await environment.onListening(address) }
+    },
+    logger: logger.withoutTrace)
+  return CountersignApplication(
+    application: application, ledger: ledger, transport: appStore.transport,
+    routes: publicRouter.routes.map { ServiceRoute(path: "\($0.path)", method: $0.method.rawValue) })
+}
+
+extension Logger {
+  /// For a server, whose trace tells the bytes of requests that it could not read: a key may be among them.
+  fileprivate var withoutTrace: Logger {
+    var logger = self
+    logger.logLevel = max(logger.logLevel, .debug)
+    return logger
+  }
+}
+
+/// Closes something when the service shuts down.
+private struct Closing: Service {
+  var close: @Sendable () async -> Void
+
+  func run() async throws {
+    try? await gracefulShutdown()
+    await close()
+  }
+}
+
+extension ReceiptExaminer {
+  init(_ configuration: ServiceConfiguration, _ services: AppStoreServices, now: @escaping @Sendable () -> Date) {
+    self.init(
+      verifier: services.verifier,
+      signedData: services.signedData,
+      localVerification: configuration.policy.localVerification,
+      verifyReceipt: services.verifyReceipt,
+      serverAPI: services.serverAPI,
+      appStoreHealth: services.health,
+      recent: RecentAnswers(lifetime: configuration.policy.reuse),
+      bundleIDs: configuration.appStore.orderedBundleIDs,
+      appAppleIDs: configuration.appStore.appAppleIDs,
+      rules: EntitlementRules(configuration),
+      deadline: configuration.appStore.deadline,
+      now: now)
+  }
+}
+
+extension WaitingLine {
+  convenience init(_ configuration: ServiceConfiguration) {
+    self.init(
+      appStoreCalls: configuration.appStore.concurrency,
+      deadlines: [configuration.appStore.deadline, configuration.profileStore?.deadline ?? .zero],
+      requestDeadline: configuration.server.requestDeadline)
+  }
+}
+
+extension EntitlementRules {
+  init(_ configuration: ServiceConfiguration) {
+    let policy = configuration.policy
+    self.init(
+      catalog: configuration.catalog,
+      policy: EntitlementPolicy(
+        billingRetryAccess: policy.billingRetryAccess, outageHold: policy.outageHold, provisional: policy.provisional),
+      sandbox: SandboxPolicy(policy))
+  }
+}
+
+extension ServiceConfiguration {
+  /// Refuses a catalog that lacks what too many have, and names what it lacks in any case.
+  fileprivate func compareCatalog(
+    with ledger: any Ledger, at now: Date, _ logger: Logger
+  ) async throws(StartError) {
+    let counts: [AccessCount]
+    do throws(LedgerError) {
+      counts = try await ledger.accessGiven(endingAfter: now.advanced(by: .zero - policy.outageHold))
+    } catch { throw StartError(description: "The ledger cannot be read: \(error)") }
+    let comparison = CatalogComparison(counts, catalog: catalog)
+    if let refusal = comparison.refusal(accepting: acceptedLoss, percent: revalidation.maxDowngrades) {
+      throw StartError(description: refusal, isConfiguration: true)
+    }
+    for loss in comparison.losses.prefix(20) {
+      logger.warning("the catalog lacks what subscribers have", metadata: ["finding": "\(loss.sentence)"])
+    }
+  }
+}
+
+extension SandboxPolicy {
+  init(_ policy: ServiceConfiguration.Policy) {
+    self =
+      switch policy.sandbox {
+      case .accept: .accept
+      case .testers: .testers(policy.testers)
+      case .reject: .reject
+      }
+  }
+}
+
+extension ServerSettings {
+  /// Connections that are accepted at each turn of the event loop. By NIO's own four, a crowd would be let in over many
+  /// seconds where every turn is full of work. They come in before they are counted: few where few may be held.
+  var acceptedAtOnce: Int { min(256, max(1, maxConnections / 32)) }
+
+  /// Connections are bounded in every direction by `ConnectionGuard`; headers by the decoder.
+  func http1(
+    _ counts: ConnectionCounts? = nil, patience: TimeAmount = BodyPace.usualPatience
+  ) -> HTTP1Channel.Configuration {
+    let limits = ConnectionGuard.Limits(
+      idle: TimeAmount(idleTimeout), request: TimeAmount(requestDeadline), patience: patience)
+    return HTTP1Channel.Configuration(
+      additionalChannelHandlers: [ConnectionGuard(limits: limits, counts: counts)],
+      httpDecoderConfiguration: .init(
+        maxHeaderFieldSize: 16 * 1024, maxHeaderListSize: 16 * 1024, maxHeaderFieldCount: 64))
+  }
+}
+
+/// What writes to the app's own profile rows.
+struct ProfileStoreServices: Sendable {
+  var store: GuardedProfileStore
+  var breaker: CircuitBreaker
+  var deadline: Duration
+  var transport: CurlTransport
+}
+
+extension ServiceConfiguration.ProfileStoreConfiguration {
+  func services(environment: ServiceEnvironment) throws(StartError) -> ProfileStoreServices {
+    var configuration = CurlTransport.Configuration(caFile: caFile)
+    configuration.allowedSchemes = isPlain ? [.http] : [.https]
+    configuration.http2 = false
+    configuration.threadName = "profile-store"
+    let transport: CurlTransport
+    do { transport = try CurlTransport(configuration: configuration) } catch {
+      throw StartError(description: "The HTTP client for the profile store cannot start: \(error)")
+    }
+    let breaker = CircuitBreaker.logging("profile_store", environment.logger)
+    return ProfileStoreServices(
+      store: GuardedProfileStore(PostgRESTProfileStore(postgREST, transport: transport), breaker: breaker),
+      breaker: breaker, deadline: deadline, transport: transport)
+  }
+}

@@ -1,0 +1,71 @@
+import CountersignServer
+import Logging
+import ServiceLifecycle
+import UnixSignals
+
+/// Reads the configuration again when it is told to, by SIGHUP, and takes up the API keys. Whatever else has changed counts
+/// from the next start on, and is named. Of a configuration that is wrong nothing is taken up.
+struct ConfigurationReload: Service {
+  /// When to read again, and how.
+  struct Source: Sendable {
+    var signals: any AsyncSequence<UnixSignal, Never> & Sendable
+    /// Whether a signal is that of a terminal which has closed: no wish to read anything.
+    var isTerminalGone: @Sendable () -> Bool = { false }
+    var load: @Sendable () throws(ConfigurationError) -> ServiceConfiguration
+  }
+
+  var source: Source
+  /// With which the service was started.
+  var started: ServiceConfiguration
+  var keyring: APIKeyring
+  var logger: Logger
+
+  func run() async throws {
+    await cancelWhenGracefulShutdown {
+      for await _ in source.signals where !source.isTerminalGone() { reload() }
+    }
+  }
+
+  func reload() {
+    let configuration: ServiceConfiguration
+    do throws(ConfigurationError) { configuration = try source.load() } catch {
+      for problem in error.problems {
+        logger.error(
+          "the configuration cannot be taken up; the API keys stay as they are",
+          metadata: ["key": "\(problem.origin)", "finding": "\(problem.sentence)"])
+      }
+      return
+    }
+    let before = keyring.replace(by: configuration.auth.apiKeys)
+    logger.notice(
+      "the configuration was read again",
+      metadata: Self.metadata(from: before, to: configuration.auth.apiKeys))
+    for section in Self.sections(from: started, to: configuration) {
+      logger.warning(
+        "configuration", metadata: ["key": "\(section)", "finding": "has changed; it counts from the next start on"])
+    }
+  }
+
+  /// What has become of the keys, by their names.
+  private static func metadata(from before: [APIKey], to after: [APIKey]) -> Logger.Metadata {
+    func names(_ keys: [APIKey], without others: [APIKey]) -> Logger.MetadataValue {
+      let names = keys.filter { key in !others.contains(key) }.map(\.name)
+      return names.isEmpty ? "none" : "\(names.joined(separator: ", "))"
+    }
+    return [
+      "api_keys": .stringConvertible(after.count), "added": names(after, without: before),
+      "removed": names(before, without: after),
+    ]
+  }
+
+  /// What has changed beside the API keys, as the file names it.
+  private static func sections(from old: ServiceConfiguration, to new: ServiceConfiguration) -> [String] {
+    [
+      ("server", old.server == new.server), ("app_store", old.appStore == new.appStore),
+      ("catalog", old.catalog == new.catalog), ("policy", old.policy == new.policy),
+      ("revalidation", old.revalidation == new.revalidation), ("ledger", old.ledger == new.ledger),
+      ("profile_store", old.profileStore == new.profileStore), ("auth.jwt", old.auth.jwt == new.auth.jwt),
+      ("log", old.log == new.log),
+    ].compactMap { $0.1 ? nil : $0.0 }
+  }
+}

@@ -1,0 +1,34 @@
+import HTTPTransport
+import Tokens
+import Validation
+
+/// What checks users' tokens.
+struct UserTokenServices: Sendable {
+  var verifier: UserTokenVerifier
+  /// `nil` where no keys are fetched.
+  var transport: CurlTransport?
+}
+
+extension ServiceConfiguration.Auth.JWT {
+  func services(environment: ServiceEnvironment) async throws(StartError) -> UserTokenServices {
+    var verifier = UserTokenVerifier(
+      rules: TokenRules(issuer: issuer, audience: audience, leeway: leeway), now: { environment.clock.machineTime })
+    if let secret {
+      do { verifier.secret = try await TokenKey(secret: secret) } catch {
+        throw StartError(description: "auth.jwt.secret cannot be used as a key for HS256.")
+      }
+    }
+    guard let keySetURL else { return UserTokenServices(verifier: verifier) }
+    var configuration = CurlTransport.Configuration()
+    configuration.allowedSchemes = keySetURL.lowercased().hasPrefix("http://") ? [.http] : [.https]
+    configuration.threadName = "user-keys"
+    let transport: CurlTransport
+    do { transport = try CurlTransport(configuration: configuration) } catch {
+      throw StartError(description: "The HTTP client for auth.jwt.jwks_url cannot start: \(error)")
+    }
+    verifier.keySet = RemoteKeySet(
+      url: keySetURL, transport: transport, logger: environment.logger, jitter: environment.jitter,
+      pause: environment.jobPause)
+    return UserTokenServices(verifier: verifier, transport: transport)
+  }
+}

@@ -1,0 +1,251 @@
+import AppStore
+import CountersignServer
+import Entitlements
+import Files
+import FoundationEssentials
+import HTTPTransport
+import Ledger
+import Logging
+import NIOSSL
+import Profiles
+import Tokens
+
+/// Looks at everything that the service depends on, and changes nothing.
+///
+/// Each look has its own time limit, and they go on side by side: the whole takes no longer than the longest of them.
+struct Checkup: Sendable {
+  /// For one call to Apple or to the profile store.
+  static let callLimit: Duration = .seconds(10)
+  /// For the ledger's structure.
+  static let ledgerLimit: Duration = .seconds(20)
+  /// A certificate that ends within this is renewed by now, where renewal works.
+  static let renewal: Double = 14 * 86_400
+  /// Bytes below which a disk is nearly full.
+  static let leastFreeBytes: UInt64 = 512 << 20
+
+  var configuration: ServiceConfiguration
+  /// A receipt of a subscription, with which Apple is asked; `nil`: the newest of the ledger's.
+  var receipt: String?
+  var openFileLimit: Double?
+  /// The machine's clock.
+  var now: @Sendable () -> Date = { Date() }
+
+  func run() async -> [Finding] {
+    async let appStore = appStoreFindings()
+    async let serverAPI = serverAPIFindings()
+    async let ledger = ledgerFindings()
+    async let catalog = catalogFindings()
+    async let profiles = profileStoreFindings()
+    async let callers = callerFindings()
+    return configurationFindings() + limitFindings() + serverFindings() + authorityFindings() + (await appStore)
+      + (await serverAPI) + (await ledger) + (await catalog) + (await profiles) + (await callers)
+  }
+
+  // MARK: - What needs no look outside
+
+  func configurationFindings() -> [Finding] {
+    [Finding("configuration", .ok, "every key is known and every value can be used")]
+      + configuration.warnings.map { Finding("configuration", .warning, $0.description) }
+  }
+
+  func limitFindings() -> [Finding] {
+    let server = configuration.server
+    var needed = configuration.appStore.deadline
+    if let profileStore = configuration.profileStore { needed += profileStore.deadline }
+    var findings = [
+      Finding(
+        "limits", .ok,
+        "a request may take \(server.requestDeadline.configurationText), of which Apple and the profile "
+          + "store get \(needed.configurationText) at most")
+    ]
+    // Beside the connections: those to Apple and to the store, the ledger's, the operators', and some of the runtime.
+    let files = server.maxConnections + configuration.appStore.concurrency + AdminServer.maxConnections + 128
+    if let openFileLimit, openFileLimit < Double(files) {
+      findings.append(
+        Finding(
+          "limits", .warning,
+          "\(Int(openFileLimit)) files may be open, and server.max_connections asks for \(files); raise the limit "
+            + "(LimitNOFILE, ulimit -n), or lower server.max_connections"))
+    }
+    return findings
+  }
+
+  /// Who may call. That it is nobody is a problem of the configuration already.
+  func callerFindings() async -> [Finding] {
+    let count = configuration.auth.apiKeys.count
+    let keys = Finding("auth.api_keys", .ok, "\(count) API \(count == 1 ? "key" : "keys")")
+    guard let jwt = configuration.auth.jwt else { return [keys] }
+    let services: UserTokenServices
+    do throws(StartError) { services = try await jwt.services(environment: .silent) } catch {
+      return [keys, Finding("auth.jwt", .mend, error.description)]
+    }
+    defer { services.transport?.shutdown() }
+    guard let keySet = services.verifier.keySet else {
+      return [keys, Finding("auth.jwt", .ok, "users' tokens are checked with the secret")]
+    }
+    await keySet.refreshIfDue()
+    switch keySet.health {
+    case .ok: return [keys, Finding("auth.jwt", .ok, "the keys that sign users' tokens can be fetched")]
+    case .unknown, .stale, .unavailable:
+      let cause = if case .unavailable(let cause) = keySet.health { cause } else { "no answer" }
+      return [
+        keys,
+        Finding(
+          "auth.jwt", .mend,
+          "the keys that sign users' tokens cannot be fetched (\(cause)); is auth.jwt.jwks_url right? Users get 503"),
+      ]
+    }
+  }
+
+  // MARK: - Certificates
+
+  func serverFindings() -> [Finding] {
+    let server = configuration.server
+    guard let tls = server.tls else {
+      return [
+        Finding(
+          "server.tls", .ok,
+          ListeningAddress.isLoopback(server.host)
+            ? "plain HTTP, which only this machine can reach" : "plain HTTP, as configured")
+      ]
+    }
+    do throws(ServerIdentity.Unusable) {
+      let identity = try ServerIdentity(tls)
+      if let sentence = identity.lapse(at: now()) { return [Finding("server.tls", .mend, sentence)] }
+      let end = identity.end.rfc3339
+      guard identity.end.timeIntervalSince(now()) > Self.renewal else {
+        return [
+          Finding("server.tls", .warning, "the certificate ends soon, at \(end); renew it, a restart is not needed")
+        ]
+      }
+      return [Finding("server.tls", .ok, "the key belongs to the certificate, which counts until \(end)")]
+    } catch {
+      return [
+        Finding("server.tls", .mend, "\(error.isAboutKey ? "key_file" : "certificate_file"): \(error.sentence)")
+      ]
+    }
+  }
+
+  func authorityFindings() -> [Finding] {
+    var findings: [Finding] = []
+    if let file = configuration.appStore.caFile { findings.append(authorities("app_store.ca_file", file)) }
+    if let file = configuration.profileStore?.caFile { findings.append(authorities("profile_store.ca_file", file)) }
+    let files = configuration.appStore.roots
+    guard !files.isEmpty else { return findings + [Finding("app_store.roots", .ok, "Apple's, which are built in")] }
+    do throws(TrustedRoots.Invalid) {
+      let roots = try TrustedRoots(files: files)
+      let certificates = roots.certificates.compactMap { try? NIOSSLCertificate(bytes: $0, format: .der) }
+      findings.append(validity("app_store.roots", certificates))
+    } catch {
+      findings.append(Finding("app_store.roots", .mend, error.description))
+    }
+    return findings
+  }
+
+  private func authorities(_ subject: String, _ path: String) -> Finding {
+    guard let file = try? BoundedFile(path: path, limit: ConfigurationReader.certificateFileLimit),
+      let certificates = try? NIOSSLCertificate.fromPEMBytes(file.bytes), !certificates.isEmpty
+    else { return Finding(subject, .mend, "the file holds no certificate in PEM; name a bundle of authorities") }
+    return validity(subject, certificates)
+  }
+
+  private func validity(_ subject: String, _ certificates: [NIOSSLCertificate]) -> Finding {
+    let now = now().timeIntervalSince1970
+    let current = certificates.count { Double($0.notValidBefore) <= now && now < Double($0.notValidAfter) }
+    let count = "\(certificates.count) \(certificates.count == 1 ? "certificate" : "certificates")"
+    guard current > 0 else { return Finding(subject, .mend, "\(count), and none is valid today; name current ones") }
+    let over = certificates.count - current
+    return over == 0
+      ? Finding(subject, .ok, "\(count), valid today")
+      : Finding(subject, .warning, "\(count), \(over) of them not valid today")
+  }
+
+  // MARK: - Ledger
+
+  func ledgerFindings() async -> [Finding] {
+    let inspection = await LedgerInspection.inspect(path: configuration.ledger.path, within: Self.ledgerLimit)
+    var findings: [Finding] = []
+    switch inspection.state {
+    case .absent:
+      findings.append(Finding("ledger", .ok, "there is none yet; the first start makes it"))
+    case .inUse:
+      findings.append(Finding("ledger", .ok, "the service has it open"))
+    case .sound(let isComplete):
+      findings.append(
+        isComplete
+          ? Finding("ledger", .ok, "can be opened, and its structure is sound")
+          : Finding(
+            "ledger", .ok,
+            "can be opened; its structure was checked for \(Self.ledgerLimit.configurationText), which was "
+              + "not enough for all of it, and nothing was wrong"))
+    case .unusable(let error):
+      findings.append(Finding("ledger", .mend, error.description))
+    }
+    if !inspection.exposures.isEmpty {
+      let isToEverybody = inspection.exposures.contains(where: \.isToEverybody)
+      let files = inspection.exposures.map { "\($0.path) (mode \($0.modeText))" }
+      findings.append(
+        Finding(
+          "ledger", isToEverybody ? .mend : .warning,
+          "\(isToEverybody ? "every user of this machine" : "the group") may read or write "
+            + "\(ConfigurationValue.list(files)), where receipts are; chmod 600 keeps them to their owner"))
+    }
+    if let problem = inspection.fileSystemProblem {
+      findings.append(Finding("ledger", .warning, "its file system \(problem)"))
+    }
+    if let free = inspection.freeBytes {
+      let text = ConfigurationValue.describe(roughSize: free)
+      findings.append(
+        free < Self.leastFreeBytes
+          ? Finding("ledger", .mend, "only \(text) are free on its disk; when it is full, nothing can be recorded")
+          : Finding("ledger", .ok, "\(text) are free on its disk"))
+    }
+    return findings
+  }
+
+  // MARK: - Profile store
+
+  func profileStoreFindings() async -> [Finding] {
+    guard let profileStore = configuration.profileStore else {
+      return [Finding("profile_store", .ok, "none is configured; verdicts are not written anywhere else")]
+    }
+    let services: ProfileStoreServices
+    do throws(StartError) {
+      services = try profileStore.services(environment: .silent)
+    } catch {
+      return [Finding("profile_store", .mend, error.description)]
+    }
+    defer { services.transport.shutdown() }
+    switch await services.store.check(deadline: .now.advanced(by: Self.callLimit)) {
+    case .ok: return [Finding("profile_store", .ok, "answers, and our key may write every column")]
+    case .misconfigured(let trouble): return [Finding("profile_store", .mend, trouble.description)]
+    case .unavailable(let trouble):
+      return [
+        Finding(
+          "profile_store", .mend,
+          "\(trouble). Verdicts are recorded meanwhile, and written when it is back; is profile_store.url right?")
+      ]
+    }
+  }
+}
+
+extension ConfigurationValue {
+  /// For people: `12.3 GiB`.
+  static func describe(roughSize bytes: UInt64) -> String {
+    let units = ["bytes", "KiB", "MiB", "GiB", "TiB"]
+    var value = Double(bytes)
+    var unit = 0
+    while value >= 1024, unit < units.count - 1 {
+      value /= 1024
+      unit += 1
+    }
+    let text = value >= 100 || unit == 0 ? "\(Int(value))" : "\((value * 10).rounded() / 10)"
+    return "\(text) \(units[unit])"
+  }
+}
+
+extension ServiceEnvironment {
+  /// For a command that tells what it sees by itself.
+  static let silent = ServiceEnvironment(
+    logger: Logger(label: "countersign", factory: { _ in SwiftLogNoOpLogHandler() }), ledgerFailed: { _ in })
+}

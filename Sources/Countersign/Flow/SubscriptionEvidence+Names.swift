@@ -1,9 +1,0 @@
-import Entitlements
-
-extension SubscriptionEvidence {
-  /// Whether the purchase was made for this user, as the app said when it was made.
-  func names(_ user: UserID) -> Bool {
-    let account = user.rawValue.lowercased()
-    return !namesAnother(than: user) && purchases.contains { $0.appAccountToken == account }
-  }
-}

@@ -1,0 +1,80 @@
+package import Hummingbird
+package import HummingbirdCore
+package import Logging
+package import NIOCore
+import ServiceLifecycle
+
+#if canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#else
+  import Darwin
+#endif
+
+/// The operators' own address: readiness and metrics, apart from where everybody connects.
+///
+/// A few connections are enough for it, and they are its own: those of the public address being used up does not keep the
+/// monitoring out.
+package struct AdminServer: Service {
+  package static let maxConnections = 64
+
+  package var responder: RouterResponder<ServiceRequestContext>
+  package var http1: HTTP1Channel.Configuration
+  package var admin: ServerSettings.Admin
+  package var onListening: @Sendable (SocketAddress) async -> Void
+  package var logger: Logger
+
+  package init(
+    responder: RouterResponder<ServiceRequestContext>, http1: HTTP1Channel.Configuration, admin: ServerSettings.Admin,
+    onListening: @escaping @Sendable (SocketAddress) async -> Void, logger: Logger
+  ) {
+    self.responder = responder
+    self.http1 = http1
+    self.admin = admin
+    self.onListening = onListening
+    self.logger = logger
+  }
+
+  package func run() async throws {
+    let application = Application(
+      responder: responder,
+      server: .http1(configuration: http1),
+      configuration: ApplicationConfiguration(
+        address: .hostname(admin.host, port: admin.port), serverName: nil,
+        availableConnectionsDelegate: MaximumAvailableConnections(Self.maxConnections)),
+      onServerRunning: { channel in
+        if let address = channel.localAddress { await onListening(address) }
+      },
+      logger: logger)
+    do {
+      try await application.run()
+    } catch let error as IOError {
+      throw ListeningError(key: "server.admin.port", host: admin.host, port: admin.port, errno: error.errnoCode)
+    }
+  }
+}
+
+/// An address cannot be listened on.
+package struct ListeningError: Error, Hashable, CustomStringConvertible {
+  /// Which key of the configuration has the port.
+  package var key: String
+  package var host: String
+  package var port: Int
+  package var errno: CInt
+
+  package init(key: String, host: String, port: Int, errno: CInt) {
+    self.key = key
+    self.host = host
+    self.port = port
+    self.errno = errno
+  }
+
+  package var description: String {
+    switch errno {
+    case EADDRINUSE: "\(key): something listens on \(host):\(port) already; stop it, or set another port."
+    case EACCES: "\(key): this user may not listen on \(host):\(port); set a port above 1023."
+    default: "\(key): cannot listen on \(host):\(port): \(String(cString: strerror(errno)))."
+    }
+  }
+}

@@ -1,0 +1,56 @@
+package import HummingbirdCore
+package import Logging
+package import NIOCore
+package import ServiceLifecycle
+
+/// Runs tasks on the thread of an event loop.
+///
+/// By default a request is handled on Swift's own threads, and each part of it and of its answer crosses from the event
+/// loop's thread to one of those and back: that is a third of what a short request costs.
+///
+/// What takes long has no place on it, as other connections wait meanwhile.
+package final class LoopExecutor: TaskExecutor {
+  private let loop: any EventLoop
+
+  package init(_ loop: any EventLoop) { self.loop = loop }
+
+  package func enqueue(_ job: consuming ExecutorJob) {
+    let job = UnownedJob(job)
+    loop.execute { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
+  }
+}
+
+/// A service that runs on Swift's own threads, though what runs it may be on a loop's.
+package struct OnSharedThreads: Service, CustomStringConvertible {
+  var base: any Service
+
+  package init(base: any Service) {
+    self.base = base
+  }
+
+  /// For the log, which would otherwise tell all that the service consists of.
+  package var description: String { "\(type(of: base))" }
+
+  package func run() async throws {
+    try await withTaskExecutorPreference(globalConcurrentExecutor) { try await base.run() }
+  }
+}
+
+/// A server's connections, each handled on its own event loop's thread.
+package struct LoopBoundChannel<Base: ServerChildChannel>: ServerChildChannel {
+  package var base: Base
+
+  package init(base: Base) {
+    self.base = base
+  }
+
+  package func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Base.Value> {
+    base.setup(channel: channel, logger: logger)
+  }
+
+  package func handle(value: Base.Value, logger: Logger) async {
+    await withTaskExecutorPreference(LoopExecutor(value.channel.eventLoop)) {
+      await base.handle(value: value, logger: logger)
+    }
+  }
+}

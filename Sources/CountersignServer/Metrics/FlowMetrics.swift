@@ -1,0 +1,253 @@
+package import AppStore
+package import CoreMetrics
+package import Entitlements
+import HTTPTransport
+package import Ledger
+package import Profiles
+package import Validation
+
+/// Counts and times the calls to Apple.
+package final class AppStoreMetrics: Sendable {
+  private struct Endpoint: Hashable {
+    var name: String
+    var environment: StoreEnvironment
+  }
+
+  private struct Call: Hashable {
+    var endpoint: Endpoint
+    var status: AppStoreCallStatus
+  }
+
+  private let calls: Handles<Call, Counter>
+  private let durations: Handles<Endpoint, Timer>
+
+  package init(_ factory: any MetricsFactory) {
+    calls = Handles {
+      Counter(
+        .appStoreRequests,
+        [
+          ("endpoint", $0.endpoint.name), ("environment", $0.endpoint.environment.rawValue),
+          ("status", $0.status.label),
+        ], in: factory)
+    }
+    durations = Handles {
+      Timer(
+        .appStoreRequestDuration, [("endpoint", $0.name), ("environment", $0.environment.rawValue)], in: factory)
+    }
+  }
+
+  package func note(_ attempt: VerifyReceiptAttempt) {
+    note(
+      Endpoint(name: "verify_receipt", environment: attempt.environment), AppStoreCallStatus(attempt.outcome),
+      attempt.duration)
+  }
+
+  package func note(_ attempt: ServerAPIAttempt) {
+    note(
+      Endpoint(name: attempt.endpoint.metricName, environment: attempt.environment),
+      AppStoreCallStatus(attempt.outcome), attempt.duration)
+  }
+
+  private func note(_ endpoint: Endpoint, _ status: AppStoreCallStatus, _ duration: Duration) {
+    calls[Call(endpoint: endpoint, status: status)].increment()
+    durations[endpoint].record(duration)
+  }
+}
+
+extension ServerAPIEndpoint {
+  fileprivate var metricName: String {
+    switch self {
+    case .statuses: "subscription_statuses"
+    case .transaction: "transaction_info"
+    case .history: "transaction_history"
+    case .order: "order_lookup"
+    }
+  }
+}
+
+/// Counts notifications by what became of them.
+package final class NotificationMetrics: Sendable {
+  private struct Notification: Hashable {
+    var version: Int
+    var outcome: NotificationReceiver.Outcome
+  }
+
+  private let notifications: Handles<Notification, Counter>
+
+  package init(_ factory: any MetricsFactory) {
+    notifications = Handles {
+      Counter(.notifications, [("version", "\($0.version)"), ("outcome", $0.outcome.rawValue)], in: factory)
+    }
+  }
+
+  package func note(_ version: Int, _ outcome: NotificationReceiver.Outcome) {
+    notifications[Notification(version: version, outcome: outcome)].increment()
+  }
+}
+
+/// How a call to Apple ended, as a label: one of some thirty words, whatever Apple answers.
+enum AppStoreCallStatus: Hashable {
+  /// Apple's own, where it is known.
+  case status(Int)
+  /// 21100 to 21199.
+  case internalDataAccess
+  case unknownStatus
+  case rateLimited
+  /// An answer of the Server API.
+  case answered
+  /// A code of the Server API, where it is known.
+  case serverAPIError(Int)
+  case http(hundreds: Int)
+  case malformed
+  case failed(String)
+
+  init(_ outcome: VerifyReceiptAttempt.Outcome) {
+    self =
+      switch outcome {
+      case .status(let status) where status == 0 || (21000...21010).contains(status): .status(status)
+      case .status(let status) where (21100...21199).contains(status): .internalDataAccess
+      case .status: .unknownStatus
+      case .http(429): .rateLimited
+      case .http(let status): .http(hundreds: min(max(status / 100, 1), 9))
+      case .malformed: .malformed
+      case .transport(let error): .failed(Self.word(for: error))
+      }
+  }
+
+  /// The codes that Apple documents and that calls of ours can meet; others are one word.
+  private static let serverAPICodes: Set<Int> = [
+    4_000_006, 4_000_008, 4_040_001, 4_040_002, 4_040_003, 4_040_004, 4_040_005, 4_040_006, 4_040_010, 4_290_000,
+    5_000_000, 5_000_001,
+  ]
+
+  init(_ outcome: ServerAPIAttempt.Outcome) {
+    self =
+      switch outcome {
+      case .answered: .answered
+      case .error(_, let code): Self.serverAPICodes.contains(code) ? .serverAPIError(code) : .unknownStatus
+      case .http(429): .rateLimited
+      case .http(let status): .http(hundreds: min(max(status / 100, 1), 9))
+      case .malformed, .refused: .malformed
+      case .transport(let error): .failed(Self.word(for: error))
+      }
+  }
+
+  var label: String {
+    switch self {
+    case .answered: "200"
+    case .serverAPIError(let code): "\(code)"
+    case .status(let status): "\(status)"
+    case .internalDataAccess: "21100-21199"
+    case .unknownStatus: "unknown"
+    case .rateLimited: "http_429"
+    case .http(let hundreds): "http_\(hundreds)xx"
+    case .malformed: "malformed"
+    case .failed(let word): word
+    }
+  }
+
+  private static func word(for error: TransportError) -> String {
+    switch error {
+    case .resolve: "resolve"
+    case .connect: "connect"
+    case .tls: "tls"
+    case .timedOut: "timed_out"
+    case .tooLarge: "too_large"
+    case .reset: "reset"
+    case .protocolViolation: "protocol"
+    case .overloaded: "overloaded"
+    case .cancelled: "cancelled"
+    case .shutDown, .invalidRequest, .other: "other"
+    }
+  }
+}
+
+/// Counts verdicts.
+package final class VerdictMetrics: Sendable {
+  private struct Verdict: Hashable {
+    var tier: Tier
+    var status: SubscriptionStatus
+    var reason: EntitlementReason
+  }
+
+  private let verdicts: Handles<Verdict, Counter>
+
+  package init(_ factory: any MetricsFactory) {
+    verdicts = Handles {
+      Counter(
+        .verdicts, [("tier", $0.tier.rawValue), ("status", $0.status.rawValue), ("reason", $0.reason.rawValue)],
+        in: factory)
+    }
+  }
+
+  package func note(_ entitlement: Entitlement) {
+    verdicts[Verdict(tier: entitlement.tier, status: entitlement.status, reason: entitlement.reason)].increment()
+  }
+}
+
+/// Takes down the size and the time of each commit.
+package final class LedgerMetrics: Sendable {
+  private let writes: Recorder
+  private let duration: Timer
+
+  package init(_ factory: any MetricsFactory) {
+    writes = Recorder(label: ServiceMetric.ledgerCommitWrites.rawValue, factory: factory)
+    duration = Timer(.ledgerCommitDuration, in: factory)
+  }
+
+  package func note(_ commit: SQLiteLedger.Commit) {
+    writes.record(commit.writes)
+    duration.record(commit.duration)
+  }
+}
+
+/// A profile store whose writes are counted and timed.
+package struct MeteredProfileStore: ProfileStore {
+  private enum Outcome: String, CaseIterable {
+    case applied
+    case superseded
+    case missing
+    case refused
+    case misconfigured
+    case unavailable
+    /// The breaker was open.
+    case notSent = "not_sent"
+
+    init(_ outcome: ProfileWriteOutcome) {
+      self =
+        switch outcome {
+        case .applied: .applied
+        case .superseded: .superseded
+        case .noSuchProfile, .impossibleUserID: .missing
+        case .refused: .refused
+        case .misconfigured: .misconfigured
+        case .unavailable(let trouble, _): trouble.code == GuardedProfileStore.refusal ? .notSent : .unavailable
+        }
+    }
+  }
+
+  private let store: any ProfileStore
+  private let outcomes: Handles<Outcome, Counter>
+  private let duration: Timer
+
+  package init(_ store: any ProfileStore, _ factory: any MetricsFactory) {
+    self.store = store
+    outcomes = Handles { Counter(.profileWrites, [("outcome", $0.rawValue)], in: factory) }
+    duration = Timer(.profileWriteDuration, in: factory)
+  }
+
+  package var refusesOlder: Bool { store.refusesOlder }
+
+  package func apply(_ update: ProfileUpdate, deadline: ContinuousClock.Instant) async -> ProfileWriteOutcome {
+    let start = ContinuousClock.now
+    let result = await store.apply(update, deadline: deadline)
+    let outcome = Outcome(result)
+    outcomes[outcome].increment()
+    if outcome != .notSent { duration.record(start.duration(to: .now)) }
+    return result
+  }
+
+  package func check(deadline: ContinuousClock.Instant) async -> ProfileStoreCheck {
+    await store.check(deadline: deadline)
+  }
+}

@@ -1,0 +1,72 @@
+package import CoreMetrics
+import HTTPTypes
+import Hummingbird
+
+/// Counts and times requests.
+///
+/// Labels are bounded: a route's template (never a path, which may hold a user ID), one of the methods that exist, a
+/// status of ours.
+package final class HTTPMetrics: Sendable {
+  private struct Answer: Hashable {
+    var route: String
+    /// `nil`: one that nobody knows.
+    var method: HTTPRequest.Method?
+    var code: Int
+  }
+
+  /// What the router says where it has no route, and what the label says then.
+  private static let notFound = "NotFound"
+  private static let noRoute = "none"
+  private static let methods: Set<HTTPRequest.Method> = [.get, .head, .post, .put, .patch, .delete, .options]
+
+  private let answers: Handles<Answer, Counter>
+  private let durations: Handles<String, Timer>
+  private let inFlight: Meter
+
+  package init(_ factory: any MetricsFactory) {
+    answers = Handles { answer in
+      Counter(
+        .httpRequests,
+        [("route", answer.route), ("method", answer.method?.rawValue ?? "other"), ("code", "\(answer.code)")],
+        in: factory)
+    }
+    durations = Handles { Timer(.httpRequestDuration, [("route", $0)], in: factory) }
+    inFlight = Meter(label: ServiceMetric.httpRequestsInFlight.rawValue, factory: factory)
+    inFlight.set(0)
+  }
+
+  func began() { inFlight.increment() }
+
+  func answered(_ response: Response, _ method: HTTPRequest.Method, route: String?, after duration: Duration) {
+    inFlight.decrement()
+    let route = route.map { $0 == Self.notFound ? Self.noRoute : $0 } ?? Self.noRoute
+    // A peer may make up methods without end.
+    let known = Self.methods.contains(method) ? method : nil
+    answers[Answer(route: route, method: known, code: response.status.code)].increment()
+    durations[route].record(duration)
+  }
+}
+
+/// Tells the metrics of every request.
+struct MetricsMiddleware: RouterMiddleware {
+  typealias Context = ServiceRequestContext
+
+  var metrics: HTTPMetrics
+
+  func handle(
+    _ request: Request, context: Context, next: (Request, Context) async throws -> Response
+  ) async throws -> Response {
+    let start = ContinuousClock.now
+    metrics.began()
+    do {
+      let response = try await next(request, context)
+      metrics.answered(response, request.method, route: context.endpointPath, after: start.duration(to: .now))
+      return response
+    } catch {
+      // Never taken: every error has become a problem by here.
+      let response = Response(status: .internalServerError)
+      metrics.answered(response, request.method, route: context.endpointPath, after: start.duration(to: .now))
+      throw error
+    }
+  }
+}

@@ -1,0 +1,41 @@
+package import CoreMetrics
+import Synchronization
+
+/// Handles of one metric by its labels, each made when it is first used and kept: no text is put together afterwards.
+final class Handles<Key: Hashable & Sendable, Handle: Sendable>: Sendable {
+  /// Guards which handles there are.
+  private let made = Mutex<[Key: Handle]>([:])
+  private let make: @Sendable (Key) -> Handle
+
+  init(_ make: @escaping @Sendable (Key) -> Handle) { self.make = make }
+
+  subscript(key: Key) -> Handle {
+    made.withLock { made in
+      if let handle = made[key] { return handle }
+      let handle = make(key)
+      made[key] = handle
+      return handle
+    }
+  }
+}
+
+extension Timer {
+  package convenience init(
+    _ metric: ServiceMetric, _ dimensions: [(String, String)] = [], in factory: any MetricsFactory
+  ) {
+    self.init(label: metric.rawValue, dimensions: dimensions, factory: factory)
+  }
+
+  func record(_ duration: Duration) {
+    let (seconds, attoseconds) = duration.components
+    recordNanoseconds(seconds * 1_000_000_000 + attoseconds / 1_000_000_000)
+  }
+}
+
+extension Counter {
+  package convenience init(
+    _ metric: ServiceMetric, _ dimensions: [(String, String)] = [], in factory: any MetricsFactory
+  ) {
+    self.init(label: metric.rawValue, dimensions: dimensions, factory: factory)
+  }
+}

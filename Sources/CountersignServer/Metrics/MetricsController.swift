@@ -1,0 +1,113 @@
+import HTTPTypes
+package import Hummingbird
+package import Ledger
+import NIOCore
+package import Prometheus
+import Resilience
+import Validation
+
+package import struct FoundationEssentials.Date
+
+/// `/metrics`: what was counted and what waits, in Prometheus' text format. It names no user and no secret, and is open.
+package struct MetricsController: Sendable {
+  package var ledger: any Ledger
+  package var status: OperationalStatus
+  /// What was counted.
+  package var registry: PrometheusRegistry
+  /// Writes that wait for the ledger.
+  package var waitingWrites: @Sendable () -> Int
+  /// Validations that wait for their turn.
+  package var waitingValidations: @Sendable () -> Int
+  /// When the server's certificate ends; `nil` without one.
+  package var certificateEnd: @Sendable () -> Date? = { nil }
+  package var now: @Sendable () -> Date
+
+  package init(
+    ledger: any Ledger, status: OperationalStatus, registry: PrometheusRegistry,
+    waitingWrites: @escaping @Sendable () -> Int, waitingValidations: @escaping @Sendable () -> Int,
+    certificateEnd: @escaping @Sendable () -> Date? = { nil }, now: @escaping @Sendable () -> Date
+  ) {
+    self.ledger = ledger
+    self.status = status
+    self.registry = registry
+    self.waitingWrites = waitingWrites
+    self.waitingValidations = waitingValidations
+    self.certificateEnd = certificateEnd
+    self.now = now
+  }
+
+  package func metrics(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let now = now()
+    var page = MetricsPage(registry.collect())
+    do {
+      let backlog = try await ledger.backlog(at: now)
+      page.add(.ledgerUp, 1)
+      page.add(.pendingReceipts, Double(backlog.pendingReceipts))
+      page.add(.pendingReceiptsAge, Self.age(backlog.oldestPendingReceipt, now))
+      page.add(.rechecksDue, Double(backlog.rechecksDue))
+      page.add(.rechecksAge, Self.age(backlog.oldestRecheck, now))
+      if status.profileStore != nil {
+        page.add(.outboxDepth, Double(backlog.updates))
+        page.add(.outboxAge, Self.age(backlog.oldestUpdate, now))
+        if let code = backlog.lastProblem { page.add(.outboxLastError, 1, ("code", code)) }
+        page.add(.missingProfiles, Double(backlog.missingProfiles))
+      }
+    } catch {
+      page.add(.ledgerUp, 0)
+    }
+    page.add(.ledgerWaitingWrites, Double(waitingWrites()))
+    page.add(.waitingValidations, Double(waitingValidations()))
+    for (upstream, breaker) in status.breakers {
+      page.add(
+        .breakerOpen, breaker.state == .closed ? 0 : breaker.state == .open ? 1 : 0.5, ("upstream", upstream))
+      page.add(.breakerRefused, Double(breaker.counts.refused), ("upstream", upstream))
+    }
+    page.add(.appStoreSharedSecretRejected, status.appStore.state == .sharedSecretRejected ? 1 : 0)
+    page.add(.serverAPIKeyRejected, status.appStore.state == .serverAPIKeyRejected ? 1 : 0)
+    if let profileStore = status.profileStore {
+      page.add(.profileStoreMisconfigured, profileStore.isMisconfigured ? 1 : 0)
+    }
+    page.add(.downgradeBrakeEngaged, status.brake.isEngaged ? 1 : 0)
+    page.add(.withheldByRules, Double(status.review.withheld))
+    page.add(.clockSkew, status.clock.skew ?? 0)
+    page.add(.tlsCertificateExpiry, certificateEnd()?.timeIntervalSince1970)
+    page.add(.buildInfo, 1, ("version", BuildInformation.version), ("swift", BuildInformation.swift))
+    let process = ProcessStatistics.current()
+    page.add(.processCPU, process.cpuSeconds)
+    page.add(.processResidentMemory, process.residentBytes)
+    page.add(.processOpenFiles, process.openFiles)
+    page.add(.processMaxFiles, process.maxFiles)
+    page.add(.processStartTime, process.startTime)
+    return Response(
+      status: .ok, headers: [.contentType: ExpositionFormat.contentType, .cacheControl: "no-store"],
+      body: ResponseBody(byteBuffer: ByteBuffer(string: page.text)))
+  }
+
+  private static func age(_ since: Date?, _ now: Date) -> Double { max(0, since.map(now.timeIntervalSince) ?? 0) }
+}
+
+extension ProfileStoreHealth {
+  fileprivate var isMisconfigured: Bool {
+    guard case .misconfigured = state else { return false }
+    return true
+  }
+}
+
+/// The answer: what the registry has, and what is looked up at the moment.
+struct MetricsPage {
+  private var families: [String: MetricFamily]
+
+  init(_ collected: [MetricFamily]) {
+    families = Dictionary(collected.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+  }
+
+  /// Adds one value; nothing, where there is none.
+  mutating func add(_ metric: ServiceMetric, _ value: Double?, _ labels: (String, String)...) {
+    guard let value else { return }
+    let empty = MetricFamily(metric.rawValue, metric.entry.kind, metric.entry.help)
+    families[metric.rawValue, default: empty].samples
+      .append(MetricFamily.Sample("", labels.map { MetricFamily.Label($0.0, $0.1) }, value))
+  }
+
+  var text: String { ExpositionFormat.text(of: families.values.sorted { $0.name < $1.name }) }
+}

@@ -1,0 +1,31 @@
+package import Resilience
+package import Tokens
+package import Validation
+
+/// What operators are shown of the running service, in `/readyz` and `/metrics`.
+package struct OperationalStatus: Sendable {
+  package var appStore: AppStoreHealth
+  /// `nil` where no profile store is configured.
+  package var profileStore: ProfileStoreHealth?
+  /// By what is behind each, in the order shown.
+  package var breakers: [(upstream: String, breaker: CircuitBreaker)]
+  package var brake: Brake
+  package var review: RulesReview
+  package var clock: ServiceClock
+  /// `nil` where users' tokens are not checked by published keys.
+  package var userKeys: RemoteKeySet?
+
+  package init(
+    appStore: AppStoreHealth, profileStore: ProfileStoreHealth? = nil,
+    breakers: [(upstream: String, breaker: CircuitBreaker)], brake: Brake, review: RulesReview, clock: ServiceClock,
+    userKeys: RemoteKeySet? = nil
+  ) {
+    self.appStore = appStore
+    self.profileStore = profileStore
+    self.breakers = breakers
+    self.brake = brake
+    self.review = review
+    self.clock = clock
+    self.userKeys = userKeys
+  }
+}

@@ -1,0 +1,66 @@
+import HTTPTypes
+import Hummingbird
+import Logging
+import NIOCore
+import Resilience
+
+/// Turns a client address away that asks more often than `server.address_rate_limit`, whatever it asks for, before anything is
+/// known of the caller: guesses at credentials count, whatever comes of them.
+struct AddressLimitMiddleware: RouterMiddleware {
+  typealias Context = ServiceRequestContext
+
+  /// Liveness, which costs nothing, and which a supervisor may ask for by way of a proxy that names no client.
+  private static let exception = "/livez"
+
+  var limits: RequestLimits
+
+  private let forwardedFor = HTTPField.Name("X-Forwarded-For")
+  private let forwarded = HTTPField.Name("Forwarded")
+  private let isWorthALine = Occasional(most: 1, every: .seconds(86_400))
+
+  init(limits: RequestLimits) { self.limits = limits }
+
+  func handle(
+    _ request: Request, context: Context, next: (Request, Context) async throws -> Response
+  ) async throws -> Response {
+    let names = forwardedFor.map { request.headers[values: $0] } ?? []
+    noteUnnamedProxy(request, names, context)
+    guard request.uri.path != Self.exception, let address = limits.proxies.client(peer: context.peer, forwarded: names)
+    else {
+      return try await next(request, context)
+    }
+    if let seconds = limits.perAddress.admit(address.client) {
+      throw Problem(
+        .rateLimited, "Requests come from this address more often than they may; wait and try again.",
+        retryAfter: seconds)
+    }
+    var context = context
+    context.clientAddress = address
+    return try await next(request, context)
+  }
+
+  /// All clients behind a proxy that is not named are one, and on this machine one without a limit: that is said.
+  private func noteUnnamedProxy(_ request: Request, _ names: [String], _ context: Context) {
+    guard let peer = context.peer, !limits.proxies.contains(peer),
+      !names.isEmpty || forwarded.map({ request.headers[$0] != nil }) == true, isWorthALine.admit()
+    else { return }
+    context.logger.warning(
+      "requests come by way of a proxy that is not named: if it is yours, name it in server.trusted_proxies",
+      metadata: ["proxy_on_this_machine": "\(peer.isLoopback)"])
+  }
+}
+
+/// How often who may ask; one limiter for each kind of whom.
+package struct RequestLimits: Sendable {
+  var perKey: RateLimiter
+  var perUser: RateLimiter
+  var perAddress: RateLimiter
+  var proxies: TrustedProxies
+
+  package init(_ server: ServerSettings) {
+    perKey = RateLimiter(rate: server.rateLimit)
+    perUser = RateLimiter(rate: server.userRateLimit)
+    perAddress = RateLimiter(rate: server.addressRateLimit)
+    proxies = TrustedProxies(ranges: server.trustedProxies)
+  }
+}

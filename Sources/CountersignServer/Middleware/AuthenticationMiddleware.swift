@@ -1,0 +1,95 @@
+import HTTPTypes
+import Hummingbird
+import Logging
+import Tokens
+
+/// Lets nobody past without a valid credential; it runs before the body is read.
+///
+/// The credential comes as `Authorization: Bearer …` (RFC 6750, section 2.1), never in a URL. One with two dots is a user's
+/// token, any other an API key.
+package struct AuthenticationMiddleware: RouterMiddleware {
+  typealias Context = ServiceRequestContext
+
+  var keyring: APIKeyring
+  /// `nil` where users cannot call.
+  var tokens: UserTokenVerifier?
+
+  /// A credential longer than this is none; it is not even hashed.
+  package static let longestCredential = UserToken.longest
+
+  func handle(
+    _ request: Request, context: Context, next: (Request, Context) async throws -> Response
+  ) async throws -> Response {
+    let caller = try await caller(presenting: request.headers[values: .authorization], context.logger)
+    var context = context
+    context.caller = caller
+    context.logger[metadataKey: "caller"] = "\(caller.logName)"
+    return try await next(request, context)
+  }
+
+  private func caller(presenting values: [String], _ logger: Logger) async throws(Problem) -> Caller {
+    // One answer for absent, misshapen and wrong: which it was is nobody's business.
+    guard let credential = Self.bearer(values) else { throw .unauthenticated }
+    guard credential.utf8.count(where: { $0 == UInt8(ascii: ".") }) == 2 else {
+      guard let server = keyring.caller(presenting: credential) else { throw .unauthenticated }
+      return .server(server)
+    }
+    do throws(TokenError) {
+      guard let tokens else { throw .refused(.notConfigured) }
+      return .user(try await tokens.user(presenting: credential))
+    } catch {
+      switch error {
+      case .refused(let reason):
+        logger.debug("a user's token is refused", metadata: ["reason": "\(reason.rawValue)"])
+        throw .unauthenticated
+      case .keysUnavailable:
+        throw Problem(
+          .authenticationUnavailable,
+          "The keys by which users' tokens are checked could not be fetched; nothing was recorded; try again.")
+      }
+    }
+  }
+
+  private static func bearer(_ values: [String]) -> String? {
+    guard values.count == 1, let value = values.first else { return nil }
+    let parts = value.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
+    guard parts.count == 2, parts[0].lowercased() == "bearer" else { return nil }
+    let credential = parts[1].drop { $0 == " " }
+    return credential.isEmpty || credential.utf8.count > longestCredential ? nil : String(credential)
+  }
+}
+
+extension Problem {
+  fileprivate static let unauthenticated = Problem(
+    .unauthenticated, "Send a valid API key or user token as 'Authorization: Bearer …'.")
+}
+
+extension ServiceRequestContext {
+  /// The caller, where the route lets in servers of one of these roles.
+  /// - Throws: a 403 problem for another role, and for users.
+  func requireCaller(_ roles: APIKey.Role...) throws(Problem) -> ServerCaller {
+    switch caller {
+    case nil: throw .unauthenticated
+    case .user: throw Problem(.forbidden, "A user's token may not do this.")
+    case .server(let server):
+      guard roles.contains(server.role) else {
+        throw Problem(.forbidden, "A key of the role '\(server.role.rawValue)' may not do this.")
+      }
+      return server
+    }
+  }
+
+  /// The caller, where the route lets in users for what is their own, and servers of one of these roles.
+  /// - Throws: a 403 problem for another role.
+  func requireUserOr(_ roles: APIKey.Role...) throws(Problem) -> Caller {
+    switch caller {
+    case nil: throw .unauthenticated
+    case .user(let user): return .user(user)
+    case .server(let server):
+      guard roles.contains(server.role) else {
+        throw Problem(.forbidden, "A key of the role '\(server.role.rawValue)' may not do this.")
+      }
+      return .server(server)
+    }
+  }
+}

@@ -1,0 +1,189 @@
+package import HTTPTypes
+import Hummingbird
+import NIOCore
+package import Validation
+
+/// An error as the caller sees it: `application/problem+json` (RFC 9457) with a stable code and a sentence.
+///
+/// A 4xx never stands for a fault of Apple's, of the store's or of ours: apps finish the StoreKit transaction on 4xx, and
+/// the purchase would be lost.
+package struct Problem: Error, Hashable {
+  package enum Code: String, CaseIterable, Sendable {
+    case malformedRequest = "malformed_request"
+    case undecodableReceipt = "undecodable_receipt"
+    case unauthenticated
+    case forbidden
+    case unknownTransaction = "unknown_transaction"
+    case notFound = "not_found"
+    case methodNotAllowed = "method_not_allowed"
+    case requestTimeout = "request_timeout"
+    case ownedByAnotherUser = "owned_by_another_user"
+    case payloadTooLarge = "payload_too_large"
+    case unsupportedMediaType = "unsupported_media_type"
+    case rateLimited = "rate_limited"
+    case wrongApp = "wrong_app"
+    case notAuthentic = "not_authentic"
+    case sandboxRefused = "sandbox_refused"
+    case unsupportedReceipt = "unsupported_receipt"
+    case internalError = "internal_error"
+    case overloaded
+    case ledgerUnavailable = "ledger_unavailable"
+    case appStoreUnavailable = "app_store_unavailable"
+    case authenticationUnavailable = "authentication_unavailable"
+
+    var status: HTTPResponse.Status {
+      switch self {
+      case .malformedRequest, .undecodableReceipt: .badRequest
+      case .unauthenticated: .unauthorized
+      case .forbidden: .forbidden
+      case .unknownTransaction, .notFound: .notFound
+      case .methodNotAllowed: .methodNotAllowed
+      case .requestTimeout: .requestTimeout
+      case .ownedByAnotherUser: .conflict
+      case .payloadTooLarge: .contentTooLarge
+      case .unsupportedMediaType: .unsupportedMediaType
+      case .rateLimited: .tooManyRequests
+      case .wrongApp, .notAuthentic, .sandboxRefused, .unsupportedReceipt: .unprocessableContent
+      case .internalError: .internalServerError
+      case .overloaded, .ledgerUnavailable, .appStoreUnavailable, .authenticationUnavailable: .serviceUnavailable
+      }
+    }
+
+    var title: String {
+      switch self {
+      case .malformedRequest: "The request is malformed"
+      case .undecodableReceipt: "The receipt cannot be decoded"
+      case .unauthenticated: "No valid credential"
+      case .forbidden: "Not allowed for this caller"
+      case .unknownTransaction: "Unknown transaction"
+      case .notFound: "No such resource"
+      case .methodNotAllowed: "Method not allowed"
+      case .requestTimeout: "The request came too slowly"
+      case .ownedByAnotherUser: "The purchase belongs to another user"
+      case .payloadTooLarge: "The body is too large"
+      case .unsupportedMediaType: "The body has to be JSON"
+      case .rateLimited: "Too many requests"
+      case .wrongApp: "The receipt is of another app"
+      case .notAuthentic: "The receipt is not authentic"
+      case .sandboxRefused: "Sandbox purchases are not accepted"
+      case .unsupportedReceipt: "This kind of receipt is not supported"
+      case .internalError: "Internal error"
+      case .overloaded: "The service is overloaded"
+      case .ledgerUnavailable: "The ledger is unavailable"
+      case .appStoreUnavailable: "The App Store is unavailable"
+      case .authenticationUnavailable: "Users' tokens cannot be checked"
+      }
+    }
+
+    /// Whether the same request may succeed later.
+    var isRetryable: Bool { status.kind == .serverError || self == .rateLimited || self == .requestTimeout }
+
+    /// How long a caller should wait where nothing better is known, in seconds.
+    fileprivate var retryAfter: Int? {
+      switch self {
+      case .overloaded, .requestTimeout: 1
+      case .ledgerUnavailable, .authenticationUnavailable: 5
+      case .appStoreUnavailable: 30
+      default: nil
+      }
+    }
+  }
+
+  var code: Code
+  package var detail: String
+  /// What Apple answered, where Apple spoke.
+  var appleStatus: Int?
+  /// The methods that the resource knows, for a 405.
+  var allow: [HTTPRequest.Method]
+  /// How long the caller should wait, in seconds.
+  var retryAfter: Int?
+
+  package init(
+    _ code: Code, _ detail: String, appleStatus: Int? = nil, allow: [HTTPRequest.Method] = [], retryAfter: Int? = nil
+  ) {
+    self.code = code
+    self.detail = detail
+    self.appleStatus = appleStatus
+    self.allow = allow
+    self.retryAfter = retryAfter ?? code.retryAfter
+  }
+
+  func response(requestID: String) -> Response {
+    var headers: HTTPFields = [.contentType: "application/problem+json", .cacheControl: "no-store"]
+    if let seconds = retryAfter { headers[.retryAfter] = String(seconds) }
+    if code == .unauthenticated { headers[.wwwAuthenticate] = "Bearer" }
+    if !allow.isEmpty { headers[.allow] = allow.map(\.rawValue).joined(separator: ", ") }
+    return Response(
+      status: code.status, headers: headers, body: ResponseBody(byteBuffer: body(requestID: requestID)))
+  }
+
+  func body(requestID: String) -> ByteBuffer {
+    JSONBody.encode(Body(problem: self, requestID: requestID))
+  }
+
+  private struct Body: Encodable {
+    let problem: Problem
+    let requestID: String
+
+    enum CodingKeys: String, CodingKey {
+      case type, title, status, detail, code, retryable
+      case requestID = "request_id"
+      case appleStatus = "apple_status"
+    }
+
+    func encode(to encoder: any Encoder) throws {
+      var container = encoder.container(keyedBy: CodingKeys.self)
+      try container.encode("urn:countersign:problem:\(problem.code.rawValue)", forKey: .type)
+      try container.encode(problem.code.title, forKey: .title)
+      try container.encode(problem.code.status.code, forKey: .status)
+      try container.encode(problem.detail, forKey: .detail)
+      try container.encode(problem.code.rawValue, forKey: .code)
+      try container.encode(problem.code.isRetryable, forKey: .retryable)
+      try container.encode(requestID, forKey: .requestID)
+      try container.encodeIfPresent(problem.appleStatus, forKey: .appleStatus)
+    }
+  }
+}
+
+extension Problem {
+  /// What the caller is told about a submission without a verdict.
+  package init(_ error: ValidationError) {
+    self =
+      switch error {
+      case .undecodableReceipt(let detail): Problem(.undecodableReceipt, detail)
+      case .unsupportedReceipt(let detail): Problem(.unsupportedReceipt, detail)
+      case .notAuthentic(let detail, let appleStatus): Problem(.notAuthentic, detail, appleStatus: appleStatus)
+      case .wrongApp(let appleStatus):
+        Problem(
+          .wrongApp, "The receipt is authentic, but of an app that this service does not serve.",
+          appleStatus: appleStatus)
+      case .sandboxRefused(let appleStatus):
+        Problem(
+          .sandboxRefused, "The receipt is of Apple's sandbox, and this service does not take it from this user.",
+          appleStatus: appleStatus)
+      case .ownedByAnotherUser:
+        Problem(
+          .ownedByAnotherUser,
+          "This purchase is another user's: it was presented for them before, or made for them."
+        )
+      case .unknownTransaction, .notAskable:
+        Problem(
+          .unknownTransaction,
+          "No purchase with this original transaction ID is known; post the receipt or the signed transaction instead.")
+      case .appStoreUnavailable(let appleStatus):
+        Problem(
+          .appStoreUnavailable, "Apple could not be asked, so nothing was decided or recorded; try again.",
+          appleStatus: appleStatus)
+      case .clockBehind:
+        Problem(
+          .appStoreUnavailable,
+          "The transaction is signed ahead of this service's clock, so nothing was decided or recorded; try again.")
+      case .overloaded:
+        Problem(.overloaded, "Too many validations are in flight; nothing was recorded; try again.")
+      case .ledgerUnavailable:
+        Problem(.ledgerUnavailable, "The verdict could not be recorded, so none is given; try again.")
+      case .cancelled: Problem(.overloaded, "The validation was ended before it had an answer; try again.")
+      case .heldBack: Problem(.internalError, "The verdict was held back.")
+      }
+  }
+}

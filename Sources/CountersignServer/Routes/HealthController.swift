@@ -1,0 +1,135 @@
+import Hummingbird
+import Ledger
+import Tokens
+import Validation
+
+package import struct FoundationEssentials.Date
+
+/// `/livez` and `/readyz`, for whoever keeps the service running. They name no user and no secret, and are open.
+package struct HealthController: Sendable {
+  package var ledger: LedgerCheck
+  package var status: OperationalStatus
+  package var now: @Sendable () -> Date
+
+  package init(ledger: LedgerCheck, status: OperationalStatus, now: @escaping @Sendable () -> Date) {
+    self.ledger = ledger
+    self.status = status
+    self.now = now
+  }
+
+  private struct Liveness: Encodable {
+    var status = "ok"
+  }
+
+  private struct Readiness: Encodable {
+    var status: String
+    var ledger: String
+    var appStore: String
+    var profileStore: String
+    var outbox: Outbox?
+    var pendingReceipts: Int?
+    var downgradeBrake: String
+    var withheldByRules: Int
+    var clock: String
+    var userKeys: String?
+
+    enum CodingKeys: String, CodingKey {
+      case status, ledger
+      case appStore = "app_store"
+      case profileStore = "profile_store"
+      case outbox
+      case pendingReceipts = "pending_receipts"
+      case downgradeBrake = "downgrade_brake"
+      case withheldByRules = "withheld_by_rules"
+      case clock
+      case userKeys = "user_keys"
+    }
+  }
+
+  private struct Outbox: Encodable {
+    var depth: Int
+    var ageSeconds: Int
+    var lastError: String?
+    var missing: Int
+
+    enum CodingKeys: String, CodingKey {
+      case depth
+      case ageSeconds = "age_seconds"
+      case lastError = "last_error"
+      case missing
+    }
+
+    func encode(to encoder: any Encoder) throws {
+      var container = encoder.container(keyedBy: CodingKeys.self)
+      try container.encode(depth, forKey: .depth)
+      try container.encode(ageSeconds, forKey: .ageSeconds)
+      try container.encode(lastError, forKey: .lastError)
+      try container.encode(missing, forKey: .missing)
+    }
+  }
+
+  /// The process answers. It says nothing about what the process depends on: a restart would not mend that.
+  func live(_ request: Request, _ context: ServiceRequestContext) -> Response {
+    JSONBody.response(Liveness())
+  }
+
+  /// Whether requests can be served: the ledger takes records, and Apple takes our shared secret.
+  ///
+  /// Apple being away does not make the service unready: what is proven can still be read. Nor does the profile store, even
+  /// where its key is wrong: verdicts are recorded and delivered when it is mended. Nor do the keys of users' tokens, which
+  /// servers do not need. All are named for whoever looks.
+  func ready(_ request: Request, _ context: ServiceRequestContext) async -> Response {
+    let finding = await ledger.finding()
+    let appStore = status.appStore.state
+    let isReady = finding.error == nil && appStore != .sharedSecretRejected
+    let now = now()
+    let backlog = finding.backlog
+    let outbox = backlog.map { backlog in
+      Outbox(
+        depth: backlog.updates,
+        ageSeconds: Int(min(max(0, backlog.oldestUpdate.map(now.timeIntervalSince) ?? 0), 1e9)),
+        lastError: backlog.lastProblem, missing: backlog.missingProfiles)
+    }
+    return JSONBody.response(
+      Readiness(
+        status: isReady ? "ok" : "unready", ledger: finding.error?.state ?? "ok", appStore: appStore.rawValue,
+        profileStore: status.profileStore?.state.text ?? "none", outbox: status.profileStore == nil ? nil : outbox,
+        pendingReceipts: backlog?.pendingReceipts, downgradeBrake: status.brake.isEngaged ? "engaged" : "released",
+        withheldByRules: status.review.withheld,
+        clock: status.clock.skew == nil ? "ok" : "off", userKeys: status.userKeys?.health.text),
+      status: isReady ? .ok : .serviceUnavailable)
+  }
+}
+
+extension LedgerError {
+  fileprivate var state: String {
+    switch self {
+    case .unavailable: "unavailable"
+    case .failed: "failed"
+    case .closed: "closed"
+    }
+  }
+}
+
+extension ProfileStoreHealth.State {
+  /// Away is not the same as not letting us in: the one passes, the other needs a person.
+  fileprivate var text: String {
+    switch self {
+    case .unknown: "unknown"
+    case .ok: "ok"
+    case .unavailable(let code): "unavailable: \(code)"
+    case .misconfigured(let code): "misconfigured: \(code)"
+    }
+  }
+}
+
+extension RemoteKeySet.Health {
+  fileprivate var text: String {
+    switch self {
+    case .unknown: "unknown"
+    case .ok: "ok"
+    case .stale(let cause): "stale: \(cause)"
+    case .unavailable(let cause): "unavailable: \(cause)"
+    }
+  }
+}

@@ -1,0 +1,94 @@
+import FoundationEssentials
+import HTTPTypes
+import Hummingbird
+import JSON
+import NIOCore
+import NIOFoundationEssentialsCompat
+import Resilience
+
+/// What can be made of an object whose members are all texts: see `JSONPlainObject`.
+protocol PlainlyPosted: Decodable {
+  /// Has to make the same of the members as `init(from:)` does.
+  init(_ members: JSONPlainObject)
+}
+
+/// Reads a JSON body within its bounds: its own size, and the bytes that all bodies may take together.
+package struct JSONRequestBody: Sendable {
+  private let bytes: RequestBytes
+
+  package init(limit: Int) { bytes = RequestBytes(limit: limit) }
+
+  /// - Throws: a problem: 415 for another media type, 400 for broken JSON or another shape, and those of `RequestBytes`.
+  func decode<Value: Decodable>(
+    _ type: Value.Type, from request: Request, _ loan: ByteBudget.Loan
+  ) async throws -> RequestBytes.Read<Value> {
+    let read = try await collect(request, loan)
+    return try await LongWork.run(bytes: read.value.readableBytes) { try parse(type, read) }
+  }
+
+  /// The same, without a decoder where that does.
+  func decode<Value: PlainlyPosted>(
+    _ type: Value.Type, from request: Request, _ loan: ByteBudget.Loan
+  ) async throws -> RequestBytes.Read<Value> {
+    let read = try await collect(request, loan)
+    return try await LongWork.run(bytes: read.value.readableBytes) {
+      guard let members = read.value.withUnsafeReadableBytes(JSONPlainObject.init) else { return try parse(type, read) }
+      return RequestBytes.Read(value: Value(members), loan: read.loan)
+    }
+  }
+
+  private func collect(_ request: Request, _ loan: ByteBudget.Loan) async throws -> RequestBytes.Read<ByteBuffer> {
+    try requireJSON(request.headers)
+    return try await bytes.collect(request, loan)
+  }
+
+  private func parse<Value: Decodable>(
+    _ type: Value.Type, _ read: RequestBytes.Read<ByteBuffer>
+  ) throws -> RequestBytes.Read<Value> {
+    let data = Data(buffer: read.value)
+    guard !data.isEmpty else { throw Problem(.malformedRequest, "The body is empty; send a JSON object.") }
+    // The decoder would take UTF-16 and mend what is broken; others who read the body would not.
+    guard !data.contains(0), String(validating: data, as: UTF8.self) != nil else {
+      throw Problem(.malformedRequest, "The body is not valid UTF-8.")
+    }
+    do {
+      let value = try JSONDecoder().decode(type, from: data)
+      try Self.requireUnambiguous(data)
+      return RequestBytes.Read(value: value, loan: read.loan)
+    } catch let error as DecodingError {
+      throw Problem(.malformedRequest, Self.sentence(error))
+    }
+  }
+
+  private func requireJSON(_ headers: HTTPFields) throws(Problem) {
+    let mediaType = headers[.contentType]?.prefix { $0 != ";" }.lowercased().filter { $0 != " " && $0 != "\t" }
+    guard mediaType == "application/json" else {
+      throw Problem(.unsupportedMediaType, "Send the body with 'Content-Type: application/json'.")
+    }
+  }
+
+  /// Two members of one name could be read differently by whoever looked at the body before us, and so could a name
+  /// that is written with escapes (RFC 8259, section 4). The JSON itself was found sound before, by a decoder that is more
+  /// lenient than others.
+  private static func requireUnambiguous(_ json: Data) throws(Problem) {
+    switch JSONAmbiguity(in: json) {
+    case nil: break
+    case .mark, .trailingComma: throw Problem(.malformedRequest, "The body is not valid JSON.")
+    case .escaped: throw Problem(.malformedRequest, "Write the names of members without escapes.")
+    case .repeated(let name):
+      throw Problem(.malformedRequest, "'\(String(decoding: name.prefix(64), as: UTF8.self))' is given twice.")
+    }
+  }
+
+  private static func sentence(_ error: DecodingError) -> String {
+    switch error {
+    case .typeMismatch(_, let context) where context.codingPath.isEmpty,
+      .valueNotFound(_, let context) where context.codingPath.isEmpty:
+      "The body has to be a JSON object."
+    case .typeMismatch(_, let context), .valueNotFound(_, let context):
+      "'\(context.codingPath.map(\.stringValue).joined(separator: "."))' has another type than it should."
+    case .keyNotFound(let key, _): "'\(key.stringValue)' is missing."
+    default: "The body is not valid JSON."
+    }
+  }
+}

@@ -1,0 +1,62 @@
+import Hummingbird
+import NIOCore
+import Resilience
+package import Validation
+
+/// `POST /v1/notifications/app-store`: a thin adapter over `NotificationReceiver`.
+///
+/// Apple sends no credential: the signature is one. What is signed and was kept is answered with 200, also where it is
+/// refused: Apple sends again what is answered otherwise, and has taken some errors for a final word.
+package struct NotificationsController: Sendable {
+  package var receiver: NotificationReceiver
+  private let body = RequestBytes(limit: BodyBudgets.notificationLimit)
+  package var budgets: BodyBudgets
+
+  package init(receiver: NotificationReceiver, budgets: BodyBudgets) {
+    self.receiver = receiver
+    self.budgets = budgets
+  }
+
+  struct ResponseBody: Encodable {
+    var outcome: NotificationReceiver.Outcome
+    var notificationUUID: String?
+
+    enum CodingKeys: String, CodingKey {
+      case outcome
+      case notificationUUID = "notification_uuid"
+    }
+
+    func encode(to encoder: any Encoder) throws {
+      var container = encoder.container(keyedBy: CodingKeys.self)
+      try container.encode(outcome.rawValue, forKey: .outcome)
+      try container.encode(notificationUUID, forKey: .notificationUUID)
+    }
+  }
+
+  func receive(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let posted = try await body.collect(request, budgets.notification(from: context.clientAddress))
+    defer { withExtendedLifetime(posted.loan) {} }
+    do throws(NotificationReceiver.Failure) {
+      let reception = try await LongWork.run(bytes: posted.value.readableBytes) {
+        () async throws(NotificationReceiver.Failure) in
+        try await receiver.receive(Array(buffer: posted.value), logger: context.logger)
+      }
+      return JSONBody.response(
+        ResponseBody(outcome: reception.outcome, notificationUUID: reception.uuid))
+    } catch {
+      switch error {
+      case .ledgerUnavailable(let cause):
+        context.logLedgerTrouble(cause)
+        throw Problem(.ledgerUnavailable, "The notification could not be recorded; send it again.")
+      case .tooManyUnproven:
+        throw Problem(
+          .rateLimited, "Too much comes here that Apple did not sign, and this is no more of Apple's; it was not kept.",
+          retryAfter: 60)
+      case .clockBehind:
+        throw Problem(.appStoreUnavailable, "The notification is signed ahead of this service's clock; send it again.")
+      case .wrongPassword:
+        throw Problem(.unauthenticated, "The password of this notification is not our shared secret.")
+      }
+    }
+  }
+}

@@ -1,0 +1,14 @@
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// `GET /openapi.yaml`: the contract of this version, as it lies in the source beside this file.
+package struct OpenAPIController: Sendable {
+  func document(_ request: Request, _ context: ServiceRequestContext) -> Response {
+    Response(
+      status: .ok,
+      // RFC 9512.
+      headers: [.contentType: "application/yaml", .cacheControl: "no-cache"],
+      body: ResponseBody(byteBuffer: ByteBuffer(bytes: PackageResources.openapi_yaml)))
+  }
+}

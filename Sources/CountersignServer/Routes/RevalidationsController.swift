@@ -1,0 +1,105 @@
+package import HTTPTypes
+package import Hummingbird
+package import Ledger
+import Logging
+package import Validation
+
+package import struct FoundationEssentials.Date
+
+extension HTTPField.Name {
+  // A constant that is a valid field name.
+  // swift-format-ignore: NeverForceUnwrap
+  package static let idempotencyKey = HTTPField.Name("Idempotency-Key")!
+}
+
+/// `/v1/revalidations`: runs over subscriptions whose state ends soon, for cron jobs.
+///
+/// There is one run at a time. A POST while one is under way is answered 200 with that one: a job that starts twice, or
+/// whose connection ended before the answer, finds its run and doubles no work. So does one that repeats its
+/// `Idempotency-Key`, also after the run has ended.
+package struct RevalidationsController: Sendable {
+  package var ledger: any Ledger
+  package var progress: RunProgress
+  package var body = JSONRequestBody(limit: BodyBudgets.runLimit)
+  package var budget: ByteBudget
+  package var now: @Sendable () -> Date
+
+  package init(
+    ledger: any Ledger, progress: RunProgress, body: JSONRequestBody = JSONRequestBody(limit: BodyBudgets.runLimit),
+    budget: ByteBudget, now: @escaping @Sendable () -> Date
+  ) {
+    self.ledger = ledger
+    self.progress = progress
+    self.body = body
+    self.budget = budget
+    self.now = now
+  }
+
+  package static let expiringWithin: ClosedRange<Duration> = .zero ... .seconds(366 * 86_400)
+  /// The most subscriptions of one run; also where no limit is given.
+  package static let limit = 1...100_000
+  static let keyLimit = 128
+
+  package func start(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireCaller(.service)
+    let key = try Self.idempotencyKey(request.headers[values: .idempotencyKey])
+    let posted = try await body.decode(RevalidationRequestBody.self, from: request, budget.loan()).value
+    let order = try posted.order()
+    do throws(LedgerError) {
+      if posted.dryRun == true {
+        let due = try await ledger.countDue(order, at: now())
+        return JSONBody.response(RevalidationBody(counting: due, order))
+      }
+      switch try await ledger.startRun(order, key: key, at: now()) {
+      case .started(let run):
+        context.logger.notice("a re-validation run begins", metadata: run.metadata)
+        return response(run, status: .accepted)
+      case .known(let run): return response(run, status: .ok)
+      }
+    } catch {
+      context.logLedgerTrouble(error)
+      throw Problem(.ledgerUnavailable, "The run could not be recorded, so none is started; try again.")
+    }
+  }
+
+  package func run(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireCaller(.service, .support)
+    guard let id = context.parameters.get("run_id").flatMap(RunID.init(text:)) else { throw Self.unknown }
+    let run: Run?
+    do { run = try await ledger.run(id) } catch {
+      context.logLedgerTrouble(error)
+      throw Problem(.ledgerUnavailable, "The ledger cannot be read now; try again.")
+    }
+    guard let run else { throw Self.unknown }
+    var response = JSONBody.response(RevalidationBody(run, progress))
+    response.headers[.cacheControl] = "no-store"
+    return response
+  }
+
+  private static let unknown = Problem(.notFound, "There is no such run; the last 100 are kept.")
+
+  private func response(_ run: Run, status: HTTPResponse.Status) -> Response {
+    var response = JSONBody.response(RevalidationBody(run, progress), status: status)
+    response.headers[.location] = "/v1/revalidations/\(run.id)"
+    return response
+  }
+
+  private static func idempotencyKey(_ values: [String]) throws(Problem) -> String? {
+    guard let key = values.first else { return nil }
+    guard values.count == 1, (1...keyLimit).contains(key.utf8.count),
+      key.utf8.allSatisfy({ (0x21...0x7e).contains($0) })
+    else {
+      throw Problem(
+        .malformedRequest, "'Idempotency-Key' has to be one word of 1 to \(keyLimit) printable ASCII characters.")
+    }
+    return key
+  }
+}
+
+extension RunID {
+  /// A path segment: the digits as the service writes them.
+  fileprivate init?(text: String) {
+    guard let number = Int64(text), number > 0, String(number) == text else { return nil }
+    self.init(number)
+  }
+}

@@ -1,0 +1,140 @@
+import HTTPTypes
+package import Hummingbird
+package import Tokens
+
+/// A path as it is registered, `/v1/profiles/{user_id}`, and a method that it answers to, if only with 405.
+package struct ServiceRoute: Hashable, Sendable {
+  package var path: String
+  package var method: String
+
+  package init(path: String, method: String) {
+    self.path = path
+    self.method = method
+  }
+}
+
+/// Every route of the service, with who may use it.
+///
+///     request ─▶ request ID ─▶ metrics ─▶ access log ─▶ problems ─▶ one Host ─▶ exact path
+///       ─▶ [ address limit ─▶ [ authentication ─▶ rate limit ─▶ ] ] controller
+package struct ServiceRouter {
+  package var validations: ValidationsController
+  package var profiles: ProfilesController
+  package var revalidations: RevalidationsController
+  package var support: SupportController
+  package var notifications: NotificationsController
+  package var brake: BrakeController
+  package var health: HealthController
+  package var metrics: MetricsController
+  var contract = OpenAPIController()
+  package var keyring: APIKeyring
+  /// `nil` where users cannot call.
+  package var tokens: UserTokenVerifier?
+  package var limits: RequestLimits
+  /// Whether the public address speaks TLS by itself.
+  package var speaksTLS: Bool
+  package var httpMetrics: HTTPMetrics
+
+  package init(
+    validations: ValidationsController, profiles: ProfilesController, revalidations: RevalidationsController,
+    support: SupportController, notifications: NotificationsController, brake: BrakeController,
+    health: HealthController, metrics: MetricsController, contract: OpenAPIController = OpenAPIController(),
+    keyring: APIKeyring, tokens: UserTokenVerifier? = nil, limits: RequestLimits, speaksTLS: Bool,
+    httpMetrics: HTTPMetrics
+  ) {
+    self.validations = validations
+    self.profiles = profiles
+    self.revalidations = revalidations
+    self.support = support
+    self.notifications = notifications
+    self.brake = brake
+    self.health = health
+    self.metrics = metrics
+    self.contract = contract
+    self.keyring = keyring
+    self.tokens = tokens
+    self.limits = limits
+    self.speaksTLS = speaksTLS
+    self.httpMetrics = httpMetrics
+  }
+
+  /// What everybody may connect to.
+  ///
+  /// - Parameter servesOperators: whether readiness and metrics are here too, as operators have no address of their own.
+  package func build(servesOperators: Bool) -> Router<ServiceRequestContext> {
+    let router = base(speaksTLS: speaksTLS)
+    // Of what does not exist too.
+    router.add(middleware: AddressLimitMiddleware(limits: limits))
+    route(router, "/livez", [.get: health.live])
+    if servesOperators { routeOperators(router) }
+    route(router, "/openapi.yaml", [.get: contract.document])
+    let page = SupportPage()
+    route(router, "/support", [.get: page.page])
+    route(router, "/support/page.css", [.get: page.style])
+    route(router, "/support/page.js", [.get: page.script])
+    route(router, "/v1/notifications/app-store", [.post: notifications.receive])
+
+    let authenticated = router.group()
+      .add(middleware: AuthenticationMiddleware(keyring: keyring, tokens: tokens))
+      .add(middleware: RateLimitMiddleware(limits: limits))
+    route(authenticated, "/v1/validations", [.post: validations.validate])
+    route(authenticated, "/v1/profiles/{user_id}", [.get: profiles.profile])
+    route(authenticated, "/v1/revalidations", [.post: revalidations.start])
+    route(authenticated, "/v1/revalidations/{run_id}", [.get: revalidations.run])
+    route(authenticated, "/v1/lookup/{id}", [.get: support.find])
+    route(authenticated, "/v1/profiles/{user_id}/history", [.get: support.history])
+    route(authenticated, "/v1/profiles/{user_id}/revalidation", [.post: support.revalidate])
+    route(authenticated, "/v1/transactions/{original_transaction_id}", [.get: support.transaction])
+    route(authenticated, "/v1/transactions/{original_transaction_id}/transfer", [.post: support.transfer])
+    route(authenticated, "/v1/brake", [.get: brake.state, .delete: brake.release])
+    return router
+  }
+
+  /// What is at the operators' own address. There is nothing that needs a key: no secret goes over it.
+  package func buildAdmin() -> Router<ServiceRequestContext> {
+    let router = base(speaksTLS: false)
+    route(router, "/livez", [.get: health.live])
+    routeOperators(router)
+    return router
+  }
+
+  private func base(speaksTLS: Bool) -> Router<ServiceRequestContext> {
+    let router = Router(context: ServiceRequestContext.self)
+    router.add(middleware: RequestIDMiddleware())
+    if speaksTLS { router.add(middleware: StrictTransportMiddleware()) }
+    router.add(middleware: MetricsMiddleware(metrics: httpMetrics))
+    router.add(middleware: AccessLogMiddleware())
+    router.add(middleware: ProblemMiddleware())
+    router.add(middleware: HostMiddleware())
+    router.add(middleware: ExactPathMiddleware())
+    return router
+  }
+
+  private func routeOperators(_ router: Router<ServiceRequestContext>) {
+    route(router, "/readyz", [.get: health.ready])
+    route(router, "/metrics", [.get: metrics.metrics])
+  }
+
+  typealias Handler = @Sendable (Request, ServiceRequestContext) async throws -> Response
+
+  /// Registers a path for its methods, and 405 for the others (RFC 9110, section 15.5.6).
+  private func route(
+    _ router: some RouterMethods<ServiceRequestContext>, _ path: RouterPath, _ handlers: [HTTPRequest.Method: Handler]
+  ) {
+    let allowed = (handlers.keys + (handlers[.get] == nil ? [] : [.head])).sorted { $0.rawValue < $1.rawValue }
+    for method in [.get, .head, .post, .put, .patch, .delete, .options, .trace] as [HTTPRequest.Method] {
+      router.on(path, method: method) { request, context in
+        // HEAD is GET without the body (RFC 9110, section 9.3.2).
+        if method == .head, let handler = handlers[.get] {
+          return try await handler(request, context)
+        }
+        guard let handler = handlers[method] else {
+          throw Problem(
+            .methodNotAllowed, "This path takes \(allowed.map(\.rawValue).joined(separator: ", ")) only.",
+            allow: allowed)
+        }
+        return try await handler(request, context)
+      }
+    }
+  }
+}

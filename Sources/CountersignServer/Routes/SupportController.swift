@@ -1,0 +1,294 @@
+package import Entitlements
+import HTTPTypes
+package import Hummingbird
+package import Ledger
+package import Validation
+
+package import struct FoundationEssentials.Date
+
+/// What support sees and may do: whose an ID is, a user's history, asking Apple anew, and whose a purchase is.
+package struct SupportController: Sendable {
+  package var ledger: any SupportLedger
+  package var revalidation: UserRevalidation
+  package var transfer: PurchaseTransfer
+  package var lookUp: SupportLookUp
+  package var rules: EntitlementRules
+  package var body = JSONRequestBody(limit: BodyBudgets.supportLimit)
+  package var budget: ByteBudget
+  package var now: @Sendable () -> Date
+
+  package init(
+    ledger: any SupportLedger, revalidation: UserRevalidation, transfer: PurchaseTransfer, lookUp: SupportLookUp,
+    rules: EntitlementRules, body: JSONRequestBody = JSONRequestBody(limit: BodyBudgets.supportLimit),
+    budget: ByteBudget, now: @escaping @Sendable () -> Date
+  ) {
+    self.ledger = ledger
+    self.revalidation = revalidation
+    self.transfer = transfer
+    self.lookUp = lookUp
+    self.rules = rules
+    self.body = body
+    self.budget = budget
+    self.now = now
+  }
+
+  // MARK: GET /v1/lookup/{id}
+
+  func find(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireCaller(.support)
+    guard let text = context.parameters.get("id").flatMap(UserID.percentDecoded) else {
+      throw Problem(.malformedRequest, "The ID in the path is not percent-encoded UTF-8.")
+    }
+    // Apple's IDs are letters and digits, as users' may be.
+    let id = try UserID(checking: text, named: "id")
+    let found: SupportLookUp.Found
+    do throws(ValidationError) { found = try await lookUp.find(id, logger: context.logger) } catch {
+      if case .ledgerUnavailable(let cause) = error {
+        context.logLedgerTrouble(cause)
+        throw Self.ledgerUnreadable
+      }
+      if case .overloaded = error { throw Problem(.overloaded, "Too many look-ups are under way; try again.") }
+      throw Problem(error)
+    }
+    return Self.response(LookUpBody(id: text, found: found, purchases: try await bodies(of: found.purchases, context)))
+  }
+
+  // MARK: GET /v1/profiles/{user_id}/history
+
+  static let defaultLimit = 50
+  static let largestLimit = 200
+
+  func history(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireCaller(.support)
+    let user = try Self.user(context)
+    let limit = try Self.limit(request)
+    let position = try Self.value("cursor", request).map { text throws(Problem) in
+      guard let position = TimelinePosition(cursor: text) else {
+        throw Problem(.malformedRequest, "'cursor' is none of this service's: take it from 'next' of the page before.")
+      }
+      return position
+    }
+    let (page, profile) = try await consult(context) { () throws(LedgerError) in
+      (
+        try await ledger.timeline(of: user, before: position, limit: limit),
+        try await ledger.profile(of: user)
+      )
+    }
+    let evidence = profile?.evidence ?? []
+    let now = now()
+    return Self.response(
+      HistoryBody(
+        user: user, now: rules.standing(of: user, profile, at: now),
+        periods: PurchasePeriod.all(of: evidence, catalog: rules.catalog, policy: rules.policy),
+        events: page.events,
+        next: page.next.map { "/v1/profiles/\(user.percentEncoded)/history?limit=\(limit)&cursor=\($0.cursor)" }))
+  }
+
+  private static func limit(_ request: Request) throws(Problem) -> Int {
+    guard let text = try value("limit", request) else { return defaultLimit }
+    guard text.utf8.count <= 3, text.utf8.allSatisfy({ (48...57).contains($0) }), let limit = Int(text),
+      (1...largestLimit).contains(limit)
+    else { throw Problem(.malformedRequest, "'limit' has to be a number from 1 to \(largestLimit).") }
+    return limit
+  }
+
+  private static func value(_ name: Substring, _ request: Request) throws(Problem) -> String? {
+    let values = request.uri.queryParameters[values: name]
+    guard values.count <= 1 else { throw Problem(.malformedRequest, "'\(name)' is given twice.") }
+    return values.first.map(String.init)
+  }
+
+  // MARK: POST /v1/profiles/{user_id}/revalidation
+
+  struct RevalidationRequest: Decodable {
+    var note: String?
+  }
+
+  func revalidate(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let caller = try context.requireCaller(.support, .service)
+    let user = try Self.user(context)
+    let posted: RequestBytes.Read<RevalidationRequest>? =
+      // A server need not say why, and need not send a body to say nothing.
+      if caller.role == .service, Self.isBodiless(request.headers) { nil } else {
+        try await body.decode(RevalidationRequest.self, from: request, budget.loan())
+      }
+    defer { withExtendedLifetime(posted?.loan) {} }
+    let text = try posted?.value.note.map(Self.checked(note:))
+    guard text != nil || caller.role == .service else { throw Self.noteMissing }
+    let said = text.map { note(of: caller, $0, context) }
+    do throws(ValidationError) {
+      let answer = try await revalidation.revalidate(
+        user, note: said, requestID: context.requestID, logger: context.logger)
+      return Self.response(EntitlementBody(answer))
+    } catch {
+      if case .ledgerUnavailable(let cause) = error { context.logLedgerTrouble(cause) }
+      throw Problem(error)
+    }
+  }
+
+  private static func isBodiless(_ headers: HTTPFields) -> Bool {
+    headers[.contentType] == nil && headers[.transferEncoding] == nil && (headers[.contentLength] ?? "0") == "0"
+  }
+
+  // MARK: /v1/transactions/{original_transaction_id}
+
+  func transaction(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireCaller(.support)
+    let id = try Self.originalTransactionID(context)
+    let purchases = try await consult(context) { () throws(LedgerError) in try await ledger.ownedPurchases(id) }
+    guard !purchases.isEmpty else { throw Self.neverSeen }
+    return Self.response(TransactionBody(id: id, purchases: try await bodies(of: purchases, context)))
+  }
+
+  /// Purchases as reads show them, each held by the verdict on its owner.
+  private func bodies(
+    of purchases: [OwnedPurchase], _ context: ServiceRequestContext
+  ) async throws(Problem) -> [PurchaseBody] {
+    var bodies: [PurchaseBody] = []
+    for purchase in purchases {
+      let owner = try await consult(context) { () throws(LedgerError) in try await ledger.profile(of: purchase.owner) }
+      bodies.append(body(of: purchase, recorded: owner?.entitlement))
+    }
+    return bodies
+  }
+
+  struct TransferRequest: Decodable {
+    var to: String
+    var note: String?
+    var environment: String?
+  }
+
+  package func transfer(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let caller = try context.requireCaller(.support)
+    let id = try Self.originalTransactionID(context)
+    let posted = try await body.decode(TransferRequest.self, from: request, budget.loan())
+    defer { withExtendedLifetime(posted.loan) {} }
+    let user = try UserID(checking: posted.value.to, named: "to")
+    guard let text = try posted.value.note.map(Self.checked(note:)) else { throw Self.noteMissing }
+    let environment = try Self.environment(posted.value.environment)
+    let key = try await key(of: id, in: environment, context)
+    let note = note(of: caller, text, context)
+    do throws(ValidationError) {
+      let purchase =
+        if let key {
+          try await transfer.transfer(key, to: user, note: note, logger: context.logger)
+        } else {
+          try await transfer.claim(id, in: environment, for: user, note: note, logger: context.logger)
+        }
+      return Self.response(body(of: purchase))
+    } catch {
+      if case .ledgerUnavailable(let cause) = error { context.logLedgerTrouble(cause) }
+      if case .unknownTransaction = error { throw Self.neverSeen }
+      throw Problem(error)
+    }
+  }
+
+  private static func environment(_ name: String?) throws(Problem) -> StoreEnvironment? {
+    guard let name else { return nil }
+    guard let environment = StoreEnvironment(rawValue: name) else {
+      throw Problem(.malformedRequest, "'environment' has to be 'production' or 'sandbox'.")
+    }
+    return environment
+  }
+
+  /// The two stores hand out IDs independently: where both know this one, the caller has to say which is meant.
+  /// - Returns: `nil` for a purchase that nobody has.
+  private func key(
+    of id: OriginalTransactionID, in environment: StoreEnvironment?, _ context: ServiceRequestContext
+  ) async throws(Problem) -> SubscriptionKey? {
+    let keys = try await consult(context) { () throws(LedgerError) in try await ledger.ownedPurchases(id) }
+      .map(\.evidence.key).filter { environment == nil || $0.environment == environment }
+    guard keys.count <= 1 else {
+      throw Problem(
+        .malformedRequest, "Both stores know this ID: add 'environment', which is 'production' or 'sandbox'.")
+    }
+    return keys.first
+  }
+
+  /// - Parameter recorded: the verdict on its owner: where this purchase gave it, it stands until what the rules would take
+  ///   is released.
+  private func body(of purchase: OwnedPurchase, recorded: Entitlement? = nil) -> PurchaseBody {
+    PurchaseBody(
+      purchase: purchase,
+      entitlement: rules.standing(of: purchase.owner, [purchase.evidence], recorded: recorded, at: now()))
+  }
+
+  private static let neverSeen = Problem(
+    .unknownTransaction, "This service has never seen a purchase with this original transaction ID.")
+
+  // MARK: What requests have in common
+
+  private static func user(_ context: ServiceRequestContext) throws(Problem) -> UserID {
+    guard let name = context.parameters.get("user_id").flatMap(UserID.percentDecoded) else {
+      throw Problem(.malformedRequest, "The user ID in the path is not percent-encoded UTF-8.")
+    }
+    guard name != "me" else { throw Problem(.forbidden, "'me' is for users; a key has to name the user.") }
+    return try UserID(checking: name)
+  }
+
+  private static func originalTransactionID(_ context: ServiceRequestContext) throws(Problem) -> OriginalTransactionID {
+    guard let id = context.parameters.get("original_transaction_id").flatMap(UserID.percentDecoded),
+      (1...64).contains(id.utf8.count), id.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f })
+    else { throw Problem(.malformedRequest, "The path has to name the original transaction ID as Apple writes it.") }
+    return OriginalTransactionID(id)
+  }
+
+  /// The most characters (Unicode scalars) of a note.
+  static let longestNote = 1000
+
+  private static let noteMissing = Problem(
+    .malformedRequest, "'note' is missing: say why, for whoever reads the history.")
+
+  /// A note as it is kept: without the white space around it, and with none of the characters that only terminals obey.
+  static func checked(note text: String) throws(Problem) -> String {
+    let scalars = text.unicodeScalars
+    let isBlank = { (scalar: Unicode.Scalar) in scalar.properties.isWhitespace }
+    let trimmed = scalars.drop(while: isBlank).reversed().drop(while: isBlank).reversed()
+    guard !trimmed.isEmpty else { throw noteMissing }
+    guard trimmed.count <= longestNote else {
+      throw Problem(.malformedRequest, "'note' may have at most \(longestNote) characters.")
+    }
+    guard !trimmed.contains(where: { $0.properties.generalCategory == .control && $0 != "\n" && $0 != "\t" }) else {
+      throw Problem(.malformedRequest, "'note' has control characters; write plain text.")
+    }
+    var note = String.UnicodeScalarView()
+    note.append(contentsOf: trimmed)
+    return String(note)
+  }
+
+  private func note(of caller: ServerCaller, _ text: String, _ context: ServiceRequestContext) -> Note {
+    Note(author: caller.name, text: text, requestID: context.requestID, recordedAt: now())
+  }
+
+  private func consult<Value>(
+    _ context: ServiceRequestContext, _ operation: () async throws(LedgerError) -> Value
+  ) async throws(Problem) -> Value {
+    do { return try await operation() } catch {
+      context.logLedgerTrouble(error)
+      throw Self.ledgerUnreadable
+    }
+  }
+
+  private static let ledgerUnreadable = Problem(.ledgerUnavailable, "The ledger cannot be read now; try again.")
+
+  /// What support sees is kept by nobody on the way.
+  private static func response(_ value: some Encodable) -> Response {
+    var response = JSONBody.response(value)
+    response.headers[.cacheControl] = "no-store"
+    return response
+  }
+}
+
+extension UserID {
+  /// For a path: everything but what RFC 3986, section 2.3 calls unreserved is written with percent signs.
+  fileprivate var percentEncoded: String {
+    rawValue.utf8.map { byte in
+      switch byte {
+      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"):
+        String(Unicode.Scalar(byte))
+      default: "%" + String(byte >> 4, radix: 16, uppercase: true) + String(byte & 15, radix: 16, uppercase: true)
+      }
+    }.joined()
+  }
+}

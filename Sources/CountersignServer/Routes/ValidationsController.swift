@@ -1,0 +1,138 @@
+import Entitlements
+import Hummingbird
+import JSON
+package import Validation
+
+/// `POST /v1/validations`: a thin adapter over `ReceiptValidator`.
+package struct ValidationsController: Sendable {
+  package var validator: ReceiptValidator
+  package var body: JSONRequestBody
+  package var budgets: BodyBudgets
+  package var line: WaitingLine
+
+  package init(validator: ReceiptValidator, body: JSONRequestBody, budgets: BodyBudgets, line: WaitingLine) {
+    self.validator = validator
+    self.body = body
+    self.budgets = budgets
+    self.line = line
+  }
+
+  struct RequestBody: PlainlyPosted {
+    var receiptData: String?
+    var originalTransactionID: String?
+
+    enum CodingKeys: String, CodingKey {
+      case receiptData = "receipt_data"
+      case originalTransactionID = "original_transaction_id"
+    }
+
+    init(_ members: JSONPlainObject) {
+      receiptData = members[CodingKeys.receiptData.rawValue]
+      originalTransactionID = members[CodingKeys.originalTransactionID.rawValue]
+    }
+  }
+
+  /// What a server sends; of a user's body this is not looked at, as the token says who they are.
+  struct ServerRequestBody: PlainlyPosted {
+    var posted: RequestBody
+    var userID: String?
+
+    enum CodingKeys: String, CodingKey {
+      case userID = "user_id"
+    }
+
+    init(_ members: JSONPlainObject) {
+      posted = RequestBody(members)
+      userID = members[CodingKeys.userID.rawValue]
+    }
+
+    init(from decoder: any Decoder) throws {
+      posted = try RequestBody(from: decoder)
+      userID = try decoder.container(keyedBy: CodingKeys.self).decodeIfPresent(String.self, forKey: .userID)
+    }
+  }
+
+  func validate(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let caller = try context.requireUserOr(.service, .support)
+    let loan = budgets.validation(by: caller)
+    switch caller {
+    case .user(let user):
+      let body = try await body.decode(RequestBody.self, from: request, loan)
+      defer { withExtendedLifetime(body.loan) {} }
+      do {
+        return try await validate(body.value, of: user, isVouchedFor: false, context)
+      } catch let problem as Problem {
+        throw Self.withoutHint(problem, body.value)
+      }
+    case .server:
+      let body = try await body.decode(ServerRequestBody.self, from: request, loan)
+      defer { withExtendedLifetime(body.loan) {} }
+      return try await validate(body.value.posted, of: try Self.user(body.value), isVouchedFor: true, context)
+    }
+  }
+
+  /// Anybody can write down an ID, and a user must not learn from it what others have bought.
+  private static func withoutHint(_ problem: Problem, _ posted: RequestBody) -> Problem {
+    guard posted.originalTransactionID != nil, [.ownedByAnotherUser, .unknownTransaction].contains(problem.code) else {
+      return problem
+    }
+    return Problem(
+      .unknownTransaction,
+      "No purchase of yours with this original transaction ID is known; post the receipt or the signed transaction instead."
+    )
+  }
+
+  private func validate(
+    _ posted: RequestBody, of user: UserID, isVouchedFor: Bool, _ context: ServiceRequestContext
+  ) async throws -> Response {
+    let submission = ReceiptSubmission(
+      user: user, proof: try Self.proof(posted), requestID: context.requestID, isVouchedFor: isVouchedFor)
+    do {
+      // Its body is here: who sends one slowly must not keep a place.
+      return try await line.run(since: context.arrival) { place in try await validate(submission, place, context) }
+    } catch is WaitingLine.Refusal {
+      throw Problem(ValidationError.overloaded)
+    }
+  }
+
+  private func validate(
+    _ submission: ReceiptSubmission, _ place: WaitingLine.Place, _ context: ServiceRequestContext
+  ) async throws -> Response {
+    do throws(ValidationError) {
+      let answer = try await validator.validate(submission, logger: context.logger, onWait: place.leave)
+      return JSONBody.response(
+        EntitlementBody(answer),
+        status: answer.isPending ? .accepted : .ok)
+    } catch {
+      if case .ledgerUnavailable(let cause) = error { context.logLedgerTrouble(cause) }
+      if case .clockBehind = error { context.logClockBehind() }
+      throw Problem(error)
+    }
+  }
+
+  private static func user(_ posted: ServerRequestBody) throws(Problem) -> UserID {
+    guard let userID = posted.userID else {
+      throw Problem(.malformedRequest, "'user_id' is missing: name the user whose purchase this is.")
+    }
+    return try UserID(checking: userID)
+  }
+
+  private static func proof(_ posted: RequestBody) throws(Problem) -> ReceiptSubmission.Proof {
+    switch (posted.receiptData, posted.originalTransactionID) {
+    case (.some, .some):
+      throw Problem(
+        .malformedRequest, "Send either 'receipt_data' or 'original_transaction_id', not both: they may disagree.")
+    case (nil, nil):
+      throw Problem(
+        .malformedRequest,
+        "Send 'receipt_data' (the receipt in base64, or a signed transaction) or 'original_transaction_id'.")
+    case (.some(let receipt), nil):
+      return .receipt(receipt)
+    case (nil, .some(let id)):
+      guard (1...64).contains(id.utf8.count), id.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
+        throw Problem(.malformedRequest, "'original_transaction_id' has to be the ID as Apple writes it, as a string.")
+      }
+      return .originalTransactionID(OriginalTransactionID(id))
+    }
+  }
+}

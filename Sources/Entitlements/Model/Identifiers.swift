@@ -1,0 +1,98 @@
+/// An identifier with a type of its own, so that a product ID cannot be passed as a transaction ID.
+///
+/// Identifiers are compared as strings: Apple's transaction IDs look like numbers, but no arithmetic holds for them.
+package protocol Identifier: RawRepresentable, Hashable, Codable, Sendable, CustomStringConvertible,
+  ExpressibleByStringLiteral
+where RawValue == String {
+  init(rawValue: String)
+}
+
+extension Identifier {
+  package init(_ rawValue: String) { self.init(rawValue: rawValue) }
+  package init(stringLiteral value: String) { self.init(rawValue: value) }
+  package var description: String { rawValue }
+}
+
+/// A product as App Store Connect names it, for example `com.example.app.pro.monthly`.
+package struct ProductID: Identifier {
+  package let rawValue: String
+  package init(rawValue: String) { self.rawValue = rawValue }
+}
+
+/// One purchase or one renewal of it (`transaction_id`). It changes when the purchase is restored.
+package struct TransactionID: Identifier {
+  package let rawValue: String
+  package init(rawValue: String) { self.rawValue = rawValue }
+}
+
+/// The first transaction of a purchase (`original_transaction_id`): the same through all renewals in production.
+package struct OriginalTransactionID: Identifier {
+  package let rawValue: String
+  package init(rawValue: String) { self.rawValue = rawValue }
+}
+
+/// A subscription group as Apple names it (`subscription_group_identifier`).
+package struct SubscriptionGroupID: Identifier {
+  package let rawValue: String
+  package init(rawValue: String) { self.rawValue = rawValue }
+}
+
+/// The app's own user, as the profile store and the tokens of callers name it.
+///
+/// A UUID is the same in capitals (RFC 9562, section 4): Swift writes it so, and most others do not. The text stays as it
+/// was given, as the app's own row may be found by it alone.
+package struct UserID: Identifier {
+  package let rawValue: String
+  package init(rawValue: String) { self.rawValue = rawValue }
+
+  /// A user ID from outside: 1 to 128 letters, digits and `. _ : @ | + = -`, which holds UUIDs and what the common
+  /// identity providers hand out.
+  ///
+  /// - Returns: `nil` for anything else, and for `me`, which names the caller.
+  package init?(valid text: String) {
+    let isPlain = text.utf8.allSatisfy { byte in
+      switch byte {
+      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+        UInt8(ascii: "0")...UInt8(ascii: "9"):
+        true
+      default: "._:@|+=-".utf8.contains(byte)
+      }
+    }
+    guard isPlain, (1...128).contains(text.utf8.count), text != "me" else { return nil }
+    self.init(text)
+  }
+
+  package static func == (one: UserID, other: UserID) -> Bool {
+    one.rawValue == other.rawValue || one.accountToken.map { $0 == other.accountToken } ?? false
+  }
+
+  /// Written out, as that of `RawRepresentable` would compare the texts.
+  package static func != (one: UserID, other: UserID) -> Bool { !(one == other) }
+
+  package func hash(into hasher: inout Hasher) { hasher.combine(accountToken ?? rawValue) }
+}
+
+/// An app (`bundle_id`; `bid` in iOS 6-style answers).
+package struct BundleID: Identifier {
+  package let rawValue: String
+  package init(rawValue: String) { self.rawValue = rawValue }
+}
+
+/// Apple's two stores. A purchase belongs to exactly one of them.
+package enum StoreEnvironment: String, Hashable, Codable, Sendable, CaseIterable {
+  case production
+  case sandbox
+}
+
+/// What a subscription is remembered by: its environment and its original transaction ID.
+///
+/// The environment is part of the key because the two stores hand out IDs independently.
+package struct SubscriptionKey: Hashable, Codable, Sendable {
+  package let environment: StoreEnvironment
+  package let originalTransactionID: OriginalTransactionID
+
+  package init(environment: StoreEnvironment, originalTransactionID: OriginalTransactionID) {
+    self.environment = environment
+    self.originalTransactionID = originalTransactionID
+  }
+}

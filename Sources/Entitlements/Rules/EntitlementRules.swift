@@ -1,0 +1,58 @@
+package import struct FoundationEssentials.Date
+
+/// Who may use a sandbox purchase (`policy.sandbox`).
+package enum SandboxPolicy: Hashable, Sendable {
+  case accept
+  /// Only these users: App Review and the team's own testers.
+  case testers(Set<UserID>)
+  case reject
+
+  func accepts(_ user: UserID) -> Bool {
+    switch self {
+    case .accept: true
+    case .testers(let users): users.contains(user)
+    case .reject: false
+    }
+  }
+}
+
+/// Everything the operator decided that bears on a verdict.
+package struct EntitlementRules: Sendable {
+  package var catalog: Catalog
+  package var policy: EntitlementPolicy
+  package var sandbox: SandboxPolicy
+
+  package init(catalog: Catalog, policy: EntitlementPolicy, sandbox: SandboxPolicy) {
+    self.catalog = catalog
+    self.policy = policy
+    self.sandbox = sandbox
+  }
+
+  package func accepts(_ environment: StoreEnvironment, for user: UserID) -> Bool {
+    environment == .production || sandbox.accepts(user)
+  }
+
+  /// Judges a user. Sandbox evidence of a user who may not use it counts for nothing, also when the policy changed after
+  /// it was recorded.
+  package func judge(_ user: UserID, _ evidence: [SubscriptionEvidence], at now: Date) -> Entitlement {
+    let accepted = evidence.filter { accepts($0.key.environment, for: user) }
+    return Entitlement.judge(accepted, at: now, catalog: catalog, policy: policy)
+  }
+
+  /// When Apple has to be asked about a user's subscription again; `nil` for never.
+  package func nextCheck(of evidence: SubscriptionEvidence, at now: Date) -> Date? {
+    evidence.nextCheck(at: now, catalog: catalog, policy: policy)
+  }
+
+  /// Whether a verdict gives its holder a lower tier than the one before. A tier that was nobody's purchase is nobody's
+  /// loss, whatever the lowest tier is called today.
+  package func isLowering(_ before: Entitlement?, _ after: Entitlement) -> Bool {
+    guard let before, before.givesAccess else { return false }
+    return catalog.rank(of: after.tier) < catalog.rank(of: before.tier)
+  }
+
+  /// Whether any purchase of the evidence is of a product we sell: only such a purchase can be contested.
+  package func isCatalogued(_ evidence: SubscriptionEvidence) -> Bool {
+    evidence.purchases.contains { catalog.products[$0.productID] != nil }
+  }
+}

@@ -1,0 +1,64 @@
+#if canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#else
+  import Darwin
+#endif
+
+/// A small regular file, read whole.
+///
+/// A pipe, a device, a directory or a file without end is refused instead of waited for. Symbolic links are followed:
+/// Kubernetes mounts secrets and config maps as links, and the path is the operator's own.
+package struct BoundedFile {
+  /// Why a file cannot be used, as the end of a sentence.
+  package struct Unusable: Error, Hashable {
+    package let reason: String
+    package var isTooLarge = false
+
+    package init(reason: String) { self.reason = reason }
+
+    fileprivate static func tooLarge(limit: Int) -> Unusable {
+      var unusable = Unusable(reason: "is larger than \(limit >> 10) KiB")
+      unusable.isTooLarge = true
+      return unusable
+    }
+  }
+
+  package let bytes: [UInt8]
+  /// Whether every user of the machine may read it.
+  package let isWorldReadable: Bool
+
+  package init(path: String, limit: Int) throws(Unusable) {
+    guard !path.isEmpty, !path.utf8.contains(0) else { throw Unusable(reason: "is not a path") }
+    // Without O_NONBLOCK, opening a pipe that nobody writes to would wait for ever.
+    let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+    guard descriptor >= 0 else { throw Unusable(reason: "cannot be opened: \(String(cString: strerror(errno)))") }
+    defer { close(descriptor) }
+    var status = stat()
+    guard fstat(descriptor, &status) == 0 else {
+      throw Unusable(reason: "cannot be examined: \(String(cString: strerror(errno)))")
+    }
+    guard status.st_mode & S_IFMT == S_IFREG else { throw Unusable(reason: "is not a regular file") }
+    bytes = try Self.read(descriptor, limit: limit)
+    isWorldReadable = status.st_mode & S_IROTH != 0
+  }
+
+  /// Counts what is read rather than believing the size: files of /proc say 0, and a file may grow.
+  private static func read(_ descriptor: Int32, limit: Int) throws(Unusable) -> [UInt8] {
+    var bytes: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: 16 << 10)
+    while true {
+      let count = chunk.withUnsafeMutableBytes { systemRead(descriptor, $0) }
+      if count < 0, errno == EINTR { continue }
+      guard count >= 0 else { throw Unusable(reason: "cannot be read: \(String(cString: strerror(errno)))") }
+      if count == 0 { return bytes }
+      bytes += chunk.prefix(count)
+      guard bytes.count <= limit else { throw .tooLarge(limit: limit) }
+    }
+  }
+}
+
+private func systemRead(_ descriptor: Int32, _ buffer: UnsafeMutableRawBufferPointer) -> Int {
+  read(descriptor, buffer.baseAddress, buffer.count)
+}

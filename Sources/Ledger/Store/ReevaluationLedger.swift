@@ -1,0 +1,50 @@
+package import Entitlements
+package import struct FoundationEssentials.Date
+
+/// What a service asks that judges users anew without an answer of Apple's: as its rules have changed, or as time has passed
+/// in which Apple could not be asked.
+package protocol ReevaluationLedger: Sendable {
+  /// Users with everything known of them, in the order of their IDs.
+  /// - Parameter user: the last one of the page before; `nil` begins with the first.
+  func profiles(after user: UserID?, limit: Int) async throws(LedgerError) -> [UserProfile]
+
+  /// Users whose recorded access ended before a moment and who have a purchase that is due to be asked about since then: the
+  /// longest overdue first.
+  func usersOverdue(since moment: Date, limit: Int) async throws(LedgerError) -> [UserID]
+
+  /// Judges a user anew over everything known of them, and writes the verdict down where there is one.
+  func reevaluate(
+    _ user: UserID, requestID: String, _ reevaluation: Reevaluation
+  ) async throws(LedgerError) -> ReevaluationOutcome
+
+  /// Recorded verdicts that give access, counted by what gives it.
+  /// - Parameter moment: access that ended before it is left out.
+  func accessGiven(endingAfter moment: Date) async throws(LedgerError) -> [AccessCount]
+}
+
+extension SQLiteLedger {
+  package func profiles(after user: UserID?, limit: Int) async throws(LedgerError) -> [UserProfile] {
+    try await read { tables in try tables.profiles(after: user, limit: limit) }
+  }
+
+  package func usersOverdue(since moment: Date, limit: Int) async throws(LedgerError) -> [UserID] {
+    try await read { tables in try tables.usersOverdue(since: moment, limit: limit) }
+  }
+
+  package func reevaluate(
+    _ user: UserID, requestID: String, _ reevaluation: Reevaluation
+  ) async throws(LedgerError) -> ReevaluationOutcome {
+    let admits = AdmissionMemory.remembering(reevaluation.admits)
+    return try await queue.submit { tables in
+      guard let digest = try tables.newestDigest(of: user) else { return .unchanged }
+      return try VerdictWriter(
+        tables: tables, recordedAt: try StoredForm.milliseconds(reevaluation.recordedAt), requestID: requestID,
+        digest: digest, evidenceAt: nil
+      ).reevaluate(user, by: reevaluation.successor, at: reevaluation.judgedAt, admits: admits)
+    }
+  }
+
+  package func accessGiven(endingAfter moment: Date) async throws(LedgerError) -> [AccessCount] {
+    try await read { tables in try tables.accessGiven(endingAfter: moment) }
+  }
+}

@@ -1,0 +1,55 @@
+package import Entitlements
+package import struct FoundationEssentials.Date
+
+package struct UserProfile: Sendable {
+  package var user: UserID
+  package var profile: LedgerProfile
+}
+
+/// How a user is judged anew. Pure; it runs inside the ledger's transaction.
+package struct Reevaluation: Sendable {
+  /// The verdict that takes the place of the recorded one; `nil` where that stands.
+  package typealias Successor =
+    @Sendable (
+      _ evidence: [SubscriptionEvidence], _ recorded: Entitlement, _ now: Date
+    ) -> Entitlement?
+
+  /// The moment to judge at.
+  package var judgedAt: Date
+  /// Our own clock, for the record only.
+  package var recordedAt: Date
+  package var successor: Successor
+  package var admits: Admission
+
+  package init(
+    judgedAt: Date, recordedAt: Date, successor: @escaping Successor, admits: @escaping Admission = { _, _ in true }
+  ) {
+    self.judgedAt = judgedAt
+    self.recordedAt = recordedAt
+    self.successor = successor
+    self.admits = admits
+  }
+}
+
+package enum ReevaluationOutcome: Hashable, Sendable {
+  case recorded
+  /// The recorded verdict stands.
+  case unchanged
+  /// The new verdict was not admitted.
+  case heldBack
+}
+
+/// How many users have a tier by a product.
+package struct AccessCount: Hashable, Sendable {
+  package var tier: Tier
+  package var product: ProductID
+  package var isForLife: Bool
+  package var users: Int
+
+  package init(tier: Tier, product: ProductID, isForLife: Bool = false, users: Int) {
+    self.tier = tier
+    self.product = product
+    self.isForLife = isForLife
+    self.users = users
+  }
+}

@@ -1,0 +1,31 @@
+package import Entitlements
+package import struct FoundationEssentials.Date
+
+/// The word of a person that a purchase is somebody else's.
+package struct Transfer: Sendable {
+  package var key: SubscriptionKey
+  package var to: UserID
+  package var note: Note
+  package var rejudgement: Rejudgement
+  /// Until when the app's rows are left to the caller: see `LedgerEntry`.
+  package var rowsClaimedUntil: Date?
+
+  package init(
+    key: SubscriptionKey, to: UserID, note: Note, rejudgement: Rejudgement, rowsClaimedUntil: Date? = nil
+  ) {
+    self.key = key
+    self.to = to
+    self.note = note
+    self.rejudgement = rejudgement
+    self.rowsClaimedUntil = rowsClaimedUntil
+  }
+}
+
+package enum TransferOutcome: Hashable, Sendable {
+  /// It was another's until now.
+  case moved(from: UserID)
+  /// It was this user's already: nothing was written.
+  case unchanged
+  /// The ledger has no such purchase.
+  case unknown
+}

@@ -1,0 +1,19 @@
+import Synchronization
+
+/// Lets so many in at once, and of each key one. Whoever comes then is turned away, and does not wait.
+package final class Gate<Key: Hashable & Sendable>: Sendable {
+  private let limit: Int
+  /// Guards who is inside.
+  private let inside = Mutex<Set<Key>>([])
+
+  package init(limit: Int) {
+    self.limit = limit
+  }
+
+  /// - Returns: whether there was room; then `leave` has to follow.
+  package func enter(_ key: Key) -> Bool {
+    inside.withLock { inside in inside.count < limit && inside.insert(key).inserted }
+  }
+
+  package func leave(_ key: Key) { inside.withLock { _ = $0.remove(key) } }
+}

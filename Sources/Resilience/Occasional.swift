@@ -1,0 +1,33 @@
+import Synchronization
+
+/// Lets something happen so many times in each period: a line of the log, or a write, that strangers can bring about.
+package final class Occasional: Sendable {
+  private struct State {
+    var count = 0
+    var begin: ContinuousClock.Instant
+  }
+
+  /// Guards the count of the period that runs.
+  private let state: Mutex<State>
+  private let most: Int
+  private let period: Duration
+  private let clock: @Sendable () -> ContinuousClock.Instant
+
+  package init(most: Int, every period: Duration, clock: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
+    self.most = most
+    self.period = period
+    self.clock = clock
+    state = Mutex(State(begin: clock()))
+  }
+
+  /// Whether it may happen now; then it counts.
+  package func admit() -> Bool {
+    state.withLock { state in
+      let now = clock()
+      if state.begin.duration(to: now) >= period { state = State(begin: now) }
+      guard state.count < most else { return false }
+      state.count += 1
+      return true
+    }
+  }
+}

@@ -1,0 +1,64 @@
+import Synchronization
+
+/// Lets those who ask the same thing at the same moment share one answer.
+///
+///     caller 1 ──ask──▶ ┌───────────┐
+///     caller 2 ──join─▶ │ one flight │ ──▶ the same answer for all three
+///     caller 3 ──join─▶ └───────────┘
+///
+/// The flight belongs to nobody in particular: it goes on when the caller who began it is cancelled, and is cancelled
+/// when the last one is.
+package final class SingleFlight<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+  private struct Flight {
+    var number: Int
+    var task: Task<Value, Never>
+    var waiting: Int
+  }
+
+  private struct State {
+    var flights: [Key: Flight] = [:]
+    var begun = 0
+  }
+
+  /// Guards which flights are on, and how many wait for each.
+  private let state = Mutex(State())
+
+  package init() {}
+
+  /// Joins the flight for this key, or begins one.
+  package func run(_ key: Key, _ operation: @escaping @Sendable () async -> Value) async -> Value {
+    let (number, task) = state.withLock { state in
+      if let flight = state.flights[key] {
+        state.flights[key]?.waiting += 1
+        return (flight.number, flight.task)
+      }
+      state.begun += 1
+      let task = Task { await operation() }
+      state.flights[key] = Flight(number: state.begun, task: task, waiting: 1)
+      return (state.begun, task)
+    }
+    let value = await withTaskCancellationHandler {
+      await task.value
+    } onCancel: {
+      leave(key, number)
+    }
+    // Whoever asks from now on asks anew; an answer that is there already is no longer of the same moment.
+    state.withLock { state in
+      if state.flights[key]?.number == number { state.flights[key] = nil }
+    }
+    return value
+  }
+
+  /// How many wait for the flight of a key.
+  func waiting(for key: Key) -> Int { state.withLock { $0.flights[key]?.waiting ?? 0 } }
+
+  private func leave(_ key: Key, _ number: Int) {
+    let abandoned: Task<Value, Never>? = state.withLock { state in
+      guard var flight = state.flights[key], flight.number == number else { return nil }
+      flight.waiting -= 1
+      state.flights[key] = flight.waiting > 0 ? flight : nil
+      return flight.waiting > 0 ? nil : flight.task
+    }
+    abandoned?.cancel()
+  }
+}

@@ -1,0 +1,207 @@
+package import HTTPTransport
+import JSON
+package import Logging
+import ServiceLifecycle
+import Synchronization
+
+/// The public keys of whoever makes the users' tokens, fetched from `auth.jwt.jwks_url` and kept.
+///
+/// They are fetched anew in the background, so that no request waits for it; only one that names an unknown key waits, for
+/// the one fetch that all such requests share. While the owner cannot be reached the old keys count.
+package final class RemoteKeySet: Service {
+  /// For one fetch. A request may wait as long.
+  static let deadline = Duration.seconds(5)
+  /// Bytes. Sets with certificates in them have some 20 000.
+  static let sizeLimit = 256 << 10
+
+  /// What operators are shown.
+  package enum Health: Hashable, Sendable {
+    case unknown
+    case ok
+    /// The last fetch failed; keys from before count.
+    case stale(cause: String)
+    /// No keys: users cannot be let in.
+    case unavailable(cause: String)
+  }
+
+  private struct State {
+    var schedule: KeySetSchedule
+    var keys: [TokenKey] = []
+    /// Why the last fetch failed.
+    var cause: String?
+    var flight: Task<Void, Never>?
+  }
+
+  private enum Finding {
+    case found(TokenKey)
+    case notFound
+    case noKeys
+  }
+
+  /// Guards the keys, and who fetches them.
+  private let state: Mutex<State>
+  private let url: String
+  private let transport: any Transport
+  private let logger: Logger
+  private let clock: @Sendable () -> ContinuousClock.Instant
+  private let jitter: @Sendable (Duration) -> Duration
+  private let pause: Duration
+
+  /// - Parameter pause: between two looks at whether a fetch is due.
+  package init(
+    url: String, transport: any Transport, logger: Logger,
+    clock: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
+    jitter: @escaping @Sendable (Duration) -> Duration, pause: Duration = .seconds(1)
+  ) {
+    self.url = url
+    self.transport = transport
+    self.logger = logger
+    self.clock = clock
+    self.jitter = jitter
+    self.pause = pause
+    state = Mutex(State(schedule: KeySetSchedule(at: clock())))
+  }
+
+  func run() async throws {
+    await cancelWhenGracefulShutdown { [self] in
+      while !Task.isCancelled {
+        await refreshIfDue()
+        // Ended only by the shutdown.
+        do { try await Task.sleep(for: pause) } catch { return }
+      }
+    }
+  }
+
+  /// Fetches the set if it is time to.
+  package func refreshIfDue() async {
+    let flight = state.withLock { state in
+      state.schedule.isDue(at: clock()) ? self.flight(&state) : nil
+    }
+    await flight?.value
+  }
+
+  package var health: Health {
+    state.withLock { state in
+      let cause = state.cause ?? "not fetched yet"
+      if state.schedule.isUsable(at: clock()) { return state.cause == nil ? .ok : .stale(cause: cause) }
+      return state.cause == nil ? .unknown : .unavailable(cause: cause)
+    }
+  }
+
+  /// The key that a token names.
+  ///
+  /// - Throws: `.refused` where it is certain that there is none, `.keysUnavailable` where the owner cannot be asked.
+  package func key(for token: UserToken) async throws(TokenError) -> TokenKey {
+    if case .found(let key) = find(token) { return key }
+    let flight = state.withLock { state -> Task<Void, Never>? in
+      // A fetch that is due anyway is nobody's demand: the first token after a start must not spend it.
+      if state.flight == nil, !state.schedule.isDue(at: clock()), !state.schedule.demand(at: clock()) { return nil }
+      return self.flight(&state)
+    }
+    await flight?.value
+    switch find(token) {
+    case .found(let key): return key
+    case .noKeys: throw .keysUnavailable
+    case .notFound:
+      // It may be a new key that we could not hear of, and its holder a customer with a purchase.
+      guard state.withLock({ $0.schedule.isInformed }) else { throw .keysUnavailable }
+      throw .refused(.unknownKey)
+    }
+  }
+
+  private func find(_ token: UserToken) -> Finding {
+    state.withLock { state in
+      guard state.schedule.isUsable(at: clock()) else { return .noKeys }
+      // A token without an ID can only mean the one key there is. Two keys of one ID are none.
+      let meant = state.keys.filter {
+        $0.algorithm.rawValue == token.algorithm && (token.keyID == nil || $0.id == token.keyID)
+      }
+      guard meant.count == 1, let key = meant.first else { return .notFound }
+      return .found(key)
+    }
+  }
+
+  /// The fetch that is on, or a new one.
+  private func flight(_ state: inout State) -> Task<Void, Never> {
+    if let flight = state.flight { return flight }
+    let flight = Task { await fetch() }
+    state.flight = flight
+    return flight
+  }
+
+  private func fetch() async {
+    let result: Result<[TokenKey], Trouble>
+    do throws(Trouble) { result = .success(try await fetched()) } catch { result = .failure(error) }
+    let wasFailing = state.withLock { state in
+      let wasFailing = state.cause != nil
+      state.flight = nil
+      switch result {
+      case .success(let keys):
+        state.keys = keys
+        state.cause = nil
+        state.schedule.succeeded(at: clock(), jitter: jitter)
+      case .failure(let trouble):
+        state.cause = trouble.cause
+        state.schedule.failed(at: clock(), jitter: jitter)
+      }
+      return wasFailing
+    }
+    switch result {
+    case .success(let keys):
+      logger.log(
+        level: wasFailing ? .notice : .debug, "keys for users' tokens fetched",
+        metadata: ["keys": .stringConvertible(keys.count)])
+    case .failure(let trouble):
+      let health = health
+      logger.log(
+        level: health.isUnavailable ? .error : .warning, "keys for users' tokens cannot be fetched",
+        metadata: [
+          "cause": "\(trouble.cause)", "users": health.isUnavailable ? "cannot be let in" : "old keys count",
+        ])
+    }
+  }
+
+  /// Why there are no new keys; for operators.
+  private struct Trouble: Error {
+    var cause: String
+  }
+
+  private func fetched() async throws(Trouble) -> [TokenKey] {
+    let response: TransportResponse
+    do {
+      response = try await transport.send(
+        TransportRequest(
+          method: .get, url: url, headers: [TransportHeader("Accept", "application/json")],
+          responseBodyLimit: Self.sizeLimit),
+        deadline: .now.advanced(by: Self.deadline))
+    } catch {
+      throw Trouble(cause: "\(error)")
+    }
+    guard response.status == 200 else { throw Trouble(cause: "status \(response.status)") }
+    let published: [PublishedKey]
+    do throws(JSONReader.Failure) {
+      published = try await JSONReader.shared.read(response.body) { set throws(JSONError) in
+        try PublishedKey.all(in: set)
+      }
+    } catch {
+      throw Trouble(cause: "not a JWK Set")
+    }
+    var keys: [TokenKey] = []
+    for key in published {
+      // One that cannot be used is no reason to do without the others.
+      if let key = try? await TokenKey(key) { keys.append(key) }
+    }
+    // A set that was emptied by a mistake must not lock every user out.
+    guard !keys.isEmpty else { throw Trouble(cause: "no key for RS256 or ES256 in the set") }
+    return keys
+  }
+}
+
+extension RemoteKeySet.Health {
+  var isUnavailable: Bool {
+    switch self {
+    case .unavailable: true
+    case .unknown, .ok, .stale: false
+    }
+  }
+}

@@ -1,0 +1,105 @@
+import FoundationEssentials
+import JSON
+
+/// Why a token names no user of ours. For the log: a caller hears the same of all of them.
+package enum TokenRefusal: String, Error, Hashable, Sendable {
+  case notConfigured = "no user tokens are configured"
+  case malformed = "not a signed token in three parts of base64url"
+  case tooLong = "longer than any token needs to be"
+  case unreadable = "header or claims are not a plain JSON object of the usual shape"
+  case critical = "the header has a crit member"
+  case algorithm = "the algorithm is none that is configured"
+  case unknownKey = "no key of this ID and algorithm"
+  case signature = "the signature does not match"
+  case noExpiry = "no exp"
+  case expired = "expired"
+  case notYetValid = "nbf or iat is in the future"
+  case audience = "of another audience"
+  case issuer = "of another issuer"
+  case role = "of the role anon or service_role, which is no user's"
+  case noSubject = "no sub that could be a user's ID"
+}
+
+/// A signed token taken apart (RFC 7515, section 7.1: the compact serialization); nothing in it is believed yet.
+package struct UserToken {
+  /// Bytes. Supabase's have around 1 000; a header of the request ends at 16 384.
+  package static let longest = 8_192
+
+  /// `alg` of the header, as written.
+  let algorithm: String
+  let keyID: String?
+  /// What the signature is over: header and payload in base64url, and the dot between.
+  let signed: [UInt8]
+  let payload: Data
+  let signature: [UInt8]
+
+  package init(_ text: String) throws(TokenRefusal) {
+    guard text.utf8.count <= Self.longest else { throw .tooLong }
+    let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+    guard parts.count == 3, let header = Self.decoded(parts[0]), let payload = Self.decoded(parts[1]),
+      let signature = Self.decoded(parts[2])
+    else { throw .malformed }
+    let fields = try Self.object(Header.self, in: header)
+    // What a token calls critical has to be understood (RFC 7515, section 4.1.11), and we know no extension.
+    guard !fields.hasCritical else { throw .critical }
+    algorithm = fields.algorithm
+    keyID = fields.keyID
+    signed = Array(text.utf8.prefix(parts[0].count + 1 + parts[1].count))
+    self.payload = payload
+    self.signature = Array(signature)
+  }
+
+  /// The claims. They are worth something only once the signature was verified.
+  func claims() throws(TokenRefusal) -> TokenClaims { try Self.object(TokenClaims.self, in: payload) }
+
+  /// `jku`, `jwk`, `x5u` and `x5c` name a key to trust, and are not looked at: which keys count is configured.
+  private struct Header: Decodable {
+    var algorithm: String
+    var keyID: String?
+    var hasCritical: Bool
+
+    enum CodingKeys: String, CodingKey {
+      case algorithm = "alg"
+      case keyID = "kid"
+      case critical = "crit"
+    }
+
+    init(from decoder: any Decoder) throws {
+      let container = try decoder.container(keyedBy: CodingKeys.self)
+      algorithm = try container.decode(String.self, forKey: .algorithm)
+      keyID = try container.decodeIfPresent(String.self, forKey: .keyID)
+      hasCritical = container.contains(.critical)
+    }
+  }
+
+  /// - Throws: also for members of one name, which whoever looked at the token before us may have read otherwise
+  ///   (RFC 7519, section 4).
+  private static func object<Value: Decodable>(_ type: Value.Type, in json: Data) throws(TokenRefusal) -> Value {
+    // The decoder would take UTF-16.
+    guard !json.contains(0), String(validating: json, as: UTF8.self) != nil else { throw .unreadable }
+    let value: Value
+    do { value = try JSONDecoder().decode(type, from: json) } catch { throw .unreadable }
+    guard JSONAmbiguity(in: json) == nil else { throw .unreadable }
+    return value
+  }
+
+  /// base64url without padding (RFC 7515, section 2), and nothing else.
+  private static func decoded(_ text: Substring.UTF8View.SubSequence) -> Data? {
+    // Not `Data`, which takes longer to grow by a byte than all else here together.
+    var standard: [UInt8] = []
+    standard.reserveCapacity(text.count + 3)
+    for byte in text {
+      switch byte {
+      case UInt8(ascii: "-"): standard.append(UInt8(ascii: "+"))
+      case UInt8(ascii: "_"): standard.append(UInt8(ascii: "/"))
+      case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+        UInt8(ascii: "0")...UInt8(ascii: "9"):
+        standard.append(byte)
+      default: return nil
+      }
+    }
+    guard !standard.isEmpty, standard.count % 4 != 1 else { return nil }
+    while standard.count % 4 != 0 { standard.append(UInt8(ascii: "=")) }
+    return Data(base64Encoded: Data(standard))
+  }
+}

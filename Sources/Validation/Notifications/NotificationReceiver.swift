@@ -1,0 +1,258 @@
+package import AppStore
+import Entitlements
+package import Ledger
+package import Logging
+package import Resilience
+
+import struct FoundationEssentials.Date
+
+/// Takes in what Apple tells by itself: that somebody subscribed, renewed, was refunded.
+///
+///     signed (version 2)   signatures, app ─▶ known already? ─▶ evidence ─▶ the owner's, or kept until somebody claims it
+///     version 1            password ─▶ a hint: Apple is asked about the purchases that it names
+///
+/// The type decides nothing: what a notification brings is evidence like any other, merged with what is known in the order
+/// in which Apple signed it, whatever the order of arrival.
+///
+/// What is taken is written down before it is answered, once. What is refused, and what cannot be read, is kept as well, so
+/// that it can be looked at: Apple does not send it for ever. Anybody can send what Apple did not sign, so that only some of it
+/// is kept: what is beyond that is not acknowledged either. Of version 1 nothing is kept but that it came: nobody vouches for
+/// what it says, and the shared secret is in it.
+///
+/// https://developer.apple.com/documentation/appstoreservernotifications
+package struct NotificationReceiver: Sendable {
+  /// What became of a notification. The raw values are part of the answer.
+  package enum Outcome: String, Sendable, CaseIterable {
+    /// Its evidence counts for the user whose purchase it is of.
+    case recorded
+    /// Its evidence waits for whoever presents the purchase.
+    case unclaimed
+    /// There is nothing in it that bears on what anybody has.
+    case noted
+    /// It was taken in before.
+    case duplicate
+    /// Not signed by Apple, or not about our app.
+    case refused
+    /// It cannot be read.
+    case unreadable
+    /// Apple is asked about what it names (version 1).
+    case rechecking
+  }
+
+  package struct Reception: Sendable {
+    package var outcome: Outcome
+    /// As it names itself; `nil` where it has no name.
+    package var uuid: String?
+  }
+
+  /// Why a notification was not taken in.
+  package enum Failure: Error, Sendable {
+    case ledgerUnavailable(LedgerError)
+    /// Of version 1, and not from Apple, or our shared secret is wrong: for Apple to send again.
+    case wrongPassword
+    /// Apple signed it, later than it is by our clock: it is ours that is wrong, and Apple is to send it again.
+    case clockBehind
+    /// Apple did not sign it, and too many came of which that is true.
+    case tooManyUnproven
+  }
+
+  package var signedData: SignedDataVerifier
+  package var ledger: any Ledger
+  package var validator: ReceiptValidator
+  /// Whether a purchase's `appAccountToken` is the ID of a user, known or not (`policy.app_account_token`).
+  package var accountTokenIsUserID: Bool
+  /// Whether a password is our shared secret; compared in constant time.
+  package var isOurPassword: @Sendable (NotificationV1) -> Bool
+  package var onOutcome: @Sendable (_ version: Int, Outcome) -> Void = { _, _ in }
+  /// How many are written down, and told of in the log, that Apple did not sign.
+  var unproven = Occasional(most: 20, every: .seconds(60))
+  /// How many wrong passwords are told of in the log.
+  var wrongPasswords = Occasional(most: 20, every: .seconds(60))
+
+  package init(
+    signedData: SignedDataVerifier, ledger: any Ledger, validator: ReceiptValidator, accountTokenIsUserID: Bool,
+    isOurPassword: @escaping @Sendable (NotificationV1) -> Bool,
+    onOutcome: @escaping @Sendable (_ version: Int, Outcome) -> Void = { _, _ in },
+    unproven: Occasional = Occasional(most: 20, every: .seconds(60)),
+    wrongPasswords: Occasional = Occasional(most: 20, every: .seconds(60))
+  ) {
+    self.signedData = signedData
+    self.ledger = ledger
+    self.validator = validator
+    self.accountTokenIsUserID = accountTokenIsUserID
+    self.isOurPassword = isOurPassword
+    self.onOutcome = onOutcome
+    self.unproven = unproven
+    self.wrongPasswords = wrongPasswords
+  }
+
+  private var examiner: ReceiptExaminer { validator.examiner }
+
+  package func receive(_ body: [UInt8], logger: Logger) async throws(Failure) -> Reception {
+    switch PostedNotification.decode(body) {
+    case .signed(let payload):
+      let reception = try await receive(signed: payload, logger)
+      onOutcome(2, reception.outcome)
+      return reception
+    case .version1(let notification):
+      let reception = try await receive(notification, digest: ReceiptFingerprint(of: body), logger)
+      onOutcome(1, reception.outcome)
+      return reception
+    case .unreadable(let problem):
+      let reception = try await refuse(body, .unreadable, problem, logger)
+      onOutcome(2, reception.outcome)
+      return reception
+    }
+  }
+
+  // MARK: - Version 2
+
+  private func receive(signed payload: String, _ logger: Logger) async throws(Failure) -> Reception {
+    let verified: VerifiedNotification
+    do throws(SignedDataError) {
+      verified = try signedData.notification(payload, now: examiner.now())
+    } catch {
+      switch error {
+      case .undecodable(let cause): return try await refuse(Array(payload.utf8), .unreadable, cause.detail, logger)
+      case .notAuthentic(.createdInFuture):
+        logger.error("a notification is signed ahead of our clock: set the clock right; Apple sends it again")
+        throw .clockBehind
+      case .notAuthentic(let cause): return try await refuse(Array(payload.utf8), .refused, cause.description, logger)
+      }
+    }
+    let notification = verified.notification
+    if let foreign = foreignness(of: verified) {
+      return try await refuse(
+        Array(payload.utf8), .refused, foreign, logger, isSigned: true, uuid: notification.uuid)
+    }
+    let entry = entry(of: verified, payload)
+    let outcome = try await consult { () throws(LedgerError) in try await ledger.take(entry) }
+    let reception = await follow(outcome, of: entry, logger)
+    logger.info(
+      "notification",
+      metadata: [
+        "type": "\(notification.type.loggable)", "subtype": "\((notification.subtype ?? "none").loggable)",
+        "uuid": "\(notification.uuid.loggable)", "outcome": "\(reception.outcome.rawValue)",
+      ])
+    return reception
+  }
+
+  /// Why a notification that Apple signed is not about our app; `nil` where it is, or names none.
+  private func foreignness(of verified: VerifiedNotification) -> String? {
+    if let bundleID = verified.bundleID, !examiner.bundleIDs.contains(bundleID) {
+      return "It is about an app that this service does not serve."
+    }
+    if verified.environment == .production, !examiner.appAppleIDs.isEmpty,
+      let number = verified.notification.appAppleID,
+      !examiner.appAppleIDs.contains(number)
+    {
+      return "It is about an app whose number is not in app_store.app_apple_ids."
+    }
+    return nil
+  }
+
+  private func entry(of verified: VerifiedNotification, _ payload: String) -> NotificationEntry {
+    let notification = verified.notification
+    let now = examiner.now()
+    let history = verified.history()
+    let evidence = history?.evidence() ?? []
+    return NotificationEntry(
+      uuid: notification.uuid, type: notification.type, subtype: notification.subtype,
+      environment: verified.environment, bundleID: verified.bundleID, signedAt: verified.signedDate, receivedAt: now,
+      payload: payload, evidence: evidence, proof: proof(of: verified), claimant: claimant(of: evidence),
+      makesClaimant: accountTokenIsUserID,
+      judgedAt: max(history?.judgedAt ?? now, now), judge: validator.rejudgement.judge, nextCheck: validator.nextCheck,
+      rowsClaimedUntil: validator.rowsClaim)
+  }
+
+  private func proof(of verified: VerifiedNotification) -> KeptReceipt? {
+    guard let signed = verified.notification.signedTransactionInfo, let environment = verified.environment,
+      let bundleID = verified.bundleID
+    else { return nil }
+    return KeptReceipt(base64: signed, environment: environment, bundleID: bundleID)
+  }
+
+  /// The user whom the app named when the purchase was made. Only a UUID can be named, so that where users are named
+  /// otherwise this is nobody; whoever presents the purchase then gets it.
+  private func claimant(of evidence: [SubscriptionEvidence]) -> UserID? {
+    let rows = evidence.flatMap(\.purchases).filter { $0.ownership == .purchased && $0.appAccountToken != nil }
+    let newest = rows.max { ($0.purchaseDate ?? .distantPast) < ($1.purchaseDate ?? .distantPast) }
+    guard let user = newest?.appAccountToken.map({ UserID($0) }), evidence.contains(where: { $0.names(user) }) else {
+      return nil
+    }
+    return user
+  }
+
+  private func follow(_ outcome: NotificationOutcome, of entry: NotificationEntry, _ logger: Logger) async -> Reception
+  {
+    switch outcome {
+    case .duplicate: return Reception(outcome: .duplicate, uuid: entry.uuid)
+    case .unclaimed: return Reception(outcome: .unclaimed, uuid: entry.uuid)
+    case .noted: return Reception(outcome: .noted, uuid: entry.uuid)
+    case .recorded(let user, let recorded):
+      validator.onVerdict(recorded.entitlement)
+      _ = await validator.write(user, recorded.write, after: recorded.losers, logger: logger)
+      return Reception(outcome: .recorded, uuid: entry.uuid)
+    }
+  }
+
+  private func refuse(
+    _ payload: [UInt8], _ outcome: Outcome, _ problem: String, _ logger: Logger, isSigned: Bool = false,
+    uuid: String? = nil
+  ) async throws(Failure) -> Reception {
+    let reception = Reception(outcome: outcome, uuid: uuid)
+    let text = String(decoding: payload, as: UTF8.self)
+    guard try await !consult({ () throws(LedgerError) in try await ledger.hasRefused(text) }) else { return reception }
+    guard isSigned || unproven.admit() else { throw .tooManyUnproven }
+    let refused = RefusedNotification(
+      problem: problem, payload: text, isSigned: isSigned, receivedAt: examiner.now())
+    try await consult { () throws(LedgerError) in try await ledger.noteRefused(refused) }
+    logger.warning(
+      "a notification was not taken", metadata: ["outcome": "\(outcome.rawValue)", "problem": "\(problem)"])
+    return reception
+  }
+
+  // MARK: - Version 1
+
+  /// Nothing is signed, so nothing of it counts: it only says that it is time to ask.
+  private func receive(
+    _ notification: NotificationV1, digest: ReceiptFingerprint, _ logger: Logger
+  ) async throws(Failure) -> Reception {
+    guard isOurPassword(notification) else {
+      if wrongPasswords.admit() {
+        logger.warning("a notification of version 1 comes without our shared secret; nothing was done")
+      }
+      throw .wrongPassword
+    }
+    if let bundleID = notification.bundleID, !examiner.bundleIDs.contains(bundleID) {
+      logger.warning("a notification of version 1 is about an app that this service does not serve")
+      return Reception(outcome: .refused)
+    }
+    let now = examiner.now()
+    let due = try await consult { () throws(LedgerError) in
+      let due = try await ledger.recheckSoon(notification.originalTransactionIDs, at: now)
+      // It has no name of its own.
+      _ = try await ledger.take(
+        NotificationEntry(
+          uuid: "v1-\(digest.hex)", type: notification.type, bundleID: notification.bundleID, receivedAt: now,
+          payload: "", judgedAt: now, judge: validator.rejudgement.judge))
+      return due
+    }
+    logger.info(
+      "notification",
+      metadata: ["type": "\(notification.type.loggable)", "version": "1", "rechecking": .stringConvertible(due)])
+    return Reception(outcome: due > 0 ? .rechecking : .noted)
+  }
+
+  private func consult<Value>(_ operation: () async throws(LedgerError) -> Value) async throws(Failure) -> Value {
+    do { return try await operation() } catch { throw .ledgerUnavailable(error) }
+  }
+}
+
+extension String {
+  /// A word of Apple's, fit for a log: it is not ours to trust, though it is signed.
+  fileprivate var loggable: String {
+    let isWord = (1...64).contains(utf8.count) && utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
+    return isWord ? self : "?"
+  }
+}

@@ -1,0 +1,121 @@
+import Entitlements
+package import Ledger
+package import Logging
+import Profiles
+import ServiceLifecycle
+
+package import struct FoundationEssentials.Date
+
+/// Delivers the updates of the app's own rows that did not get through in line with their request.
+///
+/// While the store answers, many at once; after a failure one at a time and ever more rarely, until one gets through:
+///
+///     failed sweeps   0     1     2     3     4 …
+///     pause          1 s   2 s   4 s   8 s  10 s
+///     claimed        200   1     1     1     1
+///
+/// A row that the store refuses is no failure of this kind: it waits for its own time, and the others go on.
+package struct UpdateDeliverer: Service {
+  package var writeBack: ProfileWriteBack
+  package var ledger: any Ledger
+  package var logger: Logger
+  package var now: @Sendable () -> Date
+  /// The pause after a sweep in which nothing failed and nothing was left.
+  package var pause: Duration = .seconds(1)
+
+  package init(
+    writeBack: ProfileWriteBack, ledger: any Ledger, logger: Logger, now: @escaping @Sendable () -> Date,
+    pause: Duration = .seconds(1)
+  ) {
+    self.writeBack = writeBack
+    self.ledger = ledger
+    self.logger = logger
+    self.now = now
+    self.pause = pause
+  }
+
+  static let longestPause: Duration = .seconds(10)
+  static let batch = 200
+  /// Rows written at the same time.
+  package static let width = 8
+  /// For so long nobody else takes what was claimed.
+  static let lease: Duration = .seconds(30)
+
+  package func run() async throws {
+    await cancelWhenGracefulShutdown {
+      var hasAnswered = await probe()
+      var failedSweeps = 0
+      while !Task.isCancelled {
+        let claimed = await sweep(limit: failedSweeps > 0 ? 1 : Self.batch)
+        // Away at the start, and back.
+        if !hasAnswered, let claimed, claimed > 0 { hasAnswered = await probe() }
+        guard claimed != Self.batch else { continue }
+        if failedSweeps > 0, claimed == 1 {
+          // The store is back: the rest without a rest.
+          failedSweeps = 0
+          continue
+        }
+        failedSweeps = claimed == nil ? failedSweeps + 1 : 0
+        let pause = min(pause * (1 << min(failedSweeps, 16)), Self.longestPause)
+        // Ended only by the shutdown.
+        do { try await Task.sleep(for: pause) } catch { return }
+      }
+    }
+  }
+
+  /// Says at the start what is wrong with the store, while somebody is looking.
+  /// - Returns: whether the store answered.
+  private func probe() async -> Bool {
+    let check = await writeBack.store.check(deadline: .now.advanced(by: writeBack.deadline))
+    writeBack.health.saw(check)
+    switch check {
+    case .ok:
+      logger.info("the profile store takes updates")
+      return true
+    case .misconfigured(let trouble):
+      logger.critical(
+        "the profile store takes no updates from this service",
+        metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
+      return true
+    case .unavailable(let trouble):
+      logger.warning(
+        "the profile store is away", metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
+      return false
+    }
+  }
+
+  /// Delivers what is due.
+  /// - Returns: how many were claimed; `nil` when one of them failed, or the ledger did.
+  func sweep(limit: Int) async -> Int? {
+    let due: [WaitingUpdate]
+    let lease = now().advanced(by: Self.lease)
+    do throws(LedgerError) {
+      due = try await ledger.claimUpdates(dueAt: now(), until: lease, limit: limit)
+    } catch {
+      logger.warning("updates of profiles cannot be read", metadata: ["error": "\(error)"])
+      return nil
+    }
+    let hasFailed = await withTaskGroup(of: Bool.self) { group in
+      var waiting = due.makeIterator()
+      var hasFailed = false
+      func addNext() {
+        guard !hasFailed, !Task.isCancelled, let update = waiting.next() else { return }
+        let confirmed = update.state == .written ? update.version : nil
+        group.addTask { await writeBack.write(update.user, confirming: confirmed, logger: logger) == .failed }
+      }
+      for _ in 0..<Self.width { addNext() }
+      for await failed in group {
+        hasFailed = hasFailed || failed
+        addNext()
+      }
+      return hasFailed
+    }
+    guard hasFailed else { return due.count }
+    do throws(LedgerError) {
+      try await ledger.returnUpdates(of: due.map(\.user), claimedUntil: lease)
+    } catch {
+      logger.warning("updates of profiles cannot be given back", metadata: ["error": "\(error)"])
+    }
+    return nil
+  }
+}

@@ -1,0 +1,68 @@
+import Entitlements
+import Synchronization
+
+/// Apple's answers of the last moments (`policy.reuse`).
+///
+/// Apps post the same receipt at every launch, from every device, and again when an answer was slow. Each caller still gets
+/// the answer for their own user: the answer is recorded anew for whoever asks, only Apple is not asked again.
+///
+/// It is a convenience, held in memory and bounded: nothing depends on an answer being here.
+package final class RecentAnswers: Sendable {
+  /// Answers kept at once, and the most rows of one: a subscriber of some years.
+  package static let limit = 1_024
+  static let rowLimit = 200
+
+  private struct Entry {
+    var answer: AppleAnswer
+    var at: ContinuousClock.Instant
+  }
+
+  private struct State {
+    var entries: [Subject.Identity: Entry] = [:]
+    /// In order of arrival, from `first` on; one that was replaced is here twice.
+    var order: [(Subject.Identity, ContinuousClock.Instant)] = []
+    /// What lies before it has gone. It is cut off now and then, as each cut moves all the others.
+    var first = 0
+  }
+
+  private let lifetime: Duration
+  private let clock: @Sendable () -> ContinuousClock.Instant
+  /// Guards the answers.
+  private let state = Mutex(State())
+
+  /// - Parameter lifetime: zero keeps nothing.
+  package init(lifetime: Duration, clock: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
+    self.lifetime = lifetime
+    self.clock = clock
+  }
+
+  package subscript(subject: Subject.Identity) -> AppleAnswer? {
+    let now = clock()
+    return state.withLock { state in
+      guard let entry = state.entries[subject], entry.at.duration(to: now) < lifetime else { return nil }
+      return entry.answer
+    }
+  }
+
+  func keep(_ answer: AppleAnswer, of subject: Subject.Identity) {
+    guard lifetime > .zero, answer.history.purchases.count <= Self.rowLimit else { return }
+    let now = clock()
+    state.withLock { state in
+      state.entries[subject] = Entry(answer: answer, at: now)
+      state.order.append((subject, now))
+      while state.first < state.order.count {
+        let (subject, at) = state.order[state.first]
+        guard at.duration(to: now) >= lifetime || state.order.count - state.first > Self.limit else { break }
+        if state.entries[subject]?.at == at { state.entries[subject] = nil }
+        state.first += 1
+      }
+      if state.first > Self.limit {
+        state.order.removeFirst(state.first)
+        state.first = 0
+      }
+    }
+  }
+
+  /// How many are kept now.
+  var count: Int { state.withLock { $0.entries.count } }
+}

@@ -1,0 +1,224 @@
+import Entitlements
+package import Ledger
+package import Logging
+import ServiceLifecycle
+import Synchronization
+
+package import struct FoundationEssentials.Date
+
+/// Works on the run of re-validation that is under way, if there is one: asks Apple about its subscriptions, several at a
+/// time, at the common pace.
+///
+///     claim ─▶ turn ─▶ ask Apple ─▶ record and settle, in one transaction
+///       ▲       │         └ trouble: again in 30 s, in 2 min, then failed
+///       │       └ Apple away: give back, wait, try one ◀─┐
+///       └─────────────────────────────────────────────────┘
+///
+/// What is settled is in the ledger, so a run goes on after a restart where it was. An outage of Apple's fails nothing: the
+/// run waits for its end. The downgrade brake ends a run: what it held back has to be looked at by a person, and a new run
+/// takes what is left. Renewals are meanwhile recorded by the scheduler.
+package struct RevalidationRunner: Service {
+  /// Why the work on a run rests.
+  enum Pause: Hashable, Sendable {
+    /// There is no run, or it has ended.
+    case idle
+    /// What is left is not due yet.
+    case later
+    /// Apple, or the ledger, is away.
+    case obstacle
+  }
+
+  package var check: SubscriptionCheck
+  package var ledger: any Ledger
+  package var brake: Brake
+  package var logger: Logger
+  package var now: @Sendable () -> Date
+  /// Whether Apple can be asked at all just now.
+  package var isAppleAway: @Sendable () -> Bool
+  package var pacer: Pacer
+  /// Subscriptions asked about at the same time.
+  package var width: Int
+  package var progress: RunProgress
+  /// The pause when there is nothing to do.
+  package var pause: Duration = .seconds(1)
+
+  package init(
+    check: SubscriptionCheck, ledger: any Ledger, brake: Brake, logger: Logger, now: @escaping @Sendable () -> Date,
+    isAppleAway: @escaping @Sendable () -> Bool, pacer: Pacer, width: Int, progress: RunProgress,
+    pause: Duration = .seconds(1)
+  ) {
+    self.check = check
+    self.ledger = ledger
+    self.brake = brake
+    self.logger = logger
+    self.now = now
+    self.isAppleAway = isAppleAway
+    self.pacer = pacer
+    self.width = width
+    self.progress = progress
+    self.pause = pause
+  }
+
+  static let longestPause: Duration = .seconds(10)
+  /// Subscriptions claimed at once.
+  static let batch = 100
+  /// For so long nobody else takes what was claimed: longer than a batch takes at the slowest pace.
+  static let lease: Duration = .seconds(900)
+  /// How often Apple may have trouble with one subscription.
+  static let attempts = 3
+
+  /// When a subscription that Apple had trouble with is due again.
+  static func delay(after attempts: Int) -> Duration { attempts == 0 ? .seconds(30) : .seconds(120) }
+
+  package func run() async throws {
+    await cancelWhenGracefulShutdown {
+      var failures = 0
+      while !Task.isCancelled {
+        failures = await advance(probing: failures > 0) == .obstacle ? failures + 1 : 0
+        let pause = min(pause * (1 << min(failures, 16)), Self.longestPause)
+        // Ended only by the shutdown.
+        do { try await Task.sleep(for: pause) } catch { return }
+      }
+    }
+  }
+
+  /// Works until there is a reason to rest.
+  /// - Parameter probing: whether Apple was away; then one subscription finds out whether it still is.
+  func advance(probing: Bool) async -> Pause {
+    do throws(LedgerError) {
+      guard let run = try await ledger.activeRun() else { return .idle }
+      var pause = probing ? try await work(on: run, isProbe: true) : nil
+      if pause == nil { pause = try await work(on: run, isProbe: false) }
+      if pause == .obstacle, progress.obstacle(of: run.id) == nil {
+        logger.warning("a re-validation run waits for the App Store", metadata: ["run": "\(run.id)"])
+      }
+      progress.set(pause == .obstacle ? .appStore : nil, of: run.id)
+      return pause ?? .later
+    } catch {
+      logger.warning("a re-validation run cannot be read or written", metadata: ["error": "\(error)"])
+      return .obstacle
+    }
+  }
+
+  /// - Parameter isProbe: asks about one subscription only.
+  /// - Returns: why to rest; `nil` after a probe that was answered.
+  private func work(on run: Run, isProbe: Bool) async throws(LedgerError) -> Pause? {
+    let sight = Sight()
+    var claimed: ArraySlice<RunItem> = []
+    var failure: LedgerError?
+    await withTaskGroup(of: Void.self) { group in
+      var isExhausted = false
+      var inFlight = 0
+      while canGoOn(sight) {
+        guard let item = claimed.first else {
+          if isExhausted { break }
+          do throws(LedgerError) {
+            let claim = try await claim(isProbe ? 1 : Self.batch, of: run)
+            claimed = claim.items[...]
+            isExhausted = isProbe || claim.isExhausted
+          } catch {
+            failure = error
+            break
+          }
+          continue
+        }
+        if inFlight >= width {
+          await group.next()
+          inFlight -= 1
+          continue
+        }
+        guard await pacer.turn() else { break }
+        claimed.removeFirst()
+        inFlight += 1
+        group.addTask { if await !ask(about: item) { sight.lose() } }
+      }
+    }
+    // The next start gives back what was claimed.
+    guard !Task.isCancelled else { return .later }
+    await brake.keep(logger)
+    if let failure { throw failure }
+    guard !brake.isEngaged else { return try await stop(run) }
+    try await ledger.giveBack(Array(claimed))
+    guard canGoOn(sight) else { return .obstacle }
+    return isProbe ? nil : try await finish(run)
+  }
+
+  private func canGoOn(_ sight: Sight) -> Bool {
+    sight.isClear && !brake.isEngaged && !isAppleAway() && !Task.isCancelled
+  }
+
+  private func claim(_ limit: Int, of run: Run) async throws(LedgerError) -> RunClaim {
+    await brake.keep(logger)
+    let now = now()
+    return try await ledger.claimRunItems(
+      of: run.id, dueAt: now, until: now.advanced(by: Self.lease), limit: limit)
+  }
+
+  /// Asks about one subscription and settles it.
+  /// - Returns: whether Apple and the ledger are there.
+  private func ask(about item: RunItem) async -> Bool {
+    var logger = logger
+    let requestID = "run-\(item.run)-\(item.key.originalTransactionID.rawValue)"
+    logger[metadataKey: "request_id"] = "\(requestID)"
+    let outcome = await check.ask(
+      about: item.key, of: item.owner, item.receipt, requestID: requestID, settling: item, logger: logger)
+    do throws(LedgerError) {
+      switch outcome {
+      case .recorded: break
+      case .judgedAnew(let changed): try await ledger.settle(item, .done(changed: changed))
+      case .heldBack: try await ledger.settle(item, .heldBack)
+      case .refused: try await ledger.settle(item, .failed)
+      case .troubled where item.attempts + 1 >= Self.attempts:
+        logger.warning("Apple has had trouble with a subscription too often", metadata: ["run": "\(item.run)"])
+        try await ledger.settle(item, .failed)
+      case .troubled:
+        try await ledger.retry(item, at: now().advanced(by: Self.delay(after: item.attempts)), isCounted: true)
+        return true
+      case .away:
+        try await ledger.giveBack([item])
+        return false
+      // The next start gives it back.
+      case .cancelled: return true
+      }
+    } catch {
+      logger.warning("a re-validation run cannot be read or written", metadata: ["error": "\(error)"])
+      return false
+    }
+    progress.settled(of: item.run)
+    return true
+  }
+
+  private func finish(_ run: Run) async throws(LedgerError) -> Pause {
+    guard let ended = try await ledger.finishRun(run.id, at: now()), ended.state != .running else { return .later }
+    logger.notice("a re-validation run is finished", metadata: ended.metadata)
+    return .idle
+  }
+
+  private func stop(_ run: Run) async throws(LedgerError) -> Pause {
+    if let ended = try await ledger.stopRun(run.id, .downgradeBrake, at: now()) {
+      logger.error("the downgrade brake stopped a re-validation run", metadata: ended.metadata)
+    }
+    return .idle
+  }
+}
+
+/// Whether Apple and the ledger were there, for those who are about to ask.
+private final class Sight: Sendable {
+  /// Guards the one flag.
+  private let clear = Mutex(true)
+
+  var isClear: Bool { clear.withLock { $0 } }
+
+  func lose() { clear.withLock { $0 = false } }
+}
+
+extension Run {
+  /// For the log.
+  package var metadata: Logger.Metadata {
+    [
+      "run": "\(id)", "due": .stringConvertible(counts.due), "done": .stringConvertible(counts.done),
+      "changed": .stringConvertible(counts.changed), "failed": .stringConvertible(counts.failed),
+      "held_back": .stringConvertible(counts.heldBack), "remaining": .stringConvertible(counts.remaining),
+    ]
+  }
+}

@@ -1,0 +1,79 @@
+package import Ledger
+import Synchronization
+
+/// What of a run is known to the process that works on it only: how fast it goes, and what it waits for.
+package final class RunProgress: Sendable {
+  /// What a run waits for.
+  package enum Obstacle: String, Hashable, Sendable {
+    /// Apple, or our own ledger, is away.
+    case appStore = "app_store"
+  }
+
+  /// Over how long the rate is taken.
+  static let window: Duration = .seconds(10)
+
+  private struct State {
+    var run: RunID?
+    var begin: ContinuousClock.Instant
+    /// Subscriptions settled, by the second since `begin`; the last `window` of them.
+    var settled: [(second: Int64, count: Int)] = []
+    var obstacle: Obstacle?
+
+    mutating func take(_ run: RunID, at now: ContinuousClock.Instant) {
+      guard self.run != run else { return }
+      self = Self(run: run, begin: now)
+    }
+
+    func second(at now: ContinuousClock.Instant) -> Int64 { begin.duration(to: now).components.seconds }
+  }
+
+  private let clock: @Sendable () -> ContinuousClock.Instant
+  /// Guards the counts.
+  private let state: Mutex<State>
+
+  package init(clock: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
+    self.clock = clock
+    state = Mutex(State(begin: clock()))
+  }
+
+  /// A subscription of a run is settled: nothing is in the way.
+  package func settled(of run: RunID) {
+    let now = clock()
+    state.withLock { state in
+      state.take(run, at: now)
+      state.obstacle = nil
+      let second = state.second(at: now)
+      if state.settled.last?.second == second {
+        state.settled[state.settled.count - 1].count += 1
+      } else {
+        state.settled.append((second, 1))
+        state.settled.removeAll { $0.second <= second - Int64(Self.window / .seconds(1)) }
+      }
+    }
+  }
+
+  /// Work on a run begins, goes on, or has to wait.
+  func set(_ obstacle: Obstacle?, of run: RunID) {
+    let now = clock()
+    state.withLock { state in
+      state.take(run, at: now)
+      state.obstacle = obstacle
+    }
+  }
+
+  /// Subscriptions a second, lately; `nil` for a run that this process has done nothing for.
+  package func rate(of run: RunID) -> Double? {
+    let now = clock()
+    return state.withLock { state -> Double? in
+      guard state.run == run else { return nil }
+      let second = state.second(at: now)
+      let window = Int64(Self.window / .seconds(1))
+      let count = state.settled.filter { $0.second > second - window }.reduce(0) { $0 + $1.count }
+      // The second that has just begun counts for as much of it as is over.
+      let elapsed = min(state.begin.duration(to: now) / .seconds(1), Double(window))
+      return Double(count) / max(1, elapsed)
+    }
+  }
+
+  package func obstacle(of run: RunID) -> Obstacle? { state.withLock { $0.run == run ? $0.obstacle : nil } }
+}

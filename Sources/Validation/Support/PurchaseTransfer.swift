@@ -1,0 +1,98 @@
+import AppStore
+package import Entitlements
+package import Ledger
+package import Logging
+
+/// Hands a purchase to a user on the word of a person, from another or from nobody, and brings their rows up to date.
+package struct PurchaseTransfer: Sendable {
+  package var validator: ReceiptValidator
+  package var ledger: any SupportLedger
+
+  package init(validator: ReceiptValidator, ledger: any SupportLedger) {
+    self.validator = validator
+    self.ledger = ledger
+  }
+
+  /// The purchase after it, as the ledger has it. Where it was this user's already, nothing is written.
+  /// - Throws: `unknownTransaction`, or `ledgerUnavailable`.
+  package func transfer(
+    _ key: SubscriptionKey, to user: UserID, note: Note, logger: Logger
+  ) async throws(ValidationError) -> OwnedPurchase {
+    let transfer = Transfer(
+      key: key, to: user, note: note, rejudgement: validator.rejudgement, rowsClaimedUntil: validator.rowsClaim)
+    let outcome = try await consult { () throws(LedgerError) in try await ledger.transfer(transfer) }
+    switch outcome {
+    case .unknown: throw .unknownTransaction
+    case .unchanged: break
+    case .moved(let loser):
+      logger.notice(
+        "a purchase was transferred",
+        metadata: [
+          "from_user_id": "\(loser)", "user_id": "\(user)", "environment": "\(key.environment.rawValue)",
+          "original_transaction_id": "\(key.originalTransactionID)",
+        ])
+      // Of the one who lost it first: a row may be the only one that may name the purchase.
+      _ = await validator.write(user, .waiting, after: [loser], logger: logger)
+    }
+    let purchases = try await consult { () throws(LedgerError) in
+      try await ledger.ownedPurchases(key.originalTransactionID)
+    }
+    guard let purchase = purchases.first(where: { $0.evidence.key == key }) else { throw .unknownTransaction }
+    return purchase
+  }
+
+  /// Makes a purchase that nobody has a user's: the person who says so vouches for the user.
+  ///
+  /// Apple is asked twice. The first answer says which purchase the ID is of, so that a slip of the hand leaves no trace; the
+  /// note is durable before the second, which tells all that the customer has.
+  /// - Parameters:
+  ///   - id: any transaction's.
+  ///   - environment: the store that is meant; `nil` for whichever knows it.
+  package func claim(
+    _ id: OriginalTransactionID, in environment: StoreEnvironment?, for user: UserID, note: Note, logger: Logger
+  ) async throws(ValidationError) -> OwnedPurchase {
+    let end = ContinuousClock.now.advanced(by: validator.examiner.deadline)
+    let id = try await purchase(of: id, in: environment, until: end, logger)
+    var validator = validator
+    validator.examiner.deadline = ContinuousClock.now.duration(to: end)
+    var submission = ReceiptSubmission(
+      user: user, proof: .originalTransactionID(id), requestID: note.requestID, isVouchedFor: true)
+    submission.note = try await consult { () throws(LedgerError) in try await ledger.keepNote(note, about: user) }
+    _ = try await validator.validate(submission, logger: logger)
+    let purchases = try await consult { () throws(LedgerError) in try await ledger.ownedPurchases(id) }
+    guard let purchase = purchases.first(where: { $0.owner == user }) else { throw .unknownTransaction }
+    logger.notice(
+      "a purchase was attached",
+      metadata: [
+        "user_id": "\(user)", "environment": "\(purchase.evidence.key.environment.rawValue)",
+        "original_transaction_id": "\(id)",
+      ])
+    return purchase
+  }
+
+  private func purchase(
+    of id: OriginalTransactionID, in environment: StoreEnvironment?, until end: ContinuousClock.Instant,
+    _ logger: Logger
+  ) async throws(ValidationError) -> OriginalTransactionID {
+    let examiner = validator.examiner
+    guard let serverAPI = examiner.serverAPI else { throw .unknownTransaction }
+    do throws(ServerAPIError) {
+      let stores = environment.map { [$0] } ?? [.production, .sandbox]
+      let verified = try await serverAPI.transaction(
+        TransactionID(id.rawValue), bundleIDs: examiner.bundleIDs, stores: stores, deadline: end)
+      examiner.appStoreHealth.answered()
+      return verified.transaction.purchase.originalTransactionID
+    } catch {
+      let failure = AppStoreError.serverAPI(error)
+      examiner.appStoreHealth.failed(failure)
+      failure.log(logger)
+      throw ValidationError(AppStoreTrouble(failure))
+    }
+  }
+
+  private func consult<Value>(
+    _ operation: () async throws(LedgerError) -> Value
+  ) async throws(ValidationError) -> Value {
+    do { return try await operation() } catch { throw .ledgerUnavailable(error) }
+  }
+}

@@ -1,0 +1,231 @@
+package import AppStore
+package import Entitlements
+package import Ledger
+package import Logging
+import Resilience
+
+/// Finds whose something is, by whatever a customer can read out: a user ID, any transaction ID, the ID of an order.
+///
+///     asked                                          of
+///     a user's traces; the original transaction ID   the ledger, by its indexes
+///     a later transaction that is kept               the ledger, page by page, for `searchTime`
+///     a transaction that is not kept; an order       Apple's Server API, where there is a key
+///
+/// The next is asked where those before know nothing. It records nothing.
+package struct SupportLookUp: Sendable {
+  package var ledger: any SupportLedger
+  /// `nil` where no key is configured.
+  package var serverAPI: ServerAPIClient?
+  package var appStoreHealth: AppStoreHealth
+  /// Our apps, in the order in which they are tried.
+  package var bundleIDs: [BundleID]
+  /// How long one look-up may take Apple in all.
+  package var deadline: Duration
+  /// How long one look-up may search the ledger: enough for some two million purchases.
+  var searchTime: Duration = .seconds(3)
+
+  package init(
+    ledger: any SupportLedger, serverAPI: ServerAPIClient? = nil, appStoreHealth: AppStoreHealth, bundleIDs: [BundleID],
+    deadline: Duration, searchTime: Duration = .seconds(3)
+  ) {
+    self.ledger = ledger
+    self.serverAPI = serverAPI
+    self.appStoreHealth = appStoreHealth
+    self.bundleIDs = bundleIDs
+    self.deadline = deadline
+    self.searchTime = searchTime
+  }
+  /// The look-ups that go beyond the indexes, one for each ID: neither the ledger's readers nor the calls that Apple allows
+  /// are taken from receipts.
+  var searches = Gate<UserID>(limit: 2)
+
+  /// What an ID has turned out to be the ID of.
+  package enum Kind: String, Hashable, Sendable, CaseIterable {
+    case userID = "user_id"
+    case originalTransactionID = "original_transaction_id"
+    /// A later one of a purchase.
+    case transactionID = "transaction_id"
+    case orderID = "order_id"
+  }
+
+  /// What came of asking Apple.
+  package enum AppStore: String, Hashable, Sendable, CaseIterable {
+    case notConfigured = "not_configured"
+    case notAsked = "not_asked"
+    case answered
+    case unavailable
+  }
+
+  /// A purchase that nobody has here.
+  package struct UnownedPurchase: Hashable, Sendable {
+    package enum Source: String, Hashable, Sendable, CaseIterable {
+      /// Apple told of it by itself.
+      case notification
+      /// Apple was asked just now.
+      case appStore = "app_store"
+    }
+
+    package var key: SubscriptionKey
+    package var productID: ProductID?
+    /// The UUID that the app gave the purchase.
+    package var accountToken: String?
+    package var source: Source
+  }
+
+  package struct Found: Sendable {
+    /// The first is the one to show first; empty: the ID was never seen here, and Apple does not know it or was not asked.
+    package var kinds: [Kind] = []
+    package var user: UserID?
+    package var purchases: [OwnedPurchase] = []
+    package var unowned: [UnownedPurchase] = []
+    /// Whether the search of the ledger came to its end.
+    package var isWhole = true
+    package var appStore: AppStore
+  }
+
+  /// An order may hold more, and a page has an end.
+  private static let purchaseLimit = 20
+
+  /// - Throws: `overloaded`, `ledgerUnavailable` or `cancelled`.
+  package func find(_ id: UserID, logger: Logger) async throws(ValidationError) -> Found {
+    var found = Found(appStore: serverAPI == nil ? .notConfigured : .notAsked)
+    if try await consult({ () throws(LedgerError) in try await ledger.isKnown(id) }) {
+      found.user = id
+      found.kinds.append(.userID)
+    }
+    // A number may be both, and the two say so.
+    let original = OriginalTransactionID(id.rawValue)
+    try await add(
+      StoreEnvironment.allCases.map { SubscriptionKey(environment: $0, originalTransactionID: original) }, to: &found)
+    if !found.purchases.isEmpty || !found.unowned.isEmpty { found.kinds.append(.originalTransactionID) }
+    guard found.kinds.isEmpty, let question = Question(id.rawValue) else { return found }
+    guard searches.enter(id) else { throw .overloaded }
+    defer { searches.leave(id) }
+    if case .transaction(let id) = question {
+      let end = ContinuousClock.now.advanced(by: searchTime)
+      let search = try await consult { () throws(LedgerError) in try await ledger.purchases(with: id, until: end) }
+      found.isWhole = search.isWhole
+      try await add(search.keys, to: &found)
+      if !search.keys.isEmpty { found.kinds.append(.transactionID) }
+    }
+    guard found.kinds.isEmpty, let serverAPI else { return found }
+    try await ask(question, serverAPI, &found, logger)
+    return found
+  }
+
+  /// What Apple can be asked about.
+  private enum Question {
+    case transaction(TransactionID)
+    case order(String)
+
+    /// - Returns: `nil` for what can be neither.
+    init?(_ text: String) {
+      guard (1...32).contains(text.utf8.count) else { return nil }
+      let isNumber = text.utf8.allSatisfy { (0x30...0x39).contains($0) }
+      guard !isNumber else {
+        self = .transaction(TransactionID(text))
+        return
+      }
+      // Apple writes some ten capitals and digits; what is shorter or longer by much is a name.
+      let isPlain = text.unicodeScalars.allSatisfy {
+        $0.isASCII && ($0.properties.isAlphabetic || ("0"..."9").contains($0))
+      }
+      guard isPlain, (7...16).contains(text.utf8.count) else { return nil }
+      self = .order(text.uppercased())
+    }
+  }
+
+  /// Whatever the trouble is, the ledger has been asked, and its word is told with it.
+  private func ask(
+    _ question: Question, _ serverAPI: ServerAPIClient, _ found: inout Found, _ logger: Logger
+  ) async throws(ValidationError) {
+    let deadline = ContinuousClock.now.advanced(by: deadline)
+    let transactions: [VerifiedTransaction]
+    do throws(ServerAPIError) {
+      switch question {
+      case .transaction(let id):
+        transactions = [try await serverAPI.transaction(id, bundleIDs: bundleIDs, deadline: deadline)]
+      case .order(let id):
+        transactions = try await serverAPI.order(id, bundleIDs: bundleIDs, deadline: deadline)
+      }
+      appStoreHealth.answered()
+      found.appStore = .answered
+    } catch {
+      found.appStore = try Self.outcome(of: error)
+      // Production knows no app without a release, and only there are orders: that is no proof against the key.
+      if case .order = question, error == .keyRejected {
+        logger.warning("Apple refuses our key for the look-up of an order: has the app a production release?")
+      } else {
+        appStoreHealth.failed(.serverAPI(error))
+        AppStoreError.serverAPI(error).log(logger)
+      }
+      return
+    }
+    let known = transactions.compactMap(AskedPurchase.init)
+    try await add(known.map(\.key), to: &found)
+    for purchase in known.prefix(Self.purchaseLimit) where !found.holds(purchase.key) {
+      found.unowned.append(
+        UnownedPurchase(
+          key: purchase.key, productID: purchase.row.productID, accountToken: purchase.row.appAccountToken,
+          source: .appStore))
+    }
+    guard let first = known.first else { return }
+    switch question {
+    case .order: found.kinds.append(.orderID)
+    case .transaction(let id):
+      let isOriginal = first.key.originalTransactionID.rawValue == id.rawValue
+      found.kinds.append(isOriginal ? .originalTransactionID : .transactionID)
+    }
+  }
+
+  /// A transaction of Apple's answer, and the purchase that it is of.
+  private struct AskedPurchase {
+    var key: SubscriptionKey
+    var row: Purchase
+
+    /// - Returns: `nil` for one of no store of Apple's, which the client lets none through of.
+    init?(_ verified: VerifiedTransaction) {
+      guard let environment = verified.environment else { return nil }
+      row = verified.transaction.purchase
+      key = SubscriptionKey(environment: environment, originalTransactionID: row.originalTransactionID)
+    }
+  }
+
+  private static func outcome(of error: ServerAPIError) throws(ValidationError) -> AppStore {
+    switch error {
+    case .notFound, .wrongApp: .answered
+    case .keyRejected, .unavailable, .unexpected, .invalidAnswer, .overloaded: .unavailable
+    case .cancelled: throw .cancelled
+    }
+  }
+
+  /// What the ledger has of purchases, each once.
+  private func add(_ keys: [SubscriptionKey], to found: inout Found) async throws(ValidationError) {
+    for key in keys.prefix(Self.purchaseLimit) where !found.holds(key) {
+      let id = key.originalTransactionID
+      let owned = try await consult { () throws(LedgerError) in try await ledger.ownedPurchases(id) }
+      if let purchase = owned.first(where: { $0.evidence.key == key }) {
+        found.purchases.append(purchase)
+        continue
+      }
+      let unclaimed = try await consult { () throws(LedgerError) in try await ledger.unclaimedPurchases(id) }
+      guard let evidence = unclaimed.first(where: { $0.key == key }) else { continue }
+      found.unowned.append(
+        UnownedPurchase(
+          key: key, productID: evidence.purchases.last?.productID, accountToken: evidence.accountToken,
+          source: .notification))
+    }
+  }
+
+  private func consult<Value>(
+    _ operation: () async throws(LedgerError) -> Value
+  ) async throws(ValidationError) -> Value {
+    do { return try await operation() } catch { throw .ledgerUnavailable(error) }
+  }
+}
+
+extension SupportLookUp.Found {
+  fileprivate func holds(_ key: SubscriptionKey) -> Bool {
+    purchases.contains { $0.evidence.key == key } || unowned.contains { $0.key == key }
+  }
+}
