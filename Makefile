@@ -4,7 +4,7 @@ SHELL := /bin/bash
 SWIFT ?= swift
 PACKAGES := libcurl4-openssl-dev libjansson-dev libsqlite3-dev libssl-dev pkg-config
 # Used by the tests: an independent check of signatures, a count of fsyncs, a database for the SQL in samples, a browser for
-# the support page, and what the README's examples use.
+# the support page, and what the examples of the pages use.
 TEST_PACKAGES := curl openssl strace postgresql libpq-dev chromium chromium-driver jq sqlite3 python3
 # What the fault suite breaks things with: a file system in a file, and faults of system calls.
 FAULT_PACKAGES := e2fsprogs mount strace
@@ -13,7 +13,7 @@ FAULT_LOG := .build/faults.log
 # Load, certificates and requests for the benchmarks.
 BENCH_PACKAGES := curl openssl util-linux wrk
 
-.PHONY: help demo test build-tests fuzz faults bench build release lint format image-check deps test-deps clean
+.PHONY: help demo test build-tests docs fuzz faults bench build release lint format image-check deps test-deps clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -28,6 +28,11 @@ test: build-tests ## Run every test
 
 build-tests: test-deps ## Build every test
 	$(SWIFT) build --build-tests
+
+docs: test-deps ## Run every shell example of README.md and docs, and follow every link
+	$(SWIFT) build --product countersign
+	$(SWIFT) build --product app-store-simulator
+	@scripts/check-docs
 
 fuzz: deps ## Play the running service against openapi.yaml with requests that nobody thought of
 	@scripts/install-packages $(FUZZ_PACKAGES)

@@ -2,7 +2,7 @@ import Entitlements
 
 /// The table of all keys, as people read it.
 enum ConfigurationReference {
-  /// For the README: one row a key.
+  /// For `docs/reference/configuration.md`: one row a key.
   static func markdownTable() -> String {
     var lines = ["| key | value | default | environment | what |", "|---|---|---|---|---|"]
     for key in ConfigurationKey.allCases {

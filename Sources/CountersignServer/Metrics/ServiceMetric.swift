@@ -1,7 +1,7 @@
 package import Prometheus
 
-/// Every metric of the service: the one table from which values are described, and with which the README, the dashboard
-/// and the alert rules are compared.
+/// Every metric of the service: the one table from which values are described, and with which the page
+/// docs/reference/metrics.md, the dashboard and the alert rules are compared.
 ///
 /// Names follow https://prometheus.io/docs/practices/naming/. No label holds anything of a user, a receipt or a key.
 package enum ServiceMetric: String, CaseIterable, Sendable {

@@ -5,13 +5,9 @@ import Testing
 @testable import Countersign
 @testable import CountersignServer
 
-/// Dashboard, alert rules and README name the metrics that exist, with the labels they have, and forget none.
+/// Dashboard, alert rules and pages name the metrics that exist, with the labels they have, and forget none.
 @Suite struct MonitoringSamplesTests {
   private static func sample(_ name: String) throws -> String { try SamplesTests.text("monitoring/\(name)") }
-
-  private static func readme() throws -> String {
-    String(decoding: try Data(contentsOf: ReadmeTests.file), as: UTF8.self)
-  }
 
   /// What a query may ask for: the name, or that of a histogram's parts.
   private static let series: [String: ServiceMetric] = Dictionary(
@@ -87,10 +83,10 @@ import Testing
   }
 
   @Test(arguments: ServiceMetric.allCases)
-  func `a metric is in the README with its labels, and named as Prometheus asks`(metric: ServiceMetric) throws {
+  func `a metric is on its page with its labels, and named as Prometheus asks`(metric: ServiceMetric) throws {
     let (kind, labels, help) = metric.entry
     let written = labels.isEmpty ? "`\(metric.rawValue)`" : "`\(metric.rawValue){\(labels.joined(separator: ","))}`"
-    #expect(try Self.readme().contains(written))
+    #expect(try DocumentationTests.page("reference/metrics.md").contains(written))
     #expect((kind == .counter) == metric.rawValue.hasSuffix("_total"))
     #expect(!help.isEmpty && !help.hasSuffix("."))
   }
@@ -108,23 +104,24 @@ import Testing
     }
   }
 
-  @Test func `every alert names its page, which is there`() throws {
+  @Test func `every alert names its section, which has its severity and what to do`() throws {
+    let sections = try DocumentationTests.page("operations/monitoring.md").components(separatedBy: "\n### ")
     let alerts = try Self.sample("alerts.yaml").components(separatedBy: "- alert: ").dropFirst()
-    let headings = Set(
-      try Self.readme().matches(of: /\n#+ ([^\n]+)/).map {
-        String($0.1).lowercased().filter { $0.isLetter || $0.isNumber || $0 == " " || $0 == "-" }
-          .replacing(" ", with: "-")
-      })
     for alert in alerts {
-      let anchor = try #require(alert.firstMatch(of: /runbook_url: "README\.md#([a-z-]+)"/)).1
-      #expect(headings.contains(String(anchor)))
+      let name = String(alert.prefix { $0 != "\n" })
+      #expect(alert.contains("runbook_url: \"docs/operations/monitoring.md#\(name.lowercased())\"\n"))
+      let severity = try #require(alert.firstMatch(of: /severity: ([a-z]+)/)).1
+      let section = try #require(sections.first { $0.hasPrefix("\(name)\n") }, "there is no section \(name)")
+      #expect(section.hasPrefix("\(name)\n\n**\(severity).** "))
+      #expect(section.contains("\n\n**Do:** "))
     }
   }
 
-  @Test func `the README says what to do for every alert, and for no other`() throws {
+  @Test func `the page on monitoring has a section for every alert, and for no other`() throws {
+    let page = try DocumentationTests.page("operations/monitoring.md")
     let rules = Set(try Self.sample("alerts.yaml").matches(of: /- alert: (Countersign[A-Za-z]+)/).map { String($0.1) })
-    let told = Set(try Self.readme().matches(of: /\n\| `(Countersign[A-Za-z]+)` \|/).map { String($0.1) })
+    let sections = Set(page.matches(of: /\n### (Countersign[A-Za-z]+)/).map { String($0.1) })
     #expect(rules.count == 19)
-    #expect(rules == told)
+    #expect(rules == sections)
   }
 }

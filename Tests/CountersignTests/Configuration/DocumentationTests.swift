@@ -1,0 +1,60 @@
+import Entitlements
+import Foundation
+import HTTPTypes
+import NIOCore
+import Testing
+
+@testable import Countersign
+@testable import CountersignServer
+
+/// What the pages of `docs/` list is what the program has. `scripts/check-docs` runs their examples and checks links.
+@Suite struct DocumentationTests {
+  private static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent().deletingLastPathComponent().appending(path: "docs")
+
+  static func page(_ path: String) throws -> String {
+    String(decoding: try Data(contentsOf: folder.appending(path: path)), as: UTF8.self)
+  }
+
+  @Test func `the table of the configuration is the reference`() throws {
+    let page = try Self.page("reference/configuration.md")
+    let begin = try #require(page.range(of: "<!-- configuration -->\n"))
+    let end = try #require(page.range(of: "<!-- /configuration -->\n"))
+    try #require(begin.upperBound <= end.lowerBound)
+    let table = ConfigurationReference.markdownTable()
+    #expect(
+      page[begin.upperBound..<end.lowerBound] == table, "docs/reference/configuration.md needs this table:\n\(table)")
+  }
+
+  @Test(arguments: Problem.Code.allCases)
+  func `every problem is listed with its status`(code: Problem.Code) throws {
+    struct Body: Decodable { var status: Int }
+    let body = Problem(code, "").body(requestID: "")
+    let status = try JSONDecoder().decode(Body.self, from: Data(body.readableBytesView)).status
+    let row = "| \(status) | [`\(code.rawValue)`](#\(code.rawValue)) |"
+    #expect(try Self.page("reference/problems.md").contains(row))
+  }
+
+  @Test(arguments: Problem.Code.allCases)
+  func `every problem has its section, with what is seen, the cause and the fix`(code: Problem.Code) throws {
+    let sections = try Self.page("reference/problems.md").split(separator: "\n## ")
+    let section = try #require(sections.first { $0.hasPrefix(code.rawValue + "\n") })
+    #expect(section.hasPrefix("\(code.rawValue)\n\n\(code.status.code)"))
+    for part in ["**You see:**", "**Cause:**", "**Fix:**"] { #expect(section.contains(part)) }
+  }
+
+  @Test(arguments: EntitlementReason.allCases)
+  func `every reason is explained`(reason: EntitlementReason) throws {
+    #expect(try Self.page("backend.md").contains("`\(reason.rawValue)`"))
+  }
+
+  @Test(arguments: SubscriptionStatus.allCases)
+  func `every status is explained`(status: SubscriptionStatus) throws {
+    #expect(try Self.page("backend.md").contains("`\(status.rawValue)`"))
+  }
+
+  @Test func `the answer in the quick start is the sample's`() throws {
+    let answer = try SamplesTests.text("answers/renewing.json")
+    #expect(try Self.page("quickstart.md").contains("```json\n\(answer)```\n"))
+  }
+}
