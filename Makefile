@@ -9,11 +9,16 @@ TEST_PACKAGES := curl openssl strace postgresql libpq-dev chromium chromium-driv
 # What the fault suite breaks things with: a file system in a file, and faults of system calls.
 FAULT_PACKAGES := e2fsprogs mount strace
 FUZZ_PACKAGES := python3 python3-venv
+# The Debian package and its checks; what samples/ has for operators is checked by the programs that read it.
+DEB_PACKAGES := adduser binutils dpkg-dev
+DEB_CHECK_PACKAGES := init-system-helpers lintian procps util-linux
+SAMPLE_CHECK_PACKAGES := curl openssl python3 python3-venv systemd
 FAULT_LOG := .build/faults.log
 # Load, certificates and requests for the benchmarks.
 BENCH_PACKAGES := curl openssl util-linux wrk
 
-.PHONY: help demo test build-tests docs fuzz faults bench build release lint format image-check deps test-deps clean
+.PHONY: help demo test build-tests docs fuzz faults bench build release deb deb-check package-check lint format image-check \
+  deps test-deps clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -66,8 +71,21 @@ bench: release ## Measure CPU, latency and memory beside what bounds them (30 mi
 build: deps ## Build for development
 	$(SWIFT) build
 
-release: deps ## Build the binary that is deployed: .build/release/countersign
+release: deps ## Build the binary that is deployed, .build/release/countersign, and its symbols, countersign.debug
 	$(SWIFT) build -c release --static-swift-stdlib --product countersign
+	@scripts/strip-binary .build/release/countersign
+
+deb: release ## Make a Debian package of it: .build/countersign_VERSION_ARCHITECTURE.deb
+	@scripts/install-packages $(DEB_PACKAGES)
+	@scripts/make-deb
+
+deb-check: deb ## Install the package in a layer of its own, run, upgrade, remove and purge it (as root)
+	@scripts/install-packages $(DEB_CHECK_PACKAGES)
+	@set -e; for package in .build/countersign_*.deb; do scripts/check-deb "$$package"; done
+
+package-check: ## Check what samples/ has for operators: systemd, compose, Kubernetes, proxies
+	@scripts/install-packages $(SAMPLE_CHECK_PACKAGES)
+	scripts/check-samples
 
 lint: ## Check format, import rules and that dependencies are named by exact version
 	$(SWIFT) format lint --strict --recursive --parallel Package.swift Sources Tests \
