@@ -17,6 +17,7 @@ struct Countersign: AsyncParsableCommand {
         countersign doctor --config countersign.yaml
         countersign demo
       """,
+    version: BuildInformation.version,
     subcommands: [
       Serve.self, Validate.self, Inspect.self, Revalidate.self, BrakeCommand.self, Backup.self, Doctor.self, Demo.self,
     ])
