@@ -5,14 +5,15 @@ SWIFT ?= swift
 PACKAGES := libcurl4-openssl-dev libjansson-dev libsqlite3-dev libssl-dev pkg-config
 # Used by the tests: an independent check of signatures, a count of fsyncs, a database for the SQL in samples, a browser for
 # the support page, and what the examples of the pages use.
-TEST_PACKAGES := curl openssl strace postgresql libpq-dev chromium chromium-driver jq sqlite3 python3
+TEST_PACKAGES := curl openssl strace postgresql libpq-dev chromium chromium-driver jq sqlite3 python3 \
+  python3-yaml
 # What the fault suite breaks things with: a file system in a file, and faults of system calls.
 FAULT_PACKAGES := e2fsprogs mount strace
 FUZZ_PACKAGES := python3 python3-venv
 # The Debian package and its checks; what samples/ has for operators is checked by the programs that read it.
 DEB_PACKAGES := adduser binutils dpkg-dev
 DEB_CHECK_PACKAGES := init-system-helpers lintian procps util-linux
-SAMPLE_CHECK_PACKAGES := curl openssl python3 python3-venv systemd
+SAMPLE_CHECK_PACKAGES := openssl python3 python3-venv python3-yaml systemd
 FAULT_LOG := .build/faults.log
 # Load, certificates and requests for the benchmarks.
 BENCH_PACKAGES := curl openssl util-linux wrk
@@ -83,8 +84,13 @@ deb-check: deb ## Install the package in a layer of its own, run, upgrade, remov
 	@scripts/install-packages $(DEB_CHECK_PACKAGES)
 	@set -e; for package in .build/countersign_*.deb; do scripts/check-deb "$$package"; done
 
-package-check: ## Check what samples/ has for operators: systemd, compose, Kubernetes, proxies
+# Caddy, nginx and kubectl are used where they are, and not installed for it. CI runs the script without the schemas.
+package-check: deps ## Check what samples/ has for operators: systemd, compose, Kubernetes, proxies
 	@scripts/install-packages $(SAMPLE_CHECK_PACKAGES)
+	$(SWIFT) build --product countersign
+	$(SWIFT) build --product app-store-simulator
+	@[ -x .build/package-check/bin/kubernetes-validate ] || { python3 -m venv .build/package-check \
+	  && .build/package-check/bin/pip install --quiet kubernetes-validate==1.37.0; }
 	scripts/check-samples
 
 lint: ## Check format, import rules and that dependencies are named by exact version
