@@ -12,7 +12,7 @@ FAULT_PACKAGES := e2fsprogs mount strace
 FUZZ_PACKAGES := python3 python3-venv
 # The Debian package and its checks; what samples/ has for operators is checked by the programs that read it.
 DEB_PACKAGES := adduser binutils dpkg-dev
-DEB_CHECK_PACKAGES := init-system-helpers lintian procps util-linux
+DEB_CHECK_PACKAGES := init-system-helpers lintian procps systemd systemd-container util-linux
 SAMPLE_CHECK_PACKAGES := openssl python3 python3-venv python3-yaml systemd
 FAULT_LOG := .build/faults.log
 # Load, certificates and requests for the benchmarks.
