@@ -100,8 +100,8 @@ struct JSONCondenser {
       scanner.skipSpace()
       // Behind a comma there has to be another item; behind the bracket there may be none.
       if level.hasItems || scanner.next != level.end {
-        guard let isWhole = skipItem(in: &level) else { return false }
-        if !isWhole { continue }
+        guard let isSnapshot = skipItem(in: &level) else { return false }
+        if !isSnapshot { continue }
       }
       scanner.skipSpace()
       while !scanner.take(UInt8(ascii: ",")) {

@@ -9,11 +9,11 @@ package struct JSONReader: Sendable {
   package static let shared = JSONReader(simultaneously: 2)
 
   /// Gives out the turns.
-  let gate: AsyncGate
+  let semaphore: AsyncSemaphore
   private let limits: JSONLimits
 
   package init(simultaneously count: Int, limits: JSONLimits = JSONLimits()) {
-    gate = AsyncGate(permits: count)
+    semaphore = AsyncSemaphore(permits: count)
     self.limits = limits
   }
 
@@ -74,8 +74,8 @@ package struct JSONReader: Sendable {
   /// event loop has for nobody. The turn begins and ends there too, so that nobody keeps it while a loop is busy.
   private func inTurn<Decoded: Sendable>(_ work: () throws(JSONError) -> Decoded) async throws(Failure) -> Decoded {
     try await withTaskExecutorPreference(globalConcurrentExecutor) { () async throws(Failure) -> Decoded in
-      guard await gate.enter() else { throw .cancelled }
-      defer { gate.leave() }
+      guard await semaphore.acquire() else { throw .cancelled }
+      defer { semaphore.release() }
       do throws(JSONError) { return try work() } catch { throw .json(error) }
     }
   }

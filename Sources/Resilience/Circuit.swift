@@ -151,9 +151,9 @@ struct Circuit {
   }
 
   private mutating func isEnough(at now: Instant) -> Bool {
-    let (failures, judged) = recent.counts(at: now)
-    guard judged >= configuration.failures else { return failuresInARow >= configuration.failures }
-    return failures >= configuration.failures && failures * 2 >= judged
+    let (failures, evaluated) = recent.counts(at: now)
+    guard evaluated >= configuration.failures else { return failuresInARow >= configuration.failures }
+    return failures >= configuration.failures && failures * 2 >= evaluated
   }
 
   private mutating func open(at now: Instant, jitter: (Duration) -> Duration) {
@@ -183,7 +183,7 @@ private struct RecentOutcomes {
   private struct Slice {
     let index: Int
     var failures = 0
-    var judged = 0
+    var evaluated = 0
   }
 
   private static let sliceCount = 10
@@ -199,15 +199,15 @@ private struct RecentOutcomes {
   mutating func note(isFailure: Bool, at now: ContinuousClock.Instant) {
     let index = forget(at: now)
     if slices.last?.index != index { slices.append(Slice(index: index)) }
-    slices[slices.count - 1].judged += 1
+    slices[slices.count - 1].evaluated += 1
     if isFailure { slices[slices.count - 1].failures += 1 }
   }
 
-  mutating func counts(at now: ContinuousClock.Instant) -> (failures: Int, judged: Int) {
+  mutating func counts(at now: ContinuousClock.Instant) -> (failures: Int, evaluated: Int) {
     forget(at: now)
     return slices.reduce(into: (0, 0)) { sum, slice in
       sum.0 += slice.failures
-      sum.1 += slice.judged
+      sum.1 += slice.evaluated
     }
   }
 

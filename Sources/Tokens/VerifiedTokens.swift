@@ -18,10 +18,10 @@ package final class VerifiedTokens: Sendable {
   /// Some 2 MB.
   static let limit = 10_000
 
-  private let known: BoundedMemory<SHA256Digest, SHA256Digest>
+  private let known: LRUCache<SHA256Digest, SHA256Digest>
   private let verifications = Atomic(0)
 
-  init(limit: Int = limit) { known = BoundedMemory(limit: limit) }
+  init(limit: Int = limit) { known = LRUCache(limit: limit) }
 
   /// How many signatures were computed, and how many tokens are remembered.
   var counts: (verifications: Int, remembered: Int) {
@@ -41,10 +41,10 @@ package final class VerifiedTokens: Sendable {
       return try weigh()
     }
     let name = Self.name(of: token)
-    if known.recall(name) == thumbprint { return try weigh() }
+    if known.value(for: name) == thumbprint { return try weigh() }
     try check(token, by: key)
     let value = try weigh()
-    known.remember(thumbprint, as: name)
+    known.insert(thumbprint, for: name)
     return value
   }
 

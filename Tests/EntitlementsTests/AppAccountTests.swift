@@ -17,7 +17,7 @@ import Testing
   private static func evidence(_ rows: [Row]) -> SubscriptionEvidence {
     SubscriptionEvidence(
       key: SubscriptionKey(environment: .production, originalTransactionID: "1"), source: .verifyReceipt,
-      evidenceTime: Date(timeIntervalSince1970: 0), judgedAt: Date(timeIntervalSince1970: 0),
+      evidenceTime: Date(timeIntervalSince1970: 0), evaluatedAt: Date(timeIntervalSince1970: 0),
       purchases: rows.map { row in
         Purchase(
           productID: "pro", transactionID: "1", originalTransactionID: "1",

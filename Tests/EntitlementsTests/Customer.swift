@@ -56,16 +56,16 @@ func answer(
   in environment: StoreEnvironment = .production, source: EvidenceSource = .verifyReceipt
 ) -> [SubscriptionEvidence] {
   PurchaseHistory(
-    environment: environment, source: source, evidenceTime: moment, judgedAt: moment, purchases: rows,
+    environment: environment, source: source, evidenceTime: moment, evaluatedAt: moment, purchases: rows,
     renewals: renewals, isAccountGone: gone
   ).evidence()
 }
 
-func judge(
+func evaluate(
   _ evidence: [SubscriptionEvidence], at now: Date = noon, retryAccess: Duration = .seconds(60 * 86_400),
   hold: Duration = .seconds(7 * 86_400)
 ) throws -> Entitlement {
-  Entitlement.judge(
+  Entitlement.evaluate(
     evidence, at: now, catalog: try makeCatalog(),
     policy: EntitlementPolicy(billingRetryAccess: retryAccess, outageHold: hold))
 }

@@ -18,7 +18,8 @@ import struct FoundationEssentials.Date
 
   private func check(_ item: Case) throws {
     // The answer is as old as the judgement: nothing is held.
-    let verdict = try judge(answer(at: item.now, item.rows, item.renewals), at: item.now, retryAccess: item.retryAccess)
+    let verdict = try evaluate(
+      answer(at: item.now, item.rows, item.renewals), at: item.now, retryAccess: item.retryAccess)
     #expect(verdict.line == item.expected)
     #expect(verdict.accessUntil == item.accessUntil)
   }
@@ -278,7 +279,7 @@ import struct FoundationEssentials.Date
     (0, "unknown"), (6, "unknown"), (-1, "unknown"), (99, "unknown"), (nil, "unknown"),
   ])
   func `the expiration intent names the reason`(intent: Int?, reason: String) throws {
-    let verdict = try judge(answer([row("1")], [renewal(intent: intent)]))
+    let verdict = try evaluate(answer([row("1")], [renewal(intent: intent)]))
     #expect(verdict.line == "7 expired free \(reason)")
     #expect(verdict.expiresAt == day(-5))
     #expect(verdict.accessUntil == nil)
@@ -286,7 +287,7 @@ import struct FoundationEssentials.Date
   }
 
   @Test func `without renewal info an ended period is expired for an unknown reason`() throws {
-    let verdict = try judge(answer([row("1")]))
+    let verdict = try evaluate(answer([row("1")]))
     #expect(verdict.line == "7 expired free unknown")
     #expect(verdict.willRenew == nil)
   }

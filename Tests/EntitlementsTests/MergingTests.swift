@@ -37,20 +37,20 @@ import struct FoundationEssentials.Date
       let rows = (1...4).filter { _ in random.chance(50) }.map { term($0) }
       return SubscriptionEvidence(
         key: MergingTests.key, source: random.pick([.verifyReceipt, .serverAPI], or: .serverAPI), evidenceTime: time,
-        judgedAt: time.advanced(by: .seconds(86_400 * Int64(random.pick([0, 0, 1, 5], or: 0)))), purchases: rows,
+        evaluatedAt: time.advanced(by: .seconds(86_400 * Int64(random.pick([0, 0, 1, 5], or: 0)))), purchases: rows,
         renewals: random.chance(60) ? [info()] : [], isAccountGone: random.chance(10))
     }
 
     private mutating func part() -> SubscriptionEvidence {
       let time = moment()
       var row = term(Int.random(in: 1...4, using: &random))
-      row.toldAt = time
+      row.reportedAt = time
       var info = info()
-      info.toldAt = random.chance(80) ? time : moment()
+      info.reportedAt = random.chance(80) ? time : moment()
       return PurchaseHistory(
         environment: .production, source: random.pick([.signature, .notification], or: .signature),
-        evidenceTime: time, judgedAt: time, purchases: random.chance(90) ? [row] : [],
-        renewals: random.chance(50) ? [info] : [], coverage: .parts(since: nil)
+        evidenceTime: time, evaluatedAt: time, purchases: random.chance(90) ? [row] : [],
+        renewals: random.chance(50) ? [info] : [], coverage: .partial(since: nil)
       ).evidence().first ?? whole()
     }
 
@@ -95,32 +95,32 @@ import struct FoundationEssentials.Date
       let all = tellings.all
       let whole = tellings.merged()
       let merged = try #require(whole)
-      let wholes = all.filter { $0.coverage == .whole }
-      let newest = wholes.max { ($0.evidenceTime, $0.judgedAt) < ($1.evidenceTime, $1.judgedAt) }
-      let standing = wholes.filter { $0.evidenceTime == newest?.evidenceTime && $0.judgedAt == newest?.judgedAt }
+      let wholes = all.filter { $0.coverage == .snapshot }
+      let newest = wholes.max { ($0.evidenceTime, $0.evaluatedAt) < ($1.evidenceTime, $1.evaluatedAt) }
+      let standing = wholes.filter { $0.evidenceTime == newest?.evidenceTime && $0.evaluatedAt == newest?.evaluatedAt }
       let since = newest?.evidenceTime ?? .distantPast
-      let parts = all.filter { $0.coverage != .whole && $0.evidenceTime > since }
-      var told: [TransactionID: Date] = [:]
-      for row in standing.flatMap(\.purchases) { told[row.transactionID] = since }
+      let parts = all.filter { $0.coverage != .snapshot && $0.evidenceTime > since }
+      var reported: [TransactionID: Date] = [:]
+      for row in standing.flatMap(\.purchases) { reported[row.transactionID] = since }
       for row in parts.flatMap(\.purchases) {
-        guard let time = row.toldAt, time > since else { continue }
-        told[row.transactionID] = max(told[row.transactionID] ?? time, time)
+        guard let time = row.reportedAt, time > since else { continue }
+        reported[row.transactionID] = max(reported[row.transactionID] ?? time, time)
       }
-      var times = Dictionary(uniqueKeysWithValues: merged.purchases.map { ($0.transactionID, $0.toldAt ?? since) })
-      #expect(times == told, "seed \(seed)")
-      let renewals = parts.flatMap(\.renewals).filter { ($0.toldAt ?? .distantPast) > since }
-      if let last = renewals.compactMap(\.toldAt).max() {
-        #expect(merged.renewals.allSatisfy { $0.toldAt == last } && !merged.renewals.isEmpty, "seed \(seed)")
+      var times = Dictionary(uniqueKeysWithValues: merged.purchases.map { ($0.transactionID, $0.reportedAt ?? since) })
+      #expect(times == reported, "seed \(seed)")
+      let renewals = parts.flatMap(\.renewals).filter { ($0.reportedAt ?? .distantPast) > since }
+      if let last = renewals.compactMap(\.reportedAt).max() {
+        #expect(merged.renewals.allSatisfy { $0.reportedAt == last } && !merged.renewals.isEmpty, "seed \(seed)")
       } else {
         #expect(Set(merged.renewals.map(\.autoRenews)) == Set(standing.flatMap(\.renewals).map(\.autoRenews)))
       }
       times.removeAll()
       let end = (parts.map(\.evidenceTime) + [newest?.evidenceTime].compactMap { $0 }).max()
       #expect(merged.evidenceTime == end, "seed \(seed)")
-      #expect(merged.coverage == (end == newest?.evidenceTime ? .whole : .parts(since: newest?.evidenceTime)))
+      #expect(merged.coverage == (end == newest?.evidenceTime ? .snapshot : .partial(since: newest?.evidenceTime)))
       #expect(merged.isAccountGone == (parts.isEmpty && standing.contains(where: \.isAccountGone)), "seed \(seed)")
       #expect(all.filter { $0.evidenceTime == end }.map(\.source).contains(merged.source), "seed \(seed)")
-      #expect(merged.judgedAt == [newest?.judgedAt, end].compactMap { $0 }.max(), "seed \(seed)")
+      #expect(merged.evaluatedAt == [newest?.evaluatedAt, end].compactMap { $0 }.max(), "seed \(seed)")
       if !parts.isEmpty, newest != nil { left += 1 }
     }
     #expect(left > 500, "answers and parts met")
@@ -128,7 +128,7 @@ import struct FoundationEssentials.Date
 
   @Test func `of two answers of one evidence time the one that was asked for later stands`() {
     var (early, late) = (Self.whole(at: day(0), []), Self.whole(at: day(0), [Self.period(1, begin: 0, end: 10)]))
-    late.judgedAt = day(1)
+    late.evaluatedAt = day(1)
     early.purchases = [Self.period(2, begin: 0, end: 10)]
     #expect(early.merging(late) == late)
     #expect(late.merging(early) == late)
@@ -182,31 +182,31 @@ import struct FoundationEssentials.Date
 
   @Test func `of what was told in parts each subscription has the time of its own newest part`() {
     var (first, second) = (row("1", of: "a"), row("2", of: "b"))
-    first.toldAt = day(1)
-    second.toldAt = day(2)
+    first.reportedAt = day(1)
+    second.reportedAt = day(2)
     var info = renewal(of: "a")
-    info.toldAt = day(1.5)
+    info.reportedAt = day(1.5)
     var stray = renewal(of: "c")
-    stray.toldAt = day(0.5)
+    stray.reportedAt = day(0.5)
     let evidence = PurchaseHistory(
-      environment: .production, source: .notification, evidenceTime: day(3), judgedAt: day(4),
-      purchases: [first, second], renewals: [info, stray], coverage: .parts(since: nil)
+      environment: .production, source: .notification, evidenceTime: day(3), evaluatedAt: day(4),
+      purchases: [first, second], renewals: [info, stray], coverage: .partial(since: nil)
     ).evidence()
     #expect(evidence.map(\.evidenceTime) == [day(1.5), day(2), day(0.5)])
-    #expect(evidence.map(\.judgedAt) == [day(1.5), day(2), day(0.5)])
+    #expect(evidence.map(\.evaluatedAt) == [day(1.5), day(2), day(0.5)])
     #expect(evidence.map(\.renewals.count) == [1, 0, 1])
-    #expect(evidence.allSatisfy { $0.coverage == .parts(since: nil) })
+    #expect(evidence.allSatisfy { $0.coverage == .partial(since: nil) })
   }
 
   private static func whole(at time: Date, _ rows: [Purchase]) -> SubscriptionEvidence {
-    SubscriptionEvidence(key: key, source: .verifyReceipt, evidenceTime: time, judgedAt: time, purchases: rows)
+    SubscriptionEvidence(key: key, source: .verifyReceipt, evidenceTime: time, evaluatedAt: time, purchases: rows)
   }
 
   private static func part(at time: Date, _ row: Purchase) -> SubscriptionEvidence {
     var row = row
-    row.toldAt = time
+    row.reportedAt = time
     return SubscriptionEvidence(
-      key: key, source: .signature, evidenceTime: time, judgedAt: time, purchases: [row],
-      coverage: .parts(since: nil))
+      key: key, source: .signature, evidenceTime: time, evaluatedAt: time, purchases: [row],
+      coverage: .partial(since: nil))
   }
 }

@@ -145,13 +145,13 @@ import struct FoundationEssentials.Date
       let evidence = maker.subscription(1, groups: [nil, "A"])
       let policy = maker.policy()
       let now = maker.random.moment(-20...70)
-      let verdict = Entitlement.judge([evidence], at: now, catalog: catalog, policy: policy)
+      let verdict = Entitlement.evaluate([evidence], at: now, catalog: catalog, policy: policy)
       guard let next = evidence.nextCheck(at: now, catalog: catalog, policy: policy) else {
         none += 1
         for _ in 0..<5 {
           let later = maker.random.moment(70...4000)
-          var same = Entitlement.judge([evidence], at: later, catalog: catalog, policy: policy)
-          same.explanation.judgedAt = verdict.explanation.judgedAt
+          var same = Entitlement.evaluate([evidence], at: later, catalog: catalog, policy: policy)
+          same.explanation.evaluatedAt = verdict.explanation.evaluatedAt
           #expect(same == verdict, "seed \(seed)")
         }
         continue

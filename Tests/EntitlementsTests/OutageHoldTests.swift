@@ -85,11 +85,11 @@ import struct FoundationEssentials.Date
       expected: "1 active premium lifetime"),
   ])
   func `a state that ended by time alone stands for the hold, marked stale`(item: Case) throws {
-    let verdict = try judge(
+    let verdict = try evaluate(
       answer(item.rows, item.renewals), at: item.now, retryAccess: item.retryAccess, hold: item.hold)
     #expect(verdict.line == item.expected)
     #expect(verdict.accessUntil == item.accessUntil)
-    #expect(verdict.explanation.judgedAt == item.now)
+    #expect(verdict.explanation.evaluatedAt == item.now)
     if verdict.isStale {
       #expect(verdict.explanation.policy == .init(key: "policy.outage_hold", value: item.hold.configurationText))
       #expect(verdict.evidenceTime == noon)
@@ -98,19 +98,19 @@ import struct FoundationEssentials.Date
 
   @Test func `a clock that runs behind the evidence proves nothing`() throws {
     let ended = answer([row("1")], [renewal(intent: 1)])
-    let verdict = try judge(ended, at: day(-6))
+    let verdict = try evaluate(ended, at: day(-6))
     #expect(verdict.line == "7 expired free voluntary")
-    #expect(verdict.explanation.judgedAt == noon)
-    #expect(try judge(answer([row("1", until: day(10))]), at: day(-4000)).line == "2 active pro renewing")
+    #expect(verdict.explanation.evaluatedAt == noon)
+    #expect(try evaluate(answer([row("1", until: day(10))]), at: day(-4000)).line == "2 active pro renewing")
   }
 
   @Test func `a fresh answer ends the hold either way`() throws {
     let first = row("1", from: day(-20), until: day(10))
     let now = day(12)
-    #expect(try judge(answer([first]), at: now).isStale)
-    #expect(try judge(answer(at: now, [first], [renewal(intent: 1)]), at: now).line == "7 expired free voluntary")
+    #expect(try evaluate(answer([first]), at: now).isStale)
+    #expect(try evaluate(answer(at: now, [first], [renewal(intent: 1)]), at: now).line == "7 expired free voluntary")
     #expect(
-      try judge(answer(at: now, [first, row("2", from: day(10), until: day(40))]), at: now).line
+      try evaluate(answer(at: now, [first, row("2", from: day(10), until: day(40))]), at: now).line
         == "2 active pro renewing")
   }
 
@@ -119,14 +119,14 @@ import struct FoundationEssentials.Date
   {
     let held = answer([row("1", premium, of: "1", until: day(10))])
     let running = answer([row("2", pro, of: "2", until: day(100))])
-    #expect(try judge(held + running, at: day(11)).line == "2 active premium renewing stale")
-    #expect(try judge(held + running, at: day(17)).line == "2 active pro renewing")
+    #expect(try evaluate(held + running, at: day(11)).line == "2 active premium renewing stale")
+    #expect(try evaluate(held + running, at: day(17)).line == "2 active pro renewing")
     let same = answer([row("3", premium, of: "3", until: day(12))])
-    #expect(try judge(held + same, at: day(11)).line == "2 active premium renewing")
+    #expect(try evaluate(held + same, at: day(11)).line == "2 active premium renewing")
   }
 
   @Test func `an unproven state keeps the end of the paid period and loses the access`() throws {
-    let verdict = try judge(answer([row("1", until: day(10))], [renewal(renews: true)]), at: day(30))
+    let verdict = try evaluate(answer([row("1", until: day(10))], [renewal(renews: true)]), at: day(30))
     #expect(verdict.reason == .unproven)
     #expect(verdict.expiresAt == day(10))
     #expect(verdict.accessUntil == nil)

@@ -18,11 +18,11 @@ import struct FoundationEssentials.Date
         return answer(at: at, whole, [renewal].compactMap { $0 }, gone: gone).first
       }
       var (row, renewal) = (row, renewal)
-      row?.toldAt = at
-      renewal?.toldAt = at
+      row?.reportedAt = at
+      renewal?.reportedAt = at
       return PurchaseHistory(
-        environment: .production, source: .notification, evidenceTime: at, judgedAt: at,
-        purchases: [row].compactMap { $0 }, renewals: [renewal].compactMap { $0 }, coverage: .parts(since: nil)
+        environment: .production, source: .notification, evidenceTime: at, evaluatedAt: at,
+        purchases: [row].compactMap { $0 }, renewals: [renewal].compactMap { $0 }, coverage: .partial(since: nil)
       ).evidence().first
     }
   }
@@ -61,7 +61,7 @@ import struct FoundationEssentials.Date
   private func check(_ item: Case) throws {
     for order in item.parts.compactMap(\.evidence).orders {
       let merged = try #require(order.dropFirst().reduce(order.first) { $0?.merging($1) })
-      let verdict = try judge([merged], at: item.now)
+      let verdict = try evaluate([merged], at: item.now)
       #expect(verdict.line == item.expected)
       #expect(verdict.accessUntil == item.accessUntil)
       #expect(verdict.explanation.periodKnownBy == item.known)
@@ -342,14 +342,14 @@ import struct FoundationEssentials.Date
       Part(at: day(-35), row: Self.first),
       Part(at: day(-2), row: Self.refunded(Self.first, at: day(-2)), renewal: Self.info(end: day(25))),
     ].compactMap(\.evidence)
-    let verdict = try judge([parts[0].merging(parts[1])])
+    let verdict = try evaluate([parts[0].merging(parts[1])])
     #expect(verdict.explanation.decidedBy == "1")
     #expect(verdict.explanation.passedOver.map(\.cause) == [.cancelled])
     #expect(verdict.words().contains { $0.contains("only when it ends") })
     #expect(verdict.evidenceTime == day(-2))
     #expect(verdict.source == .notification)
     let upgraded = [Part(at: day(-100), row: Self.year), Part(at: day(-10), row: Self.upgrade)].compactMap(\.evidence)
-    let after = try judge([upgraded[0].merging(upgraded[1])])
+    let after = try evaluate([upgraded[0].merging(upgraded[1])])
     #expect(after.explanation.passedOver.map(\.cause) == [.upgraded])
     #expect(!after.words().contains { $0.contains("only when it ends") })
   }
@@ -358,9 +358,9 @@ import struct FoundationEssentials.Date
   @Test func `what was told of the renewal just before the period is still true of it`() throws {
     let next = row("2", from: day(-5), until: day(25))
     func willRenew(_ info: RenewalInfo, at moment: Date, whole: Bool = false) throws -> Bool? {
-      let told = Part(at: moment, row: whole ? nil : next, renewal: info, whole: whole ? [Self.first, next] : nil)
-      let parts = [told, Part(at: day(-1), row: next)].compactMap(\.evidence)
-      return try judge([parts[0].merging(parts[1])]).willRenew
+      let reported = Part(at: moment, row: whole ? nil : next, renewal: info, whole: whole ? [Self.first, next] : nil)
+      let parts = [reported, Part(at: day(-1), row: next)].compactMap(\.evidence)
+      return try evaluate([parts[0].merging(parts[1])]).willRenew
     }
     #expect(try willRenew(Self.info(end: day(25)), at: day(-5.9)) == true)
     #expect(try willRenew(Self.info(renews: false, end: day(25)), at: day(-5.9)) == false)

@@ -23,8 +23,8 @@ import struct FoundationEssentials.Date
       catalog = try makeCatalog()
     }
 
-    func judge(_ evidence: [SubscriptionEvidence], at now: Date? = nil) -> Entitlement {
-      Entitlement.judge(evidence, at: now ?? self.now, catalog: catalog, policy: policy)
+    func evaluate(_ evidence: [SubscriptionEvidence], at now: Date? = nil) -> Entitlement {
+      Entitlement.evaluate(evidence, at: now ?? self.now, catalog: catalog, policy: policy)
     }
 
     func rank(_ entitlement: Entitlement) -> Int { catalog.rank(of: entitlement.tier) }
@@ -43,14 +43,14 @@ import struct FoundationEssentials.Date
         evidence[index].renewals.append(
           trial.maker.renewalInfo(of: evidence[index].key.originalTransactionID, pro))
       }
-      let verdict = trial.judge(evidence)
+      let verdict = trial.evaluate(evidence)
       for _ in 0..<3 {
         evidence.shuffle(using: &trial.maker.random)
         for index in evidence.indices {
           evidence[index].purchases.shuffle(using: &trial.maker.random)
           evidence[index].renewals.shuffle(using: &trial.maker.random)
         }
-        #expect(trial.judge(evidence) == verdict, "seed \(seed)")
+        #expect(trial.evaluate(evidence) == verdict, "seed \(seed)")
       }
     }
   }
@@ -71,7 +71,7 @@ import struct FoundationEssentials.Date
       case .uncatalogued: dead.productID = unheardOf
       }
       evidence[index].purchases.append(dead)
-      #expect(trial.rank(trial.judge(evidence)) <= trial.rank(trial.judge(trial.evidence)), "seed \(seed)")
+      #expect(trial.rank(trial.evaluate(evidence)) <= trial.rank(trial.evaluate(trial.evidence)), "seed \(seed)")
     }
   }
 
@@ -81,7 +81,7 @@ import struct FoundationEssentials.Date
       var rank = Int.max
       let moments = (0..<12).map { _ in trial.maker.random.moment(-30...470) }.sorted()
       for moment in moments {
-        let next = trial.rank(trial.judge(trial.evidence, at: moment))
+        let next = trial.rank(trial.evaluate(trial.evidence, at: moment))
         #expect(next <= rank, "seed \(seed), \(moment.millisecondsSince1970)")
         rank = next
       }
@@ -92,16 +92,16 @@ import struct FoundationEssentials.Date
     for seed in Self.cases {
       // No groups: every key is a subscription of its own.
       let trial = try Trial(seed, groups: [nil])
-      let whole = trial.judge(trial.evidence)
-      let parts = trial.evidence.map { trial.judge([$0]) }.filter { $0.productID != nil }
+      let whole = trial.evaluate(trial.evidence)
+      let parts = trial.evidence.map { trial.evaluate([$0]) }.filter { $0.productID != nil }
       guard !parts.isEmpty else {
         #expect(whole.productID == nil, "seed \(seed)")
         continue
       }
       #expect(trial.rank(whole) == parts.map(trial.rank).max(), "seed \(seed)")
-      let speaker = parts.filter { $0.explanation.decidedBy == whole.explanation.decidedBy }
+      let decidingRow = parts.filter { $0.explanation.decidedBy == whole.explanation.decidedBy }
       #expect(
-        speaker.contains {
+        decidingRow.contains {
           $0.tier == whole.tier && $0.status == whole.status && $0.reason == whole.reason
             && $0.accessUntil == whole.accessUntil && $0.expiresAt == whole.expiresAt
             && $0.willRenew == whole.willRenew && $0.isStale == whole.isStale
@@ -113,10 +113,10 @@ import struct FoundationEssentials.Date
     for seed in Self.cases {
       var trial = try Trial(seed)
       let more = trial.maker.subscription(99, groups: ["of its own"])
-      let before = trial.rank(trial.judge(trial.evidence))
-      #expect(trial.rank(trial.judge(trial.evidence + [more])) >= before, "seed \(seed)")
+      let before = trial.rank(trial.evaluate(trial.evidence))
+      #expect(trial.rank(trial.evaluate(trial.evidence + [more])) >= before, "seed \(seed)")
       let running = answer(at: trial.now, [row("higher", premium, of: "higher", until: day(900))])
-      #expect(trial.judge(trial.evidence + running).tier == "premium", "seed \(seed)")
+      #expect(trial.evaluate(trial.evidence + running).tier == "premium", "seed \(seed)")
     }
   }
 
@@ -124,13 +124,13 @@ import struct FoundationEssentials.Date
     var seen: Set<EntitlementReason> = []
     for seed in Self.cases {
       let trial = try Trial(seed)
-      let verdict = trial.judge(trial.evidence)
+      let verdict = trial.evaluate(trial.evidence)
       seen.insert(verdict.reason)
       let isEntitled = verdict.status != .expired && verdict.productID != nil
       #expect((verdict.tier != "free") == isEntitled, "seed \(seed)")
       #expect((verdict.accessUntil == nil) == (!isEntitled || verdict.reason == .lifetime), "seed \(seed)")
-      if let until = verdict.accessUntil, !verdict.isStale, let judgedAt = verdict.explanation.judgedAt {
-        #expect(judgedAt < until, "seed \(seed)")
+      if let until = verdict.accessUntil, !verdict.isStale, let evaluatedAt = verdict.explanation.evaluatedAt {
+        #expect(evaluatedAt < until, "seed \(seed)")
       }
       #expect((verdict.explanation.decidedBy == nil) == (verdict.productID == nil), "seed \(seed)")
       #expect(
@@ -144,12 +144,13 @@ import struct FoundationEssentials.Date
   @Test func `every transaction either decides or is passed over, once`() throws {
     for seed in Self.cases {
       let trial = try Trial(seed)
-      let verdict = trial.judge(trial.evidence)
+      let verdict = trial.evaluate(trial.evidence)
       let rows = trial.evidence.flatMap(\.purchases).map(\.transactionID.rawValue)
-      let told = verdict.explanation.passedOver.map(\.transactionID.rawValue)
+      let reported = verdict.explanation.passedOver.map(\.transactionID.rawValue)
       #expect(
-        (told + [verdict.explanation.decidedBy?.rawValue].compactMap { $0 }).sorted() == rows.sorted(), "seed \(seed)")
-      #expect(verdict.explanation.passedOverCount == told.count, "seed \(seed)")
+        (reported + [verdict.explanation.decidedBy?.rawValue].compactMap { $0 }).sorted() == rows.sorted(),
+        "seed \(seed)")
+      #expect(verdict.explanation.passedOverCount == reported.count, "seed \(seed)")
     }
   }
 
@@ -164,7 +165,7 @@ import struct FoundationEssentials.Date
           let evidence = answer(
             [row("1", from: end, until: end), row("2", until: end, cancelled: now)],
             [renewal(retry: true, grace: duration == .zero ? end : nil)])
-          let verdict = try judge(evidence, at: now, retryAccess: duration, hold: duration)
+          let verdict = try evaluate(evidence, at: now, retryAccess: duration, hold: duration)
           #expect((verdict.status == .expired) == (verdict.tier == "free"))
         }
       }
@@ -177,7 +178,7 @@ import struct FoundationEssentials.Date
         TransactionID("\(index)"), of: OriginalTransactionID("\(index)"), group: "G", from: day(Double(index - 3_999)),
         until: day(Double(index - 3_998)))
     }
-    let verdict = try judge(answer(rows))
+    let verdict = try evaluate(answer(rows))
     #expect(verdict.line == "2 active pro renewing")
     #expect(verdict.explanation.passedOverCount == 3_999)
   }

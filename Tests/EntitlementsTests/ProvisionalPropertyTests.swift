@@ -35,8 +35,8 @@ import struct FoundationEssentials.Date
       self.signed = signed
     }
 
-    func judge(_ evidence: [SubscriptionEvidence], at now: Date? = nil) -> Entitlement {
-      Entitlement.judge(evidence, at: now ?? self.now, catalog: catalog, policy: policy)
+    func evaluate(_ evidence: [SubscriptionEvidence], at now: Date? = nil) -> Entitlement {
+      Entitlement.evaluate(evidence, at: now ?? self.now, catalog: catalog, policy: policy)
     }
 
     func rank(_ verdict: Entitlement) -> Int { catalog.rank(of: verdict.tier) }
@@ -47,10 +47,10 @@ import struct FoundationEssentials.Date
     for seed in PropertyTests.cases {
       let trial = try Trial(seed)
       var evidence = trial.proven
-      var verdict = trial.judge(evidence)
+      var verdict = trial.evaluate(evidence)
       for item in trial.signed {
         evidence.append(item)
-        let next = trial.judge(evidence)
+        let next = trial.evaluate(evidence)
         #expect(trial.rank(next) >= trial.rank(verdict), "seed \(seed)")
         verdict = next
       }
@@ -62,12 +62,12 @@ import struct FoundationEssentials.Date
   @Test func `it decides or is not there`() throws {
     for seed in PropertyTests.cases {
       let trial = try Trial(seed)
-      let alone = trial.judge(trial.proven)
-      let verdict = trial.judge(trial.proven + trial.signed)
+      let alone = trial.evaluate(trial.proven)
+      let verdict = trial.evaluate(trial.proven + trial.signed)
       if verdict.isProvisional {
         #expect(verdict.status == .active && !verdict.isStale && verdict.willRenew == nil, "seed \(seed)")
         #expect([1, 2].contains(verdict.explanation.line), "seed \(seed)")
-        let moment = try #require(verdict.explanation.judgedAt)
+        let moment = try #require(verdict.explanation.evaluatedAt)
         #expect(try moment < #require(verdict.accessUntil), "seed \(seed)")
         let until = try #require(trial.signed.compactMap(\.provisionalUntil).max())
         #expect(try #require(verdict.accessUntil) <= until, "seed \(seed)")
@@ -86,7 +86,8 @@ import struct FoundationEssentials.Date
       let until = try #require(trial.signed.compactMap(\.provisionalUntil).max())
       for moment in [until, until.advanced(by: .milliseconds(1)), until.advanced(by: .seconds(86_400 * 30))] {
         #expect(
-          trial.judge(trial.proven + trial.signed, at: moment) == trial.judge(trial.proven, at: moment), "seed \(seed)")
+          trial.evaluate(trial.proven + trial.signed, at: moment) == trial.evaluate(trial.proven, at: moment),
+          "seed \(seed)")
       }
     }
   }
@@ -106,7 +107,7 @@ import struct FoundationEssentials.Date
         answer.evidenceTime = answers.filter { $0.key == answer.key }.map(\.evidenceTime).max() ?? answer.evidenceTime
         return answer
       }
-      #expect(trial.judge(newest + trial.signed) == trial.judge(newest), "seed \(seed)")
+      #expect(trial.evaluate(newest + trial.signed) == trial.evaluate(newest), "seed \(seed)")
     }
   }
 
@@ -120,9 +121,9 @@ import struct FoundationEssentials.Date
         for index in refund.purchases.indices { refund.purchases[index].cancellationDate = day(-30) }
         return refund
       }
-      let verdict = trial.judge(refunds + trial.signed)
+      let verdict = trial.evaluate(refunds + trial.signed)
       #expect(verdict.tier == "free" && !verdict.isProvisional, "seed \(seed)")
-      #expect(verdict == trial.judge(refunds), "seed \(seed)")
+      #expect(verdict == trial.evaluate(refunds), "seed \(seed)")
     }
   }
 
@@ -130,11 +131,11 @@ import struct FoundationEssentials.Date
     for seed in PropertyTests.cases {
       var trial = try Trial(seed)
       var evidence = trial.proven + trial.signed + trial.signed.prefix(1)
-      let verdict = trial.judge(evidence)
+      let verdict = trial.evaluate(evidence)
       for _ in 0..<3 {
         evidence.shuffle(using: &trial.maker.random)
         for index in evidence.indices { evidence[index].purchases.shuffle(using: &trial.maker.random) }
-        #expect(trial.judge(evidence) == verdict, "seed \(seed)")
+        #expect(trial.evaluate(evidence) == verdict, "seed \(seed)")
       }
     }
   }
@@ -144,13 +145,13 @@ import struct FoundationEssentials.Date
     for seed in PropertyTests.cases {
       let trial = try Trial(seed)
       // All that is granted, a row at a time, judged at the end the whole would have.
-      var best = trial.judge(trial.proven).tier == "premium" ? 2 : trial.judge(trial.proven).tier == "pro" ? 1 : 0
+      var best = trial.evaluate(trial.proven).tier == "premium" ? 2 : trial.evaluate(trial.proven).tier == "pro" ? 1 : 0
       for item in trial.signed {
         let isOutdated = trial.proven.contains { $0.key == item.key && $0.evidenceTime >= item.evidenceTime }
         if isOutdated || item.isAccountGone { continue }
         let ended = trial.proven.filter { $0.key.environment == item.key.environment }.flatMap(\.purchases)
           .filter { $0.cancellationDate != nil || $0.isUpgraded }.map(\.transactionID)
-        let now = max(trial.now, item.judgedAt)
+        let now = max(trial.now, item.evaluatedAt)
         guard let until = item.provisionalUntil, now < until else { continue }
         let model = ReferenceModel(
           rows: item.purchases.filter {
@@ -161,12 +162,12 @@ import struct FoundationEssentials.Date
           best = -1
           break
         }
-        let told = model.verdict(at: now.millisecondsSince1970)
-        guard told.isEntitled else { continue }
-        best = max(best, told.tier == "premium" ? 2 : 1)
+        let reported = model.verdict(at: now.millisecondsSince1970)
+        guard reported.isEntitled else { continue }
+        best = max(best, reported.tier == "premium" ? 2 : 1)
       }
       guard best >= 0 else { continue }
-      let verdict = trial.judge(trial.proven + trial.signed)
+      let verdict = trial.evaluate(trial.proven + trial.signed)
       #expect(trial.rank(verdict) == best, "seed \(seed)")
       if verdict.isProvisional { granted += 1 }
     }

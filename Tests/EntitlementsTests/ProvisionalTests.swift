@@ -9,7 +9,7 @@ import struct FoundationEssentials.Date
 
   private static func history(_ rows: [Purchase], signed: Date = signed, gone: Bool = false) -> PurchaseHistory {
     PurchaseHistory(
-      environment: .production, source: .signature, evidenceTime: signed, judgedAt: noon, purchases: rows,
+      environment: .production, source: .signature, evidenceTime: signed, evaluatedAt: noon, purchases: rows,
       isAccountGone: gone)
   }
 
@@ -84,14 +84,14 @@ import struct FoundationEssentials.Date
     let rows = [row("1", forever, until: nil)]
     for hour in 0..<48 {
       let now = day(Double(hour) / 24)
-      #expect(try judge(provisional(rows, at: now), at: now).tier == (hour < 24 ? "premium" : "free"))
+      #expect(try evaluate(provisional(rows, at: now), at: now).tier == (hour < 24 ? "premium" : "free"))
     }
   }
 
   // MARK: The verdict
 
   @Test func `a provisional verdict says so`() throws {
-    let verdict = try judge(provisional([row("1", from: day(-1), until: day(30), trial: true)]))
+    let verdict = try evaluate(provisional([row("1", from: day(-1), until: day(30), trial: true)]))
     #expect(verdict.line == "2 active pro renewing")
     #expect(verdict.isProvisional)
     #expect(!verdict.isStale)
@@ -118,14 +118,14 @@ import struct FoundationEssentials.Date
   ) throws {
     let evidence = try provisional([purchase])
     for moment in [noon, end.advanced(by: .milliseconds(-1))] {
-      let verdict = try judge(evidence, at: moment)
+      let verdict = try evaluate(evidence, at: moment)
       #expect(verdict.line == line)
       #expect(verdict.accessUntil == end)
       #expect(verdict.isProvisional)
     }
     for moment in [end, end.advanced(by: .milliseconds(1)), day(4000)] {
-      #expect(try judge(evidence, at: moment) == judge([], at: moment))
-      #expect(try judge(evidence, at: moment).line == "- active free no_purchases")
+      #expect(try evaluate(evidence, at: moment) == evaluate([], at: moment))
+      #expect(try evaluate(evidence, at: moment).line == "- active free no_purchases")
     }
   }
 
@@ -201,7 +201,7 @@ import struct FoundationEssentials.Date
     let evidence = try provisional([meeting.offered])
     #expect(evidence.count == 1)
     for evidence in [meeting.proven + evidence, evidence + meeting.proven] {
-      let verdict = try judge(evidence)
+      let verdict = try evaluate(evidence)
       #expect(verdict.line == meeting.expected)
       #expect(verdict.isProvisional == meeting.isProvisional)
     }
@@ -210,7 +210,7 @@ import struct FoundationEssentials.Date
   @Test func `a grant told beside proof of the same purchase is named once`() throws {
     // Apple moved the end out; only the receipt knows.
     let proven = answer(at: day(-9), [row("1", until: day(-1)), row("0", from: day(-70), until: day(-40))])
-    let verdict = try judge(proven + provisional([row("1", until: day(10))]))
+    let verdict = try evaluate(proven + provisional([row("1", until: day(10))]))
     #expect(verdict.isProvisional)
     #expect(verdict.explanation.decidedBy == "1")
     #expect(verdict.explanation.passedOver == [.init(transactionID: "0", productID: pro, cause: .endsEarlier)])
@@ -220,7 +220,7 @@ import struct FoundationEssentials.Date
     let first = try provisional([row("1", until: day(10))])
     let second = try provisional([row("1", until: day(10))], signed: noon, until: day(2))
     for evidence in [first + second, second + first] {
-      let verdict = try judge(evidence)
+      let verdict = try evaluate(evidence)
       #expect(verdict.accessUntil == day(2))
       #expect(verdict.explanation.passedOverCount == 0)
     }

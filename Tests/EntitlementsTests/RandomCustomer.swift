@@ -65,7 +65,7 @@ struct RandomCustomer {
     let moment = random.moment(-20...0)
     return SubscriptionEvidence(
       key: SubscriptionKey(environment: .production, originalTransactionID: original), source: .verifyReceipt,
-      evidenceTime: moment, judgedAt: moment,
+      evidenceTime: moment, evaluatedAt: moment,
       purchases: rows + (lifetime ? [self.lifetime(of: original, group: group)] : []),
       renewals: random.chance(80) ? [renewalInfo(of: original, rows.last?.productID ?? pro)] : [],
       isAccountGone: random.chance(4))

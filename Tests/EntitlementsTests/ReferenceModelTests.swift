@@ -25,17 +25,17 @@ import struct FoundationEssentials.Date
       }
       let model = ReferenceModel(
         rows: evidence.purchases, renewal: evidence.renewals.first, isGone: evidence.isAccountGone,
-        answered: evidence.judgedAt.millisecondsSince1970,
+        answered: evidence.evaluatedAt.millisecondsSince1970,
         retryAccess: Self.wholeMilliseconds(policy.billingRetryAccess),
         hold: Self.wholeMilliseconds(policy.outageHold))
       for now in moments.shuffled(using: &maker.random).prefix(8) {
-        let verdict = Entitlement.judge([evidence], at: now, catalog: catalog, policy: policy)
-        let told = ReferenceModel.Verdict(
+        let verdict = Entitlement.evaluate([evidence], at: now, catalog: catalog, policy: policy)
+        let reported = ReferenceModel.Verdict(
           line: verdict.explanation.line, status: verdict.status.rawValue, tier: verdict.tier.rawValue,
           reason: verdict.reason.rawValue, accessUntil: verdict.accessUntil?.millisecondsSince1970,
           isStale: verdict.isStale)
         let expected = model.verdict(at: now.millisecondsSince1970)
-        #expect(told == expected, "half \(half), seed \(seed), \(now.millisecondsSince1970)")
+        #expect(reported == expected, "half \(half), seed \(seed), \(now.millisecondsSince1970)")
         lines[expected.reason, default: 0] += 1
       }
     }
@@ -55,7 +55,7 @@ import struct FoundationEssentials.Date
       let evidence = (1...3).map { number in
         var item = maker.subscription(number, groups: ["A"])
         item.evidenceTime = now
-        item.judgedAt = now
+        item.evaluatedAt = now
         item.isAccountGone = false
         for index in item.purchases.indices { item.purchases[index].ownership = .purchased }
         return item
@@ -63,10 +63,10 @@ import struct FoundationEssentials.Date
       let model = ReferenceModel(
         rows: evidence.flatMap(\.purchases), renewal: nil, isGone: false, answered: now.millisecondsSince1970,
         retryAccess: 0, hold: 0)
-      guard let speaker = model.runningSpeaker(at: now.millisecondsSince1970) else { continue }
-      let verdict = Entitlement.judge(evidence, at: now, catalog: catalog, policy: policy)
-      #expect(verdict.explanation.decidedBy == speaker.transactionID, "seed \(seed)")
-      #expect(verdict.tier.rawValue == ReferenceModel.tiers[speaker.productID], "seed \(seed)")
+      guard let decidingRow = model.runningSpeaker(at: now.millisecondsSince1970) else { continue }
+      let verdict = Entitlement.evaluate(evidence, at: now, catalog: catalog, policy: policy)
+      #expect(verdict.explanation.decidedBy == decidingRow.transactionID, "seed \(seed)")
+      #expect(verdict.tier.rawValue == ReferenceModel.tiers[decidingRow.productID], "seed \(seed)")
       let others = verdict.explanation.passedOver.filter { $0.cause == .otherSubscription }
       if !others.isEmpty { several += 1 }
     }

@@ -9,7 +9,7 @@ import struct FoundationEssentials.Date
 
   @Test func `a user without any row has bought nothing`() throws {
     for evidence in [[], answer([]), answer([], gone: true)] {
-      let verdict = try judge(evidence)
+      let verdict = try evaluate(evidence)
       #expect(verdict.line == "- active free no_purchases")
       #expect(verdict.explanation.passedOverCount == 0)
       #expect(verdict.productID == nil)
@@ -18,7 +18,7 @@ import struct FoundationEssentials.Date
   }
 
   @Test func `rows of unknown products alone are a gap in the catalog`() throws {
-    let verdict = try judge(answer([row("2", unheardOf, of: "200", until: day(10)), row("1", unheardOf)]))
+    let verdict = try evaluate(answer([row("2", unheardOf, of: "200", until: day(10)), row("1", unheardOf)]))
     #expect(verdict.line == "- active free no_known_product")
     #expect(
       verdict.explanation.passedOver == [
@@ -31,23 +31,23 @@ import struct FoundationEssentials.Date
     let bought = answer([row("1", unheardOf, from: day(-9), until: day(10))])
     let tested = answer([row("2", unheardOf, from: day(-9), until: day(10))], in: .sandbox)
     let testedLater = answer([row("3", unheardOf, from: day(-8), until: day(10))], in: .sandbox)
-    #expect(try judge(bought).environment == .production)
-    #expect(try judge(tested).environment == .sandbox)
-    #expect(try judge(tested + bought).environment == .production)
-    #expect(try judge(testedLater + bought).environment == .sandbox)
-    #expect(try judge([]).environment == nil)
+    #expect(try evaluate(bought).environment == .production)
+    #expect(try evaluate(tested).environment == .sandbox)
+    #expect(try evaluate(tested + bought).environment == .production)
+    #expect(try evaluate(testedLater + bought).environment == .sandbox)
+    #expect(try evaluate([]).environment == nil)
   }
 
   @Test func `a known product speaks beside unknown ones, even when it ended`() throws {
     let unknown = row("1", unheardOf, of: "200", until: day(10))
-    #expect(try judge(answer([unknown, row("2", until: day(5))])).line == "2 active pro renewing")
-    #expect(try judge(answer([unknown, row("2")], [renewal(intent: 1)])).line == "7 expired free voluntary")
+    #expect(try evaluate(answer([unknown, row("2", until: day(5))])).line == "2 active pro renewing")
+    #expect(try evaluate(answer([unknown, row("2")], [renewal(intent: 1)])).line == "7 expired free voluntary")
   }
 
   @Test func `a catalog that learns a product judges the same evidence anew`() throws {
     let evidence = answer([row("1", unheardOf, until: day(10))])
     let wider = try Catalog(tiers: ["free", "gold"], products: [unheardOf: .init(tier: "gold")])
-    let verdict = Entitlement.judge(evidence, at: noon, catalog: wider, policy: EntitlementPolicy())
+    let verdict = Entitlement.evaluate(evidence, at: noon, catalog: wider, policy: EntitlementPolicy())
     #expect(verdict.line == "2 active gold renewing")
   }
 
@@ -57,7 +57,7 @@ import struct FoundationEssentials.Date
     let name: String
     let rows: [Purchase]
     var renewals: [RenewalInfo] = []
-    let speaker: TransactionID
+    let decidingRow: TransactionID
     let expected: String
     var testDescription: String { name }
   }
@@ -68,54 +68,54 @@ import struct FoundationEssentials.Date
       rows: [
         row("a", premium, of: "1", group: "A", until: day(1)), row("b", pro, of: "2", group: "B", until: day(300)),
       ],
-      speaker: "a", expected: "2 active premium renewing"),
+      decidingRow: "a", expected: "2 active premium renewing"),
     Choice(
       name: "of the same tier the one that ends last",
       rows: [
         row("a", pro, of: "1", group: "A", until: day(1)), row("b", proYearly, of: "2", group: "B", until: day(300)),
       ],
-      speaker: "b", expected: "2 active pro renewing"),
+      decidingRow: "b", expected: "2 active pro renewing"),
     Choice(
       name: "lifetime ends last of all",
       rows: [row("a", forever, of: "1", until: nil), row("b", premium, of: "2", group: "B", until: day(9000))],
-      speaker: "a", expected: "1 active premium lifetime"),
+      decidingRow: "a", expected: "1 active premium lifetime"),
     Choice(
       name: "an entitled lower tier before an ended higher one",
       rows: [row("a", premium, of: "1", group: "A"), row("b", pro, of: "2", group: "B", until: day(1))],
-      speaker: "b", expected: "2 active pro renewing"),
+      decidingRow: "b", expected: "2 active pro renewing"),
     Choice(
       name: "grace of a higher tier before a lower one that runs",
       rows: [row("a", premium, of: "1", group: "A"), row("b", pro, of: "2", group: "B", until: day(100))],
-      renewals: [renewal(premium, of: "1", grace: day(2))], speaker: "a",
+      renewals: [renewal(premium, of: "1", grace: day(2))], decidingRow: "a",
       expected: "5 grace_period premium billing_grace"),
     Choice(
       name: "a refund of one leaves the other",
       rows: [
         row("a", premium, of: "1", group: "A", until: day(100), cancelled: day(-1)),
         row("b", pro, of: "2", group: "B", until: day(10)),
-      ], speaker: "b", expected: "2 active pro renewing"),
+      ], decidingRow: "b", expected: "2 active pro renewing"),
     Choice(
       name: "a refunded lifetime leaves the subscription",
       rows: [row("a", forever, of: "1", until: nil, cancelled: day(-1)), row("b", pro, of: "2", until: day(10))],
-      speaker: "b", expected: "2 active pro renewing"),
+      decidingRow: "b", expected: "2 active pro renewing"),
     Choice(
       name: "none entitled: the one that ended last, whatever its tier",
       rows: [
         row("a", premium, of: "1", group: "A", until: day(-9)), row("b", pro, of: "2", group: "B", until: day(-8)),
       ],
-      renewals: [renewal(premium, of: "1", intent: 1), renewal(pro, of: "2", intent: 3)], speaker: "b",
+      renewals: [renewal(premium, of: "1", intent: 1), renewal(pro, of: "2", intent: 3)], decidingRow: "b",
       expected: "7 expired free price_increase"),
     Choice(
       name: "none entitled: a refund ended when it was refunded",
       rows: [
         row("a", premium, of: "1", until: day(90), cancelled: day(-7)), row("b", pro, of: "2", until: day(-6)),
-      ], renewals: [renewal(pro, of: "2", intent: 1)], speaker: "b", expected: "7 expired free voluntary"),
+      ], renewals: [renewal(pro, of: "2", intent: 1)], decidingRow: "b", expected: "7 expired free voluntary"),
   ])
   func `of several subscriptions the best speaks`(choice: Choice) throws {
     for rows in [choice.rows, choice.rows.reversed()] {
-      let verdict = try judge(answer(rows, choice.renewals))
+      let verdict = try evaluate(answer(rows, choice.renewals))
       #expect(verdict.line == choice.expected)
-      #expect(verdict.explanation.decidedBy == choice.speaker)
+      #expect(verdict.explanation.decidedBy == choice.decidingRow)
     }
   }
 
@@ -132,8 +132,9 @@ import struct FoundationEssentials.Date
     let before = end.advanced(by: .milliseconds(-1))
     for rows in [rows, rows.reversed()] {
       #expect(
-        try judge(answer(at: before, rows, renewals, in: .sandbox), at: before).line == "3 cancelled pro renewal_off")
-      let ended = try judge(answer(rows, renewals, in: .sandbox))
+        try evaluate(answer(at: before, rows, renewals, in: .sandbox), at: before).line == "3 cancelled pro renewal_off"
+      )
+      let ended = try evaluate(answer(rows, renewals, in: .sandbox))
       #expect(ended.line == "7 expired free voluntary")
       #expect(ended.explanation.decidedBy == "1043")
       #expect(ended.explanation.passedOver.allSatisfy { $0.cause == .endsEarlier })
@@ -145,7 +146,7 @@ import struct FoundationEssentials.Date
     // Each answer names only the newest renewal; the older ones are known from answers that are old by now.
     let first = answer(at: day(-9), [row("1", of: "1", group: "G", from: day(-10), until: day(-4))], in: .sandbox)
     let second = answer([row("2", of: "2", group: "G", from: day(-4), until: day(-1))], in: .sandbox)
-    let verdict = try judge(first + second)
+    let verdict = try evaluate(first + second)
     #expect(verdict.line == "7 expired free unknown")
     #expect(verdict.explanation.decidedBy == "2")
   }
@@ -154,12 +155,12 @@ import struct FoundationEssentials.Date
     // Two Apple accounts of one user: the second answer knows nothing of the first account.
     let first = answer(at: day(-20), [row("1", premium, of: "1", group: "G", from: day(-30), until: day(-2))])
     let second = answer(at: day(-1), [row("2", pro, of: "2", group: "G", from: day(-90), until: day(-60))])
-    #expect(try judge(first).line == "2 active premium renewing stale")
-    #expect(try judge(first + second).line == "2 active premium renewing stale")
+    #expect(try evaluate(first).line == "2 active premium renewing stale")
+    #expect(try evaluate(first + second).line == "2 active premium renewing stale")
   }
 
   @Test func `without a group the original transaction ID makes a subscription`() throws {
-    let verdict = try judge(
+    let verdict = try evaluate(
       answer([row("1", premium, from: day(-50), until: day(-20)), row("2", pro, from: day(-20), until: day(10))]))
     #expect(verdict.line == "2 active pro renewing")
     #expect(verdict.explanation.passedOver.map(\.cause) == [.endsEarlier])
@@ -172,14 +173,14 @@ import struct FoundationEssentials.Date
       row("3", of: "3", group: "G", from: day(-40), until: day(-10)),
     ]
     for rows in [rows, rows.reversed()] {
-      #expect(try judge(answer(rows, [renewal(of: "3", retry: true)])).line == "4 expired free refunded")
+      #expect(try evaluate(answer(rows, [renewal(of: "3", retry: true)])).line == "4 expired free refunded")
     }
   }
 
   @Test func `two groups are two subscriptions, even under one original transaction ID`() throws {
     let rows = [row("1", premium, group: "A", until: day(3)), row("2", pro, group: "B", until: day(30))]
     for rows in [rows, rows.reversed()] {
-      let verdict = try judge(answer(rows, [renewal(premium, renews: false), renewal(pro, renews: true)]))
+      let verdict = try evaluate(answer(rows, [renewal(premium, renews: false), renewal(pro, renews: true)]))
       #expect(verdict.line == "3 cancelled premium renewal_off")
       #expect(verdict.explanation.passedOver.map(\.cause) == [.otherSubscription])
     }
@@ -196,37 +197,37 @@ import struct FoundationEssentials.Date
       ([inRetry, takenBack], "6 grace_period pro billing_retry"), ([inRetry, shared], "2 active premium renewing"),
       ([takenBack], "4 expired free revoked"),
     ] {
-      #expect(try judge(answer(rows, [retry])).line == expected)
-      #expect(try judge(answer(rows.reversed(), [retry])).line == expected)
+      #expect(try evaluate(answer(rows, [retry])).line == expected)
+      #expect(try evaluate(answer(rows.reversed(), [retry])).line == expected)
     }
   }
 
   @Test func `a transaction told twice counts once, even where only one telling knows that it is shared`() throws {
     let older = answer(at: day(-2), [row("1", group: "G", until: day(10))], source: .signature)
     let newer = answer([row("1", group: "G", until: day(10), cancelled: day(-1), ownership: .familyShared)])
-    #expect(try judge(older + newer).line == "4 expired free revoked")
-    #expect(try judge(newer + older).line == "4 expired free revoked")
+    #expect(try evaluate(older + newer).line == "4 expired free revoked")
+    #expect(try evaluate(newer + older).line == "4 expired free revoked")
   }
 
   @Test func `the two stores are apart, with the same IDs and the same group`() throws {
     let bought = answer([row("1", pro, group: "G", until: day(3))])
     let tested = answer([row("1", premium, group: "G", until: day(2))], [renewal(premium, renews: false)], in: .sandbox)
     for evidence in [bought + tested, tested + bought] {
-      let verdict = try judge(evidence)
+      let verdict = try evaluate(evidence)
       #expect(verdict.line == "3 cancelled premium renewal_off")
       #expect(verdict.environment == .sandbox)
       #expect(
         verdict.explanation.passedOver == [.init(transactionID: "1", productID: pro, cause: .otherSubscription)])
     }
     let refunded = answer([row("1", premium, group: "G", until: day(2), cancelled: day(-1))], in: .sandbox)
-    #expect(try judge(bought + refunded).line == "2 active pro renewing")
+    #expect(try evaluate(bought + refunded).line == "2 active pro renewing")
   }
 
   @Test func `of two equal ones the real store speaks`() throws {
     let bought = answer([row("1", until: day(3))])
     let tested = answer([row("1", until: day(3))], in: .sandbox)
-    #expect(try judge(bought + tested).environment == .production)
-    #expect(try judge(tested + bought).environment == .production)
+    #expect(try evaluate(bought + tested).environment == .production)
+    #expect(try evaluate(tested + bought).environment == .production)
   }
 
   // MARK: Two Apple accounts of one user
@@ -238,34 +239,34 @@ import struct FoundationEssentials.Date
     ]
     let renewals = [renewal(proYearly, of: "1", renews: false), renewal(premium, of: "2", renews: true)]
     for rows in [rows, rows.reversed()] {
-      let verdict = try judge(answer(rows, renewals))
+      let verdict = try evaluate(answer(rows, renewals))
       #expect(verdict.line == "2 active premium renewing")
       #expect(
         verdict.explanation.passedOver == [.init(transactionID: "a", productID: proYearly, cause: .otherSubscription)])
       #expect(verdict.words().contains { $0.contains("another purchase, of \(proYearly)") })
       // Apple says that the higher one is over, at an hour when it is.
-      #expect(try judge(answer(at: day(20), rows, renewals), at: day(20)).line == "3 cancelled pro renewal_off")
+      #expect(try evaluate(answer(at: day(20), rows, renewals), at: day(20)).line == "3 cancelled pro renewal_off")
     }
     // Of one tier the one that ends last, as among all subscriptions.
     let same = [
       row("a", pro, of: "1", group: "G", until: day(3)), row("b", proYearly, of: "2", group: "G", until: day(9)),
     ]
-    #expect(try judge(answer(same)).explanation.decidedBy == "b")
+    #expect(try evaluate(answer(same)).explanation.decidedBy == "b")
   }
 
   @Test func `two purchases of one group are told of by one answer each`() throws {
     let lower = answer(at: day(-1), [row("a", pro, of: "1", group: "G", from: day(-60), until: day(300))])
     let higher = answer(at: day(-9), [row("b", premium, of: "2", group: "G", from: day(-10), until: day(20))])
     for evidence in [lower + higher, higher + lower] {
-      #expect(try judge(evidence).line == "2 active premium renewing")
+      #expect(try evaluate(evidence).line == "2 active premium renewing")
       // Its end alone does not make the other its successor: nobody has asked whether it was renewed.
-      #expect(try judge(evidence, at: day(21)).line == "2 active premium renewing stale")
-      #expect(try judge(evidence, at: day(27)).line == "2 active pro renewing")
+      #expect(try evaluate(evidence, at: day(21)).line == "2 active premium renewing stale")
+      #expect(try evaluate(evidence, at: day(27)).line == "2 active pro renewing")
     }
     let refunded = answer([
       row("b", premium, of: "2", group: "G", from: day(-10), until: day(20), cancelled: day(-0.5))
     ])
-    #expect(try judge(lower + refunded).line == "2 active pro renewing")
+    #expect(try evaluate(lower + refunded).line == "2 active pro renewing")
   }
 
   @Test func `an upgrade under one original transaction ID counts at once, whatever the old row gave`() throws {
@@ -273,12 +274,12 @@ import struct FoundationEssentials.Date
       row("a", premium, group: "G", from: day(-20), until: day(10)),
       row("b", pro, group: "G", from: day(-1), until: day(29)),
     ]
-    #expect(try judge(answer(rows)).line == "2 active pro renewing")
+    #expect(try evaluate(answer(rows)).line == "2 active pro renewing")
     let upgraded = [
       row("a", pro, of: "1", group: "G", from: day(-20), until: day(300), upgraded: true),
       row("b", premium, of: "2", group: "G", from: day(-1), until: day(29)),
     ]
-    #expect(try judge(answer(upgraded)).explanation.passedOver.map(\.cause) == [.upgraded])
+    #expect(try evaluate(answer(upgraded)).explanation.passedOver.map(\.cause) == [.upgraded])
   }
 
   // MARK: Told twice
@@ -296,7 +297,7 @@ import struct FoundationEssentials.Date
     name: String, first: Purchase, second: Purchase, expected: String
   ) throws {
     for rows in [[first, second], [second, first]] {
-      let verdict = try judge(answer(rows))
+      let verdict = try evaluate(answer(rows))
       #expect(verdict.line == expected)
       #expect(verdict.explanation.passedOverCount == 0)
     }
@@ -308,10 +309,10 @@ import struct FoundationEssentials.Date
       [row("1", until: day(10), cancelled: day(-1), period: "900"), restored],
       [restored, row("1", until: day(10), cancelled: day(-1), period: "900")],
     ] {
-      #expect(try judge(answer(rows)).line == "4 expired free refunded")
+      #expect(try evaluate(answer(rows)).line == "4 expired free refunded")
     }
     let other = row("1", until: day(9), cancelled: day(-1), period: "900")
-    #expect(try judge(answer([other, restored])).line == "2 active pro renewing", "another end is another period")
+    #expect(try evaluate(answer([other, restored])).line == "2 active pro renewing", "another end is another period")
   }
 
   @Test(arguments: [true, false])
@@ -322,22 +323,22 @@ import struct FoundationEssentials.Date
     let newer = answer(at: day(-1), [newerKnowsOfTheRefund ? refunded : plain])
     for evidence in [older + newer, newer + older] {
       let expected = newerKnowsOfTheRefund ? "4 expired free refunded" : "2 active pro renewing"
-      #expect(try judge(evidence).line == expected)
+      #expect(try evaluate(evidence).line == expected)
     }
   }
 
   @Test func `newer evidence without a group replaces older evidence with one`() throws {
     let older = answer(at: day(-2), [row("1", group: "G", until: day(10))])
     let newer = answer(at: day(-1), [row("1", until: day(10), cancelled: day(-1.5))])
-    #expect(try judge(older + newer).line == "4 expired free refunded")
-    #expect(try judge(newer + older).line == "4 expired free refunded")
+    #expect(try evaluate(older + newer).line == "4 expired free refunded")
+    #expect(try evaluate(newer + older).line == "4 expired free refunded")
   }
 
   // MARK: Account gone
 
   @Test func `an account that is gone ends its subscriptions at once`() throws {
     for purchase in [row("1", until: day(10)), row("1"), row("1", forever, until: nil)] {
-      let verdict = try judge(answer([purchase], [renewal(renews: true, grace: day(3))], gone: true))
+      let verdict = try evaluate(answer([purchase], [renewal(renews: true, grace: day(3))], gone: true))
       #expect(verdict.line == "- expired free account_gone")
       #expect(verdict.accessUntil == nil)
       #expect(verdict.explanation.decidedBy == "1")
@@ -348,7 +349,7 @@ import struct FoundationEssentials.Date
     let gone = answer([row("1", premium, of: "1", until: day(100))], gone: true)
     let running = answer(at: day(-1), [row("2", pro, of: "2", until: day(10))])
     for evidence in [gone + running, running + gone] {
-      let verdict = try judge(evidence)
+      let verdict = try evaluate(evidence)
       #expect(verdict.line == "2 active pro renewing")
       #expect(
         verdict.explanation.passedOver == [.init(transactionID: "1", productID: premium, cause: .accountGone)])
@@ -358,7 +359,7 @@ import struct FoundationEssentials.Date
   @Test func `of two tellings of the same moment the account that is gone counts`() throws {
     let gone = answer([row("1", until: day(10))], gone: true)
     let there = answer([row("1", until: day(10))])
-    #expect(try judge(gone + there).line == "- expired free account_gone")
-    #expect(try judge(there + gone).line == "- expired free account_gone")
+    #expect(try evaluate(gone + there).line == "- expired free account_gone")
+    #expect(try evaluate(there + gone).line == "- expired free account_gone")
   }
 }

@@ -67,7 +67,7 @@ import struct FoundationEssentials.Date
         renewal(unheardOf, of: nil, intent: 4),
       ], in: .sandbox)
     #expect(evidence.map(\.key.originalTransactionID) == ["100", "200"])
-    #expect(evidence.allSatisfy { $0.key.environment == .sandbox && $0.evidenceTime == noon && $0.judgedAt == noon })
+    #expect(evidence.allSatisfy { $0.key.environment == .sandbox && $0.evidenceTime == noon && $0.evaluatedAt == noon })
     #expect(evidence.map { $0.purchases.map(\.transactionID) } == [["1", "3"], ["2"]])
     #expect(evidence.map { $0.renewals.map(\.expirationIntent) } == [[1], [2]])
   }

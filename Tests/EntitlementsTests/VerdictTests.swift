@@ -6,7 +6,7 @@ import struct FoundationEssentials.Date
 /// What a verdict says beside its line: the purchase, the renewal, the explanation.
 @Suite struct VerdictTests {
   @Test func `a verdict names the purchase, its end and where the proof came from`() throws {
-    let verdict = try judge(
+    let verdict = try evaluate(
       answer(
         [row("1", from: day(-20), until: day(10), ownership: .familyShared, trial: true)], [renewal(renews: true)],
         in: .sandbox, source: .serverAPI))
@@ -26,13 +26,13 @@ import struct FoundationEssentials.Date
 
   @Test(arguments: [(true, false), (false, true), (false, false), (true, true)])
   func `a trial is a trial; another introductory offer is not`(trial: Bool, intro: Bool) throws {
-    let verdict = try judge(answer([row("1", until: day(10), trial: trial, intro: intro)]))
+    let verdict = try evaluate(answer([row("1", until: day(10), trial: trial, intro: intro)]))
     #expect(verdict.isTrial == trial)
     #expect(verdict.tier == "pro")
   }
 
   @Test func `lifetime has neither an expiry nor an end of access`() throws {
-    let verdict = try judge(answer([row("1", forever, until: nil)]))
+    let verdict = try evaluate(answer([row("1", forever, until: nil)]))
     #expect(verdict.expiresAt == nil)
     #expect(verdict.accessUntil == nil)
     #expect(verdict.willRenew == nil)
@@ -47,26 +47,26 @@ import struct FoundationEssentials.Date
   func `a refunded purchase expired when it was taken back, or when it ended before that`(
     refunded: Purchase, expiresAt: Date
   ) throws {
-    let verdict = try judge(answer([refunded]))
+    let verdict = try evaluate(answer([refunded]))
     #expect(verdict.expiresAt == expiresAt)
     #expect(verdict.accessUntil == nil)
   }
 
   @Test(arguments: [(pro, nil), (premium, premium), (nil, nil)] as [(ProductID?, ProductID?)])
   func `the next product is named where it is another`(next: ProductID?, named: ProductID?) throws {
-    let verdict = try judge(answer([row("1", until: day(10))], [renewal(next: next, renews: true)]))
+    let verdict = try evaluate(answer([row("1", until: day(10))], [renewal(next: next, renews: true)]))
     #expect(verdict.nextProductID == named)
   }
 
   @Test func `a downgrade that waits for the renewal leaves the tier as it is`() throws {
-    let verdict = try judge(
+    let verdict = try evaluate(
       answer([row("1", premium, until: day(10))], [renewal(premium, next: pro, renews: true)]))
     #expect(verdict.line == "2 active premium renewing")
     #expect(verdict.nextProductID == pro)
   }
 
   @Test func `grace tells the paid end and the end of access apart`() throws {
-    let verdict = try judge(answer([row("1")], [renewal(grace: day(3))]))
+    let verdict = try evaluate(answer([row("1")], [renewal(grace: day(3))]))
     #expect(verdict.expiresAt == day(-5))
     #expect(verdict.accessUntil == day(3))
   }
@@ -95,7 +95,7 @@ import struct FoundationEssentials.Date
       var unsorted = answer([running])
       for index in unsorted.indices { unsorted[index].renewals = renewals }
       for evidence in [answer([running], renewals), unsorted] {
-        let verdict = try judge(evidence)
+        let verdict = try evaluate(evidence)
         #expect(verdict.willRenew == renews, "\(name)")
         #expect(verdict.status == (renews == false ? .cancelled : .active), "\(name)")
       }
@@ -104,27 +104,28 @@ import struct FoundationEssentials.Date
 
   @Test func `renewal info without an ID speaks only for rows of its product, also within one key`() throws {
     let rows = [row("1", premium, from: day(-60), until: day(-30)), row("2", pro, from: day(-30), until: day(-1))]
-    #expect(try judge(answer(rows, [renewal(premium, of: nil, grace: day(3))])).line == "7 expired free unknown")
-    #expect(try judge(answer(rows, [renewal(pro, of: nil, grace: day(3))])).line == "5 grace_period pro billing_grace")
+    #expect(try evaluate(answer(rows, [renewal(premium, of: nil, grace: day(3))])).line == "7 expired free unknown")
+    #expect(
+      try evaluate(answer(rows, [renewal(pro, of: nil, grace: day(3))])).line == "5 grace_period pro billing_grace")
   }
 
   @Test func `a mismatched grace date grants nothing`() throws {
-    let verdict = try judge(answer([row("1")], [renewal(of: "999", retry: true, grace: day(3))]))
+    let verdict = try evaluate(answer([row("1")], [renewal(of: "999", retry: true, grace: day(3))]))
     #expect(verdict.line == "7 expired free unknown")
   }
 
   @Test func `each subscription of an answer gets its own renewal info`() throws {
     let rows = [row("1", pro, of: "100"), row("2", premium, of: "200")]
-    let verdict = try judge(
+    let verdict = try evaluate(
       answer(rows, [renewal(pro, of: "100", grace: day(3)), renewal(premium, of: "200", intent: 1)]))
     #expect(verdict.line == "5 grace_period pro billing_grace")
-    let mirrored = try judge(
+    let mirrored = try evaluate(
       answer(rows, [renewal(pro, of: "100", intent: 1), renewal(premium, of: "200", grace: day(3))]))
     #expect(mirrored.line == "5 grace_period premium billing_grace")
   }
 
   @Test func `a refunded row shows its own renewal info, not that of the row before`() throws {
-    let verdict = try judge(
+    let verdict = try evaluate(
       answer(
         [
           row("1", premium, from: day(-50), until: day(-20)),
@@ -137,7 +138,7 @@ import struct FoundationEssentials.Date
   // MARK: Explanation
 
   @Test func `the explanation says which row decided and why the others did not`() throws {
-    let verdict = try judge(
+    let verdict = try evaluate(
       answer([
         row("old", from: day(-50), until: day(-20)),
         row("current", from: day(-10), until: day(20)),
@@ -149,7 +150,7 @@ import struct FoundationEssentials.Date
       ]))
     #expect(verdict.explanation.line == 2)
     #expect(verdict.explanation.decidedBy == "current")
-    #expect(verdict.explanation.judgedAt == noon)
+    #expect(verdict.explanation.evaluatedAt == noon)
     #expect(verdict.explanation.policy == nil)
     let causes = Dictionary(
       uniqueKeysWithValues: verdict.explanation.passedOver.map { ($0.transactionID, $0.cause) })
@@ -162,7 +163,7 @@ import struct FoundationEssentials.Date
   }
 
   @Test func `the explanation covers the subscriptions that lost`() throws {
-    let verdict = try judge(
+    let verdict = try evaluate(
       answer([
         row("a1", premium, of: "100", until: day(10)),
         row("b1", pro, of: "200", from: day(-60), until: day(-30)), row("b2", pro, of: "200", until: day(20)),
@@ -181,7 +182,7 @@ import struct FoundationEssentials.Date
   @Test(arguments: [0, 1, 49, 50, 51, 400])
   func `at most fifty rows are listed, and all are counted`(count: Int) throws {
     let old = (0..<count).map { row(TransactionID("\($0)"), from: day(-900), until: day(-800 + Double($0))) }
-    let verdict = try judge(answer(old + [row("current", until: day(900))]))
+    let verdict = try evaluate(answer(old + [row("current", until: day(900))]))
     #expect(verdict.explanation.passedOverCount == count)
     #expect(verdict.explanation.passedOver.count == min(count, Explanation.passedOverLimit))
     #expect(verdict.explanation.decidedBy == "current")
@@ -194,7 +195,7 @@ import struct FoundationEssentials.Date
   func `billing retry names the policy that decided, for and against`(
     access: Duration, now: Date, text: String, line: Int
   ) throws {
-    let verdict = try judge(answer(at: now, [row("1")], [renewal(retry: true)]), at: now, retryAccess: access)
+    let verdict = try evaluate(answer(at: now, [row("1")], [renewal(retry: true)]), at: now, retryAccess: access)
     #expect(verdict.explanation.policy == .init(key: "policy.billing_retry_access", value: text))
     #expect(verdict.explanation.line == line)
   }

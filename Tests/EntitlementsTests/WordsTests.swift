@@ -28,7 +28,7 @@ import struct FoundationEssentials.Date
       productID: "com.example.pro", originalTransactionID: "1", environment: .production, willRenew: true,
       nextProductID: nil, isTrial: false, ownership: .purchased, evidenceTime: third, source: .verifyReceipt,
       isStale: false, isProvisional: false,
-      explanation: Explanation(line: nil, decidedBy: "2", passedOver: [], judgedAt: third))
+      explanation: Explanation(line: nil, decidedBy: "2", passedOver: [], evaluatedAt: third))
   }
 
   private static let retryAccess = Explanation.PolicyValue(key: "policy.billing_retry_access", value: "60d")
@@ -185,7 +185,7 @@ import struct FoundationEssentials.Date
         explanation: Explanation(
           line: nil, decidedBy: nil,
           passedOver: [.init(transactionID: "9", productID: "com.example.gold", cause: .notCatalogued)],
-          judgedAt: third))
+          evaluatedAt: third))
     },
     Case(
       reason: .accountGone, status: .expired,
@@ -243,7 +243,7 @@ import struct FoundationEssentials.Date
       line: 2, decidedBy: "1",
       passedOver: causes.enumerated().map {
         .init(transactionID: TransactionID("\($0.offset)"), productID: $0.element.0, cause: $0.element.1)
-      }, judgedAt: nil)
+      }, evaluatedAt: nil)
     #expect(
       verdict.words().dropFirst(2) == [
         "a was replaced by an upgrade and counts no more.",

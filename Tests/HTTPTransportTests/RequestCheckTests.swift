@@ -79,19 +79,19 @@ extension HTTPTransportTests {
 
   @Suite struct Stubs {
     @Test func `a stub answers in order, and a call beyond the plan fails and is told`() async throws {
-      let told = Turnstile(1)
+      let reported = Turnstile(1)
       let stub = StubTransport(
-        answers: [.success(TransportResponse(status: 201)), .failure(.reset)], onUnplanned: { _ in told.pass() })
+        answers: [.success(TransportResponse(status: 201)), .failure(.reset)], onUnplanned: { _ in reported.pass() })
       #expect(await stub.outcome(.get("https://one/")).status == 201)
       #expect(await stub.outcome(.get("https://two/")).error == .reset)
-      #expect(stub.answersLeft == 0 && stub.unplanned.isEmpty && told.passed == 0)
+      #expect(stub.answersLeft == 0 && stub.unplanned.isEmpty && reported.passed == 0)
       guard case .invalidRequest = await stub.outcome(.get("https://three/")).error else {
         Issue.record("an unplanned call was answered")
         return
       }
       #expect(stub.unplanned.map(\.url) == ["https://three/"])
       #expect(stub.requests.map(\.url) == ["https://one/", "https://two/", "https://three/"])
-      #expect(told.passed == 1)
+      #expect(reported.passed == 1)
     }
   }
 }

@@ -178,7 +178,7 @@ import Testing
     let task = Task {
       try await reader.read(Array(text.utf8), selecting: Self.selection) { root throws(JSONError) in root.has("a") }
     }
-    while reader.gate.waiting < 1 { await Task.yield() }
+    while reader.semaphore.waiting < 1 { await Task.yield() }
     task.cancel()
     await #expect(throws: JSONReader.Failure.cancelled) { try await task.value }
     let read = try await JSONReader(simultaneously: 1).read(Array(text.utf8), selecting: Self.selection) {

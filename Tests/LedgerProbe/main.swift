@@ -32,16 +32,16 @@ func entry(_ user: String) -> LedgerEntry {
     originalTransactionID: OriginalTransactionID("o-\(user)"), purchaseDate: start,
     expiresDate: start.addingTimeInterval(86_400))
   let history = PurchaseHistory(
-    environment: .production, source: .verifyReceipt, evidenceTime: start, judgedAt: start, purchases: [purchase])
+    environment: .production, source: .verifyReceipt, evidenceTime: start, evaluatedAt: start, purchases: [purchase])
   let evidence = history.evidence()
   return LedgerEntry(
     user: UserID(user), evidence: evidence, contestedKeys: Set(evidence.map(\.key)),
     receipt: KeptReceipt(base64: "receipt-of-\(user)", environment: .production, bundleID: "com.example.app"),
-    ownership: .keep, judgedAt: start, recordedAt: start, requestID: "probe-\(user)",
-    judge: { _, _, now in
+    ownership: .keep, evaluatedAt: start, recordedAt: start, requestID: "probe-\(user)",
+    evaluate: { _, _, now in
       .none(
         tier: "free", reason: .noPurchases,
-        explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], judgedAt: now))
+        explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: now))
     })
 }
 

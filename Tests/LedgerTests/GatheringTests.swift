@@ -20,7 +20,7 @@ import Testing
     }
     try await withThrowingDiscardingTaskGroup { group in
       let gate = Gate()
-      group.addTask { _ = try await ledger.record(entry("gate", [evidence("gate")], judge: gate.judge)) }
+      group.addTask { _ = try await ledger.record(entry("gate", [evidence("gate")], evaluate: gate.evaluate)) }
       try await gate.entered()
       for number in 0..<first {
         group.addTask { _ = try await ledger.record(entry(UserID("u\(number)"), [evidence("\(number)")])) }
@@ -91,7 +91,7 @@ import Testing
     }
     opened.value = ledger
     try await withThrowingDiscardingTaskGroup { group in
-      group.addTask { _ = try await ledger.record(entry("gate", [evidence("gate")], judge: gate.judge)) }
+      group.addTask { _ = try await ledger.record(entry("gate", [evidence("gate")], evaluate: gate.evaluate)) }
       try await gate.entered()
       for number in 0..<4 {
         group.addTask { _ = try await ledger.record(entry(UserID("u\(number)"), [evidence("\(number)")])) }

@@ -31,7 +31,7 @@ import Testing
     try await Scratch.withLedger { ledger, scratch in
       let gate = Gate()
       try await withThrowingTaskGroup { group in
-        group.addTask { _ = try await ledger.record(entry("u0", [evidence("0")], judge: gate.judge)) }
+        group.addTask { _ = try await ledger.record(entry("u0", [evidence("0")], evaluate: gate.evaluate)) }
         try await gate.entered()
         for number in 1..<256 {
           group.addTask { _ = try await ledger.record(entry(UserID("u\(number)"), [evidence("\(number)")])) }
@@ -61,7 +61,7 @@ import Testing
       let gate = Gate()
       let failures = try await withThrowingTaskGroup { group in
         group.addTask {
-          _ = try await ledger.record(entry("first", [evidence("first")], judge: gate.judge))
+          _ = try await ledger.record(entry("first", [evidence("first")], evaluate: gate.evaluate))
           return false
         }
         try await gate.entered()
@@ -100,13 +100,13 @@ import Testing
       let gate = Gate()
       let asked = Questions()
       try await withThrowingTaskGroup { group in
-        group.addTask { _ = try await ledger.record(entry("first", [evidence("first")], judge: gate.judge)) }
+        group.addTask { _ = try await ledger.record(entry("first", [evidence("first")], evaluate: gate.evaluate)) }
         try await gate.entered()
         for number in 0..<5 {
           group.addTask {
             let user = UserID("u\(number)")
             let counted = entry(user, [evidence("\(number)")], receipt: number == 3 ? "" : "receipt").with {
-              $0.admits = { _, _ in asked.admit(user) }
+              $0.approves = { _, _ in asked.admit(user) }
             }
             do {
               _ = try await ledger.record(counted)
@@ -128,7 +128,7 @@ import Testing
   @Test func `nobody is told before the commit`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let gate = Gate()
-      async let recorded = ledger.record(entry("anna", [evidence("1")], judge: gate.judge))
+      async let recorded = ledger.record(entry("anna", [evidence("1")], evaluate: gate.evaluate))
       try await gate.entered()
       #expect(try await ledger.profile(of: "anna") == nil)
       gate.open()
@@ -140,7 +140,7 @@ import Testing
   @Test func `a record whose caller was cancelled is made all the same`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let gate = Gate()
-      async let first = ledger.record(entry("first", [evidence("1")], judge: gate.judge))
+      async let first = ledger.record(entry("first", [evidence("1")], evaluate: gate.evaluate))
       try await gate.entered()
       let cancelled = Task { try await ledger.record(entry("anna", [evidence("2")])) }
       while ledger.statistics.waiting < 1 { await Task.yield() }
@@ -156,7 +156,7 @@ import Testing
     let scratch = try Scratch()
     let ledger = try await scratch.open()
     let gate = Gate()
-    async let first = ledger.record(entry("first", [evidence("1")], judge: gate.judge))
+    async let first = ledger.record(entry("first", [evidence("1")], evaluate: gate.evaluate))
     try await gate.entered()
     async let second = ledger.record(entry("second", [evidence("2")]))
     while ledger.statistics.waiting < 1 { await Task.yield() }
@@ -189,11 +189,11 @@ final class Gate: Sendable {
   private let isOpen = DispatchSemaphore(value: 0)
   private let isEntered = Mutex(false)
 
-  var judge: Judge {
+  var evaluate: Evaluator {
     { [self] user, evidence, now in
       isEntered.withLock { $0 = true }
       isOpen.wait()
-      return LedgerTests.judge(user, evidence, now)
+      return LedgerTests.evaluate(user, evidence, now)
     }
   }
 

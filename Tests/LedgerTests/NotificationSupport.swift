@@ -8,21 +8,21 @@ let bensAccount = "00000000-0000-4000-8000-000000000002"
 
 /// One signed transaction, by default of a period that runs from -100 s to 1 000 s, signed at `told`.
 func part(
-  _ id: String, _ transaction: String = "t1", told: Double = 0, begin: Double = -100, expires: Double = 1_000,
+  _ id: String, _ transaction: String = "t1", reported: Double = 0, begin: Double = -100, expires: Double = 1_000,
   cancelled: Double? = nil, account: String? = nil, renewal: RenewalInfo? = nil,
   environment: StoreEnvironment = .production, source: EvidenceSource = .notification
 ) -> SubscriptionEvidence {
   var info = renewal
   info?.originalTransactionID = OriginalTransactionID(id)
-  info?.toldAt = at(told)
+  info?.reportedAt = at(reported)
   return SubscriptionEvidence(
-    key: key(id, environment), source: source, evidenceTime: at(told), judgedAt: at(told),
+    key: key(id, environment), source: source, evidenceTime: at(reported), evaluatedAt: at(reported),
     purchases: [
       Purchase(
         productID: pro, transactionID: TransactionID(transaction), originalTransactionID: OriginalTransactionID(id),
         purchaseDate: at(begin), expiresDate: at(expires), cancellationDate: cancelled.map(at),
-        appAccountToken: account, toldAt: at(told))
-    ], renewals: [info].compactMap { $0 }, coverage: .parts(since: nil))
+        appAccountToken: account, reportedAt: at(reported))
+    ], renewals: [info].compactMap { $0 }, coverage: .partial(since: nil))
 }
 
 func proof(_ text: String, _ environment: StoreEnvironment = .production) -> KeptReceipt {
@@ -32,13 +32,13 @@ func proof(_ text: String, _ environment: StoreEnvironment = .production) -> Kep
 func notification(
   _ uuid: String, _ evidence: [SubscriptionEvidence], proof kept: KeptReceipt? = proof("jws"),
   for claimant: UserID? = nil, makesClaimant: Bool = true,
-  received: Double = 5_000, payload: String = "signed", judge: @escaping Judge = rules
+  received: Double = 5_000, payload: String = "signed", evaluate: @escaping Evaluator = rules
 ) -> NotificationEntry {
-  let told = evidence.map(\.evidenceTime).max()
+  let reported = evidence.map(\.evidenceTime).max()
   return NotificationEntry(
     uuid: uuid, type: "DID_RENEW", subtype: "BILLING_RECOVERY", environment: .production, bundleID: "com.example.app",
-    signedAt: told, receivedAt: at(received), payload: payload, evidence: evidence, proof: kept, claimant: claimant,
-    makesClaimant: makesClaimant, judgedAt: told ?? at(0), judge: judge, nextCheck: nextCheck)
+    signedAt: reported, receivedAt: at(received), payload: payload, evidence: evidence, proof: kept, claimant: claimant,
+    makesClaimant: makesClaimant, evaluatedAt: reported ?? at(0), evaluate: evaluate, nextCheck: nextCheck)
 }
 
 /// A signed transaction that a user posts.
@@ -46,7 +46,7 @@ func posted(
   _ user: UserID, _ evidence: [SubscriptionEvidence], jws: String = "posted", ownership: OwnershipPolicy = .keep,
   request: String = "post"
 ) -> LedgerEntry {
-  entry(user, evidence, receipt: jws, ownership: ownership, request: request, judge: rules).with {
+  entry(user, evidence, receipt: jws, ownership: ownership, request: request, evaluate: rules).with {
     $0.keepsReceipts = true
     $0.nextCheck = nextCheck
     $0.keysNamingOthers = Set(evidence.filter { $0.namesAnother(than: user) }.map(\.key))

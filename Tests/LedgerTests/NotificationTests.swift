@@ -10,7 +10,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(posted("anna", [part("1")]))
       let outcome = try await ledger.take(
-        notification("n1", [part("1", "t2", told: 900, begin: 1_000, expires: 2_000)]))
+        notification("n1", [part("1", "t2", reported: 900, begin: 1_000, expires: 2_000)]))
       let taken = try #require(outcome.recorded)
       #expect(taken.user == "anna")
       #expect(taken.recorded.changed && taken.recorded.losers.isEmpty && taken.recorded.write == .waiting)
@@ -21,7 +21,7 @@ import Testing
       #expect(profile.evidence.map(\.evidenceTime) == [at(900)])
       #expect(profile.evidence.map(\.source) == [.notification])
       #expect(profile.evidence.first?.purchases.map(\.transactionID) == ["t1", "t2"])
-      #expect(profile.evidence.first?.coverage == .parts(since: nil))
+      #expect(profile.evidence.first?.coverage == .partial(since: nil))
       let line = try #require(try await ledger.wholeHistory(of: "anna").first)
       #expect(line.requestID == "n1" && line.recordedAt == at(5_000))
       #expect(try await ledger.waitingUpdate(of: "anna")?.version == milliseconds(900))
@@ -33,10 +33,10 @@ import Testing
   @Test func `a notification is taken once, however often it comes`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(posted("anna", [part("1")]))
-      #expect(try await ledger.take(notification("n1", [part("1", told: 1, cancelled: 1)])).recorded != nil)
-      #expect(try await ledger.take(notification("n1", [part("1", told: 1, cancelled: 1)])).isDuplicate)
+      #expect(try await ledger.take(notification("n1", [part("1", reported: 1, cancelled: 1)])).recorded != nil)
+      #expect(try await ledger.take(notification("n1", [part("1", reported: 1, cancelled: 1)])).isDuplicate)
       let outcomes = try await withThrowingTaskGroup { group in
-        for _ in 0..<50 { group.addTask { try await ledger.take(notification("n1", [part("1", told: 2)])) } }
+        for _ in 0..<50 { group.addTask { try await ledger.take(notification("n1", [part("1", reported: 2)])) } }
         return try await group.reduce(into: [NotificationOutcome]()) { $0.append($1) }
       }
       #expect(outcomes.count(where: \.isDuplicate) == 50)
@@ -88,7 +88,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.take(notification("n1", [part("1")], received: 10))
       _ = try await ledger.record(posted("anna", [part("1")]))
-      _ = try await ledger.take(notification("n2", [part("1", told: 5)], received: 11))
+      _ = try await ledger.take(notification("n2", [part("1", reported: 5)], received: 11))
       _ = try await ledger.take(notification("n3", [part("2")], received: 12))
       let lines = try await ledger.notifications(of: key("1"), limit: 10)
       #expect(lines.map(\.uuid) == ["n2", "n1"])

@@ -162,8 +162,8 @@ import Testing
 
   @Test func `a ledger whose file was replaced gives up`() async throws {
     let scratch = try Scratch()
-    let told = Told()
-    let ledger = try await SQLiteLedger.open(path: scratch.path) { told.say($0) }
+    let reported = ReportedRow()
+    let ledger = try await SQLiteLedger.open(path: scratch.path) { reported.say($0) }
     try await ledger.check()
     try FileManager.default.moveItem(atPath: scratch.path, toPath: scratch.path + ".old")
     for _ in 0..<2 {
@@ -174,14 +174,14 @@ import Testing
       }
     }
     await #expect(throws: LedgerError.self) { _ = try await ledger.record(entry("anna", [])) }
-    #expect(told.count == 1)
+    #expect(reported.count == 1)
     await ledger.close()
   }
 
   @Test func `what is recorded into a file that was removed is not acknowledged`() async throws {
     let scratch = try Scratch()
-    let told = Told()
-    let ledger = try await SQLiteLedger.open(path: scratch.path) { told.say($0) }
+    let reported = ReportedRow()
+    let ledger = try await SQLiteLedger.open(path: scratch.path) { reported.say($0) }
     _ = try await ledger.record(entry("anna", [evidence("1")]))
     try FileManager.default.removeItem(atPath: scratch.path)
     let error = await #expect(throws: LedgerError.self) { _ = try await ledger.record(entry("ben", [evidence("2")])) }
@@ -189,7 +189,7 @@ import Testing
       Issue.record("\(String(describing: error))")
       return
     }
-    #expect(told.count == 1)
+    #expect(reported.count == 1)
     await ledger.close()
   }
 
@@ -219,7 +219,7 @@ import Testing
       let bad = LedgerEntry(
         user: "canary-user", evidence: [evidence("canary-id")], contestedKeys: [],
         receipt: KeptReceipt(base64: "canary-receipt", environment: .production, bundleID: ""), ownership: .keep,
-        judgedAt: at(0), recordedAt: at(0), requestID: "canary-request", judge: judge)
+        evaluatedAt: at(0), recordedAt: at(0), requestID: "canary-request", evaluate: evaluate)
       let error = await #expect(throws: LedgerError.self) { _ = try await ledger.record(bad) }
       guard case .unavailable(let sentence) = error else {
         Issue.record("\(String(describing: error))")
@@ -240,7 +240,7 @@ import Testing
 }
 
 /// Counts what `onFatal` was told.
-final class Told: Sendable {
+final class ReportedRow: Sendable {
   private let messages = Mutex<[String]>([])
   var count: Int { messages.withLock { $0.count } }
   func say(_ message: String) { messages.withLock { $0.append(message) } }

@@ -34,15 +34,16 @@ import Testing
       #expect(try await claim(ledger, at: 9.999).isEmpty)
       #expect(try await claim(ledger, at: 10).map(\.user) == ["anna"])
 
-      var told = notification("n1", [part("2", account: bensAccount)], for: "ben")
-      told.rowsClaimedUntil = at(100)
-      #expect(try await ledger.take(told).recorded?.user == "ben")
+      var reported = notification("n1", [part("2", account: bensAccount)], for: "ben")
+      reported.rowsClaimedUntil = at(100)
+      #expect(try await ledger.take(reported).recorded?.user == "ben")
       #expect(try await claim(ledger, at: 99.999).map(\.user) == ["anna"])
       #expect(try await claim(ledger, at: 100).map(\.user) == ["ben"])
 
       let note = Note(author: "desk", text: "asked", requestID: "r", recordedAt: at(1))
       _ = try await ledger.transfer(
-        Transfer(key: key("1"), to: "carl", note: note, rejudgement: rejudged(at: 1), rowsClaimedUntil: at(1_000)))
+        Transfer(
+          key: key("1"), to: "carl", note: note, evaluationContext: reevaluated(at: 1), rowsClaimedUntil: at(1_000)))
       #expect(try await claim(ledger, at: 999.999).map(\.user) == ["ben"])
       #expect(Set(try await claim(ledger, at: 1_000).map(\.user)) == ["anna", "carl"])
     }
@@ -134,7 +135,7 @@ import Testing
       await #expect(throws: LedgerError.self) {
         _ = try await ledger.record(entry("anna", [evidence("1")], receipt: ""))  // SQLite refuses it, last of all
       }
-      _ = try await ledger.record(entry("ben", [evidence("2")]).with { $0.admits = { _, _ in false } })
+      _ = try await ledger.record(entry("ben", [evidence("2")]).with { $0.approves = { _, _ in false } })
       #expect(try await claim(ledger).isEmpty)
       #expect(try await ledger.profile(of: "ben") == nil)
     }
@@ -357,7 +358,7 @@ import Testing
       for second in 0..<5 {
         #expect(try await claim(ledger, at: Double(second)).isEmpty)
         #expect(try await ledger.claimRechecks(dueAt: at(Double(second)), limit: 10).isEmpty)
-        #expect(try await ledger.endProvisional(rejudged(at: Double(second))) == 0)
+        #expect(try await ledger.endProvisional(reevaluated(at: Double(second))) == 0)
       }
       #expect(ledger.statistics.commits == 0)
     }

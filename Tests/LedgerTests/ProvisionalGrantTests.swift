@@ -8,7 +8,7 @@ import Testing
     _ ledger: SQLiteLedger, _ user: UserID, _ signed: [SubscriptionEvidence], receipt: String = "x", at now: Double = 0
   ) async throws {
     let outcome = try await ledger.postpone(
-      pending(receipt, of: user, at: now), provisional: signed, rejudged(at: now))
+      pending(receipt, of: user, at: now), provisional: signed, reevaluated(at: now))
     #expect(outcome == .kept)
   }
 
@@ -17,7 +17,7 @@ import Testing
   }
 
   private func answer(_ user: UserID, _ evidence: [SubscriptionEvidence]) -> LedgerEntry {
-    entry(user, evidence, judge: rules)
+    entry(user, evidence, evaluate: rules)
   }
 
   // MARK: Given
@@ -33,13 +33,13 @@ import Testing
       #expect(try await ledger.waitingUpdate(of: "anna")?.version == milliseconds(-50))
       #expect(try await ledger.wholeHistory(of: "anna").map(\.requestID) == ["request-x"])
 
-      #expect(try await ledger.endProvisional(rejudged(at: 99.999)) == 0)
-      #expect(try await ledger.endProvisional(rejudged(at: 100)) == 1)
+      #expect(try await ledger.endProvisional(reevaluated(at: 99.999)) == 0)
+      #expect(try await ledger.endProvisional(reevaluated(at: 100)) == 1)
       #expect(try await tier(ledger, "anna") == "free")
       #expect(try await ledger.profile(of: "anna")?.evidence == [])
       #expect(try await ledger.waitingUpdate(of: "anna")?.version == milliseconds(-50) + 1)
       #expect(try await ledger.wholeHistory(of: "anna").map(\.changed) == [true, true])
-      #expect(try await ledger.endProvisional(rejudged(at: 101)) == 0)
+      #expect(try await ledger.endProvisional(reevaluated(at: 101)) == 0)
     }
   }
 
@@ -78,10 +78,10 @@ import Testing
 
   @Test func `what notifications told of a purchase that nobody has yet counts`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.take(notification("n1", [part("1", "t-1-10000.0", told: 10, cancelled: 10)]))
-      _ = try await ledger.take(notification("n2", [part("2", "t-2-10000.0", told: 10, account: annasAccount)]))
+      _ = try await ledger.take(notification("n1", [part("1", "t-1-10000.0", reported: 10, cancelled: 10)]))
+      _ = try await ledger.take(notification("n2", [part("2", "t-2-10000.0", reported: 10, account: annasAccount)]))
       // Bought again after the one that was taken back.
-      _ = try await ledger.take(notification("n3", [part("3", "t-0", told: 10, cancelled: 10)]))
+      _ = try await ledger.take(notification("n3", [part("3", "t-0", reported: 10, cancelled: 10)]))
       let ben = UserID(bensAccount)
       try await present(ledger, ben, [signed("1", time: 5), signed("2", time: 5), signed("3", time: 5)], at: 20)
       #expect(try await ledger.keys(of: ben) == [key("3")])
@@ -112,7 +112,7 @@ import Testing
       try await present(ledger, "ben", [signed("1", time: 6).reserved], receipt: "y", at: 6)
       try await present(ledger, "ben", [signed("1", time: 7)], receipt: "y", at: 7)
       #expect(try await ledger.profile(of: "ben") == nil)
-      #expect(try await ledger.endProvisional(rejudged(at: 50)) == 0)
+      #expect(try await ledger.endProvisional(reevaluated(at: 50)) == 0)
     }
   }
 
@@ -125,7 +125,7 @@ import Testing
       #expect(try await ledger.profile(of: "anna")?.entitlement.accessUntil == at(105))
       try await present(ledger, "anna", [signed("1", time: 50).reserved], receipt: "z", at: 50)
       #expect(try await tier(ledger, "anna") == "pro")
-      #expect(try await ledger.endProvisional(rejudged(at: 105)) == 1)
+      #expect(try await ledger.endProvisional(reevaluated(at: 105)) == 1)
       try await present(ledger, "anna", [signed("1", time: 110)], receipt: receipt, at: 110)
       #expect(try await tier(ledger, "anna") == "free")
     }
@@ -135,7 +135,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       try await present(ledger, "anna", [signed("1").reserved])
       let receipt = try #require(try await ledger.pendingReceipts(dueAt: at(0), limit: 1).first)
-      try await ledger.settlePending(receipt.id, rejudged(at: 1))
+      try await ledger.settlePending(receipt.id, reevaluated(at: 1))
       #expect(try await ledger.profile(of: "anna") == nil)
       try await present(ledger, "ben", [signed("1", time: 5)], receipt: "y", at: 5)
       #expect(try await tier(ledger, "ben") == "pro")
@@ -185,7 +185,7 @@ import Testing
   @Test func `a user with too many waiting receipts is granted nothing`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for number in 0..<20 { try await present(ledger, "anna", [], receipt: "r\(number)") }
-      let outcome = try await ledger.postpone(pending("x", of: "anna"), provisional: [signed("1")], rejudged(at: 0))
+      let outcome = try await ledger.postpone(pending("x", of: "anna"), provisional: [signed("1")], reevaluated(at: 0))
       #expect(outcome == .tooMany)
       #expect(try await ledger.profile(of: "anna") == nil)
     }
@@ -198,7 +198,7 @@ import Testing
     await first.close()
     let second = try await scratch.open()
     #expect(try await second.profile(of: "anna")?.evidence == [signed("1")])
-    #expect(try await second.endProvisional(rejudged(at: 100)) == 1)
+    #expect(try await second.endProvisional(reevaluated(at: 100)) == 1)
     #expect(try await tier(second, "anna") == "free")
     await second.close()
   }
@@ -209,11 +209,11 @@ import Testing
   func `neither the same receipt nor another prolongs a grant`(again: Double) async throws {
     try await Scratch.withLedger { ledger, _ in
       try await present(ledger, "anna", [signed("1", expires: 1e6)])
-      _ = try await ledger.endProvisional(rejudged(at: again))
+      _ = try await ledger.endProvisional(reevaluated(at: again))
       try await present(ledger, "anna", [signed("1", expires: 1e6, now: again)], at: again)
       try await present(ledger, "anna", [signed("1", time: again, expires: 1e6)], receipt: "y", at: again)
       try await present(ledger, "ben", [signed("1", time: again, expires: 1e6)], receipt: "z", at: again)
-      _ = try await ledger.endProvisional(rejudged(at: max(again, 100)))
+      _ = try await ledger.endProvisional(reevaluated(at: max(again, 100)))
       #expect(try await tier(ledger, "anna") == "free")
       #expect(try await ledger.keys(of: "anna").isEmpty)
       #expect(try await ledger.profile(of: "ben") == nil)
@@ -224,12 +224,12 @@ import Testing
     let scratch = try Scratch()
     let first = try await scratch.open()
     try await present(first, "anna", [signed("1")])
-    #expect(try await first.endProvisional(rejudged(at: 100)) == 1)
+    #expect(try await first.endProvisional(reevaluated(at: 100)) == 1)
     await first.close()
     let second = try await scratch.open()
     try await present(second, "anna", [signed("1", time: 101)], receipt: "y", at: 101)
     #expect(try await tier(second, "anna") == "free")
-    #expect(try await second.endProvisional(rejudged(at: 1_000)) == 0)
+    #expect(try await second.endProvisional(reevaluated(at: 1_000)) == 0)
     await second.close()
   }
 
@@ -239,7 +239,7 @@ import Testing
         try await present(
           ledger, UserID("u\(number)"), [signed("\(number)", until: number < 20 ? 100 : 200)], receipt: "r\(number)")
       }
-      #expect(try await ledger.endProvisional(rejudged(at: 150)) == 20)
+      #expect(try await ledger.endProvisional(reevaluated(at: 150)) == 20)
       for number in 0..<30 { #expect(try await tier(ledger, UserID("u\(number)")) == (number < 20 ? "free" : "pro")) }
     }
   }
@@ -254,7 +254,7 @@ import Testing
       ]
       try await present(ledger, "anna", [lifetime])
       #expect(try await tier(ledger, "anna") == "premium")
-      #expect(try await ledger.endProvisional(rejudged(at: 100)) == 1)
+      #expect(try await ledger.endProvisional(reevaluated(at: 100)) == 1)
       #expect(try await tier(ledger, "anna") == "pro")
       #expect(try await ledger.profile(of: "anna")?.version == version.map { $0 + 2 })
     }
@@ -270,7 +270,7 @@ import Testing
       #expect(recorded?.entitlement.isProvisional == false)
       #expect(recorded?.losers == [])
       #expect(try await ledger.profile(of: "anna")?.evidence == [evidence("1", time: 10, expires: 5)])
-      #expect(try await ledger.endProvisional(rejudged(at: 1_000)) == 0)
+      #expect(try await ledger.endProvisional(reevaluated(at: 1_000)) == 0)
     }
   }
 
@@ -319,13 +319,13 @@ import Testing
       let receipts = try await ledger.pendingReceipts(dueAt: at(0), limit: 10)
       let settled = try #require(receipts.first { $0.user == "anna" })
       let commits = ledger.statistics.commits
-      try await ledger.settlePending(settled.id, rejudged(at: 1))
+      try await ledger.settlePending(settled.id, reevaluated(at: 1))
       #expect(ledger.statistics.commits == commits + 1)
       #expect(try await tier(ledger, "anna") == "free")
       #expect(try await ledger.wholeHistory(of: "anna").count == 2)
       #expect(try await ledger.waitingUpdate(of: "anna")?.entitlement.tier == "free")
       #expect(try await tier(ledger, "ben") == "pro")
-      try await ledger.settlePending(settled.id, rejudged(at: 1))
+      try await ledger.settlePending(settled.id, reevaluated(at: 1))
       #expect(try await ledger.wholeHistory(of: "anna").count == 2)
     }
   }
@@ -336,7 +336,7 @@ import Testing
       _ = try await ledger.record(answer("anna", [evidence("1", time: 10, expires: 9_000)]))
       let version = try await ledger.profile(of: "anna")?.version
       let receipt = try #require(try await ledger.pendingReceipts(dueAt: at(10), limit: 1).first)
-      try await ledger.settlePending(receipt.id, rejudged(at: 11))
+      try await ledger.settlePending(receipt.id, reevaluated(at: 11))
       #expect(try await ledger.profile(of: "anna")?.version == version)
       #expect(try await tier(ledger, "anna") == "pro")
     }
@@ -346,7 +346,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       try await present(ledger, "anna", [signed("1")])
       let receipt = try #require(try await ledger.pendingReceipts(dueAt: at(0), limit: 1).first)
-      try await ledger.settlePending(receipt.id, rejudged(at: 1))
+      try await ledger.settlePending(receipt.id, reevaluated(at: 1))
       try await present(ledger, "anna", [signed("1", time: 500)], receipt: "y", at: 500)
       #expect(try await ledger.profile(of: "anna")?.entitlement.accessUntil == at(600))
     }
@@ -358,11 +358,11 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       try await present(ledger, "anna", [signed("1", time: 0, expires: 2 * year, now: year)], at: year)
       let recorded = try await ledger.record(answer("anna", [evidence("2", time: 10, expires: 9_000)])).recorded
-      #expect(recorded?.entitlement.explanation.judgedAt.map { $0 >= at(year) } == true, "the grant speaks")
+      #expect(recorded?.entitlement.explanation.evaluatedAt.map { $0 >= at(year) } == true, "the grant speaks")
       let receipt = try #require(try await ledger.pendingReceipts(dueAt: at(year), limit: 1).first)
-      try await ledger.settlePending(receipt.id, rejudged(at: 11))
+      try await ledger.settlePending(receipt.id, reevaluated(at: 11))
       let settled = try #require(try await ledger.profile(of: "anna")?.entitlement)
-      #expect(settled.tier == "pro" && !settled.isStale && settled.explanation.judgedAt == at(11))
+      #expect(settled.tier == "pro" && !settled.isStale && settled.explanation.evaluatedAt == at(11))
     }
   }
 
@@ -373,7 +373,7 @@ import Testing
       try await present(ledger, "anna", [signed("1", expires: 300, now: 200, until: 250)], at: 200)
       let recorded = try await ledger.record(answer("anna", [evidence("2", time: 10, expires: 400)])).recorded
       #expect(recorded?.entitlement.originalTransactionID == "2")
-      #expect(recorded?.entitlement.explanation.judgedAt == at(10))
+      #expect(recorded?.entitlement.explanation.evaluatedAt == at(10))
     }
   }
 }

@@ -36,16 +36,16 @@ import Testing
       ("removePending", { try $0.removePending(2) }),
       (
         "take, of somebody's purchase",
-        { _ = try NotificationOperation(entry: notification("n", [part("7", told: 9)]), tables: $0).run() }
+        { _ = try NotificationOperation(entry: notification("n", [part("7", reported: 9)]), tables: $0).run() }
       ),
       (
         "take, of nobody's purchase",
-        { _ = try NotificationOperation(entry: notification("n", [part("0", told: 9)]), tables: $0).run() }
+        { _ = try NotificationOperation(entry: notification("n", [part("0", reported: 9)]), tables: $0).run() }
       ),
       (
         "record, of what nobody has",
         { tables in
-          let unclaimed = part("900007", told: 9, environment: .sandbox)
+          let unclaimed = part("900007", reported: 9, environment: .sandbox)
           let entry = posted(UserID(Self.account), [unclaimed])
           _ = try RecordOperation(prepared: PreparedEntry(entry), tables: tables).run()
         }

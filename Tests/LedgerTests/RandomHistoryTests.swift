@@ -31,7 +31,7 @@ import Testing
     }
 
     /// What is known of a user's row.
-    struct Told {
+    struct ReportedRow {
       var version: Int64 = 0
       var history = 0
       var entitlement: Entitlement?
@@ -47,7 +47,7 @@ import Testing
     var ledger: SQLiteLedger
     var random: SplitMix64
     var now = 0.0
-    var told: [UserID: Told] = [:]
+    var reported: [UserID: ReportedRow] = [:]
     /// Updates that were handed out, old ones too.
     var claimed: [WaitingUpdate] = []
     var done: Set<Kind> = []
@@ -70,7 +70,7 @@ import Testing
       case .settle:
         guard let receipt = try await ledger.pendingReceipts(dueAt: at(1e9), limit: 100).randomElement(using: &random)
         else { break }
-        try await ledger.settlePending(receipt.id, rejudged(at: now))
+        try await ledger.settlePending(receipt.id, reevaluated(at: now))
       case .endProvisional: try await endProvisional()
       case .claimUpdates:
         claimed += try await ledger.claimUpdates(
@@ -83,7 +83,7 @@ import Testing
           try await ledger.settleUpdate(
             of: update.user, version: update.version, isDoubtful: false, confirmingAt: pick([nil, at(now + 60)]))
         }
-        if told[update.user]?.version == update.version { told[update.user]?.settled = update.version }
+        if reported[update.user]?.version == update.version { reported[update.user]?.settled = update.version }
       case .retryUpdate:
         guard let update = claimed.randomElement(using: &random) else { break }
         // A failure of what was settled meanwhile puts off the next look at it, no more.
@@ -114,15 +114,15 @@ import Testing
       let outcome = try await ledger.record(
         entry(
           user, answer, receipt: "receipt\(receipts)", ownership: pick([.keep, .transfer, .transferIfInactive]),
-          judgedAt: time, judge: rules
+          evaluatedAt: time, evaluate: rules
         ).with {
           $0.nextCheck = nextCheck
           $0.recordedAt = at(now)
         })
       guard let recorded = outcome.recorded, !answer.isEmpty else { return }
       let changed = try await ledger.profile(of: user)?.version ?? 0
-      if changed > told[user, default: Told()].history {
-        told[user, default: Told()].evidenceAt = Int64(((1_750_000_000 + time) * 1_000).rounded())
+      if changed > reported[user, default: ReportedRow()].history {
+        reported[user, default: ReportedRow()].evidenceAt = Int64(((1_750_000_000 + time) * 1_000).rounded())
       }
       #expect(!recorded.losers.contains(user))
     }
@@ -134,13 +134,13 @@ import Testing
       // Few receipts, so that some are presented again.
       let receipt = pending("receipt-\(Int.random(in: 0..<6, using: &random))", of: user, at: now)
       let before = try await Self.grants(scratch)
-      _ = try await ledger.postpone(receipt, provisional: grants, rejudged(at: now))
+      _ = try await ledger.postpone(receipt, provisional: grants, reevaluated(at: now))
       let after = try await Self.grants(scratch)
       for (key, until) in before { #expect(after[key] == until, "a grant was prolonged") }
     }
 
     private mutating func endProvisional() async throws {
-      _ = try await ledger.endProvisional(rejudged(at: now))
+      _ = try await ledger.endProvisional(reevaluated(at: now))
       for user in Self.users {
         guard let profile = try await ledger.profile(of: user) else { continue }
         #expect(profile.evidence.allSatisfy { $0.provisionalUntil.map { at(now) < $0 } ?? true })
@@ -150,7 +150,7 @@ import Testing
 
     private mutating func expectConsistency(of user: UserID) async throws {
       guard let profile = try await ledger.profile(of: user) else { return }
-      var known = told[user, default: Told()]
+      var known = reported[user, default: ReportedRow()]
       let history = try await ledger.wholeHistory(of: user)
       #expect(Int(profile.version) == history.count)
       #expect(history.first?.entitlement == profile.entitlement)
@@ -174,7 +174,7 @@ import Testing
       }
       known.history = history.count
       known.entitlement = profile.entitlement
-      told[user] = known
+      reported[user] = known
     }
 
     private func expectOneHolderEach() async throws {

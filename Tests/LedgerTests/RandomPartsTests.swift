@@ -29,7 +29,7 @@ import Testing
     for number in 0..<30 {
       let id = "\(Int.random(in: 1...4, using: &random))"
       let period = Int.random(in: 0...3, using: &random)
-      let told = Double(Int.random(in: 0...40, using: &random) * 10)
+      let reported = Double(Int.random(in: 0...40, using: &random) * 10)
       let begin = Double(period * 100)
       let account: String? = id == "3" ? annasAccount : nil
       let info =
@@ -37,12 +37,14 @@ import Testing
         ? RenewalInfo(autoRenews: Bool.random(using: &random), periodEnd: at(begin + 100)) : nil
       let cancelled = Int.random(in: 0..<5, using: &random) == 0 ? begin + 50 : nil
       let one = part(
-        id, "t\(id)-\(period)", told: told, begin: begin, expires: begin + 100, cancelled: cancelled, account: account,
+        id, "t\(id)-\(period)", reported: reported, begin: begin, expires: begin + 100, cancelled: cancelled,
+        account: account,
         renewal: info)
       let isPresented = (id == "1" || id == "2") && Bool.random(using: &random)
       if isPresented {
         let user: UserID = id == "1" ? "anna" : "ben"
-        let answer = Int.random(in: 0..<3, using: &random) == 0 ? evidence(id, time: told, expires: begin + 100) : one
+        let answer =
+          Int.random(in: 0..<3, using: &random) == 0 ? evidence(id, time: reported, expires: begin + 100) : one
         steps.append(.post(user, answer))
       } else {
         steps.append(.tell("n\(number)", one, claimant: id == "3" ? UserID(annasAccount) : nil))
@@ -67,7 +69,7 @@ import Testing
   private static func end(of order: [Step], random: inout SplitMix64) async throws -> [String] {
     let scratch = try Scratch()
     var ledger = try await scratch.open()
-    var told: [SubscriptionKey: SubscriptionEvidence] = [:]
+    var reported: [SubscriptionKey: SubscriptionEvidence] = [:]
     var taken: Set<String> = []
     for step in order {
       let evidence = step.evidence
@@ -78,13 +80,13 @@ import Testing
         let outcome = try await ledger.take(notification(uuid, [evidence], for: claimant))
         #expect(outcome.isDuplicate == !taken.insert(uuid).inserted)
       }
-      told[evidence.key] = told[evidence.key]?.merging(evidence) ?? evidence
+      reported[evidence.key] = reported[evidence.key]?.merging(evidence) ?? evidence
       if Int.random(in: 0..<8, using: &random) == 0 {
         await ledger.close()
         ledger = try await scratch.open()
       }
       for user in ["anna", "ben", UserID(annasAccount)] {
-        for known in try await ledger.profile(of: user)?.evidence ?? [] { #expect(known == told[known.key]) }
+        for known in try await ledger.profile(of: user)?.evidence ?? [] { #expect(known == reported[known.key]) }
       }
     }
     try await ledger.verifyIntegrity()

@@ -40,7 +40,7 @@ import Testing
       while !hasBegun.load(ordering: .acquiring) { await Task.yield() }
     }
 
-    func letGo() { gate.signal() }
+    func releaseStatements() { gate.signal() }
   }
 
   fileprivate static func version(_ user: UserID) -> @Sendable (LedgerTables) throws -> Int64 {
@@ -64,7 +64,7 @@ import Testing
       _ = try await ledger.record(entry("anna", [evidence("1")]))
       async let new = queue.submit(Self.version("anna"))
       while queue.waiting < 1 { await Task.yield() }
-      held.letGo()
+      held.releaseStatements()
       #expect(try await old.get() == 0)
       #expect(try await new.get() == 1)
     }
@@ -80,10 +80,10 @@ import Testing
       while queue.waiting < 1 { await Task.yield() }
       async let three = queue.submit(Self.version("anna"))
       while queue.waiting < 2 { await Task.yield() }
-      first.letGo()
+      first.releaseStatements()
       await second.begun()
       _ = try await ledger.record(entry("anna", [evidence("1")]))
-      second.letGo()
+      second.releaseStatements()
       _ = try await (one.get(), two.get())
       #expect(try await three.get() == 0, "as its turn had begun")
       #expect(try await queue.submit(Self.version("anna")).get() == 1)
@@ -100,7 +100,7 @@ import Testing
       while queue.waiting < 1 { await Task.yield() }
       async let good = queue.submit(Self.version("anna"))
       while queue.waiting < 2 { await Task.yield() }
-      held.letGo()
+      held.releaseStatements()
       #expect(try await first.get() == 1)
       let failed = await broken
       #expect(throws: LedgerFailure.self) { try failed.get() }
@@ -113,7 +113,7 @@ import Testing
       let held = HeldRead()
       async let read = queue.submit(held.run)
       await held.begun()
-      held.letGo()
+      held.releaseStatements()
       queue.close()
       #expect(try await read.get() == 0)
       let late = await queue.submit(Self.version("anna"))

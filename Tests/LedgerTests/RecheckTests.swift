@@ -130,7 +130,7 @@ import Testing
       _ = try await ledger.record(answer("anna", [evidence("1", expires: 100)]))
       #expect(try await ledger.claimRechecks(dueAt: at(200), limit: 10).count == 1)
       let outcome = try await ledger.record(
-        answer("anna", [evidence("1", time: 200, expires: 100)]).with { $0.admits = { _, _ in false } })
+        answer("anna", [evidence("1", time: 200, expires: 100)]).with { $0.approves = { _, _ in false } })
       guard case .heldBack = outcome else {
         Issue.record("\(outcome)")
         return

@@ -13,7 +13,7 @@ import Testing
       let profile = try #require(try await ledger.profile(of: "anna"))
       #expect(profile.evidence == [one])
       #expect(profile.entitlement == recorded.entitlement)
-      #expect(profile.entitlement == judge("anna", [one], at(10)))
+      #expect(profile.entitlement == evaluate("anna", [one], at(10)))
       #expect(profile.version == 1)
       let kept = try await ledger.receipts(mentioning: "1")
       #expect(
@@ -83,11 +83,11 @@ import Testing
 
   @Test func `the same evidence judged later, with the same outcome, is not a new verdict`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.record(entry("anna", [evidence("1", judgedAt: 0)]))
-      let later = try await ledger.record(entry("anna", [evidence("1", judgedAt: 60)])).recorded
+      _ = try await ledger.record(entry("anna", [evidence("1", evaluatedAt: 0)]))
+      let later = try await ledger.record(entry("anna", [evidence("1", evaluatedAt: 60)])).recorded
       #expect(later?.changed == false)
       #expect(try await ledger.profile(of: "anna")?.version == 1)
-      #expect(try await ledger.profile(of: "anna")?.evidence.map(\.judgedAt) == [at(60)])
+      #expect(try await ledger.profile(of: "anna")?.evidence.map(\.evaluatedAt) == [at(60)])
     }
   }
 
@@ -95,13 +95,13 @@ import Testing
   {
     for order in [[0, 1], [1, 0]] {
       try await Scratch.withLedger { ledger, _ in
-        var later = evidence("1", judgedAt: 60)
+        var later = evidence("1", evaluatedAt: 60)
         later.isAccountGone = true
-        let answers = [evidence("1", judgedAt: 0), later]
+        let answers = [evidence("1", evaluatedAt: 0), later]
         for index in order { _ = try await ledger.record(entry("anna", [answers[index]])) }
         let kept = try await ledger.profile(of: "anna")?.evidence
         #expect(kept?.map(\.isAccountGone) == [true])
-        #expect(kept?.map(\.judgedAt) == [at(60)])
+        #expect(kept?.map(\.evaluatedAt) == [at(60)])
       }
     }
   }
@@ -141,7 +141,7 @@ import Testing
       }
       let profile = try #require(try await ledger.profile(of: "anna"))
       #expect(profile.evidence == [evidence("1", time: 40, expires: 600)])
-      #expect(profile.entitlement == judge("anna", profile.evidence, at(40)))
+      #expect(profile.entitlement == evaluate("anna", profile.evidence, at(40)))
       #expect(try await ledger.receipts(mentioning: "1").map(\.base64) == ["receipt2"])
     }
   }
@@ -157,7 +157,7 @@ import Testing
       for index in order { _ = try await ledger.record(answers[index]) }
       let profile = try #require(try await ledger.profile(of: "anna"))
       #expect(profile.entitlement.status == .expired)
-      #expect(profile.entitlement.explanation.judgedAt == at(30))
+      #expect(profile.entitlement.explanation.evaluatedAt == at(30))
     }
   }
 

@@ -9,16 +9,16 @@ import Testing
     for number in users {
       let product = number.isMultiple(of: 3) ? forever : pro
       let evidence = evidence("\(number)", expires: Double(number * 100), product: product)
-      let entry = entry(UserID("u\(number)"), [evidence], judge: rules).with { $0.nextCheck = nextCheck }
+      let entry = entry(UserID("u\(number)"), [evidence], evaluate: rules).with { $0.nextCheck = nextCheck }
       _ = try await ledger.record(entry)
     }
   }
 
   private static func reevaluation(
-    at seconds: Double, admits: @escaping Admission = { _, _ in true },
+    at seconds: Double, approves: @escaping Approval = { _, _ in true },
     successor: @escaping Reevaluation.Successor
   ) -> Reevaluation {
-    Reevaluation(judgedAt: at(seconds), recordedAt: at(seconds), successor: successor, admits: admits)
+    Reevaluation(evaluatedAt: at(seconds), recordedAt: at(seconds), successor: successor, approves: approves)
   }
 
   @Test func `users come in pages, each once, with all that is known of them`() async throws {
@@ -57,7 +57,7 @@ import Testing
       #expect(try await ledger.profile(of: "u1")?.write == .waiting)
       #expect(try await ledger.waitingUpdate(of: "u1")?.entitlement.tier == "premium")
       // The line names a receipt that was judged already.
-      #expect(try await ledger.knowledge(of: "cmVjZWlwdA==", for: "u1").wasJudged)
+      #expect(try await ledger.knowledge(of: "cmVjZWlwdA==", for: "u1").wasEvaluated)
     }
   }
 
@@ -72,7 +72,7 @@ import Testing
       #expect(try await ledger.reevaluate("u1", requestID: "r", same) == .unchanged)
       let lower = Self.reevaluation(
         at: 5,
-        admits: { before, after in
+        approves: { before, after in
           #expect(before?.tier == "pro" && after.tier == "free")
           return false
         }, successor: { _, recorded, _ in .none(tier: "free", reason: .noPurchases, explanation: recorded.explanation) }
@@ -102,7 +102,7 @@ import Testing
   {
     try await Scratch.withLedger { ledger, scratch in
       try await Self.record(1...7, in: ledger)
-      _ = try await ledger.record(entry("nothing", [], judge: rules))
+      _ = try await ledger.record(entry("nothing", [], evaluate: rules))
       let expected = [
         AccessCount(tier: "premium", product: forever, isForLife: true, users: 2),
         AccessCount(tier: "pro", product: pro, users: 3),

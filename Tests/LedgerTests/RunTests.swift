@@ -18,7 +18,7 @@ import Testing
     for (number, hours) in hours.enumerated() {
       _ = try await ledger.record(
         answer(
-          UserID("u\(number)"), [evidence("\(number)", time: -1e7, expires: hours * Self.hours, judgedAt: -1e7)],
+          UserID("u\(number)"), [evidence("\(number)", time: -1e7, expires: hours * Self.hours, evaluatedAt: -1e7)],
           receipt: "receipt-\(number)"))
     }
   }
@@ -177,7 +177,7 @@ import Testing
       let heldBack = try await ledger.record(
         answer("u0", [evidence("0", time: 4_000, expires: Self.hours)]).with {
           $0.runItem = items.first
-          $0.admits = { _, _ in false }
+          $0.approves = { _, _ in false }
         })
       let refused = try await ledger.record(
         answer("u0", [evidence("1", time: 1, expires: 2 * Self.hours)]).with { $0.runItem = items.last })

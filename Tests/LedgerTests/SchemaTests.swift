@@ -194,9 +194,9 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
 
   @Test func `evidence in parts is written in this form`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      _ = try await ledger.record(entry("anna", [evidence("1", time: 100, judgedAt: 101)], judge: rules))
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 100, evaluatedAt: 101)], evaluate: rules))
       _ = try await ledger.take(
-        notification("n1", [part("1", told: 200, renewal: RenewalInfo(autoRenews: false, periodEnd: at(1_000)))]))
+        notification("n1", [part("1", reported: 200, renewal: RenewalInfo(autoRenews: false, periodEnd: at(1_000)))]))
       #expect(
         try await scratch.fetch("SELECT evidence FROM subscription") == [
           """
@@ -220,7 +220,7 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
         one.isAccountGone = true
         _ = try await ledger.record(
           entry(UserID(status.rawValue), [one]) { user, evidence, now in
-            var verdict = judge(user, evidence, now)
+            var verdict = evaluate(user, evidence, now)
             verdict.status = status
             return verdict
           })

@@ -8,8 +8,8 @@ import Testing
 @Suite struct SearchTests {
   private static let never = ContinuousClock.now + .seconds(3600)
 
-  private static func purchase(_ id: String, _ transaction: String, told: Double = 0) -> SubscriptionEvidence {
-    part(id, transaction, told: told)
+  private static func purchase(_ id: String, _ transaction: String, reported: Double = 0) -> SubscriptionEvidence {
+    part(id, transaction, reported: reported)
   }
 
   @Test func `a later transaction is found wherever it is kept, in pages of any size`() async throws {
@@ -40,7 +40,7 @@ import Testing
   @Test func `a search whose time is over says that it has not seen all`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [Self.purchase("1000", "1007")]))
-      #expect(try await ledger.purchases(with: "1007", until: .now) == TransactionSearch(isWhole: false))
+      #expect(try await ledger.purchases(with: "1007", until: .now) == TransactionSearch(isSnapshot: false))
     }
   }
 

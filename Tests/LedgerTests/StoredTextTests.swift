@@ -34,7 +34,7 @@ import Testing
 
   /// Whoever adds a property has to write and read it, too: one that is optional would be forgotten in silence.
   @Test func `every property is known`() {
-    let explanation = Explanation(line: nil, decidedBy: nil, passedOver: [], judgedAt: nil)
+    let explanation = Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: nil)
     let values: [(Any, Int)] = [
       (Purchase(productID: pro, transactionID: "1", originalTransactionID: "1"), 15), (RenewalInfo(), 9),
       (Entitlement.none(tier: "free", reason: .unknown, explanation: explanation), 17), (explanation, 7),
@@ -161,7 +161,7 @@ private struct SplitMix {
       expiresDate: maybe { $0.date() }, cancellationDate: maybe { $0.date() },
       cancellationReason: maybe { Int(Int64(bitPattern: $0.next())) }, isUpgraded: flag(),
       ownership: one(of: [Purchase.Ownership.purchased, .familyShared]), isTrial: flag(), isIntroductoryOffer: flag(),
-      appAccountToken: maybe { $0.text() }, toldAt: maybe { $0.date() })
+      appAccountToken: maybe { $0.text() }, reportedAt: maybe { $0.date() })
   }
 
   mutating func renewal() -> RenewalInfo {
@@ -169,7 +169,7 @@ private struct SplitMix {
       originalTransactionID: maybe { OriginalTransactionID($0.text()) }, productID: maybe { ProductID($0.text()) },
       autoRenewProductID: maybe { ProductID($0.text()) }, autoRenews: maybe { $0.flag() },
       expirationIntent: maybe { $0.below(9) - 4 }, isInBillingRetry: maybe { $0.flag() },
-      gracePeriodExpiresDate: maybe { $0.date() }, periodEnd: maybe { $0.date() }, toldAt: maybe { $0.date() })
+      gracePeriodExpiresDate: maybe { $0.date() }, periodEnd: maybe { $0.date() }, reportedAt: maybe { $0.date() })
   }
 
   mutating func rows() -> StoredForm.Rows {
@@ -193,7 +193,7 @@ private struct SplitMix {
           transactionID: TransactionID(random.text()), productID: ProductID(random.text()),
           cause: random.one(of: Self.causes))
       },
-      policy: maybe { Explanation.PolicyValue(key: $0.text(), value: $0.text()) }, judgedAt: maybe { $0.date() })
+      policy: maybe { Explanation.PolicyValue(key: $0.text(), value: $0.text()) }, evaluatedAt: maybe { $0.date() })
     explanation.passedOverCount += below(3)
     var verdict = Entitlement.none(
       tier: Tier(text()), reason: one(of: EntitlementReason.allCases), explanation: explanation)

@@ -60,10 +60,10 @@ func key(_ id: String, _ environment: StoreEnvironment = .production) -> Subscri
 /// Evidence of one row that runs until `expires`, as proven at `time`.
 func evidence(
   _ id: String, time: Double = 0, expires: Double = 1_000, product: ProductID = pro,
-  environment: StoreEnvironment = .production, judgedAt: Double? = nil
+  environment: StoreEnvironment = .production, evaluatedAt: Double? = nil
 ) -> SubscriptionEvidence {
   SubscriptionEvidence(
-    key: key(id, environment), source: .verifyReceipt, evidenceTime: at(time), judgedAt: at(judgedAt ?? time),
+    key: key(id, environment), source: .verifyReceipt, evidenceTime: at(time), evaluatedAt: at(evaluatedAt ?? time),
     purchases: [
       Purchase(
         productID: product, transactionID: TransactionID("t-\(id)-\(expires)"),
@@ -73,9 +73,9 @@ func evidence(
 }
 
 /// A small stand-in for the rules: the row of a known product that ends last decides.
-let judge: Judge = { _, evidence, now in
+let evaluate: Evaluator = { _, evidence, now in
   let rows = evidence.flatMap { one in one.purchases.map { (one, $0) } }.filter { $0.1.productID == pro }
-  let explanation = Explanation(line: nil, decidedBy: nil, passedOver: [], judgedAt: now)
+  let explanation = Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: now)
   guard let (from, last) = rows.max(by: { ($0.1.expiresDate ?? .distantPast) < ($1.1.expiresDate ?? .distantPast) })
   else {
     return .none(
@@ -95,17 +95,17 @@ let judge: Judge = { _, evidence, now in
 func entry(
   _ user: UserID, _ evidence: [SubscriptionEvidence], contested: Set<SubscriptionKey>? = nil,
   receipt: String = "cmVjZWlwdA==",
-  ownership: OwnershipPolicy = .keep, judgedAt: Double? = nil, request: String = "request",
-  judge: @escaping Judge = judge
+  ownership: OwnershipPolicy = .keep, evaluatedAt: Double? = nil, request: String = "request",
+  evaluate: @escaping Evaluator = evaluate
 ) -> LedgerEntry {
   let known = Set(evidence.filter { $0.purchases.contains { $0.productID == pro } }.map(\.key))
-  let newest = evidence.map(\.judgedAt).max() ?? at(0)
+  let newest = evidence.map(\.evaluatedAt).max() ?? at(0)
   return LedgerEntry(
     user: user, evidence: evidence, contestedKeys: contested ?? known,
     receipt: KeptReceipt(
       base64: receipt, environment: evidence.first?.key.environment ?? .production, bundleID: "com.example.app"),
-    ownership: ownership, judgedAt: judgedAt.map(at) ?? newest, recordedAt: at(5_000), requestID: request,
-    judge: judge)
+    ownership: ownership, evaluatedAt: evaluatedAt.map(at) ?? newest, recordedAt: at(5_000), requestID: request,
+    evaluate: evaluate)
 }
 
 extension RecordOutcome {
@@ -123,15 +123,15 @@ extension SQLiteLedger {
   }
 }
 
-let rejudgement = Rejudgement(judgedAt: at(0), recordedAt: at(5_000), judge: judge)
+let evaluationContext = EvaluationContext(evaluatedAt: at(0), recordedAt: at(5_000), evaluate: evaluate)
 
 extension SQLiteLedger {
   /// Keeps a receipt without granting anything.
   func postpone(_ receipt: PendingReceipt) async throws -> PostponeOutcome {
-    try await postpone(receipt, provisional: [], rejudgement)
+    try await postpone(receipt, provisional: [], evaluationContext)
   }
 
-  func settlePending(_ id: Int64) async throws { try await settlePending(id, rejudgement) }
+  func settlePending(_ id: Int64) async throws { try await settlePending(id, evaluationContext) }
 }
 
 // MARK: The real rules, for what a stand-in would have to repeat
@@ -148,8 +148,8 @@ let catalog: Catalog = {
   }
 }()
 
-let rules: Judge = { _, evidence, now in
-  Entitlement.judge(evidence, at: now, catalog: catalog, policy: EntitlementPolicy())
+let rules: Evaluator = { _, evidence, now in
+  Entitlement.evaluate(evidence, at: now, catalog: catalog, policy: EntitlementPolicy())
 }
 
 let nextCheck: NextCheck = { evidence, now in
@@ -171,7 +171,7 @@ func signed(
   environment: StoreEnvironment = .production
 ) -> SubscriptionEvidence {
   let now = now ?? time
-  var evidence = evidence(id, time: time, expires: expires, environment: environment, judgedAt: now)
+  var evidence = evidence(id, time: time, expires: expires, environment: environment, evaluatedAt: now)
   evidence.source = .signature
   evidence.renewals = []
   evidence.provisionalUntil = at(until ?? now + 100)
@@ -182,8 +182,8 @@ func pending(_ base64: String, of user: UserID, at seconds: Double = 0) -> Pendi
   PendingReceipt(user: user, base64: base64, requestID: "request-\(base64)", receivedAt: at(seconds))
 }
 
-func rejudged(at seconds: Double) -> Rejudgement {
-  Rejudgement(judgedAt: at(seconds), recordedAt: at(seconds), judge: rules)
+func reevaluated(at seconds: Double) -> EvaluationContext {
+  EvaluationContext(evaluatedAt: at(seconds), recordedAt: at(seconds), evaluate: rules)
 }
 
 /// Milliseconds since 1970 of `at(_:)`.

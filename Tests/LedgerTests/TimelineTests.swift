@@ -13,7 +13,7 @@ import Testing
   private static func transfer(_ id: String, to user: UserID, _ text: String, at seconds: Double = 6_000) -> Transfer {
     Transfer(
       key: key(id), to: user, note: note(text, at: seconds),
-      rejudgement: Rejudgement(judgedAt: at(0), recordedAt: at(seconds), judge: judge))
+      evaluationContext: EvaluationContext(evaluatedAt: at(0), recordedAt: at(seconds), evaluate: evaluate))
   }
 
   private static func words(_ events: [TimelineEvent]) -> [String] {
@@ -31,18 +31,18 @@ import Testing
 
   /// Reads from the newest to the oldest in pages of one size.
   private static func all(_ ledger: SQLiteLedger, of user: UserID, pages limit: Int) async throws -> [String] {
-    var told: [String] = []
+    var reported: [String] = []
     var position: TimelinePosition?
     for _ in 0..<1_000 {
       let page = try await ledger.timeline(of: user, before: position, limit: limit)
       #expect(page.events.count <= limit)
-      told += words(page.events)
-      guard let next = page.next else { return told }
+      reported += words(page.events)
+      guard let next = page.next else { return reported }
       #expect(page.events.count == limit)
       position = next
     }
     Issue.record("the pages do not end")
-    return told
+    return reported
   }
 
   @Test func `a story is told newest first, each verdict with the one before, in pages of any size`() async throws {
@@ -87,9 +87,9 @@ import Testing
         _ = try await ledger.keepNote(Self.note("\(step)", at: seconds), about: "anna")
       }
       for limit in 1...10 {
-        let told = try await Self.all(ledger, of: "anna", pages: limit)
-        #expect(told.count == 9 && Set(told).count == 9, "\(limit): \(told)")
-        let verdicts = told.filter { $0.hasPrefix("verdict") }.map { $0.split(separator: " ")[1] }
+        let reported = try await Self.all(ledger, of: "anna", pages: limit)
+        #expect(reported.count == 9 && Set(reported).count == 9, "\(limit): \(reported)")
+        let verdicts = reported.filter { $0.hasPrefix("verdict") }.map { $0.split(separator: " ")[1] }
         #expect(verdicts == ["3", "2", "1", "0"])
       }
     }
@@ -157,10 +157,11 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1", expires: 100)]) { rules($0, $1, $2) })
       let renewal = signed("1", time: 150, expires: 10_000, until: 9_000)
-      _ = try await ledger.postpone(pending("renewal", of: "anna", at: 150), provisional: [renewal], rejudged(at: 150))
+      _ = try await ledger.postpone(
+        pending("renewal", of: "anna", at: 150), provisional: [renewal], reevaluated(at: 150))
       #expect(try await ledger.profile(of: "anna")?.entitlement.isProvisional == true)
       var transfer = Self.transfer("1", to: "ben", "wrong account")
-      transfer.rejudgement = rejudged(at: 160)
+      transfer.evaluationContext = reevaluated(at: 160)
       _ = try await ledger.transfer(transfer)
       #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "free")
       #expect(try await ledger.profile(of: "anna")?.evidence == [])

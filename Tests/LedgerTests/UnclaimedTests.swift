@@ -11,12 +11,13 @@ import Testing
 
   @Test func `what was told of a purchase that nobody had comes with it`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      #expect(try await ledger.take(notification("n1", [part("1", told: 10, cancelled: 10)])).isUnclaimed)
+      #expect(try await ledger.take(notification("n1", [part("1", reported: 10, cancelled: 10)])).isUnclaimed)
       #expect(
-        try await ledger.take(notification("n2", [part("1", "t0", told: 5, begin: -200, expires: -100)])).isUnclaimed)
+        try await ledger.take(notification("n2", [part("1", "t0", reported: 5, begin: -200, expires: -100)]))
+          .isUnclaimed)
       #expect(try await scratch.fetch("SELECT count(*) FROM unclaimed_evidence") == [1])
       // An older telling, by which it still ran.
-      let recorded = try await ledger.record(posted("anna", [part("1", told: 0)])).recorded
+      let recorded = try await ledger.record(posted("anna", [part("1", reported: 0)])).recorded
       #expect(recorded?.entitlement.reason == .refunded)
       let evidence = try #require(try await ledger.profile(of: "anna")?.evidence.first)
       #expect(evidence.purchases.map(\.transactionID) == ["t0", "t1"])
@@ -32,7 +33,7 @@ import Testing
       #expect(
         try await ledger.take(notification("n1", [part("1", account: annasAccount)], proof: proof("first")))
           .isUnclaimed)
-      let next = part("1", "t2", told: 900, begin: 1_000, expires: 2_000, account: annasAccount)
+      let next = part("1", "t2", reported: 900, begin: 1_000, expires: 2_000, account: annasAccount)
       let taken = try #require(
         try await ledger.take(notification("n2", [next], proof: proof("second"), for: Self.anna)).recorded)
       #expect(taken.user == Self.anna)
@@ -79,7 +80,7 @@ import Testing
         try await ledger.take(notification("n3", [part("3")], proof: proof("jws", .sandbox), for: Self.ben))
           .isUnclaimed)
       // An older row names him, the newest known does not.
-      let old = part("1", "t0", told: 5, begin: -500, expires: -100, account: bensAccount)
+      let old = part("1", "t0", reported: 5, begin: -500, expires: -100, account: bensAccount)
       #expect(try await ledger.take(notification("n4", [old], for: Self.ben)).isUnclaimed)
       #expect(try await ledger.profile(of: Self.ben) == nil)
       #expect(
@@ -90,10 +91,11 @@ import Testing
 
   @Test func `a proof that was kept serves a later notification that has none`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.take(notification("n1", [part("1", told: 10)], proof: proof("newest")))
-      _ = try await ledger.take(notification("n2", [part("1", told: 5)], proof: proof("older")))
+      _ = try await ledger.take(notification("n1", [part("1", reported: 10)], proof: proof("newest")))
+      _ = try await ledger.take(notification("n2", [part("1", reported: 5)], proof: proof("older")))
       #expect(
-        try await ledger.take(notification("n3", [part("1", told: 20)], proof: nil, for: Self.anna)).recorded != nil)
+        try await ledger.take(notification("n3", [part("1", reported: 20)], proof: nil, for: Self.anna)).recorded != nil
+      )
       #expect(try await ledger.receipts(mentioning: "1").map(\.base64) == ["newest"])
     }
   }
@@ -125,11 +127,11 @@ import Testing
     try await Scratch.withLedger { ledger, scratch in
       // It names her no more: the newest row names nobody she is.
       _ = try await ledger.take(notification("n1", [part("1")], for: Self.anna))
-      let recorded = try await ledger.record(posted("ben", [part("1", told: 1)], ownership: policy)).recorded
+      let recorded = try await ledger.record(posted("ben", [part("1", reported: 1)], ownership: policy)).recorded
       #expect(recorded?.losers == [Self.anna])
       #expect(try await ledger.profile(of: Self.anna)?.entitlement.reason == .noPurchases)
       #expect(try await scratch.fetch("SELECT claim FROM subscription") == ["proof"])
-      let third = try await ledger.record(posted("cleo", [part("1", told: 2)], ownership: .keep))
+      let third = try await ledger.record(posted("cleo", [part("1", reported: 2)], ownership: .keep))
       #expect(third.isRefused)
     }
   }
@@ -137,17 +139,17 @@ import Testing
   @Test func `what names somebody is not given to another who presents it, nor an older row of it`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.take(notification("n1", [part("1", account: annasAccount)], for: Self.anna))
-      let older = part("1", "t0", told: 50, begin: -500, expires: -100)
+      let older = part("1", "t0", reported: 50, begin: -500, expires: -100)
       for policy in OwnershipPolicy.allCases {
         #expect(
           try await ledger.record(
-            posted(Self.ben, [part("1", told: 1, account: annasAccount)], ownership: policy)
+            posted(Self.ben, [part("1", reported: 1, account: annasAccount)], ownership: policy)
           ).isRefused)
         #expect(try await ledger.record(posted(Self.ben, [older], ownership: policy)).isRefused)
       }
       // Nor is one that nobody has.
       _ = try await ledger.take(notification("n2", [part("2", account: annasAccount)]))
-      let old = part("2", "t0", told: 50, begin: -500, expires: -100)
+      let old = part("2", "t0", reported: 50, begin: -500, expires: -100)
       #expect(try await ledger.record(posted(Self.ben, [old])).isRefused)
       #expect(try await ledger.keys(of: Self.anna) == [key("1")])
     }
@@ -157,13 +159,13 @@ import Testing
     try await Scratch.withLedger { ledger, scratch in
       _ = try await ledger.take(notification("n1", [part("1")], proof: proof("told"), for: "anna"))
       // The service asked of itself: that presents nothing.
-      _ = try await ledger.record(posted("anna", [part("1", told: 1)]).with { $0.isPresented = false })
+      _ = try await ledger.record(posted("anna", [part("1", reported: 1)]).with { $0.isPresented = false })
       #expect(try await scratch.fetch("SELECT claim FROM subscription") == ["account_token"])
-      _ = try await ledger.record(posted("anna", [part("1", told: 1)]))
+      _ = try await ledger.record(posted("anna", [part("1", reported: 1)]))
       #expect(try await scratch.fetch("SELECT claim FROM subscription") == ["proof"])
-      #expect(try await ledger.record(posted("ben", [part("1", told: 2)])).isRefused)
+      #expect(try await ledger.record(posted("ben", [part("1", reported: 2)])).isRefused)
       // Notifications leave it so.
-      _ = try await ledger.take(notification("n2", [part("1", told: 3)]))
+      _ = try await ledger.take(notification("n2", [part("1", reported: 3)]))
       #expect(try await scratch.fetch("SELECT claim FROM subscription") == ["proof"])
     }
   }
@@ -171,7 +173,7 @@ import Testing
   @Test func `what is somebody's by name alone does not go to whom the service asked about`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.take(notification("n1", [part("1")], for: "anna"))
-      let answer = posted("ben", [part("1", told: 1)]).with { $0.isPresented = false }
+      let answer = posted("ben", [part("1", reported: 1)]).with { $0.isPresented = false }
       #expect(try await ledger.record(answer).isRefused)
       #expect(try await ledger.keys(of: "anna") == [key("1")])
     }
@@ -183,8 +185,8 @@ import Testing
       _ = try await ledger.transfer(
         Transfer(
           key: key("1"), to: "ben", note: Note(author: "desk", text: "asked", requestID: "r", recordedAt: at(1)),
-          rejudgement: rejudged(at: 1)))
-      #expect(try await ledger.record(posted("cleo", [part("1", told: 2)])).isRefused)
+          evaluationContext: reevaluated(at: 1)))
+      #expect(try await ledger.record(posted("cleo", [part("1", reported: 2)])).isRefused)
     }
   }
 
@@ -192,21 +194,23 @@ import Testing
 
   @Test func `a part does not take the place of an answer, nor an answer that of a newer part`() async throws {
     let whole = evidence("1", time: 100, expires: 500)
-    let later = part("1", "t9", told: 200, begin: 500, expires: 2_000)
-    let early = part("1", "t8", told: 50, begin: 500, expires: 3_000)
+    let later = part("1", "t9", reported: 200, begin: 500, expires: 2_000)
+    let early = part("1", "t8", reported: 50, begin: 500, expires: 3_000)
     for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]] {
       let scratch = try Scratch()
       var ledger = try await scratch.open()
       let all = [whole, later, early]
       for index in order {
         _ = try await ledger.record(
-          entry("anna", [all[index]], receipt: "receipt\(index)", judge: rules).with { $0.keepsReceipts = index != 0 })
+          entry("anna", [all[index]], receipt: "receipt\(index)", evaluate: rules).with {
+            $0.keepsReceipts = index != 0
+          })
         await ledger.close()
         ledger = try await scratch.open()
       }
       let stored = try #require(try await ledger.profile(of: "anna")?.evidence.first)
       #expect(stored == whole.merging(later))
-      #expect(stored.coverage == .parts(since: at(100)) && stored.answeredAt == at(100))
+      #expect(stored.coverage == .partial(since: at(100)) && stored.answeredAt == at(100))
       #expect(stored.purchases.map(\.transactionID) == ["t-1-500.0", "t9"])
       // The receipt goes with the answer, whatever was told on its own since.
       #expect(try await ledger.receipts(mentioning: "1").map(\.base64) == ["receipt0"])
@@ -216,14 +220,14 @@ import Testing
 
   @Test func `a receipt is kept in place of a signed transaction, not the reverse`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      _ = try await ledger.record(posted("anna", [part("1", told: 0)], jws: "jws"))
+      _ = try await ledger.record(posted("anna", [part("1", reported: 0)], jws: "jws"))
       #expect(try await ledger.receipts(mentioning: "1").map(\.base64) == ["jws"])
       _ = try await ledger.record(entry("anna", [evidence("1", time: 10)], receipt: "receipt"))
       #expect(try await ledger.receipts(mentioning: "1").map(\.base64) == ["receipt"])
-      _ = try await ledger.record(posted("anna", [part("1", told: 20)], jws: "newer"))
+      _ = try await ledger.record(posted("anna", [part("1", reported: 20)], jws: "newer"))
       #expect(try await ledger.receipts(mentioning: "1").map(\.base64) == ["receipt"])
       #expect(try await scratch.fetch("SELECT base64 FROM receipt") == ["receipt"])
-      _ = try await ledger.record(posted("anna", [part("2", told: 20)], jws: "other"))
+      _ = try await ledger.record(posted("anna", [part("2", reported: 20)], jws: "other"))
       #expect(try await ledger.receipts(mentioning: "2").map(\.base64) == ["other"])
     }
   }
@@ -231,7 +235,7 @@ import Testing
   /// A notification and a post of one purchase, whichever is first.
   struct Race: Sendable, CustomTestStringConvertible {
     var name: String
-    var told: SubscriptionEvidence
+    var reported: SubscriptionEvidence
     var claimant: UserID?
     var poster: UserID
     var posted: SubscriptionEvidence
@@ -239,18 +243,22 @@ import Testing
 
     static let all: [Race] = [
       Race(
-        name: "the notification is newer", told: part("1", told: 10, cancelled: 10), poster: "anna", posted: part("1")),
+        name: "the notification is newer", reported: part("1", reported: 10, cancelled: 10), poster: "anna",
+        posted: part("1")),
       Race(
-        name: "the post is newer", told: part("1", told: 10), poster: "anna", posted: part("1", told: 20, cancelled: 15)
+        name: "the post is newer", reported: part("1", reported: 10), poster: "anna",
+        posted: part("1", reported: 20, cancelled: 15)
       ),
       Race(
-        name: "it names who posts", told: part("1", account: annasAccount), claimant: UnclaimedTests.anna,
-        poster: UnclaimedTests.anna, posted: part("1", told: 5, account: annasAccount)),
+        name: "it names who posts", reported: part("1", account: annasAccount), claimant: UnclaimedTests.anna,
+        poster: UnclaimedTests.anna, posted: part("1", reported: 5, account: annasAccount)),
       Race(
-        name: "it names another than who posts", told: part("1", account: annasAccount), claimant: UnclaimedTests.anna,
-        poster: UnclaimedTests.ben, posted: part("1", told: 5, account: annasAccount)),
+        name: "it names another than who posts", reported: part("1", account: annasAccount),
+        claimant: UnclaimedTests.anna,
+        poster: UnclaimedTests.ben, posted: part("1", reported: 5, account: annasAccount)),
       Race(
-        name: "a receipt is posted", told: part("1", "t9", told: 10, begin: 1_000, expires: 2_000), poster: "anna",
+        name: "a receipt is posted", reported: part("1", "t9", reported: 10, begin: 1_000, expires: 2_000),
+        poster: "anna",
         posted: evidence("1", time: 5)),
     ]
   }
@@ -261,7 +269,7 @@ import Testing
     for notificationFirst in [true, false] {
       try await Scratch.withLedger { ledger, scratch in
         func tell() async throws {
-          _ = try await ledger.take(notification("n", [race.told], proof: proof("told"), for: race.claimant))
+          _ = try await ledger.take(notification("n", [race.reported], proof: proof("told"), for: race.claimant))
         }
         if notificationFirst { try await tell() }
         _ = try await ledger.record(posted(race.poster, [race.posted]))

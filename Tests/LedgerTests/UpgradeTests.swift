@@ -109,7 +109,7 @@ import Testing
     #expect(waiting.map(\.base64) == ["waits"])
     #expect(waiting.map(\.attempts) == [2])
     #expect(waiting.map(\.receivedAt) == [at(5)])
-    #expect(try await ledger.endProvisional(rejudged(at: 1e6)) == 0)
+    #expect(try await ledger.endProvisional(reevaluated(at: 1e6)) == 0)
     await ledger.close()
   }
 
@@ -177,9 +177,10 @@ import Testing
     #expect(try await ledger.profile(of: "anna")?.evidence == [evidence("1")])
     // It stays hers, and a notification is merged with it.
     #expect(try await ledger.record(posted("ben", [part("1")])).isRefused)
-    #expect(try await ledger.take(notification("n1", [part("1", told: 10, cancelled: 10)])).recorded?.user == "anna")
+    #expect(
+      try await ledger.take(notification("n1", [part("1", reported: 10, cancelled: 10)])).recorded?.user == "anna")
     let stored = try #require(try await ledger.profile(of: "anna")?.evidence.first)
-    #expect(stored == evidence("1").merging(part("1", told: 10, cancelled: 10)))
+    #expect(stored == evidence("1").merging(part("1", reported: 10, cancelled: 10)))
     #expect(try await ledger.receipts(mentioning: "1").map(\.base64) == ["kept"])
     try await ledger.verifyIntegrity()
     await ledger.close()
@@ -248,7 +249,7 @@ import Testing
     func record(_ user: UserID, _ id: String, time: Double, _ ownership: OwnershipPolicy = .keep) throws {
       let answer = entry(
         user, [evidence(id, time: time, expires: time + 1_000)], receipt: "receipt-\(id)-\(time)", ownership: ownership,
-        judge: rules
+        evaluate: rules
       ).with { $0.nextCheck = nextCheck }
       _ = try RecordOperation(prepared: PreparedEntry(answer), tables: tables).run()
     }
@@ -272,7 +273,7 @@ import Testing
         """)
     try tables.save(
       .init(evidence: signed("50"), owner: "fred", pending: db.lastInsertedRowID), until: milliseconds(100))
-    _ = try NotificationOperation(entry: notification("n1", [part("60", told: 9)]), tables: tables).run()
+    _ = try NotificationOperation(entry: notification("n1", [part("60", reported: 9)]), tables: tables).run()
     try db.execute(
       sql: """
         INSERT INTO refused_notification (sha256, problem, payload, received_at)
@@ -312,7 +313,7 @@ import Testing
         ask(try tables.history(of: user, before: nil, limit: 100))
         ask(try tables.timeline(of: user, before: nil, limit: 3))
         ask(try tables.timeline(of: user, before: nil, limit: 100))
-        ask(try tables.knowledge(of: ReceiptDigest(of: "receipt-0-10.0"), for: user).wasJudged)
+        ask(try tables.knowledge(of: ReceiptDigest(of: "receipt-0-10.0"), for: user).wasEvaluated)
       }
       for id in ["0", "1", "3", "60", "99"] as [OriginalTransactionID] {
         ask(try tables.receipts(mentioning: id))

@@ -12,10 +12,10 @@ import Testing
   @Test(arguments: [(small, capitals), (capitals, small)])
   func `a user is known by the name that came first, and found by both`(first: String, second: String) async throws {
     try await Scratch.withLedger { ledger, scratch in
-      _ = try await ledger.record(entry(UserID(first), [evidence("1")], judge: rules))
+      _ = try await ledger.record(entry(UserID(first), [evidence("1")], evaluate: rules))
       // The same purchase is theirs, and another one is added.
       let outcome = try await ledger.record(
-        entry(UserID(second), [evidence("1"), evidence("2", expires: 2_000)], receipt: "both", judge: rules))
+        entry(UserID(second), [evidence("1"), evidence("2", expires: 2_000)], receipt: "both", evaluate: rules))
       #expect(outcome.recorded?.losers == [])
       for name in [first, second].map({ UserID($0) }) {
         let profile = try #require(try await ledger.profile(of: name))
@@ -36,31 +36,31 @@ import Testing
   @Test func `mixed letters are written small`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       let mixed = UserID(Self.small.replacing("f", with: "F"))
-      _ = try await ledger.record(entry(mixed, [evidence("1")], judge: rules))
+      _ = try await ledger.record(entry(mixed, [evidence("1")], evaluate: rules))
       #expect(try await scratch.fetch("SELECT user_id FROM profile", as: String.self) == [Self.small])
     }
   }
 
   @Test func `a name that is no UUID means its letters`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.record(entry("Anna", [evidence("1")], judge: rules))
+      _ = try await ledger.record(entry("Anna", [evidence("1")], evaluate: rules))
       #expect(try await ledger.profile(of: "anna") == nil)
-      #expect(try await ledger.record(entry("anna", [evidence("1")], judge: rules)).recorded == nil)
+      #expect(try await ledger.record(entry("anna", [evidence("1")], evaluate: rules)).recorded == nil)
     }
   }
 
   @Test func `a notification and a transfer find the user whom they name in small letters`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       _ = try await ledger.record(posted(UserID(Self.capitals), [part("1")]))
-      let told = notification(
+      let reported = notification(
         "n1", [part("2", account: Self.small)], proof: proof("jws"), for: UserID(Self.small), makesClaimant: false)
-      #expect(try await ledger.take(told).recorded?.user == UserID(Self.capitals))
+      #expect(try await ledger.take(reported).recorded?.user == UserID(Self.capitals))
       _ = try await ledger.record(posted("ben", [part("3")], jws: "third"))
       let note = Note(author: "desk", text: "why", requestID: "r", recordedAt: at(10))
       let moved = try await ledger.transfer(
         Transfer(
           key: key("3"), to: UserID(Self.small), note: note,
-          rejudgement: Rejudgement(judgedAt: at(10), recordedAt: at(10), judge: rules)))
+          evaluationContext: EvaluationContext(evaluatedAt: at(10), recordedAt: at(10), evaluate: rules)))
       guard case .moved = moved else {
         Issue.record("\(moved)")
         return
@@ -77,9 +77,9 @@ import Testing
     let scratch = try Scratch()
     var ledger = try await scratch.open()
     _ = try await ledger.record(
-      entry("first", [evidence("1", expires: 2_000)], judge: rules).with { $0.recordedAt = at(1) })
+      entry("first", [evidence("1", expires: 2_000)], evaluate: rules).with { $0.recordedAt = at(1) })
     _ = try await ledger.record(
-      entry("second", [evidence("2")], receipt: "second", judge: rules).with {
+      entry("second", [evidence("2")], receipt: "second", evaluate: rules).with {
         $0.recordedAt = at(50)
       })
     await ledger.close()
@@ -105,7 +105,7 @@ import Testing
     for name in [Self.capitals, Self.small].map({ UserID($0) }) {
       #expect(try await ledger.profile(of: name)?.evidence.map(\.key) == [key("1"), key("2")])
       #expect(
-        try await ledger.record(entry(name, [evidence("1", time: 5, expires: 3_000)], receipt: "new", judge: rules))
+        try await ledger.record(entry(name, [evidence("1", time: 5, expires: 3_000)], receipt: "new", evaluate: rules))
           .recorded?.entitlement.accessUntil == at(3_000))
       // The one that was judged last goes on.
       #expect(try await ledger.waitingUpdate(of: name)?.user.rawValue == Self.small)

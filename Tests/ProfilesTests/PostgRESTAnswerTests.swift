@@ -250,7 +250,7 @@ struct PostgRESTAnswerTests {
     let codes =
       Self.recorded.compactMap(\.code) + Self.written.map(\.code) + ["", canary, "PGRST" + canary, "CANARY7F3A"]
     let statuses = [200, 201, 204, 206, 300, 400, 401, 402, 403, 404, 406, 409, 416, 429, 500, 503, 504, 520, 540]
-    var told: Set<String> = []
+    var reported: Set<String> = []
     for code in codes {
       for status in statuses {
         let body = """
@@ -268,13 +268,13 @@ struct PostgRESTAnswerTests {
               status: status, headers: headers.map { TransportHeader($0.key, $0.value) }, body: Array(text.utf8))
             let transport = StubTransport { _ in response }
             let store = PostgRESTProfileStore(configuration, transport: transport)
-            told.insert("\(await store.apply(sampleUpdate()))")
-            told.insert("\(await store.check())")
+            reported.insert("\(await store.apply(sampleUpdate()))")
+            reported.insert("\(await store.check())")
           }
         }
       }
     }
-    #expect(told.count > 50)
-    for text in told { #expect(!text.lowercased().contains(canary), "\(text)") }
+    #expect(reported.count > 50)
+    for text in reported { #expect(!text.lowercased().contains(canary), "\(text)") }
   }
 }

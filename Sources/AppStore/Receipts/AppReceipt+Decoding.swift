@@ -5,7 +5,7 @@ import struct FoundationEssentials.Date
 
 /// The signers that frames name. These are facts about octets, and no verdict about them: they are the same for whoever
 /// asks.
-typealias KnownSigners = BoundedMemory<ReceiptFrame, ReceiptSigner>
+typealias KnownSigners = LRUCache<ReceiptFrame, ReceiptSigner>
 
 extension AppReceipt {
   /// Of receipts that verified, so that nobody can fill it with made-up certificates.
@@ -22,7 +22,7 @@ extension AppReceipt {
   /// - Parameter signers: frames that OpenSSL read before, as those of receipts that verified. A receipt of such a frame
   ///   has nothing left to be read but its payload.
   static func decode(_ bytes: [UInt8], knowing signers: KnownSigners) throws(UndecodableReceipt) -> AppReceipt {
-    if let framed = FramedReceipt(bytes), let signer = signers.recall(framed.frame) {
+    if let framed = FramedReceipt(bytes), let signer = signers.value(for: framed.frame) {
       return try AppReceipt(
         encoded: bytes, attributes: ReceiptAttributes(payload: framed.content), signer: signer)
     }

@@ -15,15 +15,15 @@ struct ReceiptChains: Sendable {
     var validity: Range<Date>
   }
 
-  private let known: BoundedMemory<ReceiptFrame, Signer>
+  private let known: LRUCache<ReceiptFrame, Signer>
 
-  init(limit: Int) { known = BoundedMemory(limit: limit) }
+  init(limit: Int) { known = LRUCache(limit: limit) }
 
   var counts: (found: Int, remembered: Int) { known.counts }
 
   /// The signer that a receipt of this frame verified with, if all of its chain is valid at `moment`.
   func signer(of frame: ReceiptFrame, at moment: Date) -> Signer? {
-    guard let signer = known.recall(frame) else { return nil }
+    guard let signer = known.value(for: frame) else { return nil }
     return signer.validity.contains(moment.wholeSecond) ? signer : nil
   }
 
@@ -44,7 +44,7 @@ struct ReceiptChains: Sendable {
     guard frame.count <= ReceiptFrame.rememberedLimit, Self.isOnlyChain(candidates), let validity = chain.validity,
       let leaf = chain.first, let key = ReceiptSigningKey(of: leaf, digest: digest)
     else { return }
-    known.remember(Signer(key: key, certificate: signer, validity: validity), as: frame.detached)
+    known.insert(Signer(key: key, certificate: signer, validity: validity), for: frame.detached)
   }
 
   /// Whether the candidates can be put together in one way only.

@@ -17,10 +17,10 @@ package struct VerifiedAppReceipt: Hashable, Sendable {
   /// What the rules judge when Apple itself cannot be asked; `nil` for a receipt type that names no store.
   ///
   /// The evidence is as old as the signature, however late it is looked at.
-  package func history(judgedAt moment: Date) -> PurchaseHistory? {
+  package func history(evaluatedAt moment: Date) -> PurchaseHistory? {
     receipt.environment.map { environment in
       PurchaseHistory(
-        environment: environment, source: .signature, evidenceTime: receipt.createdAt, judgedAt: moment,
+        environment: environment, source: .signature, evidenceTime: receipt.createdAt, evaluatedAt: moment,
         purchases: receipt.purchases)
     }
   }
@@ -108,7 +108,7 @@ package struct ReceiptVerifier: Sendable {
     guard framed.frame.count <= ReceiptFrame.rememberedLimit else { return }
     let trusted = roots.certificates.compactMap { Certificate(der: $0) }
     chains.remember(signer, as: framed.frame, chain: chain, candidates: message.certificates + trusted)
-    knownSigners.remember(signer, as: framed.frame.detached)
+    knownSigners.insert(signer, for: framed.frame.detached)
   }
 
   private func checkDigest(_ name: String, createdAt: Date) throws(NotAuthentic) {

@@ -308,12 +308,12 @@ package struct ServerAPIClient: Sendable {
       case .json(let error): return .malformed(error)
       }
     }
-    let examiner = ServerAPIExaminer(
+    let gateway = ServerAPIExaminer(
       verifier: verifier, bundleIDs: call.bundleIDs, environment: call.place.environment,
       // Apple's clock where it runs ahead of ours: a signature that was made for this answer is not from the future.
       now: max(askedAt, answeredAt ?? askedAt))
     do throws(ServerAPIError) {
-      return .answer(try examiner.contents(of: body, asked: call.request.id), answeredAt: answeredAt)
+      return .answer(try gateway.contents(of: body, asked: call.request.id), answeredAt: answeredAt)
     } catch {
       return .refused(error)
     }

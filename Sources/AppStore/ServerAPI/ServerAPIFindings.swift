@@ -95,12 +95,12 @@ struct ServerAPIFindings {
       environment: environment, bundleID: self.bundleID ?? bundleID, appAppleID: appAppleID,
       history: PurchaseHistory(
         environment: environment, source: .serverAPI, evidenceTime: signedDate ?? answeredAt ?? now,
-        judgedAt: Self.judgedAt(signedDate: signedDate, answeredAt: answeredAt, now: now),
+        evaluatedAt: Self.evaluatedAt(signedDate: signedDate, answeredAt: answeredAt, now: now),
         purchases: parts.map(\.purchase),
         renewals: sequence.compactMap { self.parts[$0]?.purchase.originalTransactionID }.uniqued().compactMap {
           renewals[$0]
         },
-        coverage: .whole),
+        coverage: .snapshot),
       signedTransactions: newest.mapValues(\.text), statuses: statuses, attempts: attempts)
   }
 
@@ -116,7 +116,7 @@ struct ServerAPIFindings {
   /// answer says all the same, at its own time, that nothing newer is known; judged by the old signature, a subscription
   /// that has ended since would never be proven to have ended. The evidence stays as old as its signature, so that whatever
   /// Apple signed after it counts more. Our own clock decides nothing: it may only keep a date from counting.
-  static func judgedAt(signedDate: Date?, answeredAt: Date?, now: Date) -> Date {
+  static func evaluatedAt(signedDate: Date?, answeredAt: Date?, now: Date) -> Date {
     guard let signedDate else { return answeredAt ?? now }
     guard let answeredAt, answeredAt.timeIntervalSince(signedDate) > agePermitted,
       answeredAt.timeIntervalSince(now) <= skewPermitted

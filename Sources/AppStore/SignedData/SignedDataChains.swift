@@ -21,12 +21,12 @@ final class SignedDataChains: Sendable {
   static let certificateLimit = 8 * 1_024
 
   private let roots: TrustedRoots
-  private let known: BoundedMemory<ReceiptFingerprint, Signer>
+  private let known: LRUCache<ReceiptFingerprint, Signer>
   private let verifications = Atomic(0)
 
   init(roots: TrustedRoots, limit: Int) {
     self.roots = roots
-    known = BoundedMemory(limit: limit)
+    known = LRUCache(limit: limit)
   }
 
   /// The signer that the first two certificates prove, both in DER.
@@ -36,9 +36,9 @@ final class SignedDataChains: Sendable {
   func signer(_ leaf: [UInt8], _ intermediate: [UInt8], at moment: Date) throws(NotAuthentic) -> Signer {
     // The length keeps two certificates from being cut differently into the same octets.
     let name = ReceiptFingerprint(of: Array("\(leaf.count):".utf8) + leaf + intermediate)
-    if let signer = known.recall(name), signer.validity.contains(moment.wholeSecond) { return signer }
+    if let signer = known.value(for: name), signer.validity.contains(moment.wholeSecond) { return signer }
     let signer = try verified(leaf, intermediate, at: moment)
-    known.remember(signer, as: name)
+    known.insert(signer, for: name)
     return signer
   }
 

@@ -48,7 +48,7 @@ package struct SignedRenewalInfo: Hashable, Sendable {
       isInBillingRetry: try payload.flag("isInBillingRetryPeriod"),
       gracePeriodExpiresDate: try payload.moment("gracePeriodExpiresDate"),
       periodEnd: try payload.moment("renewalDate"),
-      toldAt: signedDate)
+      reportedAt: signedDate)
     self.originalTransactionID = originalTransactionID
     environmentName = try payload.text("environment")
     self.signedDate = signedDate

@@ -70,7 +70,7 @@ package struct SignedTransaction: Hashable, Sendable {
       // As verifyReceipt has it: an introductory offer that is a free trial is told as a trial alone.
       isIntroductoryOffer: offerType == 1 && !isTrial,
       appAccountToken: try payload.text("appAccountToken")?.lowercased(),
-      toldAt: signedDate)
+      reportedAt: signedDate)
     bundleID = BundleID(try payload.required("bundleId"))
     environmentName = try payload.text("environment")
     self.signedDate = signedDate

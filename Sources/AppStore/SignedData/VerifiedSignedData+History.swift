@@ -9,7 +9,7 @@ extension VerifiedTransaction {
     environment.map { environment in
       PurchaseHistory(
         environment: environment, source: .signature, evidenceTime: transaction.signedDate,
-        judgedAt: transaction.signedDate, purchases: [transaction.purchase], coverage: .parts(since: nil))
+        evaluatedAt: transaction.signedDate, purchases: [transaction.purchase], coverage: .partial(since: nil))
     }
   }
 }
@@ -23,19 +23,19 @@ extension VerifiedNotification {
   /// - Returns: `nil` where it carries neither, and for a store that is not known.
   package func history() -> PurchaseHistory? {
     guard let environment, transaction != nil || renewalInfo != nil else { return nil }
-    let told = [signedDate, transaction?.transaction.signedDate, renewalInfo?.renewalInfo.signedDate]
-    let newest = told.compactMap { $0 }.max() ?? signedDate
+    let reported = [signedDate, transaction?.transaction.signedDate, renewalInfo?.renewalInfo.signedDate]
+    let newest = reported.compactMap { $0 }.max() ?? signedDate
     var purchase = transaction?.transaction.purchase
-    purchase?.toldAt = newest
+    purchase?.reportedAt = newest
     var renewal = renewalInfo?.renewalInfo.renewal
-    renewal?.toldAt = newest
+    renewal?.reportedAt = newest
     return PurchaseHistory(
       environment: environment,
       source: .notification,
       evidenceTime: newest,
-      judgedAt: newest,
+      evaluatedAt: newest,
       purchases: purchase.map { [$0] } ?? [],
       renewals: renewal.map { [$0] } ?? [],
-      coverage: .parts(since: nil))
+      coverage: .partial(since: nil))
   }
 }

@@ -148,7 +148,7 @@ extension ReceiptInspection.Report {
       isInBillingRetry = renewal.isInBillingRetry
       gracePeriodExpiresDate = renewal.gracePeriodExpiresDate.map(ReceiptDate.format)
       renewalDate = renewal.periodEnd.map(ReceiptDate.format)
-      signedDate = renewal.toldAt.map(ReceiptDate.format)
+      signedDate = renewal.reportedAt.map(ReceiptDate.format)
     }
 
     enum CodingKeys: String, CodingKey {

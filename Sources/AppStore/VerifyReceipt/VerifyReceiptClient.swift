@@ -257,7 +257,7 @@ package struct VerifyReceiptClient: Sendable {
       isAccountGone
       ? PurchaseHistory(
         environment: body.environment ?? endpoint, source: .verifyReceipt, evidenceTime: answeredAt ?? askedAt,
-        judgedAt: answeredAt ?? askedAt, purchases: [], isAccountGone: true)
+        evaluatedAt: answeredAt ?? askedAt, purchases: [], isAccountGone: true)
       : body.purchaseHistory(environment: endpoint, answeredAt: answeredAt, askedAt: askedAt)
     return VerifyReceiptAnswer(
       environment: history.environment, appleStatus: body.status.rawValue,

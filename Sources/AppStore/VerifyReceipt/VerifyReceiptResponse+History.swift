@@ -26,7 +26,7 @@ extension VerifyReceiptResponse {
       environment: environment ?? endpoint,
       source: .verifyReceipt,
       evidenceTime: requestDate ?? creationDate ?? answeredAt ?? newestPurchase ?? askedAt,
-      judgedAt: requestDate ?? askedAt,
+      evaluatedAt: requestDate ?? askedAt,
       purchases: purchases,
       renewals: (renewals ?? []).map(\.renewal))
   }

@@ -71,14 +71,14 @@ func buildApplication(
   }
   let now: @Sendable () -> Date = { environment.clock.now }
   let rules = EntitlementRules(configuration)
-  let brake: Brake
+  let brake: DowngradeBrakeService
   let review: RulesReview
   let writeBack: ProfileWriteBack?
   let profileStore: ProfileStoreServices?
   let userTokens: UserTokenServices?
   do throws(StartError) {
     do throws(LedgerError) {
-      brake = try await Brake.restored(
+      brake = try await DowngradeBrakeService.restored(
         from: ledger, share: Double(configuration.revalidation.maxDowngrades) / 100, now: now)
       review = try await RulesReview.restored(from: ledger, rules: rules)
     } catch { throw StartError(description: "The ledger cannot be read: \(error)") }
@@ -98,7 +98,7 @@ func buildApplication(
   }
   let verdictMetrics = VerdictMetrics(environment.metrics)
   let validator = ReceiptValidator(
-    examiner: ReceiptExaminer(configuration, appStore, now: now),
+    gateway: AppStoreGateway(configuration, appStore, now: now),
     ledger: ledger,
     ownership: configuration.policy.ownership,
     provisional: configuration.policy.provisional,
@@ -124,7 +124,7 @@ func buildApplication(
       + (profileStore.map { [(upstream: "profile_store", breaker: $0.breaker)] } ?? []),
     brake: brake, review: review, clock: environment.clock, userKeys: userTokens?.verifier.keySet)
   let budgets = BodyBudgets(configuration.server)
-  let line = WaitingLine(configuration)
+  let line = AdmissionQueue(configuration)
   let keyring = APIKeyring(configuration.auth.apiKeys)
   let router = ServiceRouter(
     validations: ValidationsController(
@@ -225,7 +225,7 @@ private struct Closing: Service {
   }
 }
 
-extension ReceiptExaminer {
+extension AppStoreGateway {
   init(_ configuration: ServiceConfiguration, _ services: AppStoreServices, now: @escaping @Sendable () -> Date) {
     self.init(
       verifier: services.verifier,
@@ -243,7 +243,7 @@ extension ReceiptExaminer {
   }
 }
 
-extension WaitingLine {
+extension AdmissionQueue {
   convenience init(_ configuration: ServiceConfiguration) {
     self.init(
       appStoreCalls: configuration.appStore.concurrency,

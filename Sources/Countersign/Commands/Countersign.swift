@@ -1,4 +1,5 @@
 import ArgumentParser
+import CountersignServer
 
 /// The command line.
 @main

@@ -64,19 +64,20 @@ struct Validate: AsyncParsableCommand {
     let services = try configuration.appStoreServices(
       environment: ServiceEnvironment(logger: logger, ledgerFailed: { _ in }))
     defer { services.transport.shutdown() }
-    let examiner = ReceiptExaminer(configuration, services, now: now)
+    let gateway = AppStoreGateway(configuration, services, now: now)
     do throws(Validation.ValidationError) {
-      let receipt = try examiner.decode(contents: contents)
-      let subject = Subject(receipt: receipt, proof: try examiner.proof(of: receipt))
-      let word: ReceiptExaminer.Word
+      let receipt = try gateway.decode(contents: contents)
+      let reference = PurchaseReference(receipt: receipt, proof: try gateway.proof(of: receipt))
+      let accepted: AppStoreGateway.AcceptedAnswer
       do throws(AppStoreTrouble) {
-        word = try await examiner.ask(about: subject, for: user, mayReuse: false, logger: logger)
+        accepted = try await gateway.ask(about: reference, for: user, mayReuse: false, logger: logger)
       } catch {
         throw Validation.ValidationError(error)
       }
       // A signature proves what was; what is left of it today is what is asked.
-      let moment = word.source == .signature ? max(word.history.judgedAt, now()) : word.history.judgedAt
-      let entitlement = examiner.rules.judge(user, word.history.evidence(), at: moment)
+      let moment =
+        accepted.source == .signature ? max(accepted.history.evaluatedAt, now()) : accepted.history.evaluatedAt
+      let entitlement = gateway.rules.evaluate(user, accepted.history.evidence(), at: moment)
       return EntitlementBody(user: user, entitlement: entitlement, isFromLedger: false, write: .none)
     } catch {
       throw ReceiptFile.Unreadable(description: Problem(error).detail)

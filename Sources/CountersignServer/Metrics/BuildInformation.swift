@@ -1,6 +1,6 @@
 /// What this program is.
-enum BuildInformation {
-  static let version = "0.1.0"
+package enum BuildInformation {
+  package static let version = "0.1.0"
 
   #if compiler(>=6.3)
     static let swift = "6.3"

@@ -9,7 +9,7 @@ package struct OperationalStatus: Sendable {
   package var profileStore: ProfileStoreHealth?
   /// By what is behind each, in the order shown.
   package var breakers: [(upstream: String, breaker: CircuitBreaker)]
-  package var brake: Brake
+  package var brake: DowngradeBrakeService
   package var review: RulesReview
   package var clock: ServiceClock
   /// `nil` where users' tokens are not checked by published keys.
@@ -17,7 +17,8 @@ package struct OperationalStatus: Sendable {
 
   package init(
     appStore: AppStoreHealth, profileStore: ProfileStoreHealth? = nil,
-    breakers: [(upstream: String, breaker: CircuitBreaker)], brake: Brake, review: RulesReview, clock: ServiceClock,
+    breakers: [(upstream: String, breaker: CircuitBreaker)], brake: DowngradeBrakeService, review: RulesReview,
+    clock: ServiceClock,
     userKeys: RemoteKeySet? = nil
   ) {
     self.appStore = appStore

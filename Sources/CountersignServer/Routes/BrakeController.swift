@@ -5,10 +5,10 @@ import struct FoundationEssentials.Date
 
 /// `/v1/brake`: why the service lowers nobody by itself, and the word of a person that it may.
 package struct BrakeController: Sendable {
-  package var brake: Brake
+  package var brake: DowngradeBrakeService
   package var review: RulesReview
 
-  package init(brake: Brake, review: RulesReview) {
+  package init(brake: DowngradeBrakeService, review: RulesReview) {
     self.brake = brake
     self.review = review
   }

@@ -56,7 +56,7 @@ private struct DecisionBody: Encodable {
   var policy: Policy?
   var passedOver: [PassedOver]
   var passedOverCount: Int
-  var judgedAt: Date?
+  var evaluatedAt: Date?
 
   struct Policy: Encodable {
     var key: String
@@ -84,7 +84,7 @@ private struct DecisionBody: Encodable {
         transactionID: $0.transactionID.rawValue, productID: $0.productID.rawValue, cause: $0.cause.rawValue)
     }
     passedOverCount = explanation.passedOverCount
-    judgedAt = explanation.judgedAt
+    evaluatedAt = explanation.evaluatedAt
   }
 
   enum CodingKeys: String, CodingKey {
@@ -93,7 +93,7 @@ private struct DecisionBody: Encodable {
     case policy
     case passedOver = "passed_over"
     case passedOverCount = "passed_over_count"
-    case judgedAt = "judged_at"
+    case evaluatedAt = "judged_at"
   }
 
   func encode(to encoder: any Encoder) throws {
@@ -103,7 +103,7 @@ private struct DecisionBody: Encodable {
     try container.encode(policy, forKey: .policy)
     try container.encode(passedOver, forKey: .passedOver)
     try container.encode(passedOverCount, forKey: .passedOverCount)
-    try container.encode(judgedAt, forKey: .judgedAt)
+    try container.encode(evaluatedAt, forKey: .evaluatedAt)
   }
 }
 

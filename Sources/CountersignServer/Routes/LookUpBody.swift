@@ -23,7 +23,7 @@ struct LookUpBody: Encodable {
     try container.encode(found.user?.rawValue, forKey: .userID)
     try container.encode(purchases, forKey: .purchases)
     try container.encode(found.unowned.map(Unowned.init), forKey: .unowned)
-    try container.encode(found.isWhole, forKey: .searchedAll)
+    try container.encode(found.isSnapshot, forKey: .searchedAll)
     try container.encode(found.appStore.rawValue, forKey: .appStore)
   }
 

@@ -8,9 +8,9 @@ package struct ValidationsController: Sendable {
   package var validator: ReceiptValidator
   package var body: JSONRequestBody
   package var budgets: BodyBudgets
-  package var line: WaitingLine
+  package var line: AdmissionQueue
 
-  package init(validator: ReceiptValidator, body: JSONRequestBody, budgets: BodyBudgets, line: WaitingLine) {
+  package init(validator: ReceiptValidator, body: JSONRequestBody, budgets: BodyBudgets, line: AdmissionQueue) {
     self.validator = validator
     self.body = body
     self.budgets = budgets
@@ -90,13 +90,13 @@ package struct ValidationsController: Sendable {
     do {
       // Its body is here: who sends one slowly must not keep a place.
       return try await line.run(since: context.arrival) { place in try await validate(submission, place, context) }
-    } catch is WaitingLine.Refusal {
+    } catch is AdmissionQueue.Refusal {
       throw Problem(ValidationError.overloaded)
     }
   }
 
   private func validate(
-    _ submission: ReceiptSubmission, _ place: WaitingLine.Place, _ context: ServiceRequestContext
+    _ submission: ReceiptSubmission, _ place: AdmissionQueue.Place, _ context: ServiceRequestContext
   ) async throws -> Response {
     do throws(ValidationError) {
       let answer = try await validator.validate(submission, logger: context.logger, onWait: place.leave)

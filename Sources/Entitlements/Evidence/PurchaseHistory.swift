@@ -3,10 +3,10 @@ package import struct FoundationEssentials.Date
 /// How much of what Apple knows a piece of evidence tells.
 package enum Coverage: Hashable, Sendable {
   /// All of it, as of the evidence time: what is left out is over.
-  case whole
+  case snapshot
   /// Single transactions, each signed on its own, which say nothing of others; and all that Apple knew at `since`, where
   /// that was ever told.
-  case parts(since: Date?)
+  case partial(since: Date?)
 }
 
 /// Everything one answer of Apple's tells about a customer's purchases.
@@ -16,7 +16,7 @@ package struct PurchaseHistory: Hashable, Sendable {
   /// Apple's clock on the answer; newer evidence replaces older, never the reverse.
   package var evidenceTime: Date
   /// The moment to judge at: Apple's request time where the answer has it, else the time it was asked.
-  package var judgedAt: Date
+  package var evaluatedAt: Date
   package var purchases: [Purchase]
   package var renewals: [RenewalInfo]
   /// Apple says that the customer's account is gone (status 21010).
@@ -27,16 +27,16 @@ package struct PurchaseHistory: Hashable, Sendable {
     environment: StoreEnvironment,
     source: EvidenceSource,
     evidenceTime: Date,
-    judgedAt: Date,
+    evaluatedAt: Date,
     purchases: [Purchase],
     renewals: [RenewalInfo] = [],
     isAccountGone: Bool = false,
-    coverage: Coverage = .whole
+    coverage: Coverage = .snapshot
   ) {
     self.environment = environment
     self.source = source
     self.evidenceTime = evidenceTime
-    self.judgedAt = judgedAt
+    self.evaluatedAt = evaluatedAt
     self.purchases = purchases
     self.renewals = renewals
     self.isAccountGone = isAccountGone
@@ -57,7 +57,7 @@ package struct PurchaseHistory: Hashable, Sendable {
       if rows[purchase.originalTransactionID] == nil { order.append(purchase.originalTransactionID) }
       rows[purchase.originalTransactionID, default: []].append(purchase)
     }
-    if coverage != .whole {
+    if coverage != .snapshot {
       for id in renewals.compactMap(\.originalTransactionID) where rows[id] == nil {
         order.append(id)
         rows[id] = []
@@ -69,7 +69,7 @@ package struct PurchaseHistory: Hashable, Sendable {
         key: SubscriptionKey(environment: environment, originalTransactionID: id),
         source: source,
         evidenceTime: evidenceTime,
-        judgedAt: judgedAt,
+        evaluatedAt: evaluatedAt,
         purchases: purchases,
         renewals: renewals.filter { renewal in
           if let original = renewal.originalTransactionID { return original == id }
@@ -77,10 +77,10 @@ package struct PurchaseHistory: Hashable, Sendable {
         },
         isAccountGone: isAccountGone,
         coverage: coverage)
-      if coverage != .whole {
-        let told = evidence.purchases.map(evidence.toldAt) + evidence.renewals.map(evidence.toldAt)
-        evidence.evidenceTime = told.max() ?? evidenceTime
-        evidence.judgedAt = evidence.evidenceTime
+      if coverage != .snapshot {
+        let reported = evidence.purchases.map(evidence.reportedAt) + evidence.renewals.map(evidence.reportedAt)
+        evidence.evidenceTime = reported.max() ?? evidenceTime
+        evidence.evaluatedAt = evidence.evidenceTime
       }
       return evidence
     }
@@ -92,7 +92,7 @@ package struct SubscriptionEvidence: Hashable, Sendable {
   package var key: SubscriptionKey
   package var source: EvidenceSource
   package var evidenceTime: Date
-  package var judgedAt: Date
+  package var evaluatedAt: Date
   package var purchases: [Purchase]
   package var renewals: [RenewalInfo]
   package var isAccountGone: Bool
@@ -106,18 +106,18 @@ package struct SubscriptionEvidence: Hashable, Sendable {
     key: SubscriptionKey,
     source: EvidenceSource,
     evidenceTime: Date,
-    judgedAt: Date,
+    evaluatedAt: Date,
     purchases: [Purchase],
     renewals: [RenewalInfo] = [],
     isAccountGone: Bool = false,
-    coverage: Coverage = .whole,
+    coverage: Coverage = .snapshot,
     answeredAt: Date? = nil,
     provisionalUntil: Date? = nil
   ) {
     self.key = key
     self.source = source
     self.evidenceTime = evidenceTime
-    self.judgedAt = judgedAt
+    self.evaluatedAt = evaluatedAt
     self.purchases = purchases
     self.renewals = renewals
     self.isAccountGone = isAccountGone

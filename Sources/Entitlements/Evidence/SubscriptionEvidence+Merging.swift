@@ -29,22 +29,26 @@ extension SubscriptionEvidence {
     guard key == other.key, provisionalUntil == nil, other.provisionalUntil == nil, self != other else { return self }
     let (mine, others) = (Tellings(self), Tellings(other))
     // An answer beside which nothing stands is left as it is.
-    if coverage == .whole, others.isOver(with: mine) { return self }
-    if other.coverage == .whole, mine.isOver(with: others) { return other }
+    if coverage == .snapshot, others.isOver(with: mine) { return self }
+    if other.coverage == .snapshot, mine.isOver(with: others) { return other }
     return mine.joined(with: others).evidence(of: key)
   }
 
   /// When Apple said so about a row of this evidence.
-  func toldAt(_ purchase: Purchase) -> Date { coverage == .whole ? evidenceTime : purchase.toldAt ?? evidenceTime }
+  func reportedAt(_ purchase: Purchase) -> Date {
+    coverage == .snapshot ? evidenceTime : purchase.reportedAt ?? evidenceTime
+  }
 
   /// When Apple said so about the next renewal.
-  func toldAt(_ renewal: RenewalInfo) -> Date { coverage == .whole ? evidenceTime : renewal.toldAt ?? evidenceTime }
+  func reportedAt(_ renewal: RenewalInfo) -> Date {
+    coverage == .snapshot ? evidenceTime : renewal.reportedAt ?? evidenceTime
+  }
 
   /// Whether a telling of that time came on its own, and not with an answer that tells all.
-  func isPart(toldAt time: Date) -> Bool {
+  func isPartial(reportedAt time: Date) -> Bool {
     switch coverage {
-    case .whole: false
-    case .parts(let since): since.map { $0.isBefore(time) } ?? true
+    case .snapshot: false
+    case .partial(let since): since.map { $0.isBefore(time) } ?? true
     }
   }
 }
@@ -54,7 +58,7 @@ private struct Tellings {
   /// The newest answer that told all.
   struct Answer {
     var evidenceTime: Date
-    var judgedAt: Date
+    var evaluatedAt: Date
     var isAccountGone: Bool
   }
 
@@ -69,29 +73,29 @@ private struct Tellings {
     source = evidence.source
     evidenceTime = evidence.evidenceTime.wholeMilliseconds
     // Only an answer about everything says that the account is gone, whatever it was put together with.
-    let isWhole = evidence.isAccountGone || evidence.coverage == .whole
+    let isSnapshot = evidence.isAccountGone || evidence.coverage == .snapshot
     for var purchase in evidence.purchases {
-      purchase.toldAt = isWhole ? evidenceTime : evidence.toldAt(purchase).wholeMilliseconds
+      purchase.reportedAt = isSnapshot ? evidenceTime : evidence.reportedAt(purchase).wholeMilliseconds
       add(purchase)
     }
     renewals = evidence.renewals.map { renewal in
       var renewal = renewal
-      renewal.toldAt = isWhole ? evidenceTime : evidence.toldAt(renewal).wholeMilliseconds
+      renewal.reportedAt = isSnapshot ? evidenceTime : evidence.reportedAt(renewal).wholeMilliseconds
       return renewal
     }
     keepNewestRenewals()
-    if isWhole {
+    if isSnapshot {
       answer = Answer(
-        evidenceTime: evidenceTime, judgedAt: evidence.judgedAt.wholeMilliseconds,
+        evidenceTime: evidenceTime, evaluatedAt: evidence.evaluatedAt.wholeMilliseconds,
         isAccountGone: evidence.isAccountGone)
-    } else if case .parts(let since) = evidence.coverage {
+    } else if case .partial(let since) = evidence.coverage {
       answer = since.map { since in
         Answer(
-          evidenceTime: since.wholeMilliseconds, judgedAt: (evidence.answeredAt ?? since).wholeMilliseconds,
+          evidenceTime: since.wholeMilliseconds, evaluatedAt: (evidence.answeredAt ?? since).wholeMilliseconds,
           isAccountGone: false)
       }
-      let told = purchases.values.compactMap(\.toldAt) + renewals.compactMap(\.toldAt)
-      evidenceTime = (told + [answer?.evidenceTime].compactMap { $0 }).max() ?? evidenceTime
+      let reported = purchases.values.compactMap(\.reportedAt) + renewals.compactMap(\.reportedAt)
+      evidenceTime = (reported + [answer?.evidenceTime].compactMap { $0 }).max() ?? evidenceTime
     }
   }
 
@@ -99,7 +103,7 @@ private struct Tellings {
   func isOver(with other: Tellings) -> Bool {
     guard let newer = other.answer, evidenceTime <= newer.evidenceTime else { return false }
     guard let answer else { return true }
-    return (answer.evidenceTime, answer.judgedAt) < (newer.evidenceTime, newer.judgedAt)
+    return (answer.evidenceTime, answer.evaluatedAt) < (newer.evidenceTime, newer.evaluatedAt)
   }
 
   private mutating func add(_ purchase: Purchase) {
@@ -125,8 +129,8 @@ private struct Tellings {
         if newest.isBefore(time) { return true }
         return stands && answer?.evidenceTime == time
       }
-      for purchase in one.purchases.values where isKept(purchase.toldAt) { joined.add(purchase) }
-      joined.renewals += one.renewals.filter { isKept($0.toldAt) }
+      for purchase in one.purchases.values where isKept(purchase.reportedAt) { joined.add(purchase) }
+      joined.renewals += one.renewals.filter { isKept($0.reportedAt) }
     }
     joined.keepNewestRenewals()
     return joined
@@ -135,62 +139,63 @@ private struct Tellings {
   /// Whether the source of the newest telling is the other's.
   private func isBelow(_ other: Tellings) -> Bool {
     if evidenceTime != other.evidenceTime { return evidenceTime < other.evidenceTime }
-    if isWhole != other.isWhole { return other.isWhole }
+    if isSnapshot != other.isSnapshot { return other.isSnapshot }
     return source.rawValue > other.source.rawValue
   }
 
-  private var isWhole: Bool { answer?.evidenceTime == evidenceTime }
+  private var isSnapshot: Bool { answer?.evidenceTime == evidenceTime }
 
   private static func newer(_ a: Answer?, _ b: Answer?) -> Answer? {
     guard let a, let b else { return a ?? b }
     if a.evidenceTime != b.evidenceTime { return a.evidenceTime < b.evidenceTime ? b : a }
-    if a.judgedAt != b.judgedAt { return a.judgedAt < b.judgedAt ? b : a }
+    if a.evaluatedAt != b.evaluatedAt { return a.evaluatedAt < b.evaluatedAt ? b : a }
     var both = a
     both.isAccountGone = a.isAccountGone || b.isAccountGone
     return both
   }
 
   private mutating func keepNewestRenewals() {
-    guard let newest = renewals.compactMap(\.toldAt).max() else { return }
-    renewals = Array(Set(renewals.filter { $0.toldAt == newest })).sorted { $0.precedes($1) }
+    guard let newest = renewals.compactMap(\.reportedAt).max() else { return }
+    renewals = Array(Set(renewals.filter { $0.reportedAt == newest })).sorted { $0.precedes($1) }
   }
 
   func evidence(of key: SubscriptionKey) -> SubscriptionEvidence {
-    let isWhole = isWhole
+    let isSnapshot = isSnapshot
     var rows = purchases.values.sorted { $0.precedes($1) }
-    if !isWhole { rows = rows.limited(toParts: SubscriptionEvidence.partLimit, since: answer?.evidenceTime) }
+    if !isSnapshot { rows = rows.limited(toParts: SubscriptionEvidence.partLimit, since: answer?.evidenceTime) }
     var evidence = SubscriptionEvidence(
       key: key, source: source, evidenceTime: evidenceTime,
       // A part was asked for when it was signed.
-      judgedAt: isWhole ? answer?.judgedAt ?? evidenceTime : max(answer?.judgedAt ?? evidenceTime, evidenceTime),
-      purchases: rows, renewals: renewals, isAccountGone: isWhole && answer?.isAccountGone == true,
-      coverage: isWhole ? .whole : .parts(since: answer?.evidenceTime),
-      answeredAt: isWhole ? nil : answer?.judgedAt)
-    guard isWhole else { return evidence }
-    for index in evidence.purchases.indices { evidence.purchases[index].toldAt = nil }
-    for index in evidence.renewals.indices { evidence.renewals[index].toldAt = nil }
+      evaluatedAt: isSnapshot
+        ? answer?.evaluatedAt ?? evidenceTime : max(answer?.evaluatedAt ?? evidenceTime, evidenceTime),
+      purchases: rows, renewals: renewals, isAccountGone: isSnapshot && answer?.isAccountGone == true,
+      coverage: isSnapshot ? .snapshot : .partial(since: answer?.evidenceTime),
+      answeredAt: isSnapshot ? nil : answer?.evaluatedAt)
+    guard isSnapshot else { return evidence }
+    for index in evidence.purchases.indices { evidence.purchases[index].reportedAt = nil }
+    for index in evidence.renewals.indices { evidence.renewals[index].reportedAt = nil }
     return evidence
   }
 }
 
 extension Tellings.Answer {
   fileprivate func isAsOld(as other: Tellings.Answer?) -> Bool {
-    evidenceTime == other?.evidenceTime && judgedAt == other?.judgedAt
+    evidenceTime == other?.evidenceTime && evaluatedAt == other?.evaluatedAt
   }
 }
 
 extension [Purchase] {
   /// Without the parts that were bought first, where there are more than the limit; in the order they have.
   fileprivate func limited(toParts limit: Int, since: Date?) -> [Purchase] {
-    func isPart(_ row: Purchase) -> Bool {
-      guard let since, let told = row.toldAt else { return true }
-      return since.isBefore(told)
+    func isPartial(_ row: Purchase) -> Bool {
+      guard let since, let reported = row.reportedAt else { return true }
+      return since.isBefore(reported)
     }
-    guard count(where: isPart) > limit else { return self }
+    guard count(where: isPartial) > limit else { return self }
     var left = limit
     // Ordered from the one bought last.
     return reversed().filter { row in
-      guard isPart(row) else { return true }
+      guard isPartial(row) else { return true }
       left -= 1
       return left >= 0
     }.reversed()
@@ -201,8 +206,8 @@ extension Purchase {
   /// Whether this telling of a transaction is to be believed over another: the one told later is. Of one moment they differ
   /// only where one knows more, and the rest makes sure that the order in which they come decides nothing.
   fileprivate func isTold(over other: Purchase) -> Bool {
-    let told = (toldAt ?? .distantPast, other.toldAt ?? .distantPast)
-    if told.0 != told.1 { return told.0 > told.1 }
+    let reported = (reportedAt ?? .distantPast, other.reportedAt ?? .distantPast)
+    if reported.0 != reported.1 { return reported.0 > reported.1 }
     let cancelled = (cancellationDate ?? .distantFuture, other.cancellationDate ?? .distantFuture)
     if cancelled.0 != cancelled.1 { return cancelled.0 < cancelled.1 }
     if isUpgraded != other.isUpgraded { return isUpgraded }

@@ -16,21 +16,22 @@ extension SubscriptionEvidence {
   /// A row as it is to be judged.
   package struct Reading {
     var purchase: Purchase
-    var toldAt: Date
+    var reportedAt: Date
     /// The row itself was never told: its end is that of the renewal info, the rest that of the row bought last.
     var isByRenewalInfo = false
   }
 
   func readings() -> [Reading] {
-    var rows = purchases.map { Reading(purchase: $0, toldAt: toldAt($0)) }
-    guard coverage != .whole else { return rows }
+    var rows = purchases.map { Reading(purchase: $0, reportedAt: reportedAt($0)) }
+    guard coverage != .snapshot else { return rows }
     markUpgraded(&rows)
     guard let last = indexOfLastBought(rows), let renewal = newestRenewal else { return rows }
     if let untold = period(known: rows[last], by: renewal) {
       rows.append(untold)
     } else if let cancelled = rows[last].purchase.cancellationDate, let end = rows[last].purchase.expiresDate,
-      isPart(toldAt: rows[last].toldAt), !cancelled.isBefore(end), isPart(toldAt: toldAt(renewal)), goesOn(renewal),
-      !toldAt(renewal).isBefore(end)
+      isPartial(reportedAt: rows[last].reportedAt), !cancelled.isBefore(end),
+      isPartial(reportedAt: reportedAt(renewal)), goesOn(renewal),
+      !reportedAt(renewal).isBefore(end)
     {
       rows[last].purchase.cancellationDate = nil
     }
@@ -47,7 +48,7 @@ extension SubscriptionEvidence {
         let later = rows[other].purchase
         guard later.begin.isBefore(row.cutEnd) else { break }
         guard row.begin.isBefore(later.begin), later.transactionID != row.transactionID,
-          isPart(toldAt: rows[index].toldAt) || isPart(toldAt: rows[other].toldAt)
+          isPartial(reportedAt: rows[index].reportedAt) || isPartial(reportedAt: rows[other].reportedAt)
         else { continue }
         let outlives = later.paidEnd.isBefore(row.cutEnd)
         let overlaps =
@@ -72,8 +73,8 @@ extension SubscriptionEvidence {
 
   private var newestRenewal: RenewalInfo? {
     func isBelow(_ a: RenewalInfo, _ b: RenewalInfo) -> Bool {
-      let told = (toldAt(a), toldAt(b))
-      if told.0 != told.1 { return told.0 < told.1 }
+      let reported = (reportedAt(a), reportedAt(b))
+      if reported.0 != reported.1 { return reported.0 < reported.1 }
       return (a.periodEnd ?? .distantPast) < (b.periodEnd ?? .distantPast)
     }
     return renewals.filter { $0.originalTransactionID.map { $0 == key.originalTransactionID } ?? false }.max(
@@ -83,9 +84,9 @@ extension SubscriptionEvidence {
   /// The period that only a renewal info tells of. Where that says that the subscription is over, or in trouble, the end
   /// has to be past by then: the date of a next attempt to charge is none.
   private func period(known last: Reading, by renewal: RenewalInfo) -> Reading? {
-    let told = toldAt(renewal)
+    let reported = reportedAt(renewal)
     guard let end = renewal.periodEnd, last.purchase.paidEnd.isBefore(end), speaks(renewal, of: last),
-      goesOn(renewal) || !told.isBefore(end)
+      goesOn(renewal) || !reported.isBefore(end)
     else { return nil }
     var purchase = last.purchase
     purchase.productID = renewal.productID ?? purchase.productID
@@ -96,12 +97,12 @@ extension SubscriptionEvidence {
     purchase.webOrderLineItemID = nil
     purchase.isTrial = false
     purchase.isIntroductoryOffer = false
-    return Reading(purchase: purchase, toldAt: told, isByRenewalInfo: true)
+    return Reading(purchase: purchase, reportedAt: reported, isByRenewalInfo: true)
   }
 
   /// What Apple says about the next renewal of a purchase.
   package func renewal(of purchase: Purchase) -> RenewalInfo? {
-    renewal(of: Reading(purchase: purchase, toldAt: toldAt(purchase)))
+    renewal(of: Reading(purchase: purchase, reportedAt: reportedAt(purchase)))
   }
 
   /// What Apple says about the next renewal of a row: matched by the original transaction ID, by the product only where
@@ -132,19 +133,19 @@ extension SubscriptionEvidence {
   ///       its row may have been told again since
   ///     the renewal info says, within that day, that the same product renews: it did
   func speaks(_ renewal: RenewalInfo, of row: Reading) -> Bool {
-    let told = toldAt(renewal)
-    guard coverage != .whole, let bought = row.purchase.purchaseDate else { return true }
-    if !told.isBefore(bought) || !told.advanced(by: .seconds(60)).isBefore(row.toldAt) { return true }
+    let reported = reportedAt(renewal)
+    guard coverage != .snapshot, let bought = row.purchase.purchaseDate else { return true }
+    if !reported.isBefore(bought) || !reported.advanced(by: .seconds(60)).isBefore(row.reportedAt) { return true }
     if let end = row.purchase.expiresDate, renewal.periodEnd == end { return true }
     return renewal.autoRenews == true && goesOn(renewal) && renewal.productID == row.purchase.productID
-      && !told.advanced(by: .seconds(86_400)).isBefore(bought)
+      && !reported.advanced(by: .seconds(86_400)).isBefore(bought)
   }
 
   /// Whether the renewal info knows of no end: had the subscription ended by then, it would say why, or that Apple is still
   /// trying to charge.
   private func goesOn(_ renewal: RenewalInfo) -> Bool {
     renewal.expirationIntent == nil && renewal.isInBillingRetry != true
-      && !(renewal.gracePeriodExpiresDate.map { toldAt(renewal).isBefore($0) } ?? false)
+      && !(renewal.gracePeriodExpiresDate.map { reportedAt(renewal).isBefore($0) } ?? false)
   }
 
   /// The newest moment at which Apple is known to have spoken about what comes after a row: what ended by then is over, and
@@ -160,15 +161,17 @@ extension SubscriptionEvidence {
   ///     and of the renewal, which goes on, after the row's end      before the end: a renewal was lost. Not where an answer
   ///                                                                   that tells all says so: then the renewal is late
   func askedAt(_ row: Reading, _ renewal: RenewalInfo?) -> Date {
-    guard case .parts(let since) = coverage else { return judgedAt }
-    func moment(_ told: Date) -> Date { isPart(toldAt: told) ? told : answeredAt ?? since ?? told }
-    let asked = moment(row.toldAt)
+    guard case .partial(let since) = coverage else { return evaluatedAt }
+    func moment(_ reported: Date) -> Date {
+      isPartial(reportedAt: reported) ? reported : answeredAt ?? since ?? reported
+    }
+    let asked = moment(row.reportedAt)
     let beforeEnd = row.purchase.cutEnd.advanced(by: .milliseconds(-1))
-    guard let renewal else { return isPart(toldAt: row.toldAt) ? min(asked, beforeEnd) : asked }
-    let told = moment(toldAt(renewal))
-    guard goesOn(renewal) else { return max(asked, told) }
-    if !beforeEnd.isBefore(told) { return min(asked, told) }
-    return isPart(toldAt: toldAt(renewal)) ? min(asked, beforeEnd) : max(asked, told)
+    guard let renewal else { return isPartial(reportedAt: row.reportedAt) ? min(asked, beforeEnd) : asked }
+    let reported = moment(reportedAt(renewal))
+    guard goesOn(renewal) else { return max(asked, reported) }
+    if !beforeEnd.isBefore(reported) { return min(asked, reported) }
+    return isPartial(reportedAt: reportedAt(renewal)) ? min(asked, beforeEnd) : max(asked, reported)
   }
 }
 

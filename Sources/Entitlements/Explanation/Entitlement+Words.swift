@@ -115,10 +115,10 @@ extension Entitlement {
 
   /// What else there is, where that is worth a word: an earlier period of the same subscription is not.
   private var passedOver: [String] {
-    var told: Set<ProductID> = []
+    var reported: Set<ProductID> = []
     let others = explanation.passedOver.filter { $0.cause != .endsEarlier && $0.cause != .accountGone }
       .filter { $0.productID != productID || $0.cause == .otherSubscription }
-      .filter { told.insert($0.productID).inserted }
+      .filter { reported.insert($0.productID).inserted }
     let sentences = others.prefix(Self.passedOverInWords).map { other in
       switch other.cause {
       case .upgraded: "\(other.productID) was replaced by an upgrade and counts no more."

@@ -134,14 +134,20 @@ package struct Explanation: Hashable, Codable, Sendable {
   package var passedOverCount: Int
   package var policy: PolicyValue?
   /// The moment that was judged at.
-  package var judgedAt: Date?
+  package var evaluatedAt: Date?
+
+  /// The names in the ledger; one that differs is an older name of the property.
+  private enum CodingKeys: String, CodingKey {
+    case line, decidedBy, periodKnownBy, passedOver, passedOverCount, policy
+    case evaluatedAt = "judgedAt"
+  }
 
   /// Keeps a verdict over thousands of rows small.
   package static let passedOverLimit = 50
 
   package init(
     line: Int?, decidedBy: TransactionID?, periodKnownBy: PeriodSource? = nil, passedOver: [PassedOver],
-    policy: PolicyValue? = nil, judgedAt: Date?
+    policy: PolicyValue? = nil, evaluatedAt: Date?
   ) {
     self.line = line
     self.decidedBy = decidedBy
@@ -149,6 +155,6 @@ package struct Explanation: Hashable, Codable, Sendable {
     self.passedOver = Array(passedOver.prefix(Self.passedOverLimit))
     self.passedOverCount = passedOver.count
     self.policy = policy
-    self.judgedAt = judgedAt
+    self.evaluatedAt = evaluatedAt
   }
 }

@@ -29,7 +29,15 @@ package struct Purchase: Hashable, Codable, Sendable {
   /// The UUID that the app gave at the purchase, in lower case.
   package var appAccountToken: String?
   /// When Apple said so, where the evidence was put together from parts; `nil` for the time of the evidence.
-  package var toldAt: Date?
+  package var reportedAt: Date?
+
+  /// The names in the ledger; one that differs is an older name of the property.
+  private enum CodingKeys: String, CodingKey {
+    case productID, transactionID, originalTransactionID, webOrderLineItemID, subscriptionGroupID, purchaseDate,
+      expiresDate, cancellationDate, cancellationReason, isUpgraded, ownership, isTrial, isIntroductoryOffer,
+      appAccountToken
+    case reportedAt = "toldAt"
+  }
 
   package init(
     productID: ProductID,
@@ -46,7 +54,7 @@ package struct Purchase: Hashable, Codable, Sendable {
     isTrial: Bool = false,
     isIntroductoryOffer: Bool = false,
     appAccountToken: String? = nil,
-    toldAt: Date? = nil
+    reportedAt: Date? = nil
   ) {
     self.productID = productID
     self.transactionID = transactionID
@@ -62,7 +70,7 @@ package struct Purchase: Hashable, Codable, Sendable {
     self.isTrial = isTrial
     self.isIntroductoryOffer = isIntroductoryOffer
     self.appAccountToken = appAccountToken
-    self.toldAt = toldAt
+    self.reportedAt = reportedAt
   }
 }
 
@@ -81,7 +89,14 @@ package struct RenewalInfo: Hashable, Codable, Sendable {
   /// Apple's `renewalDate`: when the newest purchase of the subscription ends, which may be one that is not known here.
   package var periodEnd: Date?
   /// When Apple said so, where the evidence was put together from parts; `nil` for the time of the evidence.
-  package var toldAt: Date?
+  package var reportedAt: Date?
+
+  /// The names in the ledger; one that differs is an older name of the property.
+  private enum CodingKeys: String, CodingKey {
+    case originalTransactionID, productID, autoRenewProductID, autoRenews, expirationIntent, isInBillingRetry,
+      gracePeriodExpiresDate, periodEnd
+    case reportedAt = "toldAt"
+  }
 
   package init(
     originalTransactionID: OriginalTransactionID? = nil,
@@ -92,7 +107,7 @@ package struct RenewalInfo: Hashable, Codable, Sendable {
     isInBillingRetry: Bool? = nil,
     gracePeriodExpiresDate: Date? = nil,
     periodEnd: Date? = nil,
-    toldAt: Date? = nil
+    reportedAt: Date? = nil
   ) {
     self.originalTransactionID = originalTransactionID
     self.productID = productID
@@ -102,6 +117,6 @@ package struct RenewalInfo: Hashable, Codable, Sendable {
     self.isInBillingRetry = isInBillingRetry
     self.gracePeriodExpiresDate = gracePeriodExpiresDate
     self.periodEnd = periodEnd
-    self.toldAt = toldAt
+    self.reportedAt = reportedAt
   }
 }

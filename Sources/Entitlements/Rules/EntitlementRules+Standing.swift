@@ -10,7 +10,7 @@ extension EntitlementRules {
   package func standing(
     of user: UserID, _ evidence: [SubscriptionEvidence], recorded: Entitlement?, at now: Date
   ) -> Entitlement {
-    let verdict = judge(user, evidence, at: now)
+    let verdict = evaluate(user, evidence, at: now)
     guard var recorded, withholds(verdict, from: user, evidence, recorded: recorded, at: now) else { return verdict }
     recorded.isStale = true
     return recorded
@@ -32,8 +32,8 @@ extension EntitlementRules {
     if now < end { return true }
     // A provisional grant is over when it is over.
     guard !recorded.isProvisional, now < end.advanced(by: policy.outageHold) else { return false }
-    let judgedAt = recorded.explanation.judgedAt ?? recorded.evidenceTime ?? end
-    return isLowering(recorded, judge(user, evidence, at: judgedAt))
+    let evaluatedAt = recorded.explanation.evaluatedAt ?? recorded.evidenceTime ?? end
+    return isLowering(recorded, evaluate(user, evidence, at: evaluatedAt))
   }
 }
 

@@ -34,9 +34,9 @@ package struct EntitlementRules: Sendable {
 
   /// Judges a user. Sandbox evidence of a user who may not use it counts for nothing, also when the policy changed after
   /// it was recorded.
-  package func judge(_ user: UserID, _ evidence: [SubscriptionEvidence], at now: Date) -> Entitlement {
+  package func evaluate(_ user: UserID, _ evidence: [SubscriptionEvidence], at now: Date) -> Entitlement {
     let accepted = evidence.filter { accepts($0.key.environment, for: user) }
-    return Entitlement.judge(accepted, at: now, catalog: catalog, policy: policy)
+    return Entitlement.evaluate(accepted, at: now, catalog: catalog, policy: policy)
   }
 
   /// When Apple has to be asked about a user's subscription again; `nil` for never.

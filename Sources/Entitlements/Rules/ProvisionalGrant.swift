@@ -22,7 +22,7 @@ extension SubscriptionState {
     return evidence.flatMap { item -> [SubscriptionState] in
       guard let until = item.provisionalUntil else { return [] }
       // Never before the evidence itself, as for proof.
-      let now = max(now, item.judgedAt)
+      let now = max(now, item.evaluatedAt)
       if let provenAt = provenAt[item.key], !provenAt.isBefore(item.evidenceTime) { return [] }
       var item = item
       item.leaveOut(ended)
@@ -34,7 +34,7 @@ extension SubscriptionState {
         return SubscriptionState(
           row: row, isEntitled: true, status: .active, reason: isLifetime ? .lifetime : .renewing,
           line: isLifetime ? 1 : 2, expiresAt: isLifetime ? nil : row.end, accessUntil: accessUntil, renewal: nil,
-          policy: value, passedOver: group.passedOver(for: row), judgedAt: now, isProvisional: true)
+          policy: value, passedOver: group.passedOver(for: row), evaluatedAt: now, isProvisional: true)
       }
     }
   }

@@ -26,7 +26,7 @@ extension PurchaseHistory {
       var item = item
       item.purchases = item.purchases.filter { purchase in
         let row = SubscriptionGroup.Row(
-          .init(purchase: purchase, toldAt: item.evidenceTime), of: item, catalog: catalog)
+          .init(purchase: purchase, reportedAt: item.evidenceTime), of: item, catalog: catalog)
         return row.cause == nil && now.isBefore(row.end)
       }
       item.renewals = []
@@ -40,7 +40,7 @@ extension SubscriptionEvidence {
   /// A grant of no time: it keeps the purchase for whoever presented it, and gives nothing.
   package var reserved: SubscriptionEvidence {
     var reserved = self
-    reserved.provisionalUntil = judgedAt
+    reserved.provisionalUntil = evaluatedAt
     return reserved
   }
 }

@@ -47,7 +47,8 @@ extension SubscriptionGroup {
     switch state.reason {
     case .renewing, .renewalOff: return state.accessUntil
     case .billingGrace:
-      return [judgedAt.advanced(by: SubscriptionEvidence.graceCheckInterval), state.accessUntil].compactMap { $0 }.min()
+      return [evaluatedAt.advanced(by: SubscriptionEvidence.graceCheckInterval), state.accessUntil].compactMap { $0 }
+        .min()
     case .billingRetry: return nextRetryCheck(of: state)
     case .voluntary, .billingError, .priceIncrease, .productUnavailable, .unknown:
       if state.renewal?.isInBillingRetry == true { return nextRetryCheck(of: state) }
@@ -55,7 +56,7 @@ extension SubscriptionGroup {
       return isToRenew ? nextLateCheck(of: state) : nil
     case .refunded, .revoked:
       // A refunded renewal follows a period that still ran: the end came with time and is to be looked at once.
-      return self.state(at: judgedAt, policy: policy)?.isEntitled == true ? now : nil
+      return self.state(at: evaluatedAt, policy: policy)?.isEntitled == true ? now : nil
     case .lifetime, .accountGone: return nil
     // Not states of a subscription that is neither held nor unproven.
     case .noPurchases, .noKnownProduct, .unproven: return nil
@@ -65,19 +66,19 @@ extension SubscriptionGroup {
   /// Apple has been seen to renew minutes after the expiry, saying nothing of a retry in between.
   private func nextLateCheck(of state: SubscriptionState) -> Date? {
     let end = state.row.end
-    guard judgedAt.isBefore(end.advanced(by: EntitlementPolicy.appleBillingRetryWindow)) else { return nil }
-    let late = Duration.seconds(max(0, judgedAt.timeIntervalSince(end)))
-    return judgedAt.advanced(
+    guard evaluatedAt.isBefore(end.advanced(by: EntitlementPolicy.appleBillingRetryWindow)) else { return nil }
+    let late = Duration.seconds(max(0, evaluatedAt.timeIntervalSince(end)))
+    return evaluatedAt.advanced(
       by: min(max(late, SubscriptionEvidence.lateCheckInterval), SubscriptionEvidence.retryCheckInterval))
   }
 
   /// The first of: a day after the answer, the end of Apple's own retries, the end of access.
   private func nextRetryCheck(of state: SubscriptionState) -> Date? {
-    let daily = judgedAt.advanced(by: SubscriptionEvidence.retryCheckInterval)
+    let daily = evaluatedAt.advanced(by: SubscriptionEvidence.retryCheckInterval)
     let windowEnd = state.row.end.advanced(by: EntitlementPolicy.appleBillingRetryWindow)
     return [daily.isBefore(windowEnd) ? daily : windowEnd, state.accessUntil]
       .compactMap { $0 }
-      .filter { judgedAt.isBefore($0) }
+      .filter { evaluatedAt.isBefore($0) }
       .min()
   }
 }

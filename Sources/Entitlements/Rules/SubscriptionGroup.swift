@@ -18,7 +18,7 @@ struct SubscriptionGroup {
     let product: Catalog.Product?
     let evidence: SubscriptionEvidence
     /// When Apple said so.
-    let toldAt: Date
+    let reportedAt: Date
     /// The row itself was never told: a renewal info names its end.
     let isByRenewalInfo: Bool
 
@@ -26,15 +26,15 @@ struct SubscriptionGroup {
       purchase = reading.purchase
       product = catalog.products[reading.purchase.productID]
       self.evidence = evidence
-      toldAt = reading.toldAt
+      reportedAt = reading.reportedAt
       isByRenewalInfo = reading.isByRenewalInfo
     }
 
     /// All of it: the last by which two of them are told apart.
-    var description: String { "\(purchase) \(evidence) \(toldAt) \(isByRenewalInfo)" }
+    var description: String { "\(purchase) \(evidence) \(reportedAt) \(isByRenewalInfo)" }
 
     var reading: SubscriptionEvidence.Reading {
-      .init(purchase: purchase, toldAt: toldAt, isByRenewalInfo: isByRenewalInfo)
+      .init(purchase: purchase, reportedAt: reportedAt, isByRenewalInfo: isByRenewalInfo)
     }
 
     var originalTransactionID: OriginalTransactionID { purchase.originalTransactionID }
@@ -87,7 +87,7 @@ struct SubscriptionGroup {
 
   let rows: [Row]
   /// The newest moment any of the evidence was judged at.
-  let judgedAt: Date
+  let evaluatedAt: Date
 
   /// Groups a user's evidence. The order of evidence and of rows has no meaning.
   static func groups(of evidence: [SubscriptionEvidence], catalog: Catalog) -> [SubscriptionGroup] {
@@ -99,11 +99,11 @@ struct SubscriptionGroup {
         groupOfKey[item.key] = group
       }
     }
-    let told = evidence.flatMap { item in
+    let reported = evidence.flatMap { item in
       item.readings().map { Row($0, of: item, catalog: catalog) }
     }
     // What is told twice counts once, as the newer evidence tells it: here each transaction, below each billing period.
-    let transactions = newest(of: told) {
+    let transactions = newest(of: reported) {
       Transaction(
         environment: $0.evidence.key.environment, id: $0.purchase.transactionID, isByRenewalInfo: $0.isByRenewalInfo)
     }
@@ -117,8 +117,8 @@ struct SubscriptionGroup {
   }
 
   private init?(_ transactions: [Row], catalog: Catalog) {
-    guard let judgedAt = transactions.map(\.evidence.judgedAt).max() else { return nil }
-    self.judgedAt = judgedAt
+    guard let evaluatedAt = transactions.map(\.evidence.evaluatedAt).max() else { return nil }
+    self.evaluatedAt = evaluatedAt
     let periods = Self.newest(of: transactions) { row in
       let purchase = row.purchase
       guard let item = purchase.webOrderLineItemID, !item.isEmpty, let expires = purchase.expiresDate else {
@@ -129,9 +129,9 @@ struct SubscriptionGroup {
     self.rows = periods.sorted { Self.isOrderedBefore($0, $1, catalog: catalog) }
   }
 
-  private init(rows: [Row], judgedAt: Date) {
+  private init(rows: [Row], evaluatedAt: Date) {
     self.rows = rows
-    self.judgedAt = judgedAt
+    self.evaluatedAt = evaluatedAt
   }
 
   /// The group without the purchases that run beside the one that speaks for it, and each of these by itself.
@@ -145,11 +145,11 @@ struct SubscriptionGroup {
   /// does not make the other its successor.
   private func parted() -> [SubscriptionGroup] {
     // Rows are sorted by their end.
-    guard let speaker = rows.first(where: { $0.cause == nil }),
-      rows.contains(where: { $0.originalTransactionID != speaker.originalTransactionID })
+    guard let decidingRow = rows.first(where: { $0.cause == nil }),
+      rows.contains(where: { $0.originalTransactionID != decidingRow.originalTransactionID })
     else { return [self] }
-    let known = min(speaker.purchase.purchaseDate ?? .distantPast, speaker.toldAt)
-    var seen: Set = [speaker.originalTransactionID]
+    let known = min(decidingRow.purchase.purchaseDate ?? .distantPast, decidingRow.reportedAt)
+    var seen: Set = [decidingRow.originalTransactionID]
     var beside: Set<OriginalTransactionID> = []
     for row in rows where row.cause == nil && seen.insert(row.originalTransactionID).inserted {
       guard row.evidence.askedAt(row.reading, row.renewal).isBefore(row.end), known.isBefore(row.end) else { continue }
@@ -157,7 +157,9 @@ struct SubscriptionGroup {
     }
     guard !beside.isEmpty else { return [self] }
     return Dictionary(grouping: rows) { beside.contains($0.originalTransactionID) ? $0.originalTransactionID : nil }
-      .values.map { rows in SubscriptionGroup(rows: rows, judgedAt: rows.map(\.evidence.judgedAt).max() ?? judgedAt) }
+      .values.map { rows in
+        SubscriptionGroup(rows: rows, evaluatedAt: rows.map(\.evidence.evaluatedAt).max() ?? evaluatedAt)
+      }
   }
 
   /// One row for each identity: the newest. Rows without an identity are all kept.
@@ -186,7 +188,7 @@ struct SubscriptionGroup {
   /// What was told later is. Within one answer the tellings differ only where one of them knows more: an end to the purchase
   /// counts. The rest only makes sure that the order in which they come decides nothing.
   private static func supersedes(_ a: Row, _ b: Row) -> Bool {
-    if a.toldAt != b.toldAt { return a.toldAt > b.toldAt }
+    if a.reportedAt != b.reportedAt { return a.reportedAt > b.reportedAt }
     if a.evidence.isAccountGone != b.evidence.isAccountGone { return a.evidence.isAccountGone }
     let cancelled = (a.purchase.cancellationDate ?? .distantFuture, b.purchase.cancellationDate ?? .distantFuture)
     if cancelled.0 != cancelled.1 { return cancelled.0 < cancelled.1 }
@@ -195,7 +197,7 @@ struct SubscriptionGroup {
     if expires.0 != expires.1 { return expires.0 > expires.1 }
     let purchased = (a.purchase.purchaseDate ?? .distantPast, b.purchase.purchaseDate ?? .distantPast)
     if purchased.0 != purchased.1 { return purchased.0 > purchased.1 }
-    if a.evidence.judgedAt != b.evidence.judgedAt { return a.evidence.judgedAt > b.evidence.judgedAt }
+    if a.evidence.evaluatedAt != b.evidence.evaluatedAt { return a.evidence.evaluatedAt > b.evidence.evaluatedAt }
     let texts = (String(describing: a.purchase), String(describing: b.purchase))
     if texts.0 != texts.1 { return texts.0 < texts.1 }
     let sources = (a.evidence.source.rawValue, b.evidence.source.rawValue)

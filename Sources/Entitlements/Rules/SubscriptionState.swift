@@ -15,7 +15,7 @@ struct SubscriptionState {
   var renewal: RenewalInfo?
   var policy: Explanation.PolicyValue?
   var passedOver: [Explanation.PassedOver]
-  var judgedAt: Date
+  var evaluatedAt: Date
   var isStale = false
   /// Granted on Apple's signature alone.
   var isProvisional = false
@@ -34,14 +34,14 @@ extension SubscriptionGroup {
   /// minute old. It stands, marked stale, for `policy.outageHold` more; after that the state is `unproven`.
   func state(at now: Date, policy: EntitlementPolicy) -> SubscriptionState? {
     // Never before the evidence itself: a clock of ours that runs behind Apple's proves nothing.
-    let now = max(now, judgedAt)
+    let now = max(now, evaluatedAt)
     guard let state = decide(at: now, policy: policy) else { return nil }
     // Only line 7 comes by time alone; a refund or an account that is gone was told.
     guard state.line == 7, var last = lastEntitledState(of: state.row, policy: policy) else { return state }
     let held = last.end.advanced(by: policy.outageHold)
     last.policy = Explanation.PolicyValue(key: "policy.outage_hold", value: policy.outageHold.configurationText)
     last.isStale = true
-    last.judgedAt = now
+    last.evaluatedAt = now
     if now.isBefore(held) { return last }
     last.isEntitled = false
     last.status = .expired
@@ -74,19 +74,19 @@ extension SubscriptionGroup {
     guard let newest = catalogued.first(where: { !$0.purchase.isUpgraded }) ?? catalogued.first else { return nil }
     // Rows are sorted by their end, so the first live one is the one that ends last.
     let last = catalogued.first { $0.cause == nil }
-    let speaker = last ?? newest
-    let renewal = speaker.renewal
+    let decidingRow = last ?? newest
+    let renewal = decidingRow.renewal
 
     func state(
       _ line: Int?, _ status: SubscriptionStatus, _ reason: EntitlementReason, of row: Row? = nil,
       until accessUntil: Date? = nil, entitled: Bool = true, policy: Explanation.PolicyValue? = nil
     ) -> SubscriptionState {
-      let row = row ?? speaker
+      let row = row ?? decidingRow
       return SubscriptionState(
         row: row, isEntitled: entitled, status: status, reason: reason, line: line,
         expiresAt: row.end == .distantFuture || row.end == .distantPast ? nil : row.end,
         accessUntil: entitled ? accessUntil : nil, renewal: row.renewal, policy: policy,
-        passedOver: passedOver(for: row), judgedAt: now)
+        passedOver: passedOver(for: row), evaluatedAt: now)
     }
 
     if let last, last.product?.kind == .lifetime { return state(1, .active, .lifetime) }
@@ -118,9 +118,10 @@ extension SubscriptionGroup {
   }
 
   /// The rows that did not speak.
-  func passedOver(for speaker: Row) -> [Explanation.PassedOver] {
+  func passedOver(for decidingRow: Row) -> [Explanation.PassedOver] {
     rows.filter {
-      $0.purchase.transactionID != speaker.purchase.transactionID || $0.isByRenewalInfo != speaker.isByRenewalInfo
+      $0.purchase.transactionID != decidingRow.purchase.transactionID
+        || $0.isByRenewalInfo != decidingRow.isByRenewalInfo
     }.map {
       Explanation.PassedOver(
         transactionID: $0.purchase.transactionID, productID: $0.purchase.productID, cause: $0.cause ?? .endsEarlier)

@@ -61,8 +61,8 @@ struct NotificationOperation {
   ) throws -> Recorded {
     var entry = LedgerEntry(
       user: user, evidence: [evidence], contestedKeys: [], receipt: receipt, ownership: .keep,
-      judgedAt: self.entry.judgedAt, recordedAt: self.entry.receivedAt, requestID: self.entry.uuid,
-      judge: self.entry.judge, nextCheck: self.entry.nextCheck)
+      evaluatedAt: self.entry.evaluatedAt, recordedAt: self.entry.receivedAt, requestID: self.entry.uuid,
+      evaluate: self.entry.evaluate, nextCheck: self.entry.nextCheck)
     entry.keepsReceipts = true
     entry.isPresented = false
     entry.rowsClaimedUntil = self.entry.rowsClaimedUntil
@@ -76,13 +76,13 @@ struct NotificationOperation {
     let merged = stored.map { $0.evidence.merging(evidence) } ?? evidence
     var unclaimed = LedgerTables.StoredUnclaimed(
       evidence: merged, evidenceAt: try StoredForm.milliseconds(merged.evidenceTime),
-      judgedAt: try StoredForm.milliseconds(merged.judgedAt), rows: try StoredForm.text(StoredForm.Rows(merged)),
+      evaluatedAt: try StoredForm.milliseconds(merged.evaluatedAt), rows: try StoredForm.text(StoredForm.Rows(merged)),
       bundleID: stored?.bundleID, proof: stored?.proof, proofAt: stored?.proofAt)
-    let told = try StoredForm.milliseconds(evidence.evidenceTime)
-    if let proof = proof(of: evidence.key), unclaimed.proofAt.map({ $0 < told }) ?? true {
+    let reported = try StoredForm.milliseconds(evidence.evidenceTime)
+    if let proof = proof(of: evidence.key), unclaimed.proofAt.map({ $0 < reported }) ?? true {
       unclaimed.bundleID = proof.bundleID.rawValue
       unclaimed.proof = proof.base64
-      unclaimed.proofAt = told
+      unclaimed.proofAt = reported
     }
     try tables.save(unclaimed, seenAt: StoredForm.milliseconds(entry.receivedAt))
   }

@@ -6,7 +6,7 @@ struct PostponeOperation {
   let receipt: PendingReceipt
   let digest: ReceiptDigest
   let provisional: [SubscriptionEvidence]
-  let rejudgement: Rejudgement
+  let evaluationContext: EvaluationContext
   let tables: LedgerTables
 
   func run() throws -> PostponeOutcome {
@@ -19,9 +19,10 @@ struct PostponeOperation {
     let granted = try provisional.filter { try grant($0, by: pending) }
     guard let newest = granted.map(\.evidenceTime).max() else { return .kept }
     try VerdictWriter(
-      tables: tables, recordedAt: try StoredForm.milliseconds(rejudgement.recordedAt), requestID: receipt.requestID,
+      tables: tables, recordedAt: try StoredForm.milliseconds(evaluationContext.recordedAt),
+      requestID: receipt.requestID,
       digest: digest, evidenceAt: try StoredForm.milliseconds(newest)
-    ).judgeIfChanged(receipt.user, by: rejudgement.judge, at: rejudgement.judgedAt)
+    ).judgeIfChanged(receipt.user, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
     return .kept
   }
 
@@ -30,9 +31,9 @@ struct PostponeOperation {
   /// counts: that it was taken back, or is another's.
   private func grant(_ evidence: SubscriptionEvidence, by pending: Int64) throws -> Bool {
     var evidence = evidence
-    if let told = try tables.unclaimed(evidence.key)?.evidence {
-      guard !told.namesAnother(than: receipt.user) else { return false }
-      evidence.leaveOut(endedBy: [told])
+    if let reported = try tables.unclaimed(evidence.key)?.evidence {
+      guard !reported.namesAnother(than: receipt.user) else { return false }
+      evidence.leaveOut(endedBy: [reported])
       guard !evidence.purchases.isEmpty else { return false }
     }
     guard let until = evidence.provisionalUntil else { return false }
@@ -54,7 +55,7 @@ struct PostponeOperation {
 
 /// Ends grants and judges those who had them anew.
 struct WithdrawOperation {
-  let rejudgement: Rejudgement
+  let evaluationContext: EvaluationContext
   let tables: LedgerTables
 
   /// There is a verdict on a receipt that waited.
@@ -62,24 +63,25 @@ struct WithdrawOperation {
     guard let pending = try tables.pending(id) else { return }
     let hadGrants = try tables.grants(of: id).contains { !$0.isReservation }
     try tables.removePending(id)
-    if hadGrants { try judge(pending.user, for: pending) }
+    if hadGrants { try evaluate(pending.user, for: pending) }
   }
 
   /// - Returns: how many grants were over.
   func endOverdue() throws -> Int {
-    let ended = try tables.grants(endedAt: rejudgement.judgedAt)
+    let ended = try tables.grants(endedAt: evaluationContext.evaluatedAt)
     for grant in ended { try tables.endGrant(on: grant.evidence.key) }
     for (id, grants) in Dictionary(grouping: ended, by: \.pending).sorted(by: { $0.key < $1.key }) {
       guard let pending = try tables.pending(id) else { continue }
-      for user in Set(grants.map(\.owner)) { try judge(user, for: pending) }
+      for user in Set(grants.map(\.owner)) { try evaluate(user, for: pending) }
     }
     return ended.count
   }
 
-  private func judge(_ user: UserID, for pending: LedgerTables.StoredPending) throws {
+  private func evaluate(_ user: UserID, for pending: LedgerTables.StoredPending) throws {
     try VerdictWriter(
-      tables: tables, recordedAt: try StoredForm.milliseconds(rejudgement.recordedAt), requestID: pending.requestID,
+      tables: tables, recordedAt: try StoredForm.milliseconds(evaluationContext.recordedAt),
+      requestID: pending.requestID,
       digest: pending.digest, evidenceAt: nil
-    ).judgeIfChanged(user, by: rejudgement.judge, at: rejudgement.judgedAt)
+    ).judgeIfChanged(user, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
   }
 }

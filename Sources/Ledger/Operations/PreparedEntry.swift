@@ -7,20 +7,20 @@ struct PreparedEntry: Sendable {
   struct Subscription: Sendable {
     var evidence: SubscriptionEvidence
     var evidenceAt: Int64
-    var judgedAt: Int64
+    var evaluatedAt: Int64
     var rows: String
 
     init(_ evidence: SubscriptionEvidence) throws {
       self.evidence = evidence
       evidenceAt = try StoredForm.milliseconds(evidence.evidenceTime)
-      judgedAt = try StoredForm.milliseconds(evidence.judgedAt)
+      evaluatedAt = try StoredForm.milliseconds(evidence.evaluatedAt)
       rows = try StoredForm.text(StoredForm.Rows(evidence))
     }
 
     /// As the ledger will hand it out: dates lose what is below a millisecond when they are written.
     func kept() throws -> SubscriptionEvidence {
       try StoredForm.value(StoredForm.Rows.self, rows).evidence(
-        of: evidence.key, source: evidence.source, evidenceAt: evidenceAt, judgedAt: judgedAt,
+        of: evidence.key, source: evidence.source, evidenceAt: evidenceAt, evaluatedAt: evaluatedAt,
         isAccountGone: evidence.isAccountGone)
     }
   }
@@ -36,7 +36,7 @@ struct PreparedEntry: Sendable {
 
   init(_ entry: LedgerEntry) throws {
     var entry = entry
-    entry.admits = AdmissionMemory.remembering(entry.admits)
+    entry.approves = ApprovalCache.remembering(entry.approves)
     self.entry = entry
     digest = ReceiptDigest(of: entry.receipt.base64)
     var merged: [SubscriptionKey: SubscriptionEvidence] = [:]

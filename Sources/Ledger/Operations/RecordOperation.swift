@@ -73,7 +73,7 @@ struct RecordOperation {
       known.unclaimed[key] = try tables.unclaimed(key)
       var stored = known.stored[key]?.evidence
       // Two answers that nothing tells apart: the one that came last, which the caller has just been shown.
-      if let known = stored, known.coverage == .whole, subscription.evidence.coverage == .whole,
+      if let known = stored, known.coverage == .snapshot, subscription.evidence.coverage == .snapshot,
         known.isAnswered(by: subscription.evidence)
       {
         stored = nil
@@ -104,7 +104,7 @@ struct RecordOperation {
       guard let grant = try tables.grant(on: key) else { return false }
       let isReserved =
         grant.isReservation
-        && entry.recordedAt.timeIntervalSince(grant.evidence.judgedAt) < Self.reservation
+        && entry.recordedAt.timeIntervalSince(grant.evidence.evaluatedAt) < Self.reservation
       guard !grant.isOver || isReserved else { return false }
       return grant.owner != entry.user && grant.pending < id
     }
@@ -122,7 +122,7 @@ struct RecordOperation {
       unpresented: entry.isPresented ? Set(known.stored.filter { $0.value.claim == .accountToken }.map(\.key)) : [],
       isInactive: { key in
         guard let stored = known.stored[key] else { return false }
-        return entry.judge(stored.owner, [stored.evidence], entry.judgedAt).isInactive
+        return entry.evaluate(stored.owner, [stored.evidence], entry.evaluatedAt).isInactive
       })
   }
 
@@ -131,10 +131,10 @@ struct RecordOperation {
     let named = try namingThisUser()
     let news = try own.map { try merge($0, over: known) } + named
     let evidence = try evidence(with: news)
-    let moment = VerdictWriter.moment(of: evidence, notBefore: entry.judgedAt)
-    let verdict = entry.judge(entry.user, evidence, moment)
+    let moment = VerdictWriter.moment(of: evidence, notBefore: entry.evaluatedAt)
+    let verdict = entry.evaluate(entry.user, evidence, moment)
     let before = try tables.profile(of: entry.user)
-    guard entry.admits(before?.entitlement, verdict) else { return .heldBack }
+    guard entry.approves(before?.entitlement, verdict) else { return .heldBack }
     let hasNewEvidence = news.contains { changesKnowledge($0, over: known.stored[$0.key]) }
     let gains = !grant.claimed.isEmpty || !grant.moved.isEmpty || !named.isEmpty
 
@@ -164,10 +164,10 @@ struct RecordOperation {
     let owners = Set(grant.moved.values)
     let disproven = try endGrants(on: own + named.map(\.subscription)).subtracting(owners)
     for loser in owners.sorted(by: { $0.rawValue < $1.rawValue }) {
-      try writer.judgeAnew(loser, by: entry.judge, at: entry.judgedAt)
+      try writer.reevaluate(loser, by: entry.evaluate, at: entry.evaluatedAt)
     }
     for user in disproven.sorted(by: { $0.rawValue < $1.rawValue }) {
-      try writer.judgeIfChanged(user, by: entry.judge, at: entry.judgedAt)
+      try writer.judgeIfChanged(user, by: entry.evaluate, at: entry.evaluatedAt)
     }
     recorded.losers = owners.union(disproven).sorted { $0.rawValue < $1.rawValue }
     return .recorded(recorded)
@@ -175,10 +175,10 @@ struct RecordOperation {
 
   /// What nobody has claimed and names this user; what the answer tells of itself apart.
   private func namingThisUser() throws -> [News] {
-    let told = Set(prepared.subscriptions.map(\.evidence.key))
+    let reported = Set(prepared.subscriptions.map(\.evidence.key))
     return try tables.unclaimed(naming: entry.user).compactMap { unclaimed in
       let key = unclaimed.evidence.key
-      guard let receipt = unclaimed.receipt, !told.contains(key), try tables.subscription(key) == nil else {
+      guard let receipt = unclaimed.receipt, !reported.contains(key), try tables.subscription(key) == nil else {
         return nil
       }
       return News(
@@ -225,7 +225,7 @@ struct RecordOperation {
     let subscription = merged == new.evidence ? new : try PreparedEntry.Subscription(merged)
     guard let stored = known.stored[key] else { return News(subscription: subscription, receipt: .entry, claim: claim) }
     let stands =
-      new.evidence.coverage == .whole
+      new.evidence.coverage == .snapshot
       ? merged.isAnswered(by: new.evidence) : subscription.evidenceAt == new.evidenceAt
     return News(
       subscription: subscription,
@@ -247,10 +247,10 @@ struct RecordOperation {
     for stored in try tables.subscriptions(of: entry.user, without: Set(all.keys)) {
       all[stored.evidence.key] = stored.evidence
     }
-    let told = Dictionary(uniqueKeysWithValues: prepared.subscriptions.map { ($0.evidence.key, $0) })
+    let reported = Dictionary(uniqueKeysWithValues: prepared.subscriptions.map { ($0.evidence.key, $0) })
     return all.values.sorted { $0.key.precedes($1.key) }
       + (try tables.provisionalEvidence(of: entry.user).filter { grant in
-        try told[grant.key].map { try isOlder($0, than: grant) } ?? true
+        try reported[grant.key].map { try isOlder($0, than: grant) } ?? true
       })
   }
 
@@ -260,7 +260,7 @@ struct RecordOperation {
     let differing = news.filter { new in
       guard let stored = known[new.key] else { return true }
       if case .entry = new.receipt, stored.receiptID != kept { return true }
-      return changesKnowledge(new, over: stored) || new.subscription.judgedAt != stored.judgedAt
+      return changesKnowledge(new, over: stored) || new.subscription.evaluatedAt != stored.evaluatedAt
         || stored.owner != entry.user || stored.claim != new.claim
     }
     var used: Set<Int64> = []
@@ -270,7 +270,8 @@ struct RecordOperation {
       try tables.save(
         .init(
           evidence: new.subscription.evidence, owner: entry.user, receiptID: receiptID,
-          evidenceAt: new.subscription.evidenceAt, judgedAt: new.subscription.judgedAt, rows: new.subscription.rows,
+          evidenceAt: new.subscription.evidenceAt, evaluatedAt: new.subscription.evaluatedAt,
+          rows: new.subscription.rows,
           claim: new.claim))
     }
     let replaced = Set(differing.compactMap { known[$0.key]?.receiptID }).subtracting(used)
@@ -291,9 +292,9 @@ extension SubscriptionEvidence {
   /// Whether an answer that tells all is the newest of those that this evidence was put together from.
   fileprivate func isAnswered(by answer: SubscriptionEvidence) -> Bool {
     switch coverage {
-    case .whole: isSameMoment(evidenceTime, answer.evidenceTime) && isSameMoment(judgedAt, answer.judgedAt)
-    case .parts(let since):
-      isSameMoment(since, answer.evidenceTime) && isSameMoment(answeredAt, answer.judgedAt)
+    case .snapshot: isSameMoment(evidenceTime, answer.evidenceTime) && isSameMoment(evaluatedAt, answer.evaluatedAt)
+    case .partial(let since):
+      isSameMoment(since, answer.evidenceTime) && isSameMoment(answeredAt, answer.evaluatedAt)
     }
   }
 

@@ -12,8 +12,8 @@ struct TransferOperation {
     guard loser != transfer.to else { return .unchanged }
     let winner = try tables.name(of: transfer.to)
     let note = try tables.keep(transfer.note, about: nil)
-    let rejudgement = transfer.rejudgement
-    let recordedAt = try StoredForm.milliseconds(rejudgement.recordedAt)
+    let evaluationContext = transfer.evaluationContext
+    let recordedAt = try StoredForm.milliseconds(evaluationContext.recordedAt)
     let writer = VerdictWriter(
       tables: tables, recordedAt: recordedAt, requestID: transfer.note.requestID,
       digest: try tables.digest(ofReceipt: stored.receiptID), evidenceAt: stored.evidenceAt, note: note,
@@ -23,15 +23,15 @@ struct TransferOperation {
       try tables.endGrant(on: transfer.key)
     }
     // The winner may have no row yet that could own anything: the verdict makes it.
-    try writer.judgeAnew(
-      winner, with: [stored.evidence], by: rejudgement.judge, at: rejudgement.judgedAt)
+    try writer.reevaluate(
+      winner, with: [stored.evidence], by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
     stored.owner = winner
     stored.claim = .proof
     try tables.save(stored)
     try tables.log(
       change: transfer.key, from: loser, to: winner, recordedAt: recordedAt, requestID: transfer.note.requestID,
       note: note)
-    try writer.judgeAnew(loser, by: rejudgement.judge, at: rejudgement.judgedAt)
+    try writer.reevaluate(loser, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
     return .moved(from: loser)
   }
 }

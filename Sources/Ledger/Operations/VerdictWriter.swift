@@ -19,27 +19,27 @@ struct VerdictWriter {
 
   /// Judges a user anew over everything known, and writes the verdict down.
   /// - Parameter gains: evidence that becomes the user's and is not written yet.
-  func judgeAnew(
-    _ user: UserID, with gains: [SubscriptionEvidence] = [], by judge: Judge, at moment: Date
+  func reevaluate(
+    _ user: UserID, with gains: [SubscriptionEvidence] = [], by evaluate: Evaluator, at moment: Date
   ) throws {
     let user = try tables.name(of: user)
     let proven = try tables.subscriptions(of: user).map(\.evidence) + gains
     let evidence = proven.sorted { $0.key.precedes($1.key) } + (try tables.provisionalEvidence(of: user))
-    let verdict = judge(user, evidence, Self.moment(of: evidence, notBefore: moment))
+    let verdict = evaluate(user, evidence, Self.moment(of: evidence, notBefore: moment))
     _ = try save(verdict, of: user, after: try tables.profile(of: user))
   }
 
-  /// As `judgeAnew`, where the verdict may well be the one that stands: then nothing is written.
+  /// As `reevaluate`, where the verdict may well be the one that stands: then nothing is written.
   /// - Returns: whether it was admitted, or is the same.
   @discardableResult func judgeIfChanged(
-    _ user: UserID, by judge: Judge, at moment: Date, admits: Admission = { _, _ in true }
+    _ user: UserID, by evaluate: Evaluator, at moment: Date, approves: Approval = { _, _ in true }
   ) throws -> Bool {
     let user = try tables.name(of: user)
     let evidence = try tables.evidence(of: user)
-    let verdict = judge(user, evidence, Self.moment(of: evidence, notBefore: moment))
+    let verdict = evaluate(user, evidence, Self.moment(of: evidence, notBefore: moment))
     let before = try tables.profile(of: user)
     if let before, try Self.isSame(verdict, before.entitlement, by: \.apartFromMoment) { return true }
-    guard admits(before?.entitlement, verdict) else { return false }
+    guard approves(before?.entitlement, verdict) else { return false }
     _ = try save(verdict, of: user, after: before)
     return true
   }
@@ -47,7 +47,7 @@ struct VerdictWriter {
   /// The moment to judge at: never before the newest at which proof was judged. A grant was judged by our own clock, which
   /// must not move Apple's word on other purchases.
   static func moment(of evidence: [SubscriptionEvidence], notBefore moment: Date) -> Date {
-    evidence.filter { $0.provisionalUntil == nil }.map(\.judgedAt).reduce(moment, max)
+    evidence.filter { $0.provisionalUntil == nil }.map(\.evaluatedAt).reduce(moment, max)
   }
 
   /// Writes a verdict as the next version.

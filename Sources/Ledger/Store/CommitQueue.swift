@@ -15,7 +15,7 @@ internal import Synchronization
 ///              SAVEPOINT write 3 RELEASE
 ///
 /// That seldom happens, and a savepoint costs a copy of each page that its write is the first to touch. A write therefore
-/// does nothing but read and write the ledger: it may be run twice. Whoever admits verdicts is asked once (`AdmissionMemory`).
+/// does nothing but read and write the ledger: it may be run twice. Whoever admits verdicts is asked once (`ApprovalCache`).
 ///
 /// A lone write is committed at once, and what arrives during its commit forms the next batch. After a batch of several,
 /// which means that many callers are at work, and for a few batches more, the writer gathers for a moment: each fsync then
@@ -30,10 +30,10 @@ final class CommitQueue: Sendable {
   static let batchLimit = 64
 
   /// After a batch of so many the next ones are gathered, as long as there are fewer waiting than make an fsync cheap.
-  private static let company = 4
-  private static let enough = 32
+  private static let gatherThreshold = 4
+  private static let targetBatch = 32
   /// How often the writer looks at most whether more have come.
-  private static let looks = 4
+  private static let maxGatherRounds = 4
 
   /// Runs inside the transaction; what it returns tells the caller, and is called after the commit.
   private struct Write: Sendable {
@@ -45,7 +45,7 @@ final class CommitQueue: Sendable {
     var waiting: [Write] = []
     var isWriting = false
     /// How large batches were of late: the last one, or three quarters of what it was before, whichever is more.
-    var crowd = 0
+    var recentBatchSize = 0
     var isClosed = false
     var failure: LedgerFailure?
     /// A transaction could not be written, and nobody has proved since that one can be.
@@ -114,7 +114,7 @@ final class CommitQueue: Sendable {
   }
 
   /// What writing keeps of the connection goes, so that it can be closed. Only when nothing is written any more.
-  func letGo() { tables.withLock { $0 = nil } }
+  func releaseStatements() { tables.withLock { $0 = nil } }
 
   private func tables(of db: Database) -> LedgerTables {
     tables.withLock { tables in
@@ -151,14 +151,14 @@ final class CommitQueue: Sendable {
     if isFirst { onFatal(failure.sentence) }
   }
 
-  private enum Admission {
+  private enum Enqueued {
     case refused(LedgerError)
     case waits
     case startsWriter
   }
 
   private func enqueue(_ write: Write) {
-    let admission: Admission = state.withLock { state in
+    let enqueued: Enqueued = state.withLock { state in
       if let failure = state.failure { return .refused(failure.error) }
       if state.isClosed { return .refused(.closed) }
       state.waiting.append(write)
@@ -166,7 +166,7 @@ final class CommitQueue: Sendable {
       state.isWriting = true
       return .startsWriter
     }
-    switch admission {
+    switch enqueued {
     case .refused(let error): write.fail(error)
     case .waits: break
     case .startsWriter: pool.asyncWriteWithoutTransaction { db in self.drain(db) }
@@ -185,20 +185,20 @@ final class CommitQueue: Sendable {
   /// be small again, as few come during one fsync, and so would all that follow.
   private func isGathered(after count: Int) -> Bool {
     state.withLock { state in
-      state.crowd = max(count, state.crowd * 3 / 4)
-      return state.crowd >= Self.company && state.waiting.count < Self.enough
+      state.recentBatchSize = max(count, state.recentBatchSize * 3 / 4)
+      return state.recentBatchSize >= Self.gatherThreshold && state.waiting.count < Self.targetBatch
     }
   }
 
   /// Waits as long as more keep coming, for a few looks. Nobody else uses the writer's thread.
   private func gather() {
     var seen = 0
-    for _ in 0..<Self.looks {
+    for _ in 0..<Self.maxGatherRounds {
       pause()
       let waiting: Int? = state.withLock { state in
         state.isClosed || state.failure != nil ? nil : state.waiting.count
       }
-      guard let waiting, waiting > seen, waiting < Self.enough else { return }
+      guard let waiting, waiting > seen, waiting < Self.targetBatch else { return }
       seen = waiting
     }
   }

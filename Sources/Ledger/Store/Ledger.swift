@@ -18,9 +18,9 @@ package protocol Ledger: RunLedger, NotificationLedger, ReevaluationLedger {
   ///     has a grant on, or of which something newer is known, is left out; a grant that exists is never prolonged. One
   ///     that ends at the moment at which it is judged counts for nothing and is reserved: nobody else is granted the
   ///     purchase while the receipt waits, and this user may be, later.
-  ///   - rejudgement: how the user is judged with it.
+  ///   - evaluationContext: how the user is judged with it.
   func postpone(
-    _ receipt: PendingReceipt, provisional: [SubscriptionEvidence], _ rejudgement: Rejudgement
+    _ receipt: PendingReceipt, provisional: [SubscriptionEvidence], _ evaluationContext: EvaluationContext
   ) async throws(LedgerError) -> PostponeOutcome
 
   /// The receipts that wait and are due, the longest waiting first.
@@ -30,23 +30,23 @@ package protocol Ledger: RunLedger, NotificationLedger, ReevaluationLedger {
   func retryPending(_ id: Int64, at due: Date) async throws(LedgerError)
 
   /// Apple answers again: what was put back while it did not is due now.
-  func hastenPending(at now: Date) async throws(LedgerError)
+  func makePendingDue(at now: Date) async throws(LedgerError)
 
   /// There is a verdict: the receipt waits no longer, and what was granted on its signature ends; the user is judged anew.
-  func settlePending(_ id: Int64, _ rejudgement: Rejudgement) async throws(LedgerError)
+  func settlePending(_ id: Int64, _ evaluationContext: EvaluationContext) async throws(LedgerError)
 
   /// Ends the provisional grants whose time is over, and judges their users anew.
   /// - Returns: how many grants ended.
-  func endProvisional(_ rejudgement: Rejudgement) async throws(LedgerError) -> Int
+  func endProvisional(_ evaluationContext: EvaluationContext) async throws(LedgerError) -> Int
 
   /// Judges a user anew where the rules have changed since the verdict, and nothing else will.
   /// - Parameters:
   ///   - base64: the receipt that this came up with, for the history.
   ///   - admits: asked before the verdict takes the place of the one before.
   /// - Returns: whether it was admitted, or is the same.
-  func judgeAnew(
-    _ user: UserID, receipt base64: String, requestID: String, _ rejudgement: Rejudgement,
-    admits: @escaping Admission
+  func reevaluate(
+    _ user: UserID, receipt base64: String, requestID: String, _ evaluationContext: EvaluationContext,
+    approves: @escaping Approval
   ) async throws(LedgerError) -> Bool
 
   /// What the app's own row of a user waits for; `nil` when nothing does.

@@ -61,14 +61,14 @@ final class ReadQueue: Sendable {
   }
 
   private func enqueue(_ read: Read) {
-    let admission: Admission = state.withLock { state in
+    let enqueued: Enqueued = state.withLock { state in
       guard !state.isClosed else { return .refused }
       state.waiting.append(read)
       if state.isReading { return .waits }
       state.isReading = true
       return .startsReader
     }
-    switch admission {
+    switch enqueued {
     case .refused: read.fail(Self.closed)
     case .waits: break
     // Nothing is written: it is a connection for reading.
@@ -76,7 +76,7 @@ final class ReadQueue: Sendable {
     }
   }
 
-  private enum Admission {
+  private enum Enqueued {
     case refused
     case waits
     case startsReader

@@ -34,13 +34,13 @@ extension SQLiteLedger {
   package func reevaluate(
     _ user: UserID, requestID: String, _ reevaluation: Reevaluation
   ) async throws(LedgerError) -> ReevaluationOutcome {
-    let admits = AdmissionMemory.remembering(reevaluation.admits)
+    let approves = ApprovalCache.remembering(reevaluation.approves)
     return try await queue.submit { tables in
       guard let digest = try tables.newestDigest(of: user) else { return .unchanged }
       return try VerdictWriter(
         tables: tables, recordedAt: try StoredForm.milliseconds(reevaluation.recordedAt), requestID: requestID,
         digest: digest, evidenceAt: nil
-      ).reevaluate(user, by: reevaluation.successor, at: reevaluation.judgedAt, admits: admits)
+      ).reevaluate(user, by: reevaluation.successor, at: reevaluation.evaluatedAt, approves: approves)
     }
   }
 

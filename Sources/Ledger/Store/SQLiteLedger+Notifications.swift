@@ -64,7 +64,7 @@ extension LedgerTables {
     let page = try unscheduled(after: key, limit: limit)
     var scheduled = 0
     for stored in page {
-      let moment = max(now, stored.evidence.judgedAt)
+      let moment = max(now, stored.evidence.evaluatedAt)
       guard let due = nextCheck(stored.evidence, moment) else { continue }
       try schedule(stored.evidence.key, at: due, asOf: moment)
       scheduled += 1

@@ -202,7 +202,7 @@ package final class SQLiteLedger: Ledger {
       DispatchQueue.global().async { [self] in
         // Neither may fail the stop: what is not copied is in the log.
         if !queue.isFailed { _ = try? pool.writeWithoutTransaction { db in try db.checkpoint(.truncate) } }
-        queue.letGo()
+        queue.releaseStatements()
         reads.close()
         try? pool.close()
         file.release()
@@ -232,12 +232,12 @@ package final class SQLiteLedger: Ledger {
   }
 
   package func postpone(
-    _ receipt: PendingReceipt, provisional: [SubscriptionEvidence], _ rejudgement: Rejudgement
+    _ receipt: PendingReceipt, provisional: [SubscriptionEvidence], _ evaluationContext: EvaluationContext
   ) async throws(LedgerError) -> PostponeOutcome {
     let digest = ReceiptDigest(of: receipt.base64)
     return try await queue.submit { tables in
       try PostponeOperation(
-        receipt: receipt, digest: digest, provisional: provisional, rejudgement: rejudgement,
+        receipt: receipt, digest: digest, provisional: provisional, evaluationContext: evaluationContext,
         tables: tables
       ).run()
     }
@@ -251,36 +251,36 @@ package final class SQLiteLedger: Ledger {
     try await queue.submit { tables in try tables.retryPending(id, at: due) }
   }
 
-  package func hastenPending(at now: Date) async throws(LedgerError) {
-    try await queue.submit { tables in try tables.hastenPending(at: StoredForm.milliseconds(now)) }
+  package func makePendingDue(at now: Date) async throws(LedgerError) {
+    try await queue.submit { tables in try tables.makePendingDue(at: StoredForm.milliseconds(now)) }
   }
 
-  package func settlePending(_ id: Int64, _ rejudgement: Rejudgement) async throws(LedgerError) {
+  package func settlePending(_ id: Int64, _ evaluationContext: EvaluationContext) async throws(LedgerError) {
     try await queue.submit { tables in
-      try WithdrawOperation(rejudgement: rejudgement, tables: tables).settle(id)
+      try WithdrawOperation(evaluationContext: evaluationContext, tables: tables).settle(id)
     }
   }
 
-  package func endProvisional(_ rejudgement: Rejudgement) async throws(LedgerError) -> Int {
+  package func endProvisional(_ evaluationContext: EvaluationContext) async throws(LedgerError) -> Int {
     // Most of the time there is nothing to end, and a write costs an fsync.
-    let isIdle = try await read { tables in try tables.grants(endedAt: rejudgement.judgedAt).isEmpty }
+    let isIdle = try await read { tables in try tables.grants(endedAt: evaluationContext.evaluatedAt).isEmpty }
     guard !isIdle else { return 0 }
     return try await queue.submit { tables in
-      try WithdrawOperation(rejudgement: rejudgement, tables: tables).endOverdue()
+      try WithdrawOperation(evaluationContext: evaluationContext, tables: tables).endOverdue()
     }
   }
 
-  package func judgeAnew(
-    _ user: UserID, receipt base64: String, requestID: String, _ rejudgement: Rejudgement,
-    admits: @escaping Admission
+  package func reevaluate(
+    _ user: UserID, receipt base64: String, requestID: String, _ evaluationContext: EvaluationContext,
+    approves: @escaping Approval
   ) async throws(LedgerError) -> Bool {
     let digest = ReceiptDigest(of: base64)
-    let admits = AdmissionMemory.remembering(admits)
+    let approves = ApprovalCache.remembering(approves)
     return try await queue.submit { tables in
       try VerdictWriter(
-        tables: tables, recordedAt: try StoredForm.milliseconds(rejudgement.recordedAt),
+        tables: tables, recordedAt: try StoredForm.milliseconds(evaluationContext.recordedAt),
         requestID: requestID, digest: digest, evidenceAt: nil
-      ).judgeIfChanged(user, by: rejudgement.judge, at: rejudgement.judgedAt, admits: admits)
+      ).judgeIfChanged(user, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt, approves: approves)
     }
   }
 

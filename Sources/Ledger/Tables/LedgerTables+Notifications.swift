@@ -94,7 +94,7 @@ extension LedgerTables {
   struct StoredUnclaimed {
     var evidence: SubscriptionEvidence
     var evidenceAt: Int64
-    var judgedAt: Int64
+    var evaluatedAt: Int64
     /// The text of the `evidence` column.
     var rows: String
     var bundleID: String?
@@ -138,7 +138,7 @@ extension LedgerTables {
          proof_at, first_seen_at, last_seen_at)
       VALUES
         (\(evidence.key.environment.rawValue), \(evidence.key.originalTransactionID.rawValue),
-         \(evidence.source.rawValue), \(unclaimed.evidenceAt), \(unclaimed.judgedAt), \(unclaimed.rows),
+         \(evidence.source.rawValue), \(unclaimed.evidenceAt), \(unclaimed.evaluatedAt), \(unclaimed.rows),
          \(evidence.accountToken), \(unclaimed.bundleID), \(unclaimed.proof), \(unclaimed.proofAt), \(seenAt), \(seenAt))
       ON CONFLICT (environment, original_transaction_id) DO UPDATE SET
         source = excluded.source, evidence_at = excluded.evidence_at, judged_at = excluded.judged_at,
@@ -162,15 +162,15 @@ extension LedgerTables {
     guard let environment = StoreEnvironment(rawValue: environment), let source = EvidenceSource(rawValue: source)
     else { throw StoredForm.Unstorable() }
     let evidenceAt: Int64 = try row.decode(forColumn: "evidence_at")
-    let judgedAt: Int64 = try row.decode(forColumn: "judged_at")
+    let evaluatedAt: Int64 = try row.decode(forColumn: "judged_at")
     let text: String = try row.decode(forColumn: "evidence")
     let key = SubscriptionKey(
       environment: environment,
       originalTransactionID: OriginalTransactionID(try row.decode(String.self, forColumn: "original_transaction_id")))
     return StoredUnclaimed(
       evidence: try StoredForm.value(StoredForm.Rows.self, text).evidence(
-        of: key, source: source, evidenceAt: evidenceAt, judgedAt: judgedAt),
-      evidenceAt: evidenceAt, judgedAt: judgedAt, rows: text, bundleID: try row.decode(forColumn: "bundle_id"),
+        of: key, source: source, evidenceAt: evidenceAt, evaluatedAt: evaluatedAt),
+      evidenceAt: evidenceAt, evaluatedAt: evaluatedAt, rows: text, bundleID: try row.decode(forColumn: "bundle_id"),
       proof: try row.decode(forColumn: "proof"), proofAt: try row.decode(forColumn: "proof_at"))
   }
 

@@ -83,7 +83,7 @@ extension LedgerTables {
       """)
   }
 
-  func hastenPending(at now: Int64) throws {
+  func makePendingDue(at now: Int64) throws {
     try execute("UPDATE pending_receipt SET due_at = \(now) WHERE due_at > \(now)")
   }
 
@@ -100,7 +100,7 @@ extension LedgerTables {
     var isOver = false
 
     /// Never counted: the purchase is kept for its owner, should it come to a grant.
-    var isReservation: Bool { evidence.provisionalUntil.map { $0 <= evidence.judgedAt } ?? true }
+    var isReservation: Bool { evidence.provisionalUntil.map { $0 <= evidence.evaluatedAt } ?? true }
   }
 
   /// In the order of `SubscriptionKey.precedes`.
@@ -147,7 +147,7 @@ extension LedgerTables {
       VALUES
         (\(evidence.key.environment.rawValue), \(evidence.key.originalTransactionID.rawValue),
          \(grant.owner.rawValue), \(grant.pending), \(evidence.source.rawValue),
-         \(try StoredForm.milliseconds(evidence.evidenceTime)), \(try StoredForm.milliseconds(evidence.judgedAt)),
+         \(try StoredForm.milliseconds(evidence.evidenceTime)), \(try StoredForm.milliseconds(evidence.evaluatedAt)),
          \(until), \(grant.isOver), \(text))
       """)
   }
@@ -182,7 +182,7 @@ extension LedgerTables {
         environment: environment,
         originalTransactionID: OriginalTransactionID(try row.decode(String.self, forColumn: "original_transaction_id"))),
       source: source, evidenceAt: try row.decode(forColumn: "evidence_at"),
-      judgedAt: try row.decode(forColumn: "judged_at"))
+      evaluatedAt: try row.decode(forColumn: "judged_at"))
     evidence.provisionalUntil = StoredForm.date(try row.decode(forColumn: "until"))
     return StoredGrant(
       evidence: evidence, owner: UserID(try row.decode(String.self, forColumn: "user_id")),

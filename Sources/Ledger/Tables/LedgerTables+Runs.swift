@@ -91,7 +91,7 @@ extension LedgerTables {
     for row in due {
       let id: Int64 = try row.decode(forColumn: "id")
       // Apple's word since: the scheduler or a caller asked, or another subscription of the same receipt brought it along.
-      guard let judgedAt = try row.decode(Int64?.self, forColumn: "judged_at"), judgedAt <= startedAt,
+      guard let evaluatedAt = try row.decode(Int64?.self, forColumn: "judged_at"), evaluatedAt <= startedAt,
         let scheduledAt = try row.decode(Int64?.self, forColumn: "scheduled_at"), scheduledAt <= horizon
       else {
         try settleRunItem(id, of: run, .done(changed: false))

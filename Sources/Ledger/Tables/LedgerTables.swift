@@ -24,7 +24,7 @@ struct LedgerTables: Sendable {
     var owner: UserID
     var receiptID: Int64
     var evidenceAt: Int64
-    var judgedAt: Int64
+    var evaluatedAt: Int64
     /// The text of the `evidence` column.
     var rows: String
     var claim: Claim
@@ -85,7 +85,7 @@ struct LedgerTables: Sendable {
       VALUES
         (\(evidence.key.environment.rawValue), \(evidence.key.originalTransactionID.rawValue),
          \(stored.owner.rawValue), \(stored.receiptID), \(evidence.source.rawValue), \(stored.evidenceAt),
-         \(stored.judgedAt), \(evidence.isAccountGone), \(stored.rows), \(stored.claim.rawValue))
+         \(stored.evaluatedAt), \(evidence.isAccountGone), \(stored.rows), \(stored.claim.rawValue))
       ON CONFLICT (environment, original_transaction_id) DO UPDATE SET
         user_id = excluded.user_id, receipt_id = excluded.receipt_id, source = excluded.source,
         evidence_at = excluded.evidence_at, judged_at = excluded.judged_at, account_gone = excluded.account_gone,
@@ -107,18 +107,18 @@ struct LedgerTables: Sendable {
     guard let source = EvidenceSource(rawValue: source), let claim = Claim(rawValue: claim)
     else { throw StoredForm.Unstorable() }
     let evidenceAt: Int64 = try row.decode(forColumn: "evidence_at")
-    let judgedAt: Int64 = try row.decode(forColumn: "judged_at")
+    let evaluatedAt: Int64 = try row.decode(forColumn: "judged_at")
     let text: String = try row.decode(forColumn: "evidence")
     let owner: String = try row.decode(forColumn: "user_id")
     let rows = try StoredForm.value(StoredForm.Rows.self, text)
     return StoredSubscription(
       evidence: rows.evidence(
-        of: try key(row), source: source, evidenceAt: evidenceAt, judgedAt: judgedAt,
+        of: try key(row), source: source, evidenceAt: evidenceAt, evaluatedAt: evaluatedAt,
         isAccountGone: try row.decode(forColumn: "account_gone")),
       owner: UserID(owner),
       receiptID: try row.decode(forColumn: "receipt_id"),
       evidenceAt: evidenceAt,
-      judgedAt: judgedAt,
+      evaluatedAt: evaluatedAt,
       rows: text,
       claim: claim)
   }
@@ -175,7 +175,7 @@ struct LedgerTables: Sendable {
   func knowledge(of digest: ReceiptDigest, for user: UserID) throws -> ReceiptKnowledge {
     let sha256 = digest.bytes
     let names = user.spellings
-    let isJudged = try names.contains { name in
+    let isEvaluated = try names.contains { name in
       try row("SELECT 1 FROM history WHERE user_id = \(name) AND receipt_sha256 = \(sha256) LIMIT 1") != nil
     }
     let proves = try names.flatMap { name in
@@ -190,7 +190,7 @@ struct LedgerTables: Sendable {
     let waits = try names.contains { name in
       try row("SELECT 1 FROM pending_receipt WHERE user_id = \(name) AND sha256 = \(sha256)") != nil
     }
-    return ReceiptKnowledge(wasJudged: !proves.isEmpty || isJudged && !waits, proves: Set(proves))
+    return ReceiptKnowledge(wasEvaluated: !proves.isEmpty || isEvaluated && !waits, proves: Set(proves))
   }
 
   func receipts(mentioning id: OriginalTransactionID) throws -> [KeptReceipt] {

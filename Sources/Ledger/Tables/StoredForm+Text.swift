@@ -45,7 +45,7 @@ extension Purchase {
       writer.string("productID", productID.rawValue)
       try writer.date("purchaseDate", purchaseDate)
       writer.string("subscriptionGroupID", subscriptionGroupID?.rawValue)
-      try writer.date("toldAt", toldAt)
+      try writer.date("toldAt", reportedAt)
       writer.string("transactionID", transactionID.rawValue)
       writer.string("webOrderLineItemID", webOrderLineItemID)
     }
@@ -65,7 +65,7 @@ extension Purchase {
       let productID = try StoredTextReader.needed(reader.repeated("productID"))
       let purchaseDate = try reader.date("purchaseDate")
       let subscriptionGroupID = try reader.repeated("subscriptionGroupID")
-      let toldAt = try reader.date("toldAt")
+      let reportedAt = try reader.date("toldAt")
       let transactionID = try StoredTextReader.needed(reader.string("transactionID"))
       return Purchase(
         productID: ProductID(productID), transactionID: TransactionID(transactionID),
@@ -74,7 +74,7 @@ extension Purchase {
         subscriptionGroupID: subscriptionGroupID.map { SubscriptionGroupID($0) }, purchaseDate: purchaseDate,
         expiresDate: expiresDate, cancellationDate: cancellationDate, cancellationReason: cancellationReason,
         isUpgraded: isUpgraded, ownership: ownership, isTrial: isTrial, isIntroductoryOffer: isIntroductoryOffer,
-        appAccountToken: appAccountToken, toldAt: toldAt)
+        appAccountToken: appAccountToken, reportedAt: reportedAt)
     }
   }
 }
@@ -90,7 +90,7 @@ extension RenewalInfo {
       writer.string("originalTransactionID", originalTransactionID?.rawValue)
       try writer.date("periodEnd", periodEnd)
       writer.string("productID", productID?.rawValue)
-      try writer.date("toldAt", toldAt)
+      try writer.date("toldAt", reportedAt)
     }
   }
 
@@ -108,7 +108,7 @@ extension RenewalInfo {
         originalTransactionID: originalTransactionID.map { OriginalTransactionID($0) },
         productID: productID.map { ProductID($0) }, autoRenewProductID: autoRenewProductID.map { ProductID($0) },
         autoRenews: autoRenews, expirationIntent: expirationIntent, isInBillingRetry: isInBillingRetry,
-        gracePeriodExpiresDate: gracePeriodExpiresDate, periodEnd: periodEnd, toldAt: try reader.date("toldAt"))
+        gracePeriodExpiresDate: gracePeriodExpiresDate, periodEnd: periodEnd, reportedAt: try reader.date("toldAt"))
     }
   }
 }
@@ -177,7 +177,7 @@ extension Entitlement: StoredForm.Value {
 extension Explanation {
   fileprivate func write(to writer: inout StoredTextWriter) throws {
     writer.string("decidedBy", decidedBy?.rawValue)
-    try writer.date("judgedAt", judgedAt)
+    try writer.date("judgedAt", evaluatedAt)
     writer.integer("line", line.map(Int64.init))
     writer.array("passedOver", passedOver) { passed, writer in
       writer.object { writer in
@@ -200,7 +200,7 @@ extension Explanation {
     from reader: inout StoredTextReader
   ) throws(StoredTextReader.Unfamiliar) -> Explanation {
     let decidedBy = try reader.string("decidedBy")
-    let judgedAt = try reader.date("judgedAt")
+    let evaluatedAt = try reader.date("judgedAt")
     let line = try reader.int("line")
     let passedOver = try reader.array("passedOver") { reader throws(StoredTextReader.Unfamiliar) in
       try reader.object { reader throws(StoredTextReader.Unfamiliar) in
@@ -219,7 +219,7 @@ extension Explanation {
     }
     var explanation = Explanation(
       line: line, decidedBy: decidedBy.map { TransactionID($0) }, periodKnownBy: periodKnownBy, passedOver: [],
-      policy: policy, judgedAt: judgedAt)
+      policy: policy, evaluatedAt: evaluatedAt)
     explanation.passedOver = passedOver
     explanation.passedOverCount = passedOverCount
     return explanation

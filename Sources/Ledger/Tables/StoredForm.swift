@@ -30,19 +30,20 @@ enum StoredForm {
     }
 
     init(_ evidence: SubscriptionEvidence) {
-      if case .parts(let since) = evidence.coverage { parts = Parts(since: since, answeredAt: evidence.answeredAt) }
+      if case .partial(let since) = evidence.coverage { parts = Parts(since: since, answeredAt: evidence.answeredAt) }
       purchases = evidence.purchases
       renewals = evidence.renewals
     }
 
     /// - Parameter isAccountGone: a column of its own.
     func evidence(
-      of key: SubscriptionKey, source: EvidenceSource, evidenceAt: Int64, judgedAt: Int64, isAccountGone: Bool = false
+      of key: SubscriptionKey, source: EvidenceSource, evidenceAt: Int64, evaluatedAt: Int64,
+      isAccountGone: Bool = false
     ) -> SubscriptionEvidence {
       SubscriptionEvidence(
-        key: key, source: source, evidenceTime: StoredForm.date(evidenceAt), judgedAt: StoredForm.date(judgedAt),
+        key: key, source: source, evidenceTime: StoredForm.date(evidenceAt), evaluatedAt: StoredForm.date(evaluatedAt),
         purchases: purchases, renewals: renewals, isAccountGone: isAccountGone,
-        coverage: parts.map { .parts(since: $0.since) } ?? .whole, answeredAt: parts?.answeredAt)
+        coverage: parts.map { .partial(since: $0.since) } ?? .snapshot, answeredAt: parts?.answeredAt)
     }
   }
 
@@ -99,7 +100,7 @@ extension Entitlement {
   /// The verdict without the moment it was judged at: what has to differ for a history line to be worth writing.
   var apartFromMoment: Entitlement {
     var copy = self
-    copy.explanation.judgedAt = nil
+    copy.explanation.evaluatedAt = nil
     return copy
   }
 
@@ -107,7 +108,7 @@ extension Entitlement {
   var apartFromEvidence: Entitlement {
     var copy = self
     copy.evidenceTime = nil
-    copy.explanation = Explanation(line: nil, decidedBy: nil, passedOver: [], judgedAt: nil)
+    copy.explanation = Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: nil)
     return copy
   }
 

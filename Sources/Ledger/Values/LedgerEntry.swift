@@ -12,7 +12,7 @@ package enum OwnershipPolicy: String, Hashable, Sendable, CaseIterable {
 }
 
 /// Judges a user over all their evidence at a moment. Pure; it runs inside the ledger's transaction.
-package typealias Judge = @Sendable (_ user: UserID, _ evidence: [SubscriptionEvidence], _ now: Date) -> Entitlement
+package typealias Evaluator = @Sendable (_ user: UserID, _ evidence: [SubscriptionEvidence], _ now: Date) -> Entitlement
 
 /// When a subscription has to be asked about again, as known at a moment; `nil` for never. Pure.
 package typealias NextCheck = @Sendable (_ evidence: SubscriptionEvidence, _ now: Date) -> Date?
@@ -20,7 +20,7 @@ package typealias NextCheck = @Sendable (_ evidence: SubscriptionEvidence, _ now
 /// Whether a verdict may take the place of the one before, `nil` for a user never seen.
 ///
 /// It may count what it is asked: of one change it is asked once, also where the transaction is made again.
-package typealias Admission = @Sendable (_ before: Entitlement?, _ after: Entitlement) -> Bool
+package typealias Approval = @Sendable (_ before: Entitlement?, _ after: Entitlement) -> Bool
 
 /// One answer of Apple's, ready to be recorded.
 package struct LedgerEntry: Sendable {
@@ -40,16 +40,16 @@ package struct LedgerEntry: Sendable {
   package var isPresented = true
   package var ownership: OwnershipPolicy
   /// The moment to judge at.
-  package var judgedAt: Date
+  package var evaluatedAt: Date
   /// Our own clock, for the record only: nothing is decided by it.
   package var recordedAt: Date
   /// Names the request in the history.
   package var requestID: String
-  package var judge: Judge
+  package var evaluate: Evaluator
   /// When a subscription has to be asked about again.
   package var nextCheck: NextCheck
   /// Asked before a verdict takes the place of another; `false` keeps everything as it is.
-  package var admits: Admission
+  package var approves: Approval
   /// The receipt that waited and is settled by this; `nil` for one that a caller brings.
   package var pendingID: Int64?
   /// The subscription of a run that is settled with this.
@@ -62,20 +62,20 @@ package struct LedgerEntry: Sendable {
 
   package init(
     user: UserID, evidence: [SubscriptionEvidence], contestedKeys: Set<SubscriptionKey>, receipt: KeptReceipt,
-    ownership: OwnershipPolicy, judgedAt: Date, recordedAt: Date, requestID: String, judge: @escaping Judge,
-    nextCheck: @escaping NextCheck = { _, _ in nil }, admits: @escaping Admission = { _, _ in true }
+    ownership: OwnershipPolicy, evaluatedAt: Date, recordedAt: Date, requestID: String, evaluate: @escaping Evaluator,
+    nextCheck: @escaping NextCheck = { _, _ in nil }, approves: @escaping Approval = { _, _ in true }
   ) {
     self.user = user
     self.evidence = evidence
     self.contestedKeys = contestedKeys
     self.receipt = receipt
     self.ownership = ownership
-    self.judgedAt = judgedAt
+    self.evaluatedAt = evaluatedAt
     self.recordedAt = recordedAt
     self.requestID = requestID
-    self.judge = judge
+    self.evaluate = evaluate
     self.nextCheck = nextCheck
-    self.admits = admits
+    self.approves = approves
   }
 }
 
@@ -101,12 +101,12 @@ package struct KeptReceipt: Hashable, Sendable {
 /// What is known of a receipt that was presented before.
 package struct ReceiptKnowledge: Hashable, Sendable {
   /// Apple's answer to it was recorded for this user.
-  package var wasJudged: Bool
+  package var wasEvaluated: Bool
   /// The user's subscriptions whose newest evidence came of it.
   package var proves: Set<SubscriptionKey>
 
-  package init(wasJudged: Bool, proves: Set<SubscriptionKey>) {
-    self.wasJudged = wasJudged
+  package init(wasEvaluated: Bool, proves: Set<SubscriptionKey>) {
+    self.wasEvaluated = wasEvaluated
     self.proves = proves
   }
 }

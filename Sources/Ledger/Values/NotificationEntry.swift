@@ -23,8 +23,8 @@ package struct NotificationEntry: Sendable {
   /// Whether the claimant is a user though nothing is known of them.
   package var makesClaimant: Bool
   /// The moment to judge at.
-  package var judgedAt: Date
-  package var judge: Judge
+  package var evaluatedAt: Date
+  package var evaluate: Evaluator
   package var nextCheck: NextCheck
   /// Until when the app's rows are left to the caller: see `LedgerEntry`.
   package var rowsClaimedUntil: Date?
@@ -35,8 +35,8 @@ package struct NotificationEntry: Sendable {
     uuid: String, type: String? = nil, subtype: String? = nil, environment: StoreEnvironment? = nil,
     bundleID: BundleID? = nil, signedAt: Date? = nil, receivedAt: Date, payload: String,
     evidence: [SubscriptionEvidence] = [], proof: KeptReceipt? = nil, claimant: UserID? = nil,
-    makesClaimant: Bool = false, judgedAt: Date,
-    judge: @escaping Judge, nextCheck: @escaping NextCheck = { _, _ in nil }, rowsClaimedUntil: Date? = nil
+    makesClaimant: Bool = false, evaluatedAt: Date,
+    evaluate: @escaping Evaluator, nextCheck: @escaping NextCheck = { _, _ in nil }, rowsClaimedUntil: Date? = nil
   ) {
     self.uuid = uuid
     self.type = type
@@ -50,8 +50,8 @@ package struct NotificationEntry: Sendable {
     self.proof = proof
     self.claimant = claimant
     self.makesClaimant = makesClaimant
-    self.judgedAt = judgedAt
-    self.judge = judge
+    self.evaluatedAt = evaluatedAt
+    self.evaluate = evaluate
     self.nextCheck = nextCheck
     self.rowsClaimedUntil = rowsClaimedUntil
   }

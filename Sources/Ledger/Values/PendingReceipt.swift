@@ -37,16 +37,16 @@ package enum PostponeOutcome: Hashable, Sendable {
 }
 
 /// How verdicts that change without an answer of Apple's are judged and written down.
-package struct Rejudgement: Sendable {
+package struct EvaluationContext: Sendable {
   /// The moment to judge at.
-  package var judgedAt: Date
+  package var evaluatedAt: Date
   /// Our own clock, for the record.
   package var recordedAt: Date
-  package var judge: Judge
+  package var evaluate: Evaluator
 
-  package init(judgedAt: Date, recordedAt: Date, judge: @escaping Judge) {
-    self.judgedAt = judgedAt
+  package init(evaluatedAt: Date, recordedAt: Date, evaluate: @escaping Evaluator) {
+    self.evaluatedAt = evaluatedAt
     self.recordedAt = recordedAt
-    self.judge = judge
+    self.evaluate = evaluate
   }
 }

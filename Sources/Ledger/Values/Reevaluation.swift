@@ -15,19 +15,19 @@ package struct Reevaluation: Sendable {
     ) -> Entitlement?
 
   /// The moment to judge at.
-  package var judgedAt: Date
+  package var evaluatedAt: Date
   /// Our own clock, for the record only.
   package var recordedAt: Date
   package var successor: Successor
-  package var admits: Admission
+  package var approves: Approval
 
   package init(
-    judgedAt: Date, recordedAt: Date, successor: @escaping Successor, admits: @escaping Admission = { _, _ in true }
+    evaluatedAt: Date, recordedAt: Date, successor: @escaping Successor, approves: @escaping Approval = { _, _ in true }
   ) {
-    self.judgedAt = judgedAt
+    self.evaluatedAt = evaluatedAt
     self.recordedAt = recordedAt
     self.successor = successor
-    self.admits = admits
+    self.approves = approves
   }
 }
 

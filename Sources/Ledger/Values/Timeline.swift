@@ -44,7 +44,7 @@ package struct OwnedPurchase: Hashable, Sendable {
 package struct TransactionSearch: Hashable, Sendable {
   package var keys: [SubscriptionKey] = []
   /// Whether everything was looked at that could have held more.
-  package var isWhole = true
+  package var isSnapshot = true
 }
 
 /// A purchase came to a user.

@@ -6,17 +6,17 @@ package struct Transfer: Sendable {
   package var key: SubscriptionKey
   package var to: UserID
   package var note: Note
-  package var rejudgement: Rejudgement
+  package var evaluationContext: EvaluationContext
   /// Until when the app's rows are left to the caller: see `LedgerEntry`.
   package var rowsClaimedUntil: Date?
 
   package init(
-    key: SubscriptionKey, to: UserID, note: Note, rejudgement: Rejudgement, rowsClaimedUntil: Date? = nil
+    key: SubscriptionKey, to: UserID, note: Note, evaluationContext: EvaluationContext, rowsClaimedUntil: Date? = nil
   ) {
     self.key = key
     self.to = to
     self.note = note
-    self.rejudgement = rejudgement
+    self.evaluationContext = evaluationContext
     self.rowsClaimedUntil = rowsClaimedUntil
   }
 }

@@ -86,7 +86,7 @@ package struct NotificationReceiver: Sendable {
     self.wrongPasswords = wrongPasswords
   }
 
-  private var examiner: ReceiptExaminer { validator.examiner }
+  private var gateway: AppStoreGateway { validator.gateway }
 
   package func receive(_ body: [UInt8], logger: Logger) async throws(Failure) -> Reception {
     switch PostedNotification.decode(body) {
@@ -110,7 +110,7 @@ package struct NotificationReceiver: Sendable {
   private func receive(signed payload: String, _ logger: Logger) async throws(Failure) -> Reception {
     let verified: VerifiedNotification
     do throws(SignedDataError) {
-      verified = try signedData.notification(payload, now: examiner.now())
+      verified = try signedData.notification(payload, now: gateway.now())
     } catch {
       switch error {
       case .undecodable(let cause): return try await refuse(Array(payload.utf8), .unreadable, cause.detail, logger)
@@ -121,7 +121,7 @@ package struct NotificationReceiver: Sendable {
       }
     }
     let notification = verified.notification
-    if let foreign = foreignness(of: verified) {
+    if let foreign = rejectionReason(of: verified) {
       return try await refuse(
         Array(payload.utf8), .refused, foreign, logger, isSigned: true, uuid: notification.uuid)
     }
@@ -138,13 +138,13 @@ package struct NotificationReceiver: Sendable {
   }
 
   /// Why a notification that Apple signed is not about our app; `nil` where it is, or names none.
-  private func foreignness(of verified: VerifiedNotification) -> String? {
-    if let bundleID = verified.bundleID, !examiner.bundleIDs.contains(bundleID) {
+  private func rejectionReason(of verified: VerifiedNotification) -> String? {
+    if let bundleID = verified.bundleID, !gateway.bundleIDs.contains(bundleID) {
       return "It is about an app that this service does not serve."
     }
-    if verified.environment == .production, !examiner.appAppleIDs.isEmpty,
+    if verified.environment == .production, !gateway.appAppleIDs.isEmpty,
       let number = verified.notification.appAppleID,
-      !examiner.appAppleIDs.contains(number)
+      !gateway.appAppleIDs.contains(number)
     {
       return "It is about an app whose number is not in app_store.app_apple_ids."
     }
@@ -153,7 +153,7 @@ package struct NotificationReceiver: Sendable {
 
   private func entry(of verified: VerifiedNotification, _ payload: String) -> NotificationEntry {
     let notification = verified.notification
-    let now = examiner.now()
+    let now = gateway.now()
     let history = verified.history()
     let evidence = history?.evidence() ?? []
     return NotificationEntry(
@@ -161,7 +161,8 @@ package struct NotificationReceiver: Sendable {
       environment: verified.environment, bundleID: verified.bundleID, signedAt: verified.signedDate, receivedAt: now,
       payload: payload, evidence: evidence, proof: proof(of: verified), claimant: claimant(of: evidence),
       makesClaimant: accountTokenIsUserID,
-      judgedAt: max(history?.judgedAt ?? now, now), judge: validator.rejudgement.judge, nextCheck: validator.nextCheck,
+      evaluatedAt: max(history?.evaluatedAt ?? now, now), evaluate: validator.evaluationContext.evaluate,
+      nextCheck: validator.nextCheck,
       rowsClaimedUntil: validator.rowsClaim)
   }
 
@@ -205,7 +206,7 @@ package struct NotificationReceiver: Sendable {
     guard try await !consult({ () throws(LedgerError) in try await ledger.hasRefused(text) }) else { return reception }
     guard isSigned || unproven.admit() else { throw .tooManyUnproven }
     let refused = RefusedNotification(
-      problem: problem, payload: text, isSigned: isSigned, receivedAt: examiner.now())
+      problem: problem, payload: text, isSigned: isSigned, receivedAt: gateway.now())
     try await consult { () throws(LedgerError) in try await ledger.noteRefused(refused) }
     logger.warning(
       "a notification was not taken", metadata: ["outcome": "\(outcome.rawValue)", "problem": "\(problem)"])
@@ -224,18 +225,18 @@ package struct NotificationReceiver: Sendable {
       }
       throw .wrongPassword
     }
-    if let bundleID = notification.bundleID, !examiner.bundleIDs.contains(bundleID) {
+    if let bundleID = notification.bundleID, !gateway.bundleIDs.contains(bundleID) {
       logger.warning("a notification of version 1 is about an app that this service does not serve")
       return Reception(outcome: .refused)
     }
-    let now = examiner.now()
+    let now = gateway.now()
     let due = try await consult { () throws(LedgerError) in
       let due = try await ledger.recheckSoon(notification.originalTransactionIDs, at: now)
       // It has no name of its own.
       _ = try await ledger.take(
         NotificationEntry(
           uuid: "v1-\(digest.hex)", type: notification.type, bundleID: notification.bundleID, receivedAt: now,
-          payload: "", judgedAt: now, judge: validator.rejudgement.judge))
+          payload: "", evaluatedAt: now, evaluate: validator.evaluationContext.evaluate))
       return due
     }
     logger.info(

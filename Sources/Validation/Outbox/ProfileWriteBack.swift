@@ -79,7 +79,7 @@ package struct ProfileWriteBack: Sendable {
     self.jitter = jitter
     self.health = health
   }
-  var turns = Turns<UserID>()
+  var rowLocks = KeyedLock<UserID>()
 
   enum Outcome: Hashable, Sendable {
     /// There is nothing to write now.
@@ -96,8 +96,8 @@ package struct ProfileWriteBack: Sendable {
   ///   write it sooner would confirm nothing.
   func write(_ user: UserID, confirming version: Int64? = nil, logger: Logger) async -> Outcome {
     let end = ContinuousClock.now.advanced(by: deadline)
-    guard await turns.take(user, until: end) else { return .failed }
-    defer { turns.give(user) }
+    guard await rowLocks.lock(user, until: end) else { return .failed }
+    defer { rowLocks.unlock(user) }
     do throws(LedgerError) {
       guard let update = try await ledger.waitingUpdate(of: user), update.state != .written || update.version == version
       else { return .settled(.written) }
@@ -113,7 +113,7 @@ package struct ProfileWriteBack: Sendable {
     _ update: WaitingUpdate, isRaised: Bool = false, deadline: ContinuousClock.Instant, logger: Logger
   ) async throws(LedgerError) -> Outcome {
     let outcome = await store.apply(ProfileUpdate(update), deadline: deadline)
-    health.saw(outcome, of: update.user)
+    health.note(outcome, of: update.user)
     var logger = logger
     logger[metadataKey: "user_id"] = "\(update.user)"
     switch outcome {
@@ -247,7 +247,7 @@ package final class ProfileStoreHealth: Sendable {
     case misconfigured(code: String)
   }
 
-  private struct Sight {
+  private struct Observation {
     var state = State.unknown
     /// Whether the key saw no row when the store was looked at. What is hidden from it is missing, as what is not there.
     var seesNoRow = false
@@ -256,7 +256,7 @@ package final class ProfileStoreHealth: Sendable {
   }
 
   /// Guards the last sight.
-  private let last = Mutex(Sight())
+  private let last = Mutex(Observation())
 
   package init() {}
 
@@ -267,21 +267,21 @@ package final class ProfileStoreHealth: Sendable {
     }
   }
 
-  func saw(_ check: ProfileStoreCheck) {
+  func note(_ check: ProfileStoreCheck) {
     last.withLock { last in
       switch check {
-      case .ok: last = Sight(state: .ok)
-      case .misconfigured(let trouble) where trouble.isAboutHiddenRows: last = Sight(state: .ok, seesNoRow: true)
+      case .ok: last = Observation(state: .ok)
+      case .misconfigured(let trouble) where trouble.isAboutHiddenRows: last = Observation(state: .ok, seesNoRow: true)
       case .misconfigured(let trouble): last.state = .misconfigured(code: trouble.code)
       case .unavailable(let trouble): last.state = .unavailable(code: trouble.code)
       }
     }
   }
 
-  func saw(_ outcome: ProfileWriteOutcome, of user: UserID) {
+  func note(_ outcome: ProfileWriteOutcome, of user: UserID) {
     last.withLock { last in
       switch outcome {
-      case .applied, .superseded: last = Sight(state: .ok)
+      case .applied, .superseded: last = Observation(state: .ok)
       case .noSuchProfile, .refused: last.state = .ok
       // Told before the database asks whether we may.
       case .impossibleUserID: if case .unavailable = last.state { last.state = .ok }

@@ -67,7 +67,7 @@ package struct UpdateDeliverer: Service {
   /// - Returns: whether the store answered.
   private func probe() async -> Bool {
     let check = await writeBack.store.check(deadline: .now.advanced(by: writeBack.deadline))
-    writeBack.health.saw(check)
+    writeBack.health.note(check)
     switch check {
     case .ok:
       logger.info("the profile store takes updates")

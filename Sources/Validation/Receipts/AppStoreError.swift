@@ -12,10 +12,10 @@ package enum AppStoreError: Error, Hashable, Sendable {
   ///
   /// A key that Apple refuses is an operator's mistake. What was proven before can be asked about the other way; what is
   /// new waits until the key is right.
-  func mayAskElsewhere(_ subject: Subject) -> Bool {
+  func mayAskElsewhere(_ reference: PurchaseReference) -> Bool {
     switch self {
     case .serverAPI(.notFound): true
-    case .serverAPI(.keyRejected): subject.id != nil
+    case .serverAPI(.keyRejected): reference.id != nil
     case .serverAPI, .verifyReceipt, .noSource: false
     }
   }

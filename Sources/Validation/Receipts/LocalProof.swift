@@ -63,9 +63,9 @@ package indirect enum LocalProof: Sendable {
   }
 
   /// What the signature proves; `nil` where it proves nothing, or names no store.
-  func history(judgedAt now: Date) -> PurchaseHistory? {
+  func history(evaluatedAt now: Date) -> PurchaseHistory? {
     switch self {
-    case .verified(let receipt): receipt.history(judgedAt: now)
+    case .verified(let receipt): receipt.history(evaluatedAt: now)
     case .signedTransaction(let transaction): transaction.history()
     case .refuted, .unavailable: nil
     }

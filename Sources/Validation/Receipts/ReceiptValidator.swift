@@ -9,7 +9,7 @@ import struct FoundationEssentials.Date
 /// The job of the service: a receipt comes in, Apple is asked, the answer is judged, recorded, written back, and given
 /// back.
 package struct ReceiptValidator: Sendable {
-  package var examiner: ReceiptExaminer
+  package var gateway: AppStoreGateway
   package var ledger: any Ledger
   package var ownership: OwnershipPolicy
   /// How long a new purchase counts on its signature while Apple cannot be asked (`policy.provisional`); zero for not at
@@ -19,15 +19,15 @@ package struct ReceiptValidator: Sendable {
   package var writeBack: ProfileWriteBack?
   /// Users can make up IDs, and each that is not known costs calls to both stores, of the few that Apple allows: so many
   /// at once keep no purchase waiting, and one of each user keeps no other user out.
-  var lookUps = Gate<UserID>(limit: 4)
+  var lookUps = ConcurrencyLimit<UserID>(limit: 4)
   /// Told of each verdict on an answer of Apple's once it is recorded.
   package var onVerdict: @Sendable (Entitlement) -> Void = { _ in }
 
   package init(
-    examiner: ReceiptExaminer, ledger: any Ledger, ownership: OwnershipPolicy, provisional: Duration,
+    gateway: AppStoreGateway, ledger: any Ledger, ownership: OwnershipPolicy, provisional: Duration,
     writeBack: ProfileWriteBack? = nil, onVerdict: @escaping @Sendable (Entitlement) -> Void = { _ in }
   ) {
-    self.examiner = examiner
+    self.gateway = gateway
     self.ledger = ledger
     self.ownership = ownership
     self.provisional = provisional
@@ -35,10 +35,10 @@ package struct ReceiptValidator: Sendable {
     self.onVerdict = onVerdict
   }
 
-  private var rules: EntitlementRules { examiner.rules }
+  private var rules: EntitlementRules { gateway.rules }
 
   /// On whose behalf a receipt is validated, and what follows from that.
-  package enum Occasion: Sendable {
+  package enum ValidationMode: Sendable {
     /// A caller waits. While Apple cannot be asked, a purchase never seen before is kept and acknowledged.
     case request
     /// Somebody wants to know what Apple says now, about a purchase that is known: no answer of a moment ago will do.
@@ -47,11 +47,11 @@ package struct ReceiptValidator: Sendable {
     case settlement(Int64)
     /// The service asks by itself, and does not record a verdict that is not admitted. A run's subscription is settled
     /// with what is recorded.
-    case recheck(admits: Admission, settling: RunItem? = nil)
+    case recheck(approves: Approval, settling: RunItem? = nil)
 
-    fileprivate var admits: Admission {
-      guard case .recheck(let admits, _) = self else { return { _, _ in true } }
-      return admits
+    fileprivate var approves: Approval {
+      guard case .recheck(let approves, _) = self else { return { _, _ in true } }
+      return approves
     }
 
     fileprivate var runItem: RunItem? {
@@ -87,63 +87,63 @@ package struct ReceiptValidator: Sendable {
   ///
   /// - Parameter onWait: told when all is done but the app's rows, and somebody else is writing the user's just now.
   package func validate(
-    _ submission: ReceiptSubmission, _ occasion: Occasion = .request, logger: Logger,
+    _ submission: ReceiptSubmission, _ mode: ValidationMode = .request, logger: Logger,
     onWait: @Sendable () -> Void = {}
   ) async throws(ValidationError) -> ValidatedEntitlement {
-    let subject = try await subject(of: submission)
-    let isGuess = subject.receipt == nil && !submission.isVouchedFor
+    let reference = try await reference(of: submission)
+    let isGuess = reference.receipt == nil && !submission.isVouchedFor
     if isGuess, !lookUps.enter(submission.user) { throw .overloaded }
     defer { if isGuess { lookUps.leave(submission.user) } }
-    let word: ReceiptExaminer.Word
+    let accepted: AppStoreGateway.AcceptedAnswer
     do throws(AppStoreTrouble) {
-      word = try await examiner.ask(
-        about: subject, for: submission.user, mayReuse: occasion.mayReuse, retriesTrouble: occasion.retriesTrouble,
+      accepted = try await gateway.ask(
+        about: reference, for: submission.user, mayReuse: mode.mayReuse, retriesTrouble: mode.retriesTrouble,
         logger: logger)
     } catch {
       switch error {
-      case .refused(.notAskable) where occasion.isRequest:
-        guard let proven = try await lastProvenState(of: submission, covering: subject) else {
+      case .refused(.notAskable) where mode.isRequest:
+        guard let proven = try await lastProvenState(of: submission, covering: reference) else {
           throw .unknownTransaction
         }
         return proven
       case .refused(let refusal): throw refusal
       case .unavailable(let outage):
         #if PLANTED_DEFECTS
-          if PlantedDefect.troubleEndsAccess.isActive, let receipt = subject.receipt {
-            return try await endAccess(receipt, subject.proof, of: submission)
+          if PlantedDefect.troubleEndsAccess.isActive, let receipt = reference.receipt {
+            return try await endAccess(receipt, reference.proof, of: submission)
           }
         #endif
         // What the service asks by itself wants an answer or none.
-        guard occasion.isRequest else { throw .appStoreUnavailable(appleStatus: outage.appleStatus) }
-        if let proven = try await lastProvenState(of: submission, covering: subject) { return proven }
-        guard let receipt = subject.receipt, subject.proof.mayWait(after: outage) else {
+        guard mode.isRequest else { throw .appStoreUnavailable(appleStatus: outage.appleStatus) }
+        if let proven = try await lastProvenState(of: submission, covering: reference) { return proven }
+        guard let receipt = reference.receipt, reference.proof.mayWait(after: outage) else {
           throw .appStoreUnavailable(appleStatus: outage.appleStatus)
         }
         return try await postpone(
-          receipt, subject.proof, of: submission, after: outage, logger: logger, onWait: onWait)
+          receipt, reference.proof, of: submission, after: outage, logger: logger, onWait: onWait)
       }
     }
-    let evidence = try await evidence(of: word, subject, for: submission)
+    let evidence = try await evidence(of: accepted, reference, for: submission)
     // Evaluated by the rules and recorded in one transaction, as the verdict is over everything known of the user.
-    let recorded = try await record(evidence, word, subject, for: submission, occasion)
+    let recorded = try await record(evidence, accepted, reference, for: submission, mode)
     onVerdict(recorded.entitlement)
     logger.info(
       "validated",
       metadata: [
         "user_id": "\(submission.user)", "tier": "\(recorded.entitlement.tier)",
         "status": "\(recorded.entitlement.status.rawValue)", "reason": "\(recorded.entitlement.reason.rawValue)",
-        "environment": "\(word.history.environment.rawValue)", "changed": .stringConvertible(recorded.changed),
-        "source": "\(word.history.source.rawValue)", "receipt": "\(subject.name)",
+        "environment": "\(accepted.history.environment.rawValue)", "changed": .stringConvertible(recorded.changed),
+        "source": "\(accepted.history.source.rawValue)", "receipt": "\(reference.name)",
       ])
     if isBeingWritten(submission.user) { onWait() }
     let write = await write(submission.user, recorded.write, after: recorded.losers, logger: logger)
     return ValidatedEntitlement(
-      user: submission.user, entitlement: recorded.entitlement, isFromLedger: word.isReused, write: write)
+      user: submission.user, entitlement: recorded.entitlement, isFromLedger: accepted.isReused, write: write)
   }
 
   /// Until when the rows of a verdict that is recorded now are nobody else's: `write` may take as long for a loser's as for
   /// the user's own. More than one loser is rare, and whoever delivers the rows may then come in between.
-  var rowsClaim: Date? { writeBack.map { examiner.now().advanced(by: $0.deadline * 2) } }
+  var rowsClaim: Date? { writeBack.map { gateway.now().advanced(by: $0.deadline * 2) } }
 
   /// Brings the app's own rows up to date: of those who lost a purchase first, as a row may be the only one that may name
   /// it.
@@ -161,35 +161,35 @@ package struct ReceiptValidator: Sendable {
   }
 
   /// Whether another task is writing the app's row of a user.
-  private func isBeingWritten(_ user: UserID) -> Bool { writeBack?.turns.isTaken(user) ?? false }
+  private func isBeingWritten(_ user: UserID) -> Bool { writeBack?.rowLocks.isLocked(user) ?? false }
 
   /// What a submission stands for: the receipt that was sent, or the one that was kept, or a purchase by its ID.
-  private func subject(of submission: ReceiptSubmission) async throws(ValidationError) -> Subject {
+  private func reference(of submission: ReceiptSubmission) async throws(ValidationError) -> PurchaseReference {
     switch submission.proof {
     case .receipt(let text):
       return try await LongWork.run(bytes: text.utf8.count) { () throws(ValidationError) in
-        let receipt = try examiner.decode(text)
-        return Subject(receipt: receipt, proof: try examiner.proof(of: receipt))
+        let receipt = try gateway.decode(text)
+        return PurchaseReference(receipt: receipt, proof: try gateway.proof(of: receipt))
       }
     case .kept(let key, let kept):
-      return try await subject(key.originalTransactionID, kept)
+      return try await reference(key.originalTransactionID, kept)
     case .originalTransactionID(let id):
       let kept = try await consult { () throws(LedgerError) in try await ledger.receipts(mentioning: id) }
       guard !kept.isEmpty else {
-        guard examiner.serverAPI != nil else { throw .unknownTransaction }
-        return Subject(id: id)
+        guard gateway.serverAPI != nil else { throw .unknownTransaction }
+        return PurchaseReference(id: id)
       }
       // An ID is no proof of a purchase: anybody can guess one. It refreshes what the user owns and moves nothing.
       let owned = kept.filter { $0.owner == submission.user }
       guard let receipt = owned.first(where: { $0.environment == .production }) ?? owned.first else {
         // Who has it by its name alone has it until somebody comes for it: that a notification was faster than whoever
         // vouches for another user decides nothing.
-        guard submission.isVouchedFor, examiner.serverAPI != nil, kept.allSatisfy(\.isOwnedByName) else {
+        guard submission.isVouchedFor, gateway.serverAPI != nil, kept.allSatisfy(\.isOwnedByName) else {
           throw .ownedByAnotherUser
         }
-        return Subject(id: id)
+        return PurchaseReference(id: id)
       }
-      return try await subject(id, receipt)
+      return try await reference(id, receipt)
     }
   }
 
@@ -197,11 +197,14 @@ package struct ReceiptValidator: Sendable {
   ///
   /// What is kept was proven, or believed on Apple's word, when it came; roots and policies may have changed since. To ask
   /// the Server API takes the ID only; what is to be sent to verifyReceipt has to pass the check again.
-  private func subject(_ id: OriginalTransactionID, _ kept: KeptReceipt) async throws(ValidationError) -> Subject {
+  private func reference(_ id: OriginalTransactionID, _ kept: KeptReceipt) async throws(ValidationError)
+    -> PurchaseReference
+  {
     try await LongWork.run(bytes: kept.base64.utf8.count) { () throws(ValidationError) in
-      let receipt = try examiner.decode(kept.base64)
-      let proof = examiner.serverAPI == nil ? try examiner.proof(of: receipt) : examiner.unrequiredProof(of: receipt)
-      return Subject(receipt: receipt, proof: proof, id: id, environment: kept.environment, bundleID: kept.bundleID)
+      let receipt = try gateway.decode(kept.base64)
+      let proof = gateway.serverAPI == nil ? try gateway.proof(of: receipt) : gateway.unrequiredProof(of: receipt)
+      return PurchaseReference(
+        receipt: receipt, proof: proof, id: id, environment: kept.environment, bundleID: kept.bundleID)
     }
   }
 
@@ -210,11 +213,11 @@ package struct ReceiptValidator: Sendable {
   /// Of an account that is gone Apple says nothing else. What ends is what the receipt lists, what it proved before, and
   /// the purchase that was asked for.
   private func evidence(
-    of word: ReceiptExaminer.Word, _ subject: Subject, for submission: ReceiptSubmission
+    of accepted: AppStoreGateway.AcceptedAnswer, _ reference: PurchaseReference, for submission: ReceiptSubmission
   ) async throws(ValidationError) -> [SubscriptionEvidence] {
-    let history = word.history
-    guard history.isAccountGone, let receipt = subject.receipt else {
-      return history.evidence() + unmentioned(by: history, subject)
+    let history = accepted.history
+    guard history.isAccountGone, let receipt = reference.receipt else {
+      return history.evidence() + unmentioned(by: history, reference)
     }
     var ended = history
     ended.purchases = receipt.purchases
@@ -227,7 +230,7 @@ package struct ReceiptValidator: Sendable {
       gone.source = history.source
       gone.isAccountGone = true
       gone.evidenceTime = max(stored.evidenceTime, history.evidenceTime)
-      gone.judgedAt = max(stored.judgedAt, history.judgedAt)
+      gone.evaluatedAt = max(stored.evaluatedAt, history.evaluatedAt)
       evidence[stored.key] = gone
     }
     return Array(evidence.values)
@@ -235,59 +238,63 @@ package struct ReceiptValidator: Sendable {
 
   /// What a signature proves and the Server API's answer does not speak of: it leaves out what can be bought again and
   /// again.
-  private func unmentioned(by history: PurchaseHistory, _ subject: Subject) -> [SubscriptionEvidence] {
-    guard history.source == .serverAPI, var proven = subject.proof.history(judgedAt: examiner.now()) else { return [] }
-    proven.coverage = .parts(since: nil)
-    let told = Set(history.purchases.map(\.originalTransactionID))
-    return proven.evidence().filter { !told.contains($0.key.originalTransactionID) }
+  private func unmentioned(by history: PurchaseHistory, _ reference: PurchaseReference) -> [SubscriptionEvidence] {
+    guard history.source == .serverAPI, var proven = reference.proof.history(evaluatedAt: gateway.now()) else {
+      return []
+    }
+    proven.coverage = .partial(since: nil)
+    let reported = Set(history.purchases.map(\.originalTransactionID))
+    return proven.evidence().filter { !reported.contains($0.key.originalTransactionID) }
   }
 
   /// What to keep, to be able to ask again, or to show that Apple has signed it.
   private func keptReceipt(
-    of word: ReceiptExaminer.Word, _ subject: Subject
+    of accepted: AppStoreGateway.AcceptedAnswer, _ reference: PurchaseReference
   ) throws(ValidationError) -> KeptReceipt {
-    let signed = subject.id.flatMap { word.proofs[$0] } ?? word.proofs.min { $0.key.rawValue < $1.key.rawValue }?.value
-    guard let text = subject.receipt?.base64 ?? signed else { throw .unknownTransaction }
-    return KeptReceipt(base64: text, environment: word.history.environment, bundleID: word.bundleID)
+    let signed =
+      reference.id.flatMap { accepted.proofs[$0] } ?? accepted.proofs.min { $0.key.rawValue < $1.key.rawValue }?.value
+    guard let text = reference.receipt?.base64 ?? signed else { throw .unknownTransaction }
+    return KeptReceipt(base64: text, environment: accepted.history.environment, bundleID: accepted.bundleID)
   }
 
   /// Whether a purchase that nobody has may become this user's by its ID: somebody vouches for them, or the app named them
   /// when it was bought.
-  private func mayClaim(_ subject: Subject, _ evidence: [SubscriptionEvidence], _ submission: ReceiptSubmission) -> Bool
-  {
-    guard subject.receipt == nil, !submission.isVouchedFor else { return true }
+  private func mayClaim(
+    _ reference: PurchaseReference, _ evidence: [SubscriptionEvidence], _ submission: ReceiptSubmission
+  ) -> Bool {
+    guard reference.receipt == nil, !submission.isVouchedFor else { return true }
     return evidence.contains { item in
-      item.key.originalTransactionID == subject.id && item.names(submission.user)
+      item.key.originalTransactionID == reference.id && item.names(submission.user)
     }
   }
 
   private func record(
-    _ evidence: [SubscriptionEvidence], _ word: ReceiptExaminer.Word, _ subject: Subject,
-    for submission: ReceiptSubmission, _ occasion: Occasion
+    _ evidence: [SubscriptionEvidence], _ accepted: AppStoreGateway.AcceptedAnswer, _ reference: PurchaseReference,
+    for submission: ReceiptSubmission, _ mode: ValidationMode
   ) async throws(ValidationError) -> Recorded {
-    guard mayClaim(subject, evidence, submission) else { throw .unknownTransaction }
-    let history = word.history
+    guard mayClaim(reference, evidence, submission) else { throw .unknownTransaction }
+    let history = accepted.history
     var entry = LedgerEntry(
       user: submission.user,
       evidence: evidence,
       contestedKeys: contestedKeys(evidence),
-      receipt: try keptReceipt(of: word, subject),
+      receipt: try keptReceipt(of: accepted, reference),
       // An ID proves nothing: whatever else its kept receipt lists stays where it is.
       ownership: submission.proof.originalTransactionID == nil ? ownership : .keep,
       // A signature tells what was when it was made, and is presented now; whoever was asked has told what is.
-      judgedAt: word.source == .signature ? max(history.judgedAt, examiner.now()) : history.judgedAt,
-      recordedAt: examiner.now(),
+      evaluatedAt: accepted.source == .signature ? max(history.evaluatedAt, gateway.now()) : history.evaluatedAt,
+      recordedAt: gateway.now(),
       requestID: submission.requestID,
-      judge: judge,
+      evaluate: evaluate,
       nextCheck: nextCheck,
-      admits: occasion.admits)
+      approves: mode.approves)
     // To ask about what is known is not to present it.
     if case .kept = submission.proof { entry.isPresented = false }
     // Only what verifyReceipt has answered about is worth more than what is kept: the rest cannot be sent to it.
-    entry.keepsReceipts = word.source != .verifyReceipt
+    entry.keepsReceipts = accepted.source != .verifyReceipt
     entry.keysNamingOthers = Set(evidence.filter { $0.namesAnother(than: submission.user) }.map(\.key))
-    entry.pendingID = occasion.pendingID
-    entry.runItem = occasion.runItem
+    entry.pendingID = mode.pendingID
+    entry.runItem = mode.runItem
     entry.note = submission.note
     entry.rowsClaimedUntil = rowsClaim
     switch try await consult({ () throws(LedgerError) in try await ledger.record(entry) }) {
@@ -308,12 +315,12 @@ package struct ReceiptValidator: Sendable {
   /// ended by time alone is no longer held.
   var nextCheck: NextCheck { { [rules] evidence, now in rules.nextCheck(of: evidence, at: now) } }
 
-  private var judge: Judge { { [rules] user, evidence, now in rules.judge(user, evidence, at: now) } }
+  private var evaluate: Evaluator { { [rules] user, evidence, now in rules.evaluate(user, evidence, at: now) } }
 
   /// How verdicts are judged anew now, without an answer of Apple's.
-  var rejudgement: Rejudgement {
-    let now = examiner.now()
-    return Rejudgement(judgedAt: now, recordedAt: now, judge: judge)
+  var evaluationContext: EvaluationContext {
+    let now = gateway.now()
+    return EvaluationContext(evaluatedAt: now, recordedAt: now, evaluate: evaluate)
   }
 
   /// The last proven state, marked stale: trouble upstream never lowers a tier.
@@ -321,13 +328,13 @@ package struct ReceiptValidator: Sendable {
   /// It stands in only where nothing new was presented: a purchase that is known, by its ID, by this very receipt, or by
   /// every purchase that the receipt lists.
   private func lastProvenState(
-    of submission: ReceiptSubmission, covering subject: Subject
+    of submission: ReceiptSubmission, covering reference: PurchaseReference
   ) async throws(ValidationError) -> ValidatedEntitlement? {
-    guard let receipt = subject.receipt, let profile = try await profile(of: submission.user) else { return nil }
+    guard let receipt = reference.receipt, let profile = try await profile(of: submission.user) else { return nil }
     if submission.proof.originalTransactionID != nil { return standing(of: submission.user, profile) }
     let known = KnownPurchases(profile.evidence)
     var isKnown = receipt.purchases.allSatisfy(known.contains)
-    if !isKnown { isKnown = try await knowledge(of: receipt, for: submission.user).wasJudged }
+    if !isKnown { isKnown = try await knowledge(of: receipt, for: submission.user).wasEvaluated }
     return isKnown ? standing(of: submission.user, profile) : nil
   }
 
@@ -340,18 +347,18 @@ package struct ReceiptValidator: Sendable {
     after outage: AppStoreTrouble.Outage, logger: Logger, onWait: @Sendable () -> Void
   ) async throws(ValidationError) -> ValidatedEntitlement {
     // What the signature proves to be another app's need not wait for Apple's word.
-    if let bundleID = proof.bundleID, !examiner.bundleIDs.contains(bundleID) { throw .wrongApp(appleStatus: nil) }
-    let rejudgement = rejudgement
+    if let bundleID = proof.bundleID, !gateway.bundleIDs.contains(bundleID) { throw .wrongApp(appleStatus: nil) }
+    let evaluationContext = evaluationContext
     let pending = PendingReceipt(
       user: submission.user, base64: receipt.base64, requestID: submission.requestID,
-      receivedAt: rejudgement.recordedAt)
+      receivedAt: evaluationContext.recordedAt)
     // Of a receipt that Apple calls malformed, and Apple has not been failing, Apple has been asked: its outer bytes can be
     // changed by anybody without harm to the signature, and must not be a way around Apple's word. Who comes first with
     // the purchase is granted it when Apple cannot be asked at all, and nobody else is.
-    let grants = provisionalEvidence(of: proof, for: submission.user, at: rejudgement.judgedAt)
+    let grants = provisionalEvidence(of: proof, for: submission.user, at: evaluationContext.evaluatedAt)
       .map { outage.mayBeProvoked ? $0.reserved : $0 }
     let outcome = try await consult { () throws(LedgerError) in
-      try await ledger.postpone(pending, provisional: grants, rejudgement)
+      try await ledger.postpone(pending, provisional: grants, evaluationContext)
     }
     switch outcome {
     case .kept: break
@@ -373,7 +380,7 @@ package struct ReceiptValidator: Sendable {
   private func provisionalEvidence(
     of proof: LocalProof, for user: UserID, at now: Date
   ) -> [SubscriptionEvidence] {
-    guard provisional > .zero, let history = proof.history(judgedAt: now),
+    guard provisional > .zero, let history = proof.history(evaluatedAt: now),
       rules.accepts(history.environment, for: user)
     else { return [] }
     let others = Set(history.evidence().filter { $0.namesAnother(than: user) }.map(\.key))
@@ -394,7 +401,7 @@ package struct ReceiptValidator: Sendable {
       answer.entitlement = profile.entitlement
       answer.isFromLedger = false
     } else if !isWanting {
-      answer.entitlement = rules.standing(of: user, profile, at: examiner.now())
+      answer.entitlement = rules.standing(of: user, profile, at: gateway.now())
     }
     if let profile {
       answer.write = await write(user, profile.write, logger: logger)
@@ -404,18 +411,18 @@ package struct ReceiptValidator: Sendable {
   }
 
   /// The operator decided, after the purchase counted, that it does not: the verdict has to say so.
-  func judgeAnew(_ submission: ReceiptSubmission) async throws(ValidationError) {
+  func reevaluate(_ submission: ReceiptSubmission) async throws(ValidationError) {
     guard case .kept(_, let receipt) = submission.proof else { return }
     _ = try await consult { () throws(LedgerError) in
-      try await ledger.judgeAnew(
-        submission.user, receipt: receipt.base64, requestID: submission.requestID, rejudgement,
-        admits: { _, _ in true })
+      try await ledger.reevaluate(
+        submission.user, receipt: receipt.base64, requestID: submission.requestID, evaluationContext,
+        approves: { _, _ in true })
     }
   }
 
   /// What is known of a user now, without an answer of Apple's.
   private func standing(of user: UserID, _ profile: LedgerProfile?) -> ValidatedEntitlement {
-    var entitlement = rules.standing(of: user, profile, at: examiner.now())
+    var entitlement = rules.standing(of: user, profile, at: gateway.now())
     entitlement.isStale = !entitlement.isProvisional
     let write: ProfileWrite =
       if writeBack != nil, let profile {
@@ -448,15 +455,15 @@ package struct ReceiptValidator: Sendable {
     private func endAccess(
       _ receipt: SubmittedReceipt, _ proof: LocalProof, of submission: ReceiptSubmission
     ) async throws(ValidationError) -> ValidatedEntitlement {
-      let now = examiner.now()
-      let word = ReceiptExaminer.Word(
+      let now = gateway.now()
+      let accepted = AppStoreGateway.AcceptedAnswer(
         history: PurchaseHistory(
-          environment: .production, source: .verifyReceipt, evidenceTime: now, judgedAt: now, purchases: [],
+          environment: .production, source: .verifyReceipt, evidenceTime: now, evaluatedAt: now, purchases: [],
           isAccountGone: true),
         bundleID: receipt.claimedBundleID, source: .verifyReceipt, proofs: [:], isReused: false)
-      let subject = Subject(receipt: receipt, proof: proof)
-      let evidence = try await evidence(of: word, subject, for: submission)
-      let recorded = try await record(evidence, word, subject, for: submission, .request)
+      let reference = PurchaseReference(receipt: receipt, proof: proof)
+      let evidence = try await evidence(of: accepted, reference, for: submission)
+      let recorded = try await record(evidence, accepted, reference, for: submission, .request)
       return ValidatedEntitlement(
         user: submission.user, entitlement: recorded.entitlement, isFromLedger: false, write: .none)
     }

@@ -18,9 +18,9 @@ package final class RecentAnswers: Sendable {
   }
 
   private struct State {
-    var entries: [Subject.Identity: Entry] = [:]
+    var entries: [PurchaseReference.Identity: Entry] = [:]
     /// In order of arrival, from `first` on; one that was replaced is here twice.
-    var order: [(Subject.Identity, ContinuousClock.Instant)] = []
+    var order: [(PurchaseReference.Identity, ContinuousClock.Instant)] = []
     /// What lies before it has gone. It is cut off now and then, as each cut moves all the others.
     var first = 0
   }
@@ -36,24 +36,24 @@ package final class RecentAnswers: Sendable {
     self.clock = clock
   }
 
-  package subscript(subject: Subject.Identity) -> AppleAnswer? {
+  package subscript(reference: PurchaseReference.Identity) -> AppleAnswer? {
     let now = clock()
     return state.withLock { state in
-      guard let entry = state.entries[subject], entry.at.duration(to: now) < lifetime else { return nil }
+      guard let entry = state.entries[reference], entry.at.duration(to: now) < lifetime else { return nil }
       return entry.answer
     }
   }
 
-  func keep(_ answer: AppleAnswer, of subject: Subject.Identity) {
+  func keep(_ answer: AppleAnswer, of reference: PurchaseReference.Identity) {
     guard lifetime > .zero, answer.history.purchases.count <= Self.rowLimit else { return }
     let now = clock()
     state.withLock { state in
-      state.entries[subject] = Entry(answer: answer, at: now)
-      state.order.append((subject, now))
+      state.entries[reference] = Entry(answer: answer, at: now)
+      state.order.append((reference, now))
       while state.first < state.order.count {
-        let (subject, at) = state.order[state.first]
+        let (reference, at) = state.order[state.first]
         guard at.duration(to: now) >= lifetime || state.order.count - state.first > Self.limit else { break }
-        if state.entries[subject]?.at == at { state.entries[subject] = nil }
+        if state.entries[reference]?.at == at { state.entries[reference] = nil }
         state.first += 1
       }
       if state.first > Self.limit {

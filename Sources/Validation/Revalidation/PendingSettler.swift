@@ -71,12 +71,12 @@ package struct PendingSettler: Service {
   /// Tries what is due.
   func sweep(afterFailure: Bool) async -> Outcome {
     do throws(LedgerError) {
-      let ended = try await ledger.endProvisional(validator.rejudgement)
+      let ended = try await ledger.endProvisional(validator.evaluationContext)
       if ended > 0 { logger.notice("provisional grants are over", metadata: ["grants": .stringConvertible(ended)]) }
       let due = try await ledger.pendingReceipts(dueAt: now(), limit: Self.batch)
       guard let first = due.first else { return .done }
       guard try await settle(first) else { return .failed }
-      if afterFailure { try await ledger.hastenPending(at: now()) }
+      if afterFailure { try await ledger.makePendingDue(at: now()) }
       guard await settle(due.dropFirst()) else { return .failed }
       return due.count == Self.batch || afterFailure ? .more : .done
     } catch {
@@ -143,7 +143,7 @@ package struct PendingSettler: Service {
       }
     }
     if isSettled {
-      try await ledger.settlePending(receipt.id, validator.rejudgement)
+      try await ledger.settlePending(receipt.id, validator.evaluationContext)
     } else {
       try await ledger.retryPending(receipt.id, at: now().advanced(by: RetrySchedule.delay(after: receipt.attempts)))
     }

@@ -16,7 +16,7 @@ package import struct FoundationEssentials.Date
 package struct RecheckScheduler: Service {
   package var check: SubscriptionCheck
   package var ledger: any Ledger
-  package var brake: Brake
+  package var brake: DowngradeBrakeService
   package var logger: Logger
   package var now: @Sendable () -> Date
   /// Whether Apple can be asked at all just now: claims are not spent on an outage.
@@ -26,7 +26,8 @@ package struct RecheckScheduler: Service {
   package var pause: Duration = .seconds(1)
 
   package init(
-    check: SubscriptionCheck, ledger: any Ledger, brake: Brake, logger: Logger, now: @escaping @Sendable () -> Date,
+    check: SubscriptionCheck, ledger: any Ledger, brake: DowngradeBrakeService, logger: Logger,
+    now: @escaping @Sendable () -> Date,
     isAppleAway: @escaping @Sendable () -> Bool, pacer: Pacer, pause: Duration = .seconds(1)
   ) {
     self.check = check
@@ -90,7 +91,7 @@ package struct RecheckScheduler: Service {
 
   /// Nothing is claimed for it: when Apple is back, all that is due is asked about.
   private func endHolds() async -> Int {
-    let hold = check.validator.examiner.rules.policy.outageHold
+    let hold = check.validator.gateway.rules.policy.outageHold
     let overdue: [UserID]
     do throws(LedgerError) {
       overdue = try await ledger.usersOverdue(since: now().advanced(by: .zero - hold), limit: Self.batch)

@@ -30,7 +30,7 @@ package struct RevalidationRunner: Service {
 
   package var check: SubscriptionCheck
   package var ledger: any Ledger
-  package var brake: Brake
+  package var brake: DowngradeBrakeService
   package var logger: Logger
   package var now: @Sendable () -> Date
   /// Whether Apple can be asked at all just now.
@@ -43,7 +43,8 @@ package struct RevalidationRunner: Service {
   package var pause: Duration = .seconds(1)
 
   package init(
-    check: SubscriptionCheck, ledger: any Ledger, brake: Brake, logger: Logger, now: @escaping @Sendable () -> Date,
+    check: SubscriptionCheck, ledger: any Ledger, brake: DowngradeBrakeService, logger: Logger,
+    now: @escaping @Sendable () -> Date,
     isAppleAway: @escaping @Sendable () -> Bool, pacer: Pacer, width: Int, progress: RunProgress,
     pause: Duration = .seconds(1)
   ) {
@@ -103,13 +104,13 @@ package struct RevalidationRunner: Service {
   /// - Parameter isProbe: asks about one subscription only.
   /// - Returns: why to rest; `nil` after a probe that was answered.
   private func work(on run: Run, isProbe: Bool) async throws(LedgerError) -> Pause? {
-    let sight = Sight()
+    let reachability = Reachability()
     var claimed: ArraySlice<RunItem> = []
     var failure: LedgerError?
     await withTaskGroup(of: Void.self) { group in
       var isExhausted = false
       var inFlight = 0
-      while canGoOn(sight) {
+      while canGoOn(reachability) {
         guard let item = claimed.first else {
           if isExhausted { break }
           do throws(LedgerError) {
@@ -130,7 +131,7 @@ package struct RevalidationRunner: Service {
         guard await pacer.turn() else { break }
         claimed.removeFirst()
         inFlight += 1
-        group.addTask { if await !ask(about: item) { sight.lose() } }
+        group.addTask { if await !ask(about: item) { reachability.markUnreachable() } }
       }
     }
     // The next start gives back what was claimed.
@@ -139,12 +140,12 @@ package struct RevalidationRunner: Service {
     if let failure { throw failure }
     guard !brake.isEngaged else { return try await stop(run) }
     try await ledger.giveBack(Array(claimed))
-    guard canGoOn(sight) else { return .obstacle }
+    guard canGoOn(reachability) else { return .obstacle }
     return isProbe ? nil : try await finish(run)
   }
 
-  private func canGoOn(_ sight: Sight) -> Bool {
-    sight.isClear && !brake.isEngaged && !isAppleAway() && !Task.isCancelled
+  private func canGoOn(_ reachability: Reachability) -> Bool {
+    reachability.isClear && !brake.isEngaged && !isAppleAway() && !Task.isCancelled
   }
 
   private func claim(_ limit: Int, of run: Run) async throws(LedgerError) -> RunClaim {
@@ -203,13 +204,13 @@ package struct RevalidationRunner: Service {
 }
 
 /// Whether Apple and the ledger were there, for those who are about to ask.
-private final class Sight: Sendable {
+private final class Reachability: Sendable {
   /// Guards the one flag.
   private let clear = Mutex(true)
 
   var isClear: Bool { clear.withLock { $0 } }
 
-  func lose() { clear.withLock { $0 = false } }
+  func markUnreachable() { clear.withLock { $0 = false } }
 }
 
 extension Run {

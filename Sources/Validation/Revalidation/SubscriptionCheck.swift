@@ -6,9 +6,9 @@ import Logging
 package struct SubscriptionCheck: Sendable {
   package var validator: ReceiptValidator
   package var ledger: any Ledger
-  package var brake: Brake
+  package var brake: DowngradeBrakeService
 
-  package init(validator: ReceiptValidator, ledger: any Ledger, brake: Brake) {
+  package init(validator: ReceiptValidator, ledger: any Ledger, brake: DowngradeBrakeService) {
     self.validator = validator
     self.ledger = ledger
     self.brake = brake
@@ -39,7 +39,7 @@ package struct SubscriptionCheck: Sendable {
     let submission = ReceiptSubmission(user: owner, proof: .kept(key, receipt), requestID: requestID)
     do throws(ValidationError) {
       _ = try await validator.validate(
-        submission, .recheck(admits: brake.admission(of: validator.examiner.rules), settling: item), logger: logger)
+        submission, .recheck(approves: brake.approval(of: validator.gateway.rules), settling: item), logger: logger)
       return .recorded
     } catch {
       switch error {
@@ -54,7 +54,7 @@ package struct SubscriptionCheck: Sendable {
       case .ledgerUnavailable(let cause):
         logger.warning("a verdict could not be recorded", metadata: ["error": "\(cause)"])
         return .away
-      case .sandboxRefused: return await judgeAnew(owner, receipt, requestID: requestID, logger: logger)
+      case .sandboxRefused: return await reevaluate(owner, receipt, requestID: requestID, logger: logger)
       case .notAskable: return await followTime(of: owner, requestID: requestID, logger: logger)
       case .clockBehind: return .troubled
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .ownedByAnotherUser, .unknownTransaction:
@@ -69,21 +69,21 @@ package struct SubscriptionCheck: Sendable {
   /// Brings the app's own row to what a read says by time alone, where Apple cannot be asked or nobody can: what has ended is
   /// held for a while (`policy.outage_hold`), and then it is unproven.
   func followTime(of user: UserID, requestID: String, logger: Logger) async -> Outcome {
-    let rules = validator.examiner.rules
-    let rejudgement = validator.rejudgement
-    let now = rejudgement.judgedAt
+    let rules = validator.gateway.rules
+    let evaluationContext = validator.evaluationContext
+    let now = evaluationContext.evaluatedAt
     let successor: Reevaluation.Successor = { evidence, recorded, now in
-      let verdict = rules.judge(user, evidence, at: now)
+      let verdict = rules.evaluate(user, evidence, at: now)
       return rules.withholds(verdict, from: user, evidence, recorded: recorded, at: now) ? nil : verdict
     }
-    let brakeAdmits = brake.admission(of: rules)
-    let admits: Admission = { before, after in
+    let brakeAdmits = brake.approval(of: rules)
+    let approves: Approval = { before, after in
       // It counts no more for anybody who reads it.
       if let end = before?.accessUntil, end.advanced(by: rules.policy.outageHold) <= now { return true }
       return brakeAdmits(before, after)
     }
     let reevaluation = Reevaluation(
-      judgedAt: now, recordedAt: rejudgement.recordedAt, successor: successor, admits: admits)
+      evaluatedAt: now, recordedAt: evaluationContext.recordedAt, successor: successor, approves: approves)
     do throws(LedgerError) {
       guard let profile = try await ledger.profile(of: user),
         rules.standing(of: user, profile, at: now).profileRow != profile.entitlement.profileRow
@@ -101,14 +101,14 @@ package struct SubscriptionCheck: Sendable {
   }
 
   /// The operator decided, after the purchase counted, that this user's sandbox purchases do not. Until now it was withheld.
-  private func judgeAnew(
+  private func reevaluate(
     _ owner: UserID, _ receipt: KeptReceipt, requestID: String, logger: Logger
   ) async -> Outcome {
     do throws(LedgerError) {
       let before = try await ledger.profile(of: owner)?.version
-      let isAdmitted = try await ledger.judgeAnew(
-        owner, receipt: receipt.base64, requestID: requestID, validator.rejudgement,
-        admits: brake.admission(of: validator.examiner.rules))
+      let isAdmitted = try await ledger.reevaluate(
+        owner, receipt: receipt.base64, requestID: requestID, validator.evaluationContext,
+        approves: brake.approval(of: validator.gateway.rules))
       guard isAdmitted else {
         await brake.announce(logger)
         return .heldBack

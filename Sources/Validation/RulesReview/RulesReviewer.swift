@@ -17,7 +17,7 @@ package struct RulesReviewer: Service {
   package var review: RulesReview
   package var rules: EntitlementRules
   package var ledger: any Ledger
-  package var brake: Brake
+  package var brake: DowngradeBrakeService
   package var logger: Logger
   package var now: @Sendable () -> Date
   /// The pause when there is nothing to do.
@@ -30,7 +30,7 @@ package struct RulesReviewer: Service {
   var writes = Pacer(rate: 100)
 
   package init(
-    review: RulesReview, rules: EntitlementRules, ledger: any Ledger, brake: Brake, logger: Logger,
+    review: RulesReview, rules: EntitlementRules, ledger: any Ledger, brake: DowngradeBrakeService, logger: Logger,
     now: @escaping @Sendable () -> Date, pause: Duration = .seconds(1), batch: Int = 100,
     pages: Pacer = Pacer(rate: 20), writes: Pacer = Pacer(rate: 100)
   ) {
@@ -87,7 +87,7 @@ package struct RulesReviewer: Service {
       var withheld: [String: Int] = [:]
       var changed = 0
       for user in page where !Task.isCancelled {
-        switch try await judge(user, isReleased: place.isReleased) {
+        switch try await evaluate(user, isReleased: place.isReleased) {
         case .unchanged: break
         case .changed: changed += 1
         case .heldBack: tally.heldBack += 1
@@ -110,11 +110,11 @@ package struct RulesReviewer: Service {
     }
   }
 
-  private func judge(_ user: UserProfile, isReleased: Bool) async throws(LedgerError) -> Outcome {
+  private func evaluate(_ user: UserProfile, isReleased: Bool) async throws(LedgerError) -> Outcome {
     let id = user.user
     let now = now()
     let recorded = user.profile.entitlement
-    let verdict = rules.judge(id, user.profile.evidence, at: now)
+    let verdict = rules.evaluate(id, user.profile.evidence, at: now)
     if !isReleased, rules.withholds(verdict, from: id, user.profile.evidence, recorded: recorded, at: now) {
       return recorded.productID.map(Outcome.withheld) ?? .unchanged
     }
@@ -122,14 +122,14 @@ package struct RulesReviewer: Service {
     guard verdict.profileRow != recorded.profileRow, await writes.turn() else { return .unchanged }
     // Something may have been recorded since the page was read.
     let successor: Reevaluation.Successor = { [rules] evidence, recorded, now in
-      let verdict = rules.judge(id, evidence, at: now)
+      let verdict = rules.evaluate(id, evidence, at: now)
       guard isReleased || !rules.withholds(verdict, from: id, evidence, recorded: recorded, at: now) else { return nil }
       return verdict
     }
-    let brakeAdmits = brake.admission(of: rules)
+    let brakeAdmits = brake.approval(of: rules)
     // Somebody has looked into what is released.
-    let admits: Admission = { before, after in isReleased || brakeAdmits(before, after) }
-    let reevaluation = Reevaluation(judgedAt: now, recordedAt: now, successor: successor, admits: admits)
+    let approves: Approval = { before, after in isReleased || brakeAdmits(before, after) }
+    let reevaluation = Reevaluation(evaluatedAt: now, recordedAt: now, successor: successor, approves: approves)
     let outcome = try await ledger.reevaluate(id, requestID: "rules-\(review.name)", reevaluation)
     switch outcome {
     case .recorded: return .changed

@@ -19,7 +19,8 @@ package struct PurchaseTransfer: Sendable {
     _ key: SubscriptionKey, to user: UserID, note: Note, logger: Logger
   ) async throws(ValidationError) -> OwnedPurchase {
     let transfer = Transfer(
-      key: key, to: user, note: note, rejudgement: validator.rejudgement, rowsClaimedUntil: validator.rowsClaim)
+      key: key, to: user, note: note, evaluationContext: validator.evaluationContext,
+      rowsClaimedUntil: validator.rowsClaim)
     let outcome = try await consult { () throws(LedgerError) in try await ledger.transfer(transfer) }
     switch outcome {
     case .unknown: throw .unknownTransaction
@@ -51,10 +52,10 @@ package struct PurchaseTransfer: Sendable {
   package func claim(
     _ id: OriginalTransactionID, in environment: StoreEnvironment?, for user: UserID, note: Note, logger: Logger
   ) async throws(ValidationError) -> OwnedPurchase {
-    let end = ContinuousClock.now.advanced(by: validator.examiner.deadline)
+    let end = ContinuousClock.now.advanced(by: validator.gateway.deadline)
     let id = try await purchase(of: id, in: environment, until: end, logger)
     var validator = validator
-    validator.examiner.deadline = ContinuousClock.now.duration(to: end)
+    validator.gateway.deadline = ContinuousClock.now.duration(to: end)
     var submission = ReceiptSubmission(
       user: user, proof: .originalTransactionID(id), requestID: note.requestID, isVouchedFor: true)
     submission.note = try await consult { () throws(LedgerError) in try await ledger.keepNote(note, about: user) }
@@ -74,17 +75,17 @@ package struct PurchaseTransfer: Sendable {
     of id: OriginalTransactionID, in environment: StoreEnvironment?, until end: ContinuousClock.Instant,
     _ logger: Logger
   ) async throws(ValidationError) -> OriginalTransactionID {
-    let examiner = validator.examiner
-    guard let serverAPI = examiner.serverAPI else { throw .unknownTransaction }
+    let gateway = validator.gateway
+    guard let serverAPI = gateway.serverAPI else { throw .unknownTransaction }
     do throws(ServerAPIError) {
       let stores = environment.map { [$0] } ?? [.production, .sandbox]
       let verified = try await serverAPI.transaction(
-        TransactionID(id.rawValue), bundleIDs: examiner.bundleIDs, stores: stores, deadline: end)
-      examiner.appStoreHealth.answered()
+        TransactionID(id.rawValue), bundleIDs: gateway.bundleIDs, stores: stores, deadline: end)
+      gateway.appStoreHealth.answered()
       return verified.transaction.purchase.originalTransactionID
     } catch {
       let failure = AppStoreError.serverAPI(error)
-      examiner.appStoreHealth.failed(failure)
+      gateway.appStoreHealth.failed(failure)
       failure.log(logger)
       throw ValidationError(AppStoreTrouble(failure))
     }

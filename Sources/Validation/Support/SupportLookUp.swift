@@ -37,7 +37,7 @@ package struct SupportLookUp: Sendable {
   }
   /// The look-ups that go beyond the indexes, one for each ID: neither the ledger's readers nor the calls that Apple allows
   /// are taken from receipts.
-  var searches = Gate<UserID>(limit: 2)
+  var searches = ConcurrencyLimit<UserID>(limit: 2)
 
   /// What an ID has turned out to be the ID of.
   package enum Kind: String, Hashable, Sendable, CaseIterable {
@@ -79,7 +79,7 @@ package struct SupportLookUp: Sendable {
     package var purchases: [OwnedPurchase] = []
     package var unowned: [UnownedPurchase] = []
     /// Whether the search of the ledger came to its end.
-    package var isWhole = true
+    package var isSnapshot = true
     package var appStore: AppStore
   }
 
@@ -104,7 +104,7 @@ package struct SupportLookUp: Sendable {
     if case .transaction(let id) = question {
       let end = ContinuousClock.now.advanced(by: searchTime)
       let search = try await consult { () throws(LedgerError) in try await ledger.purchases(with: id, until: end) }
-      found.isWhole = search.isWhole
+      found.isSnapshot = search.isSnapshot
       try await add(search.keys, to: &found)
       if !search.keys.isEmpty { found.kinds.append(.transactionID) }
     }

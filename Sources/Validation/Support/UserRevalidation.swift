@@ -32,16 +32,16 @@ package struct UserRevalidation: Sendable {
       receipts = try await ledger.receipts(of: user, limit: Self.limit + 1)
     } catch { throw .ledgerUnavailable(error) }
     let answers = try await ask(about: receipts.prefix(Self.limit), of: user, name, requestID: requestID, logger)
-    let isWhole = receipts.count <= Self.limit && answers == receipts.count
+    let isSnapshot = receipts.count <= Self.limit && answers == receipts.count
     return try await validator.standing(
-      of: user, isFresh: isWhole && !receipts.isEmpty, isWanting: !isWhole, logger: logger)
+      of: user, isFresh: isSnapshot && !receipts.isEmpty, isWanting: !isSnapshot, logger: logger)
   }
 
   /// - Returns: how many receipts there is an answer about.
   private func ask(
     about receipts: some Collection<OwnedReceipt>, of user: UserID, _ note: NoteID?, requestID: String, _ logger: Logger
   ) async throws(ValidationError) -> Int {
-    let end = ContinuousClock.now.advanced(by: validator.examiner.deadline)
+    let end = ContinuousClock.now.advanced(by: validator.gateway.deadline)
     let answers = await withTaskGroup(of: Result<Bool, ValidationError>.self) { group in
       var waiting = receipts.makeIterator()
       func addNext() {
@@ -71,8 +71,8 @@ package struct UserRevalidation: Sendable {
     _ submission: ReceiptSubmission, until end: ContinuousClock.Instant, logger: Logger
   ) async throws(ValidationError) -> Bool {
     var validator = validator
-    validator.examiner.deadline = ContinuousClock.now.duration(to: end)
-    guard validator.examiner.deadline > .zero else { return false }
+    validator.gateway.deadline = ContinuousClock.now.duration(to: end)
+    guard validator.gateway.deadline > .zero else { return false }
     do throws(ValidationError) {
       let answer = try await validator.validate(submission, .inquiry, logger: logger)
       return !answer.isFromLedger
@@ -81,7 +81,7 @@ package struct UserRevalidation: Sendable {
       case .ledgerUnavailable, .cancelled: throw error
       // Others of the user's may count, so this is no problem of the request's: their state has to be told.
       case .sandboxRefused:
-        try await validator.judgeAnew(submission)
+        try await validator.reevaluate(submission)
         return true
       case .appStoreUnavailable, .overloaded, .heldBack, .clockBehind: return false
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .ownedByAnotherUser,

@@ -215,15 +215,15 @@ struct ReceiptVerifierTests {
   @Test func `a proven receipt is evidence as old as its signature`() throws {
     let pki = try TestPKI()
     let verified = try verify(TestReceipt(pki), roots: pki.roots())
-    let history = try #require(verified.history(judgedAt: Self.now))
+    let history = try #require(verified.history(evaluatedAt: Self.now))
     #expect(history.environment == .production)
     #expect(history.source == .signature)
     #expect(history.evidenceTime == Date(timeIntervalSince1970: 1_718_452_800))
-    #expect(history.judgedAt == Self.now)
+    #expect(history.evaluatedAt == Self.now)
     #expect(history.purchases.map(\.transactionID) == ["200000111"])
     let unknown = try verify(
       TestReceipt(pki, payload: TestReceipt.payload(type: "Tomorrow")), roots: pki.roots())
-    #expect(unknown.history(judgedAt: Self.now) == nil)
+    #expect(unknown.history(evaluatedAt: Self.now) == nil)
   }
 
   @Test func `every reason has a sentence of its own`() {

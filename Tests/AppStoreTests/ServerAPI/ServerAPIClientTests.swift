@@ -133,12 +133,12 @@ import Testing
     #expect(run.observed == answer.attempts)
     let history = answer.history
     #expect(history.source == .serverAPI)
-    #expect(history.coverage == .whole)
+    #expect(history.coverage == .snapshot)
     #expect(history.evidenceTime == moment(Sample.signedAt))
-    #expect(history.judgedAt == moment(Sample.signedAt))
+    #expect(history.evaluatedAt == moment(Sample.signedAt))
     #expect(history.purchases.map(\.transactionID) == ["480002000000112"])
     #expect(history.purchases.first?.expiresDate == moment(1_719_792_000_000))
-    #expect(history.purchases.first?.toldAt == moment(Sample.signedAt))
+    #expect(history.purchases.first?.reportedAt == moment(Sample.signedAt))
     #expect(history.renewals.map(\.autoRenews) == [true])
     #expect(history.renewals.first?.periodEnd == moment(1_719_792_000_000))
   }
@@ -198,7 +198,7 @@ import Testing
     let answer = try #require(try await run([.body(Sample.statuses([]))]).answer)
     #expect(answer.history.purchases.isEmpty)
     #expect(answer.history.evidence().isEmpty)
-    #expect(answer.history.judgedAt == TestTime.date)
+    #expect(answer.history.evaluatedAt == TestTime.date)
   }
 
   @Test func `the newest signature is the time of the evidence`() async throws {
@@ -270,7 +270,7 @@ import Testing
       [
         .body(Sample.statuses([]), headers: date(1)), .body(try Sample.history([signedLongAgo]), headers: date(2)),
       ], oneTime: true)
-    #expect(run.answer?.history.judgedAt == moment(Sample.signedAt + 1000))
+    #expect(run.answer?.history.evaluatedAt == moment(Sample.signedAt + 1000))
     #expect(run.answer?.history.evidenceTime == moment(signedLongAgo.signedAt))
   }
 

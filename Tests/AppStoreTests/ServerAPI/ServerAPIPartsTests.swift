@@ -95,25 +95,25 @@ import Testing
   // MARK: The moment to judge at
 
   @Test func `it is the newest signature, unless Apple's clock has gone on since`() {
-    func judged(_ signed: Double?, _ answered: Double?, ours: Double = 0) -> Double {
+    func evaluated(_ signed: Double?, _ answered: Double?, ours: Double = 0) -> Double {
       func date(_ seconds: Double) -> Date { Self.noon.addingTimeInterval(seconds) }
-      return ServerAPIFindings.judgedAt(
+      return ServerAPIFindings.evaluatedAt(
         signedDate: signed.map(date), answeredAt: answered.map(date), now: date(ours)
       ).timeIntervalSince(Self.noon)
     }
-    #expect(judged(-1, 0) == -1)
-    #expect(judged(-60, 0) == -60)
-    #expect(judged(-61, 0) == 0)
-    #expect(judged(-86_400, 0) == 0)
-    #expect(judged(-86_400, nil) == -86_400)
+    #expect(evaluated(-1, 0) == -1)
+    #expect(evaluated(-60, 0) == -60)
+    #expect(evaluated(-61, 0) == 0)
+    #expect(evaluated(-86_400, 0) == 0)
+    #expect(evaluated(-86_400, nil) == -86_400)
     // A date that the edge made up does not end anything.
-    #expect(judged(-86_400, 301) == -86_400)
-    #expect(judged(-86_400, 300) == 300)
+    #expect(evaluated(-86_400, 301) == -86_400)
+    #expect(evaluated(-86_400, 300) == 300)
     // Whatever our own clock says.
-    #expect(judged(-10, 0, ours: 86_400) == -10)
-    #expect(judged(5, 0) == 5)
-    #expect(judged(nil, -5) == -5)
-    #expect(judged(nil, nil) == 0)
+    #expect(evaluated(-10, 0, ours: 86_400) == -10)
+    #expect(evaluated(5, 0) == 5)
+    #expect(evaluated(nil, -5) == -5)
+    #expect(evaluated(nil, nil) == 0)
   }
 
   @Test func `an old signature leaves the evidence as old as it is`() async throws {
@@ -134,7 +134,7 @@ import Testing
     let answer = try await client.history(
       of: "1", bundleIDs: ["com.example.app"], includesOneTimePurchases: false, deadline: time.now + .seconds(10))
     #expect(answer.history.evidenceTime == moment(ServerAPISample.signedAt - day))
-    #expect(answer.history.judgedAt == moment(ServerAPISample.signedAt + 1000))
+    #expect(answer.history.evaluatedAt == moment(ServerAPISample.signedAt + 1000))
     #expect(answer.attempts.first?.answeredAt == moment(ServerAPISample.signedAt + 1000))
   }
 

@@ -34,7 +34,7 @@ struct SignedDataFixtureTests {
     #expect(row.expiresDate == date("expiresDate"))
     #expect(row.cancellationDate == date("revocationDate"))
     #expect(row.appAccountToken == text("appAccountToken")?.lowercased())
-    #expect(row.toldAt == date("signedDate"))
+    #expect(row.reportedAt == date("signedDate"))
     #expect(transaction.bundleID.rawValue == text("bundleId"))
     #expect(transaction.environmentName == text("environment"))
     #expect(transaction.productType == text("type"))

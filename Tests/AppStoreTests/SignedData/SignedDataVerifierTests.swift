@@ -25,12 +25,12 @@ struct SignedDataVerifierTests {
     #expect(verified.signer.serialNumber == "123456789abc")
     let history = try #require(verified.history())
     #expect(history.source == .signature)
-    #expect(history.coverage == .parts(since: nil))
+    #expect(history.coverage == .partial(since: nil))
     #expect(history.evidenceTime == Sample.moment(Sample.signedDate))
-    #expect(history.judgedAt == history.evidenceTime)
+    #expect(history.evaluatedAt == history.evidenceTime)
     let purchase = try #require(history.purchases.first)
     #expect(history.purchases.count == 1)
-    #expect(purchase.toldAt == history.evidenceTime)
+    #expect(purchase.reportedAt == history.evidenceTime)
     #expect(purchase.transactionID == "2000000000000002")
     #expect(history.evidence().map(\.key.originalTransactionID) == ["2000000000000001"])
   }
@@ -272,12 +272,12 @@ struct SignedDataVerifierTests {
       try pki.verifier().renewalInfo(pki.sign(Sample.renewalInfo(["environment": NSNull()])), now: Sample.now)
         .environment == nil)
     // Whatever it carries is of the store that the notification names.
-    let told = try pki.verifier().notification(
+    let reported = try pki.verifier().notification(
       pki.sign(
         Sample.notification(
           data: ["environment": "Sandbox"], transaction: pki.sign(Sample.transaction(["environment": NSNull()])))),
       now: Sample.now)
-    #expect(told.history()?.environment == .sandbox)
+    #expect(reported.history()?.environment == .sandbox)
     // The third certificate is missing: Xcode's own do not get through without its name either.
     var jws = try TestJWS(Sample.transaction(["environment": NSNull()]), pki)
     jws.certificates = [pki.leaf]
@@ -321,7 +321,7 @@ struct SignedDataVerifierTests {
     let pki = try SignedDataPKI()
     let verified = try pki.verifier().renewalInfo(pki.sign(Sample.renewalInfo()), now: Sample.now)
     #expect(verified.environment == .production)
-    #expect(verified.renewalInfo.renewal.toldAt == Sample.moment(Sample.signedDate))
+    #expect(verified.renewalInfo.renewal.reportedAt == Sample.moment(Sample.signedDate))
     let forged = try SignedDataPKI(rootKey: SignedDataPKI.Keys.otherRoot)
     #expect(throws: SignedDataError.notAuthentic(.untrustedRoot)) {
       try pki.verifier().renewalInfo(forged.sign(Sample.renewalInfo()), now: Sample.now)

@@ -34,12 +34,12 @@ struct SignedNotificationTests {
 
     let history = try #require(verified.history())
     #expect(history.source == .notification)
-    #expect(history.coverage == .parts(since: nil))
+    #expect(history.coverage == .partial(since: nil))
     #expect(history.evidenceTime == verified.signedDate)
-    #expect(history.judgedAt == verified.signedDate)
+    #expect(history.evaluatedAt == verified.signedDate)
     // As of the notification: what is inside may have been signed before.
-    #expect(history.purchases.map(\.toldAt) == [history.evidenceTime])
-    #expect(history.renewals.map(\.toldAt) == [history.evidenceTime])
+    #expect(history.purchases.map(\.reportedAt) == [history.evidenceTime])
+    #expect(history.renewals.map(\.reportedAt) == [history.evidenceTime])
     #expect(history.renewals.map(\.periodEnd) == [Sample.moment(1_720_951_200_000)])
     #expect(history.evidence().map(\.renewals.count) == [1])
   }

@@ -31,7 +31,7 @@ struct SignedTransactionTests {
           originalTransactionID: "2000000000000001", webOrderLineItemID: "2000000000000009",
           subscriptionGroupID: "21000001", purchaseDate: Sample.moment(1_718_359_200_000),
           expiresDate: Sample.moment(1_720_951_200_000), appAccountToken: "7e3fb20b-4cdb-47cc-936d-99d65f608138",
-          toldAt: Sample.moment(Sample.signedDate)))
+          reportedAt: Sample.moment(Sample.signedDate)))
     #expect(transaction.bundleID == "com.example.app")
     #expect(transaction.environment == .production)
     #expect(transaction.productType == "Auto-Renewable Subscription")
@@ -127,7 +127,7 @@ struct SignedTransactionTests {
           originalTransactionID: "2000000000000001", productID: "com.example.app.pro.monthly",
           autoRenewProductID: "com.example.app.pro.yearly", autoRenews: true, expirationIntent: 2,
           isInBillingRetry: true, gracePeriodExpiresDate: Sample.moment(1_721_000_000_000),
-          periodEnd: Sample.moment(1_720_951_200_000), toldAt: Sample.moment(Sample.signedDate)))
+          periodEnd: Sample.moment(1_720_951_200_000), reportedAt: Sample.moment(Sample.signedDate)))
     #expect(info.recentSubscriptionStartDate == Sample.moment(1_715_680_800_000))
     #expect(info.priceIncreaseStatus == 0)
     #expect(info.offerID == "o")

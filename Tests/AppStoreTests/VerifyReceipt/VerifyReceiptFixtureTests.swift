@@ -118,7 +118,7 @@ struct VerifyReceiptFixtureTests {
     let clock = try #require(try date(expected.clock))
     let history = response.purchaseHistory(environment: .production, askedAt: TestTime.date)
     #expect(history.evidenceTime == clock)
-    #expect(history.judgedAt == clock)
+    #expect(history.evaluatedAt == clock)
     #expect(history.environment == (fixture.id.contains("sandbox") ? .sandbox : .production))
     #expect((response.bundleID == "com.example.app") == !fixture.id.contains("wrong-bundle"))
     #expect(!history.purchases.isEmpty)

@@ -46,7 +46,7 @@ import Testing
     let history = try history(Sample.body())
     #expect(history.source == .verifyReceipt)
     #expect(history.evidenceTime == moment(1_718_452_800_123))
-    #expect(history.judgedAt == moment(1_718_452_800_123))
+    #expect(history.evaluatedAt == moment(1_718_452_800_123))
     #expect(!history.isAccountGone)
   }
 
@@ -55,7 +55,7 @@ import Testing
       .replacingOnce(#""request_date_ms":"#, with: #""r_ms":"#)
     let created = try history(noRequest)
     #expect(created.evidenceTime == moment(1_717_200_000_000))
-    #expect(created.judgedAt == TestTime.date)
+    #expect(created.evaluatedAt == TestTime.date)
     let noCreation = noRequest.replacingOnce(#""receipt_creation_date_ms":"1717200000000","#, with: "")
       .replacingOnce(#""purchase_date_ms":"1717200000000""#, with: #""purchase_date_ms":"1717200000001""#)
     #expect(try history(noCreation).evidenceTime == moment(1_717_200_000_001))
@@ -90,7 +90,7 @@ import Testing
           expiresDate: moment(1_719_792_000_000))
       ])
     #expect(history.evidenceTime == moment(1_717_200_000_000))
-    #expect(history.judgedAt == TestTime.date)
+    #expect(history.evaluatedAt == TestTime.date)
     #expect(history.environment == .sandbox)
   }
 

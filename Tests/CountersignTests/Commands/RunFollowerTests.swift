@@ -55,7 +55,7 @@ import Testing
 
   private static func code(_ end: RunFollower.End) -> Int32? {
     switch end {
-    case .told(let report): Revalidate.exitCode(report).rawValue
+    case .reported(let report): Revalidate.exitCode(report).rawValue
     case .lost(let failure, _): failure.exitCode.rawValue
     case .interrupted: nil
     }

@@ -83,7 +83,7 @@ extension FaultTests {
         var run = Run()
         run.attackers = attackers
         let service = try await world.start(environment: environment)
-        let told = FaultLoad()
+        let reported = FaultLoad()
         let tallies = try await withThrowingTaskGroup(of: Tally.self) { group in
           for number in 0..<attackers {
             let receipts = try (0..<20).map { copy in
@@ -101,7 +101,7 @@ extension FaultTests {
               world.simulator.setTrouble(.status21009, count: 1, subscriber: Int64(index + 1))
             }
             let answer = try await service.validate(customer.receipt, user: customer.user)
-            _ = told.note(answer, of: customer.user, after: .zero)
+            _ = reported.note(answer, of: customer.user, after: .zero)
             if answer.status != 200 || answer["stale"] == "true" { run.lostRetry += 1 }
           }
           return try await group.reduce(into: []) { $0.append($1) }
@@ -113,7 +113,7 @@ extension FaultTests {
           .count { $0.contains("Apple cannot be asked") || $0.contains(#""message":"circuit breaker""#) }
         let audit = try LedgerAudit(path: world.ledgerPath)
         run.kept = tallies.map(\.acknowledged).reduce(0, +) + audit.pending.count
-        run.findings = audit.findings(acknowledged: told.figures.acknowledged)
+        run.findings = audit.findings(acknowledged: reported.figures.acknowledged)
         return run
       }
     }

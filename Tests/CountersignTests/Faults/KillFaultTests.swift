@@ -58,8 +58,8 @@ extension FaultTests {
       var (lost, acknowledged) = (0, 0)
       for kills in FaultSize.choose(short: [3, 12, 48], full: [20, 60]) where lost == 0 {
         (lost, acknowledged) = try await FaultWorld.run(customers: 40, withProfiles: false) { world in
-          let told = try await play(kills, world).figures.acknowledged
-          return (try LedgerAudit(path: world.ledgerPath).findings(acknowledged: told).lost.count, told.count)
+          let reported = try await play(kills, world).figures.acknowledged
+          return (try LedgerAudit(path: world.ledgerPath).findings(acknowledged: reported).lost.count, reported.count)
         }
       }
       FaultReport.planted(defect, "\(lost) of \(acknowledged) lost", isCaught: lost > 0)

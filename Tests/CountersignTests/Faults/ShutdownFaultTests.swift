@@ -83,7 +83,7 @@ extension FaultTests {
         let load = FaultLoad()
         let queue = Queue(world.customers)
         let pause = Duration.milliseconds(Int.random(in: 0...400, using: &random))
-        var told = ContinuousClock.now
+        var reported = ContinuousClock.now
         try await withThrowingTaskGroup(of: Void.self) { group in
           for _ in 0..<32 {
             group.addTask {
@@ -97,12 +97,12 @@ extension FaultTests {
           try await Task.sleep(for: pause)
           _ = try await eventually(within: .seconds(10)) { world.simulator.calls.inFlight > 8 }
           total.inFlight += world.simulator.calls.inFlight
-          told = .now
+          reported = .now
           service.signal(SIGTERM)
           try await group.waitForAll()
         }
         let ending = await service.ending()
-        total.slowest = max(total.slowest, ContinuousClock.now - told)
+        total.slowest = max(total.slowest, ContinuousClock.now - reported)
         total.codes.insert(ending.code)
         let figures = load.figures
         total.posts += figures.posts

@@ -37,7 +37,7 @@ struct SignedDataFixtureReplayTests {
     try await RunningService.run(apple: apple, settings: settings, now: { moment }, body: body)
   }
 
-  struct Told: Sendable, CustomTestStringConvertible {
+  struct ReportedRow: Sendable, CustomTestStringConvertible {
     var file: String
     var clock: String
     var verdict: String
@@ -46,36 +46,36 @@ struct SignedDataFixtureReplayTests {
   }
 
   /// Made up by the fixtures' authors. A refund ends access at once, and is not called cancelled here.
-  static let told: [Told] = [
-    Told(
+  static let reported: [ReportedRow] = [
+    ReportedRow(
       file: "own-grace", clock: "2024-06-10T00:05:00Z", verdict: "premium grace_period billing_grace",
       until: "2024-06-26T00:00:00Z"),
-    Told(
+    ReportedRow(
       file: "own-refund-current", clock: "2024-06-12T10:00:05Z", verdict: "free expired refunded", until: "null"),
-    Told(
+    ReportedRow(
       file: "own-auto-renew-disabled", clock: "2024-06-13T10:00:05Z", verdict: "premium cancelled renewal_off",
       until: "2025-06-01T00:00:00Z"),
-    Told(
+    ReportedRow(
       file: "own-unknown-type", clock: "2024-06-13T10:00:05Z", verdict: "premium active renewing",
       until: "2025-06-01T00:00:00Z"),
   ]
 
-  @Test(arguments: told)
-  func `a notification says what it says, whatever its type`(told: Told) async throws {
-    let body = String(decoding: try FixtureFolder.data("own-pki/\(told.file).json"), as: UTF8.self)
+  @Test(arguments: reported)
+  func `a notification says what it says, whatever its type`(reported: ReportedRow) async throws {
+    let body = String(decoding: try FixtureFolder.data("own-pki/\(reported.file).json"), as: UTF8.self)
     let transaction = try #require(try Self.innerTransaction(body))
     try await run(
       products: ["com.example.premium.1y": "{ tier: premium }"], roots: ["own-pki/fixture-root-ec.der"],
-      at: try Self.moment(told.clock)
+      at: try Self.moment(reported.clock)
     ) { service in
       #expect(try await service.notify(body)["outcome"] == "unclaimed")
       #expect(try await service.notify(body)["outcome"] == "duplicate")
       let answer = try await service.validate(transaction)
-      #expect(answer.verdict == told.verdict, "\(answer.text)")
-      #expect(answer["access_until"] == told.until)
+      #expect(answer.verdict == reported.verdict, "\(answer.text)")
+      #expect(answer["access_until"] == reported.until)
     }
     // Not by Apple.
-    try await run(at: try Self.moment(told.clock)) { (service: RunningService) async throws -> Void in
+    try await run(at: try Self.moment(reported.clock)) { (service: RunningService) async throws -> Void in
       #expect(try await service.notify(body)["outcome"] == "refused")
       #expect(try await service.validate(transaction)["code"] == "not_authentic")
     }

@@ -38,7 +38,7 @@ import Testing
     return [
       SubscriptionEvidence(
         key: SubscriptionKey(environment: environment, originalTransactionID: id), source: .verifyReceipt,
-        evidenceTime: day(0), judgedAt: day(0),
+        evidenceTime: day(0), evaluatedAt: day(0),
         purchases: [
           Purchase(
             productID: product, transactionID: TransactionID(id.rawValue), originalTransactionID: id,
@@ -58,7 +58,7 @@ import Testing
   private func reads(
     _ evidence: [SubscriptionEvidence], under changed: EntitlementRules, on days: [Double]
   ) throws -> [String] {
-    let recorded = try Self.rules().judge(Self.user, evidence, at: Self.day(0))
+    let recorded = try Self.rules().evaluate(Self.user, evidence, at: Self.day(0))
     return days.map {
       Self.words(changed.standing(of: Self.user, evidence, recorded: recorded, at: Self.day($0)))
     }
@@ -135,7 +135,7 @@ import Testing
 
   @Test func `what was recorded of a purchase that is another's now is not held`() throws {
     let changed = try Self.rules(without: Self.monthly)
-    let recorded = try Self.rules().judge(Self.user, Self.evidence(), at: Self.day(0))
+    let recorded = try Self.rules().evaluate(Self.user, Self.evidence(), at: Self.day(0))
     for evidence in [[], Self.evidence(id: "2"), Self.evidence(environment: .sandbox)] {
       let verdict = changed.standing(of: Self.user, evidence, recorded: recorded, at: Self.day(1))
       #expect(verdict.tier == "free")
@@ -152,7 +152,7 @@ import Testing
   }
 
   @Test func `a row that was told something else than what is shown is not up to date`() throws {
-    let recorded = try Self.rules().judge(Self.user, Self.evidence(), at: Self.day(0))
+    let recorded = try Self.rules().evaluate(Self.user, Self.evidence(), at: Self.day(0))
     var shown = recorded
     shown.isStale = true
     shown.evidenceTime = nil

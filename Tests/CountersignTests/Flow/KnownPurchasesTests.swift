@@ -18,7 +18,7 @@ import Testing
   ) -> SubscriptionEvidence {
     SubscriptionEvidence(
       key: SubscriptionKey(environment: environment, originalTransactionID: original), source: .verifyReceipt,
-      evidenceTime: date(0), judgedAt: date(0), purchases: purchases)
+      evidenceTime: date(0), evaluatedAt: date(0), purchases: purchases)
   }
 
   @Test func `a transaction is known, and so is a period that ends no later; anything else is news`() {

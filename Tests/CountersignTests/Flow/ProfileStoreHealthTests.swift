@@ -16,70 +16,70 @@ import Testing
   @Test(arguments: [ProfileWriteOutcome.noSuchProfile, .refused(trouble("23514")), .impossibleUserID(trouble("22P02"))])
   func `hidden rows stay told where no row was seen`(outcome: ProfileWriteOutcome) {
     let health = ProfileStoreHealth()
-    health.saw(Self.hidden)
-    let told = ProfileStoreHealth.State.misconfigured(code: "no_rows_visible")
-    #expect(health.state == told)
-    health.saw(outcome, of: "anna")
-    #expect(health.state == told)
+    health.note(Self.hidden)
+    let reported = ProfileStoreHealth.State.misconfigured(code: "no_rows_visible")
+    #expect(health.state == reported)
+    health.note(outcome, of: "anna")
+    #expect(health.state == reported)
     // Nor does an outage in between make it forgotten.
-    health.saw(Self.away("http_503"), of: "anna")
+    health.note(Self.away("http_503"), of: "anna")
     #expect(health.state == .unavailable(code: "http_503"))
-    health.saw(outcome, of: "anna")
-    #expect(health.state == told)
+    health.note(outcome, of: "anna")
+    #expect(health.state == reported)
   }
 
   @Test(arguments: [ProfileWriteOutcome.applied, .superseded(by: 9)])
   func `a row that was seen ends it`(outcome: ProfileWriteOutcome) {
     let health = ProfileStoreHealth()
-    health.saw(Self.hidden)
-    health.saw(outcome, of: "anna")
+    health.note(Self.hidden)
+    health.note(outcome, of: "anna")
     #expect(health.state == .ok)
-    health.saw(.noSuchProfile, of: "ben")
+    health.note(.noSuchProfile, of: "ben")
     #expect(health.state == .ok)
   }
 
   @Test(arguments: ["timed_out", "57014", "55P03"])
   func `one row that somebody has locked is not a store that is away`(code: String) {
     let health = ProfileStoreHealth()
-    health.saw(ProfileStoreCheck.ok)
-    for _ in 1...3 { health.saw(Self.away(code), of: "anna") }
+    health.note(ProfileStoreCheck.ok)
+    for _ in 1...3 { health.note(Self.away(code), of: "anna") }
     #expect(health.state == .ok)
-    health.saw(.applied, of: "ben")
-    health.saw(Self.away(code), of: "anna")
+    health.note(.applied, of: "ben")
+    health.note(Self.away(code), of: "anna")
     #expect(health.state == .ok)
     // Two in a row: it is not about one of them.
-    health.saw(Self.away(code), of: "ben")
+    health.note(Self.away(code), of: "ben")
     #expect(health.state == .unavailable(code: code))
-    health.saw(Self.away(code), of: "ben")
+    health.note(Self.away(code), of: "ben")
     #expect(health.state == .unavailable(code: code))
-    health.saw(.applied, of: "carl")
+    health.note(.applied, of: "carl")
     #expect(health.state == .ok)
   }
 
   @Test func `a store that was never seen well is away at the first row`() {
     let health = ProfileStoreHealth()
-    health.saw(Self.away("timed_out"), of: "anna")
+    health.note(Self.away("timed_out"), of: "anna")
     #expect(health.state == .unavailable(code: "timed_out"))
   }
 
   @Test func `a column that was told to be missing stays told while it may still come`() {
     let health = ProfileStoreHealth()
-    health.saw(.misconfigured(Self.trouble("PGRST204")))
-    health.saw(Self.away("PGRST204"), of: "anna")
+    health.note(.misconfigured(Self.trouble("PGRST204")))
+    health.note(Self.away("PGRST204"), of: "anna")
     #expect(health.state == .misconfigured(code: "PGRST204"))
-    health.saw(Self.away("http_503"), of: "anna")
+    health.note(Self.away("http_503"), of: "anna")
     #expect(health.state == .unavailable(code: "http_503"))
-    health.saw(.applied, of: "anna")
+    health.note(.applied, of: "anna")
     #expect(health.state == .ok)
   }
 
   @Test func `an ID that the database could not read says nothing of our privileges`() {
     let health = ProfileStoreHealth()
-    health.saw(.misconfigured(Self.trouble("42501")))
-    health.saw(.impossibleUserID(Self.trouble("22P02")), of: "anna")
+    health.note(.misconfigured(Self.trouble("42501")))
+    health.note(.impossibleUserID(Self.trouble("22P02")), of: "anna")
     #expect(health.state == .misconfigured(code: "42501"))
-    health.saw(Self.away("http_503"), of: "anna")
-    health.saw(.impossibleUserID(Self.trouble("22P02")), of: "anna")
+    health.note(Self.away("http_503"), of: "anna")
+    health.note(.impossibleUserID(Self.trouble("22P02")), of: "anna")
     #expect(health.state == .ok)
   }
 }

@@ -17,7 +17,7 @@ import Testing
     func advance(by duration: Duration) { state.withLock { $0 += duration } }
   }
 
-  private static func receipt(_ number: Int) -> Subject.Identity {
+  private static func receipt(_ number: Int) -> PurchaseReference.Identity {
     .receipt(ReceiptFingerprint(of: Array("receipt \(number)".utf8)))
   }
 
@@ -27,7 +27,7 @@ import Testing
     }
     return AppleAnswer(
       history: PurchaseHistory(
-        environment: .production, source: .verifyReceipt, evidenceTime: date, judgedAt: date, purchases: purchases),
+        environment: .production, source: .verifyReceipt, evidenceTime: date, evaluatedAt: date, purchases: purchases),
       bundleID: "com.example.app", appleStatus: appleStatus)
   }
 

@@ -166,9 +166,10 @@ import Testing
         }
         #expect(try await service.send(.get, "/readyz", key: nil)["clock"] == "off")
         // The store is not Apple's own, so it is no alarm.
-        let told = service.log.lines.filter { $0.contains("the store's clock is not the machine's") }
-        #expect(told.count == 1)
-        #expect(told.allSatisfy { $0.contains(#""level":"notice""#) && $0.contains(#""machine":"365 days ahead""#) })
+        let reported = service.log.lines.filter { $0.contains("the store's clock is not the machine's") }
+        #expect(reported.count == 1)
+        #expect(
+          reported.allSatisfy { $0.contains(#""level":"notice""#) && $0.contains(#""machine":"365 days ahead""#) })
       }
     }
   }

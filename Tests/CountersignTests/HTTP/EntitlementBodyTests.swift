@@ -15,7 +15,7 @@ import Testing
   private static var full: Entitlement {
     var entitlement = Entitlement.none(
       tier: "pro", reason: .noPurchases,
-      explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], judgedAt: moment))
+      explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: moment))
     entitlement.expiresAt = moment
     entitlement.accessUntil = Date(millisecondsSince1970: 1_718_452_800_000)
     entitlement.productID = "com.example.app.pro/monthly"
@@ -35,7 +35,7 @@ import Testing
   private static var empty: Entitlement {
     .none(
       tier: "free", reason: .noPurchases,
-      explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], judgedAt: nil))
+      explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: nil))
   }
 
   @Test(arguments: [full, empty], [true, false])

@@ -82,11 +82,11 @@ import Yams
   @Test func `every problem is told at the statuses it comes with`() throws {
     let contract = try Contract.shared.get()
     for code in Problem.Code.allCases where !Self.errors.contains(code) {
-      let told = try contract.operations.filter { operation in
+      let reported = try contract.operations.filter { operation in
         try contract.responseDescription(of: operation, status: code.status.code)?.contains("`\(code.rawValue)`")
           == true
       }
-      #expect(!told.isEmpty, "\(code.rawValue) at \(code.status.code)")
+      #expect(!reported.isEmpty, "\(code.rawValue) at \(code.status.code)")
     }
   }
 

@@ -257,9 +257,9 @@ import Testing
           for member in [#""depth":0"#, #""age_seconds":0"#, #""last_error":null"#, #""missing":1"#] {
             #expect(ready.text.contains(member))
           }
-          let told = service.log.lines.filter { $0.contains("there is no such profile") }
-          #expect(told.count == 1)
-          #expect(told.first?.contains("The user ID cannot be one of the profile store's") == true)
+          let reported = service.log.lines.filter { $0.contains("there is no such profile") }
+          #expect(reported.count == 1)
+          #expect(reported.first?.contains("The user ID cannot be one of the profile store's") == true)
         }
       }
     }

@@ -25,8 +25,8 @@ import Testing
     for renewals in [renewals, renewals.reversed()] {
       let evidence = SubscriptionEvidence(
         key: SubscriptionKey(environment: .production, originalTransactionID: "1"), source: .verifyReceipt,
-        evidenceTime: Self.now, judgedAt: Self.now, purchases: [purchase], renewals: renewals)
-      let verdict = Entitlement.judge([evidence], at: Self.now, catalog: catalog, policy: EntitlementPolicy())
+        evidenceTime: Self.now, evaluatedAt: Self.now, purchases: [purchase], renewals: renewals)
+      let verdict = Entitlement.evaluate([evidence], at: Self.now, catalog: catalog, policy: EntitlementPolicy())
       #expect(verdict.status == .gracePeriod)
       let period = try #require(
         PurchasePeriod.all(of: [evidence], catalog: catalog, policy: EntitlementPolicy()).first)

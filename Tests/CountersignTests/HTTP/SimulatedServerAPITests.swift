@@ -36,9 +36,9 @@ import Testing
         let issued = try store.simulator.issueTransaction(
           .eventfulYear, environment: environment, subscriber: 7, appAccountToken: UUID())
         let end = Self.clock.addingTimeInterval(400 * 86_400)
-        let told = try store.simulator.notifications(of: issued.transactionID, to: end)
-        #expect(told.count == 23)
-        for notification in told {
+        let reported = try store.simulator.notifications(of: issued.transactionID, to: end)
+        #expect(reported.count == 23)
+        for notification in reported {
           let verified = try verifier(store).notification(notification.signedPayload, now: end)
           #expect(verified.notification.uuid == notification.uuid)
           #expect(verified.signedDate == notification.at)

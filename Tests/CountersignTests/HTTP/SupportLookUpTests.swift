@@ -166,13 +166,13 @@ import Testing
         deadline: .seconds(1), searchTime: .zero)
       let logger = world.service.log.logger
       let hurried = try await lookUp.find(UserID(later), logger: logger)
-      #expect(!hurried.isWhole && hurried.kinds.isEmpty)
-      lookUp.searches = Gate<UserID>(limit: 0)
+      #expect(!hurried.isSnapshot && hurried.kinds.isEmpty)
+      lookUp.searches = ConcurrencyLimit<UserID>(limit: 0)
       await #expect(throws: ValidationError.self) { try await lookUp.find(UserID(later), logger: logger) }
       #expect(try await lookUp.find("anna", logger: logger).user == "anna")
       #expect(try await lookUp.find(UserID(original), logger: logger).purchases.count == 1)
       // A place is given back.
-      lookUp.searches = Gate<UserID>(limit: 1)
+      lookUp.searches = ConcurrencyLimit<UserID>(limit: 1)
       for _ in 0..<3 { _ = try await lookUp.find(UserID(later), logger: logger) }
     }
   }

@@ -284,12 +284,12 @@ struct SupportPageTests {
       let nobodys = try world.store.simulator.issueTransaction(.renewing, subscriber: 2)
       try await Browser.run { browser in
         try await enter(browser, world.service)
-        for (typed, told) in [
+        for (typed, reported) in [
           (id, "Found by its original transaction ID"), (newest.transactionID, "Found by a later transaction of it"),
           (order, "Found by its order ID"),
         ] {
           try await lookUp(browser, typed)
-          try await browser.wait("#status", says: "\(told): the purchase belongs to anna.")
+          try await browser.wait("#status", says: "\(reported): the purchase belongs to anna.")
           #expect(try await result(browser).contains(id))
         }
         try await lookUp(browser, try #require(nobodys.orderID))
@@ -410,7 +410,7 @@ struct SupportPageTests {
     let memo = String(decoding: try JSONEncoder().encode(snapshot), as: UTF8.self)
     let path = directory.appending(path: "ledger.sqlite").path(percentEncoded: false)
     let ledger = try await SQLiteLedger.open(path: path, onFatal: { _ in })
-    try await ledger.keepMemo(Brake.memo, memo)
+    try await ledger.keepMemo(DowngradeBrakeService.memo, memo)
     await ledger.close()
     try await run(directory: directory) { world in
       try await Browser.run { browser in
@@ -548,12 +548,12 @@ struct SupportPageTests {
         try await browser.screenshot("search-phone-\(scheme)")
         let sideways = "return document.scrollingElement.scrollWidth - window.innerWidth"
         // Each pill and each notice is somewhere among these.
-        for (typed, told) in [
+        for (typed, reported) in [
           ("anna", "the tier is free"), ("berta", "the tier is pro"), (id, "belongs to anna"),
           ("480000099990000", "Never"),
         ] {
           try await lookUp(browser, typed)
-          try await browser.wait("#status", says: told)
+          try await browser.wait("#status", says: reported)
           _ = try await browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
           _ = try await browser.evaluate(
             "document.querySelectorAll('.message').forEach((one) => { one.textContent ||= 'x' })")

@@ -107,17 +107,17 @@ import Testing
       let whole = try await world.service.history(of: "auth0%7C5f7c@example.com")
       #expect(whole.entries.count == 8)
       #expect(whole.next == nil)
-      var told: [String] = []
+      var reported: [String] = []
       var path: String? = "/v1/profiles/auth0%7C5f7c%40example.com/history?limit=3"
       var pages = 0
       while let next = path {
         let page = try await world.service.history(at: next)
-        told += page.explanations
+        reported += page.explanations
         path = page.next
         pages += 1
       }
       #expect(pages == 3)
-      #expect(told == whole.explanations)
+      #expect(reported == whole.explanations)
     }
   }
 
@@ -356,17 +356,18 @@ import Testing
         productID: "com.example.app.pro.monthly", transactionID: "1", originalTransactionID: OriginalTransactionID(id),
         purchaseDate: Self.start, expiresDate: Self.start + 86_400)
       let evidence = PurchaseHistory(
-        environment: .sandbox, source: .verifyReceipt, evidenceTime: Self.start, judgedAt: Self.start, purchases: [row]
+        environment: .sandbox, source: .verifyReceipt, evidenceTime: Self.start, evaluatedAt: Self.start,
+        purchases: [row]
       ).evidence()
       _ = try await world.service.ledger.record(
         LedgerEntry(
           user: "tester", evidence: evidence, contestedKeys: Set(evidence.map(\.key)),
           receipt: KeptReceipt(base64: "MIAA", environment: .sandbox, bundleID: "com.example.app"), ownership: .keep,
-          judgedAt: Self.start, recordedAt: Self.start, requestID: "test",
-          judge: { _, _, now in
+          evaluatedAt: Self.start, recordedAt: Self.start, requestID: "test",
+          evaluate: { _, _, now in
             .none(
               tier: "free", reason: .noPurchases,
-              explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], judgedAt: now))
+              explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: now))
           }))
       let found = try await world.service.send(.get, "/v1/transactions/\(id)", key: Self.support)
       #expect(found.array("purchases").compactMap { $0["user_id"] as? String } == ["anna", "tester"])

@@ -13,7 +13,7 @@ struct JobBench: Sendable {
   var appStore: AppStoreServices
   var ledger: SQLiteLedger
   var validator: ReceiptValidator
-  var brake: Brake
+  var brake: DowngradeBrakeService
   var log: CapturedLog
   var now: @Sendable () -> Date
 
@@ -37,9 +37,9 @@ struct JobBench: Sendable {
     let bench = JobBench(
       appStore: appStore, ledger: ledger,
       validator: ReceiptValidator(
-        examiner: ReceiptExaminer(configuration, appStore, now: clock), ledger: ledger,
+        gateway: AppStoreGateway(configuration, appStore, now: clock), ledger: ledger,
         ownership: configuration.policy.ownership, provisional: configuration.policy.provisional, writeBack: nil),
-      brake: try await Brake.restored(
+      brake: try await DowngradeBrakeService.restored(
         from: ledger, share: Double(configuration.revalidation.maxDowngrades) / 100, now: clock),
       log: log, now: clock)
     do {
@@ -74,7 +74,7 @@ struct JobBench: Sendable {
 
   /// - Parameter rules: as in a start with another configuration.
   func reviewer(rules: EntitlementRules? = nil, batch: Int = 100) async throws -> RulesReviewer {
-    let rules = rules ?? validator.examiner.rules
+    let rules = rules ?? validator.gateway.rules
     return RulesReviewer(
       review: try await RulesReview.restored(from: ledger, rules: rules), rules: rules, ledger: ledger, brake: brake,
       logger: log.logger, now: now, batch: batch, pages: Pacer(rate: 1000), writes: Pacer(rate: 1000))
@@ -88,7 +88,7 @@ struct JobBench: Sendable {
   /// tier, status and reason, as the service's read would have them now.
   func verdict(_ user: String = "user-1") async throws -> String {
     let profile = try await ledger.profile(of: UserID(user))
-    let entitlement = validator.examiner.rules.standing(of: UserID(user), profile, at: now())
+    let entitlement = validator.gateway.rules.standing(of: UserID(user), profile, at: now())
     return "\(entitlement.tier) \(entitlement.status.rawValue) \(entitlement.reason.rawValue)"
   }
 }

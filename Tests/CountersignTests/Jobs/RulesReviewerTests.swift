@@ -29,7 +29,7 @@ import Testing
   private func rules(
     _ bench: JobBench, _ change: (inout [ProductID: Catalog.Product]) -> Void
   ) throws -> EntitlementRules {
-    var rules = bench.validator.examiner.rules
+    var rules = bench.validator.gateway.rules
     var products = rules.catalog.products
     change(&products)
     rules.catalog = try Catalog(tiers: rules.catalog.tiers, products: products)

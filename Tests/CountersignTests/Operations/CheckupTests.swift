@@ -335,7 +335,7 @@ import Testing
   @Test func `a ledger that others may read is told, with what to do`() async throws {
     let deployment = try Deployment(.unreachable)
     await (try await SQLiteLedger.open(path: deployment.ledger, onFatal: { _ in })).close()
-    for (mode, told) in [
+    for (mode, reported) in [
       (0o644, "mend: every user of this machine may read or write"), (0o640, "warning: the group may read or write"),
     ] {
       try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: deployment.ledger)
@@ -343,7 +343,8 @@ import Testing
       // Left by the look at the file, with its mode.
       for suffix in ["-wal", "-shm"] { try? FileManager.default.removeItem(atPath: deployment.ledger + suffix) }
       #expect(lines.count == 1)
-      #expect(lines.allSatisfy { $0.hasPrefix(told) && $0.contains("(mode \(String(mode, radix: 8)))") }, "\(lines)")
+      #expect(
+        lines.allSatisfy { $0.hasPrefix(reported) && $0.contains("(mode \(String(mode, radix: 8)))") }, "\(lines)")
     }
     try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: deployment.ledger)
     #expect(!texts(await deployment.checkup().ledgerFindings(), "ledger").contains { $0.contains("chmod") })

@@ -137,9 +137,12 @@ import Testing
       service.terminate()
       let end = await service.wait()
       #expect(end.code == 0)
-      let told = end.log.split(separator: "\n").filter { $0.contains(#""message":"the configuration was read again""#) }
-      #expect(told.count == 1)
-      #expect(told.allSatisfy { $0.contains(#""added":"new","api_keys":2,"#) && $0.contains(#""removed":"backend""#) })
+      let reported = end.log.split(separator: "\n").filter {
+        $0.contains(#""message":"the configuration was read again""#)
+      }
+      #expect(reported.count == 1)
+      #expect(
+        reported.allSatisfy { $0.contains(#""added":"new","api_keys":2,"#) && $0.contains(#""removed":"backend""#) })
     }
   }
 

@@ -12,8 +12,8 @@ import Testing
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
         let signed = try store.simulator.issueTransaction(.renewing)
-        let told = try store.simulator.notifications(of: signed.originalTransactionID)
-        for notification in told { _ = try await service.notify(notification) }
+        let reported = try store.simulator.notifications(of: signed.originalTransactionID)
+        for notification in reported { _ = try await service.notify(notification) }
         _ = try await service.validate(signed.signedTransaction)
         let history = try await service.history()
         #expect(history.kinds == ["verdict", "ownership_change"])
@@ -31,10 +31,10 @@ import Testing
         let signed = try store.simulator.issueTransaction(.eventfulYear)
         _ = try await service.validate(signed.signedTransaction)
         let end = Self.clock.addingTimeInterval(400 * 86_400)
-        let told = try store.simulator.notifications(of: signed.originalTransactionID, to: end)
-        let upgrade = try #require(told.first { $0.subtype == "UPGRADE" })
+        let reported = try store.simulator.notifications(of: signed.originalTransactionID, to: end)
+        let upgrade = try #require(reported.first { $0.subtype == "UPGRADE" })
         clock.advance(by: upgrade.at.timeIntervalSince(Self.clock))
-        for notification in told where notification.at <= upgrade.at { _ = try await service.notify(notification) }
+        for notification in reported where notification.at <= upgrade.at { _ = try await service.notify(notification) }
 
         let history = try await service.history()
         #expect(history.now["tier"] as? String == "premium")

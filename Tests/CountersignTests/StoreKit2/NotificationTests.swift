@@ -24,8 +24,8 @@ import Testing
           #expect(try await service.validate(signed.signedTransaction).status == 200)
           clock.advance(by: Self.days(31))
           store.simulator.setClock(clock.date)
-          let told = try store.simulator.notifications(of: signed.originalTransactionID, from: Self.clock)
-          let renewal = try #require(told.last)
+          let reported = try store.simulator.notifications(of: signed.originalTransactionID, from: Self.clock)
+          let renewal = try #require(reported.last)
           #expect(renewal.type == "DID_RENEW")
           let answer = try await service.notify(renewal)
           #expect(answer.status == 200)
@@ -48,8 +48,8 @@ import Testing
       try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
         let signed = try store.simulator.issueTransaction(.renewalOff)
         _ = try await service.validate(signed.signedTransaction)
-        let told = try store.simulator.notifications(of: signed.originalTransactionID)
-        let last = try #require(told.last)
+        let reported = try store.simulator.notifications(of: signed.originalTransactionID)
+        let last = try #require(reported.last)
         #expect(try await service.notify(last)["outcome"] == "recorded")
         let history = try await service.send(.get, "/v1/profiles/user-1/history", key: RunningService.supportKey).text
         for _ in 0..<3 { #expect(try await service.notify(last)["outcome"] == "duplicate") }
@@ -115,8 +115,8 @@ import Testing
             .text
           #expect(periods.contains(first.originalTransactionID))
           let third = try store.simulator.issueTransaction(.renewing, subscriber: 3, appAccountToken: own)
-          let told = try #require(try store.simulator.notifications(of: third.originalTransactionID).last)
-          #expect(try await service.notify(told)["outcome"] == "recorded")
+          let reported = try #require(try store.simulator.notifications(of: third.originalTransactionID).last)
+          #expect(try await service.notify(reported)["outcome"] == "recorded")
         }
       }
     }
@@ -130,8 +130,8 @@ import Testing
         #expect(try await service.validate(signed.signedTransaction)["source"] == "signature")
         clock.advance(by: Self.days(31))
         store.simulator.setClock(clock.date)
-        let told = try #require(try store.simulator.notifications(of: signed.originalTransactionID).last)
-        #expect(try await service.notify(told)["outcome"] == "recorded")
+        let reported = try #require(try store.simulator.notifications(of: signed.originalTransactionID).last)
+        #expect(try await service.notify(reported)["outcome"] == "recorded")
         #expect(try await service.validate(signed.signedTransaction)["source"] == "notification")
         #expect(try await service.profile()["source"] == "ledger")
       }
@@ -158,10 +158,10 @@ import Testing
         let signed = try store.simulator.issueTransaction(.eventfulYear)
         _ = try await service.validate(signed.signedTransaction)
         let end = Self.clock.addingTimeInterval(Self.days(400))
-        let told = try store.simulator.notifications(of: signed.originalTransactionID, to: end)
-        let refund = try #require(told.first { $0.type == "REFUND" })
+        let reported = try store.simulator.notifications(of: signed.originalTransactionID, to: end)
+        let refund = try #require(reported.first { $0.type == "REFUND" })
         clock.advance(by: refund.at.timeIntervalSince(Self.clock))
-        for notification in told where notification.at < refund.at { _ = try await service.notify(notification) }
+        for notification in reported where notification.at < refund.at { _ = try await service.notify(notification) }
         let before = try await service.state()
         #expect(before.hasPrefix("premium active renewing"))
         #expect(try await service.notify(refund)["outcome"] == "recorded")
@@ -178,8 +178,8 @@ import Testing
       apple.roots = []
       try await RunningService.run(apple: apple, now: { Self.clock }) { service in
         let signed = try store.simulator.issueTransaction(.renewing)
-        let told = try #require(try store.simulator.notifications(of: signed.originalTransactionID).last)
-        let answer = try await service.notify(told)
+        let reported = try #require(try store.simulator.notifications(of: signed.originalTransactionID).last)
+        let answer = try await service.notify(reported)
         #expect(answer.status == 200)
         #expect(answer["outcome"] == "refused")
         let lines = try await service.ledger.notifications(
@@ -198,16 +198,17 @@ import Testing
         _ = try await service.validate(mine.signedTransaction)
         let state = try await service.state()
         let theirs = try store.simulator.issueTransaction(.refunded, subscriber: 2)
-        let told = try #require(try store.simulator.notifications(of: mine.originalTransactionID).last).signedPayload
+        let reported = try #require(try store.simulator.notifications(of: mine.originalTransactionID).last)
+          .signedPayload
         let other = try #require(try store.simulator.notifications(of: theirs.originalTransactionID).last).signedPayload
-        let parts = told.split(separator: ".")
+        let parts = reported.split(separator: ".")
         let otherParts = other.split(separator: ".")
         let foreign = try store.simulator.issueTransaction(.wrongApp, subscriber: 3)
         let foreignTold = try #require(try store.simulator.notifications(of: foreign.originalTransactionID).last)
         for (payload, outcomes) in [
           ("\(parts[0]).\(otherParts[1]).\(parts[2])", ["refused"]),
           ("\(parts[0]).\(parts[1]).\(otherParts[2])", ["refused"]),
-          (String(told.dropLast(20)), ["refused", "unreadable"]), (String(told.prefix(500)), ["unreadable"]),
+          (String(reported.dropLast(20)), ["refused", "unreadable"]), (String(reported.prefix(500)), ["unreadable"]),
           (mine.signedTransaction, ["unreadable"]), (foreignTold.signedPayload, ["refused"]), ("", ["unreadable"]),
         ] {
           let answer = try await service.notify(#"{"signedPayload":"\#(payload)"}"#)
@@ -235,8 +236,8 @@ import Testing
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
         let foreign = try store.simulator.issueTransaction(.wrongApp, subscriber: 3)
-        let told = try #require(try store.simulator.notifications(of: foreign.originalTransactionID).last)
-        #expect(try await service.notify(told)["outcome"] == "refused")
+        let reported = try #require(try store.simulator.notifications(of: foreign.originalTransactionID).last)
+        #expect(try await service.notify(reported)["outcome"] == "refused")
         var statuses: [Int: Int] = [:]
         for number in 0..<300 {
           let answer = try await service.notify(#"{"x":\#(number)}"#)
@@ -247,7 +248,7 @@ import Testing
         #expect(kept >= 20 && Set(statuses.keys) == [200, 429])
         #expect(statuses[429, default: 0] >= 200)
         #expect(try await service.ledger.hasRefused(#"{"x":0}"#))
-        #expect(try await service.ledger.hasRefused(told.signedPayload))
+        #expect(try await service.ledger.hasRefused(reported.signedPayload))
         #expect(service.log.lines.count { $0.contains("a notification was not taken") } == kept + 1)
         // What is kept already costs nothing, and is acknowledged as before.
         #expect(try await service.notify(#"{"x":0}"#).status == 200)
@@ -287,8 +288,8 @@ import Testing
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple, settings: settings, now: { Self.clock }) { service in
         let production = try store.simulator.issueTransaction(.renewing)
-        let told = try #require(try store.simulator.notifications(of: production.originalTransactionID).last)
-        #expect(try await service.notify(told)["outcome"] == "refused")
+        let reported = try #require(try store.simulator.notifications(of: production.originalTransactionID).last)
+        #expect(try await service.notify(reported)["outcome"] == "refused")
         // The sandbox names none.
         let sandbox = try store.simulator.issueTransaction(.renewing, environment: .sandbox)
         let tested = try #require(try store.simulator.notifications(of: sandbox.originalTransactionID).last)
@@ -301,13 +302,13 @@ import Testing
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
         let signed = try store.simulator.issueTransaction(.renewing)
-        let told = try #require(try store.simulator.notifications(of: signed.originalTransactionID).last)
-        _ = try await service.notify(told)
+        let reported = try #require(try store.simulator.notifications(of: signed.originalTransactionID).last)
+        _ = try await service.notify(reported)
         _ = try await service.notify(#"{"signedPayload":"canary.canary.canary"}"#)
         _ = try await service.notify(#"{"notification_type":"DID_RENEW","password":"canary-password"}"#)
-        #expect(service.log.text.contains(told.uuid) && service.log.text.contains(told.type))
+        #expect(service.log.text.contains(reported.uuid) && service.log.text.contains(reported.type))
         #expect(!service.log.text.contains("canary"))
-        #expect(!service.log.text.contains(told.signedPayload.prefix(60)))
+        #expect(!service.log.text.contains(reported.signedPayload.prefix(60)))
         #expect(!service.log.text.contains(signed.originalTransactionID))
       }
     }

@@ -67,8 +67,8 @@ import struct FoundationEssentials.Date
         ProductID(Product.premiumMonthly.id): .init(tier: "premium"),
         ProductID(Product.forever.id): .init(tier: "premium", kind: .lifetime),
       ])
-    return Entitlement.judge(
-      Array(known.values), at: known.values.map(\.judgedAt).reduce(now.date, max), catalog: catalog,
+    return Entitlement.evaluate(
+      Array(known.values), at: known.values.map(\.evaluatedAt).reduce(now.date, max), catalog: catalog,
       policy: EntitlementPolicy())
   }
 
@@ -106,8 +106,8 @@ import struct FoundationEssentials.Date
   func `an answer of now decides, whatever else was told`(batch: Int) throws {
     try check(batch) { scene, chance in
       for answer in Teller.Answer.allCases {
-        let told = scene.arrived + scene.others + [scene.teller.whole(answer, at: scene.now)]
-        let verdict = try Self.verdict(Self.merged(told.shuffled(using: &chance)), at: scene.now)
+        let reported = scene.arrived + scene.others + [scene.teller.whole(answer, at: scene.now)]
+        let verdict = try Self.verdict(Self.merged(reported.shuffled(using: &chance)), at: scene.now)
         #expect(Self.state(verdict) == Self.state(scene.truth), "\(answer), \(scene)")
       }
     }
@@ -116,8 +116,8 @@ import struct FoundationEssentials.Date
   @Test(arguments: batches)
   func `all notifications together say what an answer would, whatever else was told`(batch: Int) throws {
     try check(batch) { scene, chance in
-      let told = (scene.notifications + scene.others).shuffled(using: &chance)
-      let verdict = try Self.verdict(Self.merged(told), at: scene.now)
+      let reported = (scene.notifications + scene.others).shuffled(using: &chance)
+      let verdict = try Self.verdict(Self.merged(reported), at: scene.now)
       #expect(Self.state(verdict) == Self.state(scene.truth), "\(scene)")
     }
   }
@@ -125,10 +125,10 @@ import struct FoundationEssentials.Date
   @Test(arguments: batches)
   func `the order of arrival decides nothing, nor how often each came`(batch: Int) throws {
     try check(batch) { scene, chance in
-      let told = scene.arrived + scene.others
-      let twice = told.filter { _ in chance.percent(30) }
-      let known = Self.merged(told.shuffled(using: &chance))
-      let again = Self.merged((told + twice).shuffled(using: &chance))
+      let reported = scene.arrived + scene.others
+      let twice = reported.filter { _ in chance.percent(30) }
+      let known = Self.merged(reported.shuffled(using: &chance))
+      let again = Self.merged((reported + twice).shuffled(using: &chance))
       #expect(known == again, "\(scene)")
     }
   }
@@ -136,9 +136,9 @@ import struct FoundationEssentials.Date
   @Test(arguments: batches)
   func `nothing grants more than some telling does alone`(batch: Int) throws {
     try check(batch) { scene, chance in
-      let told = scene.arrived + scene.others
-      let verdict = try Self.verdict(Self.merged(told.shuffled(using: &chance)), at: scene.now)
-      let alone = try told.map { Self.rank(try Self.verdict(Self.merged([$0]), at: scene.now)) }.max() ?? 0
+      let reported = scene.arrived + scene.others
+      let verdict = try Self.verdict(Self.merged(reported.shuffled(using: &chance)), at: scene.now)
+      let alone = try reported.map { Self.rank(try Self.verdict(Self.merged([$0]), at: scene.now)) }.max() ?? 0
       #expect(Self.rank(verdict) <= alone, "\(Self.state(verdict)), \(scene)")
     }
   }
@@ -146,13 +146,13 @@ import struct FoundationEssentials.Date
   @Test(arguments: batches)
   func `a period that runs counts once it was told, whatever was told before it and after`(batch: Int) throws {
     try check(batch) { scene, chance in
-      let told = scene.arrived + scene.others
+      let reported = scene.arrived + scene.others
       // A refund that was taken back is told by one notification, which may be the one that was lost.
       guard scene.teller.customer.reversals.isEmpty, [.active, .cancelled].contains(scene.truth.status),
         let period = scene.truth.explanation.decidedBy,
-        told.contains(where: { $0.evidence.contains { $0.purchases.contains { $0.transactionID == period } } })
+        reported.contains(where: { $0.evidence.contains { $0.purchases.contains { $0.transactionID == period } } })
       else { return }
-      let verdict = try Self.verdict(Self.merged(told.shuffled(using: &chance)), at: scene.now)
+      let verdict = try Self.verdict(Self.merged(reported.shuffled(using: &chance)), at: scene.now)
       #expect(Self.rank(verdict) >= Self.rank(scene.truth), "\(Self.state(verdict)), \(scene)")
     }
   }
@@ -161,12 +161,12 @@ import struct FoundationEssentials.Date
   func `what was taken back while it ran does not come back by an older word`(batch: Int) throws {
     try check(batch) { scene, chance in
       guard scene.teller.customer.reversals.isEmpty else { return }
-      let told = scene.arrived + scene.others
-      let rows = told.flatMap(\.evidence).flatMap(\.purchases)
+      let reported = scene.arrived + scene.others
+      let rows = reported.flatMap(\.evidence).flatMap(\.purchases)
       let refunded = rows.filter { row in
         row.cancellationDate.map { $0 < row.expiresDate ?? .distantFuture } ?? false
       }
-      let verdict = try Self.verdict(Self.merged(told.shuffled(using: &chance)), at: scene.now)
+      let verdict = try Self.verdict(Self.merged(reported.shuffled(using: &chance)), at: scene.now)
       guard Self.rank(verdict) > 0, verdict.explanation.periodKnownBy == nil else { return }
       #expect(
         !refunded.contains { $0.transactionID == verdict.explanation.decidedBy }, "\(Self.state(verdict)), \(scene)")

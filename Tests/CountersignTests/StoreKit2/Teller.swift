@@ -37,7 +37,7 @@ struct Teller {
     let isSigned = answer == .statuses
     let history = PurchaseHistory(
       environment: environment, source: isSigned ? .serverAPI : .verifyReceipt, evidenceTime: now.date,
-      judgedAt: now.date, purchases: rows.map { purchase($0, toldAt: isSigned ? now : nil) },
+      evaluatedAt: now.date, purchases: rows.map { purchase($0, reportedAt: isSigned ? now : nil) },
       renewals: state.renewals.map { renewal($0, state, signedAt: isSigned ? now : nil) })
     return Telling(at: now, evidence: history.evidence(), name: answer.rawValue)
   }
@@ -66,16 +66,16 @@ struct Teller {
   private var environment: Entitlements.StoreEnvironment { customer.isProduction ? .production : .sandbox }
 
   private func part(
-    _ row: CustomerState.Row, _ told: CustomerState.Renewal?, _ state: CustomerState, at now: Timestamp
+    _ row: CustomerState.Row, _ reported: CustomerState.Renewal?, _ state: CustomerState, at now: Timestamp
   ) -> [SubscriptionEvidence] {
     PurchaseHistory(
-      environment: environment, source: told == nil ? .signature : .notification, evidenceTime: now.date,
-      judgedAt: now.date, purchases: [purchase(row, toldAt: now)],
-      renewals: told.map { [renewal($0, state, signedAt: now)] } ?? [], coverage: .parts(since: nil)
+      environment: environment, source: reported == nil ? .signature : .notification, evidenceTime: now.date,
+      evaluatedAt: now.date, purchases: [purchase(row, reportedAt: now)],
+      renewals: reported.map { [renewal($0, state, signedAt: now)] } ?? [], coverage: .partial(since: nil)
     ).evidence()
   }
 
-  private func purchase(_ row: CustomerState.Row, toldAt: Timestamp?) -> Purchase {
+  private func purchase(_ row: CustomerState.Row, reportedAt: Timestamp?) -> Purchase {
     let id = Self.transactionID(row.slot, row.number)
     return Purchase(
       productID: ProductID(row.product.id), transactionID: TransactionID(id),
@@ -84,7 +84,7 @@ struct Teller {
       subscriptionGroupID: row.group.map { SubscriptionGroupID($0) }, purchaseDate: row.purchasedAt.date,
       expiresDate: row.expiresAt?.date, cancellationDate: row.cancelledAt?.date,
       cancellationReason: row.cancelledAt.map { _ in row.cancellationReason }, isUpgraded: row.isUpgraded,
-      ownership: row.isFamilyShared ? .familyShared : .purchased, isTrial: row.isTrial, toldAt: toldAt?.date)
+      ownership: row.isFamilyShared ? .familyShared : .purchased, isTrial: row.isTrial, reportedAt: reportedAt?.date)
   }
 
   /// What is signed says more of a renewal than verifyReceipt does.
@@ -99,6 +99,6 @@ struct Teller {
       autoRenews: renewal.isOn, expirationIntent: renewal.intent,
       isInBillingRetry: isSigned || renewal.intent != nil ? renewal.isInRetry : nil,
       gracePeriodExpiresDate: renewal.graceUntil?.date,
-      periodEnd: isSigned && (renewal.isOn || renewal.isInRetry) ? end : nil, toldAt: signedAt?.date)
+      periodEnd: isSigned && (renewal.isOn || renewal.isInRetry) ? end : nil, reportedAt: signedAt?.date)
   }
 }

@@ -45,14 +45,14 @@ import Testing
       try await RunningService.run(apple: store.apple, now: { clock.date }) { service in
         let receipt = try store.simulator.issueReceipt(.eventfulYear, subscriber: 1)
         let id = try #require(receipt.originalTransactionIDs.first)
-        let told = try store.simulator.notifications(of: id, to: Self.end)
-        #expect(told.count > 20)
-        let last = try #require(told.last)
+        let reported = try store.simulator.notifications(of: id, to: Self.end)
+        #expect(reported.count > 20)
+        let last = try #require(reported.last)
         var chance = Chance(state: seed)
         var order: [SimulatedNotification] = []
         // Some are lost, some come twice or three times, and none where it belongs. What was last is not lost: nothing but
         // it tells of the end, and that Apple has to be asked for.
-        for notification in told {
+        for notification in reported {
           if notification != last, Int.random(in: 0..<5, using: &chance) == 0 { continue }
           for _ in 0...Int.random(in: 0...2, using: &chance) { order.append(notification) }
         }
@@ -75,19 +75,20 @@ import Testing
   @Test func `told in order it is the same at every moment at which something happens`() async throws {
     let clock = MovingClock(Self.start)
     try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(apple: store.apple, jobPause: .seconds(3600), now: { clock.date }) { told in
+      try await RunningService.run(apple: store.apple, jobPause: .seconds(3600), now: { clock.date }) { reported in
         try await RunningService.run(apple: store.apple, jobPause: .seconds(3600), now: { clock.date }) { asked in
           let receipt = try store.simulator.issueReceipt(.eventfulYear, subscriber: 1)
           let id = try #require(receipt.originalTransactionIDs.first)
           let transaction = try store.simulator.newestTransaction(ofOriginal: id)
-          _ = try await told.validate(transaction.signedTransaction)
+          _ = try await reported.validate(transaction.signedTransaction)
           for notification in try store.simulator.notifications(of: id, to: Self.end) {
             clock.advance(by: max(0, notification.at.timeIntervalSince(clock.date)))
-            #expect(try await told.notify(notification).status == 200)
+            #expect(try await reported.notify(notification).status == 200)
             let expected = try await Self.verdict(
               at: notification.at, store, asked, user: "user-1", receipt: receipt.receiptData)
             #expect(
-              Self.state(try await told.profile()) == expected, "\(notification.type) \(notification.subtype ?? "")")
+              Self.state(try await reported.profile()) == expected, "\(notification.type) \(notification.subtype ?? "")"
+            )
           }
         }
       }
@@ -100,8 +101,8 @@ import Testing
       try await RunningService.run(apple: store.apple(), now: { clock.date }) { service in
         let first = try store.simulator.issueTransaction(.eventfulYear)
         _ = try await service.validate(first.signedTransaction)
-        let told = try store.simulator.notifications(of: first.originalTransactionID, to: Self.end)
-        for notification in told.dropLast(5) { _ = try await service.notify(notification) }
+        let reported = try store.simulator.notifications(of: first.originalTransactionID, to: Self.end)
+        for notification in reported.dropLast(5) { _ = try await service.notify(notification) }
         store.simulator.setClock(Self.end)
         clock.advance(by: Self.end.timeIntervalSince(clock.date))
         // The scheduler asks by itself when what is known has ended.

@@ -164,16 +164,16 @@ enum BenchEntry {
       originalTransactionID: OriginalTransactionID(AnswerTemplate.originalTransactionID(of: receipt.utf8)),
       purchaseDate: bought, expiresDate: bought + 86_400)
     let history = PurchaseHistory(
-      environment: .production, source: .verifyReceipt, evidenceTime: bought, judgedAt: bought, purchases: [purchase])
+      environment: .production, source: .verifyReceipt, evidenceTime: bought, evaluatedAt: bought, purchases: [purchase])
     let evidence = history.evidence()
     return LedgerEntry(
       user: UserID("user-\(number)"), evidence: evidence, contestedKeys: Set(evidence.map(\.key)),
       receipt: KeptReceipt(base64: receipt, environment: .production, bundleID: BundleID(AnswerTemplate.bundleID)),
-      ownership: .keep, judgedAt: bought, recordedAt: bought, requestID: "seed-\(number)",
-      judge: { _, _, now in
+      ownership: .keep, evaluatedAt: bought, recordedAt: bought, requestID: "seed-\(number)",
+      evaluate: { _, _, now in
         .none(
           tier: "free", reason: .noPurchases,
-          explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], judgedAt: now))
+          explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: now))
       },
       nextCheck: { _, _ in nextCheck })
   }
@@ -198,7 +198,7 @@ enum BenchEntry {
       originalTransactionID: id, productID: ProductID(AnswerTemplate.product),
       autoRenewProductID: ProductID(AnswerTemplate.product), autoRenews: true)
     let history = PurchaseHistory(
-      environment: .production, source: .verifyReceipt, evidenceTime: now, judgedAt: now, purchases: rows,
+      environment: .production, source: .verifyReceipt, evidenceTime: now, evaluatedAt: now, purchases: rows,
       renewals: [renewal])
     let evidence = history.evidence()
     let policy = EntitlementPolicy()
@@ -207,10 +207,10 @@ enum BenchEntry {
       receipt: KeptReceipt(
         base64: String(5_000_000 + number) + filler, environment: .production,
         bundleID: BundleID(AnswerTemplate.bundleID)),
-      ownership: .keep, judgedAt: now, recordedAt: now, requestID: "9f8c6a6e-45ee-4a44-9d4d-\(number)",
-      judge: { _, evidence, now in
+      ownership: .keep, evaluatedAt: now, recordedAt: now, requestID: "9f8c6a6e-45ee-4a44-9d4d-\(number)",
+      evaluate: { _, evidence, now in
         guard let catalog else { preconditionFailure("the catalog is wrong") }
-        return Entitlement.judge(evidence, at: now, catalog: catalog, policy: policy)
+        return Entitlement.evaluate(evidence, at: now, catalog: catalog, policy: policy)
       },
       nextCheck: { evidence, now in
         catalog.flatMap { evidence.nextCheck(at: now, catalog: $0, policy: policy) }

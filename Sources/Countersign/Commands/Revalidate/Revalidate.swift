@@ -75,7 +75,7 @@ struct Revalidate: AsyncParsableCommand {
       var end = RunFollower.End.interrupted(last: nil)
       for await ending in group {
         switch ending {
-        case .end(let told): end = told
+        case .end(let reported): end = reported
         case .signal(let which): signal = which
         case .none: continue
         }
@@ -96,7 +96,7 @@ struct Revalidate: AsyncParsableCommand {
   /// The last words, and the exit code for them.
   private func tell(_ end: RunFollower.End, _ signal: UnixSignal?, _ origin: String) -> ExitCode {
     switch end {
-    case .told(let report):
+    case .reported(let report):
       let code = Self.exitCode(report)
       if json {
         print(report.json)

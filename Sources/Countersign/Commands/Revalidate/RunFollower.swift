@@ -3,7 +3,7 @@ struct RunFollower: Sendable {
   /// What came of it, for the exit code.
   enum End: Hashable, Sendable {
     /// Finished or stopped, or counted only.
-    case told(RunReport)
+    case reported(RunReport)
     /// The service could not be reached, or no more.
     case lost(RunClient.Failure, last: RunReport?)
     /// Somebody wants the command to end; the run goes on.
@@ -49,7 +49,7 @@ struct RunFollower: Sendable {
         display.show(report)
         display.end()
       }
-      return .told(report)
+      return .reported(report)
     } catch {
       if display.style == .bar, last != nil { display.end() }
       return error == .cancelled ? .interrupted(last: last) : .lost(error, last: last)

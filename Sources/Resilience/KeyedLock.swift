@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Lets one task at a time do something for a key; the others wait in order of arrival, up to a deadline.
-package final class Turns<Key: Hashable & Sendable>: Sendable {
+package final class KeyedLock<Key: Hashable & Sendable>: Sendable {
   private struct Waiter {
     var number: UInt64
     var resume: @Sendable (Bool) -> Void
@@ -20,7 +20,7 @@ package final class Turns<Key: Hashable & Sendable>: Sendable {
 
   /// Waits for the turn.
   /// - Returns: whether it came before the deadline and before the task was cancelled; then it has to be given back.
-  package func take(_ key: Key, until deadline: ContinuousClock.Instant) async -> Bool {
+  package func lock(_ key: Key, until deadline: ContinuousClock.Instant) async -> Bool {
     let (isFree, number) = state.withLock { state in
       state.numbers += 1
       guard state.waiting[key] == nil else { return (false, state.numbers) }
@@ -44,7 +44,7 @@ package final class Turns<Key: Hashable & Sendable>: Sendable {
     }
   }
 
-  package func give(_ key: Key) {
+  package func unlock(_ key: Key) {
     let next = state.withLock { state -> Waiter? in
       guard var waiting = state.waiting[key] else { return nil }
       guard !waiting.isEmpty else {
@@ -59,7 +59,7 @@ package final class Turns<Key: Hashable & Sendable>: Sendable {
   }
 
   /// Whether somebody has it just now.
-  package func isTaken(_ key: Key) -> Bool { state.withLock { $0.waiting[key] != nil } }
+  package func isLocked(_ key: Key) -> Bool { state.withLock { $0.waiting[key] != nil } }
 
   /// How many wait now.
   package func waiting(for key: Key) -> Int { state.withLock { $0.waiting[key]?.count ?? 0 } }

@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Lets a fixed number of tasks through at a time; the others wait in order of arrival.
-package final class AsyncGate: Sendable {
+package final class AsyncSemaphore: Sendable {
   private struct Waiter {
     let ticket: UInt64
     let continuation: CheckedContinuation<Bool, Never>
@@ -22,7 +22,7 @@ package final class AsyncGate: Sendable {
   ///
   /// - Returns: whether it was granted; `false` when the task was cancelled while waiting, and then there is nothing to
   ///   give back.
-  package func enter() async -> Bool {
+  package func acquire() async -> Bool {
     let ticket = state.withLock { state in
       state.nextTicket += 1
       return state.nextTicket
@@ -50,7 +50,7 @@ package final class AsyncGate: Sendable {
   }
 
   /// Gives a permit back, to the one who has waited longest.
-  package func leave() {
+  package func release() {
     let next: Waiter? = state.withLock { state in
       if state.waiters.isEmpty {
         state.free += 1

@@ -5,7 +5,7 @@ import Testing
 @testable import Resilience
 
 /// One task at a time for a key, in order of arrival.
-@Suite struct TurnsTests {
+@Suite struct KeyedLockTests {
   private static var soon: ContinuousClock.Instant { .now + .seconds(60) }
   /// Over before anybody can wait for it.
   private static var over: ContinuousClock.Instant { .now - .seconds(1) }
@@ -39,107 +39,107 @@ import Testing
   }
 
   /// A key that nobody has is to be had even after the deadline, without waiting: a key that was left behind is not.
-  private func isFree(_ turns: Turns<String>, _ key: String) async -> Bool {
-    let isFree = await turns.take(key, until: Self.over)
-    if isFree { turns.give(key) }
+  private func isFree(_ turns: KeyedLock<String>, _ key: String) async -> Bool {
+    let isFree = await turns.lock(key, until: Self.over)
+    if isFree { turns.unlock(key) }
     return isFree
   }
 
   @Test func `who comes first has the turn, the others get it in order of arrival`() async {
-    let turns = Turns<String>()
+    let turns = KeyedLock<String>()
     let record = Record()
-    #expect(await turns.take("a", until: Self.soon))
+    #expect(await turns.lock("a", until: Self.soon))
     var tasks: [Task<Void, Never>] = []
     for number in 1...5 {
       tasks.append(
         Task {
-          #expect(await turns.take("a", until: Self.soon))
+          #expect(await turns.lock("a", until: Self.soon))
           record.note("\(number)")
-          turns.give("a")
+          turns.unlock("a")
         })
       while turns.waiting(for: "a") < number { await Task.yield() }
     }
     #expect(record.all == [])
-    turns.give("a")
+    turns.unlock("a")
     for task in tasks { await task.value }
     #expect(record.all == ["1", "2", "3", "4", "5"])
     #expect(await isFree(turns, "a"))
   }
 
   @Test func `keys do not wait for each other`() async {
-    let turns = Turns<String>()
-    #expect(await turns.take("a", until: Self.soon))
-    #expect(turns.isTaken("a"))
-    #expect(!turns.isTaken("b"))
+    let turns = KeyedLock<String>()
+    #expect(await turns.lock("a", until: Self.soon))
+    #expect(turns.isLocked("a"))
+    #expect(!turns.isLocked("b"))
     #expect(await isFree(turns, "b"))
     #expect(await !isFree(turns, "a"))
-    turns.give("a")
+    turns.unlock("a")
     #expect(await isFree(turns, "a"))
   }
 
   @Test func `who waits past the deadline does not get it, and nobody behind is held up`() async {
-    let turns = Turns<String>()
-    #expect(await turns.take("a", until: Self.soon))
-    #expect(await !turns.take("a", until: Self.over))
-    #expect(await !turns.take("a", until: .now + .milliseconds(20)))
+    let turns = KeyedLock<String>()
+    #expect(await turns.lock("a", until: Self.soon))
+    #expect(await !turns.lock("a", until: Self.over))
+    #expect(await !turns.lock("a", until: .now + .milliseconds(20)))
     #expect(turns.waiting(for: "a") == 0)
-    let patient = Task { await turns.take("a", until: Self.soon) }
+    let patient = Task { await turns.lock("a", until: Self.soon) }
     while turns.waiting(for: "a") < 1 { await Task.yield() }
-    turns.give("a")
+    turns.unlock("a")
     #expect(await patient.value)
-    turns.give("a")
+    turns.unlock("a")
     #expect(await isFree(turns, "a"))
   }
 
   @Test func `who is cancelled while waiting leaves the line`() async {
-    let turns = Turns<String>()
-    #expect(await turns.take("a", until: Self.soon))
-    let first = Task { await turns.take("a", until: Self.soon) }
+    let turns = KeyedLock<String>()
+    #expect(await turns.lock("a", until: Self.soon))
+    let first = Task { await turns.lock("a", until: Self.soon) }
     while turns.waiting(for: "a") < 1 { await Task.yield() }
-    let second = Task { await turns.take("a", until: Self.soon) }
+    let second = Task { await turns.lock("a", until: Self.soon) }
     while turns.waiting(for: "a") < 2 { await Task.yield() }
     first.cancel()
     #expect(await !first.value)
     #expect(turns.waiting(for: "a") == 1)
-    turns.give("a")
+    turns.unlock("a")
     #expect(await second.value)
-    turns.give("a")
+    turns.unlock("a")
     #expect(await isFree(turns, "a"))
   }
 
   @Test func `who was cancelled before has nothing to wait for`() async {
-    let turns = Turns<String>()
-    #expect(await turns.take("a", until: Self.soon))
+    let turns = KeyedLock<String>()
+    #expect(await turns.lock("a", until: Self.soon))
     let task = Task {
       while !Task.isCancelled { await Task.yield() }
-      return await turns.take("a", until: Self.soon)
+      return await turns.lock("a", until: Self.soon)
     }
     task.cancel()
     #expect(await !task.value)
-    turns.give("a")
+    turns.unlock("a")
     #expect(await isFree(turns, "a"))
   }
 
   @Test func `a thousand tasks on ten keys: never two at once, and no key is left behind`() async {
-    let turns = Turns<String>()
+    let turns = KeyedLock<String>()
     let workplace = Workplace()
     await withTaskGroup(of: Void.self) { group in
       for number in 0..<1000 {
         let key = "key-\(number % 10)"
         group.addTask {
-          guard await turns.take(key, until: Self.soon) else { return }
+          guard await turns.lock(key, until: Self.soon) else { return }
           #expect(workplace.enter(key) == 1)
           await Task.yield()
           workplace.leave(key)
-          turns.give(key)
+          turns.unlock(key)
         }
       }
       // Some leave before it is their turn.
       for number in 0..<200 {
         let key = "key-\(number % 10)"
         group.addTask {
-          guard await turns.take(key, until: .now + .microseconds(number)) else { return }
-          turns.give(key)
+          guard await turns.lock(key, until: .now + .microseconds(number)) else { return }
+          turns.unlock(key)
         }
       }
     }

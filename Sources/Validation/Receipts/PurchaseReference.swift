@@ -4,7 +4,7 @@ package import Entitlements
 import struct FoundationEssentials.Date
 
 /// What a submission is about: a receipt or a signed transaction, a purchase by its ID, or both.
-package struct Subject: Sendable {
+package struct PurchaseReference: Sendable {
   /// What was sent, or is kept; `nil` for an ID that the service has never seen.
   package var receipt: SubmittedReceipt?
   package var proof: LocalProof = .unavailable

@@ -10,7 +10,7 @@ import Testing
 @testable import CountersignServer
 
 /// So many validations at once; the others wait in line.
-@Suite struct WaitingLineTests {
+@Suite struct AdmissionQueueTests {
   /// A clock that stands until it is told.
   private final class Clock: Sendable {
     private let moment = Mutex(ContinuousClock.now)
@@ -42,20 +42,20 @@ import Testing
   private let clock = Clock()
   private let work = Work()
 
-  private func line(slots: Int, patience: Duration = .seconds(3)) -> WaitingLine {
-    WaitingLine(slots: slots, patience: patience, requestDeadline: .seconds(15), now: { [clock] in clock.now })
+  private func line(slots: Int, patience: Duration = .seconds(3)) -> AdmissionQueue {
+    AdmissionQueue(slots: slots, patience: patience, requestDeadline: .seconds(15), now: { [clock] in clock.now })
   }
 
   /// Posts a request and waits until it is begun or in line.
   private func post(
-    _ number: Int, _ line: WaitingLine, since head: ContinuousClock.Instant? = nil, waiting: Int
+    _ number: Int, _ line: AdmissionQueue, since head: ContinuousClock.Instant? = nil, waiting: Int
   ) async -> Task<Bool, any Error> {
     let before = work.begun.count
     let task = Task { [work, head = head ?? clock.now] in
       do {
         try await line.run(since: head) { _ in await work.run(number) }
         return true
-      } catch is WaitingLine.Refusal {
+      } catch is AdmissionQueue.Refusal {
         return false
       }
     }
@@ -111,7 +111,9 @@ import Testing
     #expect(try await first.value)
     let held = await post(1, line, waiting: 0)
     let second = await post(2, line, waiting: 1)
-    await #expect(throws: WaitingLine.Refusal.self) { try await line.run(since: clock.now) { _ in await work.run(3) } }
+    await #expect(throws: AdmissionQueue.Refusal.self) {
+      try await line.run(since: clock.now) { _ in await work.run(3) }
+    }
     #expect(line.waiting == 1)
     work.end(1)
     while work.begun.count < 3 { await Task.yield() }
@@ -214,7 +216,7 @@ import Testing
     let configuration = try SampleConfiguration()
       .setting("app_store.concurrency", "3").setting("app_store.deadline", "4s")
       .setting("server.request_deadline", "9s").load()
-    let line = WaitingLine(configuration)
+    let line = AdmissionQueue(configuration)
     #expect(line.slots == 67)
     #expect(line.patience == .seconds(5) - (configuration.profileStore?.deadline ?? .zero))
     #expect(line.requestDeadline == .seconds(9))

@@ -9,7 +9,7 @@ extension Entitlement {
   ///   - evidence: all that is known of each subscription, merged; evidence of a store environment that the user may not use is left out
   ///     by the caller. Provisional evidence can only add to what is proven.
   ///   - now: the moment to judge at; Apple's request time where an answer is at hand.
-  package static func judge(
+  package static func evaluate(
     _ evidence: [SubscriptionEvidence], at now: Date, catalog: Catalog, policy: EntitlementPolicy
   ) -> Entitlement {
     let proven = evidence.filter { $0.provisionalUntil == nil }
@@ -32,7 +32,7 @@ extension Entitlement {
     }
     guard let best = best(of: states, catalog: catalog) else {
       // A row we do not know is a gap in the catalog, not a customer without purchases.
-      let explanation = Explanation(line: nil, decidedBy: nil, passedOver: uncatalogued, judgedAt: now)
+      let explanation = Explanation(line: nil, decidedBy: nil, passedOver: uncatalogued, evaluatedAt: now)
       var none = Entitlement.none(
         tier: catalog.defaultTier, reason: uncatalogued.isEmpty ? .noPurchases : .noKnownProduct,
         explanation: explanation)
@@ -41,7 +41,8 @@ extension Entitlement {
     }
     // A purchase may be told twice, by proof and provisionally: it is named once, as its best telling has it.
     let rowsOfBest = [best.row.purchase.transactionID] + best.passedOver.map(\.transactionID)
-    var told = Set(rowsOfBest.map { Told(environment: best.row.evidence.key.environment, transactionID: $0) })
+    var reported = Set(
+      rowsOfBest.map { ReportedRow(environment: best.row.evidence.key.environment, transactionID: $0) })
     let others = states.sorted { isBelow($1, $0, catalog: catalog) }.flatMap { other in
       let rows =
         [
@@ -50,14 +51,15 @@ extension Entitlement {
             cause: other.row.cause ?? .otherSubscription)
         ] + other.passedOver
       return rows.filter {
-        told.insert(Told(environment: other.row.evidence.key.environment, transactionID: $0.transactionID)).inserted
+        reported.insert(ReportedRow(environment: other.row.evidence.key.environment, transactionID: $0.transactionID))
+          .inserted
       }
     }
     return Entitlement(best, passedOver: others + best.passedOver + uncatalogued, catalog: catalog)
   }
 
   /// A row that the explanation has named. The two stores hand out transaction IDs independently.
-  private struct Told: Hashable {
+  private struct ReportedRow: Hashable {
     let environment: StoreEnvironment
     let transactionID: TransactionID
   }
@@ -95,7 +97,7 @@ extension Entitlement {
     // Only receipts that show the same purchase come here, each a grant of its own.
     let times = (a.row.evidence.evidenceTime, b.row.evidence.evidenceTime)
     if times.0 != times.1 { return times.0 < times.1 }
-    if a.judgedAt != b.judgedAt { return a.judgedAt < b.judgedAt }
+    if a.evaluatedAt != b.evaluatedAt { return a.evaluatedAt < b.evaluatedAt }
     let keys = (a.row.evidence.key.originalTransactionID, b.row.evidence.key.originalTransactionID)
     if keys.0 != keys.1 { return keys.0.rawValue < keys.1.rawValue }
     return String(describing: a) < String(describing: b)
@@ -124,6 +126,6 @@ extension Entitlement {
       explanation: Explanation(
         line: state.line, decidedBy: purchase.transactionID,
         periodKnownBy: state.row.isByRenewalInfo ? .renewalInfo : nil, passedOver: passedOver, policy: state.policy,
-        judgedAt: state.judgedAt))
+        evaluatedAt: state.evaluatedAt))
   }
 }

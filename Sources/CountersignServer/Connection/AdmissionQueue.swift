@@ -10,7 +10,7 @@ import Synchronization
 ///
 /// What was begun is thereby finished before anything new is begun, and requests that do not come here, such as reads, wait
 /// for the few that are worked on, and not for the work on all that have arrived.
-package final class WaitingLine: Sendable {
+package final class AdmissionQueue: Sendable {
   /// The turn did not come in time, by the forecast or in fact, or nobody waits for it any more.
   struct Refusal: Error {}
 
@@ -18,7 +18,7 @@ package final class WaitingLine: Sendable {
   package let patience: Duration
   /// How long after its head a request can be answered; its connection is closed then.
   package let requestDeadline: Duration
-  private let gate: AsyncGate
+  private let semaphore: AsyncSemaphore
   /// Guards what is known of how long a slot is kept.
   private let forecast: Mutex<QueueForecast>
   private let now: @Sendable () -> ContinuousClock.Instant
@@ -34,13 +34,13 @@ package final class WaitingLine: Sendable {
     self.slots = slots
     self.patience = patience
     self.requestDeadline = requestDeadline
-    gate = AsyncGate(permits: slots)
+    semaphore = AsyncSemaphore(permits: slots)
     forecast = Mutex(QueueForecast(slots: slots))
     self.now = now
   }
 
   /// How many wait now.
-  package var waiting: Int { gate.waiting }
+  package var waiting: Int { semaphore.waiting }
 
   /// Works on a request when its turn has come.
   ///
@@ -51,10 +51,10 @@ package final class WaitingLine: Sendable {
   {
     let arrival = now()
     let end = min(arrival + patience, head + requestDeadline)
-    guard isPromising(at: arrival, until: end), await gate.enter() else { throw Refusal() }
+    guard isPromising(at: arrival, until: end), await semaphore.acquire() else { throw Refusal() }
     let begin = now()
     guard begin <= end else {
-      gate.leave()
+      semaphore.release()
       throw Refusal()
     }
     forecast.withLock { $0.noteStart(at: begin) }
@@ -65,11 +65,11 @@ package final class WaitingLine: Sendable {
 
   /// A place among those that are worked on.
   package final class Place: Sendable {
-    private let line: WaitingLine
+    private let line: AdmissionQueue
     private let begin: ContinuousClock.Instant
     private let isLeft = Atomic(false)
 
-    fileprivate init(_ line: WaitingLine, begin: ContinuousClock.Instant) {
+    fileprivate init(_ line: AdmissionQueue, begin: ContinuousClock.Instant) {
       self.line = line
       self.begin = begin
     }
@@ -83,19 +83,19 @@ package final class WaitingLine: Sendable {
 
   /// Whether a request that arrives now can expect its turn in time.
   private func isPromising(at arrival: ContinuousClock.Instant, until end: ContinuousClock.Instant) -> Bool {
-    guard gate.free == 0 else { return true }
-    let ahead = gate.waiting
+    guard semaphore.free == 0 else { return true }
+    let ahead = semaphore.waiting
     return arrival + forecast.withLock { $0.wait(at: arrival, ahead: ahead) } <= end
   }
 
   private func leave(after begin: ContinuousClock.Instant) {
     let end = now()
     forecast.withLock { $0.note(begin.duration(to: end), at: end) }
-    gate.leave()
+    semaphore.release()
   }
 }
 
-extension WaitingLine {
+extension AdmissionQueue {
   /// Slots beside those of the calls to Apple: for what is checked, recorded and written meanwhile.
   private static let besideCalls = 64
 

@@ -7,7 +7,7 @@ import Synchronization
 ///
 ///     ┌▶ oldest ⇄ … ⇄ newest ◀┐
 ///     └───────────────────────┘
-package final class BoundedMemory<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+package final class LRUCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   private struct Entry {
     var key: Key
     var value: Value
@@ -63,7 +63,7 @@ package final class BoundedMemory<Key: Hashable & Sendable, Value: Sendable>: Se
   /// How often something was found, and how much is remembered.
   package var counts: (found: Int, remembered: Int) { state.withLock { ($0.found, $0.entries.count) } }
 
-  package func recall(_ key: Key) -> Value? {
+  package func value(for key: Key) -> Value? {
     state.withLock { state in
       guard let place = state.places[key] else { return nil }
       state.found += 1
@@ -72,7 +72,7 @@ package final class BoundedMemory<Key: Hashable & Sendable, Value: Sendable>: Se
     }
   }
 
-  package func remember(_ value: Value, as key: Key) {
+  package func insert(_ value: Value, for key: Key) {
     guard limit > 0 else { return }
     state.withLock { state in
       if let place = state.places[key] {

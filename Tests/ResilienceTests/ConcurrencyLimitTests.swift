@@ -2,9 +2,9 @@ import Testing
 
 @testable import Resilience
 
-@Suite struct GateTests {
+@Suite struct ConcurrencyLimitTests {
   @Test func `one of each key is let in, and so many in all`() {
-    let gate = Gate<String>(limit: 3)
+    let gate = ConcurrencyLimit<String>(limit: 3)
     #expect(gate.enter("mallory"))
     for _ in 0..<10 { #expect(!gate.enter("mallory")) }
     #expect(gate.enter("anna"))

@@ -6,7 +6,7 @@ import Resilience
 package import struct FoundationEssentials.Date
 
 /// Finds out what a receipt or a signed transaction proves, from its signature and from Apple. It records nothing.
-package struct ReceiptExaminer: Sendable {
+package struct AppStoreGateway: Sendable {
   package var verifier: ReceiptVerifier
   package var signedData: SignedDataVerifier
   package var localVerification: LocalVerificationPolicy
@@ -17,7 +17,7 @@ package struct ReceiptExaminer: Sendable {
   package var appStoreHealth: AppStoreHealth
   /// One call to Apple about the same thing at the same moment, however many ask: an app that posts its receipt at every
   /// launch does so from all its users' devices at once.
-  var flights = SingleFlight<Subject.Identity, Result<AppleAnswer, AppStoreError>>()
+  var flights = SingleFlight<PurchaseReference.Identity, Result<AppleAnswer, AppStoreError>>()
   /// What Apple answered a moment ago (`policy.reuse`).
   package var recent: RecentAnswers
   /// Our apps, in the order in which they are tried where a purchase may be of any.
@@ -51,10 +51,10 @@ package struct ReceiptExaminer: Sendable {
   }
 
   /// What Apple says about a subject.
-  package struct Word: Sendable {
+  package struct AcceptedAnswer: Sendable {
     package var history: PurchaseHistory
     var bundleID: BundleID
-    package var source: Subject.Source
+    package var source: PurchaseReference.Source
     var proofs: [OriginalTransactionID: String]
     /// Said a moment ago, to somebody else or to the same caller.
     var isReused: Bool
@@ -122,29 +122,30 @@ package struct ReceiptExaminer: Sendable {
   ///   - mayReuse: whether an answer of a moment ago will do.
   ///   - retriesTrouble: whether a retry is worth what all callers have of them.
   package func ask(
-    about subject: Subject, for user: UserID, mayReuse: Bool, retriesTrouble: Bool = true, logger: Logger
-  ) async throws(AppStoreTrouble) -> Word {
-    let sources = subject.sources(hasVerifyReceipt: verifyReceipt != nil, hasServerAPI: serverAPI != nil)
+    about reference: PurchaseReference, for user: UserID, mayReuse: Bool, retriesTrouble: Bool = true, logger: Logger
+  ) async throws(AppStoreTrouble) -> AcceptedAnswer {
+    let sources = reference.sources(hasVerifyReceipt: verifyReceipt != nil, hasServerAPI: serverAPI != nil)
     var failure: AppStoreError = .noSource
     for source in sources {
       if source == .signature {
-        guard var history = subject.proof.history(judgedAt: now()) else { continue }
-        history.coverage = .parts(since: nil)
-        return try accepted(AppleAnswer(history: history), subject, source, isReused: false, for: user)
+        guard var history = reference.proof.history(evaluatedAt: now()) else { continue }
+        history.coverage = .partial(since: nil)
+        return try accepted(AppleAnswer(history: history), reference, source, isReused: false, for: user)
       }
       // An app receipt without a purchase names nobody whom the Server API could be asked about.
-      guard let identity = subject.identity(for: source), source != .serverAPI || subject.askedPurchase != nil else {
+      guard let identity = reference.identity(for: source), source != .serverAPI || reference.askedPurchase != nil
+      else {
         continue
       }
       if mayReuse, let answer = recent[identity], stillHolds(answer.history) {
-        return try accepted(answer, subject, source, isReused: true, for: user)
+        return try accepted(answer, reference, source, isReused: true, for: user)
       }
-      let question = Question(subject: subject, user: user, retriesTrouble: retriesTrouble)
+      let question = Question(reference: reference, user: user, retriesTrouble: retriesTrouble)
       switch await flights.run(identity, { await ask(source, question, identity, logger: logger) }) {
-      case .success(let answer): return try accepted(answer, subject, source, isReused: false, for: user)
+      case .success(let answer): return try accepted(answer, reference, source, isReused: false, for: user)
       case .failure(let error):
         failure = failure.outweighed(by: error)
-        guard error.mayAskElsewhere(subject) else { throw AppStoreTrouble(failure) }
+        guard error.mayAskElsewhere(reference) else { throw AppStoreTrouble(failure) }
       }
     }
     throw AppStoreTrouble(failure)
@@ -154,16 +155,17 @@ package struct ReceiptExaminer: Sendable {
   private func stillHolds(_ history: PurchaseHistory) -> Bool {
     let now = now()
     let ends = history.purchases.compactMap(\.expiresDate) + history.renewals.compactMap(\.gracePeriodExpiresDate)
-    return !ends.contains { history.judgedAt < $0 && $0 <= now }
+    return !ends.contains { history.evaluatedAt < $0 && $0 <= now }
   }
 
   private func accepted(
-    _ answer: AppleAnswer, _ subject: Subject, _ source: Subject.Source, isReused: Bool, for user: UserID
-  ) throws(AppStoreTrouble) -> Word {
+    _ answer: AppleAnswer, _ reference: PurchaseReference, _ source: PurchaseReference.Source, isReused: Bool,
+    for user: UserID
+  ) throws(AppStoreTrouble) -> AcceptedAnswer {
     let appleStatus = answer.appleStatus
-    let claimed = answer.history.isAccountGone ? subject.receipt?.claimedBundleID : nil
+    let claimed = answer.history.isAccountGone ? reference.receipt?.claimedBundleID : nil
     // An answer that names no app is no verdict; only another app's is another app's.
-    guard let bundle = answer.bundleID ?? subject.proof.bundleID ?? claimed else {
+    guard let bundle = answer.bundleID ?? reference.proof.bundleID ?? claimed else {
       throw .unavailable(.init(appleStatus: appleStatus))
     }
     guard bundleIDs.contains(bundle) else { throw .refused(.wrongApp(appleStatus: appleStatus)) }
@@ -175,19 +177,19 @@ package struct ReceiptExaminer: Sendable {
     guard rules.accepts(answer.history.environment, for: user) else {
       throw .refused(.sandboxRefused(appleStatus: appleStatus))
     }
-    return Word(
+    return AcceptedAnswer(
       history: answer.history, bundleID: bundle, source: source, proofs: answer.proofs, isReused: isReused)
   }
 
   private struct Question: Sendable {
-    var subject: Subject
+    var reference: PurchaseReference
     /// On whose behalf; of several who ask at the same moment, the first.
     var user: UserID
     var retriesTrouble: Bool
   }
 
   private func ask(
-    _ source: Subject.Source, _ question: Question, _ identity: Subject.Identity, logger: Logger
+    _ source: PurchaseReference.Source, _ question: Question, _ identity: PurchaseReference.Identity, logger: Logger
   ) async -> Result<AppleAnswer, AppStoreError> {
     do throws(AppStoreError) {
       let answer = try await answer(of: source, question)
@@ -202,25 +204,25 @@ package struct ReceiptExaminer: Sendable {
   }
 
   private func answer(
-    of source: Subject.Source, _ question: Question
+    of source: PurchaseReference.Source, _ question: Question
   ) async throws(AppStoreError) -> AppleAnswer {
-    let subject = question.subject
+    let reference = question.reference
     let deadline = ContinuousClock.now.advanced(by: deadline)
     switch source {
     case .verifyReceipt:
-      guard let verifyReceipt, let receipt = subject.receipt else { throw .noSource }
+      guard let verifyReceipt, let receipt = reference.receipt else { throw .noSource }
       do throws(VerifyReceiptError) {
         return AppleAnswer(
           try await verifyReceipt.verify(
-            receipt.base64, check: subject.proof.check, of: question.user, retriesTrouble: question.retriesTrouble,
+            receipt.base64, check: reference.proof.check, of: question.user, retriesTrouble: question.retriesTrouble,
             deadline: deadline))
       } catch { throw .verifyReceipt(error) }
     case .serverAPI:
-      guard let serverAPI, let id = subject.askedPurchase else { throw .noSource }
+      guard let serverAPI, let id = reference.askedPurchase else { throw .noSource }
       do throws(ServerAPIError) {
         return AppleAnswer(
           try await serverAPI.history(
-            of: id, bundleIDs: apps(of: subject), stores: stores(of: subject),
+            of: id, bundleIDs: apps(of: reference), stores: stores(of: reference),
             includesOneTimePurchases: rules.catalog.sellsLifetime, retriesTrouble: question.retriesTrouble,
             deadline: deadline))
       } catch { throw .serverAPI(error) }
@@ -228,13 +230,15 @@ package struct ReceiptExaminer: Sendable {
     }
   }
 
-  private func apps(of subject: Subject) -> [BundleID] {
-    guard let known = subject.proof.bundleID ?? subject.bundleID, bundleIDs.contains(known) else { return bundleIDs }
+  private func apps(of reference: PurchaseReference) -> [BundleID] {
+    guard let known = reference.proof.bundleID ?? reference.bundleID, bundleIDs.contains(known) else {
+      return bundleIDs
+    }
     return [known]
   }
 
-  private func stores(of subject: Subject) -> [StoreEnvironment] {
-    let known = subject.proof.history(judgedAt: now())?.environment ?? subject.environment
+  private func stores(of reference: PurchaseReference) -> [StoreEnvironment] {
+    let known = reference.proof.history(evaluatedAt: now())?.environment ?? reference.environment
     return known.map { [$0] } ?? [.production, .sandbox]
   }
 }

@@ -3,27 +3,27 @@ internal import Synchronization
 
 /// What an admission said of a change. A write is run again when another write of its batch fails, and whoever admits
 /// changes counts them.
-final class AdmissionMemory: Sendable {
+final class ApprovalCache: Sendable {
   private struct Decision {
     var before: Entitlement?
     var after: Entitlement
     var isAdmitted: Bool
   }
 
-  private let admits: Admission
+  private let approves: Approval
   private let last = Mutex<Decision?>(nil)
 
-  private init(_ admits: @escaping Admission) { self.admits = admits }
+  private init(_ approves: @escaping Approval) { self.approves = approves }
 
   /// The same admission, which of the same change is asked once.
-  static func remembering(_ admits: @escaping Admission) -> Admission {
-    let memory = AdmissionMemory(admits)
+  static func remembering(_ approves: @escaping Approval) -> Approval {
+    let memory = ApprovalCache(approves)
     return { before, after in memory.isAdmitted(before, after) }
   }
 
   private func isAdmitted(_ before: Entitlement?, _ after: Entitlement) -> Bool {
     if let last = last.withLock({ $0 }), last.before == before, last.after == after { return last.isAdmitted }
-    let isAdmitted = admits(before, after)
+    let isAdmitted = approves(before, after)
     last.withLock { $0 = Decision(before: before, after: after, isAdmitted: isAdmitted) }
     return isAdmitted
   }

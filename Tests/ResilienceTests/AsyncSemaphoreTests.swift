@@ -6,68 +6,68 @@ import Testing
 @testable import JSON
 @testable import Resilience
 
-@Suite(.timeLimit(.minutes(1))) struct AsyncGateTests {
+@Suite(.timeLimit(.minutes(1))) struct AsyncSemaphoreTests {
   @Test func `never more tasks than permits are inside`() async {
-    let gate = AsyncGate(permits: 2)
+    let semaphore = AsyncSemaphore(permits: 2)
     let inside = Crowd()
     await withTaskGroup(of: Void.self) { group in
       for _ in 0..<200 {
         group.addTask {
-          guard await gate.enter() else { return }
+          guard await semaphore.acquire() else { return }
           inside.arrive()
           await Task.yield()
           inside.depart()
-          gate.leave()
+          semaphore.release()
         }
       }
     }
     #expect(inside.most == 2)
     #expect(inside.now == 0)
-    #expect(gate.free == 2)
+    #expect(semaphore.free == 2)
   }
 
   @Test func `a waiter that is cancelled leaves the queue, and its turn is not lost`() async {
-    let gate = AsyncGate(permits: 1)
-    #expect(await gate.enter())
-    let cancelled = Task { await gate.enter() }
-    while gate.waiting < 1 { await Task.yield() }
-    let patient = Task { await gate.enter() }
-    while gate.waiting < 2 { await Task.yield() }
+    let semaphore = AsyncSemaphore(permits: 1)
+    #expect(await semaphore.acquire())
+    let cancelled = Task { await semaphore.acquire() }
+    while semaphore.waiting < 1 { await Task.yield() }
+    let patient = Task { await semaphore.acquire() }
+    while semaphore.waiting < 2 { await Task.yield() }
     cancelled.cancel()
     #expect(await cancelled.value == false)
-    #expect(gate.free == 0)
-    gate.leave()
+    #expect(semaphore.free == 0)
+    semaphore.release()
     #expect(await patient.value)
-    gate.leave()
-    #expect(gate.free == 1)
+    semaphore.release()
+    #expect(semaphore.free == 1)
   }
 
   @Test func `a task that is cancelled already does not take a permit`() async {
-    let gate = AsyncGate(permits: 1)
+    let semaphore = AsyncSemaphore(permits: 1)
     let task = Task {
       while !Task.isCancelled { await Task.yield() }
-      return await gate.enter()
+      return await semaphore.acquire()
     }
     task.cancel()
     #expect(await task.value == false)
-    #expect(gate.free == 1)
+    #expect(semaphore.free == 1)
   }
 
   @Test func `cancellations at random moments neither lose a permit nor make one`() async {
-    let gate = AsyncGate(permits: 2)
+    let semaphore = AsyncSemaphore(permits: 2)
     for _ in 0..<500 {
       let tasks = (0..<6).map { _ in
         Task {
-          guard await gate.enter() else { return }
+          guard await semaphore.acquire() else { return }
           await Task.yield()
-          gate.leave()
+          semaphore.release()
         }
       }
       for task in tasks[1...3] { task.cancel() }
       for task in tasks { await task.value }
     }
-    #expect(gate.waiting == 0)
-    #expect(gate.free == 2)
+    #expect(semaphore.waiting == 0)
+    #expect(semaphore.free == 2)
   }
 
   @Test func `the reader holds at most its number of documents`() async throws {
@@ -115,7 +115,7 @@ import Testing
       while !loop.isHeld { await Task.yield() }
       let other = try await reader.read(Array("{}".utf8)) { _ throws(JSONError) in 2 }
       #expect(other == 2)
-      loop.letGo()
+      loop.releaseStatements()
       let first = try await group.next()
       #expect(first == 1)
     }
@@ -130,7 +130,7 @@ private final class HeldExecutor: TaskExecutor {
 
   func hold() { state.withLock { $0.isHeld = true } }
 
-  func letGo() {
+  func releaseStatements() {
     let kept = state.withLock { state in
       defer { state = (false, []) }
       return state.kept

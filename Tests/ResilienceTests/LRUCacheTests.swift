@@ -3,7 +3,7 @@ import Testing
 @testable import Resilience
 
 @Suite("Bounded memory")
-struct BoundedMemoryTests {
+struct LRUCacheTests {
   /// The same by a plain list, the newest last.
   private struct Model {
     var limit: Int
@@ -23,21 +23,21 @@ struct BoundedMemoryTests {
   }
 
   @Test func `what was not asked for longest makes room`() {
-    let memory = BoundedMemory<String, Int>(limit: 3)
-    for (value, key) in ["a", "b", "c"].enumerated() { memory.remember(value, as: key) }
-    #expect(memory.recall("a") == 0)
-    memory.remember(7, as: "b")
-    memory.remember(3, as: "d")
-    #expect(memory.recall("c") == nil)
-    memory.remember(4, as: "e")
-    #expect(memory.recall("a") == nil)
-    #expect(["b", "d", "e"].map(memory.recall) == [7, 3, 4])
+    let memory = LRUCache<String, Int>(limit: 3)
+    for (value, key) in ["a", "b", "c"].enumerated() { memory.insert(value, for: key) }
+    #expect(memory.value(for: "a") == 0)
+    memory.insert(7, for: "b")
+    memory.insert(3, for: "d")
+    #expect(memory.value(for: "c") == nil)
+    memory.insert(4, for: "e")
+    #expect(memory.value(for: "a") == nil)
+    #expect(["b", "d", "e"].map(memory.value(for:)) == [7, 3, 4])
     #expect(memory.counts == (found: 4, remembered: 3))
   }
 
   @Test(arguments: [0, 1, 2, 3, 17, 40])
   func `it remembers what a plain list in the order of use does`(limit: Int) {
-    let memory = BoundedMemory<Int, Int>(limit: limit)
+    let memory = LRUCache<Int, Int>(limit: limit)
     var model = Model(limit: limit)
     var chance: UInt64 = 42
     for step in 0..<20_000 {
@@ -45,10 +45,10 @@ struct BoundedMemoryTests {
       chance = chance &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
       let key = Int(chance >> 33) % 40
       if chance >> 63 == 0 {
-        memory.remember(step, as: key)
+        memory.insert(step, for: key)
         model.remember(step, as: key)
       } else {
-        #expect(memory.recall(key) == model.recall(key))
+        #expect(memory.value(for: key) == model.recall(key))
       }
       #expect(memory.counts.remembered == model.entries.count)
     }

@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Lets so many in at once, and of each key one. Whoever comes then is turned away, and does not wait.
-package final class Gate<Key: Hashable & Sendable>: Sendable {
+package final class ConcurrencyLimit<Key: Hashable & Sendable>: Sendable {
   private let limit: Int
   /// Guards who is inside.
   private let inside = Mutex<Set<Key>>([])

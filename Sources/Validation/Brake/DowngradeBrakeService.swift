@@ -5,7 +5,7 @@ package import Logging
 import Synchronization
 
 /// The downgrade brake as the service's jobs share it: it survives a restart, and a person can release it.
-package final class Brake: Sendable {
+package final class DowngradeBrakeService: Sendable {
   /// Under which the ledger keeps its state.
   static let memo = "downgrade_brake"
 
@@ -23,7 +23,7 @@ package final class Brake: Sendable {
   /// Takes up where the process before left off.
   package static func restored(
     from ledger: any Ledger, share: Double, now: @escaping @Sendable () -> Date
-  ) async throws(LedgerError) -> Brake {
+  ) async throws(LedgerError) -> DowngradeBrakeService {
     let text = try await ledger.memo(memo)
     var snapshot = DowngradeBrake.Snapshot()
     if let text {
@@ -34,7 +34,7 @@ package final class Brake: Sendable {
         snapshot.engagement = DowngradeBrake.Engagement(since: now(), lowered: 0, looked: 0, withheld: 0)
       }
     }
-    return Brake(DowngradeBrake(share: share, restoring: snapshot, at: .now), ledger: ledger, now: now)
+    return DowngradeBrakeService(DowngradeBrake(share: share, restoring: snapshot, at: .now), ledger: ledger, now: now)
   }
 
   private init(_ brake: DowngradeBrake, ledger: any Ledger, now: @escaping @Sendable () -> Date) {
@@ -53,7 +53,7 @@ package final class Brake: Sendable {
   /// Announced: the customer had turned renewal off, or was in a grace period, and the time of that is over. Such ends come
   /// every day, and no mistake of ours makes more of them. Or the verdict before ended so long ago that it counts no more
   /// for anybody who reads it, as after a long time without the service.
-  func admission(of rules: EntitlementRules) -> Admission {
+  func approval(of rules: EntitlementRules) -> Approval {
     { [self] before, after in
       state.withLock { $0.brake.looked(at: .now) }
       guard rules.isLowering(before, after), let before, !before.announcesEnd(by: after, hold: rules.policy.outageHold)
@@ -105,8 +105,8 @@ package final class Brake: Sendable {
 extension Entitlement {
   /// Whether this verdict foretold the end that the next one finds.
   fileprivate func announcesEnd(by next: Entitlement, hold: Duration) -> Bool {
-    guard next.status == .expired, let accessUntil, let judgedAt = next.explanation.judgedAt else { return false }
+    guard next.status == .expired, let accessUntil, let evaluatedAt = next.explanation.evaluatedAt else { return false }
     let isForetold = status == .cancelled || status == .gracePeriod
-    return (isForetold ? accessUntil : accessUntil.advanced(by: hold)) <= judgedAt
+    return (isForetold ? accessUntil : accessUntil.advanced(by: hold)) <= evaluatedAt
   }
 }
