@@ -125,7 +125,7 @@ let package = Package(
       ],
       resources: [
         .embedInCode("Routes/openapi.yaml"), .embedInCode("Console/page.html"), .embedInCode("Console/page.css"),
-        .embedInCode("Console/page.js"),
+        .embedInCode("Console/page.js"), .embedInCode("Console/problems.txt"),
       ],
       swiftSettings: settings),
     .executableTarget(

@@ -62,7 +62,7 @@ func buildApplication(
   }
   if !ledger.exposures.isEmpty {
     logger.warning(
-      "others than the service's user could read the ledger",
+      "other users of this machine could read the ledger",
       metadata: [
         "files": "\(ledger.exposures.map { "\($0.path) (mode \($0.modeText))" }.joined(separator: ", "))",
         "finding": ledger.exposures.allSatisfy(\.isMended)
@@ -277,7 +277,7 @@ extension ServiceConfiguration {
       throw StartError(description: refusal, isConfiguration: true)
     }
     for loss in comparison.losses.prefix(20) {
-      logger.warning("the catalog lacks what subscribers have", metadata: ["finding": "\(loss.sentence)"])
+      logger.warning("the catalog lacks products that subscribers have", metadata: ["finding": "\(loss.sentence)"])
     }
   }
 }

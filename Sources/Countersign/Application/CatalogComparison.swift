@@ -70,7 +70,7 @@ struct CatalogComparison: Hashable, Sendable {
     let products = Set(refused.map(\.product.rawValue)).sorted()
     return """
       The catalog would take something from \(users) of \(total) subscribers, which is more than \
-      revalidation.max_downgrades allows (\(percent) %). \(Self.sentences(refused)) Mend the catalog. If it is meant, list \
+      revalidation.max_downgrades allows (\(percent) %). \(Self.sentences(refused)) Fix the catalog. If it is meant, list \
       \(Self.names(products)) in catalog.accept_loss: then the service starts, and nobody loses anything until somebody \
       releases the downgrade brake.
       """

@@ -10,9 +10,9 @@ struct ClockCorrection {
   func log(_ logger: Logger) {
     let metadata: Logger.Metadata = ["machine": "\(text)"]
     if byApple {
-      logger.error("the machine's clock is wrong; Apple's counts from now on", metadata: metadata)
+      logger.error("the machine's clock is wrong; Apple's clock is used from now on", metadata: metadata)
     } else {
-      logger.notice("the store's clock is not the machine's; the store's counts from now on", metadata: metadata)
+      logger.notice("the store's clock differs from the machine's; the store's clock is used from now on", metadata: metadata)
     }
   }
 

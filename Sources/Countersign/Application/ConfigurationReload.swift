@@ -31,18 +31,18 @@ struct ConfigurationReload: Service {
     do throws(ConfigurationError) { configuration = try source.load() } catch {
       for problem in error.problems {
         logger.error(
-          "the configuration cannot be taken up; the API keys stay as they are",
+          "the configuration cannot be reloaded; the API keys stay as they are",
           metadata: ["key": "\(problem.origin)", "finding": "\(problem.sentence)"])
       }
       return
     }
     let before = keyring.replace(by: configuration.auth.apiKeys)
     logger.notice(
-      "the configuration was read again",
+      "the configuration was reloaded",
       metadata: Self.metadata(from: before, to: configuration.auth.apiKeys))
     for section in Self.sections(from: started, to: configuration) {
       logger.warning(
-        "configuration", metadata: ["key": "\(section)", "finding": "has changed; it counts from the next start on"])
+        "configuration", metadata: ["key": "\(section)", "finding": "has changed; it applies from the next start"])
     }
   }
 

@@ -100,7 +100,7 @@ struct BrakeReport {
       ? []
       : [
         "A changed catalog or policy would lower \(withheldByRules) of the users: they keep what they have. "
-          + "Look into it, then mend the configuration, or 'brake release'."
+          + "Look into it, then fix the configuration, or 'brake release'."
       ]
     let width = members.map(\.name.count).max() ?? 0
     return

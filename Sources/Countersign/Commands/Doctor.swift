@@ -11,14 +11,14 @@ struct Doctor: AsyncParsableCommand {
     abstract: "Look at everything the service depends on, and say what to do.",
     discussion: """
       It changes nothing, may run beside the service, and takes half a minute at most. Run it as the service's user, or it \
-      cannot tell what that user may do. Each line says what is right ('ok'), worth a look ('warning'), or to be mended \
-      ('mend').
+      cannot tell what that user may do. Each line says what is right ('ok'), worth a look ('warning'), or wrong \
+      ('fail').
 
       Apple is sent the shared secret, with the newest receipt of the ledger or with --receipt; without either, with a \
       few bytes that are no receipt, which does not prove the secret. Where there is a key of the Server API, it is shown \
       to both stores with a question about a transaction that does not exist.
 
-      Exit codes: 0 nothing to mend, 1 something to mend, 78 the configuration is wrong.
+      Exit codes: 0 nothing to fix, 1 something to fix, 78 the configuration is wrong.
 
       EXAMPLES
         countersign doctor --config countersign.yaml

@@ -49,7 +49,7 @@ extension Checkup {
     do {
       transport = try CurlTransport(configuration: CurlTransport.Configuration(caFile: appStore.caFile))
     } catch {
-      return [Finding("app_store", .mend, "the HTTP client cannot start: \(error)")]
+      return [Finding("app_store", .fail, "the HTTP client cannot start: \(error)")]
     }
     defer { transport.shutdown() }
     async let production = reply(of: .production, to: text, secret, transport)
@@ -98,19 +98,19 @@ extension Checkup {
       case 21005, 21009, 21100...21199:
         return Finding(subject, .warning, "answers \(time), but is in trouble (\(status)); it passes by itself")
       case 21000, 21001:
-        return Finding(subject, .mend, "answers \(status), which says that our request was wrong; is the URL right?")
+        return Finding(subject, .fail, "answers \(status), which says that our request was wrong; is the URL right?")
       default:
         return Finding(subject, .ok, "answers \(time), with status \(status)")
       }
     case .http(let status):
       return Finding(
-        subject, .mend,
+        subject, .fail,
         "answers HTTP \(status); is the URL right, and is Apple well (https://developer.apple.com/system-status/)?")
     case .malformed:
       return Finding(
-        subject, .mend, "what answers is not verifyReceipt; is the URL right, or is a proxy in between?")
+        subject, .fail, "what answers is not verifyReceipt; is the URL right, or is a proxy in between?")
     case .transport(let error):
-      return Finding(subject, .mend, sentence(for: error))
+      return Finding(subject, .fail, sentence(for: error))
     }
   }
 
@@ -130,7 +130,7 @@ extension Checkup {
     let subject = "app_store.shared_secret"
     if case .status(21004) = reply.outcome {
       return Finding(
-        subject, .mend,
+        subject, .fail,
         "Apple refuses it (21004): copy the app-specific shared secret from App Store Connect, of the app of "
           + "app_store.bundle_ids; nobody is downgraded meanwhile")
     }
@@ -162,7 +162,7 @@ extension Checkup {
     guard abs(ahead) <= ServiceClock.tolerance else {
       let text = ClockCorrection(ahead: ahead, byApple: isApple).text
       return isApple
-        ? Finding("clock", .mend, "the machine's clock, compared with Apple's, is \(text); set it, and keep it by NTP")
+        ? Finding("clock", .fail, "the machine's clock, compared with Apple's, is \(text); set it, and keep it by NTP")
         : Finding("clock", .warning, "the machine's clock, compared with that of the store, is \(text)")
     }
     return Finding("clock", .ok, "agrees with Apple's to \(max(1, Int(abs(ahead).rounded()))) s")

@@ -11,7 +11,7 @@ extension Checkup {
     let comparison = CatalogComparison(counts, catalog: configuration.catalog)
     let refusal = comparison.refusal(
       accepting: configuration.acceptedLoss, percent: configuration.revalidation.maxDowngrades)
-    if let refusal { return [Finding("catalog", .mend, refusal)] }
+    if let refusal { return [Finding("catalog", .fail, refusal)] }
     guard comparison.losses.isEmpty else {
       return comparison.losses.prefix(20).map { Finding("catalog", .warning, $0.sentence) }
     }

@@ -21,7 +21,7 @@ extension Checkup {
     do {
       transport = try CurlTransport(configuration: CurlTransport.Configuration(caFile: appStore.caFile))
     } catch {
-      return [Finding(subject, .mend, "the HTTP client cannot start: \(error)")]
+      return [Finding(subject, .fail, "the HTTP client cannot start: \(error)")]
     }
     defer { transport.shutdown() }
     let attempts = Mutex<[ServerAPIAttempt]>([])
@@ -66,18 +66,18 @@ extension Checkup {
     case .error(let status, _) where status < 429: return Finding(subject, .ok, "answers \(time), and takes the key")
     case .http(401):
       return Finding(
-        subject, .mend,
+        subject, .fail,
         "refuses the key (401): check app_store.server_api.key, key_id and issuer_id, and that the key is an In-App "
           + "Purchase key of the team of app_store.bundle_ids")
     case .error(let status, let code):
       return Finding(subject, .warning, "answers HTTP \(status), error \(code); it passes by itself")
     case .http(let status):
-      return Finding(subject, .mend, "answers HTTP \(status); is the URL right?")
+      return Finding(subject, .fail, "answers HTTP \(status); is the URL right?")
     case .malformed, .refused:
       return Finding(
-        subject, .mend, "what answers is not the App Store Server API; is the URL right, or is a proxy in between?")
+        subject, .fail, "what answers is not the App Store Server API; is the URL right, or is a proxy in between?")
     case .transport(let error):
-      return Finding(subject, .mend, sentence(for: error))
+      return Finding(subject, .fail, sentence(for: error))
     }
   }
 }

@@ -77,7 +77,7 @@ struct Checkup: Sendable {
     guard let jwt = configuration.auth.jwt else { return [keys] }
     let services: UserTokenServices
     do throws(StartError) { services = try await jwt.services(environment: .silent) } catch {
-      return [keys, Finding("auth.jwt", .mend, error.description)]
+      return [keys, Finding("auth.jwt", .fail, error.description)]
     }
     defer { services.transport?.shutdown() }
     guard let keySet = services.verifier.keySet else {
@@ -91,7 +91,7 @@ struct Checkup: Sendable {
       return [
         keys,
         Finding(
-          "auth.jwt", .mend,
+          "auth.jwt", .fail,
           "the keys that sign users' tokens cannot be fetched (\(cause)); is auth.jwt.jwks_url right? Users get 503"),
       ]
     }
@@ -111,7 +111,7 @@ struct Checkup: Sendable {
     }
     do throws(ServerIdentity.Unusable) {
       let identity = try ServerIdentity(tls)
-      if let sentence = identity.lapse(at: now()) { return [Finding("server.tls", .mend, sentence)] }
+      if let sentence = identity.lapse(at: now()) { return [Finding("server.tls", .fail, sentence)] }
       let end = identity.end.rfc3339
       guard identity.end.timeIntervalSince(now()) > Self.renewal else {
         return [
@@ -121,7 +121,7 @@ struct Checkup: Sendable {
       return [Finding("server.tls", .ok, "the key belongs to the certificate, which counts until \(end)")]
     } catch {
       return [
-        Finding("server.tls", .mend, "\(error.isAboutKey ? "key_file" : "certificate_file"): \(error.sentence)")
+        Finding("server.tls", .fail, "\(error.isAboutKey ? "key_file" : "certificate_file"): \(error.sentence)")
       ]
     }
   }
@@ -137,7 +137,7 @@ struct Checkup: Sendable {
       let certificates = roots.certificates.compactMap { try? NIOSSLCertificate(bytes: $0, format: .der) }
       findings.append(validity("app_store.roots", certificates))
     } catch {
-      findings.append(Finding("app_store.roots", .mend, error.description))
+      findings.append(Finding("app_store.roots", .fail, error.description))
     }
     return findings
   }
@@ -145,7 +145,7 @@ struct Checkup: Sendable {
   private func authorities(_ subject: String, _ path: String) -> Finding {
     guard let file = try? BoundedFile(path: path, limit: ConfigurationReader.certificateFileLimit),
       let certificates = try? NIOSSLCertificate.fromPEMBytes(file.bytes), !certificates.isEmpty
-    else { return Finding(subject, .mend, "the file holds no certificate in PEM; name a bundle of authorities") }
+    else { return Finding(subject, .fail, "the file holds no certificate in PEM; name a bundle of authorities") }
     return validity(subject, certificates)
   }
 
@@ -153,7 +153,7 @@ struct Checkup: Sendable {
     let now = now().timeIntervalSince1970
     let current = certificates.count { Double($0.notValidBefore) <= now && now < Double($0.notValidAfter) }
     let count = "\(certificates.count) \(certificates.count == 1 ? "certificate" : "certificates")"
-    guard current > 0 else { return Finding(subject, .mend, "\(count), and none is valid today; name current ones") }
+    guard current > 0 else { return Finding(subject, .fail, "\(count), and none is valid today; name current ones") }
     let over = certificates.count - current
     return over == 0
       ? Finding(subject, .ok, "\(count), valid today")
@@ -179,14 +179,14 @@ struct Checkup: Sendable {
             "can be opened; its structure was checked for \(Self.ledgerLimit.configurationText), which was "
               + "not enough for all of it, and nothing was wrong"))
     case .unusable(let error):
-      findings.append(Finding("ledger", .mend, error.description))
+      findings.append(Finding("ledger", .fail, error.description))
     }
     if !inspection.exposures.isEmpty {
       let isToEverybody = inspection.exposures.contains(where: \.isToEverybody)
       let files = inspection.exposures.map { "\($0.path) (mode \($0.modeText))" }
       findings.append(
         Finding(
-          "ledger", isToEverybody ? .mend : .warning,
+          "ledger", isToEverybody ? .fail : .warning,
           "\(isToEverybody ? "every user of this machine" : "the group") may read or write "
             + "\(ConfigurationValue.list(files)), where receipts are; chmod 600 keeps them to their owner"))
     }
@@ -197,7 +197,7 @@ struct Checkup: Sendable {
       let text = ConfigurationValue.describe(roughSize: free)
       findings.append(
         free < Self.leastFreeBytes
-          ? Finding("ledger", .mend, "only \(text) are free on its disk; when it is full, nothing can be recorded")
+          ? Finding("ledger", .fail, "only \(text) are free on its disk; when it is full, nothing can be recorded")
           : Finding("ledger", .ok, "\(text) are free on its disk"))
     }
     return findings
@@ -213,16 +213,16 @@ struct Checkup: Sendable {
     do throws(StartError) {
       services = try profileStore.services(environment: .silent)
     } catch {
-      return [Finding("profile_store", .mend, error.description)]
+      return [Finding("profile_store", .fail, error.description)]
     }
     defer { services.transport.shutdown() }
     switch await services.store.check(deadline: .now.advanced(by: Self.callLimit)) {
     case .ok: return [Finding("profile_store", .ok, "answers, and our key may write every column")]
-    case .misconfigured(let trouble): return [Finding("profile_store", .mend, trouble.description)]
+    case .misconfigured(let trouble): return [Finding("profile_store", .fail, trouble.description)]
     case .unavailable(let trouble):
       return [
         Finding(
-          "profile_store", .mend,
+          "profile_store", .fail,
           "\(trouble). Verdicts are recorded meanwhile, and written when it is back; is profile_store.url right?")
       ]
     }

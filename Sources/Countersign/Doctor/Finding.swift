@@ -4,8 +4,8 @@ struct Finding: Hashable, Sendable, Encodable {
     case ok
     /// Works, but worth a look.
     case warning
-    /// Has to be mended.
-    case mend
+    /// Has to be fixed.
+    case fail
   }
 
   /// What was looked at, by the section of the configuration.
@@ -25,7 +25,7 @@ struct Finding: Hashable, Sendable, Encodable {
 struct CheckupReport: Encodable, Sendable {
   enum Status: String, Encodable, Sendable {
     case ok
-    case mend
+    case fail
     case configuration
   }
 
@@ -34,13 +34,13 @@ struct CheckupReport: Encodable, Sendable {
 
   init(_ findings: [Finding]) {
     self.findings = findings
-    status = findings.contains { $0.verdict == .mend } ? .mend : .ok
+    status = findings.contains { $0.verdict == .fail } ? .fail : .ok
   }
 
   /// Of a configuration with which nothing else can be looked at.
   init(_ error: ConfigurationError) {
     status = .configuration
-    findings = error.problems.map { Finding("configuration", .mend, $0.description) }
+    findings = error.problems.map { Finding("configuration", .fail, $0.description) }
   }
 
   /// One line a finding.

@@ -12,10 +12,9 @@ import ServiceLifecycle
   import Darwin
 #endif
 
-/// The operators' own address: readiness and metrics, apart from where everybody connects.
+/// The operators' listener: readiness and metrics, apart from the public address.
 ///
-/// A few connections are enough for it, and they are its own: those of the public address being used up does not keep the
-/// monitoring out.
+/// It has a few connections of its own, so that monitoring gets in when the public address is full.
 package struct AdminServer: Service {
   package static let maxConnections = 64
 
@@ -55,9 +54,9 @@ package struct AdminServer: Service {
   }
 }
 
-/// An address cannot be listened on.
+/// A failure to listen on an address.
 package struct ListeningError: Error, Hashable, CustomStringConvertible {
-  /// Which key of the configuration has the port.
+  /// The configuration key of the port.
   package var key: String
   package var host: String
   package var port: Int

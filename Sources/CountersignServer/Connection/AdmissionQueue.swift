@@ -1,32 +1,32 @@
 import Resilience
 import Synchronization
 
-/// Lets so many requests be worked on at once; the others wait in line.
+/// Admits a fixed number of requests at a time; the others wait in order of arrival.
 ///
 ///     arrived ──▶ a slot is free ──────────────────────────▶ worked on ──▶ answered
 ///        └──────▶ in line ──▶ its turn, in time ──────────────▲
 ///                    └──────▶ its turn, too late ──▶ refused
 ///     would wait too long ──────────────────────────▶ refused
 ///
-/// What was begun is thereby finished before anything new is begun, and requests that do not come here, such as reads, wait
-/// for the few that are worked on, and not for the work on all that have arrived.
+/// So what was begun is finished before anything new is begun, and requests that do not pass here, such as reads, wait behind the
+/// few that were admitted instead of everything that has arrived.
 package final class AdmissionQueue: Sendable {
-  /// The turn did not come in time, by the forecast or in fact, or nobody waits for it any more.
+  /// The turn came too late, by forecast or in fact, or the caller has gone.
   struct Refusal: Error {}
 
   let slots: Int
   package let patience: Duration
-  /// How long after its head a request can be answered; its connection is closed then.
+  /// The time from the head of a request to the close of its connection.
   package let requestDeadline: Duration
   private let semaphore: AsyncSemaphore
-  /// Guards what is known of how long a slot is kept.
+  /// Guards the forecast of how long a slot is held.
   private let forecast: Mutex<QueueForecast>
   private let now: @Sendable () -> ContinuousClock.Instant
 
   /// - Parameters:
-  ///   - slots: how many are worked on at once.
-  ///   - patience: the longest that one waits; whose turn comes later is refused.
-  ///   - requestDeadline: how long after its head a request can be answered.
+  ///   - slots: requests admitted at a time.
+  ///   - patience: the longest wait; a request whose turn comes later is refused.
+  ///   - requestDeadline: the time from the head of a request to the close of its connection.
   package init(
     slots: Int, patience: Duration, requestDeadline: Duration,
     now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
@@ -39,13 +39,13 @@ package final class AdmissionQueue: Sendable {
     self.now = now
   }
 
-  /// How many wait now.
+  /// The number of waiting requests.
   package var waiting: Int { semaphore.waiting }
 
-  /// Works on a request when its turn has come.
+  /// Runs `work` when the turn of the request has come.
   ///
-  /// - Parameter head: when the request began to arrive, which a slow caller takes long for.
-  /// - Throws: `Refusal`, then nothing was begun; and what the work throws.
+  /// - Parameter head: the moment at which the head of the request had arrived.
+  /// - Throws: `Refusal` when nothing was begun, and what `work` throws.
   package func run<Value>(since head: ContinuousClock.Instant, _ work: (Place) async throws -> Value) async throws
     -> Value
   {
@@ -63,7 +63,7 @@ package final class AdmissionQueue: Sendable {
     return try await work(place)
   }
 
-  /// A place among those that are worked on.
+  /// A slot in use.
   package final class Place: Sendable {
     private let line: AdmissionQueue
     private let begin: ContinuousClock.Instant
@@ -74,7 +74,7 @@ package final class AdmissionQueue: Sendable {
       self.begin = begin
     }
 
-    /// Gives the place to the next, when what is left waits for others. It is given once.
+    /// Passes the slot on early, when the rest of the work only waits for others. Further calls do nothing.
     @Sendable func leave() {
       guard !isLeft.exchange(true, ordering: .relaxed) else { return }
       line.leave(after: begin)
@@ -96,7 +96,7 @@ package final class AdmissionQueue: Sendable {
 }
 
 extension AdmissionQueue {
-  /// Slots beside those of the calls to Apple: for what is checked, recorded and written meanwhile.
+  /// Slots in addition to the calls to Apple, for the requests that are being checked, recorded or written back.
   private static let besideCalls = 64
 
   /// The queue for validations. Its patience is `server.request_deadline` less what Apple and the profile store may take: a

@@ -1,40 +1,39 @@
 import Synchronization
 
-/// How many bytes of request bodies may be in memory at once.
+/// A limit on the bytes of request bodies in memory.
 ///
-/// A bound on each body alone is none: four hundred bodies of 2 MB are close to a gigabyte. Nor is a bound on all of them,
-/// for those who come second: one caller could hold it all. So no borrower gets more than a share, and a budget may be a part
-/// of another.
+/// A limit per body is not enough: four hundred bodies of 2 MB are close to a gigabyte. A limit on the total is not enough
+/// either: one caller could use all of it. So each borrower has a share, and a budget may be part of another.
 package final class ByteBudget: Sendable {
-  /// Why bytes are not lent.
+  /// The reason why no bytes are lent.
   enum Shortage: Error, Hashable {
-    /// The borrower has its share already.
+    /// The borrower has used its share.
     case share
-    /// All borrowers together have all there is.
+    /// All borrowers together have used the budget.
     case budget
   }
 
   private struct State {
     var used = 0
-    /// By borrower; one who has nothing is not in it.
+    /// Bytes by borrower; a borrower without bytes has no entry.
     var shares: [String: Int] = [:]
   }
 
-  /// Guards what is lent out.
+  /// Guards the bytes lent.
   private let state = Mutex(State())
   private let limit: Int
   private let share: Int
-  /// What is lent here is lent of this budget too.
+  /// The budget that this one is part of: a loan counts against both.
   private let whole: ByteBudget?
 
-  /// - Parameter share: the most that one borrower may have.
+  /// - Parameter share: the most bytes of one borrower.
   init(limit: Int, share: Int = .max, within whole: ByteBudget? = nil) {
     self.limit = limit
     self.share = share
     self.whole = whole
   }
 
-  /// Bytes taken from the budget; they go back when this value is gone.
+  /// Bytes taken from the budget; they return when the value is released.
   package final class Loan: Sendable {
     private let budget: ByteBudget
     private let borrower: String?
@@ -46,7 +45,7 @@ package final class ByteBudget: Sendable {
       self.borrower = borrower
     }
 
-    /// Takes more, or throws and has as much as before.
+    /// Takes more bytes, or throws and changes nothing.
     func extend(by more: Int) throws(Shortage) {
       try budget.take(more, for: borrower)
       bytes.withLock { $0 += more }
@@ -55,9 +54,9 @@ package final class ByteBudget: Sendable {
     deinit { budget.giveBack(bytes.withLock { $0 }, of: borrower) }
   }
 
-  /// A loan of nothing yet.
+  /// An empty loan.
   ///
-  /// - Parameter borrower: whose share it counts against; `nil` where nobody is known, and no share counts.
+  /// - Parameter borrower: the name of the share that it counts against; `nil` for none.
   func loan(to borrower: String? = nil) -> Loan { Loan(self, borrower) }
 
   var inUse: Int { state.withLock { $0.used } }

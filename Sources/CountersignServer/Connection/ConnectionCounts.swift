@@ -2,17 +2,17 @@ package import Logging
 package import Resilience
 import Synchronization
 
-/// How many connections a listening address holds, in all and of each client address.
+/// Counts the open connections of a listener: in total, and per client address.
 ///
-/// Trusted proxies and this machine itself are not bounded: the connections of many clients come from there.
+/// Trusted proxies and the loopback have no limit, because they carry the connections of many clients.
 package final class ConnectionCounts: Sendable {
   private struct State {
     var all = 0
-    /// By `ClientAddress.client`; one that has none is not in it.
+    /// Connections by `ClientAddress.client`; an address without connections has no entry.
     var byClient: [String: Int] = [:]
   }
 
-  /// Guards the numbers.
+  /// Guards the counts.
   private let state = Mutex(State())
   private let limit: Int
   private let limitPerAddress: Int
@@ -21,8 +21,8 @@ package final class ConnectionCounts: Sendable {
   private let isWorthALine: Occasional
 
   /// - Parameters:
-  ///   - limit: how many are held at most, by whoever accepts them; here they are only counted.
-  ///   - limitPerAddress: how many one client address may have; zero is no limit.
+  ///   - limit: the most connections the acceptor holds; this type counts them and refuses none.
+  ///   - limitPerAddress: the most connections of one client address; zero is no limit.
   package init(
     limit: Int, limitPerAddress: Int, proxies: TrustedProxies, logger: Logger,
     isWorthALine: Occasional = Occasional(most: 1, every: .seconds(60))
@@ -40,15 +40,15 @@ package final class ConnectionCounts: Sendable {
       proxies: TrustedProxies(ranges: server.trustedProxies), logger: logger)
   }
 
-  /// A connection that is held; `end` gives its place back.
+  /// An open connection; `end` releases its place.
   package struct Place: Sendable {
-    /// `nil`: of nobody who is bounded.
+    /// `nil` for a peer without a limit.
     fileprivate var client: String?
   }
 
   /// Counts a connection.
   ///
-  /// - Returns: `nil` where its address has too many: it is to be closed, and does not count.
+  /// - Returns: `nil` when the address has too many: close the connection; it was not counted.
   func begin(from peer: ClientAddress?) -> Place? {
     let client = limitPerAddress > 0 ? proxies.client(peer: peer, forwarded: [])?.client : nil
     let isAdmitted = state.withLock { state in
@@ -63,7 +63,7 @@ package final class ConnectionCounts: Sendable {
     guard isAdmitted else {
       if isWorthALine.admit() {
         logger.warning(
-          "an address has as many connections as it may; more are closed",
+          "an address has reached its limit of connections; new ones are closed",
           metadata: ["limit": "\(limitPerAddress)", "key": "server.max_connections_per_address"])
       }
       return nil
@@ -79,7 +79,7 @@ package final class ConnectionCounts: Sendable {
     }
   }
 
-  /// Whether more than three quarters of the connections that may be held are.
+  /// Whether more than three quarters of the limit are in use.
   var isNearlyFull: Bool { state.withLock { $0.all > limit / 4 * 3 } }
 
   var count: Int { state.withLock { $0.all } }

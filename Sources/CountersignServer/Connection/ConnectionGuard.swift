@@ -10,11 +10,10 @@ package import NIOHTTPTypes
 ///         ▼                   ▼
 ///       closed              closed
 ///
-/// Each phase has one absolute deadline, so that a peer who sends a byte now and then, or one request behind the other
-/// without taking the answers, gains nothing by it. A body has to keep a pace besides (`BodyPace`): one that does not ends
-/// with `SlowBody` for whoever reads it. A request that was answered before its body had arrived (no credential, too large,
-/// too slow) is not read to its end: the answer says `Connection: close`, and the connection ends once the peer has had a
-/// moment to read it.
+/// Each phase has one absolute deadline: a peer gains nothing by sending a byte now and then, or by pipelining requests without
+/// reading the answers. A body must also keep a minimum pace (`BodyPace`); a slower one fails with `SlowBody`. A request that
+/// is answered before its body has arrived (no credential, too large, too slow) is not read to its end: the answer says
+/// `Connection: close`, and the connection closes after a moment in which the peer can read it.
 package final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   package typealias InboundIn = HTTPRequestPart
   package typealias InboundOut = HTTPRequestPart
@@ -22,15 +21,15 @@ package final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandl
   package typealias OutboundOut = HTTPResponsePart
 
   package struct Limits: Sendable {
-    /// From the connection, or from the last answer, to the next request's whole head.
+    /// From the connection, or the last answer, to the end of the next request's head.
     package var idle: TimeAmount
-    /// The same while nearly as many connections are held as may be.
+    /// The same, while more than three quarters of the connections are in use.
     var idleWhenNearlyFull: TimeAmount = .seconds(3)
     /// From a request's head, or from the answer before it, to the end of its answer.
     package var request: TimeAmount
-    /// How long nothing of a body may come at most.
+    /// The longest pause within a body.
     package var patience = BodyPace.usualPatience
-    /// After an early answer, until the connection is closed.
+    /// From an early answer to the close of the connection.
     var linger: TimeAmount = .seconds(2)
 
     package init(
@@ -46,23 +45,23 @@ package final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandl
   }
 
   private let limits: Limits
-  /// Those of the address that is listened on; `nil` where nobody counts.
+  /// The counts of the listener; `nil` for a listener that does not count.
   private let counts: ConnectionCounts?
   private var place: ConnectionCounts.Place?
   /// When the connection is closed.
   private var deadline: NIODeadline = .distantFuture
-  /// Looks at the deadline. It goes off at the deadline or before, and then is set anew: moving it with each request and
-  /// each answer would cost more than all else that is done here.
+  /// The timer that checks the deadline. It fires at the deadline or earlier, and is then set again: moving it with each request
+  /// and answer would cost more than everything else here.
   private var timer: (task: Scheduled<Void>, at: NIODeadline)?
   /// The newest request's body is still to come.
   private var isReadingRequest = false
-  /// That of this body; `nil` until it turns out that the body does not come with the head.
+  /// The pace of this body; `nil` while the body may still arrive with the head.
   private var pace: BodyPace?
-  /// Whoever reads this body was told that it is too slow, which is told once.
+  /// The reader of this body has received `SlowBody`; it is sent once.
   private var isTooSlow = false
   /// Requests whose answer is not complete; more than one where the peer pipelines them.
   private var unanswered = 0
-  /// An early answer was given: what still comes in is dropped.
+  /// An early answer was sent; further input is dropped.
   private var isLingering = false
 
   package init(limits: Limits, counts: ConnectionCounts? = nil) {
@@ -89,7 +88,7 @@ package final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandl
   private func begin(_ context: ChannelHandlerContext) {
     if let counts, place == nil {
       place = counts.begin(from: ClientAddress(context.channel.remoteAddress))
-      // Before a byte is read: neither TLS nor HTTP costs anything for it.
+      // Closed before a byte is read, so that it costs neither TLS nor HTTP.
       if place == nil { return context.channel.close(promise: nil) }
     }
     schedule(idle, context)
@@ -112,7 +111,7 @@ package final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandl
       isReadingRequest = true
       unanswered += 1
       if unanswered == 1 { schedule(limits.request, context) }
-      // A list, in any case (RFC 9110, section 7.6.1); the server behind this looks for the one word only.
+      // A list in any case of letters (RFC 9110, section 7.6.1); the server behind this handler compares one word only.
       let options = head.headerFields[.connection]?.lowercased().split(separator: ",") ?? []
       if options.contains(where: { $0.filter { $0 != " " && $0 != "\t" } == "close" }) {
         head.headerFields[.connection] = "close"
@@ -128,7 +127,7 @@ package final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandl
   }
 
   package func channelReadComplete(context: ChannelHandlerContext) {
-    // Nearly every body comes with its head, and is timed by nobody.
+    // Nearly every body arrives with its head and needs no timer.
     if isReadingRequest, !isLingering, !isTooSlow {
       if pace == nil { pace = BodyPace(patience: limits.patience) }
       pace?.pause(at: .now())
@@ -136,7 +135,7 @@ package final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandl
     context.fireChannelReadComplete()
   }
 
-  /// Whoever reads the requests asks for more. Until it does, the peer is not the one who is slow.
+  /// The reader asks for more. Until it does, the peer is not the slow one.
   package func read(context: ChannelHandlerContext) {
     if pace != nil {
       pace?.wait(from: .now())
@@ -166,12 +165,12 @@ package final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandl
     }
   }
 
-  /// The answer being written is to the request whose body is still to come.
+  /// Whether the answer being written belongs to the request whose body is still to come.
   private var isAnsweringEarly: Bool { isReadingRequest && unanswered == 1 }
 
-  /// What is not HTTP gets a problem and the end of the connection.
+  /// Answers input that is not HTTP with a problem, and closes the connection.
   package func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    // It has its answer; the server behind this would add another.
+    // It has its answer; the server behind this handler would add a second.
     if error is HTTPParserError, isLingering { return }
     guard error is HTTPParserError, unanswered == 0, context.channel.isActive else {
       context.fireErrorCaught(error)

@@ -8,7 +8,7 @@ package import ServiceLifecycle
 /// By default a request is handled on Swift's own threads, and each part of it and of its answer crosses from the event
 /// loop's thread to one of those and back: that is a third of what a short request costs.
 ///
-/// What takes long has no place on it, as other connections wait meanwhile.
+/// Long work does not belong here: every other connection of the loop waits meanwhile.
 package final class LoopExecutor: TaskExecutor {
   private let loop: any EventLoop
 
@@ -20,7 +20,7 @@ package final class LoopExecutor: TaskExecutor {
   }
 }
 
-/// A service that runs on Swift's own threads, though what runs it may be on a loop's.
+/// Runs a service on Swift's own threads, whatever thread its runner is on.
 package struct OnSharedThreads: Service, CustomStringConvertible {
   var base: any Service
 
@@ -28,7 +28,7 @@ package struct OnSharedThreads: Service, CustomStringConvertible {
     self.base = base
   }
 
-  /// For the log, which would otherwise tell all that the service consists of.
+  /// The name for the log, which would otherwise print the whole value.
   package var description: String { "\(type(of: base))" }
 
   package func run() async throws {

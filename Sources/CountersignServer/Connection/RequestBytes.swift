@@ -4,21 +4,21 @@ import NIOCore
 
 /// Reads a body within its bounds: its own size, and the bytes that all bodies may take together.
 ///
-/// Bytes count as they come. The announced length proves nothing: to announce one costs a caller nothing.
+/// Bytes count as they arrive. `Content-Length` proves nothing, because announcing a body costs a caller nothing.
 struct RequestBytes: Sendable {
   /// The most bytes that one body may have.
   var limit: Int
 
-  /// What was made of a body, and the bytes it takes of a budget. What is made of a receipt is as large as the receipt and
-  /// lives until the answer is there, so the loan has to be kept that long.
+  /// A decoded body, and the loan for its bytes. A decoded receipt is as large as its text and lives until the answer is sent;
+  /// keep the loan as long.
   struct Read<Value> {
     var value: Value
     var loan: ByteBudget.Loan
   }
 
-  /// - Parameter loan: of the budget that the body counts against; nothing was taken of it yet.
-  /// - Throws: a problem: 415 for a body that is encoded, 413 for too large, 429 when the caller has more bodies in flight
-  ///   than it may, 503 when all have.
+  /// - Parameter loan: an empty loan from the budget that the body counts against.
+  /// - Throws: a problem: 415 for an encoded body, 413 for one that is too large, 429 when the caller has too many bytes in
+  ///   flight, 503 when all callers together have.
   func collect(_ request: Request, _ loan: ByteBudget.Loan) async throws -> Read<ByteBuffer> {
     if let coding = request.headers[.contentEncoding]?.lowercased(), coding != "identity" {
       throw Problem(.unsupportedMediaType, "Send the body as it is, without a Content-Encoding.")

@@ -5,9 +5,9 @@ import NIOCore
 package import NIOSSL
 import Synchronization
 
-/// Who the server says it is: its certificate, the intermediates behind it, and its private key.
+/// The server's TLS identity: its certificate, the intermediates, and the private key.
 package struct ServerIdentity: Sendable {
-  /// Why the files cannot be used, as the end of a sentence about one of them. It holds nothing of the key.
+  /// The reason why the files cannot be used, as the end of a sentence about one of them. It contains nothing of the key.
   package struct Unusable: Error, Hashable {
     package var isAboutKey: Bool
     package var sentence: String
@@ -54,7 +54,7 @@ package struct ServerIdentity: Sendable {
     }
   }
 
-  /// A key with a passphrase is refused: nobody is there to type it, and asking would wait for ever.
+  /// A key with a passphrase is refused: nobody could type it, and the prompt would wait for ever.
   private static func key(_ bytes: [UInt8]) -> NIOSSLPrivateKey? {
     try? NIOSSLPrivateKey(bytes: bytes, format: .pem) { (setter: NIOSSLPassphraseSetter<[UInt8]>) in setter([]) }
   }
@@ -65,7 +65,7 @@ package struct ServerIdentity: Sendable {
     return (try? NIOSSLContext(configuration: configuration)) != nil
   }
 
-  /// What is wrong with the time of validity, as the end of a sentence; `nil` when nothing is.
+  /// The fault in the period of validity, as the end of a sentence; `nil` for a valid one.
   package func lapse(at now: Date) -> String? {
     if now < begin { return "the certificate counts from \(begin.rfc3339) on only; clients refuse it" }
     if now >= end { return "the certificate ended at \(end.rfc3339); clients refuse it; renew it" }
@@ -73,17 +73,17 @@ package struct ServerIdentity: Sendable {
   }
 }
 
-/// The identity that new connections are shown; it is replaced while the service runs.
+/// The identity for new connections; it can be replaced while the service runs.
 package final class ServerIdentities: Sendable {
   enum Look: Hashable {
     case same
     case renewed(end: Date)
-    /// The one before stays.
+    /// The previous identity stays.
     case unusable(String)
   }
 
   private let files: ServerSettings.TLS
-  /// Guards which identity is shown.
+  /// Guards the current identity.
   private let shown: Mutex<ServerIdentity>
 
   package init(_ files: ServerSettings.TLS) throws(ServerIdentity.Unusable) {
@@ -93,8 +93,7 @@ package final class ServerIdentities: Sendable {
 
   package var current: ServerIdentity { shown.withLock { $0 } }
 
-  /// Reads the files again. A key and a certificate that do not belong together, as while they are being replaced one
-  /// after the other, change nothing.
+  /// Reads the files again. A key that does not match the certificate changes nothing: they are replaced one after the other.
   func look() -> Look {
     do throws(ServerIdentity.Unusable) {
       let found = try ServerIdentity(files)
@@ -108,8 +107,8 @@ package final class ServerIdentities: Sendable {
     }
   }
 
-  /// TLS 1.2 or newer, HTTP/1.1. Who the server is is looked up for each handshake; nothing of it is in the
-  /// configuration itself, as the chain of an override comes behind the configured one instead of in its place.
+  /// TLS 1.2 or newer, HTTP/1.1. The identity is looked up for each handshake and is not in the configuration itself: NIO appends
+  /// the chain of an override to the configured one instead of replacing it.
   package var tlsConfiguration: TLSConfiguration {
     let identity = current
     var configuration = TLSConfiguration.makeServerConfiguration(

@@ -2,11 +2,10 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// `/support`: the page for people who answer customers. It is open, as it holds nothing: whoever uses it types a key, which
-/// the page keeps in its memory and sends to the API.
+/// `/support`: the page for support staff. It needs no credential, because it contains no data: a person types a key, which the
+/// page keeps in memory and sends to the API.
 ///
-/// Three files of the binary, nothing from anywhere else. What a browser may do with them is said in every answer: run this
-/// script and this style sheet, and talk to this service.
+/// It is three files in the binary. Every answer limits the browser to this script, this style sheet and this service.
 struct SupportPage: Sendable {
   /// https://www.w3.org/TR/CSP3/
   static let contentSecurityPolicy = [

@@ -329,7 +329,7 @@
     if (typeof brake.withheld === 'number') parts.push(`Verdicts held back since: ${brake.withheld}.`)
     if (byRules > 0) {
       parts.push(`A changed catalog or policy would lower ${byRules} of the users. They keep what they have until ` +
-        'somebody mends the configuration, or releases the brake.')
+        'somebody fixes the configuration, or releases the brake.')
     }
     ui.brakeTitle.textContent = brake.engaged === true ? 'The downgrade brake holds' : 'A changed configuration is held back'
     ui.brakeText.textContent = parts.join(' ')
@@ -645,7 +645,7 @@
     let purchase = first
     const form = el('form', {autocomplete: 'off', novalidate: true, 'aria-labelledby': `move-${name}`},
       el('h3', {id: `move-${name}`}, 'Move it to another user'),
-      el('p', {class: 'soft'}, 'Both users are judged anew at once, and the note is kept in the history of both.'),
+      el('p', {class: 'soft'}, 'Both users are re-evaluated at once, and the note is kept in the history of both.'),
       field(to, 'User ID of the new owner'), field(note, 'Note: why does it move?'),
       el('button', {type: 'submit', class: 'danger'}, 'Move the purchase…'), message())
 

@@ -1,4 +1,4 @@
-/// What this program is.
+/// The version of this program.
 package enum BuildInformation {
   package static let version = "0.1.0"
 

@@ -65,7 +65,7 @@ extension ServerAPIEndpoint {
   }
 }
 
-/// Counts notifications by what became of them.
+/// Counts notifications by outcome.
 package final class NotificationMetrics: Sendable {
   private struct Notification: Hashable {
     var version: Int
@@ -114,7 +114,7 @@ enum AppStoreCallStatus: Hashable {
       }
   }
 
-  /// The codes that Apple documents and that calls of ours can meet; others are one word.
+  /// The documented codes that our calls can meet; all others share one label.
   private static let serverAPICodes: Set<Int> = [
     4_000_006, 4_000_008, 4_040_001, 4_040_002, 4_040_003, 4_040_004, 4_040_005, 4_040_006, 4_040_010, 4_290_000,
     5_000_000, 5_000_001,
@@ -185,7 +185,7 @@ package final class VerdictMetrics: Sendable {
   }
 }
 
-/// Takes down the size and the time of each commit.
+/// Records the size and duration of each commit.
 package final class LedgerMetrics: Sendable {
   private let writes: Recorder
   private let duration: Timer

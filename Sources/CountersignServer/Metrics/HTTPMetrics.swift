@@ -40,14 +40,14 @@ package final class HTTPMetrics: Sendable {
   func answered(_ response: Response, _ method: HTTPRequest.Method, route: String?, after duration: Duration) {
     inFlight.decrement()
     let route = route.map { $0 == Self.notFound ? Self.noRoute : $0 } ?? Self.noRoute
-    // A peer may make up methods without end.
+    // A peer may invent any number of methods.
     let known = Self.methods.contains(method) ? method : nil
     answers[Answer(route: route, method: known, code: response.status.code)].increment()
     durations[route].record(duration)
   }
 }
 
-/// Tells the metrics of every request.
+/// Records every request in the metrics.
 struct MetricsMiddleware: RouterMiddleware {
   typealias Context = ServiceRequestContext
 
@@ -63,7 +63,7 @@ struct MetricsMiddleware: RouterMiddleware {
       metrics.answered(response, request.method, route: context.endpointPath, after: start.duration(to: .now))
       return response
     } catch {
-      // Never taken: every error has become a problem by here.
+      // Unreachable: every error has become a problem.
       let response = Response(status: .internalServerError)
       metrics.answered(response, request.method, route: context.endpointPath, after: start.duration(to: .now))
       throw error

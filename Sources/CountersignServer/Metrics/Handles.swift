@@ -1,9 +1,9 @@
 package import CoreMetrics
 import Synchronization
 
-/// Handles of one metric by its labels, each made when it is first used and kept: no text is put together afterwards.
+/// Cached handles of one metric, by label values. After the first use of a handle no text is built.
 final class Handles<Key: Hashable & Sendable, Handle: Sendable>: Sendable {
-  /// Guards which handles there are.
+  /// Guards the handles.
   private let made = Mutex<[Key: Handle]>([:])
   private let make: @Sendable (Key) -> Handle
 

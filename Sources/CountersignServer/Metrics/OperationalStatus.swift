@@ -2,12 +2,12 @@ package import Resilience
 package import Tokens
 package import Validation
 
-/// What operators are shown of the running service, in `/readyz` and `/metrics`.
+/// The parts of the service whose state `/readyz` and `/metrics` show.
 package struct OperationalStatus: Sendable {
   package var appStore: AppStoreHealth
   /// `nil` where no profile store is configured.
   package var profileStore: ProfileStoreHealth?
-  /// By what is behind each, in the order shown.
+  /// Breakers by upstream, in the order shown.
   package var breakers: [(upstream: String, breaker: CircuitBreaker)]
   package var brake: DowngradeBrakeService
   package var review: RulesReview

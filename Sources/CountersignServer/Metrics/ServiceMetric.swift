@@ -74,7 +74,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
     case .rechecksAge: (.gauge, [], "How long the one that is overdue longest is")
     case .profileWrites: (.counter, ["outcome"], "Attempts to write a profile, by what came of them")
     case .profileWriteDuration: (.histogram, [], "How long attempts to write a profile took that reached the store")
-    case .profileStoreMisconfigured: (.gauge, [], "1: the profile store takes nothing from us until somebody mends it")
+    case .profileStoreMisconfigured: (.gauge, [], "1: the profile store takes nothing from us until somebody fixes it")
     case .outboxDepth: (.gauge, [], "Profiles that are not up to date in the profile store")
     case .outboxAge: (.gauge, [], "How long the oldest of them waits")
     case .outboxLastError: (.gauge, ["code"], "1, while profiles wait: why the write that failed last did")

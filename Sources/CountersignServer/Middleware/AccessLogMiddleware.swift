@@ -1,7 +1,7 @@
 import Hummingbird
 import Logging
 
-/// One line per request: what was asked and what was answered, never what was sent.
+/// Logs one line per request: route, status and time, never content.
 struct AccessLogMiddleware: RouterMiddleware {
   typealias Context = ServiceRequestContext
 

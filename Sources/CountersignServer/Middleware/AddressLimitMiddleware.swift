@@ -4,12 +4,12 @@ import Logging
 import NIOCore
 import Resilience
 
-/// Turns a client address away that asks more often than `server.address_rate_limit`, whatever it asks for, before anything is
-/// known of the caller: guesses at credentials count, whatever comes of them.
+/// Limits the requests of a client address (`server.address_rate_limit`), whatever they ask for, before authentication: guesses at
+/// credentials count.
 struct AddressLimitMiddleware: RouterMiddleware {
   typealias Context = ServiceRequestContext
 
-  /// Liveness, which costs nothing, and which a supervisor may ask for by way of a proxy that names no client.
+  /// Liveness has no limit: it costs nothing, and a supervisor may ask through a proxy that names no client.
   private static let exception = "/livez"
 
   var limits: RequestLimits
@@ -39,18 +39,19 @@ struct AddressLimitMiddleware: RouterMiddleware {
     return try await next(request, context)
   }
 
-  /// All clients behind a proxy that is not named are one, and on this machine one without a limit: that is said.
+  /// Warns about a proxy that is not in `server.trusted_proxies`: all clients behind it count as one, and on this machine as one
+  /// without a limit.
   private func noteUnnamedProxy(_ request: Request, _ names: [String], _ context: Context) {
     guard let peer = context.peer, !limits.proxies.contains(peer),
       !names.isEmpty || forwarded.map({ request.headers[$0] != nil }) == true, isWorthALine.admit()
     else { return }
     context.logger.warning(
-      "requests come by way of a proxy that is not named: if it is yours, name it in server.trusted_proxies",
+      "requests arrive through an unknown proxy: if it is yours, add it to server.trusted_proxies",
       metadata: ["proxy_on_this_machine": "\(peer.isLoopback)"])
   }
 }
 
-/// How often who may ask; one limiter for each kind of whom.
+/// The rate limiters of keys, users and client addresses.
 package struct RequestLimits: Sendable {
   var perKey: RateLimiter
   var perUser: RateLimiter

@@ -1,8 +1,8 @@
 import Hummingbird
 
-/// Finds nothing at a path that is not spelled as it is registered: `//metrics`, `/metrics/`.
+/// Answers 404 for a path that is not spelled as its route: `//metrics`, `/metrics/`.
 ///
-/// The router skips empty segments. A proxy in front that closes `/metrics` to strangers does not, and would let those pass.
+/// The router skips empty segments. A proxy that closes `/metrics` does not, and would let these through.
 struct ExactPathMiddleware: RouterMiddleware {
   typealias Context = ServiceRequestContext
 

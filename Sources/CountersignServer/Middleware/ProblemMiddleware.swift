@@ -28,11 +28,11 @@ struct ProblemMiddleware: RouterMiddleware {
       return Problem(.requestTimeout, "The request's body came too slowly; nothing was recorded; try again.")
         .response(requestID: context.requestID)
     } catch is HTTPParserError {
-      // The body is not valid HTTP, or the caller ended it early: nothing of ours is wrong.
+      // The body is not valid HTTP, or ended early: the caller's fault.
       return Problem(.malformedRequest, "The request's body is not valid HTTP, or it ended early.")
         .response(requestID: context.requestID)
     } catch {
-      // The caller learns nothing of the inside; the log does, once.
+      // The details go to the log, once, and not to the caller.
       context.logger.error("unexpected error", metadata: ["error_type": "\(type(of: error))"])
       return Problem(.internalError, "Something went wrong inside the service.")
         .response(requestID: context.requestID)

@@ -5,7 +5,7 @@ import Resilience
 /// Turns a caller away who asks more often than `server.rate_limit` or `server.user_rate_limit` (RFC 6585, section 4),
 /// before the body is read.
 ///
-/// Nothing of ours is behind it: trouble of Apple's or of the ledger's is never told as 429, as apps take a 4xx for final.
+/// Trouble at Apple or in the ledger is never a 429, because apps take a 4xx for final.
 struct RateLimitMiddleware: RouterMiddleware {
   typealias Context = ServiceRequestContext
 

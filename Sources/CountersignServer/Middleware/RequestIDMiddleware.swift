@@ -8,7 +8,7 @@ extension HTTPField.Name {
   static let requestID = HTTPField.Name("X-Request-Id")!
 }
 
-/// Gives every request a name, and tells it in the answer and in every line of the log.
+/// Names every request, in its answer and in every log line.
 ///
 /// A caller's own `X-Request-Id` is kept where it is harmless: up to 128 letters, digits, `.`, `_` and `-`.
 package struct RequestIDMiddleware: RouterMiddleware {

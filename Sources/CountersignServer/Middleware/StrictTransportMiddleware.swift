@@ -1,7 +1,7 @@
 import HTTPTypes
 import Hummingbird
 
-/// Has browsers come back by HTTPS only (RFC 6797), where the service itself speaks TLS.
+/// Tells browsers to use HTTPS only (RFC 6797). For a service that speaks TLS itself.
 struct StrictTransportMiddleware: RouterMiddleware {
   typealias Context = ServiceRequestContext
 

@@ -1,13 +1,13 @@
 import AppStore
 
-/// A server that may call, known by the SHA-256 of its key: the key itself is nowhere on our side.
+/// An API key of the configuration, known by its SHA-256: the service never has the key itself.
 package struct APIKey: Hashable, Sendable {
   package enum Role: String, Hashable, Sendable, CaseIterable {
     case service
     case support
   }
 
-  /// The SHA-256 of a key's UTF-8. It is not printed either: a weak key could be guessed from it at leisure.
+  /// The SHA-256 of a key's UTF-8. It is not printed: a weak key could be guessed from it.
   package struct Digest: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     package static let count = 32
 

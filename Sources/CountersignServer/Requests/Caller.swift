@@ -2,14 +2,14 @@ import Crypto
 import Entitlements
 import Synchronization
 
-/// Who is asking.
+/// The authenticated caller of a request.
 enum Caller: Hashable, Sendable {
-  /// A server, or a person at a desk, with an API key.
+  /// A server or a member of staff, with an API key.
   case server(ServerCaller)
-  /// A user of the app, by the token of their phone.
+  /// A user of the app, with a token.
   case user(UserID)
 
-  /// For the log: of a user only that it is one. No key can be named like that.
+  /// The name in the log: of a user only that it is one. No key can have this name.
   var logName: String {
     switch self {
     case .server(let server): server.name
@@ -18,22 +18,22 @@ enum Caller: Hashable, Sendable {
   }
 }
 
-/// Whoever has an API key.
+/// The owner of an API key.
 struct ServerCaller: Hashable, Sendable {
   /// The name of the key in the configuration.
   var name: String
   var role: APIKey.Role
 }
 
-/// The keys that callers may present, which may be replaced while callers come. Only their SHA-256 is known here.
+/// The accepted API keys, as SHA-256 digests. They can be replaced while the service runs.
 package final class APIKeyring: Sendable {
   /// Guards the keys.
   private let keys: Mutex<[APIKey]>
 
   package init(_ keys: [APIKey]) { self.keys = Mutex(keys) }
 
-  /// Requests that come from now on are held against these.
-  /// - Returns: those before.
+  /// Replaces the keys from the next request on.
+  /// - Returns: the previous keys.
   package func replace(by keys: [APIKey]) -> [APIKey] {
     self.keys.withLock { current in
       defer { current = keys }
@@ -41,9 +41,9 @@ package final class APIKeyring: Sendable {
     }
   }
 
-  /// The caller who presents this key; `nil` when it is none of ours.
+  /// The caller with this key; `nil` for an unknown key.
   ///
-  /// Every key is compared, and every byte of it, so that the time taken tells nothing about which was nearly right.
+  /// Every byte of every key is compared, so that the time taken reveals nothing about a near miss.
   func caller(presenting presented: String) -> ServerCaller? {
     let digest = Array(SHA256.hash(data: Array(presented.utf8)))
     var found: APIKey?

@@ -14,8 +14,8 @@ extension JSONObjectWriter {
   package mutating func member(_ name: String, _ date: Date?) { member(name, date?.rfc3339) }
 }
 
-/// JSON as the service writes it: snake_case keys, dates in RFC 3339 and UTC, slashes as they are, and a line end behind
-/// it, so that what a terminal shows next begins on a line of its own.
+/// JSON as the service writes it: snake_case keys, dates in RFC 3339 and UTC, slashes as they are, and a newline at the
+/// end, so that a terminal continues on a new line.
 package enum JSONBody {
   private static let lineEnd = UInt8(ascii: "\n")
 
@@ -28,7 +28,7 @@ package enum JSONBody {
     return ByteBuffer(bytes: bytes)
   }
 
-  /// By way of `Encodable`, which costs a hundred times as much.
+  /// Encodes through `Encodable`, which costs a hundred times as much.
   static func encodeByMembers(_ value: some Encodable) -> ByteBuffer {
     let encoder = JSONEncoder()
     // Sorted, so that the same value is always the same bytes: an entity tag is made of them.
@@ -37,7 +37,7 @@ package enum JSONBody {
       var container = encoder.singleValueContainer()
       try container.encode(date.rfc3339)
     }
-    // Our own values hold nothing that JSON cannot carry; should one ever, an empty body is the least harm.
+    // Our values contain nothing that JSON cannot carry; if one ever does, an empty body does the least harm.
     guard var data = try? encoder.encode(value) else { return ByteBuffer() }
     data.append(lineEnd)
     return ByteBuffer(data: data)

@@ -49,6 +49,9 @@ package struct Problem: Error, Hashable {
       }
     }
 
+    /// The page about the code, at this service: a problem's `type` is a URI reference (RFC 9457, section 3.1.1).
+    var path: String { "/problems/\(rawValue)" }
+
     var title: String {
       switch self {
       case .malformedRequest: "The request is malformed"
@@ -133,7 +136,7 @@ package struct Problem: Error, Hashable {
 
     func encode(to encoder: any Encoder) throws {
       var container = encoder.container(keyedBy: CodingKeys.self)
-      try container.encode("urn:countersign:problem:\(problem.code.rawValue)", forKey: .type)
+      try container.encode(problem.code.path, forKey: .type)
       try container.encode(problem.code.title, forKey: .title)
       try container.encode(problem.code.status.code, forKey: .status)
       try container.encode(problem.detail, forKey: .detail)

@@ -3,10 +3,10 @@ import Ledger
 import Logging
 import NIOCore
 
-/// What is known of a request while it is handled.
+/// The context of a request.
 package struct ServiceRequestContext: RequestContext {
   package var coreContext: CoreRequestContextStorage
-  /// When the head of the request was there.
+  /// The moment at which the head had arrived.
   let arrival = ContinuousClock.now
   /// The caller's `X-Request-Id`, or one of ours.
   var requestID = ""
@@ -14,7 +14,7 @@ package struct ServiceRequestContext: RequestContext {
   var caller: Caller?
   /// The other end of the connection; `nil` where it has no IP address.
   var peer: ClientAddress?
-  /// The client whose requests are counted; `nil` where none is known.
+  /// The client address that rate limits count; `nil` for an unknown client.
   var clientAddress: ClientAddress?
 
   package init(source: ApplicationRequestContextSource) {
@@ -22,7 +22,7 @@ package struct ServiceRequestContext: RequestContext {
     peer = ClientAddress(source.channel.remoteAddress)
   }
 
-  /// The caller is told to come back; why is for whoever keeps the service running.
+  /// Logs the cause of a 503 for operators; the caller learns only that it can try again.
   func logLedgerTrouble(_ cause: LedgerError) {
     logger.error("the ledger is unavailable", metadata: ["cause": "\(cause)"])
   }

@@ -68,6 +68,9 @@ package struct ServiceRouter {
     route(router, "/livez", [.get: health.live])
     if servesOperators { routeOperators(router) }
     route(router, "/openapi.yaml", [.get: contract.document])
+    let welcome = WelcomePage()
+    route(router, "/", [.get: welcome.welcome])
+    route(router, "/problems/{code}", [.get: welcome.problem])
     let page = SupportPage()
     route(router, "/support", [.get: page.page])
     route(router, "/support/page.css", [.get: page.style])

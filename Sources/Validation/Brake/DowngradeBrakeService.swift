@@ -85,7 +85,7 @@ package final class DowngradeBrakeService: Sendable {
     guard let engagement else { return }
     await keep(logger)
     logger.critical(
-      "too many subscribers would be downgraded: nobody is until somebody releases the brake",
+      "too many subscribers would be downgraded: the brake holds downgrades until it is released",
       metadata: [
         "looked_at": .stringConvertible(engagement.looked), "lowered": .stringConvertible(engagement.lowered),
       ])

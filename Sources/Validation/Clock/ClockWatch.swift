@@ -26,7 +26,7 @@ package struct ClockWatch: Service {
             try await ledger.releaseClaims()
             seen = corrections
           } catch {
-            logger.warning("what a wrong clock put off cannot be written anew", metadata: ["error": "\(error)"])
+            logger.warning("schedules set by a wrong clock cannot be corrected", metadata: ["error": "\(error)"])
           }
         }
         // Ended only by the shutdown.

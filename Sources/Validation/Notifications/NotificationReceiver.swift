@@ -45,7 +45,7 @@ package struct NotificationReceiver: Sendable {
     package var uuid: String?
   }
 
-  /// Why a notification was not taken in.
+  /// Why a notification was refused in.
   package enum Failure: Error, Sendable {
     case ledgerUnavailable(LedgerError)
     /// Of version 1, and not from Apple, or our shared secret is wrong: for Apple to send again.
@@ -209,7 +209,7 @@ package struct NotificationReceiver: Sendable {
       problem: problem, payload: text, isSigned: isSigned, receivedAt: gateway.now())
     try await consult { () throws(LedgerError) in try await ledger.noteRefused(refused) }
     logger.warning(
-      "a notification was not taken", metadata: ["outcome": "\(outcome.rawValue)", "problem": "\(problem)"])
+      "a notification was refused", metadata: ["outcome": "\(outcome.rawValue)", "problem": "\(problem)"])
     return reception
   }
 
@@ -221,7 +221,7 @@ package struct NotificationReceiver: Sendable {
   ) async throws(Failure) -> Reception {
     guard isOurPassword(notification) else {
       if wrongPasswords.admit() {
-        logger.warning("a notification of version 1 comes without our shared secret; nothing was done")
+        logger.warning("a notification of version 1 does not have our shared secret; it is refused")
       }
       throw .wrongPassword
     }

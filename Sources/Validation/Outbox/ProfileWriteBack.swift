@@ -104,7 +104,7 @@ package struct ProfileWriteBack: Sendable {
       return try await send(update, deadline: end, logger: logger)
     } catch {
       // The verdict is recorded, and so is that it has to be written.
-      logger.warning("the ledger cannot say what a profile waits for", metadata: ["error": "\(error)"])
+      logger.warning("the waiting update of a profile cannot be read", metadata: ["error": "\(error)"])
       return .failed
     }
   }
@@ -121,7 +121,7 @@ package struct ProfileWriteBack: Sendable {
       return try await settle(update)
     case .superseded(let version) where !isRaised && isInTheFuture(version) && version <= WaitingUpdate.highestFloor:
       logger.warning(
-        "the profile's version lies in the future: the ledger goes on above it", metadata: ["version": "\(version)"])
+        "the profile's version is in the future: the ledger continues from it", metadata: ["version": "\(version)"])
       try await ledger.raiseUpdate(of: update.user, version: update.version, above: version)
       guard let raised = try await ledger.waitingUpdate(of: update.user) else { return .settled(.written) }
       return try await send(raised, isRaised: true, deadline: deadline, logger: logger)
@@ -143,7 +143,7 @@ package struct ProfileWriteBack: Sendable {
       return .refused
     case .misconfigured(let trouble):
       logger.critical(
-        "the profile store takes no updates from this service",
+        "the profile store refuses updates from this service",
         metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
       try await putBack(update, trouble, least: UpdateSchedule.misconfiguration)
     #if PLANTED_DEFECTS

@@ -70,11 +70,11 @@ package struct UpdateDeliverer: Service {
     writeBack.health.note(check)
     switch check {
     case .ok:
-      logger.info("the profile store takes updates")
+      logger.info("the profile store accepts updates")
       return true
     case .misconfigured(let trouble):
       logger.critical(
-        "the profile store takes no updates from this service",
+        "the profile store refuses updates from this service",
         metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
       return true
     case .unavailable(let trouble):
@@ -92,7 +92,7 @@ package struct UpdateDeliverer: Service {
     do throws(LedgerError) {
       due = try await ledger.claimUpdates(dueAt: now(), until: lease, limit: limit)
     } catch {
-      logger.warning("updates of profiles cannot be read", metadata: ["error": "\(error)"])
+      logger.warning("profile updates cannot be read", metadata: ["error": "\(error)"])
       return nil
     }
     let hasFailed = await withTaskGroup(of: Bool.self) { group in
@@ -114,7 +114,7 @@ package struct UpdateDeliverer: Service {
     do throws(LedgerError) {
       try await ledger.returnUpdates(of: due.map(\.user), claimedUntil: lease)
     } catch {
-      logger.warning("updates of profiles cannot be given back", metadata: ["error": "\(error)"])
+      logger.warning("claimed profile updates cannot be returned", metadata: ["error": "\(error)"])
     }
     return nil
   }

@@ -27,7 +27,7 @@ package enum AppStoreError: Error, Hashable, Sendable {
     switch self {
     case .verifyReceipt(let error): Self.log(error, logger)
     case .serverAPI(let error): Self.log(error, logger)
-    case .noSource: logger.debug("nobody can be asked about this purchase")
+    case .noSource: logger.debug("there is no source to ask about this purchase")
     }
   }
 
@@ -59,7 +59,7 @@ package enum AppStoreError: Error, Hashable, Sendable {
     case .unavailable(_, _, let how):
       logger.warning("Apple cannot be asked", metadata: metadata.merging(["cause": "\(how)"]) { $1 })
     case .invalidAnswer(let what):
-      logger.error("an answer of Apple's cannot be believed", metadata: metadata.merging(["cause": "\(what)"]) { $1 })
+      logger.error("an answer from Apple fails verification", metadata: metadata.merging(["cause": "\(what)"]) { $1 })
     case .notFound: logger.info("no verdict", metadata: metadata.merging(["cause": "not found"]) { $1 })
     case .wrongApp: logger.info("no verdict", metadata: metadata.merging(["cause": "another app"]) { $1 })
     case .overloaded, .cancelled: logger.info("no verdict", metadata: metadata)

@@ -364,7 +364,7 @@ package struct ReceiptValidator: Sendable {
     case .kept: break
     case .tooMany: throw .appStoreUnavailable(appleStatus: outage.appleStatus)
     case .full:
-      logger.error("no more receipts can be kept until Apple can be asked")
+      logger.error("the store for pending receipts is full until Apple answers again")
       throw .appStoreUnavailable(appleStatus: outage.appleStatus)
     }
     let profile = try await profile(of: submission.user)

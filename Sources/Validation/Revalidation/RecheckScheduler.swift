@@ -60,7 +60,7 @@ package struct RecheckScheduler: Service {
     do throws(LedgerError) {
       let count = try await ledger.scheduleMissing(check.validator.nextCheck, at: now(), limit: 500)
       if count > 0 {
-        logger.notice("subscriptions can be asked about again", metadata: ["subscriptions": .stringConvertible(count)])
+        logger.notice("Apple answers about subscriptions again", metadata: ["subscriptions": .stringConvertible(count)])
       }
     } catch {
       logger.warning("due subscriptions cannot be read", metadata: ["error": "\(error)"])

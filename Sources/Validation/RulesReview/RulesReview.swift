@@ -134,7 +134,7 @@ package final class RulesReview: Sendable {
     do throws(LedgerError) {
       try await ledger.keepMemo(Self.memo, String(decoding: text, as: UTF8.self))
     } catch {
-      logger.warning("how far the rules are applied cannot be written", metadata: ["error": "\(error)"])
+      logger.warning("the progress of the rules review cannot be written", metadata: ["error": "\(error)"])
     }
   }
 
@@ -148,7 +148,7 @@ package final class RulesReview: Sendable {
       return true
     }
     guard isReleased else { return }
-    logger.notice("what the catalog and the policies of this start take is released")
+    logger.notice("downgrades by the changed catalog or policies are released")
     await keep(logger)
   }
 }

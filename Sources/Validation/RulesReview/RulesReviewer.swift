@@ -105,7 +105,7 @@ package struct RulesReviewer: Service {
       if isOver { finish(&tally) }
       return !isOver
     } catch {
-      logger.warning("users cannot be judged anew", metadata: ["error": "\(error)"])
+      logger.warning("users cannot be re-evaluated", metadata: ["error": "\(error)"])
       return false
     }
   }
@@ -143,7 +143,7 @@ package struct RulesReviewer: Service {
   private func finish(_ tally: inout Tally) {
     if tally.changed > 0 || tally.heldBack > 0 {
       logger.notice(
-        "the catalog or a policy changed: users are judged anew",
+        "the catalog or a policy changed: users are re-evaluated",
         metadata: ["users": "\(tally.users)", "changed": "\(tally.changed)", "held_back": "\(tally.heldBack)"])
     }
     tally = Tally()
@@ -156,7 +156,7 @@ package struct RulesReviewer: Service {
     guard !withheld.isEmpty else { return }
     let named = withheld.prefix(5).map { "\($0.value) of \($0.key)" }.joined(separator: ", ")
     logger.warning(
-      "the catalog or a policy would lower subscribers: they keep what they have until somebody releases the brake",
+      "the catalog or a policy would lower subscribers: they keep their tier until the brake is released",
       metadata: ["withheld": "\(review.withheld)", "products": "\(named)\(withheld.count > 5 ? ", …" : "")"])
   }
 }

@@ -95,7 +95,7 @@ import Testing
     let ledger = directory.appending(path: "ledger.sqlite").path(percentEncoded: false)
     try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: ledger)
     try await RunningService.run(apple: .unreachable, directory: directory) { service in
-      let reported = service.log.lines.filter { $0.contains("others than the service's user could read the ledger") }
+      let reported = service.log.lines.filter { $0.contains("other users of this machine could read the ledger") }
       #expect(reported.count == 1)
       #expect(reported.allSatisfy { $0.contains("ledger.sqlite (mode 644)") && $0.contains("their mode is 600 now") })
       let mode = try Self.mode(ledger)

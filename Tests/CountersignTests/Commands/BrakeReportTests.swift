@@ -33,7 +33,7 @@ import Testing
     let released = try Self.report(#"{"engaged":false,"withheld_by_rules":80}"#)
     #expect(
       released.text == "The brake is not engaged.\nA changed catalog or policy would lower 80 of the users: they keep "
-        + "what they have. Look into it, then mend the configuration, or 'brake release'.")
+        + "what they have. Look into it, then fix the configuration, or 'brake release'.")
     let none = try Self.report(#"{"engaged":false,"withheld_by_rules":0}"#)
     #expect(none.text == "The brake is released: nobody is held back.")
   }

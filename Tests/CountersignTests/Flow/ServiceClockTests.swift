@@ -166,7 +166,7 @@ import Testing
         }
         #expect(try await service.send(.get, "/readyz", key: nil)["clock"] == "off")
         // The store is not Apple's own, so it is no alarm.
-        let reported = service.log.lines.filter { $0.contains("the store's clock is not the machine's") }
+        let reported = service.log.lines.filter { $0.contains("the store's clock differs from the machine's") }
         #expect(reported.count == 1)
         #expect(
           reported.allSatisfy { $0.contains(#""level":"notice""#) && $0.contains(#""machine":"365 days ahead""#) })

@@ -163,7 +163,7 @@ import Testing
       try await deployment.run({ $0.products["com.example.app.forever"] = nil }) { service in
         #expect(
           service.log.lines.contains {
-            $0.contains("the catalog lacks what subscribers have")
+            $0.contains("the catalog lacks products that subscribers have")
               && $0.contains("1 of com.example.app.forever is kept")
           })
         try await eventually { try await withheld(service) == 1 }

@@ -69,6 +69,7 @@ import Testing
       Ask(method: .post, path: notifications, key: nil, body: #"{"signedPayload":"none"}"#),
       Ask(method: .get, path: "/livez", key: nil), Ask(method: .get, path: "/readyz", key: nil),
       Ask(method: .get, path: "/metrics", key: nil), Ask(method: .get, path: "/openapi.yaml", key: nil),
+      Ask(method: .get, path: "/", key: nil), Ask(method: .get, path: "/problems/forbidden", key: nil),
       Ask(method: .get, path: "/support", key: nil), Ask(method: .get, path: "/support/", key: nil),
       Ask(method: .get, path: "/support/page.css", key: nil), Ask(method: .get, path: "/support/page.js", key: nil),
     ]

@@ -52,7 +52,7 @@ import Yams
     let contract = try Contract.shared.get()
     func words(_ schema: String, _ property: String) throws -> [String] {
       let properties = try #require(contract.schema(schema)["properties"] as? [String: [String: Any]])
-      return try #require(properties[property]?["enum"] as? [Any]).compactMap { $0 as? String }
+      return try #require(properties[property].flatMap { contract.values(of: $0) })
     }
     #expect(try words("Problem", "code") == Problem.Code.allCases.map(\.rawValue))
     #expect(Set(try words("Entitlement", "reason")) == Set(EntitlementReason.allCases.map(\.rawValue)))

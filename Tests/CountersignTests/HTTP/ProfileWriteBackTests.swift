@@ -218,7 +218,7 @@ import Testing
   @Test func `a row that is made later is found without another post`() async throws {
     try await run { service, store, profiles, clock in
       // The look at the start has come to its end.
-      try await eventually { service.log.lines.contains { $0.contains("the profile store takes updates") } }
+      try await eventually { service.log.lines.contains { $0.contains("the profile store accepts updates") } }
       profiles.remove("user-1")
       let receipt = try store.simulator.issueReceipt(.renewing).receiptData
       #expect(try await service.validate(receipt)["profile_write"] == "missing")
@@ -335,7 +335,7 @@ import Testing
         #expect(profiles.row("user-1")?["subscription_version"] == .integer(version))
         store.simulator.advanceClock(by: .seconds(1))
       }
-      #expect(service.log.lines.count { $0.contains("the profile's version lies in the future") } == 1)
+      #expect(service.log.lines.count { $0.contains("the profile's version is in the future") } == 1)
     }
   }
 
@@ -481,18 +481,18 @@ import Testing
 
   @Test func `a start says what is wrong with the store, while somebody is looking`() async throws {
     let expected: [(TestAnswer, String, String, String)] = [
-      (.json("[]"), "info", "the profile store takes updates", "ok"),
+      (.json("[]"), "info", "the profile store accepts updates", "ok"),
       (
         .json(#"{"code":"PGRST301","details":null,"hint":null,"message":"no"}"#, status: 401), "critical",
-        "the profile store takes no updates from this service", "misconfigured: PGRST301"
+        "the profile store refuses updates from this service", "misconfigured: PGRST301"
       ),
       (
         .json(#"{"code":"42501","details":null,"hint":null,"message":"no"}"#, status: 403), "critical",
-        "the profile store takes no updates from this service", "misconfigured: 42501"
+        "the profile store refuses updates from this service", "misconfigured: 42501"
       ),
       (
         .json(#"{"code":"22003","details":null,"hint":null,"message":"no"}"#, status: 400), "critical",
-        "the profile store takes no updates from this service", "misconfigured: 22003"
+        "the profile store refuses updates from this service", "misconfigured: 22003"
       ),
       (
         .json(#"{"code":"PGRST002","details":null,"hint":null,"message":"no"}"#, status: 503), "warning",

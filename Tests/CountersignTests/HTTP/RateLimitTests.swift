@@ -124,7 +124,7 @@ import Testing
 
   @Test(arguments: [("X-Forwarded-For", "203.0.113.7"), ("Forwarded", "for=203.0.113.7")])
   func `requests by way of a proxy that is not named are told of, once`(name: String, value: String) async throws {
-    let words = "name it in server.trusted_proxies"
+    let words = "add it to server.trusted_proxies"
     func lines(_ settings: Settings) async throws -> Int {
       try await RunningService.run(apple: .unreachable, settings: settings) { service in
         #expect(try await service.profile().status == 200)

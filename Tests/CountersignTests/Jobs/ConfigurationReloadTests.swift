@@ -50,7 +50,7 @@ import UnixSignals
     for section in ["server", "catalog"] {
       #expect(
         log.lines.contains {
-          $0.contains(#""key":"\#(section)""#) && $0.contains("it counts from the next start on")
+          $0.contains(#""key":"\#(section)""#) && $0.contains("it applies from the next start")
         })
     }
     #expect(log.text.contains(#""added":"none","api_keys":1,"#))

@@ -25,7 +25,7 @@ import Testing
     #expect(
       comparison.refusal(accepting: [], percent: 20) == """
         The catalog would take something from 80 of 80 subscribers, which is more than revalidation.max_downgrades allows \
-        (20 %). \(sentence) Mend the catalog. If it is meant, list com.example.app.pro.monthly in catalog.accept_loss: then \
+        (20 %). \(sentence) Fix the catalog. If it is meant, list com.example.app.pro.monthly in catalog.accept_loss: then \
         the service starts, and nobody loses anything until somebody releases the downgrade brake.
         """)
     #expect(comparison.refusal(accepting: ["com.example.app.pro.monthly"], percent: 20) == nil)
@@ -87,7 +87,7 @@ import Testing
     let counts = (0..<9).map { AccessCount(tier: "pro", product: ProductID("p\($0)"), users: 10 - $0) }
     let refusal = try #require(
       CatalogComparison(counts, catalog: try Self.catalog([:])).refusal(accepting: [], percent: 20))
-    #expect(refusal.contains("6 of p4 are kept, and it is not in the catalog. So it is with 4 more. Mend"))
+    #expect(refusal.contains("6 of p4 are kept, and it is not in the catalog. So it is with 4 more. Fix"))
     #expect(refusal.contains("list p0, p1, p2, p3, p4 and 4 more in catalog.accept_loss"))
   }
 }

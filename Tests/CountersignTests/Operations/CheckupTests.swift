@@ -84,7 +84,7 @@ import Testing
       store.simulator.setTrouble(.serverAPIKeyRejected)
       let refused = await deployment.checkup().serverAPIFindings()
       #expect(refused.map(\.subject) == [production, sandbox])
-      #expect(refused.allSatisfy { $0.verdict == .mend && $0.sentence.contains("key_id and issuer_id") }, "\(refused)")
+      #expect(refused.allSatisfy { $0.verdict == .fail && $0.sentence.contains("key_id and issuer_id") }, "\(refused)")
 
       // Of an app that was never released; nothing is to be mended.
       store.simulator.setTrouble(.serverAPIKeyRejected, environment: .production)
@@ -94,7 +94,7 @@ import Testing
 
       store.simulator.setTrouble(.http503)
       let away = await deployment.checkup().serverAPIFindings()
-      #expect(away.first?.verdict == .mend && away.first?.sentence.contains("HTTP 503") == true, "\(away)")
+      #expect(away.first?.verdict == .fail && away.first?.sentence.contains("HTTP 503") == true, "\(away)")
     }
   }
 
@@ -115,8 +115,8 @@ import Testing
     try await simulated(secret: "not-the-secret") { store, deployment in
       let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
       let findings = await deployment.checkup(receipt: receipt).run()
-      #expect(texts(findings, "app_store.shared_secret").allSatisfy { $0.hasPrefix("mend: Apple refuses it (21004)") })
-      #expect(CheckupReport(findings).status == .mend)
+      #expect(texts(findings, "app_store.shared_secret").allSatisfy { $0.hasPrefix("fail: Apple refuses it (21004)") })
+      #expect(CheckupReport(findings).status == .fail)
       #expect(!CheckupReport(findings).text.contains("not-the-secret"))
     }
   }
@@ -127,7 +127,7 @@ import Testing
         let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
         #expect(try await service.validate(receipt).status == 200)
         for (secret, expected) in [
-          (SimulatedStore.sharedSecret, "ok: Apple takes it"), ("changed", "mend: Apple refuses it (21004)"),
+          (SimulatedStore.sharedSecret, "ok: Apple takes it"), ("changed", "fail: Apple refuses it (21004)"),
         ] {
           var apple = store.apple
           apple.sharedSecret = secret
@@ -155,7 +155,7 @@ import Testing
       store.simulator.setTrouble(trouble, count: nil, environment: nil)
       let findings = await deployment.checkup().run()
       for subject in ["app_store.production_url", "app_store.sandbox_url"] {
-        #expect(texts(findings, subject).allSatisfy { $0.hasPrefix("mend: ") && $0.contains(sentence) }, "\(findings)")
+        #expect(texts(findings, subject).allSatisfy { $0.hasPrefix("fail: ") && $0.contains(sentence) }, "\(findings)")
       }
     }
   }
@@ -171,7 +171,7 @@ import Testing
 
   @Test func `Apple that cannot be reached is told, with the firewall`() async throws {
     let findings = await (try Deployment(.unreachable)).checkup().run()
-    #expect(texts(findings, "app_store.production_url").allSatisfy { $0.hasPrefix("mend: no connection") })
+    #expect(texts(findings, "app_store.production_url").allSatisfy { $0.hasPrefix("fail: no connection") })
     #expect(texts(findings, "clock") == ["warning: is not compared: Apple did not tell the time"])
   }
 
@@ -183,7 +183,7 @@ import Testing
       let findings = await (try Deployment(apple)).checkup().run()
       #expect(
         texts(findings, "app_store.production_url").allSatisfy {
-          $0.hasPrefix("mend: TLS fails") && $0.contains("app_store.ca_file")
+          $0.hasPrefix("fail: TLS fails") && $0.contains("app_store.ca_file")
         })
     }
   }
@@ -193,7 +193,7 @@ import Testing
     let reply = Checkup.Reply(
       environment: .production, outcome: .status(21002), duration: .zero, answeredAt: Self.start)
     let finding = Checkup.clockFinding([reply], now: { Self.start.addingTimeInterval(seconds) })
-    #expect(finding.verdict == .mend)
+    #expect(finding.verdict == .fail)
     #expect(finding.sentence.contains(sentence))
     #expect(Checkup.clockFinding([reply], now: { Self.start.addingTimeInterval(2) }).verdict == .ok)
     // A played store's clock stands where it was put.
@@ -224,8 +224,8 @@ import Testing
     let configuration = try SampleConfiguration()
       .setting("server.tls", "{ certificate_file: \"\(certificate)\", key_file: \"\(key)\" }").load()
     for (days, verdict, sentence) in [
-      (0, Finding.Verdict.ok, "counts until 2024-07-15"), (20, .warning, "ends soon"), (31, .mend, "ended at"),
-      (-20_000, .mend, "on only"),
+      (0, Finding.Verdict.ok, "counts until 2024-07-15"), (20, .warning, "ends soon"), (31, .fail, "ended at"),
+      (-20_000, .fail, "on only"),
     ] {
       let now = Self.start.addingTimeInterval(Double(days) * 86_400)
       let findings = Checkup(configuration: configuration, now: { now }).serverFindings()
@@ -234,7 +234,7 @@ import Testing
     }
     _ = try directory.write("server.key", authority.serverIdentity().privateKeyPEM)
     let findings = Checkup(configuration: configuration, now: { Self.start }).serverFindings()
-    #expect(findings.map(\.verdict) == [.mend])
+    #expect(findings.map(\.verdict) == [.fail])
     #expect(findings.first?.sentence.contains("not that of the first certificate") == true)
   }
 
@@ -246,7 +246,7 @@ import Testing
       #expect(found.map(\.verdict) == [.ok, .ok])
       server.publish("<html>")
       let missing = await deployment.checkup().callerFindings()
-      #expect(missing.map(\.verdict) == [.ok, .mend])
+      #expect(missing.map(\.verdict) == [.ok, .fail])
       #expect(missing.last?.sentence.contains("auth.jwt.jwks_url") == true)
     }
     let deployment = try Deployment(.unreachable, Settings(jwt: ["secret": TokenMint.secret]))
@@ -261,7 +261,7 @@ import Testing
     let mixed = try directory.write(
       "mixed.pem", authority.rootPEM + "\n" + String(contentsOfFile: old, encoding: .utf8))
     let junk = try directory.write("junk.pem", "nothing")
-    for (file, verdict) in [(authority.caFile, Finding.Verdict.ok), (mixed, .warning), (old, .mend), (junk, .mend)] {
+    for (file, verdict) in [(authority.caFile, Finding.Verdict.ok), (mixed, .warning), (old, .fail), (junk, .fail)] {
       let configuration = try SampleConfiguration().setting("app_store.ca_file", "\"\(file)\"").load()
       let findings = Checkup(configuration: configuration, now: { Self.start }).authorityFindings()
       #expect(findings.first { $0.subject == "app_store.ca_file" }?.verdict == verdict, "\(findings)")
@@ -269,7 +269,7 @@ import Testing
     }
     let configuration = try SampleConfiguration().setting("app_store.roots", "[\"\(junk)\"]").load()
     let findings = Checkup(configuration: configuration, now: { Self.start }).authorityFindings()
-    #expect(findings.first { $0.subject == "app_store.roots" }?.verdict == .mend)
+    #expect(findings.first { $0.subject == "app_store.roots" }?.verdict == .fail)
   }
 
   @Test func `too few open files are told`() throws {
@@ -298,7 +298,7 @@ import Testing
         settings.products["com.example.app.pro.monthlyy"] = "{ tier: pro }"
         let loss =
           "1 of com.example.app.pro.monthly is kept, and it is not in the catalog; did you mean com.example.app.pro.monthlyy?"
-        for (accepted, verdict) in [("[]", Finding.Verdict.mend), ("[com.example.app.pro.monthly]", .warning)] {
+        for (accepted, verdict) in [("[]", Finding.Verdict.fail), ("[com.example.app.pro.monthly]", .warning)] {
           settings.catalog["accept_loss"] = accepted
           let yaml = settings.yaml(apple: store.apple, directory: directory)
           let other = try ServiceConfiguration.load(
@@ -325,18 +325,18 @@ import Testing
     bytes.replaceSubrange(8_192..<bytes.count, with: Data(repeating: 0xa5, count: bytes.count - 8_192))
     try bytes.write(to: URL(filePath: deployment.ledger))
     let damaged = texts(await deployment.checkup().ledgerFindings(), "ledger").first ?? ""
-    #expect(damaged.hasPrefix("mend: ") && damaged.contains("restore a backup"), "\(damaged)")
+    #expect(damaged.hasPrefix("fail: ") && damaged.contains("restore a backup"), "\(damaged)")
 
     try Data("Dear diary, this is no ledger at all.".utf8).write(to: URL(filePath: deployment.ledger))
     let other = texts(await deployment.checkup().ledgerFindings(), "ledger").first ?? ""
-    #expect(other.hasPrefix("mend: ") && other.contains("is not a Countersign ledger"), "\(other)")
+    #expect(other.hasPrefix("fail: ") && other.contains("is not a Countersign ledger"), "\(other)")
   }
 
   @Test func `a ledger that others may read is told, with what to do`() async throws {
     let deployment = try Deployment(.unreachable)
     await (try await SQLiteLedger.open(path: deployment.ledger, onFatal: { _ in })).close()
     for (mode, reported) in [
-      (0o644, "mend: every user of this machine may read or write"), (0o640, "warning: the group may read or write"),
+      (0o644, "fail: every user of this machine may read or write"), (0o640, "warning: the group may read or write"),
     ] {
       try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: deployment.ledger)
       let lines = texts(await deployment.checkup().ledgerFindings(), "ledger").filter { $0.contains("chmod 600") }
@@ -353,7 +353,7 @@ import Testing
   @Test func `a directory that is not there is told`() async throws {
     let configuration = try SampleConfiguration().setting("ledger.path", "/no/such/directory/ledger.sqlite").load()
     let findings = await Checkup(configuration: configuration).ledgerFindings()
-    #expect(findings.map(\.verdict) == [.mend])
+    #expect(findings.map(\.verdict) == [.fail])
     #expect(findings.first?.sentence.contains("create it") == true)
   }
 
@@ -369,7 +369,7 @@ import Testing
       profiles.set(mode)
       let deployment = try Deployment(.unreachable, Settings(profileStore: .store(profiles.url)))
       let findings = await deployment.checkup().profileStoreFindings()
-      #expect(findings.map(\.verdict) == [.mend])
+      #expect(findings.map(\.verdict) == [.fail])
       #expect(findings.first?.sentence.contains(sentence) == true, "\(findings)")
     }
   }
@@ -436,8 +436,8 @@ import Testing
       store.simulator.setTrouble(.http503, count: nil, environment: nil)
       let trouble = try await doctor(["--config", file, "--json"])
       #expect(trouble.code == 1)
-      #expect(try trouble.report.status == "mend")
-      #expect(try trouble.report.findings.contains { $0.verdict == "mend" && $0.sentence.contains("HTTP 503") })
+      #expect(try trouble.report.status == "fail")
+      #expect(try trouble.report.findings.contains { $0.verdict == "fail" && $0.sentence.contains("HTTP 503") })
 
       let wrong = try deployment.directory.write("wrong.yaml", "server: { prot: 1 }\n")
       let refused = try await doctor(["--config", wrong])

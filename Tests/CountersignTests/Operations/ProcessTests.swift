@@ -138,7 +138,7 @@ import Testing
       let end = await service.wait()
       #expect(end.code == 0)
       let reported = end.log.split(separator: "\n").filter {
-        $0.contains(#""message":"the configuration was read again""#)
+        $0.contains(#""message":"the configuration was reloaded""#)
       }
       #expect(reported.count == 1)
       #expect(

@@ -249,7 +249,7 @@ import Testing
         #expect(statuses[429, default: 0] >= 200)
         #expect(try await service.ledger.hasRefused(#"{"x":0}"#))
         #expect(try await service.ledger.hasRefused(reported.signedPayload))
-        #expect(service.log.lines.count { $0.contains("a notification was not taken") } == kept + 1)
+        #expect(service.log.lines.count { $0.contains("a notification was refused") } == kept + 1)
         // What is kept already costs nothing, and is acknowledged as before.
         #expect(try await service.notify(#"{"x":0}"#).status == 200)
         // What Apple signed is taken all the while.

@@ -146,8 +146,16 @@ struct Contract: @unchecked Sendable {
     return try resolved(target)
   }
 
+  /// The texts that an enumeration lists, open or not, `null` apart.
+  func values(of schema: [String: Any]) -> [String]? {
+    guard let schema = try? resolved(schema) else { return nil }
+    if let values = schema["enum"] as? [Any] { return values.compactMap { $0 as? String } }
+    let choices = (schema["anyOf"] ?? schema["oneOf"]) as? [[String: Any]]
+    return choices?.lazy.compactMap { values(of: $0) }.first
+  }
+
   private static let known: Set<String> = [
-    "$ref", "additionalProperties", "const", "description", "enum", "examples", "format", "items", "maxItems",
+    "$ref", "additionalProperties", "anyOf", "const", "description", "enum", "examples", "format", "items", "maxItems",
     "maxLength",
     "maximum", "minLength", "minimum", "not", "oneOf", "pattern", "properties", "required", "summary", "type",
     "default",
@@ -166,6 +174,10 @@ struct Contract: @unchecked Sendable {
     if let choices = schema["oneOf"] as? [[String: Any]] {
       let fits = try choices.count { try violations(of: $0, by: value, at: place).isEmpty }
       if fits != 1 { found.append("\(place): fits \(fits) of \(choices.count) forms") }
+    }
+    // An open enumeration: a client takes any text, and this service answers with what is listed.
+    if let choices = schema["anyOf"] as? [[String: Any]], let listed = choices.first {
+      found += try violations(of: listed, by: value, at: place)
     }
     if let values = schema["enum"] as? [Any], !values.contains(where: { Self.isSame($0, value) }) {
       found.append("\(place): \(value) is not one of \(values)")
