@@ -12,7 +12,8 @@ struct ClockCorrection {
     if byApple {
       logger.error("the machine's clock is wrong; Apple's clock is used from now on", metadata: metadata)
     } else {
-      logger.notice("the store's clock differs from the machine's; the store's clock is used from now on", metadata: metadata)
+      logger.notice(
+        "the store's clock differs from the machine's; the store's clock is used from now on", metadata: metadata)
     }
   }
 
