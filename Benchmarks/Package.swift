@@ -39,7 +39,7 @@ let package = Package(
     .target(
       name: "Ledger",
       dependencies: [
-        "Entitlements",
+        "Entitlements", "Resilience",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "GRDBSQLite", package: "GRDB.swift"),

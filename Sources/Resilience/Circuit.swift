@@ -85,7 +85,7 @@ struct Circuit {
       return refuse(until - now)
     case .halfOpen(let probeUntil?) where now < probeUntil:
       // The probe's own time says little: most end long before it.
-      return refuse(min(probeUntil - now, nominalPause))
+      return refuse(min(probeUntil - now, configuration.pause.ceiling(after: failedProbes)))
     case .open, .halfOpen:
       generation += 1
       counts.probes += 1
@@ -157,9 +157,7 @@ struct Circuit {
   }
 
   private mutating func open(at now: Instant, jitter: (Duration) -> Duration) {
-    let half = nominalPause / 2
-    // Clamped, so that no source of chance can keep it open for longer or let everything through.
-    let until = now + half + min(max(jitter(half), .zero), half)
+    let until = now + configuration.pause.drawn(after: failedProbes, jitter: jitter)
     generation += 1
     counts.opened += 1
     phase = .open(until: max(until, notBefore ?? until))
@@ -169,11 +167,6 @@ struct Circuit {
     guard let retryAfter, retryAfter > .zero else { return }
     let until = now + min(retryAfter, configuration.longestRetryAfter)
     notBefore = max(notBefore ?? until, until)
-  }
-
-  /// Doubles with every failed probe. Shifted by at most 20: the longest is reached before, and nothing overflows.
-  private var nominalPause: Duration {
-    min(configuration.longestPause, configuration.firstPause * (1 << min(failedProbes, 20)))
   }
 }
 

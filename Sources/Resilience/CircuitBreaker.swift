@@ -15,9 +15,8 @@ package final class CircuitBreaker: Sendable {
     package var window = Duration.seconds(10)
     /// How many failures open it at least.
     package var failures = 5
-    /// The nominal pause when it opens; doubles with each failed probe.
-    package var firstPause = Duration.seconds(1)
-    package var longestPause = Duration.seconds(30)
+    /// The nominal pause when it opens, by failed probes.
+    package var pause = Backoff(base: .seconds(1), cap: .seconds(30))
     /// When a probe that never reported counts as lost. Longer than any call takes.
     package var probeTimeout = Duration.seconds(15)
     /// The most that is waited at the service's own wish.

@@ -1,3 +1,5 @@
+import Resilience
+
 /// When a key set is fetched, and how long what was fetched counts. Pure.
 ///
 ///     fetched ──5 min──▶ fetched again ──5 min──▶ fails ─5 s─▶ fails ─10 s─▶ … at most every minute
@@ -12,8 +14,7 @@ struct KeySetSchedule: Hashable, Sendable {
   /// A key that was withdrawn counts this much longer at most, when its owner cannot.
   static let lifetime = Duration.seconds(86_400)
   static let demandGap = Duration.seconds(60)
-  static let firstRetry = Duration.seconds(5)
-  static let longestRetry = Duration.seconds(60)
+  static let retry = Backoff(base: .seconds(5), cap: .seconds(60))
 
   private(set) var fetchedAt: Instant?
   /// Since the last success.
@@ -48,8 +49,7 @@ struct KeySetSchedule: Hashable, Sendable {
   }
 
   mutating func failed(at now: Instant, jitter: (Duration) -> Duration) {
-    let pause = min(Self.firstRetry * (1 << min(failures, 10)), Self.longestRetry)
+    due = now.advanced(by: Self.retry.drawn(after: failures, jitter: jitter))
     failures += 1
-    due = now.advanced(by: pause / 2 + jitter(pause / 2))
   }
 }

@@ -1,3 +1,5 @@
+package import Resilience
+
 /// How long to wait before asking the same store again.
 ///
 /// Full jitter: the pause is drawn evenly from zero up to a ceiling that doubles, so that many callers who failed at the
@@ -11,19 +13,15 @@
 package struct RetryPolicy: Hashable, Sendable {
   /// Calls per store and validation, the first included.
   package var attempts: Int
-  package var base: Duration
-  package var cap: Duration
+  package var backoff: Backoff
 
-  package init(attempts: Int = 3, base: Duration = .milliseconds(100), cap: Duration = .seconds(2)) {
+  package init(attempts: Int = 3, backoff: Backoff = Backoff(base: .milliseconds(100), cap: .seconds(2))) {
     self.attempts = attempts
-    self.base = base
-    self.cap = cap
+    self.backoff = backoff
   }
 
   /// The most to wait before an attempt; attempts count from 1.
   package func ceiling(before attempt: Int) -> Duration {
-    guard attempt > 1 else { return .zero }
-    // Shifted by at most 20: the cap is reached long before, and a large count must not overflow.
-    return min(cap, base * (1 << min(attempt - 2, 20)))
+    attempt > 1 ? backoff.ceiling(after: attempt - 2) : .zero
   }
 }

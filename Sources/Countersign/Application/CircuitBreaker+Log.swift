@@ -6,7 +6,7 @@ extension CircuitBreaker {
   static func logging(_ upstream: String, _ logger: Logger) -> CircuitBreaker {
     var configuration = Configuration()
     // Short enough that what waits is settled soon after the outage; still only some calls a minute during it.
-    configuration.longestPause = .seconds(15)
+    configuration.pause.cap = .seconds(15)
     return CircuitBreaker(
       configuration: configuration,
       onChange: { change in

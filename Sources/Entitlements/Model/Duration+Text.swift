@@ -48,7 +48,7 @@ extension Duration {
   }
 
   /// In milliseconds, held within what an `Int64` can carry.
-  var wholeMilliseconds: Int64 {
+  package var wholeMilliseconds: Int64 {
     let (seconds, attoseconds) = components
     let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1000)
     let (sum, carried) = whole.addingReportingOverflow(attoseconds / 1_000_000_000_000_000)

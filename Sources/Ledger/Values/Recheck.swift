@@ -1,4 +1,6 @@
 package import Entitlements
+import Resilience
+
 package import struct FoundationEssentials.Date
 
 /// A subscription that Apple has to be asked about again.
@@ -19,8 +21,7 @@ package struct Recheck: Hashable, Sendable {
 ///
 /// What Apple does not know by then, it has forgotten: a tester's purchases for instance.
 enum RecheckSchedule {
-  static let first: Int64 = 120_000
-  static let longest: Int64 = 86_400_000
+  static let backoff = Backoff(base: .seconds(120), cap: .seconds(86_400))
   /// Claims, of two months, after which it is asked seldom.
   static let patience = 70
   static let seldom: Int64 = 30 * 86_400_000
@@ -29,7 +30,7 @@ enum RecheckSchedule {
 
   /// Milliseconds until the next claim of what was claimed so often before.
   static func delay(after attempts: Int) -> Int64 {
-    attempts < patience ? min(longest, first << Int64(max(0, min(attempts, 10)))) : seldom
+    attempts < patience ? backoff.ceiling(after: attempts).wholeMilliseconds : seldom
   }
 
   /// The part of the spread that a subscription always gets: its key decides, so that no chance is needed (FNV-1a).

@@ -131,7 +131,7 @@ package struct ProfileWriteBack: Sendable {
       logger.error(
         "the profile is newer than the ledger: it stays until Apple is asked again", metadata: ["version": "\(version)"]
       )
-      try await putBack(update, .newerRow, least: UpdateSchedule.look(after: update.attempts))
+      try await putBack(update, .newerRow, least: UpdateSchedule.look.ceiling(after: update.attempts))
       return .refused
     case .noSuchProfile:
       return try await miss(update, logger: logger)
@@ -173,7 +173,8 @@ package struct ProfileWriteBack: Sendable {
     }
     let attempts = update.state == .missing ? update.attempts : 0
     try await ledger.missUpdate(
-      of: update.user, version: update.version, retryAt: now().advanced(by: UpdateSchedule.look(after: attempts)))
+      of: update.user, version: update.version,
+      retryAt: now().advanced(by: UpdateSchedule.look.ceiling(after: attempts)))
     return .settled(.missing)
   }
 
@@ -189,7 +190,7 @@ package struct ProfileWriteBack: Sendable {
   private func putBack(
     _ update: WaitingUpdate, _ trouble: ProfileStoreTrouble, least: Duration
   ) async throws(LedgerError) {
-    let pause = max(jitter(UpdateSchedule.ceiling(after: update.attempts)), least)
+    let pause = max(jitter(UpdateSchedule.backoff.ceiling(after: update.attempts)), least)
     try await ledger.retryUpdate(
       of: update.user, version: update.version, at: now().advanced(by: pause), problem: trouble.code,
       isDoubtful: trouble.mayStillBeApplied && !store.refusesOlder)
@@ -201,8 +202,7 @@ package struct ProfileWriteBack: Sendable {
 ///     failures   1     2     3     4      5      6      7 …
 ///     ceiling    2 s   4 s   8 s   16 s   32 s   64 s   2 min
 enum UpdateSchedule {
-  static let base: Duration = .seconds(2)
-  static let cap: Duration = .seconds(120)
+  static let backoff = Backoff(base: .seconds(2), cap: .seconds(120))
   /// An update that the store will not take may be taken when another was, or when somebody has mended the table.
   static let refusal: Duration = .seconds(30)
   /// Nothing helps but a person.
@@ -211,16 +211,12 @@ enum UpdateSchedule {
   /// A write of which no answer came is carried out by then, or never: no gateway and no lock waits longer.
   static let confirmation: Duration = .seconds(60)
 
-  static func ceiling(after attempts: Int) -> Duration { min(cap, base * (1 << max(0, min(attempts, 20)))) }
-
   /// Clocks differ by less, and versions of updates that came within one millisecond as well.
   static let clockTolerance: Duration = .seconds(3600)
 
   /// When to look again for a row that is missing, or newer than the ledger: after a minute, twice as long each time, a
   /// day at most.
-  static func look(after attempts: Int) -> Duration {
-    min(.seconds(86_400), .seconds(60) * (1 << max(0, min(attempts, 20))))
-  }
+  static let look = Backoff(base: .seconds(60), cap: .seconds(86_400))
 }
 
 extension ProfileStoreTrouble {

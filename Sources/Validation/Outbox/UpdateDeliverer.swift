@@ -2,6 +2,7 @@ import Entitlements
 package import Ledger
 package import Logging
 import Profiles
+import Resilience
 import ServiceLifecycle
 
 package import struct FoundationEssentials.Date
@@ -56,7 +57,7 @@ package struct UpdateDeliverer: Service {
           continue
         }
         failedSweeps = claimed == nil ? failedSweeps + 1 : 0
-        let pause = min(pause * (1 << min(failedSweeps, 16)), Self.longestPause)
+        let pause = Backoff(base: pause, cap: Self.longestPause).ceiling(after: failedSweeps)
         // Ended only by the shutdown.
         do { try await Task.sleep(for: pause) } catch { return }
       }

@@ -1,6 +1,7 @@
 import Entitlements
 package import Ledger
 package import Logging
+import Resilience
 import ServiceLifecycle
 
 package import struct FoundationEssentials.Date
@@ -14,7 +15,7 @@ package import struct FoundationEssentials.Date
 ///     pause          1 s   2 s   4 s   8 s  10 s
 ///
 /// Whether Apple is really called is the circuit breaker's decision: while it is open a sweep costs nothing. A receipt that
-/// fails is put back by itself as well (`RetrySchedule`). One of which Apple answers that it is malformed, or that there is
+/// fails is put back by itself as well (`retry`). One of which Apple answers that it is malformed, or that there is
 /// trouble with it, ends no sweep: it may be this one only, and the others must not wait for it. The first success after a
 /// failure makes all of them due at once, as Apple is back.
 package struct PendingSettler: Service {
@@ -45,6 +46,8 @@ package struct PendingSettler: Service {
   }
 
   static let longestPause: Duration = .seconds(10)
+  /// When a pending receipt is tried again: 10 s after the first failure, doubling, at most six hours.
+  static let retry = Backoff(base: .seconds(10), cap: .seconds(6 * 3600))
   /// Receipts read from the ledger at once.
   static let batch = 50
   /// Receipts that Apple is asked about at the same time: few, as callers come first.
@@ -61,7 +64,7 @@ package struct PendingSettler: Service {
         case .done: failedSweeps = 0
         case .failed: failedSweeps += 1
         }
-        let pause = min(pause * (1 << min(failedSweeps, 16)), Self.longestPause)
+        let pause = Backoff(base: pause, cap: Self.longestPause).ceiling(after: failedSweeps)
         // Ended only by the shutdown.
         do { try await Task.sleep(for: pause) } catch { return }
       }
@@ -145,7 +148,7 @@ package struct PendingSettler: Service {
     if isSettled {
       try await ledger.settlePending(receipt.id, validator.evaluationContext)
     } else {
-      try await ledger.retryPending(receipt.id, at: now().advanced(by: RetrySchedule.delay(after: receipt.attempts)))
+      try await ledger.retryPending(receipt.id, at: now().advanced(by: Self.retry.ceiling(after: receipt.attempts)))
     }
     return isAppleThere
   }

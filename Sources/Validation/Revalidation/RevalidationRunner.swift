@@ -1,6 +1,7 @@
 import Entitlements
 package import Ledger
 package import Logging
+import Resilience
 import ServiceLifecycle
 import Synchronization
 
@@ -76,7 +77,7 @@ package struct RevalidationRunner: Service {
       var failures = 0
       while !Task.isCancelled {
         failures = await advance(probing: failures > 0) == .obstacle ? failures + 1 : 0
-        let pause = min(pause * (1 << min(failures, 16)), Self.longestPause)
+        let pause = Backoff(base: pause, cap: Self.longestPause).ceiling(after: failures)
         // Ended only by the shutdown.
         do { try await Task.sleep(for: pause) } catch { return }
       }

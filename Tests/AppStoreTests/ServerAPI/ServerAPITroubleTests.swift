@@ -39,7 +39,7 @@ import Testing
       _ change: (inout ServerAPIClient.Configuration) -> Void = { _ in }
     ) throws {
       var breaker = CircuitBreaker.Configuration()
-      breaker.firstPause = pause
+      breaker.pause.base = pause
       production = CircuitBreaker(configuration: breaker, now: { [time] in time.now }, jitter: { $0 })
       sandbox = CircuitBreaker(configuration: breaker, now: { [time] in time.now }, jitter: { $0 })
       var configuration = try Sample.configuration()

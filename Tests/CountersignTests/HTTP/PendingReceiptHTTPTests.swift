@@ -1,5 +1,6 @@
 import Foundation
 import Ledger
+import Resilience
 import Synchronization
 import Testing
 
@@ -169,6 +170,6 @@ import Testing
     (0, 10), (1, 20), (2, 40), (8, 2560), (9, 5120), (11, 20_480), (12, 21_600), (1_000_000, 21_600), (-1, 10),
   ])
   func `a receipt that fails again waits longer, up to six hours`(attempts: Int, seconds: Int) {
-    #expect(RetrySchedule.delay(after: attempts) == .seconds(seconds))
+    #expect(PendingSettler.retry.ceiling(after: attempts) == .seconds(seconds))
   }
 }

@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import Resilience
 import Testing
 
 @testable import Countersign
@@ -102,7 +103,7 @@ import Testing
     #expect(await Self.outcome(keys, try Self.token(first, id: "1")) == "unavailable")
     #expect(keys.health == .unavailable(cause: "timedOut"))
     provider.publish([TokenMint.jwk(first.publicKey, id: "1")])
-    provider.advance(by: KeySetSchedule.longestRetry)
+    provider.advance(by: KeySetSchedule.retry.cap)
     await keys.refreshIfDue()
     #expect(keys.health == .ok)
     #expect(await Self.outcome(keys, try Self.token(first, id: "1")) == "signed")

@@ -1,3 +1,5 @@
+import Resilience
+
 /// Starts a run and follows it to its end, through ended connections and restarts of the service.
 struct RunFollower: Sendable {
   /// What came of it, for the exit code.
@@ -19,7 +21,7 @@ struct RunFollower: Sendable {
   /// it may be starting anew.
   static let patienceAtStart: Duration = .seconds(15)
   static let patience: Duration = .seconds(600)
-  static let longestPause: Duration = .seconds(15)
+  static let backoff = Backoff(base: .seconds(1), cap: .seconds(15))
 
   /// - Parameter isKnown: told of a run that somebody else has started.
   func run(_ order: RunClient.Order) async -> End {
@@ -65,7 +67,7 @@ struct RunFollower: Sendable {
     while true {
       do throws(RunClient.Failure) { return try await operation() } catch {
         guard case .away(let reason, let retryAfter) = error else { throw error }
-        let pause = retryAfter ?? min(.seconds(1 << min(failures, 10)), Self.longestPause)
+        let pause = retryAfter ?? Self.backoff.ceiling(after: failures)
         guard clock() + pause < end else { throw error }
         if failures == 0 { display.note("\(client.service.url): \(reason); trying again.") }
         failures += 1
