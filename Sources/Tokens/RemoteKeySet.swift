@@ -1,6 +1,7 @@
 package import HTTPTransport
 import JSON
 package import Logging
+import Resilience
 import ServiceLifecycle
 import Synchronization
 
@@ -64,10 +65,9 @@ package final class RemoteKeySet: Service {
 
   func run() async throws {
     await cancelWhenGracefulShutdown { [self] in
-      while !Task.isCancelled {
+      await repeatUntilCancelled {
         await refreshIfDue()
-        // Ended only by the shutdown.
-        do { try await Task.sleep(for: pause) } catch { return }
+        return pause
       }
     }
   }

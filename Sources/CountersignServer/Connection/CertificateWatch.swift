@@ -1,5 +1,6 @@
 import Entitlements
 package import Logging
+import Resilience
 import ServiceLifecycle
 
 /// Takes up a renewed certificate of the server's, without a restart.
@@ -19,8 +20,7 @@ package struct CertificateWatch: Service {
   package func run() async throws {
     await cancelWhenGracefulShutdown {
       var lastProblem: String?
-      while !Task.isCancelled {
-        do { try await Task.sleep(for: pause) } catch { return }
+      await repeatUntilCancelled {
         switch identities.look() {
         case .same:
           lastProblem = nil
@@ -34,6 +34,7 @@ package struct CertificateWatch: Service {
           }
           lastProblem = problem
         }
+        return pause
       }
     }
   }

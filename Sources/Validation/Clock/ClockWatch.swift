@@ -1,5 +1,6 @@
 package import Ledger
 package import Logging
+import Resilience
 import ServiceLifecycle
 
 /// Makes due what was put off by a clock that was wrong, as soon as Apple has put the clock right.
@@ -19,7 +20,7 @@ package struct ClockWatch: Service {
   package func run() async throws {
     await cancelWhenGracefulShutdown {
       var seen = 0
-      while !Task.isCancelled {
+      await repeatUntilCancelled {
         let corrections = clock.corrections
         if corrections != seen {
           do throws(LedgerError) {
@@ -29,8 +30,7 @@ package struct ClockWatch: Service {
             logger.warning("schedules set by a wrong clock cannot be corrected", metadata: ["error": "\(error)"])
           }
         }
-        // Ended only by the shutdown.
-        do { try await Task.sleep(for: pause) } catch { return }
+        return pause
       }
     }
   }

@@ -1,6 +1,7 @@
 import Entitlements
 package import Ledger
 package import Logging
+import Resilience
 import ServiceLifecycle
 
 package import struct FoundationEssentials.Date
@@ -32,11 +33,7 @@ package struct NotificationPruner: Service {
 
   package func run() async throws {
     await cancelWhenGracefulShutdown {
-      while !Task.isCancelled {
-        let isMore = await sweep() == Self.batch
-        // Ended only by the shutdown.
-        do { try await Task.sleep(for: isMore ? .milliseconds(100) : pause) } catch { return }
-      }
+      await repeatUntilCancelled { await sweep() == Self.batch ? .milliseconds(100) : pause }
     }
   }
 

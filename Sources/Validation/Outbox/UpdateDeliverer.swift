@@ -46,20 +46,18 @@ package struct UpdateDeliverer: Service {
     await cancelWhenGracefulShutdown {
       var hasAnswered = await probe()
       var failedSweeps = 0
-      while !Task.isCancelled {
+      await repeatUntilCancelled {
         let claimed = await sweep(limit: failedSweeps > 0 ? 1 : Self.batch)
         // Away at the start, and back.
         if !hasAnswered, let claimed, claimed > 0 { hasAnswered = await probe() }
-        guard claimed != Self.batch else { continue }
+        guard claimed != Self.batch else { return nil }
         if failedSweeps > 0, claimed == 1 {
           // The store is back: the rest without a rest.
           failedSweeps = 0
-          continue
+          return nil
         }
         failedSweeps = claimed == nil ? failedSweeps + 1 : 0
-        let pause = Backoff(base: pause, cap: Self.longestPause).ceiling(after: failedSweeps)
-        // Ended only by the shutdown.
-        do { try await Task.sleep(for: pause) } catch { return }
+        return Backoff(base: pause, cap: Self.longestPause).ceiling(after: failedSweeps)
       }
     }
   }

@@ -56,17 +56,15 @@ package struct PendingSettler: Service {
   package func run() async throws {
     await cancelWhenGracefulShutdown {
       var failedSweeps = 0
-      while !Task.isCancelled {
+      await repeatUntilCancelled {
         switch await sweep(afterFailure: failedSweeps > 0) {
         case .more:
           failedSweeps = 0
-          continue
+          return nil
         case .done: failedSweeps = 0
         case .failed: failedSweeps += 1
         }
-        let pause = Backoff(base: pause, cap: Self.longestPause).ceiling(after: failedSweeps)
-        // Ended only by the shutdown.
-        do { try await Task.sleep(for: pause) } catch { return }
+        return Backoff(base: pause, cap: Self.longestPause).ceiling(after: failedSweeps)
       }
     }
   }

@@ -1,6 +1,7 @@
 import Entitlements
 package import Ledger
 package import Logging
+import Resilience
 import ServiceLifecycle
 
 package import struct FoundationEssentials.Date
@@ -46,12 +47,7 @@ package struct RecheckScheduler: Service {
     await cancelWhenGracefulShutdown {
       await brake.announce(logger)
       await scheduleMissing()
-      while !Task.isCancelled {
-        let checked = await sweep()
-        guard checked == 0 else { continue }
-        // Ended only by the shutdown.
-        do { try await Task.sleep(for: pause) } catch { return }
-      }
+      await repeatUntilCancelled { await sweep() == 0 ? pause : nil }
     }
   }
 

@@ -75,11 +75,9 @@ package struct RevalidationRunner: Service {
   package func run() async throws {
     await cancelWhenGracefulShutdown {
       var failures = 0
-      while !Task.isCancelled {
+      await repeatUntilCancelled {
         failures = await advance(probing: failures > 0) == .obstacle ? failures + 1 : 0
-        let pause = Backoff(base: pause, cap: Self.longestPause).ceiling(after: failures)
-        // Ended only by the shutdown.
-        do { try await Task.sleep(for: pause) } catch { return }
+        return Backoff(base: pause, cap: Self.longestPause).ceiling(after: failures)
       }
     }
   }

@@ -1,6 +1,7 @@
 package import Entitlements
 package import Ledger
 package import Logging
+import Resilience
 import ServiceLifecycle
 
 package import struct FoundationEssentials.Date
@@ -53,11 +54,7 @@ package struct RulesReviewer: Service {
     await cancelWhenGracefulShutdown {
       announce()
       var tally = Tally()
-      while !Task.isCancelled {
-        guard await !advance(&tally) else { continue }
-        // Ended only by the shutdown.
-        do { try await Task.sleep(for: pause) } catch { return }
-      }
+      await repeatUntilCancelled { await advance(&tally) ? nil : pause }
     }
   }
 
