@@ -94,22 +94,11 @@ package struct UpdateDeliverer: Service {
       logger.warning("profile updates cannot be read", metadata: ["error": "\(error)"])
       return nil
     }
-    let hasFailed = await withTaskGroup(of: Bool.self) { group in
-      var waiting = due.makeIterator()
-      var hasFailed = false
-      func addNext() {
-        guard !hasFailed, !Task.isCancelled, let update = waiting.next() else { return }
-        let confirmed = update.state == .written ? update.version : nil
-        group.addTask { await writeBack.write(update.user, confirming: confirmed, logger: logger) == .failed }
-      }
-      for _ in 0..<Self.width { addNext() }
-      for await failed in group {
-        hasFailed = hasFailed || failed
-        addNext()
-      }
-      return hasFailed
+    let outcomes = await mapConcurrently(due, width: Self.width, while: { $0 != .failed }) { update in
+      await writeBack.write(
+        update.user, confirming: update.state == .written ? update.version : nil, logger: logger)
     }
-    guard hasFailed else { return due.count }
+    guard outcomes.contains(.failed) else { return due.count }
     do throws(LedgerError) {
       try await ledger.returnUpdates(of: due.map(\.user), claimedUntil: lease)
     } catch {

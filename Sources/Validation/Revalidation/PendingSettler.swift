@@ -88,25 +88,13 @@ package struct PendingSettler: Service {
 
   /// Several at a time, until one fails.
   private func settle(_ receipts: ArraySlice<PendingReceipt>) async -> Bool {
-    await withTaskGroup(of: Bool.self) { group in
-      var waiting = receipts.makeIterator()
-      var hasFailed = false
-      func addNext() {
-        guard !hasFailed, !Task.isCancelled, let receipt = waiting.next() else { return }
-        group.addTask {
-          do throws(LedgerError) { return try await settle(receipt) } catch {
-            logger.warning("pending receipts cannot be read or written", metadata: ["error": "\(error)"])
-            return false
-          }
-        }
+    let results = await mapConcurrently(receipts, width: Self.width, while: { $0 }) { receipt in
+      do throws(LedgerError) { return try await settle(receipt) } catch {
+        logger.warning("pending receipts cannot be read or written", metadata: ["error": "\(error)"])
+        return false
       }
-      for _ in 0..<Self.width { addNext() }
-      for await isAppleThere in group {
-        hasFailed = hasFailed || !isAppleThere
-        addNext()
-      }
-      return !hasFailed
     }
+    return !results.contains(false)
   }
 
   /// Trouble that Apple may have with one receipt and not with the next: malformed, not authentic and not said twice,

@@ -1,6 +1,7 @@
 package import Entitlements
 package import Ledger
 package import Logging
+import Resilience
 
 /// Asks Apple anew about everything a user owns, on somebody's word.
 package struct UserRevalidation: Sendable {
@@ -42,28 +43,17 @@ package struct UserRevalidation: Sendable {
     about receipts: some Collection<OwnedReceipt>, of user: UserID, _ note: NoteID?, requestID: String, _ logger: Logger
   ) async throws(ValidationError) -> Int {
     let end = ContinuousClock.now.advanced(by: validator.gateway.deadline)
-    let answers = await withTaskGroup(of: Result<Bool, ValidationError>.self) { group in
-      var waiting = receipts.makeIterator()
-      func addNext() {
-        guard let owned = waiting.next() else { return }
-        var submission = ReceiptSubmission(user: user, proof: .kept(owned.key, owned.receipt), requestID: requestID)
-        submission.note = note
-        group.addTask { [submission] in
-          do throws(ValidationError) {
-            return .success(try await isAnswered(submission, until: end, logger: logger))
-          } catch { return .failure(error) }
-        }
-      }
-      for _ in 0..<Self.width { addNext() }
-      var answers: [Result<Bool, ValidationError>] = []
-      for await answer in group {
-        answers.append(answer)
-        addNext()
-      }
-      return answers
+    let answers = await mapConcurrently(receipts, width: Self.width) { owned -> Result<Bool, ValidationError> in
+      var submission = ReceiptSubmission(user: user, proof: .kept(owned.key, owned.receipt), requestID: requestID)
+      submission.note = note
+      do throws(ValidationError) {
+        return .success(try await isAnswered(submission, until: end, logger: logger))
+      } catch { return .failure(error) }
     }
     var count = 0
     for answer in answers where try answer.get() { count += 1 }
+    // Whoever asked has gone, and Apple was not asked about the rest.
+    guard answers.count == receipts.count else { throw .cancelled }
     return count
   }
 

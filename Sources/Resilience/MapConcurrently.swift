@@ -1,0 +1,26 @@
+/// Works on several items at the same time: never more than `width`, and the next begins when one has ended.
+///
+/// What has begun is waited for. Nothing more begins once the task is cancelled.
+/// - Parameter goesOn: looks at each result; where it says no, nothing more begins either.
+/// - Returns: the results, in the order in which they came.
+package func mapConcurrently<Item: Sendable, Value: Sendable>(
+  _ items: some Sequence<Item>, width: Int, while goesOn: (Value) -> Bool = { _ in true },
+  _ work: @escaping @Sendable (Item) async -> Value
+) async -> [Value] {
+  await withTaskGroup(of: Value.self) { group in
+    var waiting = items.makeIterator()
+    var results: [Value] = []
+    var isOver = false
+    func beginNext() {
+      guard !isOver, !Task.isCancelled, let item = waiting.next() else { return }
+      group.addTask { await work(item) }
+    }
+    for _ in 0..<width { beginNext() }
+    for await result in group {
+      results.append(result)
+      if !goesOn(result) { isOver = true }
+      beginNext()
+    }
+    return results
+  }
+}

@@ -1,0 +1,61 @@
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Resilience
+
+@Suite struct MapConcurrentlyTests {
+  @Test(arguments: [1, 3, 100]) func `each item is worked on once, so many at the same time`(width: Int) async {
+    let inside = Mutex((now: 0, peak: 0))
+    let results = await mapConcurrently(0..<50, width: width) { item in
+      inside.withLock { inside in
+        inside.now += 1
+        inside.peak = max(inside.peak, inside.now)
+      }
+      await Task.yield()
+      inside.withLock { $0.now -= 1 }
+      return item * 2
+    }
+    #expect(results.sorted() == (0..<50).map { $0 * 2 })
+    #expect(inside.withLock { $0.peak } <= width && inside.withLock { $0.now } == 0)
+  }
+
+  @Test(.timeLimit(.minutes(1))) func `the width is used, and the next item begins when one has ended`() async {
+    let second = Event()
+    let third = Event()
+    // The first ends after the third has begun, which waits for the end of the second.
+    let results = await mapConcurrently(1...3, width: 2) { item in
+      switch item {
+      case 1: await third.wait()
+      case 2: second.fire()
+      default:
+        await second.wait()
+        third.fire()
+      }
+      return item
+    }
+    #expect(results.first == 2 && results.sorted() == [1, 2, 3])
+  }
+
+  @Test func `nothing begins after a result that ends the work`() async {
+    let results = await mapConcurrently(1...10, width: 1, while: { $0 < 4 }) { $0 }
+    #expect(results == [1, 2, 3, 4])
+  }
+
+  @Test func `what has begun is waited for, whatever ended the work`() async {
+    let failed = Event()
+    let results = await mapConcurrently(1...10, width: 2, while: { $0 != 1 }) { item in
+      if item == 1 { failed.fire() } else { await failed.wait() }
+      return item
+    }
+    #expect(results.contains(1) && results.contains(2) && results.count <= 3)
+  }
+
+  @Test func `nothing begins in a task that is cancelled`() async {
+    let results = await Task {
+      withUnsafeCurrentTask { $0?.cancel() }
+      return await mapConcurrently(1...10, width: 4) { $0 }
+    }.value
+    #expect(results.isEmpty)
+  }
+}
