@@ -126,7 +126,7 @@ package struct NotificationReceiver: Sendable {
         Array(payload.utf8), .refused, foreign, logger, isSigned: true, uuid: notification.uuid)
     }
     let entry = entry(of: verified, payload)
-    let outcome = try await consult { () throws(LedgerError) in try await ledger.take(entry) }
+    let outcome = try await consult(await ledger.take(entry), or: Failure.ledgerUnavailable)
     let reception = await follow(outcome, of: entry, logger)
     logger.info(
       "notification",
@@ -203,11 +203,11 @@ package struct NotificationReceiver: Sendable {
   ) async throws(Failure) -> Reception {
     let reception = Reception(outcome: outcome, uuid: uuid)
     let text = String(decoding: payload, as: UTF8.self)
-    guard try await !consult({ () throws(LedgerError) in try await ledger.hasRefused(text) }) else { return reception }
+    guard try await !consult(await ledger.hasRefused(text), or: Failure.ledgerUnavailable) else { return reception }
     guard isSigned || unproven.admit() else { throw .tooManyUnproven }
     let refused = RefusedNotification(
       problem: problem, payload: text, isSigned: isSigned, receivedAt: gateway.now())
-    try await consult { () throws(LedgerError) in try await ledger.noteRefused(refused) }
+    try await consult(await ledger.noteRefused(refused), or: Failure.ledgerUnavailable)
     logger.warning(
       "a notification was refused", metadata: ["outcome": "\(outcome.rawValue)", "problem": "\(problem)"])
     return reception
@@ -230,23 +230,19 @@ package struct NotificationReceiver: Sendable {
       return Reception(outcome: .refused)
     }
     let now = gateway.now()
-    let due = try await consult { () throws(LedgerError) in
-      let due = try await ledger.recheckSoon(notification.originalTransactionIDs, at: now)
+    let due: Int
+    do throws(LedgerError) {
+      due = try await ledger.recheckSoon(notification.originalTransactionIDs, at: now)
       // It has no name of its own.
       _ = try await ledger.take(
         NotificationEntry(
           uuid: "v1-\(digest.hex)", type: notification.type, bundleID: notification.bundleID, receivedAt: now,
           payload: "", evaluatedAt: now, evaluate: validator.evaluationContext.evaluate))
-      return due
-    }
+    } catch { throw .ledgerUnavailable(error) }
     logger.info(
       "notification",
       metadata: ["type": "\(notification.type.loggable)", "version": "1", "rechecking": .stringConvertible(due)])
     return Reception(outcome: due > 0 ? .rechecking : .noted)
-  }
-
-  private func consult<Value>(_ operation: () async throws(LedgerError) -> Value) async throws(Failure) -> Value {
-    do { return try await operation() } catch { throw .ledgerUnavailable(error) }
   }
 }
 

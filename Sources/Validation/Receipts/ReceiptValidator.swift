@@ -174,7 +174,7 @@ package struct ReceiptValidator: Sendable {
     case .kept(let key, let kept):
       return try await reference(key.originalTransactionID, kept)
     case .originalTransactionID(let id):
-      let kept = try await consult { () throws(LedgerError) in try await ledger.receipts(mentioning: id) }
+      let kept = try await consult(await ledger.receipts(mentioning: id))
       guard !kept.isEmpty else {
         guard gateway.serverAPI != nil else { throw .unknownTransaction }
         return PurchaseReference(id: id)
@@ -297,7 +297,7 @@ package struct ReceiptValidator: Sendable {
     entry.runItem = mode.runItem
     entry.note = submission.note
     entry.rowsClaimedUntil = rowsClaim
-    switch try await consult({ () throws(LedgerError) in try await ledger.record(entry) }) {
+    switch try await consult(await ledger.record(entry)) {
     case .recorded(let recorded): return recorded
     case .ownedByAnotherUser: throw .ownedByAnotherUser
     case .heldBack: throw .heldBack
@@ -357,9 +357,7 @@ package struct ReceiptValidator: Sendable {
     // the purchase is granted it when Apple cannot be asked at all, and nobody else is.
     let grants = provisionalEvidence(of: proof, for: submission.user, at: evaluationContext.evaluatedAt)
       .map { outage.mayBeProvoked ? $0.reserved : $0 }
-    let outcome = try await consult { () throws(LedgerError) in
-      try await ledger.postpone(pending, provisional: grants, evaluationContext)
-    }
+    let outcome = try await consult(await ledger.postpone(pending, provisional: grants, evaluationContext))
     switch outcome {
     case .kept: break
     case .tooMany: throw .appStoreUnavailable(appleStatus: outage.appleStatus)
@@ -413,11 +411,10 @@ package struct ReceiptValidator: Sendable {
   /// The operator decided, after the purchase counted, that it does not: the verdict has to say so.
   func reevaluate(_ submission: ReceiptSubmission) async throws(ValidationError) {
     guard case .kept(_, let receipt) = submission.proof else { return }
-    _ = try await consult { () throws(LedgerError) in
-      try await ledger.reevaluate(
+    _ = try await consult(
+      await ledger.reevaluate(
         submission.user, receipt: receipt.base64, requestID: submission.requestID, evaluationContext,
-        approves: { _, _ in true })
-    }
+        approves: { _, _ in true }))
   }
 
   /// What is known of a user now, without an answer of Apple's.
@@ -434,18 +431,11 @@ package struct ReceiptValidator: Sendable {
   private func knowledge(
     of receipt: SubmittedReceipt, for user: UserID
   ) async throws(ValidationError) -> ReceiptKnowledge {
-    try await consult { () throws(LedgerError) in try await ledger.knowledge(of: receipt.base64, for: user) }
+    try await consult(await ledger.knowledge(of: receipt.base64, for: user))
   }
 
   private func profile(of user: UserID) async throws(ValidationError) -> LedgerProfile? {
-    try await consult { () throws(LedgerError) in try await ledger.profile(of: user) }
-  }
-
-  /// Whatever the ledger's trouble is, the caller can only come back later; the cause is for the log.
-  private func consult<Value>(
-    _ operation: () async throws(LedgerError) -> Value
-  ) async throws(ValidationError) -> Value {
-    do { return try await operation() } catch { throw .ledgerUnavailable(error) }
+    try await consult(await ledger.profile(of: user))
   }
 }
 

@@ -21,7 +21,7 @@ package struct PurchaseTransfer: Sendable {
     let transfer = Transfer(
       key: key, to: user, note: note, evaluationContext: validator.evaluationContext,
       rowsClaimedUntil: validator.rowsClaim)
-    let outcome = try await consult { () throws(LedgerError) in try await ledger.transfer(transfer) }
+    let outcome = try await consult(await ledger.transfer(transfer))
     switch outcome {
     case .unknown: throw .unknownTransaction
     case .unchanged: break
@@ -35,9 +35,7 @@ package struct PurchaseTransfer: Sendable {
       // Of the one who lost it first: a row may be the only one that may name the purchase.
       _ = await validator.write(user, .waiting, after: [loser], logger: logger)
     }
-    let purchases = try await consult { () throws(LedgerError) in
-      try await ledger.ownedPurchases(key.originalTransactionID)
-    }
+    let purchases = try await consult(await ledger.ownedPurchases(key.originalTransactionID))
     guard let purchase = purchases.first(where: { $0.evidence.key == key }) else { throw .unknownTransaction }
     return purchase
   }
@@ -58,9 +56,9 @@ package struct PurchaseTransfer: Sendable {
     validator.gateway.deadline = ContinuousClock.now.duration(to: end)
     var submission = ReceiptSubmission(
       user: user, proof: .originalTransactionID(id), requestID: note.requestID, isVouchedFor: true)
-    submission.note = try await consult { () throws(LedgerError) in try await ledger.keepNote(note, about: user) }
+    submission.note = try await consult(await ledger.keepNote(note, about: user))
     _ = try await validator.validate(submission, logger: logger)
-    let purchases = try await consult { () throws(LedgerError) in try await ledger.ownedPurchases(id) }
+    let purchases = try await consult(await ledger.ownedPurchases(id))
     guard let purchase = purchases.first(where: { $0.owner == user }) else { throw .unknownTransaction }
     logger.notice(
       "a purchase was attached",
@@ -89,11 +87,5 @@ package struct PurchaseTransfer: Sendable {
       failure.log(logger)
       throw ValidationError(AppStoreTrouble(failure))
     }
-  }
-
-  private func consult<Value>(
-    _ operation: () async throws(LedgerError) -> Value
-  ) async throws(ValidationError) -> Value {
-    do { return try await operation() } catch { throw .ledgerUnavailable(error) }
   }
 }

@@ -89,7 +89,7 @@ package struct SupportLookUp: Sendable {
   /// - Throws: `overloaded`, `ledgerUnavailable` or `cancelled`.
   package func find(_ id: UserID, logger: Logger) async throws(ValidationError) -> Found {
     var found = Found(appStore: serverAPI == nil ? .notConfigured : .notAsked)
-    if try await consult({ () throws(LedgerError) in try await ledger.isKnown(id) }) {
+    if try await consult(await ledger.isKnown(id)) {
       found.user = id
       found.kinds.append(.userID)
     }
@@ -103,7 +103,7 @@ package struct SupportLookUp: Sendable {
     defer { searches.leave(id) }
     if case .transaction(let id) = question {
       let end = ContinuousClock.now.advanced(by: searchTime)
-      let search = try await consult { () throws(LedgerError) in try await ledger.purchases(with: id, until: end) }
+      let search = try await consult(await ledger.purchases(with: id, until: end))
       found.isSnapshot = search.isSnapshot
       try await add(search.keys, to: &found)
       if !search.keys.isEmpty { found.kinds.append(.transactionID) }
@@ -203,24 +203,18 @@ package struct SupportLookUp: Sendable {
   private func add(_ keys: [SubscriptionKey], to found: inout Found) async throws(ValidationError) {
     for key in keys.prefix(Self.purchaseLimit) where !found.holds(key) {
       let id = key.originalTransactionID
-      let owned = try await consult { () throws(LedgerError) in try await ledger.ownedPurchases(id) }
+      let owned = try await consult(await ledger.ownedPurchases(id))
       if let purchase = owned.first(where: { $0.evidence.key == key }) {
         found.purchases.append(purchase)
         continue
       }
-      let unclaimed = try await consult { () throws(LedgerError) in try await ledger.unclaimedPurchases(id) }
+      let unclaimed = try await consult(await ledger.unclaimedPurchases(id))
       guard let evidence = unclaimed.first(where: { $0.key == key }) else { continue }
       found.unowned.append(
         UnownedPurchase(
           key: key, productID: evidence.purchases.last?.productID, accountToken: evidence.accountToken,
           source: .notification))
     }
-  }
-
-  private func consult<Value>(
-    _ operation: () async throws(LedgerError) -> Value
-  ) async throws(ValidationError) -> Value {
-    do { return try await operation() } catch { throw .ledgerUnavailable(error) }
   }
 }
 
