@@ -174,7 +174,7 @@ extension Date {
   /// Counted here, as a formatter would ask for a locale and a time zone.
   package var dayInWords: String {
     let day = CalendarDay(since1970: CalendarDay.split(millisecondsSince1970).days)
-    return "\(day.day) \(Self.months[Int(day.month) - 1]) \(day.year)"
+    return "\(day.day) \(Self.months[day.month - 1]) \(day.year)"
   }
 
   private static let months = [

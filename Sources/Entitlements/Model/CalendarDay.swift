@@ -2,16 +2,16 @@
 ///
 /// Counted without a formatter, which would ask for a locale and a time zone, and takes long. The algorithm counts years
 /// from 1 March, so that a leap day is the last of its year:
-/// https://howardhinnant.github.io/date_algorithms.html#civil_from_days
-struct CalendarDay: Hashable {
-  var year: Int64
+/// https://howardhinnant.github.io/date_algorithms.html
+package struct CalendarDay: Hashable, Sendable {
+  package var year: Int
   /// 1 to 12.
-  var month: Int64
+  package var month: Int
   /// 1 to 31.
-  var day: Int64
+  package var day: Int
 
   /// - Parameter days: since 1 January 1970; negative before.
-  init(since1970 days: Int64) {
+  init(since1970 days: Int) {
     let days = days + 719_468
     let era = (days >= 0 ? days : days - 146_096) / 146_097
     let dayOfEra = days - era * 146_097
@@ -23,9 +23,33 @@ struct CalendarDay: Hashable {
     year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
   }
 
+  /// A day of the years 0 to 9999; `nil` when there is none.
+  package init?(year: Int, month: Int, day: Int) {
+    let isLeap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+    let length =
+      switch month {
+      case 2: isLeap ? 29 : 28
+      case 4, 6, 9, 11: 30
+      default: 31
+      }
+    guard (0...9_999).contains(year), (1...12).contains(month), (1...length).contains(day) else { return nil }
+    self.year = year
+    self.month = month
+    self.day = day
+  }
+
+  package var daysSince1970: Int {
+    let marchYear = month <= 2 ? year - 1 : year
+    let era = (marchYear >= 0 ? marchYear : marchYear - 399) / 400
+    let yearOfEra = marchYear - era * 400
+    let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
+    let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
+    return era * 146_097 + dayOfEra - 719_468
+  }
+
   /// Whole days since 1970, and the milliseconds of the day that has begun.
-  static func split(_ milliseconds: Int64) -> (days: Int64, time: Int64) {
+  static func split(_ milliseconds: Int64) -> (days: Int, time: Int) {
     let (days, time) = milliseconds.quotientAndRemainder(dividingBy: 86_400_000)
-    return time < 0 ? (days - 1, time + 86_400_000) : (days, time)
+    return time < 0 ? (Int(days) - 1, Int(time) + 86_400_000) : (Int(days), Int(time))
   }
 }

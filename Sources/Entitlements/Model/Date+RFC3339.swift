@@ -2,7 +2,7 @@ package import struct FoundationEssentials.Date
 
 extension Date {
   /// From the year 1 to the end of 9999: what RFC 3339 can spell.
-  private static let spellable: ClosedRange<Int64> = -62_135_596_800_000...253_402_300_799_999
+  package static let spellable: ClosedRange<Int64> = -62_135_596_800_000...253_402_300_799_999
 
   /// `2026-01-15T12:00:00Z`, with milliseconds only where there are some (RFC 3339, in UTC).
   ///
@@ -50,8 +50,8 @@ private struct RFC3339Digits {
     write(UInt8(ascii: "Z"))
   }
 
-  private mutating func write(_ number: Int64, width: Int) {
-    var divisor: Int64 = 1
+  private mutating func write(_ number: Int, width: Int) {
+    var divisor = 1
     for _ in 1..<width { divisor *= 10 }
     while divisor > 0 {
       write(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: number / divisor % 10))
