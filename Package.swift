@@ -24,6 +24,7 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-asn1", exact: "1.7.4"),
     .package(url: "https://github.com/apple/swift-certificates", exact: "1.21.1"),
     .package(url: "https://github.com/apple/swift-configuration", exact: "1.4.0"),
+    .package(url: "https://github.com/apple/swift-collections", exact: "1.6.0"),
     .package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2"),
     .package(url: "https://github.com/apple/swift-http-types", exact: "1.8.0"),
     .package(url: "https://github.com/apple/swift-log", exact: "1.16.2"),
@@ -58,7 +59,11 @@ let package = Package(
       swiftSettings: settings),
     .target(
       name: "HTTPTransport",
-      dependencies: ["CCurl", "Resilience"],
+      dependencies: [
+        "CCurl", "Resilience",
+        .product(name: "DequeModule", package: "swift-collections"),
+        .product(name: "HeapModule", package: "swift-collections"),
+      ],
       swiftSettings: settings),
     .target(
       name: "Entitlements",
@@ -101,6 +106,7 @@ let package = Package(
       dependencies: [
         "AppStore", "Entitlements", "JSON", "Ledger", "Profiles", "Resilience",
         .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "DequeModule", package: "swift-collections"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ],

@@ -17,6 +17,7 @@ let package = Package(
   dependencies: [
     .package(url: "https://github.com/hummingbird-project/hummingbird", exact: "2.28.1"),
     .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
+    .package(url: "https://github.com/apple/swift-collections", exact: "1.6.0"),
     .package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2"),
     .package(url: "https://github.com/apple/swift-nio", exact: "2.101.2"),
     .package(url: "https://github.com/apple/swift-nio-http2", exact: "1.46.0"),
@@ -30,7 +31,14 @@ let package = Package(
     .target(name: "Resilience", swiftSettings: settings),
     .target(name: "JSON", dependencies: ["CJansson", "Resilience"], swiftSettings: settings),
     .target(name: "Files", swiftSettings: settings),
-    .target(name: "HTTPTransport", dependencies: ["CCurl", "Resilience"], swiftSettings: settings),
+    .target(
+      name: "HTTPTransport",
+      dependencies: [
+        "CCurl", "Resilience",
+        .product(name: "DequeModule", package: "swift-collections"),
+        .product(name: "HeapModule", package: "swift-collections"),
+      ],
+      swiftSettings: settings),
     .target(name: "Entitlements", swiftSettings: settings),
     .target(
       name: "AppStore",

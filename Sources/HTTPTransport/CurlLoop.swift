@@ -1,4 +1,5 @@
 import CCurl
+import DequeModule
 import Resilience
 
 /// Drives all transfers, on one thread, until told to stop.
@@ -20,9 +21,8 @@ final class CurlLoop {
   }
 
   private var waiting: [UInt64: Waiting] = [:]
-  /// The IDs of `waiting` in order of arrival, from `queueStart`; those that ended early are still listed.
-  private var queue: [UInt64] = []
-  private var queueStart = 0
+  /// The IDs of `waiting` in order of arrival; those that ended early are still listed.
+  private var queue: Deque<UInt64> = []
   private var active: [UInt64: CurlTransfer] = [:]
   private var activeIDs: [OpaquePointer: UInt64] = [:]
   private var deadlines = DeadlineHeap()
@@ -76,9 +76,7 @@ final class CurlLoop {
   /// - Returns: libcurl's number when it cannot go on.
   private func turn() -> CURLMcode? {
     let now = clock.now
-    while let nearest = nearestDeadline(), nearest <= now {
-      if let id = deadlines.entries.first?.id { abandon(id, .timedOut) }
-    }
+    while let nearest = nearest(), nearest.deadline <= now { abandon(nearest.id, .timedOut) }
     start()
     var running: Int32 = 0
     let performed = curl_multi_perform(handles.multi, &running)
@@ -88,7 +86,7 @@ final class CurlLoop {
     deadlines.sweep(live: active.count + waiting.count, where: isLive)
     answer()
 
-    let sleep = min(nearestDeadline().map { $0 - clock.now } ?? Self.longestSleep, Self.longestSleep)
+    let sleep = min(nearest().map { $0.deadline - clock.now } ?? Self.longestSleep, Self.longestSleep)
     let polled = curl_multi_poll(handles.multi, nil, 0, Int32(max(sleep, .zero).millisecondsRoundedUp), nil)
     statistics.loopWakeups += 1
     return polled == CURLM_OK ? nil : polled
@@ -97,9 +95,7 @@ final class CurlLoop {
   /// Fills free slots from the queue.
   private func start() {
     let now = clock.now
-    while active.count < settings.maxInFlight, queueStart < queue.count {
-      let id = queue[queueStart]
-      queueStart += 1
+    while active.count < settings.maxInFlight, let id = queue.popFirst() {
       guard let next = waiting.removeValue(forKey: id) else { continue }
       let submission = next.submission
       // One that found a free slot is always sent: otherwise nothing could ever show that calls are quick again.
@@ -125,10 +121,6 @@ final class CurlLoop {
       active[id] = transfer
       activeIDs[handle.pointer] = id
       statistics.peakInFlight = max(statistics.peakInFlight, active.count)
-    }
-    if queueStart > 1024 || queueStart == queue.count {
-      queue.removeFirst(queueStart)
-      queueStart = 0
     }
   }
 
@@ -205,7 +197,7 @@ final class CurlLoop {
 
   private func isLive(_ id: UInt64) -> Bool { active[id] != nil || waiting[id] != nil }
 
-  private func nearestDeadline() -> ContinuousClock.Instant? { deadlines.nearest(where: isLive)?.deadline }
+  private func nearest() -> DeadlineHeap.Entry? { deadlines.nearest(where: isLive) }
 
   /// Ends everything. A loop that libcurl let down ends its own transfers with libcurl's number.
   private func stop(_ failure: CURLMcode?) {

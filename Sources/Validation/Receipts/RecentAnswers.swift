@@ -1,3 +1,4 @@
+import DequeModule
 import Entitlements
 import Synchronization
 
@@ -19,10 +20,8 @@ package final class RecentAnswers: Sendable {
 
   private struct State {
     var entries: [PurchaseReference.Identity: Entry] = [:]
-    /// In order of arrival, from `first` on; one that was replaced is here twice.
-    var order: [(PurchaseReference.Identity, ContinuousClock.Instant)] = []
-    /// What lies before it has gone. It is cut off now and then, as each cut moves all the others.
-    var first = 0
+    /// In order of arrival; one that was replaced is here twice.
+    var order: Deque<(PurchaseReference.Identity, ContinuousClock.Instant)> = []
   }
 
   private let lifetime: Duration
@@ -50,15 +49,10 @@ package final class RecentAnswers: Sendable {
     state.withLock { state in
       state.entries[reference] = Entry(answer: answer, at: now)
       state.order.append((reference, now))
-      while state.first < state.order.count {
-        let (reference, at) = state.order[state.first]
-        guard at.duration(to: now) >= lifetime || state.order.count - state.first > Self.limit else { break }
+      while let (reference, at) = state.order.first {
+        guard at.duration(to: now) >= lifetime || state.order.count > Self.limit else { break }
         if state.entries[reference]?.at == at { state.entries[reference] = nil }
-        state.first += 1
-      }
-      if state.first > Self.limit {
-        state.order.removeFirst(state.first)
-        state.first = 0
+        state.order.removeFirst()
       }
     }
   }
