@@ -1,8 +1,8 @@
 internal import Entitlements
 internal import struct FoundationEssentials.Date
 
-/// Takes one notification inside an open transaction: what it tells and that it was taken are written together or not at
-/// all.
+/// Stores one notification inside an open transaction: its evidence and the record of its receipt are written together
+/// or not at all.
 struct NotificationOperation {
   let entry: NotificationEntry
   let tables: LedgerTables
@@ -12,7 +12,7 @@ struct NotificationOperation {
     var outcome = NotificationOutcome.noted
     for evidence in entry.evidence.sorted(by: { $0.key.precedes($1.key) }) {
       let next = try take(evidence)
-      // A notification is about one purchase; were it about several, the first that is somebody's is told of.
+      // A notification concerns one purchase. If it named several, the outcome reports the first that has an owner.
       if case .recorded = outcome { continue }
       outcome = next
     }
@@ -27,7 +27,7 @@ struct NotificationOperation {
 
   private func take(_ evidence: SubscriptionEvidence) throws -> NotificationOutcome {
     if let owner = try tables.subscription(evidence.key)?.owner {
-      // What is kept of the purchase stays, so that this is never written down.
+      // The stored receipt of the purchase takes precedence, so this one is never written.
       let receipt = KeptReceipt(
         base64: entry.proof?.base64 ?? entry.payload, environment: evidence.key.environment,
         bundleID: entry.proof?.bundleID ?? entry.bundleID ?? BundleID(""))
@@ -44,14 +44,14 @@ struct NotificationOperation {
     return .unclaimed
   }
 
-  /// The user whom the purchase names, if there is one, or one may be made: what an app gives a purchase need not be the
-  /// name of a user.
+  /// The user named by the purchase, if that user exists or may be created. The account token that an app sets need not
+  /// be a user ID.
   private func claimant() throws -> UserID? {
     guard let claimant = try entry.claimant.map(tables.name) else { return nil }
     return try entry.makesClaimant || tables.profile(of: claimant) != nil ? claimant : nil
   }
 
-  /// The signed transaction, where it is of the store that the purchase was made in.
+  /// The signed transaction, if it is from the store of the purchase.
   private func proof(of key: SubscriptionKey) -> KeptReceipt? {
     entry.proof.flatMap { $0.environment == key.environment ? $0 : nil }
   }
@@ -67,7 +67,7 @@ struct NotificationOperation {
     entry.isPresented = false
     entry.rowsClaimedUntil = self.entry.rowsClaimedUntil
     let operation = try RecordOperation(prepared: try PreparedEntry(entry), tables: tables, claim: .accountToken)
-    // Neither is contested nor asks for admission.
+    // The entry contests no ownership and needs no approval.
     guard case .recorded(let recorded) = try operation.run() else { throw StoredForm.Unstorable() }
     return recorded
   }

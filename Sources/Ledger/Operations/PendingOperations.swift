@@ -1,7 +1,7 @@
 internal import Entitlements
 internal import struct FoundationEssentials.Date
 
-/// Keeps a receipt for later, and grants meanwhile what its signature proves.
+/// Queues a receipt for later, and grants provisionally what its signature proves.
 struct PostponeOperation {
   let receipt: PendingReceipt
   let digest: ReceiptDigest
@@ -26,9 +26,10 @@ struct PostponeOperation {
     return .kept
   }
 
-  /// Whether a grant was made that counts: there was none on the purchase while receipts with it wait, nor was it reserved
-  /// for somebody else; nobody else owns it, and nothing as new is known of it. What notifications told while nobody had it
-  /// counts: that it was taken back, or is another's.
+  /// Adds a provisional grant if the purchase has no other owner, no evidence as new, no grant yet, and no reservation
+  /// by another user. Evidence from notifications that arrived while it was unclaimed counts: a revocation, or another
+  /// user's account token.
+  /// - Returns: whether the grant counts.
   private func grant(_ evidence: SubscriptionEvidence, by pending: Int64) throws -> Bool {
     var evidence = evidence
     if let reported = try tables.unclaimed(evidence.key)?.evidence {
@@ -53,12 +54,12 @@ struct PostponeOperation {
   }
 }
 
-/// Ends grants and judges those who had them anew.
+/// Ends provisional grants and reevaluates the users who had them.
 struct WithdrawOperation {
   let evaluationContext: EvaluationContext
   let tables: LedgerTables
 
-  /// There is a verdict on a receipt that waited.
+  /// Removes a queued receipt after its verdict.
   func settle(_ id: Int64) throws {
     guard let pending = try tables.pending(id) else { return }
     let hadGrants = try tables.grants(of: id).contains { !$0.isReservation }

@@ -1,9 +1,9 @@
 internal import Entitlements
 internal import struct FoundationEssentials.Date
 
-/// An entry with everything computed that needs no transaction: the writer has one thread, the callers have many.
+/// An entry with everything precomputed that needs no transaction: there is one writer thread, but many callers.
 struct PreparedEntry: Sendable {
-  /// One subscription of the answer, as it would be written down.
+  /// One subscription of the answer, as it will be stored.
   struct Subscription: Sendable {
     var evidence: SubscriptionEvidence
     var evidenceAt: Int64
@@ -17,7 +17,7 @@ struct PreparedEntry: Sendable {
       rows = try StoredForm.text(StoredForm.Rows(evidence))
     }
 
-    /// As the ledger will hand it out: dates lose what is below a millisecond when they are written.
+    /// The evidence as the ledger returns it: stored dates are truncated to milliseconds.
     func kept() throws -> SubscriptionEvidence {
       try StoredForm.value(StoredForm.Rows.self, rows).evidence(
         of: evidence.key, source: evidence.source, evidenceAt: evidenceAt, evaluatedAt: evaluatedAt,
@@ -27,7 +27,7 @@ struct PreparedEntry: Sendable {
 
   var entry: LedgerEntry
   let digest: ReceiptDigest
-  /// One per key, merged where the answer names a key twice; in the order of `SubscriptionKey.precedes`.
+  /// One per key, in the order of `SubscriptionKey.precedes`. Duplicate keys in the answer are merged.
   let subscriptions: [Subscription]
   let recordedAt: Int64
   /// The newest evidence time of the answer.
@@ -49,7 +49,7 @@ struct PreparedEntry: Sendable {
 }
 
 extension SubscriptionKey {
-  /// The order in which the ledger hands out evidence, so that the same knowledge is always judged the same way.
+  /// The order in which the ledger returns evidence, so that equal evidence always evaluates to an equal verdict.
   func precedes(_ other: SubscriptionKey) -> Bool {
     (environment.rawValue, originalTransactionID.rawValue)
       < (other.environment.rawValue, other.originalTransactionID.rawValue)

@@ -3,29 +3,28 @@ internal import struct FoundationEssentials.Date
 
 /// Records one entry inside an open transaction.
 ///
-/// **Evidence is merged**, by subscription, as `SubscriptionEvidence.merging` says: an answer that tells all takes the place
-/// of an older one, and the kept receipt with it; what is told in parts is added. With a purchase that is claimed comes what
-/// notifications told of it while nobody had it. The verdict is judged over what is known then, never over the answer
-/// alone.
+/// **Evidence is merged** by subscription, as `SubscriptionEvidence.merging` says: a snapshot replaces an older one and
+/// its stored receipt; a partial report is added. A claimed purchase also brings the evidence of notifications that
+/// arrived while it was unclaimed. The verdict is evaluated over the merged evidence, never over the answer alone.
 ///
-/// **Whom a purchase names** is read from what is known of it after the merge: a row that names nobody does not hide that a
-/// newer one names somebody.
+/// **The user named by a purchase** is read from the merged evidence: a row without an account token does not hide the
+/// token of a newer row.
 ///
-/// Purchases that nobody has claimed and that name this user are claimed with the record.
+/// Unclaimed purchases that name this user are claimed in the same transaction.
 ///
-/// **The moment of judgement** is the entry's, or the newest at which evidence of the user was judged, whichever is
-/// later. Without this the outcome of two answers would depend on which arrives last: an answer overtaken by a newer one
-/// would judge the newer evidence at a moment before it was given, and let an ended subscription live again.
+/// **The evaluation time** is the later of the entry's and the newest at which evidence of the user was evaluated.
+/// Without this rule the outcome of two answers would depend on their order of arrival: an older answer would evaluate
+/// the newer evidence at a moment before it was given, and revive a subscription that has ended.
 ///
-/// **What is a new verdict.** A history line is written and the version grows when there was no verdict before, when the
-/// user gained a subscription, when stored evidence changed (its time, source or content), or when the verdict differs
-/// in anything but the moment it was judged at. Otherwise the answer repeats what is known: the stored verdict is
-/// returned, unchanged, and neither history nor version grows, so that a client that posts in a loop cannot fill the
-/// disk. Each user who loses a subscription always gets a line.
+/// **A new verdict** adds a history line and increments the version. It is written when there was no verdict before,
+/// when the user gained a subscription, when stored evidence changed (its time, source or content), or when the verdict
+/// differs in anything but its evaluation time. Otherwise the stored verdict is returned unchanged, and neither history
+/// nor version grows: a client that posts in a loop cannot fill the disk. Each user who loses a subscription always
+/// gets a line.
 struct RecordOperation {
   private let prepared: PreparedEntry
   private let tables: LedgerTables
-  /// How the user comes to what nobody owns.
+  /// How the user acquires unowned purchases.
   private let claim: LedgerTables.Claim
 
   init(prepared: PreparedEntry, tables: LedgerTables, claim: LedgerTables.Claim = .proof) throws {
@@ -43,18 +42,18 @@ struct RecordOperation {
       evidenceAt: prepared.evidenceAt, note: entry.note, rowsDueAt: prepared.rowsDueAt)
   }
 
-  /// What the ledger knows of the subscriptions of the answer, and will know after it.
+  /// The stored subscriptions of the answer, before and after the merge.
   private struct Knowledge {
     var stored: [SubscriptionKey: LedgerTables.StoredSubscription] = [:]
     var unclaimed: [SubscriptionKey: LedgerTables.StoredUnclaimed] = [:]
     var merged: [SubscriptionKey: SubscriptionEvidence] = [:]
   }
 
-  /// A subscription of the user as it will be written down.
+  /// A subscription of the user, to be stored.
   private struct News {
     enum Receipt {
       case entry
-      /// The row that is kept already.
+      /// The receipt row that is already stored.
       case kept(Int64)
       case proof(KeptReceipt)
     }
@@ -72,7 +71,7 @@ struct RecordOperation {
       known.stored[key] = try tables.subscription(key)
       known.unclaimed[key] = try tables.unclaimed(key)
       var stored = known.stored[key]?.evidence
-      // Two answers that nothing tells apart: the one that came last, which the caller has just been shown.
+      // Two answers of the same time: the later arrival stands, since the caller has just seen it.
       if let known = stored, known.coverage == .snapshot, subscription.evidence.coverage == .snapshot,
         known.isAnswered(by: subscription.evidence)
       {
@@ -90,14 +89,14 @@ struct RecordOperation {
     }
   }
 
-  /// How long a receipt waits for one that came before it and is not granted anything: whoever came first may have sent
-  /// what Apple never answers.
+  /// Seconds for which a receipt waits for an earlier one without a grant. The earlier user may have sent a receipt
+  /// that Apple never answers for.
   private static let reservation = 86_400.0
 
-  /// Whether a receipt that waited has a purchase that counts for somebody else, or is reserved for them, whose receipt
-  /// came first and waits too.
+  /// Whether a queued receipt contains a purchase that is granted to or reserved for another user, whose receipt came
+  /// first and is still queued.
   ///
-  /// Several receipts are settled at once, and which of two answers comes first is chance.
+  /// Receipts are settled concurrently, so the order of two answers is chance.
   private func comesAfterAnother() throws -> Bool {
     guard let id = entry.pendingID else { return false }
     return try entry.contestedKeys.contains { key in
@@ -138,7 +137,7 @@ struct RecordOperation {
     let hasNewEvidence = news.contains { changesKnowledge($0, over: known.stored[$0.key]) }
     let gains = !grant.claimed.isEmpty || !grant.moved.isEmpty || !named.isEmpty
 
-    // As it is after each verdict that is written down.
+    // The write state after each stored verdict.
     var recorded = Recorded(
       entitlement: verdict, changed: false, losers: [], keptByOthers: grant.leftWithOthers.count, write: .waiting)
     if let before, !gains, !hasNewEvidence,
@@ -173,7 +172,7 @@ struct RecordOperation {
     return .recorded(recorded)
   }
 
-  /// What nobody has claimed and names this user; what the answer tells of itself apart.
+  /// Unclaimed purchases that name this user, apart from those in the answer.
   private func namingThisUser() throws -> [News] {
     let reported = Set(prepared.subscriptions.map(\.evidence.key))
     return try tables.unclaimed(naming: entry.user).compactMap { unclaimed in
@@ -187,7 +186,7 @@ struct RecordOperation {
     }
   }
 
-  /// Writes down when each subscription of the answer has to be asked about again, as the ledger knows it now.
+  /// Schedules the next check of each subscription of the answer, from the merged evidence.
   private func schedule(_ news: [News], at moment: Date) throws {
     for new in news {
       let kept = try new.subscription.kept()
@@ -195,9 +194,9 @@ struct RecordOperation {
     }
   }
 
-  /// Apple has spoken about these purchases: what others were granted on a signature ends, and this user's needs it no
-  /// more, unless it is of a later renewal than the answer can tell of.
-  /// - Returns: the others.
+  /// Ends provisional grants on these purchases, since Apple has answered. A grant to this user for a later renewal
+  /// than the answer can report stays.
+  /// - Returns: the other users who had a grant.
   private func endGrants(on own: [PreparedEntry.Subscription]) throws -> Set<UserID> {
     var users: Set<UserID> = []
     for subscription in own {
@@ -214,11 +213,11 @@ struct RecordOperation {
     answer.evidenceAt < (try StoredForm.milliseconds(grant.evidenceTime))
   }
 
-  /// A subscription of the answer with all that is known of it.
+  /// A subscription of the answer, merged with the stored evidence.
   ///
-  /// The receipt goes with the answer that stands, or the part that was told last. Where two answers are of the same time,
-  /// the one that was asked for later stands, whichever arrived last: answers about iOS 6-style receipts carry no clock of
-  /// Apple's, so a refund has the evidence time of the purchase.
+  /// The receipt belongs to the answer that stands, or to the latest partial report. Of two answers of the same time,
+  /// the one requested later stands, whatever their order of arrival: answers about iOS 6-style receipts carry no clock
+  /// of Apple's, so a refund has the evidence time of the purchase.
   private func merge(_ new: PreparedEntry.Subscription, over known: Knowledge) throws -> News {
     let key = new.evidence.key
     guard let merged = known.merged[key] else { throw StoredForm.Unstorable() }
@@ -240,7 +239,7 @@ struct RecordOperation {
       || new.evidence.source != stored.evidence.source || new.evidence.isAccountGone != stored.evidence.isAccountGone
   }
 
-  /// Everything known of the user after this answer, in the order in which the ledger will hand it out.
+  /// All evidence of the user after this answer, in the order in which the ledger will return it.
   private func evidence(with news: [News]) throws -> [SubscriptionEvidence] {
     var all: [SubscriptionKey: SubscriptionEvidence] = [:]
     for new in news { all[new.key] = new.subscription.evidence }
@@ -254,7 +253,7 @@ struct RecordOperation {
       })
   }
 
-  /// Writes what differs from the stored: a post that repeats what is known writes nothing and costs no fsync.
+  /// Writes only differences: a post that repeats stored evidence writes nothing and costs no fsync.
   private func save(_ news: [News], over known: [SubscriptionKey: LedgerTables.StoredSubscription]) throws {
     let kept = known.isEmpty ? nil : try tables.receiptID(of: entry.receipt, digest: prepared.digest)
     let differing = news.filter { new in
@@ -289,7 +288,7 @@ struct RecordOperation {
 }
 
 extension SubscriptionEvidence {
-  /// Whether an answer that tells all is the newest of those that this evidence was put together from.
+  /// Whether a snapshot is the newest of those that this evidence was merged from.
   fileprivate func isAnswered(by answer: SubscriptionEvidence) -> Bool {
     switch coverage {
     case .snapshot: isSameMoment(evidenceTime, answer.evidenceTime) && isSameMoment(evaluatedAt, answer.evaluatedAt)

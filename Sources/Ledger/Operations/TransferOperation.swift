@@ -1,7 +1,7 @@
 internal import Entitlements
 
-/// Hands a purchase to another user inside an open transaction: the winner's verdict, the purchase, the line that says who
-/// decided so, and the loser's verdict happen together or not at all.
+/// Transfers a purchase to another user inside an open transaction. The new owner's verdict, the purchase, the record
+/// of who decided, and the former owner's verdict are written together or not at all.
 struct TransferOperation {
   let transfer: Transfer
   let tables: LedgerTables
@@ -18,11 +18,11 @@ struct TransferOperation {
       tables: tables, recordedAt: recordedAt, requestID: transfer.note.requestID,
       digest: try tables.digest(ofReceipt: stored.receiptID), evidenceAt: stored.evidenceAt, note: note,
       rowsDueAt: try transfer.rowsClaimedUntil.map(StoredForm.milliseconds) ?? 0)
-    // What was granted on the signature of a newer renewal was granted to the loser.
+    // A grant on the signature of a newer renewal belonged to the former owner.
     if let grant = try tables.grant(on: transfer.key), grant.owner != transfer.to {
       try tables.endGrant(on: transfer.key)
     }
-    // The winner may have no row yet that could own anything: the verdict makes it.
+    // The foreign key needs a profile row of the new owner; the verdict creates it.
     try writer.reevaluate(
       winner, with: [stored.evidence], by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
     stored.owner = winner

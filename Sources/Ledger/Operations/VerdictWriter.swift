@@ -1,23 +1,23 @@
 internal import Entitlements
 internal import struct FoundationEssentials.Date
 
-/// Writes verdicts inside an open transaction: each with its history line, and with the news for the app's own row.
+/// Writes verdicts inside an open transaction, each with its history line and its update for the app's row.
 ///
-/// All three are one transaction, so there is no verdict of which the app would never hear.
+/// One transaction holds all three, so every verdict reaches the app.
 struct VerdictWriter {
   let tables: LedgerTables
   let recordedAt: Int64
   let requestID: String
-  /// The receipt that a verdict comes of.
+  /// The receipt behind the verdict.
   let digest: ReceiptDigest
-  /// Apple's clock on what a verdict comes of.
+  /// The evidence time (Apple's clock) behind the verdict.
   let evidenceAt: Int64?
-  /// What a person said who brought the verdicts about.
+  /// The support note that caused the verdicts.
   var note: NoteID?
-  /// When the app's rows are due for whoever claims updates.
+  /// When the updates of the app's rows become due.
   var rowsDueAt: Int64 = 0
 
-  /// Judges a user anew over everything known, and writes the verdict down.
+  /// Reevaluates a user over all evidence, and stores the verdict.
   /// - Parameter gains: evidence that becomes the user's and is not written yet.
   func reevaluate(
     _ user: UserID, with gains: [SubscriptionEvidence] = [], by evaluate: Evaluator, at moment: Date
@@ -29,8 +29,8 @@ struct VerdictWriter {
     _ = try save(verdict, of: user, after: try tables.profile(of: user))
   }
 
-  /// As `reevaluate`, where the verdict may well be the one that stands: then nothing is written.
-  /// - Returns: whether it was admitted, or is the same.
+  /// As `reevaluate`, but writes nothing if the verdict is unchanged.
+  /// - Returns: whether the verdict was approved or is unchanged.
   @discardableResult func judgeIfChanged(
     _ user: UserID, by evaluate: Evaluator, at moment: Date, approves: Approval = { _, _ in true }
   ) throws -> Bool {
@@ -44,13 +44,13 @@ struct VerdictWriter {
     return true
   }
 
-  /// The moment to judge at: never before the newest at which proof was judged. A grant was judged by our own clock, which
-  /// must not move Apple's word on other purchases.
+  /// The evaluation time: not before the newest at which Apple's evidence was evaluated. Provisional grants are left
+  /// out: they were evaluated by our own clock, which must not shift Apple's evidence on other purchases.
   static func moment(of evidence: [SubscriptionEvidence], notBefore moment: Date) -> Date {
     evidence.filter { $0.provisionalUntil == nil }.map(\.evaluatedAt).reduce(moment, max)
   }
 
-  /// Writes a verdict as the next version.
+  /// Stores a verdict as the next version.
   /// - Returns: the verdict as it will be read, and whether it is a change.
   func save(
     _ verdict: Entitlement, of user: UserID, after before: LedgerTables.StoredProfile?
@@ -68,7 +68,7 @@ struct VerdictWriter {
     return (try StoredForm.value(Entitlement.self, text), changed)
   }
 
-  /// Compares the written forms, as dates lose what is below a millisecond when they are written.
+  /// Compares the stored forms, since stored dates are truncated to milliseconds.
   static func isSame(
     _ one: Entitlement, _ other: Entitlement, by part: (Entitlement) -> Entitlement
   ) throws -> Bool {

@@ -1,17 +1,17 @@
 extension LedgerSchema {
-  /// Each record pays for every B-tree that it touches: one page of the log for most of them.
+  /// Migration 0007. Each record pays for every B-tree that it touches: one page of the log for most of them.
   ///
-  /// - `profile_access_until`: nothing asks for it.
+  /// - `profile_access_until`: no query uses it.
   /// - `history_user_id_sequence`: a user's versions grow with the sequence, and are indexed already.
   /// - `subscription_original_transaction_id`: there are two stores, so the primary key is asked twice.
   /// - `ownership_change_from_user_id`: most changes are the first claim of a purchase, which is from nobody.
-  /// - `profile_update_waiting_since`, `profile_update_missing`: what waits and what is missing is all in the index of what
-  ///   is due.
-  /// - `recheck` is kept in its primary key. `profile_update` is not: a row is written again as soon as it was told, and rows
-  ///   of new users, which lie beside each other in the order of their numbers, share a page of the log then.
+  /// - `profile_update_waiting_since`, `profile_update_missing`: the index of due updates covers waiting and missing
+  ///   rows.
+  /// - `recheck` is stored in its primary key. `profile_update` is not: its rows are rewritten soon after delivery, and
+  ///   rows of new users, which are adjacent by row ID, then share a page of the log.
   ///
-  /// Nothing refers to the one table that is copied. The large ones are left as they are: to copy a history of millions would
-  /// keep the service from starting for minutes.
+  /// The one table that is copied has no foreign keys pointing to it. The large ones stay as they are: copying a
+  /// history of millions would delay the start by minutes.
   static let fewerTrees = """
     DROP INDEX profile_access_until;
     DROP INDEX history_user_id_sequence;

@@ -1,5 +1,5 @@
 extension LedgerSchema {
-  /// How many bytes the receipts that wait take together. To add them up anew would read each of them.
+  /// The total bytes of queued receipts, kept as a counter: a sum would read each receipt.
   static let pendingTotal = """
     CREATE TABLE pending_total (
       id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),

@@ -19,7 +19,7 @@ enum LedgerSchema {
     migrator.registerMigration("0004 runs") { db in try db.execute(sql: runs) }
     migrator.registerMigration("0005 notes") { db in try db.execute(sql: notes) }
     migrator.registerMigration("0006 notifications") { db in try db.execute(sql: notifications) }
-    // The rows that it copies are checked one by one; GRDB would otherwise check those of every table, the history's too.
+    // Foreign keys are checked per copied row; GRDB would otherwise check every table, the history included.
     migrator.registerMigration("0007 fewer trees", foreignKeyChecks: .immediate) { db in
       try db.execute(sql: fewerTrees)
     }

@@ -8,34 +8,34 @@ internal import Synchronization
 ///     caller 2 ──┼─► waiting ─► BEGIN ─► write 1, write 2, write 3 ─► COMMIT ─► all resumed
 ///     caller 3 ──┘   (≤ 64)
 ///
-/// Where a write fails, the transaction is rolled back and made again, each write in a savepoint of its own:
+/// A failed write rolls the transaction back. The batch then runs again, each write in its own savepoint:
 ///
 ///     BEGIN ─► SAVEPOINT write 1 RELEASE
 ///              SAVEPOINT write 2 ROLLBACK TO   (fails alone) ─► COMMIT ─► all resumed
 ///              SAVEPOINT write 3 RELEASE
 ///
-/// That seldom happens, and a savepoint costs a copy of each page that its write is the first to touch. A write therefore
-/// does nothing but read and write the ledger: it may be run twice. Whoever admits verdicts is asked once (`ApprovalCache`).
+/// Failures are rare, and a savepoint costs a copy of each page that its write touches first. A write may therefore run
+/// twice, and must do nothing but read and write the ledger. An approval is asked for once (`ApprovalCache`).
 ///
-/// A lone write is committed at once, and what arrives during its commit forms the next batch. After a batch of several,
-/// which means that many callers are at work, and for a few batches more, the writer gathers for a moment: each fsync then
-/// serves more of them, and pages that all of them touch are written once.
+/// A lone write is committed at once; writes that arrive during its commit form the next batch. A batch of several
+/// means many concurrent callers: after it, and for a few batches more, the writer gathers for a moment. Each fsync
+/// then serves more of them, and pages that all of them touch are written once.
 ///
-/// Nobody is resumed before the commit of their write has returned. A caller who was cancelled waits all the same, and
-/// the write is made: what Apple answered is worth keeping even when nobody waits for it any more.
+/// A caller resumes only after the commit of its write has returned. A cancelled caller waits as well, and the write is
+/// made: Apple's answer is worth keeping even when nobody waits for it any more.
 ///
-/// After a failure that reaches the process, nothing is written again: `onFatal` is called once, and each write fails.
+/// A failure that reaches the process stops all writing: `onFatal` is called once, and each further write fails.
 final class CommitQueue: Sendable {
-  /// Enough to make the fsync cheap, few enough that the first of them does not wait long for the last.
+  /// Large enough to make the fsync cheap, small enough that the first write does not wait long for the last.
   static let batchLimit = 64
 
-  /// After a batch of so many the next ones are gathered, as long as there are fewer waiting than make an fsync cheap.
+  /// Batch size from which the next batches are gathered, while fewer writes wait than make an fsync cheap.
   private static let gatherThreshold = 4
   private static let targetBatch = 32
-  /// How often the writer looks at most whether more have come.
+  /// The most polls for further writes before a commit.
   private static let maxGatherRounds = 4
 
-  /// Runs inside the transaction; what it returns tells the caller, and is called after the commit.
+  /// The work inside the transaction, which returns the closure that resumes the caller after the commit.
   private struct Write: Sendable {
     var run: @Sendable (LedgerTables) throws -> @Sendable () -> Void
     var fail: @Sendable (LedgerError) -> Void
@@ -44,29 +44,29 @@ final class CommitQueue: Sendable {
   private struct State {
     var waiting: [Write] = []
     var isWriting = false
-    /// How large batches were of late: the last one, or three quarters of what it was before, whichever is more.
+    /// A decaying maximum of batch sizes: the last one, or three quarters of the previous value.
     var recentBatchSize = 0
     var isClosed = false
     var failure: LedgerFailure?
-    /// A transaction could not be written, and nobody has proved since that one can be.
+    /// A transaction failed, and no test write has succeeded since (`forgetRefusal`).
     var wasRefused = false
     var statistics = SQLiteLedger.Statistics()
-    /// Told when the writer has nothing more to do.
+    /// Closures to call when the writer becomes idle.
     var idle: [@Sendable () -> Void] = []
   }
 
-  /// Guards who waits, and whether the writer is at work. Never held during a transaction.
+  /// Guards the queue of writes and the writer's state. Never held during a transaction.
   private let state = Mutex(State())
   private let pool: DatabasePool
-  /// Those of the writing connection, for its thread alone; made when it first writes.
+  /// Prepared statements of the writer connection, created lazily; for the writer's thread only.
   private let tables = Mutex<LedgerTables?>(nil)
-  /// Whether the file that is written to is still the one that the next start will find.
+  /// Whether the ledger's path still leads to the open file.
   private let isInPlace: @Sendable () -> Bool
   private let onFatal: @Sendable (String) -> Void
   private let onCommit: @Sendable (SQLiteLedger.Commit) -> Void
   private let pause: @Sendable () -> Void
 
-  /// - Parameter pause: blocks the writer's thread between two looks.
+  /// - Parameter pause: blocks the writer's thread between two polls.
   init(
     pool: DatabasePool, isInPlace: @escaping @Sendable () -> Bool, onFatal: @escaping @Sendable (String) -> Void,
     onCommit: @escaping @Sendable (SQLiteLedger.Commit) -> Void = { _ in },
@@ -90,10 +90,10 @@ final class CommitQueue: Sendable {
   /// Whether writing has stopped for good.
   var isFailed: Bool { state.withLock { $0.failure != nil } }
 
-  /// Whether a transaction could not be written, for want of room for instance.
+  /// Whether a transaction failed, for want of disk space for instance.
   var wasRefused: Bool { state.withLock { $0.wasRefused } }
 
-  /// Somebody has proved that transactions can be written again.
+  /// Clears `wasRefused` after a successful test write.
   func forgetRefusal() { state.withLock { $0.wasRefused = false } }
 
   var isClosed: Bool { state.withLock { $0.isClosed } }
@@ -113,7 +113,7 @@ final class CommitQueue: Sendable {
     return try result.get()
   }
 
-  /// What writing keeps of the connection goes, so that it can be closed. Only when nothing is written any more.
+  /// Releases the prepared statements, so that the connection can be closed. Only when no write is running.
   func releaseStatements() { tables.withLock { $0 = nil } }
 
   private func tables(of db: Database) -> LedgerTables {
@@ -124,9 +124,9 @@ final class CommitQueue: Sendable {
     }
   }
 
-  /// Lets what waits be written, then refuses the rest.
+  /// Commits the queued writes, then refuses further ones.
   ///
-  /// - Returns: whether this was the first call, whose part it is to close the file.
+  /// - Returns: whether this was the first call, which has to close the file.
   func close() async -> Bool {
     await withCheckedContinuation { continuation in
       let (isFirst, isIdle) = state.withLock { state in
@@ -139,7 +139,7 @@ final class CommitQueue: Sendable {
     }
   }
 
-  /// Stops all writing for good and says so once.
+  /// Stops all writing for good and calls `onFatal` once.
   func latch(_ failure: LedgerFailure) {
     #if PLANTED_DEFECTS
       if PlantedDefect.carryOnAfterDiskFailure.isActive { return }
@@ -181,8 +181,8 @@ final class CommitQueue: Sendable {
     }
   }
 
-  /// Whether the next batch is gathered. A small one among large ones is chance: were the next committed at once, it would
-  /// be small again, as few come during one fsync, and so would all that follow.
+  /// Whether the next batch is gathered. One small batch among large ones is chance: committing the next at once would
+  /// keep it small, as few writes arrive during one fsync, and so would all that follow.
   private func isGathered(after count: Int) -> Bool {
     state.withLock { state in
       state.recentBatchSize = max(count, state.recentBatchSize * 3 / 4)
@@ -190,7 +190,7 @@ final class CommitQueue: Sendable {
     }
   }
 
-  /// Waits as long as more keep coming, for a few looks. Nobody else uses the writer's thread.
+  /// Polls for further writes while more keep coming. The writer's thread has no other work.
   private func gather() {
     var seen = 0
     for _ in 0..<Self.maxGatherRounds {
@@ -249,7 +249,7 @@ final class CommitQueue: Sendable {
     }
   }
 
-  /// - Throws: when nothing of the batch was committed.
+  /// - Throws: when no write of the batch was committed.
   private func commit(
     _ batch: [Write], _ db: Database
   ) throws(LedgerFailure) -> [Result<@Sendable () -> Void, LedgerFailure>] {
@@ -263,7 +263,8 @@ final class CommitQueue: Sendable {
         }
       #endif
       try db.commit()
-      // Once a batch: a commit to a file that was removed is gone when the process ends, and must not be acknowledged.
+      // Checked once a batch: a commit to a file that was removed is lost when the process ends, and must not be
+      // acknowledged.
       guard isInPlace() else { throw LedgerFailure.misplaced }
       return outcomes
     } catch {
@@ -287,7 +288,7 @@ final class CommitQueue: Sendable {
     return try batch.map { try runAlone($0, tables, db) }
   }
 
-  /// `errno` of the last call on the log that failed. SQLite's own `sqlite3_system_errno` stays as it was when a COMMIT
+  /// `errno` of the last failed call on the log. SQLite's own `sqlite3_system_errno` is not updated when a COMMIT
   /// fails.
   private static func systemError(of db: Database) -> Int32 {
     var log: UnsafeMutablePointer<sqlite3_file>?
@@ -299,10 +300,10 @@ final class CommitQueue: Sendable {
     return number
   }
 
-  /// Runs one write in a savepoint, so that its failure undoes it alone.
+  /// Runs one write in a savepoint, so that its failure rolls back only that write.
   ///
-  /// - Throws: when the failure reaches the transaction. SQLite may have rolled that back by itself (a full disk, an I/O
-  ///   error); going on would then commit each further statement on its own.
+  /// - Throws: when the failure reaches the transaction. SQLite may have rolled it back already (a full disk, an I/O
+  ///   error); continuing would then commit each further statement on its own.
   private func runAlone(
     _ write: Write, _ tables: LedgerTables, _ db: Database
   ) throws -> Result<@Sendable () -> Void, LedgerFailure> {

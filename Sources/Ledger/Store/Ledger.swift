@@ -1,113 +1,113 @@
 package import Entitlements
 package import struct FoundationEssentials.Date
 
-/// What the service must never forget.
+/// The durable store of purchases, verdicts and queues.
 ///
-/// Every operation is one transaction: it happened wholly, durably, or not at all. An operation that returned has
-/// survived a power cut.
+/// Every operation is one transaction: it happened completely and durably, or not at all. A completed operation
+/// survives a power cut.
 package protocol Ledger: RunLedger, NotificationLedger, ReevaluationLedger {
-  /// Records what an answer of Apple's proved for a user, and judges the user anew over everything known of them.
+  /// Records the evidence of an answer from Apple for a user, and reevaluates the user over all evidence.
   ///
-  /// - Returns: the verdict as recorded, or that the purchase belongs to somebody else (nothing is recorded then).
+  /// - Returns: the verdict as recorded, or that the purchase belongs to another user (nothing is recorded then).
   func record(_ entry: LedgerEntry) async throws(LedgerError) -> RecordOutcome
 
-  /// Keeps a receipt until Apple can be asked about it. The same receipt of the same user is kept once.
+  /// Queues a receipt until Apple can be asked about it. The same receipt of the same user is queued once.
   ///
   /// - Parameters:
-  ///   - provisional: what the receipt's signature proves and may count meanwhile. A purchase that somebody else owns or
-  ///     has a grant on, or of which something newer is known, is left out; a grant that exists is never prolonged. One
-  ///     that ends at the moment at which it is judged counts for nothing and is reserved: nobody else is granted the
-  ///     purchase while the receipt waits, and this user may be, later.
-  ///   - evaluationContext: how the user is judged with it.
+  ///   - provisional: what the receipt's signature proves and may count meanwhile. A purchase with another owner, with
+  ///     another user's grant or with newer evidence is left out; an existing grant is never prolonged. A grant that
+  ///     ends at its evaluation time counts for nothing and is a reservation: no other user is granted the purchase
+  ///     while the receipt is queued, and this user may be, later.
+  ///   - evaluationContext: how the user is evaluated with the grant.
   func postpone(
     _ receipt: PendingReceipt, provisional: [SubscriptionEvidence], _ evaluationContext: EvaluationContext
   ) async throws(LedgerError) -> PostponeOutcome
 
-  /// The receipts that wait and are due, the longest waiting first.
+  /// The queued receipts that are due, the longest waiting first.
   func pendingReceipts(dueAt now: Date, limit: Int) async throws(LedgerError) -> [PendingReceipt]
 
-  /// Apple was asked in vain again: counts the attempt and sets when the next one is due.
+  /// Counts a failed attempt and schedules the next one.
   func retryPending(_ id: Int64, at due: Date) async throws(LedgerError)
 
-  /// Apple answers again: what was put back while it did not is due now.
+  /// Makes receipts due now that were postponed during an outage of Apple's.
   func makePendingDue(at now: Date) async throws(LedgerError)
 
-  /// There is a verdict: the receipt waits no longer, and what was granted on its signature ends; the user is judged anew.
+  /// Removes a queued receipt after its verdict, ends the grants on its signature, and reevaluates the user.
   func settlePending(_ id: Int64, _ evaluationContext: EvaluationContext) async throws(LedgerError)
 
-  /// Ends the provisional grants whose time is over, and judges their users anew.
+  /// Ends the provisional grants that have expired, and reevaluates their users.
   /// - Returns: how many grants ended.
   func endProvisional(_ evaluationContext: EvaluationContext) async throws(LedgerError) -> Int
 
-  /// Judges a user anew where the rules have changed since the verdict, and nothing else will.
+  /// Reevaluates a user after a change of the rules that no other event would apply.
   /// - Parameters:
-  ///   - base64: the receipt that this came up with, for the history.
-  ///   - admits: asked before the verdict takes the place of the one before.
-  /// - Returns: whether it was admitted, or is the same.
+  ///   - base64: the receipt that led to this call, for the history.
+  ///   - admits: called before the verdict replaces the previous one.
+  /// - Returns: whether the verdict was approved or is unchanged.
   func reevaluate(
     _ user: UserID, receipt base64: String, requestID: String, _ evaluationContext: EvaluationContext,
     approves: @escaping Approval
   ) async throws(LedgerError) -> Bool
 
-  /// What the app's own row of a user waits for; `nil` when nothing does.
+  /// The outbox entry of a user's row; `nil` if the row is up to date.
   func waitingUpdate(of user: UserID) async throws(LedgerError) -> WaitingUpdate?
 
-  /// Claims the updates that are due, the longest waiting first. They are due again at `lease` if nothing comes of them.
+  /// Claims the due updates of the outbox, the longest waiting first. An unsettled one becomes due again at `lease`.
   func claimUpdates(dueAt now: Date, until lease: Date, limit: Int) async throws(LedgerError) -> [WaitingUpdate]
 
-  /// An update was written. One of a newer version goes on waiting.
+  /// Marks an update as written. An update of a newer version stays queued.
   /// - Parameters:
-  ///   - isDoubtful: an older write may be carried out after this one, though none is known to have failed that way.
-  ///   - again: when to write the row once more where that may be; `nil` for a store that refuses what is older than the
-  ///     row.
+  ///   - isDoubtful: an older write may still be executed after this one, though none is known to have failed that way.
+  ///   - again: when to write the row once more in that case; `nil` for a store that refuses a version older than the
+  ///     row's.
   func settleUpdate(
     of user: UserID, version: Int64, isDoubtful: Bool, confirmingAt again: Date?
   ) async throws(LedgerError)
 
-  /// There is no row to update: counts that, and sets when to look again. A newer version goes on waiting.
+  /// Counts a missing row, and schedules the next attempt. An update of a newer version stays queued.
   func missUpdate(of user: UserID, version: Int64, retryAt due: Date) async throws(LedgerError)
 
-  /// An update was tried in vain: counts the attempt and sets when the next is due. One of a newer version stays as it is.
+  /// Counts a failed attempt at an update and schedules the next. An update of a newer version is left unchanged.
   /// - Parameters:
   ///   - problem: the store's code.
-  ///   - isDoubtful: the write may still be carried out, even after one that comes later.
+  ///   - isDoubtful: the write may still be executed, even after a later one.
   func retryUpdate(
     of user: UserID, version: Int64, at due: Date, problem: String, isDoubtful: Bool
   ) async throws(LedgerError)
 
-  /// The app's row has a version that no evidence can have: an update that was tried in vain goes on above it, and so does
-  /// every later one. One of a newer version stays as it is.
+  /// Raises the version of a failed update, and of every later one, above an impossible version found in the app's row.
+  /// An update of a newer version is left unchanged.
   func raiseUpdate(of user: UserID, version: Int64, above floor: Int64) async throws(LedgerError)
 
-  /// Gives claimed updates back of which nothing came: they are due at once.
-  /// - Parameter lease: until when they were claimed. What somebody has settled or put off since stays so.
+  /// Returns claimed updates that were not attempted: they are due at once.
+  /// - Parameter lease: the end of the claim. An update that was settled or postponed since is left unchanged.
   func returnUpdates(of users: [UserID], claimedUntil lease: Date) async throws(LedgerError)
 
-  /// Claims the subscriptions that are to be asked about again, the longest overdue first. Each claim puts the next one
-  /// off, two minutes at first and up to a day; what `record` learns of the subscription replaces that.
+  /// Claims the subscriptions due for a check, the longest overdue first. Each claim postpones the next one, by two
+  /// minutes at first and up to a day; evidence from `record` replaces that schedule.
   func claimRechecks(dueAt now: Date, limit: Int) async throws(LedgerError) -> [Recheck]
 
-  /// The clock was ahead and has been put right: what was claimed or put off by it is due as if it never had been. What the
-  /// ledger hands out meanwhile may be handed out twice.
+  /// Undoes claims and delays made by a clock that was ahead: everything is due as if they had never been. Work that is
+  /// in progress may be claimed twice.
   func releaseClaims() async throws(LedgerError)
 
-  /// A few words that have to survive a restart, by name.
+  /// A short text that has to survive a restart, by name.
   func memo(_ name: String) async throws(LedgerError) -> String?
   func keepMemo(_ name: String, _ text: String?) async throws(LedgerError)
 
-  /// What waits.
+  /// The state of the queues.
   func backlog(at now: Date) async throws(LedgerError) -> LedgerBacklog
 
-  /// Everything known of a user's purchases and the verdict last recorded; `nil` for a user never seen.
+  /// All evidence of a user and the last recorded verdict; `nil` for an unknown user.
   func profile(of user: UserID) async throws(LedgerError) -> LedgerProfile?
 
-  /// What came of a receipt when it was presented for a user before.
+  /// The outcome of an earlier validation of this receipt for a user.
   func knowledge(of receiptBase64: String, for user: UserID) async throws(LedgerError) -> ReceiptKnowledge
 
-  /// The kept receipts that mention an original transaction ID: one per environment.
+  /// The stored receipts that contain an original transaction ID: one per environment.
   func receipts(mentioning id: OriginalTransactionID) async throws(LedgerError) -> [KeptReceipt]
 
-  /// The verdicts on a user, newest first.
+  /// A user's verdicts, newest first.
   /// - Parameter before: the `sequence` to continue below; `nil` begins with the newest.
   func history(of user: UserID, before: Int64?, limit: Int) async throws(LedgerError) -> [HistoryEntry]
 

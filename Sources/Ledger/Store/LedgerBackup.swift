@@ -4,23 +4,23 @@ package import struct FoundationEssentials.Date
 internal import GRDB
 internal import Glibc
 
-/// A copy of a ledger as it stood at one moment, made by another process than the one that writes to it.
+/// A copy of a ledger at one moment, made by another process than the service.
 ///
-/// A read transaction holds that moment: of a write-ahead log, readers see the last commit, and nobody waits for them. All
-/// pages go in one step, as SQLite begins anew when a page is written between two. Until the copy is whole, checked and on
-/// the disk it is called `<file>.partial`.
+/// A read transaction fixes that moment: in a write-ahead log, readers see the last commit and block nobody. All pages
+/// are copied in one step, as SQLite restarts a copy when a page is written between two steps. The file is called
+/// `<file>.partial` until the copy is complete, checked and synced.
 package struct LedgerBackup: Hashable, Sendable {
   package var file: String
   package var bytes: Int64
   /// Users with a verdict.
   package var users: Int
-  /// When the newest line of its history was written; `nil` where there is none.
+  /// When the newest line of its history was written; `nil` for an empty history.
   package var newestEntry: Date?
 
   package enum Failure: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The ledger cannot be read, or is none.
+    /// The ledger cannot be read, or the file is not a ledger.
     case ledger(LedgerOpenError)
-    /// The copy cannot be written. Nothing is left of it.
+    /// The copy cannot be written. The partial file was removed.
     case file(path: String, problem: String)
 
     package var description: String {
@@ -31,7 +31,7 @@ package struct LedgerBackup: Hashable, Sendable {
     }
   }
 
-  /// - Parameter file: where to; there must be nothing of that name.
+  /// - Parameter file: the target; the name must be free.
   package static func make(of ledger: String, to file: String) async throws(Failure) -> LedgerBackup {
     let result: Result<LedgerBackup, Failure> = await withCheckedContinuation { continuation in
       DispatchQueue.global().async {
@@ -47,7 +47,7 @@ package struct LedgerBackup: Hashable, Sendable {
     guard access(path, F_OK) == 0 else {
       throw .ledger(.inaccessible(path: path, problem: LedgerFile.problem(errno)))
     }
-    // To read beside the service, the index of its log has to be writable.
+    // Reading beside the service requires write access to the index of the log.
     guard access(path, R_OK | W_OK) == 0 else {
       throw .ledger(
         .inaccessible(path: path, problem: "this user may not write to it; run this as the service's user"))
@@ -70,7 +70,7 @@ package struct LedgerBackup: Hashable, Sendable {
       let copy = try DatabaseQueue(path: partial.path)
       defer { try? copy.close() }
       try copyPages(of: source, to: copy, partial)
-      // Of the copy, which is what counts; a page that was damaged in the ledger is damaged here.
+      // The copy is checked, since it is what counts; a damaged page of the ledger is damaged here too.
       try LedgerInspection.expectOurs(copy, path: path)
       try LedgerInspection.expectSound(copy, path: path)
       let (users, newest) = try copy.read { db in
@@ -90,7 +90,7 @@ package struct LedgerBackup: Hashable, Sendable {
     }
   }
 
-  /// What fails here is the copy, unless SQLite says that it is the ledger.
+  /// A failure here concerns the copy, unless SQLite attributes it to the ledger.
   private static func copyPages(of source: DatabaseQueue, to copy: DatabaseQueue, _ partial: PartialFile) throws {
     do { try source.backup(to: copy) } catch let error as DatabaseError {
       switch error.resultCode {
@@ -104,9 +104,9 @@ package struct LedgerBackup: Hashable, Sendable {
   }
 }
 
-/// A file that gets its name when it is whole. Only its owner can read it, whatever the umask says.
+/// A file that gets its name once it is complete. Readable by its owner only, whatever the umask.
 private final class PartialFile {
-  /// The name that it gets.
+  /// The final name.
   let file: String
   /// The name until then.
   var path: String { file + ".partial" }
@@ -126,11 +126,11 @@ private final class PartialFile {
     var status = stat()
     guard lstat(file, &status) != 0 else { throw failure(exists) }
     guard errno == ENOENT else { throw failure(LedgerFile.problem(errno)) }
-    // One that was cut off is begun anew; one that is under way holds the lock.
+    // A leftover of an interrupted copy is overwritten; a copy in progress holds the lock.
     let descriptor = open(file + ".partial", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0o600)
     guard descriptor >= 0 else { throw failure(LedgerFile.problem(errno)) }
     do throws(LedgerBackup.Failure) {
-      // In a directory of somebody else's it may be somebody else's file.
+      // In a directory writable by others, the file may belong to another user.
       guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_uid == geteuid(),
         status.st_nlink == 1
       else { throw failure("\(file).partial is somebody else's; remove it") }
@@ -149,7 +149,7 @@ private final class PartialFile {
 
   private static let exists = "there is a file of that name already, and it was not touched; name another"
 
-  /// Puts it on the disk and gives it its name, if nobody has taken that meanwhile.
+  /// Syncs the file and gives it its final name, if that is still free.
   /// - Returns: its size in bytes.
   func publish() throws(LedgerBackup.Failure) -> Int64 {
     func failure(_ problem: String) -> LedgerBackup.Failure { .file(path: file, problem: problem) }
@@ -157,7 +157,7 @@ private final class PartialFile {
     guard fsync(descriptor) == 0, fstat(descriptor, &status) == 0 else { throw failure(LedgerFile.problem(errno)) }
     if link(path, file) != 0 {
       guard errno != EEXIST else { throw failure(Self.exists) }
-      // A file system without links: nothing is lost by a name that was free a moment ago.
+      // Without hard links, check and rename: nothing is lost by a name that was free a moment ago.
       var other = stat()
       guard lstat(file, &other) != 0 else { throw failure(Self.exists) }
       guard rename(path, file) == 0 else { throw failure(LedgerFile.problem(errno)) }
@@ -170,7 +170,7 @@ private final class PartialFile {
     return Int64(status.st_size)
   }
 
-  /// Removes what did not get its name.
+  /// Removes an unpublished file.
   func discard() {
     guard !isPublished else { return }
     removeCompanions()

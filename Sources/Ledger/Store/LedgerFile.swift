@@ -1,36 +1,36 @@
 import Glibc
 import Synchronization
 
-/// The ledger's file as the operating system sees it: found or created, known to be ours, and locked for this process.
+/// The ledger's file at the level of the operating system: found or created, identified, and locked for this process.
 ///
-/// The lock is a `flock(2)` on a file of its own, `<ledger>.lock`. It cannot be on the database: POSIX drops all of a
+/// The lock is a `flock(2)` on a separate file, `<ledger>.lock`. It cannot be on the database: POSIX drops all of a
 /// process's `fcntl` locks on a file, SQLite's among them, when the process closes any descriptor of that file. For the
-/// same reason the database itself is looked at here only before SQLite opens it.
+/// same reason the database is inspected here only before SQLite opens it.
 ///
-/// Why there is one writing process: a second would be safe for SQLite, but each would make the other's group commits
-/// wait or fail, and two services on one ledger are a mistake in deployment that should be told, not tolerated.
+/// One process writes. A second would be safe for SQLite, but group commits of the two would block or fail each other,
+/// and two services on one ledger are a deployment mistake that should be reported, not tolerated.
 final class LedgerFile: Sendable {
   /// "CSGN", in the header of each ledger (`PRAGMA application_id`).
   static let applicationID: Int32 = 0x4353_474E
 
   /// The path with symbolic links resolved, so that one ledger has one lock whatever it is called.
   let path: String
-  /// Whether there was no ledger before.
+  /// Whether the ledger was created by this call.
   let isNew: Bool
-  /// What others than the owner could read when the ledger was opened.
+  /// Files that others could read when the ledger was opened.
   let exposures: [LedgerExposure]
   /// The descriptor that holds the lock; `nil` once released.
   private let lock: Mutex<Int32?>
   private let identity: Identity
 
-  /// What a path has to lead to for as long as the ledger is open.
+  /// The file that the path has to lead to while the ledger is open.
   private struct Identity: Equatable {
     var device: dev_t
     var inode: ino_t
   }
 
-  /// Takes the lock, then creates the file (mode 0600; SQLite gives its companions the same) or checks whose it is, and
-  /// takes away what others may do with it.
+  /// Takes the lock, then creates the file (mode 0600; SQLite gives its companions the same) or checks its format and
+  /// removes the permissions of others.
   init(path given: String) throws(LedgerOpenError) {
     let path = try Self.resolve(given)
     let lock = try Self.lock(path)
@@ -55,7 +55,7 @@ final class LedgerFile: Sendable {
 
   deinit { release() }
 
-  /// Lets another process open the ledger.
+  /// Releases the lock, so that another process can open the ledger.
   func release() {
     lock.withLock { lock in
       if let descriptor = lock { _ = close(descriptor) }
@@ -63,8 +63,7 @@ final class LedgerFile: Sendable {
     }
   }
 
-  /// Whether the path still leads to the file that was opened. Where it does not, what SQLite writes is lost as soon as
-  /// the process ends.
+  /// Whether the path still leads to the open file. If not, SQLite's writes are lost as soon as the process ends.
   var isInPlace: Bool { Self.identity(of: path) == identity }
 
   static func resolve(_ given: String) throws(LedgerOpenError) -> String {
@@ -103,7 +102,7 @@ final class LedgerFile: Sendable {
     return descriptor
   }
 
-  /// - Returns: whether the file is new. An empty one is: a crash can leave it at its creation.
+  /// - Returns: whether the file is new. An empty file counts as new: a crash can leave it during creation.
   private static func createOrInspect(_ path: String) throws(LedgerOpenError) -> Bool {
     let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
     guard descriptor >= 0 else {
@@ -134,7 +133,7 @@ final class LedgerFile: Sendable {
     return stored == UInt32(bitPattern: applicationID)
   }
 
-  /// A file whose directory entry is not on the disk is gone after a power cut, however often it was synced itself.
+  /// Syncs the directory: without it, a power cut can remove the entry of a file that was itself synced.
   static func syncDirectory(of path: String) throws(LedgerOpenError) {
     let directory = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
     let descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)

@@ -3,37 +3,37 @@ package import struct FoundationEssentials.Date
 internal import GRDB
 internal import Glibc
 
-/// A ledger as it lies on the disk, looked at without changing it: by another process than the one that writes to it.
+/// A ledger on disk, inspected read-only by another process than the service.
 package struct LedgerInspection: Hashable, Sendable {
   package enum State: Hashable, Sendable {
-    /// There is none yet; the first start makes it.
+    /// No file exists; the first start creates it.
     case absent
-    /// A service has it open. That is how it should be; nothing more was looked at.
+    /// A service has it open, which is the normal state; nothing more was inspected.
     case inUse
-    /// Its structure was checked from end to end. `isComplete`: there was time for all of it.
+    /// Its structure was checked. `isComplete`: the check finished within its time limit.
     case sound(isComplete: Bool)
-    /// The service would not open it, or SQLite found damage.
+    /// The service would refuse to open it, or SQLite found damage.
     case unusable(LedgerOpenError)
   }
 
   package var state: State
-  /// What others than the owner may read.
+  /// Files that others than the owner may read.
   package var exposures: [LedgerExposure] = []
-  /// Bytes that this user may still write to the file system; `nil` where it does not say.
+  /// Free bytes for this user on the file system; `nil` if unknown.
   package var freeBytes: UInt64?
-  /// Why the file system is not one to keep a ledger on, as the end of a sentence; `nil` when it is.
+  /// Why the file system is unsuitable for a ledger, as the end of a sentence; `nil` if it is suitable.
   package var fileSystemProblem: String?
 
-  /// - Parameter time: what the check of the structure may take.
+  /// - Parameter time: the limit for the check of the structure.
   package static func inspect(path: String, within time: Duration) async -> LedgerInspection {
     await withCheckedContinuation { continuation in
       DispatchQueue.global().async { continuation.resume(returning: inspectNow(path: path, within: time)) }
     }
   }
 
-  /// The receipt of production that was kept last; `nil` where there is none, or where it cannot be read.
+  /// The most recently stored production receipt; `nil` if there is none or it cannot be read.
   ///
-  /// Reading does not disturb a service that has the ledger open: of a write-ahead log, readers see the last commit.
+  /// Reading does not block a service that has the ledger open: in a write-ahead log, readers see the last commit.
   package static func newestReceipt(path given: String) async -> String? {
     await value(in: given) { db in
       try String.fetchOne(
@@ -41,7 +41,7 @@ package struct LedgerInspection: Hashable, Sendable {
     }
   }
 
-  /// Recorded verdicts that give access, as `ReevaluationLedger.accessGiven`; `nil` where they cannot be read.
+  /// Recorded verdicts that give access, as `ReevaluationLedger.accessGiven`; `nil` if they cannot be read.
   package static func accessGiven(path given: String, endingAfter moment: Date) async -> [AccessCount]? {
     await value(in: given) { db in try LedgerTables(db: db).accessGiven(endingAfter: moment) }
   }
@@ -94,7 +94,7 @@ package struct LedgerInspection: Hashable, Sendable {
     return try check(path, within: time)
   }
 
-  /// Whether a process has the ledger open; the lock is tried, and let go of at once.
+  /// Whether a process has the ledger open: tries the lock and releases it at once.
   private static func isLocked(_ path: String) -> Bool {
     let descriptor = open(path + ".lock", O_RDWR | O_CLOEXEC | O_NOFOLLOW)
     guard descriptor >= 0 else { return false }
@@ -124,7 +124,7 @@ package struct LedgerInspection: Hashable, Sendable {
     }
   }
 
-  /// Whether a file is a ledger, of this version or of one before.
+  /// Throws unless a file is a ledger of this version or an older one.
   static func expectOurs(_ queue: DatabaseQueue, path: String) throws {
     let isOurs = try queue.read { db in
       try Int.fetchOne(db, sql: "PRAGMA application_id") == Int(LedgerFile.applicationID)
@@ -135,7 +135,7 @@ package struct LedgerInspection: Hashable, Sendable {
     }
   }
 
-  /// Whether its structure is whole: everything but the comparison of indexes with their tables, which takes much longer.
+  /// Throws unless the structure is sound: everything but the comparison of indexes with tables, which is much slower.
   static func expectSound(_ queue: DatabaseQueue, path: String) throws {
     let findings = try queue.read { db in try String.fetchAll(db, sql: "PRAGMA quick_check(1)") }
     guard findings == ["ok"] else {
@@ -166,7 +166,7 @@ package struct LedgerInspection: Hashable, Sendable {
   ///     36 35 98:0 /root /mount rw,noatime master:1 - ext3 /dev/root rw,errors=continue
   ///           ────                                    ────
   static func fileSystem(of device: UInt64, in mounts: String) -> String? {
-    // As glibc's gnu_dev_major and gnu_dev_minor take it apart.
+    // Decoded as glibc's gnu_dev_major and gnu_dev_minor do.
     let major = device >> 8 & 0xfff | device >> 32 & ~0xfff
     let minor = device & 0xff | device >> 12 & ~0xff
     for line in mounts.split(separator: "\n") {

@@ -1,40 +1,39 @@
 package import Entitlements
 package import struct FoundationEssentials.Date
 
-/// What the ledger keeps of Apple's notifications, and of purchases that nobody has claimed yet.
+/// The ledger's notifications from Apple and unclaimed purchases.
 package protocol NotificationLedger: Sendable {
-  /// Takes a notification whose signatures were verified, once, in one transaction: it is noted, and its evidence is
-  /// merged with what is known of each purchase.
+  /// Takes a verified notification once, in one transaction: it is recorded, and its evidence is merged with that of
+  /// each purchase.
   ///
   ///     the purchase's owner                  what happens
-  ///     somebody                              merged, judged, a line of their history
-  ///     nobody, and it is the claimant's,     claimed for them, with what was kept unclaimed
-  ///       who is known or may be made
-  ///     nobody                                kept unclaimed, until somebody claims the purchase
+  ///     a user                                merged, evaluated, a line of the user's history
+  ///     unowned, and it names the claimant,   claimed for the claimant, with the unclaimed evidence
+  ///       who exists or may be created
+  ///     unowned                               stored unclaimed, until a user claims the purchase
   func take(_ entry: NotificationEntry) async throws(LedgerError) -> NotificationOutcome
 
-  /// Keeps a notification that was not believed or could not be read. Anybody can post one: each payload is kept once, and
-  /// of each kind only the newest.
+  /// Stores a notification that failed verification or could not be read. Anybody can post one: each payload is stored
+  /// once, and only the newest of each kind.
   func noteRefused(_ refused: RefusedNotification) async throws(LedgerError)
 
-  /// Whether a payload is among those that are kept as refused.
+  /// Whether a payload is among the stored refused ones.
   func hasRefused(_ payload: String) async throws(LedgerError) -> Bool
 
   /// The notifications about a purchase, newest first.
   func notifications(of key: SubscriptionKey, limit: Int) async throws(LedgerError) -> [NotificationLine]
 
-  /// Forgets notifications that were received before a moment. One that comes again after that is taken again, which
+  /// Deletes notifications received before a moment. A deleted one that is redelivered is processed again, which
   /// changes nothing.
-  /// - Returns: how many went; as many as `limit` means that there may be more.
+  /// - Returns: how many were deleted; `limit` means that there may be more.
   func pruneNotifications(before: Date, limit: Int) async throws(LedgerError) -> Int
 
-  /// Has Apple asked about purchases now, as somebody hinted that there is news.
+  /// Makes purchases due for a check now, after a hint that they changed.
   /// - Returns: how many of them are known.
   func recheckSoon(_ ids: [OriginalTransactionID], at now: Date) async throws(LedgerError) -> Int
 
-  /// Writes down when to ask Apple about each purchase of which that is not written down, after a way to ask was
-  /// configured for instance.
-  /// - Parameter limit: how many are looked at in one transaction; all are, in the end.
-  /// - Returns: how many were written down.
+  /// Schedules a check for each purchase without one, for instance after the Server API was configured.
+  /// - Parameter limit: how many are examined in one transaction; all are, in the end.
+  /// - Returns: how many were scheduled.
   func scheduleMissing(_ nextCheck: @escaping NextCheck, at now: Date, limit: Int) async throws(LedgerError) -> Int
 }

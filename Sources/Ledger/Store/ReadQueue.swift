@@ -2,12 +2,12 @@ internal import Dispatch
 internal import GRDB
 internal import Synchronization
 
-/// Short reads: those that wait at the same time share one turn of a connection of their own, and one state of the ledger.
+/// Batched short reads: the reads queued at the same time share one turn of a dedicated connection, and one snapshot.
 ///
-/// None waits for company, and each is answered as soon as it was read. What was recorded before a read was asked for is
-/// in the state that it sees, as that is taken afterwards.
+/// A read never waits for others to join it, and is answered as soon as it has run. Anything recorded before the read
+/// was requested is in its snapshot, which is taken afterwards.
 final class ReadQueue: Sendable {
-  /// So many share a state, which keeps the log from being emptied while it is read.
+  /// The most reads per snapshot, which blocks the log from being checkpointed while it is open.
   static let batchLimit = 64
 
   private struct Read: Sendable {
@@ -21,17 +21,17 @@ final class ReadQueue: Sendable {
     var isClosed = false
   }
 
-  /// Guards who waits, and whether the reader is at work. Never held during a read.
+  /// Guards the queue of reads and the reader's state. Never held during a read.
   private let state = Mutex(State())
   private let connection: DatabaseQueue
-  /// Signalled by the reader that ends after the queue was closed.
+  /// Signalled by the reader that finishes after the queue was closed.
   private let end = DispatchSemaphore(value: 0)
-  /// Those of the connection, for its thread alone; made with the first read.
+  /// Prepared statements of the connection, created lazily; for its thread only.
   private let tables = Mutex<LedgerTables?>(nil)
 
   init(connection: DatabaseQueue) { self.connection = connection }
 
-  /// Those that wait for the next turn just now.
+  /// Reads that wait for the next turn.
   var waiting: Int { state.withLock { $0.waiting.count } }
 
   func submit<Value: Sendable>(
@@ -47,14 +47,14 @@ final class ReadQueue: Sendable {
     }
   }
 
-  /// Waits for what is read just now; what comes later fails. To be called once.
+  /// Waits for reads in progress; later ones fail. Must be called once.
   func close() {
     let isReading = state.withLock { state in
       state.isClosed = true
       return state.isReading
     }
     if isReading { end.wait() }
-    // Behind the reader, which may still be on its way out.
+    // Waits for the reader, which may still be returning.
     connection.unsafeReentrantRead { _ in }
     tables.withLock { $0 = nil }
     try? connection.close()
@@ -71,7 +71,7 @@ final class ReadQueue: Sendable {
     switch enqueued {
     case .refused: read.fail(Self.closed)
     case .waits: break
-    // Nothing is written: it is a connection for reading.
+    // A read-only connection: nothing is written.
     case .startsReader: connection.asyncWriteWithoutTransaction { db in self.drain(db) }
     }
   }
@@ -84,7 +84,7 @@ final class ReadQueue: Sendable {
 
   private static let closed = LedgerFailure(reach: .transaction, sentence: "The ledger was closed")
 
-  /// The reader's loop, on the thread of the connection.
+  /// The reader's loop, on the connection's thread.
   private func drain(_ db: Database) {
     let tables = tables.withLock { tables in
       let known = tables ?? LedgerTables(db: db)

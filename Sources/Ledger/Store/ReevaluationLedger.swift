@@ -1,23 +1,23 @@
 package import Entitlements
 package import struct FoundationEssentials.Date
 
-/// What a service asks that judges users anew without an answer of Apple's: as its rules have changed, or as time has passed
-/// in which Apple could not be asked.
+/// Queries and writes for reevaluating users without an answer from Apple: after a change of the rules, or after an
+/// outage in which Apple could not be asked.
 package protocol ReevaluationLedger: Sendable {
-  /// Users with everything known of them, in the order of their IDs.
-  /// - Parameter user: the last one of the page before; `nil` begins with the first.
+  /// Users with all their evidence, in the order of their IDs.
+  /// - Parameter user: the last one of the previous page; `nil` begins with the first.
   func profiles(after user: UserID?, limit: Int) async throws(LedgerError) -> [UserProfile]
 
-  /// Users whose recorded access ended before a moment and who have a purchase that is due to be asked about since then: the
-  /// longest overdue first.
+  /// Users whose recorded access ended before a moment, with a purchase due for a check since then: the longest overdue
+  /// first.
   func usersOverdue(since moment: Date, limit: Int) async throws(LedgerError) -> [UserID]
 
-  /// Judges a user anew over everything known of them, and writes the verdict down where there is one.
+  /// Reevaluates a user over all evidence, and stores the verdict if there is one.
   func reevaluate(
     _ user: UserID, requestID: String, _ reevaluation: Reevaluation
   ) async throws(LedgerError) -> ReevaluationOutcome
 
-  /// Recorded verdicts that give access, counted by what gives it.
+  /// Recorded verdicts that give access, counted by tier and product.
   /// - Parameter moment: access that ended before it is left out.
   func accessGiven(endingAfter moment: Date) async throws(LedgerError) -> [AccessCount]
 }

@@ -12,7 +12,7 @@ extension SQLiteLedger {
   }
 
   package func noteRefused(_ refused: RefusedNotification) async throws(LedgerError) {
-    // What anybody may post again and again must not cost an fsync each time.
+    // A repeated post of the same payload must not cost an fsync.
     guard try await !hasRefused(refused.payload) else { return }
     let digest = ReceiptDigest(of: refused.payload)
     let payload = String(decoding: refused.payload.utf8.prefix(RefusedNotification.payloadLimit), as: UTF8.self)
@@ -57,7 +57,7 @@ extension SQLiteLedger {
 }
 
 extension LedgerTables {
-  /// - Returns: how many were scheduled, and the last one that was looked at; `nil` where there was none.
+  /// - Returns: how many were scheduled, and the last key examined; `nil` if there was none.
   func scheduleMissing(
     _ nextCheck: NextCheck, at now: Date, after key: SubscriptionKey?, limit: Int
   ) throws -> (scheduled: Int, last: SubscriptionKey?) {

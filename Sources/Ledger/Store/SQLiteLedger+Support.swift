@@ -40,17 +40,17 @@ extension SQLiteLedger: SupportLedger {
     try await purchases(with: id, until: deadline, page: Self.searchPage)
   }
 
-  /// Rows at a time: some megabytes of evidence, which take some milliseconds.
+  /// Rows per page: some megabytes of evidence, read in some milliseconds.
   private static let searchPage = 2_000
 
-  /// Reads all evidence that is kept, the newest first, as no index has the transactions in it. An index would be one more
-  /// tree that every receipt pays for, all day, and a person at the support desk asks now and then. Each page is a read of
-  /// its own, on a connection of the pool: it keeps neither the log from being emptied nor callers waiting, whose reads have
-  /// a connection to themselves.
+  /// Reads all stored evidence, the newest first, since no index contains the transactions. An index would be one more
+  /// B-tree for every receipt to update, while support searches now and then. Each page is a separate read on a
+  /// connection of the pool: checkpoints of the log are not blocked, and callers do not wait, as their reads have a
+  /// dedicated connection.
   func purchases(
     with id: TransactionID, until deadline: ContinuousClock.Instant, page: Int
   ) async throws(LedgerError) -> TransactionSearch {
-    // It stands in JSON as it is, and a quotation mark in it would end the text.
+    // The ID is inserted into JSON unescaped, and a quotation mark in it would end the text.
     guard !id.rawValue.isEmpty, id.rawValue.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
       return TransactionSearch()
     }

@@ -9,11 +9,11 @@ internal import Glibc
 /// Durability: write-ahead log and `synchronous=FULL`, so that each commit ends with an fsync of the log. Files beside
 /// the ledger: `-wal` and `-shm` (SQLite's; part of the ledger, copied and moved with it) and `.lock` (empty; may stay).
 ///
-/// A checkpoint copies the log into the main file after about 4 000 pages (16 MB). SQLite keeps an I/O error of that to itself,
-/// which is safe: the log counts as copied only after the fsync of the main file succeeded, and until then the same
-/// pages are written again.
+/// A checkpoint copies the log into the main file after about 4 000 pages (16 MB). SQLite does not report an I/O error
+/// of a checkpoint, which is safe: the log counts as copied only after the fsync of the main file succeeded, and until
+/// then the same pages are written again.
 package final class SQLiteLedger: Ledger {
-  /// What was written since the ledger was opened.
+  /// Counters since the ledger was opened.
   package struct Statistics: Hashable, Sendable {
     /// Transactions, each with at most one fsync of the log.
     package var commits = 0
@@ -21,7 +21,7 @@ package final class SQLiteLedger: Ledger {
     package var entries = 0
     /// The most writes that shared a transaction.
     package var largestBatch = 0
-    /// Writes that wait for the next transaction just now.
+    /// Writes queued for the next transaction.
     package var waiting = 0
 
     package init() {}
@@ -29,9 +29,9 @@ package final class SQLiteLedger: Ledger {
 
   /// One transaction that was committed.
   package struct Commit: Hashable, Sendable {
-    /// Writes that shared it.
+    /// Writes in the batch.
     package var writes: Int
-    /// From its begin until it was durable.
+    /// From BEGIN until the commit was durable.
     package var duration: Duration
 
     package init(writes: Int, duration: Duration) {
@@ -40,7 +40,7 @@ package final class SQLiteLedger: Ledger {
     }
   }
 
-  /// SQLite's `synchronous` setting. The service knows one; the other exists to prove that the proof of it can fail.
+  /// SQLite's `synchronous` setting. The service uses one; the other exists to prove that its durability test can fail.
   enum Synchronous: Int, Sendable {
     case normal = 1
     case full = 2
@@ -62,13 +62,13 @@ package final class SQLiteLedger: Ledger {
       pool: pool, isInPlace: { file.isInPlace }, onFatal: onFatal, onCommit: onCommit, pause: pause)
   }
 
-  /// Opens the ledger, which is created or brought to the present schema first.
+  /// Opens the ledger, creating it or migrating it to the present schema first.
   ///
   /// - Parameters:
   ///   - path: the file; its directory has to exist.
-  ///   - onFatal: called once, from any thread, when the disk failed or the file is corrupt. The process has to stop and
-  ///     recover from the log at its next start.
-  ///   - onCommit: called after each commit, on the writer's thread, before those who wait for it are answered.
+  ///   - onFatal: called once, from any thread, when the disk failed or the file is corrupt. The process has to stop
+  ///     and recover from the log at its next start.
+  ///   - onCommit: called after each commit, on the writer's thread, before its callers resume.
   package static func open(
     path: String, onFatal: @escaping @Sendable (String) -> Void,
     onCommit: @escaping @Sendable (Commit) -> Void = { _ in }
@@ -76,7 +76,7 @@ package final class SQLiteLedger: Ledger {
     try await open(path: path, synchronous: .full, onFatal: onFatal, onCommit: onCommit)
   }
 
-  /// - Parameter pause: blocks the writer's thread for a moment, while it gathers more writes.
+  /// - Parameter pause: blocks the writer's thread for a moment while it gathers more writes.
   static func open(
     path: String, synchronous: Synchronous, onFatal: @escaping @Sendable (String) -> Void,
     onCommit: @escaping @Sendable (Commit) -> Void = { _ in },
@@ -125,7 +125,7 @@ package final class SQLiteLedger: Ledger {
     }
   }
 
-  /// Marks a new file as ours before anything else is in it, and in the file itself rather than in its log.
+  /// Sets the application ID of a new file before anything else is written, in the file itself rather than in its log.
   private static func stamp(_ path: String) throws {
     let queue = try DatabaseQueue(path: path, configuration: configuration)
     try queue.writeWithoutTransaction { db in
@@ -139,26 +139,26 @@ package final class SQLiteLedger: Ledger {
     configuration.label = "ledger"
     configuration.foreignKeysEnabled = true
     configuration.busyMode = .timeout(2)
-    // GRDB would end the process over a transaction that is still open after a failed rollback; the queue ends it itself.
+    // GRDB would crash on a transaction that is still open after a failed rollback; the queue rolls it back itself.
     configuration.allowsUnsafeTransactions = true
     configuration.prepareDatabase { db in
-      // A savepoint may spill; a container's root file system may be read-only.
+      // A savepoint may spill to a file; a container's root file system may be read-only.
       try db.execute(sql: "PRAGMA temp_store = MEMORY")
       try db.execute(sql: "PRAGMA cell_size_check = ON")
-      // A batch of records is some 1 000 pages, of which most are written again by the next ones: to copy them each time
+      // A batch of records is some 1 000 pages, most of which the next batches write again: copying them each time
       // would cost as much as the log.
       try db.execute(sql: "PRAGMA wal_autocheckpoint = 4000")
     }
     return configuration
   }
 
-  /// KiB of pages that a connection which is always at work may keep; SQLite's 2 MB do not hold the inner pages of the
-  /// indexes, of which each record touches some twenty. What a small ledger does not have takes no room.
+  /// Page cache of each busy connection in KiB. SQLite's 2 MB do not hold the inner pages of the indexes, of which each
+  /// record touches some twenty. A small ledger does not fill it.
   private static let cacheSize = 16_384
 
   private static func prepare(_ pool: DatabasePool, synchronous: Synchronous, path: String) throws {
-    // GRDB sets NORMAL while it opens, under which a power cut takes acknowledged records with it: set it now, and
-    // believe only what SQLite says.
+    // GRDB sets NORMAL while it opens, under which a power cut loses acknowledged records: set FULL now, and read it
+    // back from SQLite.
     try pool.writeWithoutTransaction { db in
       try db.execute(sql: "PRAGMA synchronous = \(synchronous.rawValue)")
       try db.execute(sql: "PRAGMA cache_size = -\(cacheSize)")
@@ -172,7 +172,7 @@ package final class SQLiteLedger: Ledger {
     let migrator = LedgerSchema.migrator
     guard try !pool.read(migrator.hasBeenSuperseded) else { throw LedgerOpenError.newerSchema(path: path) }
     try migrator.migrate(pool)
-    // A migration may turn settings off for its own time.
+    // A migration may change settings temporarily.
     try pool.writeWithoutTransaction { db in
       try expect(db, "synchronous", synchronous.rawValue, path: path)
       try expect(db, "foreign_keys", 1, path: path)
@@ -191,16 +191,16 @@ package final class SQLiteLedger: Ledger {
     }
   }
 
-  /// Writes what waits, then closes the file. What is asked for later ends with `.closed`.
+  /// Commits queued writes, then closes the file. Later operations throw `.closed`.
   ///
-  /// The log is copied into the main file, which is then complete by itself; not after a failure of the disk, when the
-  /// log is all that can be trusted.
+  /// The log is copied into the main file, which is then complete by itself; not after a disk failure, when only the
+  /// log can be trusted.
   package func close() async {
-    // On a closed connection GRDB would hand SQLite no database at all, and crash.
+    // Calls on a closed connection would pass SQLite a null database, and crash.
     guard await queue.close() else { return }
     await withCheckedContinuation { continuation in
       DispatchQueue.global().async { [self] in
-        // Neither may fail the stop: what is not copied is in the log.
+        // A failure here must not fail the stop: uncopied pages are in the log.
         if !queue.isFailed { _ = try? pool.writeWithoutTransaction { db in try db.checkpoint(.truncate) } }
         queue.releaseStatements()
         reads.close()
@@ -212,7 +212,7 @@ package final class SQLiteLedger: Ledger {
   }
 
   package var statistics: Statistics { queue.statistics }
-  /// What others than the owner could read when it was opened.
+  /// Files that others than the owner could read when the ledger was opened.
   package var exposures: [LedgerExposure] { file.exposures }
 
   // MARK: Ledger
@@ -262,7 +262,7 @@ package final class SQLiteLedger: Ledger {
   }
 
   package func endProvisional(_ evaluationContext: EvaluationContext) async throws(LedgerError) -> Int {
-    // Most of the time there is nothing to end, and a write costs an fsync.
+    // Usually there is nothing to end, and a write costs an fsync.
     let isIdle = try await read { tables in try tables.grants(endedAt: evaluationContext.evaluatedAt).isEmpty }
     guard !isIdle else { return 0 }
     return try await queue.submit { tables in
@@ -338,11 +338,11 @@ package final class SQLiteLedger: Ledger {
     try await queue.submit { tables in try tables.release() }
   }
 
-  /// Bytes of the largest records that are usual.
+  /// Bytes of the largest usual record.
   private static let usualRecord = 256 * 1024
 
-  /// Writes as much as a record takes, as the last one could not be written: on a full disk there may still be a page for a
-  /// heartbeat. In two transactions, as of one only what stays would be written.
+  /// Writes as much as a record takes, after a failed write: a full disk may still have a page for a heartbeat. Two
+  /// transactions are needed, since one would write only its final state.
   private func proveRoom() async throws(LedgerError) {
     let filler = String(repeating: "0", count: Self.usualRecord)
     try await queue.submit { tables in try tables.keepMemo("room", filler) }
@@ -383,9 +383,9 @@ package final class SQLiteLedger: Ledger {
 
   /// Reads, and writes one row durably.
   ///
-  /// Only a real commit notices a full disk or a failing one; a transaction that is rolled back writes nothing. It costs
-  /// one page of the log and one fsync, which checks and records at the same time share; poll it each few seconds, not
-  /// more. A file that was moved or replaced under the ledger is a failure for good: what is written to it is lost.
+  /// Only a real commit detects a full or failing disk; a transaction that is rolled back writes nothing. It costs one
+  /// page of the log and one fsync, shared with concurrent checks and records; poll it every few seconds, not more
+  /// often. A file that was moved or replaced under the ledger is a permanent failure: writes to it are lost.
   package func check() async throws(LedgerError) {
     guard !queue.isClosed else { throw .closed }
     guard file.isInPlace else {
@@ -400,7 +400,7 @@ package final class SQLiteLedger: Ledger {
     try await read { tables in try tables.readBeat() }
   }
 
-  /// Looks for damage in the whole file; minutes on a large one.
+  /// Checks the whole file for damage; minutes on a large one.
   package func verifyIntegrity() async throws(LedgerError) {
     try await read { tables in
       guard try tables.isSound() else {
@@ -409,7 +409,7 @@ package final class SQLiteLedger: Ledger {
     }
   }
 
-  /// Reads one state of the ledger, however long it takes. Not ended by cancellation: there is no error for it.
+  /// Reads one snapshot of the ledger, however long it takes. Cancellation does not end it: there is no error for it.
   func read<Value: Sendable>(
     _ operation: @escaping @Sendable (LedgerTables) throws -> Value
   ) async throws(LedgerError) -> Value {
@@ -423,7 +423,7 @@ package final class SQLiteLedger: Ledger {
       })
   }
 
-  /// As `read`, for what takes a moment and is asked often.
+  /// As `read`, for short and frequent reads.
   private func readShort<Value: Sendable>(
     _ operation: @escaping @Sendable (LedgerTables) throws -> Value
   ) async throws(LedgerError) -> Value {

@@ -1,10 +1,10 @@
-/// A statement's text with its values, as it stands in the code.
+/// A statement's text with its values, as written in the code.
 ///
 ///     SELECT state FROM profile_update WHERE user_id = \(user.rawValue)
 ///     └──────────────── a literal ────────────────────┘ └─ a value ─┘
 ///
-/// Values are bound, never part of the text. The literals are known by where they lie in the program: a statement that ran
-/// before is found again without putting its text together.
+/// Values are bound, never part of the text. Literals are identified by their address in the program: a repeated
+/// statement is found in the cache without assembling its text.
 struct LedgerSQL: ExpressibleByStringInterpolation, Sendable {
   enum Value: Hashable, Sendable {
     case null
@@ -13,7 +13,7 @@ struct LedgerSQL: ExpressibleByStringInterpolation, Sendable {
     case blob([UInt8])
   }
 
-  /// The literals of a statement, equal where they are the same places of the program.
+  /// The literals of a statement, equal if they have the same addresses.
   struct Name: Hashable, Sendable {
     fileprivate(set) var literals: [StaticString]
     private(set) var mark: UInt = 0
@@ -60,7 +60,7 @@ struct LedgerSQL: ExpressibleByStringInterpolation, Sendable {
     }
   }
 
-  /// Where a value stands in the text.
+  /// The placeholder for a value.
   fileprivate static let mark: StaticString = "?"
 
   let name: Name
@@ -78,6 +78,6 @@ struct LedgerSQL: ExpressibleByStringInterpolation, Sendable {
     values = stringInterpolation.values
   }
 
-  /// The text as SQLite takes it.
+  /// The text as SQLite accepts it.
   var text: String { name.literals.map(\.description).joined() }
 }

@@ -3,11 +3,11 @@ internal import GRDBSQLite
 
 /// The statements of one connection, each compiled once and run by SQLite's own functions.
 ///
-/// GRDB prepares each run for observers, cancellation and errors with the statement's text in them, none of which is wanted
-/// here; that took several times as long as SQLite does. Transactions are left to it.
+/// GRDB prepares each run for observers, cancellation and errors with the statement's text. None of these is needed
+/// here, and they took several times as long as SQLite itself. Transactions are left to GRDB.
 ///
-/// Only what has the connection may use it: the thread of GRDB's on which it was lent. It has to be gone before the
-/// connection is closed.
+/// Use is limited to the owner of the connection: the GRDB thread on which it was lent. All statements must be released
+/// before the connection is closed.
 final class LedgerStatements: @unchecked Sendable {
   private final class Prepared {
     /// Owns the pointer, `sqlite3_stmt *`.
@@ -24,7 +24,7 @@ final class LedgerStatements: @unchecked Sendable {
     }
   }
 
-  /// The names of a statement's columns. Asked for one, it remembers where in the program the asker keeps the name.
+  /// The names of a statement's columns, with a cache of indexes by the address of the name in the program.
   fileprivate final class Columns {
     private let names: [String]
     private var known: [(place: UnsafePointer<UInt8>, index: Int)] = []
@@ -44,7 +44,7 @@ final class LedgerStatements: @unchecked Sendable {
 
   init(_ db: Database) { self.db = db }
 
-  /// Rows that the last statement changed.
+  /// Rows changed by the last statement.
   var changesCount: Int { db.changesCount }
   var lastInsertedRowID: Int64 { db.lastInsertedRowID }
 
@@ -59,7 +59,7 @@ final class LedgerStatements: @unchecked Sendable {
   /// The first row.
   func row(_ sql: LedgerSQL) throws -> StoredRow? {
     var first: StoredRow?
-    // To the end: what a statement writes is written by then, and by then only.
+    // Runs to the end: only then has a statement written everything.
     try run(sql) { statement in if first == nil { first = StoredRow(statement.pointer, statement.columns) } }
     return first
   }
@@ -68,7 +68,7 @@ final class LedgerStatements: @unchecked Sendable {
     let statement = try prepared(sql.name) { sql.text }
     let pointer = statement.pointer
     defer {
-      // What it says was said by the step.
+      // The step has already reported the same error.
       _ = sqlite3_reset(pointer)
       _ = sqlite3_clear_bindings(pointer)
     }
@@ -95,7 +95,7 @@ final class LedgerStatements: @unchecked Sendable {
     guard code == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: code)) }
   }
 
-  /// SQLite's `SQLITE_TRANSIENT`: it makes a copy, so that nothing has to outlive the call.
+  /// SQLite's `SQLITE_TRANSIENT`: it copies the value, so that nothing has to outlive the call.
   private static let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
   private static func bind(_ value: LedgerSQL.Value, to pointer: OpaquePointer, at index: Int32) -> Int32 {
@@ -129,7 +129,7 @@ struct StoredRow {
       switch sqlite3_column_type(pointer, index) {
       case SQLITE_INTEGER: .integer(sqlite3_column_int64(pointer, index))
       case SQLITE_TEXT:
-        // The pointer is asked for first: it may convert the value, which the count then is of.
+        // The pointer comes first: the call may convert the value, which changes the count of bytes.
         if let text = sqlite3_column_text(pointer, index) {
           .text(
             String(
@@ -145,13 +145,13 @@ struct StoredRow {
         } else {
           .blob([])
         }
-      // No column is a floating-point number.
+      // The schema has no floating-point column.
       default: .null
       }
     }
   }
 
-  /// - Throws: for a column that there is not, and a value of another type.
+  /// - Throws: for an unknown column, and for a value of another type.
   func decode<Value: StoredValue>(_ type: Value.Type = Value.self, forColumn name: StaticString) throws -> Value {
     try decode(atIndex: try columns.index(of: name))
   }
@@ -162,7 +162,7 @@ struct StoredRow {
   }
 }
 
-/// What a column may be read as.
+/// A Swift type that a column can be decoded to.
 protocol StoredValue {
   init?(_ value: LedgerSQL.Value)
 }

@@ -51,7 +51,7 @@ extension LedgerTables {
       || row("SELECT 1 FROM refused_notification WHERE received_at < \(before) LIMIT 1") != nil
   }
 
-  /// - Returns: how many notifications that had been believed went.
+  /// - Returns: how many accepted notifications were deleted.
   func pruneNotifications(before: Date, limit: Int) throws -> Int {
     let before = try StoredForm.milliseconds(before)
     let limit = max(0, limit)
@@ -80,7 +80,7 @@ extension LedgerTables {
       VALUES (\(digest.bytes), \(refused.problem), \(payload),
               \(try StoredForm.milliseconds(refused.receivedAt)), \(refused.isSigned ? 1 : 0))
       """)
-    // Of its kind; the others stay.
+    // Limits its kind; other kinds stay.
     try execute(
       """
       DELETE FROM refused_notification WHERE is_signed = \(refused.isSigned ? 1 : 0) AND id <=
@@ -101,7 +101,7 @@ extension LedgerTables {
     var proof: String?
     var proofAt: Int64?
 
-    /// The proof as it is kept for a purchase.
+    /// The proof in the form stored with a purchase.
     var receipt: KeptReceipt? {
       guard let proof, let bundleID else { return nil }
       return KeptReceipt(base64: proof, environment: evidence.key.environment, bundleID: BundleID(bundleID))
@@ -118,7 +118,7 @@ extension LedgerTables {
     ).map(Self.unclaimed)
   }
 
-  /// The purchases that name a user, in the order of `SubscriptionKey.precedes`.
+  /// Purchases that name a user, in the order of `SubscriptionKey.precedes`.
   func unclaimed(naming user: UserID) throws -> [StoredUnclaimed] {
     guard let token = user.accountToken else { return [] }
     return try rows("SELECT * FROM unclaimed_evidence WHERE account_token = \(token) LIMIT \(Self.claimsAtOnce)")
@@ -126,7 +126,7 @@ extension LedgerTables {
       .sorted { $0.evidence.key.precedes($1.evidence.key) }
   }
 
-  /// So many purchases that name a user are claimed with one record; what is left, with the next.
+  /// The most purchases that one record claims by name; the next record claims the rest.
   static let claimsAtOnce = 50
 
   func save(_ unclaimed: StoredUnclaimed, seenAt: Int64) throws {
@@ -176,7 +176,7 @@ extension LedgerTables {
 
   // MARK: Rechecks out of turn
 
-  /// - Returns: how many subscriptions have the ID: one per store.
+  /// - Returns: the number of subscriptions with the ID: one per store.
   func recheckSoon(_ id: OriginalTransactionID, at now: Int64) throws -> Int {
     try execute(
       """
@@ -190,7 +190,7 @@ extension LedgerTables {
     return statements.changesCount
   }
 
-  /// Subscriptions of which it is not written down when to ask about them, in the order of the primary key.
+  /// Subscriptions without a scheduled check, in the order of the primary key.
   /// - Parameter key: where to continue; `nil` begins at the start.
   func unscheduled(after key: SubscriptionKey?, limit: Int) throws -> [StoredSubscription] {
     try rows(

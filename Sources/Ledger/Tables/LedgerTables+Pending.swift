@@ -2,16 +2,16 @@ internal import Entitlements
 internal import struct FoundationEssentials.Date
 
 extension LedgerTables {
-  /// So many receipts of one user may wait: far more than an app has reason to post, and too few to fill a disk.
+  /// The most queued receipts of one user: far more than an app has reason to post, and too few to fill a disk.
   static let pendingPerUser = 20
-  /// So many bytes of one user's: one receipt of the greatest size, or twenty such as apps have.
+  /// The most queued bytes of one user: one receipt of the greatest size, or twenty of the usual size.
   static let pendingBytesPerUser = 4 << 20
-  /// So many bytes of all users' together, lest a crowd of users fills the disk.
+  /// The most queued bytes of all users, so that many users together cannot fill the disk.
   static let pendingBytes = 1 << 30
 
-  /// What became of a receipt that is to wait.
+  /// The outcome of queueing a receipt.
   enum Place {
-    /// The row of this receipt, which is new or already there.
+    /// The receipt's row, new or existing.
     case row(Int64)
     case tooMany
     case full
@@ -87,7 +87,7 @@ extension LedgerTables {
     try execute("UPDATE pending_receipt SET due_at = \(now) WHERE due_at > \(now)")
   }
 
-  /// What was granted on its signature goes with it.
+  /// Deletes a queued receipt; its grants go with it.
   func removePending(_ id: Int64) throws { try execute("DELETE FROM pending_receipt WHERE id = \(id)") }
 
   // MARK: Provisional grants
@@ -96,14 +96,14 @@ extension LedgerTables {
     var evidence: SubscriptionEvidence
     var owner: UserID
     var pending: Int64
-    /// It does not count: its time is over, or it never had any.
+    /// Does not count: the grant has expired, or is a reservation.
     var isOver = false
 
-    /// Never counted: the purchase is kept for its owner, should it come to a grant.
+    /// Never counted: the purchase is reserved for its user, for a later grant.
     var isReservation: Bool { evidence.provisionalUntil.map { $0 <= evidence.evaluatedAt } ?? true }
   }
 
-  /// In the order of `SubscriptionKey.precedes`.
+  /// Grants that count, in the order of `SubscriptionKey.precedes`.
   func provisionalEvidence(of user: UserID) throws -> [SubscriptionEvidence] {
     try user.spellings.flatMap { name in
       try rows("SELECT * FROM provisional_grant WHERE user_id = \(name) AND is_over = 0")
@@ -112,7 +112,7 @@ extension LedgerTables {
     .sorted { $0.key.precedes($1.key) }
   }
 
-  /// Also one whose time is over.
+  /// The grant on a purchase, expired ones included.
   func grant(on key: SubscriptionKey) throws -> StoredGrant? {
     try row(
       """
@@ -152,7 +152,7 @@ extension LedgerTables {
       """)
   }
 
-  /// The time of a grant is over. It counts no more, and stays so that none is given on the purchase again.
+  /// Marks a grant as expired. It stays, so that no further grant is made on the purchase.
   func endGrant(on key: SubscriptionKey) throws {
     try execute(
       """

@@ -30,7 +30,7 @@ extension LedgerTables {
     ).map { UserID(try $0.decode(String.self, forColumn: "user_id")) }
   }
 
-  /// The receipt that the verdict on a user came of.
+  /// The receipt behind the verdict on a user.
   func newestDigest(of user: UserID) throws -> ReceiptDigest? {
     try row(
       "SELECT receipt_sha256 FROM history WHERE user_id = \(user.rawValue) ORDER BY version DESC LIMIT 1"

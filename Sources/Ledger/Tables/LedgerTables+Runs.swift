@@ -4,7 +4,7 @@ internal import struct FoundationEssentials.Date
 extension LedgerTables {
   // MARK: Runs
 
-  /// Runs that have ended are kept for whoever looks for them, so many.
+  /// Ended runs that are kept for lookup.
   static let runsKept: Int64 = 100
 
   func startRun(_ order: RunOrder, key: String?, at now: Date) throws -> RunStart {
@@ -90,7 +90,7 @@ extension LedgerTables {
     var items: [RunItem] = []
     for row in due {
       let id: Int64 = try row.decode(forColumn: "id")
-      // Apple's word since: the scheduler or a caller asked, or another subscription of the same receipt brought it along.
+      // Apple reported since: to the scheduler, to a caller, or in the receipt of another subscription.
       guard let evaluatedAt = try row.decode(Int64?.self, forColumn: "judged_at"), evaluatedAt <= startedAt,
         let scheduledAt = try row.decode(Int64?.self, forColumn: "scheduled_at"), scheduledAt <= horizon
       else {
@@ -99,7 +99,7 @@ extension LedgerTables {
       }
       let item = try Self.item(row, of: run)
       try execute("UPDATE run_item SET due_at = \(lease) WHERE id = \(id)")
-      // The scheduler need not ask at the same time.
+      // Postpones the scheduler's own check, which need not run at the same time.
       let again = now + RecheckSchedule.delay(after: 0)
       if try row.decode(Int64.self, forColumn: "recheck_at") < again {
         try execute(
@@ -114,7 +114,7 @@ extension LedgerTables {
     return RunClaim(items: items, isExhausted: due.count < limit)
   }
 
-  /// Counts a subscription and takes it off the list: once, whoever comes second.
+  /// Counts a subscription and removes it from the list: once, under concurrent calls too.
   func settleRunItem(_ id: Int64, of run: RunID, _ outcome: RunOutcome) throws {
     try execute("DELETE FROM run_item WHERE id = \(id)")
     guard statements.changesCount == 1 else { return }
@@ -126,7 +126,7 @@ extension LedgerTables {
     }
   }
 
-  /// Settles the subscription that an answer was recorded for, in the same transaction.
+  /// Settles the subscription of a recorded answer, in the same transaction.
   func settle(_ item: RunItem?, after outcome: RecordOutcome) throws {
     guard let item, case .recorded(let recorded) = outcome else { return }
     try settleRunItem(item.id, of: item.run, .done(changed: recorded.changed))
@@ -141,7 +141,7 @@ extension LedgerTables {
     for item in items { try execute("UPDATE run_item SET due_at = 0 WHERE id = \(item.id)") }
   }
 
-  /// What an earlier process had claimed nobody works on.
+  /// Releases the claims of an earlier process.
   func releaseRunItems() throws {
     try execute("UPDATE run_item SET due_at = 0 WHERE due_at <> 0")
   }
@@ -162,7 +162,7 @@ extension LedgerTables {
         finished_at = max(started_at, \(try StoredForm.milliseconds(now)))
       WHERE id = \(id.rawValue) AND state = 'running'
       """)
-    // What is left is the difference of the counts; a new run selects anew.
+    // The remainder follows from the counts; a new run selects anew.
     if statements.changesCount == 1 { try execute("DELETE FROM run_item WHERE run_id = \(id.rawValue)") }
     return try run(id)
   }

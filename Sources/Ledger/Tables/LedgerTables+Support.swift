@@ -4,7 +4,8 @@ internal import struct FoundationEssentials.Date
 extension LedgerTables {
   // MARK: Notes
 
-  /// - Parameter user: the user whom Apple is asked about; `nil` for a note on a change of owner, which is told with that.
+  /// - Parameter user: the subject of the inquiry; `nil` for a note on a change of owner, which is listed with that
+  ///   change.
   func keep(_ note: Note, about user: UserID?) throws -> NoteID {
     try execute(
       """
@@ -34,9 +35,9 @@ extension LedgerTables {
     return ReceiptDigest(bytes: try row.decode(forColumn: "sha256"))
   }
 
-  /// The one with the newest evidence first.
+  /// Receipts by newest evidence first.
   func receipts(of user: UserID, limit: Int) throws -> [OwnedReceipt] {
-    // SQLite takes the bare columns from the row that has the maximum.
+    // SQLite takes bare columns from the row that has the maximum.
     try rows(
       """
       SELECT receipt.base64, receipt.environment, receipt.bundle_id, subscription.original_transaction_id,
@@ -90,30 +91,30 @@ extension LedgerTables {
 
   // MARK: Searching
 
-  /// Each is asked by an index.
+  /// Each query uses an index.
   func isKnown(_ user: UserID) throws -> Bool {
     try row("SELECT 1 FROM profile WHERE user_id = \(user.rawValue)") != nil
       || row("SELECT 1 FROM pending_receipt WHERE user_id = \(user.rawValue) LIMIT 1") != nil
       || row("SELECT 1 FROM note WHERE user_id = \(user.rawValue) LIMIT 1") != nil
   }
 
-  /// Where evidence is kept.
+  /// The tables that store evidence.
   enum EvidenceTable: CaseIterable {
     case subscription
     case unclaimed
   }
 
-  /// Looks through one page of a table, from the newest row on.
+  /// Searches one page of a table, from the newest row on.
   ///
   /// - Parameters:
-  ///   - id: digits alone.
-  ///   - start: rows from here on are passed over.
-  /// - Returns: what has such a transaction, and where the next page begins; zero where there is none.
+  ///   - id: digits only.
+  ///   - start: rows from here on are skipped.
+  /// - Returns: the rows with such a transaction, and where the next page begins; zero at the end.
   func purchases(
     with id: TransactionID, in table: EvidenceTable, below start: Int64, limit: Int
   ) throws -> (keys: [SubscriptionKey], end: Int64) {
     let limit = max(1, limit)
-    // As StoredForm writes it.
+    // The member as `StoredForm` writes it.
     let member = "\"transactionID\":\"\(id.rawValue)\""
     let first: StoredRow?
     switch table {
@@ -151,10 +152,10 @@ extension LedgerTables {
 
   // MARK: The timeline
 
-  /// Merges the three tables that tell a user's story. Each keeps its own order; where two are of one moment, as in one
-  /// transaction, the effect is told above its cause: verdict, change of owner, what somebody asked for.
+  /// Merges the three tables of a user's history. Each keeps its own order; events of the same moment, as of one
+  /// transaction, are listed with the effect above its cause: verdict, change of owner, inquiry.
   ///
-  /// - Parameter before: `nil` begins with the newest. What is written from then on is on no page that follows.
+  /// - Parameter before: `nil` begins with the newest. Events written after that are on no later page.
   func timeline(of user: UserID, before: TimelinePosition?, limit: Int) throws -> TimelinePage {
     let limit = max(1, limit)
     let before = try before ?? end()
@@ -188,7 +189,7 @@ extension LedgerTables {
       if let verdict = verdicts.first, verdict.entry.recordedAt == newest {
         position.verdict = verdict.entry.sequence
         verdicts.removeFirst()
-        // The row after it on the page is of the verdict before; of the last one it has to be looked up.
+        // The next row of the page has the previous verdict; the last row needs a query.
         let previous = try verdicts.first ?? self.verdicts(of: user, below: position.verdict, limit: 1).first
         events.append(
           .verdict(verdict.entry, before: previous?.entry.entitlement, note: try note(verdict.note)))
@@ -205,7 +206,7 @@ extension LedgerTables {
     return TimelinePage(events: events, next: isEnd ? nil : position)
   }
 
-  /// After everything that is written now.
+  /// A position after everything written so far.
   private func end() throws -> TimelinePosition {
     guard
       let row = try row(

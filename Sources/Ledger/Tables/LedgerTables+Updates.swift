@@ -4,9 +4,9 @@ internal import struct FoundationEssentials.Date
 extension LedgerTables {
   // MARK: Updates of the app's own rows
 
-  /// Notes that a user has a new verdict. What waits already goes on waiting, now with the new verdict.
+  /// Queues a user's new verdict in the outbox. An update that is already queued takes over the new verdict.
   ///
-  /// - Parameter evidenceAt: Apple's clock on what the verdict came of, where it is known.
+  /// - Parameter evidenceAt: the evidence time (Apple's clock) behind the verdict, if known.
   func enqueueUpdate(of user: UserID, evidenceAt: Int64?, recordedAt: Int64, dueAt: Int64) throws {
     try execute(
       """
@@ -96,7 +96,7 @@ extension LedgerTables {
       UPDATE profile_update SET attempts = attempts + 1, due_at = \(due), problem = \(problem), problem_at = \(due)
       WHERE user_id = \(user.rawValue) AND version = \(version) AND state <> 'written'
       """)
-    // Of whatever version: it is the newer one that an older write spoils.
+    // Applies to any version: an older write can overwrite a newer one.
     guard isDoubtful else { return }
     try execute("UPDATE profile_update SET is_doubtful = 1 WHERE user_id = \(user.rawValue) AND state <> 'written'")
   }
@@ -132,13 +132,13 @@ extension LedgerTables {
 
   // MARK: Rechecks
 
-  /// Writes down when a subscription has to be asked about again; nothing where that is known already.
+  /// Schedules the next check of a subscription; writes nothing if it is already scheduled for that moment.
   ///
-  /// An answer that asks for the same moment as before taught nothing, and the claims go on being put off: where our clock is
-  /// ahead of Apple's, a subscription is claimed before Apple says that it ended, and would be again and again. What was put
-  /// off by a clock that was wrong is not.
+  /// An answer that repeats the scheduled moment brought nothing new, and the delays between claims keep growing: if
+  /// our clock is ahead of Apple's, a subscription is claimed before Apple reports its end, and would be again and
+  /// again. Delays set by a wrong clock are discarded.
   ///
-  /// - Parameter now: the moment of the answer.
+  /// - Parameter now: the time of the answer.
   func schedule(_ key: SubscriptionKey, at moment: Date?, asOf now: Date) throws {
     let environment = key.environment.rawValue
     let id = key.originalTransactionID.rawValue
@@ -218,8 +218,8 @@ extension LedgerTables {
 
   // MARK: What waits
 
-  /// Makes due what was claimed or put off, by an earlier process (only one has the ledger, so nobody works on it) or by a
-  /// clock that was wrong.
+  /// Makes claimed and postponed work due: claims of an earlier process (the lock guarantees that it has ended), or
+  /// delays set by a wrong clock.
   func release() throws {
     try execute("UPDATE profile_update SET due_at = 0 WHERE state <> 'written' AND due_at <> 0")
     try execute("UPDATE pending_receipt SET due_at = \(Self.longAgo) WHERE due_at <> \(Self.longAgo)")
@@ -227,14 +227,14 @@ extension LedgerTables {
     try releaseRunItems()
   }
 
-  /// A moment of 1970 that takes as many bytes as one of today: a row that keeps its size is changed in place, any other is
-  /// written anew with the whole receipt in it.
+  /// A moment of 1970 with as many bytes as one of today: a row that keeps its size is changed in place; any other is
+  /// rewritten with its whole receipt.
   private static let longAgo: Int64 = 1 << 31
 
   func backlog(at now: Date) throws -> LedgerBacklog {
     let now = try StoredForm.milliseconds(now)
     var backlog = LedgerBacklog()
-    // What is not written is in one index, by which all of it is counted.
+    // One index covers all unwritten updates, and serves all of these counts.
     if let row = try row(
       """
       SELECT count(*) FILTER (WHERE state = 'waiting') AS waiting, count(*) FILTER (WHERE state = 'missing') AS missing,
@@ -258,7 +258,7 @@ extension LedgerTables {
     if let row = try row("SELECT count(*) AS waiting FROM pending_receipt") {
       backlog.pendingReceipts = try row.decode(forColumn: "waiting")
     }
-    // By ID, the order of arrival: to look at every row would read every receipt.
+    // Ordered by ID, the order of arrival: a scan of the rows would read every receipt.
     backlog.oldestPendingReceipt = try row("SELECT received_at FROM pending_receipt ORDER BY id LIMIT 1")
       .map { StoredForm.date(try $0.decode(forColumn: "received_at")) }
     if let row = try row(

@@ -2,20 +2,20 @@ internal import Entitlements
 internal import struct FoundationEssentials.Date
 internal import GRDB
 
-/// The statements on the ledger's tables, each by what it does. They run inside somebody else's transaction.
+/// The statements on the ledger's tables, one function per purpose. They run inside the caller's transaction.
 struct LedgerTables: Sendable {
   let statements: LedgerStatements
 
   init(_ statements: LedgerStatements) { self.statements = statements }
 
-  /// For a connection that is lent once.
+  /// For a connection that is lent for one call.
   init(db: Database) { self.init(LedgerStatements(db)) }
 
-  /// How the owner of a subscription came to it.
+  /// How the owner of a subscription acquired it.
   enum Claim: String {
-    /// They presented a receipt or a signed transaction, or a person said so.
+    /// The owner presented a receipt or a signed transaction, or a person decided so.
     case proof
-    /// The purchase names them, and nobody had presented anything.
+    /// The purchase names the owner, and no user had presented proof.
     case accountToken = "account_token"
   }
 
@@ -44,7 +44,7 @@ struct LedgerTables: Sendable {
     var entitlement: String
     var digest: ReceiptDigest
     var evidenceAt: Int64?
-    /// What a person said who brought it about.
+    /// The support note that caused the verdict.
     var note: NoteID?
   }
 
@@ -60,14 +60,14 @@ struct LedgerTables: Sendable {
     ).map(Self.subscription)
   }
 
-  /// Everything that counts for a user: what is proven, then what is granted provisionally, each in the order of
+  /// All evidence that counts for a user: Apple's first, then provisional grants, each in the order of
   /// `SubscriptionKey.precedes`.
   func evidence(of user: UserID) throws -> [SubscriptionEvidence] {
     try subscriptions(of: user).map(\.evidence) + provisionalEvidence(of: user)
   }
 
-  /// In the order of `SubscriptionKey.precedes`.
-  /// - Parameter known: those that need not be read.
+  /// A user's subscriptions, in the order of `SubscriptionKey.precedes`.
+  /// - Parameter known: keys to skip.
   func subscriptions(of user: UserID, without known: Set<SubscriptionKey> = []) throws -> [StoredSubscription] {
     try user.spellings.flatMap { name in try rows("SELECT * FROM subscription WHERE user_id = \(name)") }
       .filter { try known.isEmpty || !known.contains(Self.key($0)) }
@@ -138,7 +138,7 @@ struct LedgerTables: Sendable {
 
   // MARK: Receipts
 
-  /// - Returns: the row of this receipt, which is new or already there.
+  /// - Returns: the receipt's row, new or existing.
   func save(_ receipt: KeptReceipt, digest: ReceiptDigest, seenAt: Int64) throws -> Int64 {
     let sha256 = digest.bytes
     let saved = try row(
@@ -163,7 +163,7 @@ struct LedgerTables: Sendable {
     ).map { try $0.decode(forColumn: "id") }
   }
 
-  /// Removes a receipt that no subscription refers to any more.
+  /// Deletes a receipt without subscriptions.
   func pruneReceipt(_ id: Int64) throws {
     try execute(
       """
@@ -186,7 +186,7 @@ struct LedgerTables: Sendable {
         """
       ).map { try Self.subscription($0).evidence.key }
     }
-    // A verdict on one that waits was none of Apple's.
+    // A verdict on a queued receipt did not come from Apple.
     let waits = try names.contains { name in
       try row("SELECT 1 FROM pending_receipt WHERE user_id = \(name) AND sha256 = \(sha256)") != nil
     }
@@ -217,10 +217,10 @@ struct LedgerTables: Sendable {
 
   // MARK: Users
 
-  /// The name under which a user is known: a UUID is the same in capitals.
+  /// The stored spelling of a user's ID: a UUID is the same in capitals.
   ///
-  /// It is the one that came first, and stays: the history is not rewritten, and the app's own row may be found by it
-  /// alone. Of a user who was known by both before they were one, it is the one that was judged last.
+  /// The first spelling stays: the history is not rewritten, and the app's row may be found by it alone. For a user who
+  /// has profiles under both spellings, from before they were treated as equal, it is the one evaluated last.
   func name(of user: UserID) throws -> UserID {
     guard let uuid = user.accountToken else { return user }
     let capitals = uuid.uppercased()
@@ -242,7 +242,7 @@ struct LedgerTables: Sendable {
     try row("SELECT version, entitlement FROM profile WHERE user_id = \(user.rawValue)").map(Self.profile)
   }
 
-  /// The verdict on a user, and how far the app's own row has got.
+  /// The verdict on a user, and the write state of the app's row.
   func standing(of user: UserID) throws -> (profile: StoredProfile, write: ProfileWriteState)? {
     try row(
       """
@@ -288,10 +288,11 @@ struct LedgerTables: Sendable {
     try verdicts(of: user, below: before ?? Int64.max, limit: limit).map(\.entry)
   }
 
-  /// The newest of a user's verdicts that were written before a place in the history of all.
+  /// A user's newest verdicts before a position in the history of all users.
   ///
-  /// A user's versions grow with the sequence, and are what the index has: from the version at the place, where that is one
-  /// of this user's verdicts; from the newest on otherwise, and those that are not below it are passed over in the index.
+  /// A user's versions grow with the sequence, and are what the index has. The query starts from the version at the
+  /// position, if that is one of this user's verdicts; otherwise from the newest, and skips in the index those that are
+  /// not below it.
   func verdicts(
     of user: UserID, below sequence: Int64, limit: Int
   ) throws -> [(entry: HistoryEntry, note: Int64?)] {
@@ -324,7 +325,7 @@ struct LedgerTables: Sendable {
     guard try row("SELECT beats FROM heartbeat WHERE id = 1") != nil else { throw StoredForm.Unstorable() }
   }
 
-  /// Whether every page, index, constraint and foreign key is as it should be.
+  /// Whether every page, index, constraint and foreign key is sound.
   func isSound() throws -> Bool {
     let problems = try rows("PRAGMA integrity_check(1)").map { row -> String in try row.decode(atIndex: 0) }
     return try problems == ["ok"] && rows("PRAGMA foreign_key_check").isEmpty
@@ -340,9 +341,9 @@ struct LedgerTables: Sendable {
 }
 
 extension UserID {
-  /// How the tables may spell the user: a UUID in small letters and in capitals, any other name as it is.
+  /// Stored spellings to look up: a UUID in small letters and in capitals, any other ID as it is.
   ///
-  /// Each is looked up by itself, as `IN` of a list costs SQLite a table of its own.
+  /// Each is looked up separately, as `IN` of a list costs SQLite a temporary table.
   var spellings: [String] {
     guard let uuid = accountToken else { return [rawValue] }
     return [rawValue, rawValue == uuid ? uuid.uppercased() : uuid]

@@ -1,7 +1,7 @@
 internal import Entitlements
 internal import struct FoundationEssentials.Date
 
-// Each value writes its keys in the order of the alphabet and reads them in the same. What is `Codable` says which they are.
+// Each value writes and reads its keys in alphabetical order. Its `Codable` conformance defines the keys.
 
 extension StoredForm.Rows: StoredForm.Value {
   func write(to writer: inout StoredTextWriter) throws {

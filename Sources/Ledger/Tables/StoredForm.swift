@@ -4,16 +4,16 @@ internal import struct FoundationEssentials.Date
 internal import class FoundationEssentials.JSONDecoder
 internal import class FoundationEssentials.JSONEncoder
 
-/// How values are written down: JSON with sorted keys, dates as integer milliseconds since 1970.
+/// The stored form of values: JSON with sorted keys, dates as integer milliseconds since 1970.
 ///
-/// Equal values have equal texts, so texts are compared where values would have to be decoded.
+/// Equal values have equal texts, so texts can be compared without decoding.
 enum StoredForm {
-  /// A value that cannot be written down exactly.
+  /// A value that has no exact stored form.
   struct Unstorable: Error {}
 
-  /// What is kept as JSON of a piece of evidence; the rest has columns of its own.
+  /// The JSON part of a piece of evidence; the rest has columns of its own.
   struct Rows: Codable {
-    /// Set where the evidence was told in parts, and then what is known of the newest answer that told all.
+    /// Present for partial evidence: the times of the newest snapshot, if there is one.
     struct Parts: Codable {
       var since: Date?
       var answeredAt: Date?
@@ -35,7 +35,7 @@ enum StoredForm {
       renewals = evidence.renewals
     }
 
-    /// - Parameter isAccountGone: a column of its own.
+    /// - Parameter isAccountGone: stored in a column of its own.
     func evidence(
       of key: SubscriptionKey, source: EvidenceSource, evidenceAt: Int64, evaluatedAt: Int64,
       isAccountGone: Bool = false
@@ -47,7 +47,7 @@ enum StoredForm {
     }
   }
 
-  /// What is kept as JSON. `Codable` says what the text is; the rest writes and reads the same in a fraction of the time.
+  /// A value stored as JSON. `Codable` defines the text; the other two functions do the same in a fraction of the time.
   protocol Value: Codable {
     func write(to writer: inout StoredTextWriter) throws
     init(from reader: inout StoredTextReader) throws(StoredTextReader.Unfamiliar)
@@ -67,7 +67,7 @@ enum StoredForm {
     }
   }
 
-  /// As Foundation writes it: the standard for the writer above.
+  /// The text as Foundation writes it: the reference for the writer above.
   static func encoded(_ value: some Encodable) throws -> String {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
@@ -78,7 +78,7 @@ enum StoredForm {
     return String(decoding: try encoder.encode(value), as: UTF8.self)
   }
 
-  /// As Foundation reads it: also what another hand wrote.
+  /// The value as Foundation reads it, which also accepts JSON that was not written here.
   static func decoded<Value: Decodable>(_ type: Value.Type, _ text: String) throws -> Value {
     let decoder = JSONDecoder()
     decoder.dateDecodingStrategy = .custom { decoder in
@@ -97,14 +97,14 @@ enum StoredForm {
 }
 
 extension Entitlement {
-  /// The verdict without the moment it was judged at: what has to differ for a history line to be worth writing.
+  /// The verdict without its evaluation time: a difference in the rest is worth a history line.
   var apartFromMoment: Entitlement {
     var copy = self
     copy.explanation.evaluatedAt = nil
     return copy
   }
 
-  /// The verdict without its evidence time and its explanation: what has to differ to count as a change.
+  /// The verdict without evidence time and explanation: a difference in the rest counts as a change.
   var apartFromEvidence: Entitlement {
     var copy = self
     copy.evidenceTime = nil
@@ -112,9 +112,9 @@ extension Entitlement {
     return copy
   }
 
-  /// Whether it gives its holder nothing that another could take away.
+  /// Whether the verdict gives its user nothing that a transfer could take away.
   ///
-  /// `unproven` is not such a verdict: it means that a newer one is due, and what cannot be told is not over.
+  /// `unproven` does not count: it means that newer evidence is due, and an undetermined subscription has not ended.
   var isInactive: Bool {
     switch reason {
     case .unproven: false

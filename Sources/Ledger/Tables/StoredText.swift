@@ -1,8 +1,9 @@
 private import Glibc
 
-/// Writes JSON as Foundation's encoder does with sorted keys and slashes as they are, without a container for each value.
+/// A JSON writer with the output of Foundation's encoder (sorted keys, unescaped slashes), without a container for each
+/// value.
 ///
-/// Whoever writes an object names its keys in their order.
+/// The caller passes an object's keys in sorted order.
 struct StoredTextWriter {
   private var bytes: [UInt8] = []
   private var isFirst = true
@@ -100,7 +101,7 @@ struct StoredTextWriter {
     bytes.append(UInt8(ascii: "\""))
   }
 
-  /// Whether a byte stands for itself between quotes.
+  /// Whether a byte needs no escape between quotes.
   static func isPlain(_ byte: UInt8) -> Bool {
     byte >= 0x20 && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
   }
@@ -124,19 +125,19 @@ struct StoredTextWriter {
   }
 }
 
-/// Reads what `StoredTextWriter` writes, and nothing else: an escape, a space, a key out of its order, an unknown one or a
-/// number that is no integer makes it give up. Foundation's decoder then has the word, and says what is wrong.
+/// A reader for the output of `StoredTextWriter` alone: it fails on an escape, a space, a key out of order, an unknown
+/// key or a number that is not an integer. Foundation's decoder is then tried, and reports the error.
 struct StoredTextReader {
-  /// What makes it give up.
+  /// Input that the reader does not accept.
   struct Unfamiliar: Error {}
 
   private let text: UnsafeBufferPointer<UInt8>
   private var place = 0
   private var isFirst = true
-  /// The last short texts by their keys: the rows of a subscription share most of them.
+  /// The last short texts by key: the rows of a subscription share most of them.
   private var recent: [(key: UnsafePointer<UInt8>, text: String)] = []
 
-  /// - Returns: what `read` made of the whole text.
+  /// - Returns: the result of `read` on the whole text.
   static func value<Value>(
     of text: String, _ read: (inout StoredTextReader) throws(Unfamiliar) -> Value
   ) throws(Unfamiliar) -> Value {
@@ -194,7 +195,7 @@ struct StoredTextReader {
     return String(decoding: bytes, as: UTF8.self)
   }
 
-  /// As `string`, for a value that is likely to be the same as the last one of this key.
+  /// As `string`, for a value that probably equals the last one of this key.
   mutating func repeated(_ key: StaticString) throws(Unfamiliar) -> String? {
     guard take(key) else { return nil }
     let bytes = try quoted()
@@ -229,7 +230,7 @@ struct StoredTextReader {
     let begin = place
     var number: Int64 = 0
     while place < text.count, case let digit = text[place] &- UInt8(ascii: "0"), digit < 10 {
-      // Counted downwards, as the least number has no opposite.
+      // Accumulated as negative numbers, since the least integer has no positive counterpart.
       let (tens, isTooLow) = number.multipliedReportingOverflow(by: 10)
       let (sum, isLower) = tens.subtractingReportingOverflow(Int64(digit))
       guard !isTooLow, !isLower else { throw Unfamiliar() }
@@ -243,13 +244,13 @@ struct StoredTextReader {
     return -number
   }
 
-  /// A value that has to be there.
+  /// Unwraps a required value.
   static func needed<Value>(_ value: Value?) throws(Unfamiliar) -> Value {
     guard let value else { throw Unfamiliar() }
     return value
   }
 
-  /// Takes a key where it comes next, with the comma before it.
+  /// Consumes a key if it comes next, with the comma before it.
   private mutating func take(_ key: StaticString) -> Bool {
     var at = place
     if !isFirst {
@@ -257,7 +258,7 @@ struct StoredTextReader {
       at += 1
     }
     let count = key.utf8CodeUnitCount
-    // Two quotes and a colon. With these the key's bytes are within the text, too.
+    // Two quotes and a colon. The check also proves that the key's bytes are within the text.
     guard let start = text.baseAddress, at + count + 3 <= text.count, text[at] == UInt8(ascii: "\""),
       memcmp(key.utf8Start, start + at + 1, count) == 0, text[at + 1 + count] == UInt8(ascii: "\""),
       text[at + 2 + count] == UInt8(ascii: ":")

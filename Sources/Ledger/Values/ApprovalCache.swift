@@ -1,8 +1,8 @@
 internal import Entitlements
 internal import Synchronization
 
-/// What an admission said of a change. A write is run again when another write of its batch fails, and whoever admits
-/// changes counts them.
+/// Cache of approval decisions. A write runs again when another write of its batch fails, and an approval may count the
+/// changes that it is asked about.
 final class ApprovalCache: Sendable {
   private struct Decision {
     var before: Entitlement?
@@ -15,7 +15,7 @@ final class ApprovalCache: Sendable {
 
   private init(_ approves: @escaping Approval) { self.approves = approves }
 
-  /// The same admission, which of the same change is asked once.
+  /// The same approval, called once per change.
   static func remembering(_ approves: @escaping Approval) -> Approval {
     let memory = ApprovalCache(approves)
     return { before, after in memory.isAdmitted(before, after) }

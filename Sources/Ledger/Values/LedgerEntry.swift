@@ -1,63 +1,64 @@
 package import Entitlements
 package import struct FoundationEssentials.Date
 
-/// Who keeps a purchase that a second user presents (`policy.ownership`).
+/// The rule for a purchase that a second user presents (`policy.ownership`).
 package enum OwnershipPolicy: String, Hashable, Sendable, CaseIterable {
-  /// The first user keeps it; the second is refused.
+  /// The first user keeps the purchase; the second is refused.
   case keep
-  /// It goes to whoever presented it last.
+  /// The purchase moves to the user who presented it last.
   case transfer
-  /// It goes to the second user if it granted the first nothing, as the ledger knew it before this answer.
+  /// The purchase moves to the second user if it granted the first nothing, by the ledger's evidence before this
+  /// answer.
   case transferIfInactive = "transfer_if_inactive"
 }
 
-/// Judges a user over all their evidence at a moment. Pure; it runs inside the ledger's transaction.
+/// Evaluates a user over all evidence at a moment. Pure; it runs inside the ledger's transaction.
 package typealias Evaluator = @Sendable (_ user: UserID, _ evidence: [SubscriptionEvidence], _ now: Date) -> Entitlement
 
-/// When a subscription has to be asked about again, as known at a moment; `nil` for never. Pure.
+/// The time of a subscription's next check, as known at a moment; `nil` for never. Pure.
 package typealias NextCheck = @Sendable (_ evidence: SubscriptionEvidence, _ now: Date) -> Date?
 
-/// Whether a verdict may take the place of the one before, `nil` for a user never seen.
+/// Whether a verdict may replace the previous one, `nil` for an unknown user.
 ///
-/// It may count what it is asked: of one change it is asked once, also where the transaction is made again.
+/// The closure may count its calls: it is called once per change, even if the transaction is repeated.
 package typealias Approval = @Sendable (_ before: Entitlement?, _ after: Entitlement) -> Bool
 
-/// One answer of Apple's, ready to be recorded.
+/// One answer from Apple, ready to be recorded.
 package struct LedgerEntry: Sendable {
   package var user: UserID
   /// Apple's answer, by subscription. May be empty: a receipt without purchases.
   package var evidence: [SubscriptionEvidence]
-  /// The keys that bear on ownership: those with a product of the catalog, or all where there are none.
+  /// The keys that decide ownership: those with a product of the catalog, or all if there are none.
   package var contestedKeys: Set<SubscriptionKey>
-  /// The keys whose purchase was made for another user, as the app said: this user does not get them.
+  /// The keys whose account token names another user: this user does not get them.
   package var keysNamingOthers: Set<SubscriptionKey> = []
   package var receipt: KeptReceipt
-  /// A purchase that has a receipt kept already keeps that one, as this one is nothing to ask verifyReceipt with. A purchase
-  /// without one takes the entry's.
+  /// A purchase with a stored receipt keeps it, since this one cannot be sent to verifyReceipt. A purchase without one
+  /// takes the entry's.
   package var keepsReceipts = false
-  /// The user presented proof. Not so where the service asked Apple of itself, or Apple told it: then a purchase that is
-  /// the user's by its name alone stays so.
+  /// The user presented proof. `false` if the service asked Apple itself, or Apple notified it: a purchase claimed by
+  /// account token alone then stays so.
   package var isPresented = true
   package var ownership: OwnershipPolicy
-  /// The moment to judge at.
+  /// The evaluation time.
   package var evaluatedAt: Date
-  /// Our own clock, for the record only: nothing is decided by it.
+  /// Our own clock, for the record only: no decision depends on it.
   package var recordedAt: Date
-  /// Names the request in the history.
+  /// The request's ID in the history.
   package var requestID: String
   package var evaluate: Evaluator
-  /// When a subscription has to be asked about again.
+  /// The rule for the next check of a subscription.
   package var nextCheck: NextCheck
-  /// Asked before a verdict takes the place of another; `false` keeps everything as it is.
+  /// Called before a verdict replaces another; `false` leaves everything unchanged.
   package var approves: Approval
-  /// The receipt that waited and is settled by this; `nil` for one that a caller brings.
+  /// The queued receipt that this settles; `nil` for one posted by a caller.
   package var pendingID: Int64?
-  /// The subscription of a run that is settled with this.
+  /// The subscription of a run that this settles.
   package var runItem: RunItem?
-  /// What a person said who had Apple asked.
+  /// The support note behind the inquiry.
   package var note: NoteID?
-  /// Until when the app's rows are left to the caller, who writes those of users who lost a purchase first. `nil`: whoever
-  /// claims updates gets them at once.
+  /// Until when the app's rows are claimed for the caller, which writes the rows of users who lost a purchase first.
+  /// `nil`: the outbox delivers them at once.
   package var rowsClaimedUntil: Date?
 
   package init(
@@ -79,15 +80,15 @@ package struct LedgerEntry: Sendable {
   }
 }
 
-/// A receipt as it can be sent to Apple again.
+/// A receipt in the form that can be sent to Apple again.
 package struct KeptReceipt: Hashable, Sendable {
-  /// The standard base64 that Apple takes.
+  /// Standard base64, as Apple accepts it.
   package var base64: String
   package var environment: StoreEnvironment
   package var bundleID: BundleID
-  /// The user whose purchase it proves, where that is settled; set by the ledger when it hands a receipt out.
+  /// The owner of the purchase that it proves, if decided; set by the ledger on receipts that it returns.
   package var owner: UserID?
-  /// The purchase named its owner, and nobody has presented it; set by the ledger when it is asked for a purchase.
+  /// The owner comes from the account token, without proof; set by the ledger when a purchase is requested.
   package var isOwnedByName = false
 
   package init(base64: String, environment: StoreEnvironment, bundleID: BundleID, owner: UserID? = nil) {
@@ -98,11 +99,11 @@ package struct KeptReceipt: Hashable, Sendable {
   }
 }
 
-/// What is known of a receipt that was presented before.
+/// The outcome of earlier validations of a receipt.
 package struct ReceiptKnowledge: Hashable, Sendable {
   /// Apple's answer to it was recorded for this user.
   package var wasEvaluated: Bool
-  /// The user's subscriptions whose newest evidence came of it.
+  /// The user's subscriptions whose newest evidence came from it.
   package var proves: Set<SubscriptionKey>
 
   package init(wasEvaluated: Bool, proves: Set<SubscriptionKey>) {
@@ -114,24 +115,24 @@ package struct ReceiptKnowledge: Hashable, Sendable {
 package enum RecordOutcome: Sendable {
   /// Recorded and durable.
   case recorded(Recorded)
-  /// Every contested key belongs to another user, and the policy keeps it there, or was bought for one. Nothing was
+  /// Every contested key belongs to another user and stays there by policy, or was bought for one. Nothing was
   /// recorded.
   case ownedByAnotherUser
-  /// The entry did not admit the verdict, or settles a receipt with a purchase that was granted on another one, which came
-  /// first and waits as well. Nothing was recorded.
+  /// The entry's approval refused the verdict, or the entry settles a receipt with a purchase granted on an earlier
+  /// receipt, which is still queued. Nothing was recorded.
   case heldBack
 }
 
 package struct Recorded: Sendable {
   /// The verdict on the user after this answer.
   package var entitlement: Entitlement
-  /// Whether it differs from the one before, its evidence time and explanation apart.
+  /// Whether the verdict differs from the previous one, evidence time and explanation apart.
   package var changed: Bool
-  /// Users who lost a purchase to this one, or a provisional grant on it: each judged anew and recorded.
+  /// Users who lost a purchase to this one, or a provisional grant on it: each reevaluated and recorded.
   package var losers: [UserID]
-  /// Keys of the answer left to other users while others were recorded.
+  /// Keys of the answer left with other users while the rest was recorded.
   package var keptByOthers: Int
-  /// How far the app's own row of the user has got.
+  /// The write state of the user's row in the app's table.
   package var write: ProfileWriteState
 
   package init(

@@ -1,7 +1,7 @@
 internal import Glibc
 
-/// A file of the ledger that others than its owner may read or write. It holds receipts, so nobody else should: a backup
-/// that was restored is often one, and SQLite gives its companions the same mode.
+/// A ledger file that others than its owner may read or write. The ledger holds receipts, so nobody else should.
+/// Restored backups are often exposed, and SQLite gives its companion files the same mode.
 package struct LedgerExposure: Hashable, Sendable {
   package var path: String
   /// The permissions, as chmod(2) takes them.
@@ -11,10 +11,10 @@ package struct LedgerExposure: Hashable, Sendable {
 
   /// As chmod(1) takes them: `644`.
   package var modeText: String { String(mode, radix: 8) }
-  /// Whether every user of the machine has some of them.
+  /// Whether every user of the machine has some of the permissions.
   package var isToEverybody: Bool { mode & 0o007 != 0 }
 
-  /// - Parameter path: the ledger's, with symbolic links resolved.
+  /// - Parameter path: the ledger's path, with symbolic links resolved.
   static func find(at path: String) -> [LedgerExposure] {
     ["", "-wal", "-shm"].compactMap { suffix in
       var status = stat()
@@ -24,8 +24,8 @@ package struct LedgerExposure: Hashable, Sendable {
     }
   }
 
-  /// Takes the permissions of everybody but the owner away, which only the owner can.
+  /// Removes all permissions but the owner's; only the owner of the file can.
   ///
-  /// By its path: closing a descriptor of the file would drop SQLite's locks on it.
+  /// The path is used, since closing a descriptor of the file would drop SQLite's locks on it.
   mutating func mend() { isMended = chmod(path, mode & 0o700) == 0 }
 }

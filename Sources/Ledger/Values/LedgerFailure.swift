@@ -2,19 +2,19 @@ private import Glibc
 
 internal import GRDB
 
-/// What an error of SQLite's means for the entry, for the transaction around it, and for the process.
+/// The effect of an SQLite error on the entry, on its transaction, and on the process.
 struct LedgerFailure: Error, Hashable {
   enum Reach: Hashable {
-    /// Only this entry cannot be written; others of the same transaction can.
+    /// This entry cannot be written; others of the same transaction can.
     case entry
-    /// Nothing can be written just now.
+    /// No write is possible now.
     case transaction
-    /// Nothing may be written any more by this process.
+    /// This process must not write any more.
     case process
   }
 
   var reach: Reach
-  /// Made of constant text and SQLite's result codes: no values, no SQL, no path.
+  /// Constant text and SQLite's result codes only: no values, no SQL, no path.
   var sentence: String
 
   var error: LedgerError { reach == .process ? .failed(sentence) : .unavailable(sentence) }
@@ -27,7 +27,7 @@ struct LedgerFailure: Error, Hashable {
     self.sentence = sentence
   }
 
-  /// - Parameter systemError: `errno` of the system call that SQLite says failed; zero where it is not known.
+  /// - Parameter systemError: `errno` of the system call that SQLite reports as failed; zero if unknown.
   init(_ error: any Error, systemError: Int32 = 0) {
     switch error {
     case let failure as LedgerFailure: self = failure
@@ -36,15 +36,15 @@ struct LedgerFailure: Error, Hashable {
     }
   }
 
-  /// Reasons for which a system refuses to write at all. Nothing has reached the disk then, and writing works again when
-  /// the reason is gone; a failed fsync or a write that broke off is another matter.
+  /// Errors with which a system refuses a write completely. The disk is unchanged then, and writing works again when
+  /// the cause is gone; a failed fsync or an interrupted write is different.
   private static let refusals: Set<Int32> = [EROFS, EPERM, EACCES, EDQUOT]
 
   private static func from(_ error: DatabaseError, systemError: Int32) -> LedgerFailure {
     let code = error.extendedResultCode.rawValue
     switch error.resultCode {
     case .SQLITE_IOERR:
-      // Trouble with the shared-memory index or with memory loses nothing: the index is rebuilt from the log.
+      // Failures of the shared-memory index or of memory lose nothing: the index is rebuilt from the log.
       switch error.extendedResultCode {
       case .SQLITE_IOERR_SHMSIZE, .SQLITE_IOERR_SHMOPEN, .SQLITE_IOERR_SHMMAP, .SQLITE_IOERR_NOMEM:
         return .init(

@@ -2,17 +2,17 @@
 package enum LedgerOpenError: Error, Hashable, Sendable, CustomStringConvertible {
   /// The file, its directory or its lock cannot be created, read or written.
   case inaccessible(path: String, problem: String)
-  /// Another process has it open.
+  /// Another process has the ledger open.
   case inUse(path: String)
-  /// The file is something else; it was not touched.
+  /// The file has another format; it was not changed.
   case notALedger(path: String)
-  /// A newer version of the service wrote it.
+  /// A newer version of the service wrote the ledger.
   case newerSchema(path: String)
-  /// SQLite refuses the settings that keep what was acknowledged.
+  /// SQLite refuses the settings that durability requires.
   case notDurable(path: String, problem: String)
   /// SQLite found damage.
   case damaged(path: String, problem: String)
-  /// The disk failed. What is on it may be whole.
+  /// The disk failed. The data on it may be intact.
   case diskFailed(path: String, problem: String)
 
   package var description: String {

@@ -2,13 +2,13 @@ package import Entitlements
 package import struct FoundationEssentials.Date
 
 package struct LedgerProfile: Sendable {
-  /// Also what is granted provisionally.
+  /// Evidence that counts, provisional grants included.
   package var evidence: [SubscriptionEvidence]
-  /// The verdict last recorded.
+  /// The last recorded verdict.
   package var entitlement: Entitlement
-  /// Grows by one with every recorded verdict on the user.
+  /// Incremented with every recorded verdict on the user.
   package var version: Int64
-  /// How far the app's own row of the user has got.
+  /// The write state of the user's row in the app's table.
   package var write: ProfileWriteState
 
   package init(
@@ -38,12 +38,13 @@ package struct HistoryEntry: Sendable {
   }
 }
 
-/// Why an operation did not happen.
+/// The reason an operation failed.
 package enum LedgerError: Error, Hashable, Sendable {
-  /// The disk is full or read-only, or the file is locked by another process. It may pass; nothing was recorded.
+  /// The disk is full or read-only, or another process has locked the file. The state may pass; nothing was recorded.
   case unavailable(String)
-  /// The disk failed (SQLITE_IOERR) or the file is corrupt. The ledger takes no more writes: the process has to stop and
-  /// recover from the write-ahead log at its next start, as a failed fsync can "succeed" the next time with the data gone.
+  /// The disk failed (SQLITE_IOERR) or the file is corrupt. The ledger accepts no more writes: the process has to stop
+  /// and recover from the write-ahead log at its next start, as a failed fsync can "succeed" the next time with the
+  /// data gone.
   case failed(String)
   /// The ledger was closed.
   case closed

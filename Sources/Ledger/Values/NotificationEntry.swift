@@ -1,9 +1,9 @@
 package import Entitlements
 package import struct FoundationEssentials.Date
 
-/// A notification whose signatures were verified, ready to be taken.
+/// A verified notification, ready to be stored.
 package struct NotificationEntry: Sendable {
-  /// Apple's `notificationUUID`, or a name made of the payload where it has none.
+  /// Apple's `notificationUUID`, or a name derived from the payload if it has none.
   package var uuid: String
   package var type: String?
   package var subtype: String?
@@ -12,21 +12,21 @@ package struct NotificationEntry: Sendable {
   package var signedAt: Date?
   /// Our own clock, for the record only.
   package var receivedAt: Date
-  /// As it came, without secrets. One that is larger than `payloadLimit` is not kept.
+  /// The payload as received, without secrets. A payload larger than `payloadLimit` is not stored.
   package var payload: String
-  /// What its parts tell, by subscription; empty where it tells of no purchase.
+  /// Its evidence by subscription; empty if it concerns no purchase.
   package var evidence: [SubscriptionEvidence]
-  /// The signed transaction in it: what is kept of a purchase in place of a receipt.
+  /// Its signed transaction, which is stored with a purchase in place of a receipt.
   package var proof: KeptReceipt?
-  /// The user whom the purchase names, where there may be such a user.
+  /// The user named by the purchase, if the ID can be a user's.
   package var claimant: UserID?
-  /// Whether the claimant is a user though nothing is known of them.
+  /// Whether an unknown claimant is created as a user.
   package var makesClaimant: Bool
-  /// The moment to judge at.
+  /// The evaluation time.
   package var evaluatedAt: Date
   package var evaluate: Evaluator
   package var nextCheck: NextCheck
-  /// Until when the app's rows are left to the caller: see `LedgerEntry`.
+  /// Until when the app's rows are claimed for the caller: see `LedgerEntry`.
   package var rowsClaimedUntil: Date?
 
   package static let payloadLimit = 256 * 1024
@@ -57,29 +57,29 @@ package struct NotificationEntry: Sendable {
   }
 }
 
-/// What became of a notification.
+/// The outcome of a notification.
 package enum NotificationOutcome: Sendable {
-  /// It was taken before. Nothing was written.
+  /// The notification was processed before. Nothing was written.
   case duplicate
-  /// Merged with what is known of its owner's purchase, or claimed for the user whom it names.
+  /// Merged with the evidence of an owned purchase, or claimed for the user whom the purchase names.
   case recorded(user: UserID, Recorded)
-  /// Nobody has claimed the purchase: kept until somebody does.
+  /// The purchase is unowned: its evidence is stored until a user claims it.
   case unclaimed
-  /// It tells of no purchase.
+  /// The notification concerns no purchase.
   case noted
 }
 
-/// A notification that was not believed, or could not be read.
+/// A notification that failed verification, or could not be read.
 package struct RefusedNotification: Hashable, Sendable {
-  /// Why, as a constant text.
+  /// The reason, as a constant text.
   package var problem: String
-  /// As it came, without secrets; what is beyond `payloadLimit` is cut off.
+  /// The payload as received, without secrets, truncated to `payloadLimit`.
   package var payload: String
-  /// Whether Apple signed it: then it is another app's.
+  /// Whether Apple signed it: then it is for another app.
   package var isSigned: Bool
   package var receivedAt: Date
 
-  /// How many of a kind are kept, signed or not: the newest.
+  /// The most stored per kind (signed or not): the newest.
   package static let limit = 1_000
   package static let payloadLimit = 16 * 1024
 
@@ -91,7 +91,7 @@ package struct RefusedNotification: Hashable, Sendable {
   }
 }
 
-/// A notification that was taken, as support reads of it.
+/// A stored notification, as support sees it.
 package struct NotificationLine: Hashable, Sendable {
   package enum Outcome: String, Hashable, Sendable, CaseIterable {
     case recorded
@@ -105,6 +105,6 @@ package struct NotificationLine: Hashable, Sendable {
   package var signedAt: Date?
   package var receivedAt: Date
   package var outcome: Outcome
-  /// Whose verdict it went into.
+  /// The user whose verdict it changed.
   package var user: UserID?
 }

@@ -1,8 +1,8 @@
 internal import Entitlements
 
-/// Who gets each subscription of an answer. Pure.
+/// Decides the owner of each subscription of an answer. Pure.
 ///
-/// What happens to a key of the answer:
+/// The outcome for a key of the answer:
 ///
 /// | its owner | keep | transfer | transfer_if_inactive |
 /// |---|---|---|---|
@@ -10,24 +10,24 @@ internal import Entitlements
 /// | this user | stays | stays | stays |
 /// | another, contested key | left there | moved | moved if it grants them nothing, else left there |
 /// | another, other key | left there | moved | left there |
-/// | another, whom only the purchase named | moved | moved | moved |
+/// | another, by account token alone | moved | moved | moved |
 ///
-/// The last line is for a key that nobody had presented: a notification brought it to the user whom it names. Who comes
-/// with proof gets it, unless it names another than them.
+/// The last line is for a key without proof: a notification brought it to the user whom it names. A user with proof
+/// gets it, unless the key names another user.
 ///
-/// A key that names another user, by the account that the app gave at the purchase, is left where it is under every policy,
-/// owned or not, unless it is this user's already: somebody at a desk may have given it to them.
+/// A key whose account token (set by the app at the purchase) names another user stays where it is under every policy,
+/// owned or not, unless it is this user's already: support may have transferred it.
 ///
-/// The whole answer is refused when at least one contested key is left with another user and no contested key is, or
-/// becomes, this user's: it is somebody else's receipt, and keys of no known product do not make it this user's.
+/// The whole answer is refused when at least one contested key stays with another user and no contested key is, or
+/// becomes, this user's: the receipt is another user's, and keys of unknown products do not change that.
 enum OwnershipRuling: Hashable {
   case refused
   case granted(Grant)
 
   struct Grant: Hashable {
-    /// Keys that nobody owned.
+    /// Keys without an owner.
     var claimed: Set<SubscriptionKey> = []
-    /// Keys that move here, with the user who loses each.
+    /// Keys that move here, with their former owners.
     var moved: [SubscriptionKey: UserID] = [:]
     /// Keys that were this user's before.
     var kept: Set<SubscriptionKey> = []
@@ -40,10 +40,10 @@ enum OwnershipRuling: Hashable {
   }
 
   /// - Parameters:
-  ///   - owners: the present owners of `keys`; a key nobody owns is not in it.
-  ///   - namingOthers: keys whose purchase was made for another user.
-  ///   - unpresented: keys that their owners have by their names alone.
-  ///   - isInactive: whether a key grants its present owner nothing; asked only under `transfer_if_inactive`.
+  ///   - owners: the present owners of `keys`; unowned keys are absent.
+  ///   - namingOthers: keys whose account token names another user.
+  ///   - unpresented: keys owned by account token alone.
+  ///   - isInactive: whether a key grants its present owner nothing; called only under `transfer_if_inactive`.
   static func decide(
     user: UserID, keys: Set<SubscriptionKey>, contested: Set<SubscriptionKey>, owners: [SubscriptionKey: UserID],
     policy: OwnershipPolicy, namingOthers: Set<SubscriptionKey> = [], unpresented: Set<SubscriptionKey> = [],

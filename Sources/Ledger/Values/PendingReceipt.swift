@@ -1,17 +1,17 @@
 package import Entitlements
 package import struct FoundationEssentials.Date
 
-/// A receipt that Apple could not be asked about yet. It was acknowledged, so it is kept until there is a verdict on it.
+/// A receipt in the queue for Apple. It was acknowledged, so it is kept until it has a verdict.
 package struct PendingReceipt: Hashable, Sendable {
-  /// Names the row; zero for one that is not recorded yet.
+  /// The row's ID; zero before it is recorded.
   package var id: Int64
   package var user: UserID
-  /// The standard base64 that Apple takes.
+  /// Standard base64, as Apple accepts it.
   package var base64: String
   /// The request that brought it.
   package var requestID: String
   package var receivedAt: Date
-  /// How often Apple was asked in vain since.
+  /// Failed attempts to ask Apple.
   package var attempts: Int
 
   package init(
@@ -26,19 +26,19 @@ package struct PendingReceipt: Hashable, Sendable {
   }
 }
 
-/// What became of a receipt that was to be kept for later.
+/// The outcome of queueing a receipt.
 package enum PostponeOutcome: Hashable, Sendable {
-  /// Kept, or kept before: it will be settled.
+  /// Queued now or before: it will be settled.
   case kept
-  /// This user has as many waiting as one may have, or as many bytes. Nothing was recorded.
+  /// The user's limit of queued receipts or bytes is reached. Nothing was recorded.
   case tooMany
-  /// All users' together take as much room as they may. Nothing was recorded.
+  /// The limit of queued bytes of all users is reached. Nothing was recorded.
   case full
 }
 
-/// How verdicts that change without an answer of Apple's are judged and written down.
+/// How users are evaluated and recorded without an answer from Apple.
 package struct EvaluationContext: Sendable {
-  /// The moment to judge at.
+  /// The evaluation time.
   package var evaluatedAt: Date
   /// Our own clock, for the record.
   package var recordedAt: Date

@@ -1,23 +1,23 @@
 #if PLANTED_DEFECTS
   import Glibc
 
-  /// Mistakes that the fault suite plants, to prove that it would notice them.
+  /// Defects that the fault suite plants, to prove that it would detect them.
   ///
-  /// Compiled into debug builds only; one is active when the environment names it.
+  /// Compiled into debug builds only; an environment variable activates one.
   package enum PlantedDefect: String, Sendable {
-    /// Callers are told before the commit.
+    /// Callers resume before the commit.
     case acknowledgeBeforeCommit = "acknowledge_before_commit"
-    /// A failing disk is taken for trouble that passes.
+    /// A failing disk is treated as a temporary problem.
     case carryOnAfterDiskFailure = "carry_on_after_disk_failure"
-    /// An update of a profile that the store did not take counts as taken.
+    /// A profile update that the store refused counts as written.
     case forgetFailedUpdate = "forget_failed_update"
-    /// Apple's trouble is taken for Apple's word that there is no subscription.
+    /// A failure at Apple is treated as an answer without a subscription.
     case troubleEndsAccess = "trouble_ends_access"
-    /// Apple's word that a receipt is not authentic is taken for trouble of Apple's.
+    /// Apple's answer that a receipt is not authentic is treated as a failure at Apple.
     case refusalIsTrouble = "refusal_is_trouble"
-    /// Apple is called however often it fails.
+    /// Apple is called regardless of its failures.
     case noBreaker = "no_breaker"
-    /// The machine's clock is followed wherever it jumps.
+    /// The machine's clock is followed through any jump.
     case judgeByWallClock = "judge_by_wall_clock"
 
     private static let active = getenv("COUNTERSIGN_PLANTED_DEFECT").flatMap {

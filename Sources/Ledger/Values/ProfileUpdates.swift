@@ -1,30 +1,31 @@
 package import Entitlements
 package import struct FoundationEssentials.Date
 
-/// How far the app's own row of a user has got.
+/// The write state of a user's row in the app's table.
 package enum ProfileWriteState: String, Hashable, Sendable {
-  /// Recorded, not in the row yet.
+  /// Recorded, but not yet in the row.
   case waiting
-  /// The row says what the verdict says, or is newer.
+  /// The row has the verdict, or a newer one.
   case written
-  /// There is no such row yet. It is tried again, ever more rarely.
+  /// The row does not exist yet. Retries become ever rarer.
   case missing
 }
 
-/// The verdict on a user, as the app's own row has to be told of it: always the newest.
+/// The update of the app's row for a user: always the newest verdict.
 package struct WaitingUpdate: Hashable, Sendable {
   package var user: UserID
-  /// Grows with every verdict on the user and never runs behind Apple's clock: milliseconds since 1970 of the evidence, or
-  /// one more than the version before. A ledger restored from a backup thereby catches up with what it once wrote.
+  /// Grows with every verdict on the user and never falls behind Apple's clock: milliseconds since 1970 of the
+  /// evidence, or one more than the previous version. A ledger restored from a backup thereby passes the versions it
+  /// wrote before.
   package var version: Int64
-  /// Above this no update is raised, so that there is room for the versions of later ones.
+  /// The highest version that `raiseUpdate` continues from, so that later versions have room.
   package static let highestFloor = Int64.max / 2
   package var entitlement: Entitlement
-  /// Since when the row has not been what it should be: the oldest verdict that did not get through.
+  /// When the row became outdated: the time of the oldest undelivered verdict.
   package var waitingSince: Date
-  /// How often it was tried in vain; of a row that is missing, how often it was.
+  /// Failed attempts; for a missing row, how often it was missing.
   package var attempts: Int
-  /// `written`: it is written once more, as an older write may have been carried out after it.
+  /// `written`: a confirming write is due, as an older write may have been executed after it.
   package var state: ProfileWriteState
 
   package init(
@@ -39,22 +40,22 @@ package struct WaitingUpdate: Hashable, Sendable {
   }
 }
 
-/// What waits, for operators.
+/// The state of the queues, for operators.
 package struct LedgerBacklog: Hashable, Sendable {
-  /// Users whose row is not up to date.
+  /// Users whose row is outdated.
   package var updates = 0
-  /// Since when the longest waiting of them waits.
+  /// Since when the oldest of them waits.
   package var oldestUpdate: Date?
-  /// Why the update that was tried in vain last was: the store's code.
+  /// The store's code for the last failed update.
   package var lastProblem: String?
   /// Users without a row.
   package var missingProfiles = 0
-  /// Receipts that were acknowledged and on which there is no verdict yet.
+  /// Acknowledged receipts without a verdict.
   package var pendingReceipts = 0
   package var oldestPendingReceipt: Date?
-  /// Subscriptions that are to be asked about now.
+  /// Subscriptions due for a check.
   package var rechecksDue = 0
-  /// When the one that is overdue longest was due.
+  /// When the longest overdue one was due.
   package var oldestRecheck: Date?
 
   package init() {}

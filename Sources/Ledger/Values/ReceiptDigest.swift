@@ -1,10 +1,10 @@
 import Crypto
 
-/// SHA-256 of a receipt's base64 text: the name under which it is kept and mentioned in the history.
+/// SHA-256 of a receipt's base64 text: the key of the stored receipt and its ID in the history.
 struct ReceiptDigest: Hashable, Sendable {
   let bytes: [UInt8]
 
-  /// A digest as it was kept.
+  /// A stored digest.
   init(bytes: [UInt8]) { self.bytes = bytes }
 
   init(of base64: String) {

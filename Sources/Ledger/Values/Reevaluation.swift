@@ -6,15 +6,15 @@ package struct UserProfile: Sendable {
   package var profile: LedgerProfile
 }
 
-/// How a user is judged anew. Pure; it runs inside the ledger's transaction.
+/// How a user is reevaluated. Pure; it runs inside the ledger's transaction.
 package struct Reevaluation: Sendable {
-  /// The verdict that takes the place of the recorded one; `nil` where that stands.
+  /// The verdict that replaces the recorded one; `nil` if that stands.
   package typealias Successor =
     @Sendable (
       _ evidence: [SubscriptionEvidence], _ recorded: Entitlement, _ now: Date
     ) -> Entitlement?
 
-  /// The moment to judge at.
+  /// The evaluation time.
   package var evaluatedAt: Date
   /// Our own clock, for the record only.
   package var recordedAt: Date
@@ -35,11 +35,11 @@ package enum ReevaluationOutcome: Hashable, Sendable {
   case recorded
   /// The recorded verdict stands.
   case unchanged
-  /// The new verdict was not admitted.
+  /// The new verdict was not approved.
   case heldBack
 }
 
-/// How many users have a tier by a product.
+/// The number of users with a tier from a product.
 package struct AccessCount: Hashable, Sendable {
   package var tier: Tier
   package var product: ProductID

@@ -1,7 +1,7 @@
 package import Entitlements
 package import struct FoundationEssentials.Date
 
-/// Names a run for ever: a number is not given twice.
+/// A run's ID. Numbers are never reused.
 package struct RunID: Hashable, Sendable, CustomStringConvertible {
   package var rawValue: Int64
 
@@ -10,19 +10,19 @@ package struct RunID: Hashable, Sendable, CustomStringConvertible {
   package var description: String { String(rawValue) }
 }
 
-/// Which subscriptions a run asks Apple about: those whose state wants it by a moment, the longest waiting first.
+/// Which subscriptions a run asks Apple about: those due for a check by a moment, the longest waiting first.
 ///
 ///     overdue for longer than     overdue              now       expires within
 ///     Apple tries to charge  ┄┄┄┄┄├──────────────────────┼──────────────────────┤┄┄┄┄┄ later
 ///                     not taken   taken                                            not taken
 package struct RunOrder: Hashable, Sendable {
-  /// How far ahead an end may lie.
+  /// How far ahead an expiry may lie.
   package var expiringWithin: Duration
-  /// The most subscriptions.
+  /// The most subscriptions to take.
   package var limit: Int
 
-  /// Whatever is overdue for longer Apple has not answered for in all this time, and no longer tries to charge for: to ask
-  /// again each night would fail each night. The scheduler goes on asking once a day.
+  /// A subscription overdue for longer had no answer from Apple in all this time, and Apple no longer tries to charge
+  /// for it: a nightly request would fail each night. The scheduler goes on checking once a day.
   package static let longestOverdue: Duration = .seconds(60 * 86_400)
 
   package init(expiringWithin: Duration, limit: Int) {
@@ -31,13 +31,13 @@ package struct RunOrder: Hashable, Sendable {
   }
 }
 
-/// A run of re-validation: work that survives the process that does it.
+/// A revalidation run, which survives a restart of its process.
 package struct Run: Hashable, Sendable {
   package enum State: Hashable, Sendable {
     case running
-    /// Everything was done or has failed for good.
+    /// Every item was done or failed for good.
     case finished(at: Date)
-    /// Ended before that.
+    /// Ended early.
     case stopped(RunStop, at: Date)
   }
 
@@ -60,16 +60,16 @@ package enum RunStop: String, Hashable, Sendable, CaseIterable {
   case downgradeBrake = "downgrade_brake"
 }
 
-/// What became of a run's subscriptions: `due = done + failed + heldBack + remaining`.
+/// The counts of a run's subscriptions: `due = done + failed + heldBack + remaining`.
 package struct RunCounts: Hashable, Sendable {
   package var due: Int
-  /// Apple's word is recorded, or was by somebody else since the run began.
+  /// Apple's answer is recorded, by this run or otherwise since it began.
   package var done = 0
-  /// Of these, on how many the run recorded another verdict than before.
+  /// Those of `done` for which the run recorded a different verdict.
   package var changed = 0
-  /// Refused, or in trouble too often.
+  /// Refused, or out of attempts.
   package var failed = 0
-  /// Apple's word would have lowered a tier, and the brake held.
+  /// Apple's answer would have lowered a tier, and the downgrade brake held it.
   package var heldBack = 0
 
   package init(due: Int) { self.due = due }
@@ -78,34 +78,34 @@ package struct RunCounts: Hashable, Sendable {
   package var remaining: Int { due - settled }
 }
 
-/// What came of a wish for a run.
+/// The outcome of a request for a run.
 package enum RunStart: Hashable, Sendable {
   case started(Run)
-  /// There is one already: under way, or started by the same wish before.
+  /// A run exists already: an active one, or one started by the same key.
   case known(Run)
 }
 
 /// One subscription of a run, claimed.
 package struct RunItem: Hashable, Sendable {
-  /// Names the row for ever.
+  /// The row's ID, never reused.
   package var id: Int64
   package var run: RunID
   package var key: SubscriptionKey
   package var owner: UserID
   package var receipt: KeptReceipt
-  /// How often Apple had trouble with this one before.
+  /// Attempts on this one that failed at Apple.
   package var attempts: Int
 }
 
 package struct RunClaim: Hashable, Sendable {
   package var items: [RunItem]
-  /// Nothing else is due: what is left waits for its time, or is claimed.
+  /// No other item is due: the rest waits for its time, or is claimed.
   package var isExhausted: Bool
 }
 
-/// What became of a subscription of a run, where no verdict was recorded for it.
+/// The outcome of a run's subscription without a recorded verdict.
 package enum RunOutcome: Hashable, Sendable {
-  /// There was nothing to record that is not recorded.
+  /// The answer held nothing new.
   case done(changed: Bool)
   case failed
   case heldBack

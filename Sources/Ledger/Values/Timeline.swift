@@ -1,9 +1,9 @@
 package import Entitlements
 package import struct FoundationEssentials.Date
 
-/// Why a person did something: kept for ever, and told in the history.
+/// The reason for a person's action: kept for ever, and shown in the history.
 package struct Note: Hashable, Sendable {
-  /// The name of the key that asked.
+  /// The name of the API key that asked.
   package var author: String
   package var text: String
   package var requestID: String
@@ -17,37 +17,37 @@ package struct Note: Hashable, Sendable {
   }
 }
 
-/// Names a kept note.
+/// The ID of a stored note.
 package struct NoteID: Hashable, Sendable {
   package let sequence: Int64
 
   init(sequence: Int64) { self.sequence = sequence }
 }
 
-/// A kept receipt of a user's, and one of the purchases that it proves.
+/// A user's stored receipt, with one of the purchases that it proves.
 package struct OwnedReceipt: Hashable, Sendable {
   package var receipt: KeptReceipt
   package var key: SubscriptionKey
 }
 
-/// A purchase and whose it is.
+/// A purchase and its owner.
 package struct OwnedPurchase: Hashable, Sendable {
   package var evidence: SubscriptionEvidence
   package var owner: UserID
-  /// The newest first; at most `changeLimit`.
+  /// Changes of owner, newest first; at most `changeLimit`.
   package var changes: [OwnershipChange]
 
   package static let changeLimit = 50
 }
 
-/// What a search for a transaction has found.
+/// The result of a search for a transaction.
 package struct TransactionSearch: Hashable, Sendable {
   package var keys: [SubscriptionKey] = []
-  /// Whether everything was looked at that could have held more.
+  /// Whether the search covered everything that could match.
   package var isSnapshot = true
 }
 
-/// A purchase came to a user.
+/// A change of a purchase's owner.
 package struct OwnershipChange: Hashable, Sendable {
   package var key: SubscriptionKey
   /// `nil` for the first owner.
@@ -55,18 +55,18 @@ package struct OwnershipChange: Hashable, Sendable {
   package var to: UserID
   package var recordedAt: Date
   package var requestID: String
-  /// The word of a person that brought it about.
+  /// The support note that caused it.
   package var note: Note?
 }
 
-/// One thing that happened to a user.
+/// One event of a user's history.
 package enum TimelineEvent: Sendable {
   /// - Parameters:
-  ///   - before: the verdict that stood until then; `nil` for the first.
-  ///   - note: what a person said who brought it about.
+  ///   - before: the previous verdict; `nil` for the first.
+  ///   - note: the support note that caused it.
   case verdict(HistoryEntry, before: Entitlement?, note: Note?)
   case ownership(OwnershipChange)
-  /// Somebody had Apple asked anew.
+  /// A support inquiry with Apple.
   case inquiry(Note)
 
   package var recordedAt: Date {
@@ -78,9 +78,9 @@ package enum TimelineEvent: Sendable {
   }
 }
 
-/// A place between two events of a timeline: what is told next has lower numbers.
+/// A position between two events of a timeline: later pages have lower numbers.
 ///
-/// Three tables tell the story, each in its own order, which no clock can upset: the place is one number in each.
+/// Three tables make up the timeline, each in its own order, independent of clocks: the position is one number in each.
 package struct TimelinePosition: Hashable, Sendable {
   package var verdict: Int64
   package var change: Int64
@@ -95,6 +95,6 @@ package struct TimelinePosition: Hashable, Sendable {
 
 package struct TimelinePage: Sendable {
   package var events: [TimelineEvent]
-  /// Where the next page begins; `nil` where there is none.
+  /// Where the next page begins; `nil` at the end.
   package var next: TimelinePosition?
 }

@@ -1,13 +1,13 @@
 package import Entitlements
 package import struct FoundationEssentials.Date
 
-/// The word of a person that a purchase is somebody else's.
+/// A person's decision that a purchase belongs to another user.
 package struct Transfer: Sendable {
   package var key: SubscriptionKey
   package var to: UserID
   package var note: Note
   package var evaluationContext: EvaluationContext
-  /// Until when the app's rows are left to the caller: see `LedgerEntry`.
+  /// Until when the app's rows are claimed for the caller: see `LedgerEntry`.
   package var rowsClaimedUntil: Date?
 
   package init(
@@ -22,9 +22,9 @@ package struct Transfer: Sendable {
 }
 
 package enum TransferOutcome: Hashable, Sendable {
-  /// It was another's until now.
+  /// The purchase belonged to another user until now.
   case moved(from: UserID)
-  /// It was this user's already: nothing was written.
+  /// The purchase was this user's already: nothing was written.
   case unchanged
   /// The ledger has no such purchase.
   case unknown
