@@ -345,13 +345,13 @@ import struct FoundationEssentials.Date
     let verdict = try evaluate([parts[0].merging(parts[1])])
     #expect(verdict.explanation.decidedBy == "1")
     #expect(verdict.explanation.passedOver.map(\.cause) == [.cancelled])
-    #expect(verdict.words().contains { $0.contains("only when it ends") })
+    #expect(verdict.words().contains { $0.contains("but not its payment") })
     #expect(verdict.evidenceTime == day(-2))
     #expect(verdict.source == .notification)
     let upgraded = [Part(at: day(-100), row: Self.year), Part(at: day(-10), row: Self.upgrade)].compactMap(\.evidence)
     let after = try evaluate([upgraded[0].merging(upgraded[1])])
     #expect(after.explanation.passedOver.map(\.cause) == [.upgraded])
-    #expect(!after.words().contains { $0.contains("only when it ends") })
+    #expect(!after.words().contains { $0.contains("but not its payment") })
   }
 
   /// A renewal is charged up to a day before its date of purchase; its row may be told again long after.

@@ -243,7 +243,7 @@ import struct FoundationEssentials.Date
       #expect(verdict.line == "2 active premium renewing")
       #expect(
         verdict.explanation.passedOver == [.init(transactionID: "a", productID: proYearly, cause: .otherSubscription)])
-      #expect(verdict.words().contains { $0.contains("another purchase, of \(proYearly)") })
+      #expect(verdict.words().contains { $0.contains("Another purchase, of \(proYearly)") })
       // Apple says that the higher one is over, at an hour when it is.
       #expect(try evaluate(answer(at: day(20), rows, renewals), at: day(20)).line == "3 cancelled pro renewal_off")
     }

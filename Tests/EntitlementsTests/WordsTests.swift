@@ -38,7 +38,7 @@ import struct FoundationEssentials.Date
   static let cases: [Case] = [
     Case(
       reason: .lifetime, status: .active,
-      words: "The purchase of com.example.pro is for life: it does not end. The tier is pro."
+      words: "The purchase of com.example.pro is for life and does not expire. The tier is pro."
     ) {
       $0.expiresAt = nil
       $0.accessUntil = nil
@@ -74,7 +74,7 @@ import struct FoundationEssentials.Date
       reason: .renewing, status: .active,
       words: """
         The subscription is paid until 3 March 2026. Apple did not say whether it renews then. Apple signed the receipt \
-        and could not be asked about it yet, so this counts for the time being. The tier is pro.
+        but could not be asked about it yet, so this is provisional. The tier is pro.
         """
     ) {
       $0.willRenew = nil
@@ -83,15 +83,15 @@ import struct FoundationEssentials.Date
     Case(
       reason: .renewing, status: .active,
       words: """
-        The subscription is paid until 3 March 2026 and renews by itself then. This is the last that is proven: Apple could \
-        not be asked, or the app's catalog or a policy has changed since and would give less. The tier is pro.
+        The subscription is paid until 3 March 2026 and renews by itself then. This is the last confirmed state: Apple \
+        could not be asked, or the app's catalog or a policy has changed since and would give less. The tier is pro.
         """
     ) { $0.isStale = true },
     Case(
       reason: .renewing, status: .active,
       words: """
-        By what Apple said last, access ended on 3 March 2026, and nothing newer came from Apple since. It stands for 7 \
-        days after that, until something newer comes. The tier is pro.
+        According to Apple's last report, access ended on 3 March 2026, and no newer report has come since. Access is \
+        kept for 7 days after that, or until a newer report comes. The tier is pro.
         """
     ) {
       $0.isStale = true
@@ -110,15 +110,15 @@ import struct FoundationEssentials.Date
     Case(
       reason: .revoked, status: .expired,
       words: """
-        A family member shared the purchase of com.example.pro, and shares it no more; access ended on 3 March 2026. \
-        The tier is free.
+        A family member no longer shares the purchase of com.example.pro; access ended on 3 March 2026. The tier is \
+        free.
         """
     ) { $0.ownership = .familyShared },
     Case(
       reason: .billingGrace, status: .gracePeriod,
       words: """
         Apple could not renew the payment on 3 March 2026; access to pro runs until 19 March 2026, the end of Apple's \
-        grace period. Apple goes on trying; a new payment method in the customer's Apple account helps at once. The tier \
+        grace period. Apple keeps trying; a new payment method in the customer's Apple account resolves this. The tier \
         is pro.
         """
     ) { $0.accessUntil = nineteenth },
@@ -126,7 +126,7 @@ import struct FoundationEssentials.Date
       reason: .billingRetry, status: .gracePeriod,
       words: """
         Apple could not renew the payment on 3 March 2026; access to pro runs until 19 March 2026, the 60 days that this \
-        app allows. Apple goes on trying; a new payment method in the customer's Apple account helps at once. The tier \
+        app allows. Apple keeps trying; a new payment method in the customer's Apple account resolves this. The tier \
         is pro.
         """
     ) {
@@ -171,12 +171,12 @@ import struct FoundationEssentials.Date
         The subscription ended on 3 March 2026. Apple did not say why it was not renewed. The tier is free.
         """),
     Case(
-      reason: .noPurchases, status: .active, words: "No purchase of this user is known. The tier is free."
+      reason: .noPurchases, status: .active, words: "This user has no known purchase. The tier is free."
     ) { $0 = .none(tier: "free", reason: .noPurchases, explanation: $0.explanation) },
     Case(
       reason: .noKnownProduct, status: .active,
       words: """
-        Apple knows purchases of this user, but none of a product in this app's catalog. The tier is free. \
+        Apple reports purchases of this user, but no product in this app's catalog. The tier is free. \
         com.example.gold is not in this app's catalog, so it does not count.
         """
     ) {
@@ -190,13 +190,13 @@ import struct FoundationEssentials.Date
     Case(
       reason: .accountGone, status: .expired,
       words: """
-        Apple says that the customer's Apple account was deleted. Its purchases count no more. The tier is free.
+        Apple says that the customer's Apple account was deleted. Its purchases no longer count. The tier is free.
         """),
     Case(
       reason: .unproven, status: .expired,
       words: """
-        The last paid period that Apple told of ended on 3 March 2026, and nothing newer came from Apple since, for longer \
-        than the 7 days that this app waits. Access comes back as soon as Apple confirms a renewal. The tier is free.
+        The last paid period that Apple reported ended on 3 March 2026, and no newer report has come since, for longer \
+        than the 7 days that this app waits. Access returns as soon as Apple confirms a renewal. The tier is free.
         """
     ) {
       // As the rules have it: what is unproven is stale, too.
@@ -246,13 +246,13 @@ import struct FoundationEssentials.Date
       }, evaluatedAt: nil)
     #expect(
       verdict.words().dropFirst(2) == [
-        "a was replaced by an upgrade and counts no more.",
-        "Apple took back the purchase of b, so it does not count.",
-        "There is another purchase, of c, which gives less or ends earlier.",
+        "a was replaced by an upgrade and no longer counts.",
+        "Apple refunded or revoked the purchase of b, so it does not count.",
+        "Another purchase, of c, gives less or ends earlier.",
         "2 more do not count either.",
       ])
     verdict.explanation.passedOver = [.init(transactionID: "4", productID: "d", cause: .noExpiry)]
-    #expect(verdict.words().last == "Apple names no end for d, so it does not count.")
+    #expect(verdict.words().last == "Apple gave no expiration date for d, so it does not count.")
   }
 
   @Test func `words need no date to be sentences`() {

@@ -1,21 +1,21 @@
 package import struct FoundationEssentials.Date
 
-/// How much of what Apple knows a piece of evidence tells.
+/// How much of Apple's record a piece of evidence covers.
 package enum Coverage: Hashable, Sendable {
-  /// All of it, as of the evidence time: what is left out is over.
+  /// The whole record as of the evidence time: a purchase that is left out has ended.
   case snapshot
-  /// Single transactions, each signed on its own, which say nothing of others; and all that Apple knew at `since`, where
-  /// that was ever told.
+  /// Single transactions, each signed on its own, which prove nothing about others; and the last snapshot, taken at
+  /// `since`, if there ever was one.
   case partial(since: Date?)
 }
 
-/// Everything one answer of Apple's tells about a customer's purchases.
+/// The content of one answer from Apple about a customer's purchases.
 package struct PurchaseHistory: Hashable, Sendable {
   package var environment: StoreEnvironment
   package var source: EvidenceSource
-  /// Apple's clock on the answer; newer evidence replaces older, never the reverse.
+  /// Apple's clock on the answer. Newer evidence replaces older, never the reverse.
   package var evidenceTime: Date
-  /// The moment to judge at: Apple's request time where the answer has it, else the time it was asked.
+  /// The evaluation time: Apple's request time if the answer has it, else the time of the request.
   package var evaluatedAt: Date
   package var purchases: [Purchase]
   package var renewals: [RenewalInfo]
@@ -43,13 +43,13 @@ package struct PurchaseHistory: Hashable, Sendable {
     self.coverage = coverage
   }
 
-  /// The answer, taken apart by subscription.
+  /// The answer, split by subscription.
   ///
-  /// A renewal without an original transaction ID is matched by its product; one that matches no row is dropped, as it
-  /// speaks of a subscription that this answer does not show. One that was told on its own is kept: the rows may be known.
+  /// A renewal without an original transaction ID is matched by its product. One that matches no row is dropped, since
+  /// its subscription is not in this answer; a partial report's is kept, since the ledger may have the rows.
   ///
-  /// Of what was told in parts, each subscription has the time of its own newest part, and is judged then: what was signed
-  /// later about another one proves nothing here.
+  /// In a partial report each subscription has the time of its own newest part as evidence time and evaluation time: a
+  /// later signature on another subscription proves nothing about it.
   package func evidence() -> [SubscriptionEvidence] {
     var order: [OriginalTransactionID] = []
     var rows: [OriginalTransactionID: [Purchase]] = [:]
@@ -87,7 +87,7 @@ package struct PurchaseHistory: Hashable, Sendable {
   }
 }
 
-/// The newest that is known about one subscription (or one lifetime purchase).
+/// The newest evidence on one subscription (or one lifetime purchase).
 package struct SubscriptionEvidence: Hashable, Sendable {
   package var key: SubscriptionKey
   package var source: EvidenceSource
@@ -97,9 +97,9 @@ package struct SubscriptionEvidence: Hashable, Sendable {
   package var renewals: [RenewalInfo]
   package var isAccountGone: Bool
   package var coverage: Coverage
-  /// When the whole answer was asked for that `coverage` names; `nil` where there is none, or it is all there is.
+  /// The request time of the snapshot named by `coverage`; `nil` if there is none, or if the evidence is that snapshot.
   package var answeredAt: Date?
-  /// Set for evidence that Apple signed and was not yet asked about: it grants until then, and proves nothing.
+  /// Set for signed evidence that Apple was not asked about yet: it grants access until then, and proves nothing.
   package var provisionalUntil: Date?
 
   package init(

@@ -1,6 +1,6 @@
 import struct FoundationEssentials.Date
 
-/// Whom a purchase was made for, as the app said when it was made.
+/// The user account for which an app made a purchase.
 ///
 /// An app may give each purchase a UUID of its user's account, and Apple repeats it in every answer.
 ///
@@ -8,16 +8,16 @@ import struct FoundationEssentials.Date
 extension SubscriptionEvidence {
   /// Whether the purchase names another user than this one.
   ///
-  /// Only where our user IDs are UUIDs can the two be compared. The newest row that names anybody counts: a subscription
-  /// that ran out may be taken up again, under the same Apple account, by another user of the app. What a family shares
-  /// names the one who bought it, and says nothing of the others.
+  /// The two can be compared only if our user IDs are UUIDs. The newest row with an account token counts: another user
+  /// of the app, under the same Apple account, may resume an expired subscription. A family-shared purchase names its
+  /// buyer, and says nothing about the other members.
   package func namesAnother(than user: UserID) -> Bool {
     guard let wanted = AppAccount(user.rawValue) else { return false }
     let named = accountsOfNewest
     return !named.isEmpty && !named.contains(wanted)
   }
 
-  /// The UUID, in lower case, of the user whom the purchase names; `nil` where it names nobody.
+  /// The lower-case UUID of the user named by the purchase; `nil` without an account token.
   package var accountToken: String? { accountsOfNewest.map(\.text).min() }
 
   private var accountsOfNewest: [AppAccount] {
@@ -31,15 +31,15 @@ extension SubscriptionEvidence {
 }
 
 extension UserID {
-  /// The user's ID as a purchase would name it: in lower case, where it is a UUID.
+  /// The user ID as a purchase would name it: in lower case, if it is a UUID.
   package var accountToken: String? { AppAccount(rawValue)?.text }
 }
 
-/// A UUID that is somebody's, in lower case.
+/// A user's UUID, in lower case.
 private struct AppAccount: Hashable {
   let text: String
 
-  /// - Returns: `nil` for what is no UUID (RFC 9562, section 4), and for the nil UUID, which is nobody's.
+  /// - Returns: `nil` for text that is not a UUID (RFC 9562, section 4), and for the nil UUID, which names no user.
   init?(_ text: String) {
     guard text.utf8.count == 36 else { return nil }
     let text = text.lowercased()

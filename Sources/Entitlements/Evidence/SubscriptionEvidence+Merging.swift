@@ -1,50 +1,49 @@
 import struct FoundationEssentials.Date
 
-/// How tellings of one subscription become one piece of evidence.
+/// How reports on one subscription become one piece of evidence.
 ///
-/// An answer that tells all (`.whole`) says as of its evidence time what there is. A signed transaction or a renewal info is
-/// a part: it speaks of itself alone, as of the time it was signed.
+/// A snapshot (`Coverage.snapshot`) is complete as of its evidence time. A signed transaction or a renewal info is a
+/// partial report: it covers only itself, as of its signing time.
 ///
-///     what is told                                      what stands
-///     two whole answers                                 the newer by evidence time, then the one that was asked for later;
-///                                                       both, where neither is
-///     a part, and a whole answer as new or newer        the answer; it knew of the part, or left it out
-///     a part, and an older whole answer                 both
-///     one transaction by several parts                  the part signed last
-///     the renewal, by several parts or answers          what was told last
-///     the deletion of the account                       as long as nothing was told after the answer that says so
-///     the source                                        of what was told last
+///     reports                                           what stands
+///     two snapshots                                     the newer by evidence time, then by request time; both,
+///                                                       if equal
+///     a part, and a snapshot as new or newer            the snapshot; it included the part, or omitted it
+///     a part, and an older snapshot                     both
+///     one transaction in several parts                  the part signed last
+///     the renewal, in several parts or snapshots        the newest report
+///     the deletion of the account                       until a report newer than the answer that says so
+///     the source                                        the newest report's
 extension SubscriptionEvidence {
-  /// So many transactions that were told in parts are kept of one subscription, those bought last: ten years of weekly
-  /// renewals.
+  /// The most partial transactions kept per subscription, the latest purchases first: ten years of weekly renewals.
   package static let partLimit = 520
 
-  /// What both tell together.
+  /// The combined evidence of two reports.
   ///
-  /// Whatever the order in which tellings arrive, and however often each does, the same comes of it: the operation is
-  /// commutative, associative and idempotent. (Beyond `partLimit` only nearly: a whole answer between may make room.)
+  /// The result does not depend on the order or number of reports: the operation is commutative, associative and
+  /// idempotent. (Beyond `partLimit` only nearly: a snapshot in between may make room.)
   ///
-  /// Both have to be proof of one subscription; what is provisional or of another one changes nothing.
+  /// Both have to be proven evidence of one subscription; provisional evidence, or another key, changes nothing.
   package func merging(_ other: SubscriptionEvidence) -> SubscriptionEvidence {
     guard key == other.key, provisionalUntil == nil, other.provisionalUntil == nil, self != other else { return self }
-    let (mine, others) = (Tellings(self), Tellings(other))
-    // An answer beside which nothing stands is left as it is.
+    let (mine, others) = (Reports(self), Reports(other))
+    // A snapshot that supersedes all other evidence is returned unchanged.
     if coverage == .snapshot, others.isOver(with: mine) { return self }
     if other.coverage == .snapshot, mine.isOver(with: others) { return other }
     return mine.joined(with: others).evidence(of: key)
   }
 
-  /// When Apple said so about a row of this evidence.
+  /// When Apple reported a row of this evidence.
   func reportedAt(_ purchase: Purchase) -> Date {
     coverage == .snapshot ? evidenceTime : purchase.reportedAt ?? evidenceTime
   }
 
-  /// When Apple said so about the next renewal.
+  /// When Apple reported the next renewal.
   func reportedAt(_ renewal: RenewalInfo) -> Date {
     coverage == .snapshot ? evidenceTime : renewal.reportedAt ?? evidenceTime
   }
 
-  /// Whether a telling of that time came on its own, and not with an answer that tells all.
+  /// Whether a report of that time was partial, and not in a snapshot.
   func isPartial(reportedAt time: Date) -> Bool {
     switch coverage {
     case .snapshot: false
@@ -53,9 +52,9 @@ extension SubscriptionEvidence {
   }
 }
 
-/// Evidence in the form in which it is merged: each telling with its time.
-private struct Tellings {
-  /// The newest answer that told all.
+/// Evidence in the form for merging: each report with its time.
+private struct Reports {
+  /// The newest snapshot.
   struct Answer {
     var evidenceTime: Date
     var evaluatedAt: Date
@@ -65,14 +64,14 @@ private struct Tellings {
   var answer: Answer?
   var purchases: [TransactionID: Purchase] = [:]
   var renewals: [RenewalInfo] = []
-  /// Where the newest telling came from.
+  /// The source of the newest report.
   var source: EvidenceSource
   var evidenceTime: Date
 
   init(_ evidence: SubscriptionEvidence) {
     source = evidence.source
     evidenceTime = evidence.evidenceTime.wholeMilliseconds
-    // Only an answer about everything says that the account is gone, whatever it was put together with.
+    // Only a snapshot can say that the account is gone, whatever it was merged with.
     let isSnapshot = evidence.isAccountGone || evidence.coverage == .snapshot
     for var purchase in evidence.purchases {
       purchase.reportedAt = isSnapshot ? evidenceTime : evidence.reportedAt(purchase).wholeMilliseconds
@@ -99,19 +98,19 @@ private struct Tellings {
     }
   }
 
-  /// Whether nothing of it stands beside an answer.
-  func isOver(with other: Tellings) -> Bool {
+  /// Whether a snapshot supersedes all of this evidence.
+  func isOver(with other: Reports) -> Bool {
     guard let newer = other.answer, evidenceTime <= newer.evidenceTime else { return false }
     guard let answer else { return true }
     return (answer.evidenceTime, answer.evaluatedAt) < (newer.evidenceTime, newer.evaluatedAt)
   }
 
   private mutating func add(_ purchase: Purchase) {
-    if let known = purchases[purchase.transactionID], !purchase.isTold(over: known) { return }
+    if let known = purchases[purchase.transactionID], !purchase.supersedes(known) { return }
     purchases[purchase.transactionID] = purchase
   }
 
-  func joined(with other: Tellings) -> Tellings {
+  func joined(with other: Reports) -> Reports {
     var joined = self
     if isBelow(other) {
       joined.evidenceTime = other.evidenceTime
@@ -122,7 +121,7 @@ private struct Tellings {
     joined.purchases = [:]
     joined.renewals = []
     for (one, answer) in [(self, mine), (other, others)] {
-      // What an answer told goes with it; what was told on its own, when there is an answer as new.
+      // A snapshot's rows stand or fall with it; a partial report's fall when a snapshot is as new.
       let stands = answer.map { $0.isAsOld(as: joined.answer) } ?? true
       func isKept(_ time: Date?) -> Bool {
         guard let time, let newest = joined.answer?.evidenceTime else { return true }
@@ -136,8 +135,8 @@ private struct Tellings {
     return joined
   }
 
-  /// Whether the source of the newest telling is the other's.
-  private func isBelow(_ other: Tellings) -> Bool {
+  /// Whether the other side has the source of the newest report.
+  private func isBelow(_ other: Reports) -> Bool {
     if evidenceTime != other.evidenceTime { return evidenceTime < other.evidenceTime }
     if isSnapshot != other.isSnapshot { return other.isSnapshot }
     return source.rawValue > other.source.rawValue
@@ -165,7 +164,7 @@ private struct Tellings {
     if !isSnapshot { rows = rows.limited(toParts: SubscriptionEvidence.partLimit, since: answer?.evidenceTime) }
     var evidence = SubscriptionEvidence(
       key: key, source: source, evidenceTime: evidenceTime,
-      // A part was asked for when it was signed.
+      // The request time of a partial report is its signing time.
       evaluatedAt: isSnapshot
         ? answer?.evaluatedAt ?? evidenceTime : max(answer?.evaluatedAt ?? evidenceTime, evidenceTime),
       purchases: rows, renewals: renewals, isAccountGone: isSnapshot && answer?.isAccountGone == true,
@@ -178,14 +177,14 @@ private struct Tellings {
   }
 }
 
-extension Tellings.Answer {
-  fileprivate func isAsOld(as other: Tellings.Answer?) -> Bool {
+extension Reports.Answer {
+  fileprivate func isAsOld(as other: Reports.Answer?) -> Bool {
     evidenceTime == other?.evidenceTime && evaluatedAt == other?.evaluatedAt
   }
 }
 
 extension [Purchase] {
-  /// Without the parts that were bought first, where there are more than the limit; in the order they have.
+  /// Drops the earliest-bought partial rows beyond the limit; keeps the order.
   fileprivate func limited(toParts limit: Int, since: Date?) -> [Purchase] {
     func isPartial(_ row: Purchase) -> Bool {
       guard let since, let reported = row.reportedAt else { return true }
@@ -193,7 +192,7 @@ extension [Purchase] {
     }
     guard count(where: isPartial) > limit else { return self }
     var left = limit
-    // Ordered from the one bought last.
+    // Ordered from the latest purchase.
     return reversed().filter { row in
       guard isPartial(row) else { return true }
       left -= 1
@@ -203,9 +202,9 @@ extension [Purchase] {
 }
 
 extension Purchase {
-  /// Whether this telling of a transaction is to be believed over another: the one told later is. Of one moment they differ
-  /// only where one knows more, and the rest makes sure that the order in which they come decides nothing.
-  fileprivate func isTold(over other: Purchase) -> Bool {
+  /// Whether this report of a transaction supersedes another: the later report does. Reports of the same time differ
+  /// only if one has more fields; the remaining comparisons make the result independent of the order.
+  fileprivate func supersedes(_ other: Purchase) -> Bool {
     let reported = (reportedAt ?? .distantPast, other.reportedAt ?? .distantPast)
     if reported.0 != reported.1 { return reported.0 > reported.1 }
     let cancelled = (cancellationDate ?? .distantFuture, other.cancellationDate ?? .distantFuture)
@@ -218,7 +217,7 @@ extension Purchase {
     return String(describing: self) < String(describing: other)
   }
 
-  /// The order in which merged evidence has its rows: bought first, told first.
+  /// The order of rows in merged evidence: by purchase date, then by report time.
   fileprivate func precedes(_ other: Purchase) -> Bool {
     let purchased = (purchaseDate ?? .distantPast, other.purchaseDate ?? .distantPast)
     if purchased.0 != purchased.1 { return purchased.0 < purchased.1 }

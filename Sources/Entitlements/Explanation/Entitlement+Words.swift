@@ -1,20 +1,20 @@
 package import struct FoundationEssentials.Date
 
 extension Entitlement {
-  /// The verdict in plain English, as support can read it to the customer: what is, why, until when, and what changed.
+  /// The verdict in plain English, for support to read to the customer: state, reason, end, and what changed.
   ///
   ///     Apple could not renew the payment on 3 March 2026; access to pro runs until 19 March 2026. …
   ///
-  /// Pure: the same verdicts always give the same words. Days are those of UTC.
+  /// Pure: the same verdicts always give the same words. Days are in UTC.
   ///
-  /// - Parameter before: the verdict that stood until then, where there was one.
+  /// - Parameter before: the previous verdict, if there was one.
   package func words(after before: Entitlement? = nil) -> [String] {
     var sentences = [decision]
     if reason == .billingGrace || reason == .billingRetry, !isHeld {
-      sentences.append("Apple goes on trying; a new payment method in the customer's Apple account helps at once.")
+      sentences.append("Apple keeps trying; a new payment method in the customer's Apple account resolves this.")
     }
     if explanation.periodKnownBy == .renewalInfo {
-      sentences.append("Apple did not tell of the payment for this period itself, only when it ends.")
+      sentences.append("Apple reported when this period ends, but not its payment.")
     }
     if let nextProductID, willRenew == true { sentences.append("The next renewal is for \(nextProductID).") }
     if ownership == .familyShared, reason != .revoked { sentences.append("The purchase is shared by a family member.") }
@@ -23,33 +23,33 @@ extension Entitlement {
     }
     if isProvisional {
       sentences.append(
-        "Apple signed the receipt and could not be asked about it yet, so this counts for the time being.")
+        "Apple signed the receipt but could not be asked about it yet, so this is provisional.")
     } else if isStale, !isHeld, reason != .unproven {
       sentences.append(
-        "This is the last that is proven: Apple could not be asked, or the app's catalog or a policy has changed since and "
-          + "would give less.")
+        "This is the last confirmed state: Apple could not be asked, or the app's catalog or a policy has changed since "
+          + "and would give less.")
     }
     sentences.append(standing(after: before))
     return sentences + passedOver
   }
 
-  /// The state is over by its own dates and stands only because nothing newer came since: Apple could not be asked, or
-  /// there is nobody to ask.
+  /// The state has ended by its own dates and stands only for want of newer evidence: Apple could not be asked, or no
+  /// API is configured.
   private var isHeld: Bool { isStale && reason != .unproven && explanation.policy?.key == "policy.outage_hold" }
 
   private var decision: String {
     if isHeld {
       let hold = explanation.policy.map { $0.valueInWords } ?? "a while"
       return """
-        By what Apple said last, access ended\(accessUntil.on), and nothing newer came from Apple since. \
-        It stands for \(hold) after that, until something newer comes.
+        According to Apple's last report, access ended\(accessUntil.on), and no newer report has come since. \
+        Access is kept for \(hold) after that, or until a newer report comes.
         """
     }
     let paid = isTrial ? "The free trial runs" : "The subscription is paid"
     let subscription = isTrial ? "The free trial" : "The subscription"
     switch reason {
     case .lifetime:
-      return "The purchase of \(product) is for life: it does not end."
+      return "The purchase of \(product) is for life and does not expire."
     case .renewing:
       guard let willRenew else { return "\(paid)\(expiresAt.until). Apple did not say whether it renews then." }
       return willRenew
@@ -59,7 +59,7 @@ extension Entitlement {
     case .refunded:
       return "Apple refunded the purchase of \(product); access ended\(expiresAt.on)."
     case .revoked:
-      return "A family member shared the purchase of \(product), and shares it no more; access ended\(expiresAt.on)."
+      return "A family member no longer shares the purchase of \(product); access ended\(expiresAt.on)."
     case .billingGrace:
       return """
         Apple could not renew the payment\(expiresAt.on); access to \(tier) runs\(accessUntil.until), the end of Apple's \
@@ -79,21 +79,21 @@ extension Entitlement {
     case .unknown:
       return "\(subscription) ended\(expiresAt.on). Apple did not say why it was not renewed.\(retryTerm)"
     case .noPurchases:
-      return "No purchase of this user is known."
+      return "This user has no known purchase."
     case .noKnownProduct:
-      return "Apple knows purchases of this user, but none of a product in this app's catalog."
+      return "Apple reports purchases of this user, but no product in this app's catalog."
     case .accountGone:
-      return "Apple says that the customer's Apple account was deleted. Its purchases count no more."
+      return "Apple says that the customer's Apple account was deleted. Its purchases no longer count."
     case .unproven:
       let hold = explanation.policy.map { ", for longer than the \($0.valueInWords) that this app waits" } ?? ""
       return """
-        The last paid period that Apple told of ended\(expiresAt.on), and nothing newer came from Apple since\(hold). Access \
-        comes back as soon as Apple confirms a renewal.
+        The last paid period that Apple reported ended\(expiresAt.on), and no newer report has come since\(hold). Access \
+        returns as soon as Apple confirms a renewal.
         """
     }
   }
 
-  /// What came of billing retry where it gives no access, or no longer.
+  /// The outcome of billing retry, if it gives no access or no longer does.
   private var retryTerm: String {
     guard let policy = explanation.policy, policy.key == "policy.billing_retry_access" else { return "" }
     return policy.value == "0"
@@ -101,7 +101,7 @@ extension Entitlement {
       : " Apple may still be trying; the \(policy.valueInWords) of access that this app gives meanwhile are over."
   }
 
-  /// The tier and the status, and what they were.
+  /// The tier and the status, with their previous values.
   private func standing(after before: Entitlement?) -> String {
     guard let before else { return "The tier is \(tier)." }
     if before.tier != tier { return "The tier is \(tier); it was \(before.tier) until then." }
@@ -113,7 +113,7 @@ extension Entitlement {
 
   private var product: String { productID.map(\.rawValue) ?? "the product" }
 
-  /// What else there is, where that is worth a word: an earlier period of the same subscription is not.
+  /// Other purchases worth mentioning: an earlier period of the same subscription is not.
   private var passedOver: [String] {
     var reported: Set<ProductID> = []
     let others = explanation.passedOver.filter { $0.cause != .endsEarlier && $0.cause != .accountGone }
@@ -121,11 +121,11 @@ extension Entitlement {
       .filter { reported.insert($0.productID).inserted }
     let sentences = others.prefix(Self.passedOverInWords).map { other in
       switch other.cause {
-      case .upgraded: "\(other.productID) was replaced by an upgrade and counts no more."
-      case .cancelled: "Apple took back the purchase of \(other.productID), so it does not count."
+      case .upgraded: "\(other.productID) was replaced by an upgrade and no longer counts."
+      case .cancelled: "Apple refunded or revoked the purchase of \(other.productID), so it does not count."
       case .notCatalogued: "\(other.productID) is not in this app's catalog, so it does not count."
-      case .noExpiry: "Apple names no end for \(other.productID), so it does not count."
-      case .otherSubscription: "There is another purchase, of \(other.productID), which gives less or ends earlier."
+      case .noExpiry: "Apple gave no expiration date for \(other.productID), so it does not count."
+      case .otherSubscription: "Another purchase, of \(other.productID), gives less or ends earlier."
       case .endsEarlier, .accountGone: ""
       }
     }
@@ -148,7 +148,7 @@ extension SubscriptionStatus {
 }
 
 extension Explanation.PolicyValue {
-  /// `60d` as "60 days"; what is no duration as it is.
+  /// `60d` as "60 days"; any other text unchanged.
   var valueInWords: String {
     guard let unit = value.last, let number = Int(value.dropLast()), number > 0 else { return value }
     let name: String
@@ -169,9 +169,9 @@ extension Date? {
 }
 
 extension Date {
-  /// "3 March 2026": the day in UTC, in the calendar that the world reckons with.
+  /// "3 March 2026": the day in UTC, in the Gregorian calendar.
   ///
-  /// Counted here, as a formatter would ask for a locale and a time zone.
+  /// Computed here, since a formatter would need a locale and a time zone.
   package var dayInWords: String {
     let day = CalendarDay(since1970: CalendarDay.split(millisecondsSince1970).days)
     return "\(day.day) \(Self.months[day.month - 1]) \(day.year)"

@@ -12,7 +12,7 @@ package enum ProductKind: String, Hashable, Codable, Sendable, CaseIterable {
   case lifetime
 }
 
-/// What the app sells: which product grants which tier, and how tiers rank.
+/// The app's products, the tier that each grants, and the rank of tiers.
 package struct Catalog: Hashable, Sendable {
   package struct Product: Hashable, Sendable {
     package let tier: Tier
@@ -24,14 +24,14 @@ package struct Catalog: Hashable, Sendable {
     }
   }
 
-  /// Why a catalog cannot be used.
+  /// Why a catalog is invalid.
   package enum Invalid: Error, Hashable {
     case noTiers
     case duplicateTier(Tier)
     case unknownTier(Tier, of: ProductID)
   }
 
-  /// Ascending; the first is what a user has who bought nothing.
+  /// Ascending; the first is the tier of a user without purchases.
   package let tiers: [Tier]
   package let products: [ProductID: Product]
   /// The lowest tier.
@@ -54,7 +54,7 @@ package struct Catalog: Hashable, Sendable {
     self.ranks = ranks
   }
 
-  /// The place of a tier in ascending order. A tier that is not listed ranks above all: nobody can tell any more what it
-  /// gave, so whatever takes its place may be less.
+  /// The position of a tier in ascending order. An unlisted tier ranks above all: what it gave is unknown, so any
+  /// replacement may be less.
   package func rank(of tier: Tier) -> Int { ranks[tier] ?? .max }
 }

@@ -6,15 +6,15 @@ extension Date {
     self.init(timeIntervalSince1970: Double(milliseconds) / 1000)
   }
 
-  /// Rounded to the nearest millisecond, and held within what an `Int64` can carry.
+  /// Rounded to the nearest millisecond, and clamped to `Int64`.
   package var millisecondsSince1970: Int64 {
     let milliseconds = (timeIntervalSince1970 * 1000).rounded()
     return Int64(exactly: milliseconds) ?? (milliseconds < 0 ? .min : .max)
   }
 
-  /// This moment moved by a duration, to the millisecond.
+  /// The date after a duration, to the millisecond.
   ///
-  /// Counted in whole milliseconds: sums of seconds as floating point miss a boundary by a fraction of a microsecond.
+  /// Computed in whole milliseconds: floating-point sums of seconds miss a boundary by a fraction of a microsecond.
   package func advanced(by duration: Duration) -> Date {
     let (sum, overflow) = millisecondsSince1970.addingReportingOverflow(duration.wholeMilliseconds)
     return Date(millisecondsSince1970: overflow ? (duration < .zero ? .min : .max) : sum)

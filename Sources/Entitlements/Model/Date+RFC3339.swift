@@ -4,12 +4,12 @@ extension Date {
   /// From the year 1 to the end of 9999: what RFC 3339 can spell.
   package static let spellable: ClosedRange<Int64> = -62_135_596_800_000...253_402_300_799_999
 
-  /// `2026-01-15T12:00:00Z`, with milliseconds only where there are some (RFC 3339, in UTC).
+  /// `2026-01-15T12:00:00Z`, with milliseconds only if they are not zero (RFC 3339, in UTC).
   ///
-  /// A moment outside of the years 1 to 9999 is written as the nearest within.
+  /// A date outside of the years 1 to 9999 is clamped to that range.
   package var rfc3339: String { rfc3339(alwaysWithMilliseconds: false) }
 
-  /// - Parameter alwaysWithMilliseconds: also where there are none, `2026-01-15T12:00:00.000Z`.
+  /// - Parameter alwaysWithMilliseconds: also if they are zero, `2026-01-15T12:00:00.000Z`.
   package func rfc3339(alwaysWithMilliseconds: Bool) -> String {
     String(unsafeUninitializedCapacity: 24) { text in
       var digits = RFC3339Digits(text)
@@ -21,12 +21,12 @@ extension Date {
   }
 }
 
-/// Writes a moment: every log line, answer and update has some.
+/// A fast formatter of dates: every log line, answer and update has some.
 private struct RFC3339Digits {
   private let text: UnsafeMutableBufferPointer<UInt8>
   private(set) var count = 0
 
-  /// - Parameter text: it has to have room for 24 bytes.
+  /// - Parameter text: a buffer of at least 24 bytes.
   init(_ text: UnsafeMutableBufferPointer<UInt8>) { self.text = text }
 
   mutating func write(_ milliseconds: Int64, alwaysWithMilliseconds: Bool) {

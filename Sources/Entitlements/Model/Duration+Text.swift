@@ -1,12 +1,12 @@
 extension Duration {
-  /// As it is written in the configuration: a whole number of the largest unit that carries it exactly.
+  /// The duration as written in the configuration: a whole number of the largest unit that is exact.
   ///
   ///     60 days      60d
   ///     1.5 days     36h
   ///     1.5 minutes  90s
   ///     none         0
   ///
-  /// What is finer than a millisecond is cut off.
+  /// Fractions of a millisecond are truncated.
   package var configurationText: String {
     let milliseconds = wholeMilliseconds
     if milliseconds == 0 { return "0" }
@@ -17,13 +17,13 @@ extension Duration {
     return "\(milliseconds)ms"
   }
 
-  /// The text of a duration does not say one.
+  /// Why a text is not a duration.
   package enum TextError: Error, Hashable {
     /// Not a whole number with a unit, or `0`.
     case malformed
     case outOfRange
 
-    /// The end of a sentence about the text; `range` is what was asked for.
+    /// The end of a sentence about the text; `range` is the allowed range.
     package func sentence(in range: ClosedRange<Duration>) -> String {
       switch self {
       case .malformed: "must be a duration such as 250ms, 10s, 5m, 24h, 60d or 0"
@@ -38,11 +38,11 @@ extension Duration {
     let digits = text.prefix { $0.isASCII && $0.isNumber }
     let milliseconds = ["ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000]
     let unit = String(text[digits.endIndex...])
-    // ASCII digits only: `Int` would also take a sign.
+    // ASCII digits only: `Int` would also accept a sign.
     let count = digits.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int(digits) : nil
     guard let count, let scale = unit.isEmpty && count == 0 ? 1 : milliseconds[unit] else { throw .malformed }
     let (total, overflow) = count.multipliedReportingOverflow(by: scale)
-    // Int64.max milliseconds are more than `Duration` can hold; a century is more than anybody means.
+    // `Int64.max` milliseconds overflow `Duration`; a century is the limit.
     guard !overflow, total <= 36_525 * 86_400_000, range.contains(.milliseconds(total)) else { throw .outOfRange }
     self = .milliseconds(total)
   }

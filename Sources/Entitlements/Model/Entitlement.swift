@@ -1,6 +1,6 @@
 package import struct FoundationEssentials.Date
 
-/// What the app may show a user. `cancelled` is paid and running, with renewal turned off.
+/// The status that the app may show a user. `cancelled` is paid and running, with renewal turned off.
 package enum SubscriptionStatus: String, Hashable, Codable, Sendable, CaseIterable {
   case active
   case cancelled
@@ -8,7 +8,7 @@ package enum SubscriptionStatus: String, Hashable, Codable, Sendable, CaseIterab
   case expired
 }
 
-/// Why a user has the tier they have.
+/// The reason for a user's tier.
 package enum EntitlementReason: String, Hashable, Codable, Sendable, CaseIterable {
   case lifetime
   case renewing
@@ -27,7 +27,7 @@ package enum EntitlementReason: String, Hashable, Codable, Sendable, CaseIterabl
   case accountGone = "account_gone"
   case unproven
 
-  /// Apple's `expiration_intent`; a number that Apple adds tomorrow is `unknown`.
+  /// The reason for Apple's `expiration_intent`; a number unknown to this version is `unknown`.
   ///
   /// https://developer.apple.com/documentation/appstorereceipts/expiration_intent
   package init(expirationIntent: Int?) {
@@ -47,30 +47,30 @@ package struct Entitlement: Hashable, Codable, Sendable {
   package var tier: Tier
   package var status: SubscriptionStatus
   package var reason: EntitlementReason
-  /// End of the paid period; the cancellation date where Apple took it back earlier.
+  /// End of the paid period, or the cancellation date if Apple cancelled it earlier.
   package var expiresAt: Date?
-  /// When access ends as far as is known; `nil` for lifetime and where there is no access.
+  /// When access ends as far as known; `nil` for lifetime and without access.
   package var accessUntil: Date?
   package var productID: ProductID?
   package var originalTransactionID: OriginalTransactionID?
   package var environment: StoreEnvironment?
-  /// `nil` where Apple did not say.
+  /// `nil` if Apple did not say.
   package var willRenew: Bool?
-  /// The product of the next period, where Apple names another than the present one.
+  /// The product of the next period, if Apple names a different one.
   package var nextProductID: ProductID?
   package var isTrial: Bool
   package var ownership: Purchase.Ownership?
   package var evidenceTime: Date?
   package var source: EvidenceSource?
-  /// The last proven state; a newer one was due and is not at hand.
+  /// The last proven state; newer evidence was due and is missing.
   package var isStale: Bool
   package var isProvisional: Bool
   package var explanation: Explanation
 
-  /// A purchase gives the tier.
+  /// Whether a purchase gives the tier.
   package var givesAccess: Bool { productID != nil && status != .expired }
 
-  /// A user with no purchase that counts.
+  /// The verdict on a user without a purchase that counts.
   package static func none(tier: Tier, reason: EntitlementReason, explanation: Explanation) -> Entitlement {
     Entitlement(
       tier: tier, status: .active, reason: reason, expiresAt: nil, accessUntil: nil, productID: nil,
@@ -80,7 +80,7 @@ package struct Entitlement: Hashable, Codable, Sendable {
   }
 }
 
-/// How a verdict was reached: what an auditor or a support agent needs to retrace it.
+/// How a verdict was reached, for an auditor or a support agent to retrace.
 package struct Explanation: Hashable, Codable, Sendable {
   /// A row that did not decide, and why.
   package struct PassedOver: Hashable, Codable, Sendable {
@@ -91,7 +91,7 @@ package struct Explanation: Hashable, Codable, Sendable {
       case noExpiry = "no_expiry"
       case endsEarlier = "ends_earlier"
       case accountGone = "account_gone"
-      /// Its subscription lost against one of a higher tier, or one that ends later.
+      /// Its subscription ranked below one of a higher tier, or one that ends later.
       case otherSubscription = "other_subscription"
     }
 
@@ -106,7 +106,7 @@ package struct Explanation: Hashable, Codable, Sendable {
     }
   }
 
-  /// How a period is known of which Apple told no row.
+  /// How a period without a row from Apple is known.
   package enum PeriodSource: String, Hashable, Codable, Sendable {
     /// A renewal info names its end.
     case renewalInfo = "renewal_info"
@@ -123,26 +123,26 @@ package struct Explanation: Hashable, Codable, Sendable {
     }
   }
 
-  /// The line of the decision table, 1 to 7; `nil` for what the table does not cover (no purchases, account gone, unproven).
+  /// The line of the decision table, 1 to 7; `nil` for cases outside the table (no purchases, account gone, unproven).
   package var line: Int?
-  /// The row that decided; where `periodKnownBy` is set, the one before it, which is the newest that was told.
+  /// The deciding row; if `periodKnownBy` is set, the row before that period, which is the newest reported.
   package var decidedBy: TransactionID?
-  /// How the period is known that decided; `nil` for one that was told by a row of its own.
+  /// How the deciding period is known; `nil` for one with a row of its own.
   package var periodKnownBy: PeriodSource?
-  /// At most `passedOverLimit` of them; `passedOverCount` has the true number.
+  /// At most `passedOverLimit` rows; `passedOverCount` has the true number.
   package var passedOver: [PassedOver]
   package var passedOverCount: Int
   package var policy: PolicyValue?
-  /// The moment that was judged at.
+  /// The evaluation time.
   package var evaluatedAt: Date?
 
-  /// The names in the ledger; one that differs is an older name of the property.
+  /// The property names in the ledger; a differing name is the property's former one.
   private enum CodingKeys: String, CodingKey {
     case line, decidedBy, periodKnownBy, passedOver, passedOverCount, policy
     case evaluatedAt = "judgedAt"
   }
 
-  /// Keeps a verdict over thousands of rows small.
+  /// A limit that keeps a verdict over thousands of rows small.
   package static let passedOverLimit = 50
 
   package init(

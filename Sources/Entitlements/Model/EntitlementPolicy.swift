@@ -1,13 +1,13 @@
-/// The choices an operator makes that bear on a verdict.
+/// The operator's settings that affect a verdict.
 package struct EntitlementPolicy: Hashable, Sendable {
-  /// How long a subscription in billing retry keeps its tier where Apple gave no grace date; zero keeps it not at all.
+  /// How long a subscription in billing retry keeps its tier if Apple gave no grace date; zero for not at all.
   package var billingRetryAccess: Duration
-  /// How long past its end a proven state stands while no fresher answer is at hand.
+  /// How long past its end a proven state stands without newer evidence.
   package var outageHold: Duration
-  /// How long a provisional grant may last. Here it only explains: evidence carries its own `provisionalUntil`.
+  /// How long a provisional grant may last. Used only in explanations: evidence carries its own `provisionalUntil`.
   package var provisional: Duration
 
-  /// The longest that Apple itself retries a payment.
+  /// The longest period of Apple's own billing retries.
   package static let appleBillingRetryWindow: Duration = .seconds(60 * 86_400)
 
   package init(

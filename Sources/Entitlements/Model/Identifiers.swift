@@ -13,40 +13,40 @@ extension Identifier {
   package var description: String { rawValue }
 }
 
-/// A product as App Store Connect names it, for example `com.example.app.pro.monthly`.
+/// A product's ID in App Store Connect, for example `com.example.app.pro.monthly`.
 package struct ProductID: Identifier {
   package let rawValue: String
   package init(rawValue: String) { self.rawValue = rawValue }
 }
 
-/// One purchase or one renewal of it (`transaction_id`). It changes when the purchase is restored.
+/// One purchase or one renewal of it (`transaction_id`). Restoring the purchase changes it.
 package struct TransactionID: Identifier {
   package let rawValue: String
   package init(rawValue: String) { self.rawValue = rawValue }
 }
 
-/// The first transaction of a purchase (`original_transaction_id`): the same through all renewals in production.
+/// The first transaction of a purchase (`original_transaction_id`): the same for all renewals in production.
 package struct OriginalTransactionID: Identifier {
   package let rawValue: String
   package init(rawValue: String) { self.rawValue = rawValue }
 }
 
-/// A subscription group as Apple names it (`subscription_group_identifier`).
+/// Apple's ID of a subscription group (`subscription_group_identifier`).
 package struct SubscriptionGroupID: Identifier {
   package let rawValue: String
   package init(rawValue: String) { self.rawValue = rawValue }
 }
 
-/// The app's own user, as the profile store and the tokens of callers name it.
+/// The app's own user, by the ID in the profile store and in callers' tokens.
 ///
-/// A UUID is the same in capitals (RFC 9562, section 4): Swift writes it so, and most others do not. The text stays as it
-/// was given, as the app's own row may be found by it alone.
+/// UUIDs are compared without case (RFC 9562, section 4): Swift writes capitals, most other languages do not. The text
+/// is kept as given, as the app's own row may be found by it alone.
 package struct UserID: Identifier {
   package let rawValue: String
   package init(rawValue: String) { self.rawValue = rawValue }
 
-  /// A user ID from outside: 1 to 128 letters, digits and `. _ : @ | + = -`, which holds UUIDs and what the common
-  /// identity providers hand out.
+  /// A user ID from outside: 1 to 128 letters, digits and `. _ : @ | + = -`, which covers UUIDs and the IDs of common
+  /// identity providers.
   ///
   /// - Returns: `nil` for anything else, and for `me`, which names the caller.
   package init?(valid text: String) {
@@ -66,7 +66,7 @@ package struct UserID: Identifier {
     one.rawValue == other.rawValue || one.accountToken.map { $0 == other.accountToken } ?? false
   }
 
-  /// Written out, as that of `RawRepresentable` would compare the texts.
+  /// Written out, since `RawRepresentable` supplies a `!=` that compares the texts.
   package static func != (one: UserID, other: UserID) -> Bool { !(one == other) }
 
   package func hash(into hasher: inout Hasher) { hasher.combine(accountToken ?? rawValue) }
@@ -84,7 +84,7 @@ package enum StoreEnvironment: String, Hashable, Codable, Sendable, CaseIterable
   case sandbox
 }
 
-/// What a subscription is remembered by: its environment and its original transaction ID.
+/// A subscription's key: its environment and its original transaction ID.
 ///
 /// The environment is part of the key because the two stores hand out IDs independently.
 package struct SubscriptionKey: Hashable, Codable, Sendable {

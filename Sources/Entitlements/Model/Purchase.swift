@@ -1,8 +1,8 @@
 package import struct FoundationEssentials.Date
 
-/// One row of Apple's: a purchase, or one renewal of it.
+/// One row from Apple: a purchase, or one renewal of it.
 ///
-/// `Codable` is the form in which the ledger keeps it; a property renamed here needs a migration there.
+/// The `Codable` form is stored in the ledger; a property renamed here needs a migration there.
 package struct Purchase: Hashable, Codable, Sendable {
   package enum Ownership: String, Hashable, Codable, Sendable {
     case purchased
@@ -15,23 +15,23 @@ package struct Purchase: Hashable, Codable, Sendable {
   package var webOrderLineItemID: String?
   package var subscriptionGroupID: SubscriptionGroupID?
   package var purchaseDate: Date?
-  /// End of the paid period. Absent for what does not renew.
+  /// End of the paid period. Absent for products that do not renew.
   package var expiresDate: Date?
-  /// When Apple refunded it or took it back from a family member.
+  /// When Apple refunded it, or revoked it from a family member.
   package var cancellationDate: Date?
   /// Apple's `cancellation_reason`, as sent: 1 is a problem with the app, 0 is any other.
   package var cancellationReason: Int?
-  /// Replaced by a higher plan of the same group; its successor is another row.
+  /// Replaced by a higher plan of the same group; the upgrade has a row of its own.
   package var isUpgraded: Bool
   package var ownership: Ownership
   package var isTrial: Bool
   package var isIntroductoryOffer: Bool
-  /// The UUID that the app gave at the purchase, in lower case.
+  /// The account UUID that the app gave at the purchase, in lower case.
   package var appAccountToken: String?
-  /// When Apple said so, where the evidence was put together from parts; `nil` for the time of the evidence.
+  /// The report time of this row, in merged evidence; `nil` means the evidence time.
   package var reportedAt: Date?
 
-  /// The names in the ledger; one that differs is an older name of the property.
+  /// The property names in the ledger; a differing name is the property's former one.
   private enum CodingKeys: String, CodingKey {
     case productID, transactionID, originalTransactionID, webOrderLineItemID, subscriptionGroupID, purchaseDate,
       expiresDate, cancellationDate, cancellationReason, isUpgraded, ownership, isTrial, isIntroductoryOffer,
@@ -74,24 +74,24 @@ package struct Purchase: Hashable, Codable, Sendable {
   }
 }
 
-/// What Apple says about the next renewal of a subscription (an element of `pending_renewal_info`).
+/// Apple's report on the next renewal of a subscription (an element of `pending_renewal_info`).
 package struct RenewalInfo: Hashable, Codable, Sendable {
   package var originalTransactionID: OriginalTransactionID?
   package var productID: ProductID?
-  /// The product of the next period; another than `productID` when a change is queued.
+  /// The product of the next period; differs from `productID` when a change is scheduled.
   package var autoRenewProductID: ProductID?
-  /// `nil` where Apple did not say. It says nothing about access now.
+  /// `nil` if Apple did not say. It has no effect on present access.
   package var autoRenews: Bool?
   /// Apple's `expiration_intent`, as sent.
   package var expirationIntent: Int?
   package var isInBillingRetry: Bool?
   package var gracePeriodExpiresDate: Date?
-  /// Apple's `renewalDate`: when the newest purchase of the subscription ends, which may be one that is not known here.
+  /// Apple's `renewalDate`: when the newest purchase of the subscription ends, which may be an unknown one.
   package var periodEnd: Date?
-  /// When Apple said so, where the evidence was put together from parts; `nil` for the time of the evidence.
+  /// The report time of this renewal info, in merged evidence; `nil` means the evidence time.
   package var reportedAt: Date?
 
-  /// The names in the ledger; one that differs is an older name of the property.
+  /// The property names in the ledger; a differing name is the property's former one.
   private enum CodingKeys: String, CodingKey {
     case originalTransactionID, productID, autoRenewProductID, autoRenews, expirationIntent, isInBillingRetry,
       gracePeriodExpiresDate, periodEnd

@@ -1,14 +1,14 @@
 package import struct FoundationEssentials.Date
 
 extension Entitlement {
-  /// Judges a user over everything known of their purchases.
+  /// Evaluates a user over all evidence on the user's purchases.
   ///
-  /// Pure: the same evidence, moment, catalog and policy always give the same verdict, in whatever order they come.
+  /// Pure: the same evidence, moment, catalog and policy always give the same verdict, in any order.
   ///
   /// - Parameters:
-  ///   - evidence: all that is known of each subscription, merged; evidence of a store environment that the user may not use is left out
-  ///     by the caller. Provisional evidence can only add to what is proven.
-  ///   - now: the moment to judge at; Apple's request time where an answer is at hand.
+  ///   - evidence: all evidence on each subscription, merged; the caller leaves out store environments that the user
+  ///     may not use. Provisional evidence can only add to proven evidence.
+  ///   - now: the evaluation time; Apple's request time for a fresh answer.
   package static func evaluate(
     _ evidence: [SubscriptionEvidence], at now: Date, catalog: Catalog, policy: EntitlementPolicy
   ) -> Entitlement {
@@ -31,7 +31,7 @@ extension Entitlement {
       ($0.transactionID.rawValue, $0.productID.rawValue) < ($1.transactionID.rawValue, $1.productID.rawValue)
     }
     guard let best = best(of: states, catalog: catalog) else {
-      // A row we do not know is a gap in the catalog, not a customer without purchases.
+      // An unknown product is a gap in the catalog, not a customer without purchases.
       let explanation = Explanation(line: nil, decidedBy: nil, passedOver: uncatalogued, evaluatedAt: now)
       var none = Entitlement.none(
         tier: catalog.defaultTier, reason: uncatalogued.isEmpty ? .noPurchases : .noKnownProduct,
@@ -39,7 +39,7 @@ extension Entitlement {
       none.environment = environment(of: rowsOfNoProduct)
       return none
     }
-    // A purchase may be told twice, by proof and provisionally: it is named once, as its best telling has it.
+    // A purchase in both proven and provisional evidence is listed once, from the better of the two.
     let rowsOfBest = [best.row.purchase.transactionID] + best.passedOver.map(\.transactionID)
     var reported = Set(
       rowsOfBest.map { ReportedRow(environment: best.row.evidence.key.environment, transactionID: $0) })
@@ -58,13 +58,13 @@ extension Entitlement {
     return Entitlement(best, passedOver: others + best.passedOver + uncatalogued, catalog: catalog)
   }
 
-  /// A row that the explanation has named. The two stores hand out transaction IDs independently.
+  /// A row listed in the explanation. The two stores assign transaction IDs independently.
   private struct ReportedRow: Hashable {
     let environment: StoreEnvironment
     let transactionID: TransactionID
   }
 
-  /// The store of what was bought last; of two that were bought at once, the real one.
+  /// The store of the latest purchase; on a tie, production.
   private static func environment(of rows: [SubscriptionGroup.Row]) -> StoreEnvironment? {
     let newest = rows.map { $0.purchase.purchaseDate ?? .distantPast }.max()
     let environments = rows.filter { ($0.purchase.purchaseDate ?? .distantPast) == newest }
@@ -72,7 +72,7 @@ extension Entitlement {
     return environments.contains(.production) ? .production : environments.first
   }
 
-  /// The entitled one of the highest tier, then the one that ends last; if none is entitled, the one that ended last.
+  /// The entitled state of the highest tier, then of the latest end; if none is entitled, the one that ended last.
   private static func best(of states: [SubscriptionState], catalog: Catalog) -> SubscriptionState? {
     states.max { isBelow($0, $1, catalog: catalog) }
   }
@@ -86,15 +86,15 @@ extension Entitlement {
     let ranks = (rank(a), rank(b))
     if ranks.0 != ranks.1 { return ranks.0 < ranks.1 }
     if a.end != b.end { return a.end < b.end }
-    // Of the same tier and end, proof beats a provisional grant and a held state, then a real purchase one of the
-    // sandbox; then the ID decides, so that order never does.
+    // On the same tier and end, proof ranks above a provisional grant and a held state, then production above the
+    // sandbox; then the ID decides, which makes the result independent of the order.
     if a.isProvisional != b.isProvisional { return a.isProvisional }
     if a.isStale != b.isStale { return a.isStale }
     let environments = (a.row.evidence.key.environment, b.row.evidence.key.environment)
     if environments.0 != environments.1 { return environments.0 == .sandbox }
     let ids = (a.row.purchase.transactionID.rawValue, b.row.purchase.transactionID.rawValue)
     if ids.0 != ids.1 { return ids.0 < ids.1 }
-    // Only receipts that show the same purchase come here, each a grant of its own.
+    // Only receipts with the same purchase get here, each with its own grant.
     let times = (a.row.evidence.evidenceTime, b.row.evidence.evidenceTime)
     if times.0 != times.1 { return times.0 < times.1 }
     if a.evaluatedAt != b.evaluatedAt { return a.evaluatedAt < b.evaluatedAt }

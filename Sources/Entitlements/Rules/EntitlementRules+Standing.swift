@@ -1,12 +1,12 @@
 package import struct FoundationEssentials.Date
 
 extension EntitlementRules {
-  /// The verdict on a user that needs no new answer of Apple's: what is known, as it reads now, and never less than what
-  /// was recorded because the rules have changed since.
+  /// The verdict on a user without a new answer from Apple: the evidence evaluated now, but never less than the
+  /// recorded verdict merely because the rules have changed since.
   ///
-  ///     now                                  before it was    the recorded end    the end + outage hold
-  ///     lower by the rules                   recorded         recorded, stale     as it reads now
-  ///     lower by time, or not lower          as it reads now  as it reads now     as it reads now
+  ///     now is from …                        the start           the recorded end    the end + outage hold
+  ///     lower by the rules                   recorded, stale     recorded, stale     as evaluated now
+  ///     lower by time, or not lower          as evaluated now    as evaluated now    as evaluated now
   package func standing(
     of user: UserID, _ evidence: [SubscriptionEvidence], recorded: Entitlement?, at now: Date
   ) -> Entitlement {
@@ -16,21 +16,21 @@ extension EntitlementRules {
     return recorded
   }
 
-  /// Whether a verdict takes away what only the rules take away: a product lost from the catalog, a purchase of the
-  /// sandbox that counts no more.
+  /// Whether a verdict is lower only because of the rules: a product removed from the catalog, or a sandbox purchase
+  /// that is no longer accepted.
   ///
-  /// Before its end, time takes nothing from a verdict. After its end, time did if the rules of today would have given as
-  /// much at the moment it was judged at.
+  /// Before its end, time lowers no verdict. After its end, time did if today's rules would have given as much at the
+  /// recorded evaluation time.
   ///
-  /// - Parameter verdict: the evidence as it reads now.
+  /// - Parameter verdict: the evidence evaluated now.
   package func withholds(
     _ verdict: Entitlement, from user: UserID, _ evidence: [SubscriptionEvidence], recorded: Entitlement, at now: Date
   ) -> Bool {
     guard isLowering(recorded, verdict), evidence.contains(where: recorded.isGiven) else { return false }
-    // Nothing ends a purchase for life but Apple's word.
+    // A lifetime purchase ends only by Apple's report.
     guard let end = recorded.accessUntil else { return true }
     if now < end { return true }
-    // A provisional grant is over when it is over.
+    // A provisional grant has no outage hold.
     guard !recorded.isProvisional, now < end.advanced(by: policy.outageHold) else { return false }
     let evaluatedAt = recorded.explanation.evaluatedAt ?? recorded.evidenceTime ?? end
     return isLowering(recorded, evaluate(user, evidence, at: evaluatedAt))
@@ -38,7 +38,7 @@ extension EntitlementRules {
 }
 
 extension Entitlement {
-  /// Whether evidence is of the purchase that gives this verdict its tier.
+  /// Whether evidence is on the purchase that gives this verdict its tier.
   fileprivate func isGiven(by evidence: SubscriptionEvidence) -> Bool {
     evidence.key.environment == environment
       && (evidence.key.originalTransactionID == originalTransactionID

@@ -1,6 +1,6 @@
 package import struct FoundationEssentials.Date
 
-/// Who may use a sandbox purchase (`policy.sandbox`).
+/// Which users may use a sandbox purchase (`policy.sandbox`).
 package enum SandboxPolicy: Hashable, Sendable {
   case accept
   /// Only these users: App Review and the team's own testers.
@@ -16,7 +16,7 @@ package enum SandboxPolicy: Hashable, Sendable {
   }
 }
 
-/// Everything the operator decided that bears on a verdict.
+/// All settings of the operator that affect a verdict.
 package struct EntitlementRules: Sendable {
   package var catalog: Catalog
   package var policy: EntitlementPolicy
@@ -32,26 +32,26 @@ package struct EntitlementRules: Sendable {
     environment == .production || sandbox.accepts(user)
   }
 
-  /// Judges a user. Sandbox evidence of a user who may not use it counts for nothing, also when the policy changed after
-  /// it was recorded.
+  /// Evaluates a user. Sandbox evidence that the user may not use is ignored, even if the policy changed after it was
+  /// recorded.
   package func evaluate(_ user: UserID, _ evidence: [SubscriptionEvidence], at now: Date) -> Entitlement {
     let accepted = evidence.filter { accepts($0.key.environment, for: user) }
     return Entitlement.evaluate(accepted, at: now, catalog: catalog, policy: policy)
   }
 
-  /// When Apple has to be asked about a user's subscription again; `nil` for never.
+  /// The next check of a user's subscription with Apple; `nil` for never.
   package func nextCheck(of evidence: SubscriptionEvidence, at now: Date) -> Date? {
     evidence.nextCheck(at: now, catalog: catalog, policy: policy)
   }
 
-  /// Whether a verdict gives its holder a lower tier than the one before. A tier that was nobody's purchase is nobody's
-  /// loss, whatever the lowest tier is called today.
+  /// Whether a verdict gives a user a lower tier than the previous one. A tier without a purchase cannot be lost,
+  /// whatever the lowest tier is called today.
   package func isLowering(_ before: Entitlement?, _ after: Entitlement) -> Bool {
     guard let before, before.givesAccess else { return false }
     return catalog.rank(of: after.tier) < catalog.rank(of: before.tier)
   }
 
-  /// Whether any purchase of the evidence is of a product we sell: only such a purchase can be contested.
+  /// Whether any purchase of the evidence is of a catalogued product: only such a purchase can be contested.
   package func isCatalogued(_ evidence: SubscriptionEvidence) -> Bool {
     evidence.purchases.contains { catalog.products[$0.productID] != nil }
   }

@@ -1,14 +1,14 @@
 import struct FoundationEssentials.Date
 
 extension SubscriptionState {
-  /// What evidence that Apple signed, but was not asked about, grants at `now`. It grants or is not there: it ends,
-  /// holds and lowers nothing.
+  /// The grants at `now` of signed evidence that Apple was not asked about. A grant only adds: it never ends, holds or
+  /// lowers anything.
   ///
   /// - Access runs while now < the end of the row and now < `provisionalUntil`, also for a lifetime product.
-  /// - Proof of the same key that is as new or newer takes its place.
-  /// - A purchase that proof, however old, knows as taken back or upgraded grants nothing: a receipt does not tell
-  ///   upgrades, and of a refund that Apple took back it is for Apple to speak.
-  /// - It is judged apart from proof of its subscription group and from other evidence of its kind, so that it can
+  /// - Proof of the same key that is as new or newer replaces it.
+  /// - A purchase that any proof, however old, reports as revoked or upgraded grants nothing: a receipt does not show
+  ///   upgrades, and a reversed refund is for Apple to report.
+  /// - It is evaluated apart from proof of its subscription group and from other provisional evidence, so that it can
   ///   only add.
   static func provisional(
     of evidence: [SubscriptionEvidence], proven: [SubscriptionEvidence], at now: Date, catalog: Catalog,
@@ -41,7 +41,7 @@ extension SubscriptionState {
 }
 
 extension SubscriptionEvidence {
-  /// Leaves out what proof, however old, knows as taken back or upgraded.
+  /// Leaves out purchases that any proof, however old, reports as revoked or upgraded.
   package mutating func leaveOut(endedBy proof: [SubscriptionEvidence]) { leaveOut(PurchaseIdentity.ended(by: proof)) }
 
   fileprivate mutating func leaveOut(_ ended: Set<PurchaseIdentity>) {
@@ -49,13 +49,13 @@ extension SubscriptionEvidence {
   }
 }
 
-/// What makes two rows tellings of one purchase: the transaction, or the billing period, which keeps its number when a
-/// restored purchase gets a new transaction ID.
+/// What identifies two rows as one purchase: the transaction, or the billing period, whose number stays when a restored
+/// purchase gets a new transaction ID.
 private enum PurchaseIdentity: Hashable {
   case transaction(StoreEnvironment, TransactionID)
   case period(StoreEnvironment, String, ProductID, Date)
 
-  /// What proof knows as taken back or upgraded.
+  /// The purchases that proof reports as revoked or upgraded.
   static func ended(by proof: [SubscriptionEvidence]) -> Set<PurchaseIdentity> {
     var ended: Set<PurchaseIdentity> = []
     for item in proof {

@@ -1,10 +1,10 @@
 package import struct FoundationEssentials.Date
 
 extension PurchaseHistory {
-  /// How far the signature may lie ahead of our clock. Beyond it one of the two clocks is wrong.
+  /// How far the signature may lie ahead of our clock. A larger difference means that one of the two clocks is wrong.
   package static let provisionalSkew: Duration = .seconds(300)
 
-  /// What a receipt that Apple signed may grant while Apple cannot be asked.
+  /// The grants of a signed receipt while Apple cannot be asked.
   ///
   ///     product        row                                         granted
   ///     subscription   runs at `now`, by the receipt itself        yes
@@ -12,12 +12,11 @@ extension PurchaseHistory {
   ///     lifetime       any                                         yes
   ///     any            cancelled, upgraded, of another catalog     no
   ///
-  /// Only the rows that grant are carried: what a receipt of the past tells of an end is not proof of one. Nothing is
-  /// granted from a signature of the future. How old it is does not matter: a yearly subscriber's receipt may be months
-  /// old.
+  /// Only the rows that grant are returned: a receipt's past end is not proof of an end. A signature from the future
+  /// grants nothing. Its age does not matter: a yearly subscriber's receipt may be months old.
   ///
   /// - Parameter until: when the grant ends, whatever the receipt says. Counted from the first time this receipt was
-  ///   presented; counted anew each time, the same receipt would grant for longer.
+  ///   presented; otherwise presenting it again would prolong the grant.
   package func provisionalEvidence(at now: Date, until: Date, catalog: Catalog) -> [SubscriptionEvidence] {
     guard !isAccountGone, now.isBefore(until),
       !now.advanced(by: Self.provisionalSkew).isBefore(evidenceTime)
@@ -37,7 +36,7 @@ extension PurchaseHistory {
 }
 
 extension SubscriptionEvidence {
-  /// A grant of no time: it keeps the purchase for whoever presented it, and gives nothing.
+  /// A grant of zero length: it reserves the purchase for the user who presented it, and gives no access.
   package var reserved: SubscriptionEvidence {
     var reserved = self
     reserved.provisionalUntil = evaluatedAt

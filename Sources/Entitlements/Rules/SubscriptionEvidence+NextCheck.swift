@@ -1,14 +1,14 @@
 package import struct FoundationEssentials.Date
 
 extension SubscriptionEvidence {
-  /// How often Apple is asked during a grace period: it is short, and a payment ends it.
+  /// The interval of checks during a grace period: it is short, and a payment ends it.
   package static let graceCheckInterval: Duration = .seconds(6 * 3600)
-  /// How often during billing retry.
+  /// The interval of checks during billing retry.
   package static let retryCheckInterval: Duration = .seconds(86_400)
-  /// The shortest time after which Apple is asked again about a renewal that is late; the longest is a day.
+  /// The shortest delay of a check on a late renewal; the longest is a day.
   package static let lateCheckInterval: Duration = .seconds(60)
 
-  /// When Apple has to be asked about this subscription again; `nil` when time alone changes nothing.
+  /// The next check of this subscription with Apple; `nil` when time alone changes nothing.
   ///
   ///     state                                                     next check
   ///     runs, renewing or not                                     at its end
@@ -25,11 +25,11 @@ extension SubscriptionEvidence {
   ///     lifetime; nothing of the catalog                          never
   ///     provisional                                               never: it is settled, not checked
   ///
-  /// What is overdue is due now. The intervals count from the answer, not from `now`, so that working it out again, after
-  /// a restart for instance, moves nothing.
+  /// An overdue check is due now. The intervals count from the answer, not from `now`, so a repeated evaluation, after
+  /// a restart for instance, gives the same time.
   ///
-  /// It knows this subscription only. Where an answer does not mention it, asking for it again right away is of no use;
-  /// the caller spaces such questions, as it does after failures.
+  /// Only this subscription is considered. If an answer omits it, asking again at once is useless; the caller delays
+  /// such checks as it does after failures.
   package func nextCheck(at now: Date, catalog: Catalog, policy: EntitlementPolicy) -> Date? {
     guard provisionalUntil == nil else { return nil }
     return SubscriptionGroup.groups(of: [self], catalog: catalog)
@@ -40,7 +40,7 @@ extension SubscriptionEvidence {
 }
 
 extension SubscriptionGroup {
-  /// May lie in the past: then it is due.
+  /// A result in the past means that the check is due.
   fileprivate func nextCheck(at now: Date, policy: EntitlementPolicy) -> Date? {
     guard let state = state(at: now, policy: policy) else { return nil }
     if state.isStale { return now }
@@ -55,15 +55,15 @@ extension SubscriptionGroup {
       let isToRenew = state.renewal?.autoRenews == true && state.renewal?.expirationIntent == nil
       return isToRenew ? nextLateCheck(of: state) : nil
     case .refunded, .revoked:
-      // A refunded renewal follows a period that still ran: the end came with time and is to be looked at once.
+      // A refunded renewal follows a period that still ran: the end came with time and is to be checked once.
       return self.state(at: evaluatedAt, policy: policy)?.isEntitled == true ? now : nil
     case .lifetime, .accountGone: return nil
-    // Not states of a subscription that is neither held nor unproven.
+    // Impossible states of a subscription that is neither held nor unproven.
     case .noPurchases, .noKnownProduct, .unproven: return nil
     }
   }
 
-  /// Apple has been seen to renew minutes after the expiry, saying nothing of a retry in between.
+  /// Apple has been observed to renew minutes after the expiry, without reporting a retry in between.
   private func nextLateCheck(of state: SubscriptionState) -> Date? {
     let end = state.row.end
     guard evaluatedAt.isBefore(end.advanced(by: EntitlementPolicy.appleBillingRetryWindow)) else { return nil }

@@ -1,25 +1,25 @@
 import struct FoundationEssentials.Date
 
-/// The evidence on one subscription: all its keys, as a customer has one subscription per subscription group.
+/// The evidence on one subscription, of all its keys: a customer has one subscription per subscription group.
 ///
-/// Apple names the group only in `latest_receipt_info`. Where it does, renewals that carry different original transaction
-/// IDs (the sandbox hands out a new one for each) are still one subscription; where it does not, the ID stands for the group.
-/// What a family member shares is a subscription beside the customer's own of the same group: both may run at once, and
-/// the end of one says nothing about the other. So are two original transaction IDs that run at once: one customer has two
-/// Apple accounts.
+/// Apple names the group only in `latest_receipt_info`. There, renewals under different original transaction IDs (the
+/// sandbox assigns a new one to each) are still one subscription; elsewhere the ID stands for the group. A
+/// family-shared subscription is separate from the customer's own in the same group: both may run at once, and the end
+/// of one says nothing about the other. Two original transaction IDs that run at once are also separate: one customer
+/// has two Apple accounts.
 ///
 /// https://developer.apple.com/documentation/storekit/product/subscriptioninfo/status
 struct SubscriptionGroup {
-  /// A row and what the evidence around it says.
+  /// A row with its context in the evidence.
   ///
-  /// A class because it is large, never changes, and is sorted and kept in tables: a customer may have a thousand rows.
+  /// A class because it is large, immutable, and kept in sorted tables: a customer may have a thousand rows.
   final class Row: CustomStringConvertible {
     let purchase: Purchase
     let product: Catalog.Product?
     let evidence: SubscriptionEvidence
-    /// When Apple said so.
+    /// The time of Apple's report.
     let reportedAt: Date
-    /// The row itself was never told: a renewal info names its end.
+    /// Apple never reported the row itself: a renewal info names its end.
     let isByRenewalInfo: Bool
 
     init(_ reading: SubscriptionEvidence.Reading, of evidence: SubscriptionEvidence, catalog: Catalog) {
@@ -30,7 +30,7 @@ struct SubscriptionGroup {
       isByRenewalInfo = reading.isByRenewalInfo
     }
 
-    /// All of it: the last by which two of them are told apart.
+    /// The full content, used as the last sort key.
     var description: String { "\(purchase) \(evidence) \(reportedAt) \(isByRenewalInfo)" }
 
     var reading: SubscriptionEvidence.Reading {
@@ -39,13 +39,13 @@ struct SubscriptionGroup {
 
     var originalTransactionID: OriginalTransactionID { purchase.originalTransactionID }
 
-    /// What Apple says about its next renewal.
+    /// Apple's report on its next renewal.
     var renewal: RenewalInfo? { evidence.renewal(of: reading) }
 
     /// When the row ended or will end: cut short by a cancellation, never for a lifetime purchase.
     ///
-    /// A renewal is charged up to a day before it begins and may be refunded within that day: it ended when it would
-    /// have begun, not before the period that it was to follow.
+    /// Apple charges a renewal up to a day before it begins and may refund it within that day. Such a renewal ended
+    /// when it would have begun, not before the period that it follows.
     var end: Date {
       let paidEnd = product?.kind == .lifetime ? Date.distantFuture : purchase.expiresDate ?? Date.distantPast
       guard var cancelled = purchase.cancellationDate else { return paidEnd }
@@ -53,7 +53,7 @@ struct SubscriptionGroup {
       return min(paidEnd, cancelled)
     }
 
-    /// Why the row cannot grant anything; `nil` when it is live.
+    /// Why the row grants nothing; `nil` when it is live.
     var cause: Explanation.PassedOver.Cause? {
       guard let product else { return .notCatalogued }
       if evidence.isAccountGone { return .accountGone }
@@ -72,13 +72,13 @@ struct SubscriptionGroup {
   private struct Transaction: Hashable {
     let environment: StoreEnvironment
     let id: TransactionID
-    /// Such a row has the name of the one before it.
+    /// Such a row has the transaction ID of the row before it.
     let isByRenewalInfo: Bool
   }
 
-  /// One billing period: the same under the new transaction ID that a restored purchase gets.
+  /// One billing period, with the same number under the new transaction ID of a restored purchase.
   ///
-  /// The product and the end belong to it, as Apple's promise that the number is unique is not kept by every old row.
+  /// The product and the end are part of it, since some old rows break Apple's promise that the number is unique.
   private struct Period: Hashable {
     let webOrderLineItemID: String
     let productID: ProductID
@@ -86,12 +86,12 @@ struct SubscriptionGroup {
   }
 
   let rows: [Row]
-  /// The newest moment any of the evidence was judged at.
+  /// The newest evaluation time of the evidence.
   let evaluatedAt: Date
 
-  /// Groups a user's evidence. The order of evidence and of rows has no meaning.
+  /// Groups a user's evidence. The order of evidence and of rows has no effect.
   static func groups(of evidence: [SubscriptionEvidence], catalog: Catalog) -> [SubscriptionGroup] {
-    // A row that names no group is in the one that other rows of its key name.
+    // A row without a group belongs to the group of the other rows of its key.
     var groupOfKey: [SubscriptionKey: SubscriptionGroupID] = [:]
     for item in evidence {
       for group in item.purchases.lazy.compactMap(\.subscriptionGroupID) {
@@ -102,7 +102,7 @@ struct SubscriptionGroup {
     let reported = evidence.flatMap { item in
       item.readings().map { Row($0, of: item, catalog: catalog) }
     }
-    // What is told twice counts once, as the newer evidence tells it: here each transaction, below each billing period.
+    // Duplicates count once, from the newer evidence: here per transaction, below per billing period.
     let transactions = newest(of: reported) {
       Transaction(
         environment: $0.evidence.key.environment, id: $0.purchase.transactionID, isByRenewalInfo: $0.isByRenewalInfo)
@@ -134,14 +134,14 @@ struct SubscriptionGroup {
     self.evaluatedAt = evaluatedAt
   }
 
-  /// The group without the purchases that run beside the one that speaks for it, and each of these by itself.
+  /// The group without the purchases that run beside its deciding row, and each of these as its own group.
   ///
   ///     the live row of another original transaction ID                       that ID is
-  ///     ended by what Apple said of it last                                   a part of this subscription
-  ///     ran then, and ended before the speaker was bought or told of          a part of it: the speaker came after it
-  ///     ran then, and still when the speaker was bought or told of            a subscription beside it
+  ///     ended by Apple's last report on it                                    part of this subscription
+  ///     ran then, and ended before the deciding row was bought or reported    part of it: its predecessor
+  ///     ran then, and still did when the deciding row was bought or reported  a separate subscription
   ///
-  /// The moment of judgement has no say: what runs beside another now did so when Apple told of both, and its end alone
+  /// The evaluation time has no effect: purchases that run side by side were both reported running, and the end of one
   /// does not make the other its successor.
   private func parted() -> [SubscriptionGroup] {
     // Rows are sorted by their end.
@@ -162,11 +162,11 @@ struct SubscriptionGroup {
       }
   }
 
-  /// One row for each identity: the newest. Rows without an identity are all kept.
+  /// The newest row for each identity. Rows without an identity are all kept.
   private static func newest<ID: Hashable>(of rows: [Row], by identity: (Row) -> ID?) -> [Row] {
     var kept: [Row] = []
     kept.reserveCapacity(rows.count)
-    // Places rather than rows, which are large.
+    // Indexes rather than rows, which are large.
     var places: [ID: Int] = [:]
     for row in rows {
       guard let id = identity(row) else {
@@ -183,10 +183,10 @@ struct SubscriptionGroup {
     return kept
   }
 
-  /// Whether `a` is to be believed over `b`, another telling of the same.
+  /// Whether `a` supersedes `b`, another report of the same row.
   ///
-  /// What was told later is. Within one answer the tellings differ only where one of them knows more: an end to the purchase
-  /// counts. The rest only makes sure that the order in which they come decides nothing.
+  /// The later report does. Reports within one answer differ only if one has more information: an end of the purchase
+  /// wins. The remaining comparisons make the result independent of the order.
   private static func supersedes(_ a: Row, _ b: Row) -> Bool {
     if a.reportedAt != b.reportedAt { return a.reportedAt > b.reportedAt }
     if a.evidence.isAccountGone != b.evidence.isAccountGone { return a.evidence.isAccountGone }
@@ -205,8 +205,8 @@ struct SubscriptionGroup {
     return a.evidence.key.originalTransactionID.rawValue < b.evidence.key.originalTransactionID.rawValue
   }
 
-  /// The one that ends last first; ties go to the later purchase, then the higher tier, then the ID, so that the order in
-  /// which Apple sends rows never matters.
+  /// The latest end first; ties go to the later purchase, then the higher tier, then the ID, so that Apple's order of
+  /// rows has no effect.
   private static func isOrderedBefore(_ a: Row, _ b: Row, catalog: Catalog) -> Bool {
     if a.end != b.end { return a.end > b.end }
     let purchased = (a.purchase.purchaseDate ?? .distantPast, b.purchase.purchaseDate ?? .distantPast)

@@ -1,8 +1,8 @@
 import struct FoundationEssentials.Date
 
-/// What one subscription gives at a moment.
+/// The state of one subscription at a moment.
 struct SubscriptionState {
-  /// The row that speaks for the subscription.
+  /// The deciding row of the subscription.
   var row: SubscriptionGroup.Row
   var isEntitled: Bool
   var status: SubscriptionStatus
@@ -10,7 +10,7 @@ struct SubscriptionState {
   /// The line of the decision table; `nil` where the table does not apply.
   var line: Int?
   var expiresAt: Date?
-  /// `nil` for lifetime and where there is no access.
+  /// `nil` for lifetime and without access.
   var accessUntil: Date?
   var renewal: RenewalInfo?
   var policy: Explanation.PolicyValue?
@@ -20,7 +20,7 @@ struct SubscriptionState {
   /// Granted on Apple's signature alone.
   var isProvisional = false
 
-  /// When this state ended or will end; never, for lifetime access.
+  /// When this state ended or will end; `distantFuture` for lifetime access.
   var end: Date {
     if isEntitled { return accessUntil ?? .distantFuture }
     return row.end
@@ -30,13 +30,13 @@ struct SubscriptionState {
 extension SubscriptionGroup {
   /// The state at `now`, or `nil` when no row is of a catalogued product.
   ///
-  /// A state that ended only because time went by since Apple was asked is not proof of its end: the renewal may be a
-  /// minute old. It stands, marked stale, for `policy.outageHold` more; after that the state is `unproven`.
+  /// A state that ended only by time since Apple was asked is not proof of its end: the renewal may be a minute old. It
+  /// stands, marked stale, for `policy.outageHold` more; after that the state is `unproven`.
   func state(at now: Date, policy: EntitlementPolicy) -> SubscriptionState? {
-    // Never before the evidence itself: a clock of ours that runs behind Apple's proves nothing.
+    // Never before the evidence itself: our clock may run behind Apple's.
     let now = max(now, evaluatedAt)
     guard let state = decide(at: now, policy: policy) else { return nil }
-    // Only line 7 comes by time alone; a refund or an account that is gone was told.
+    // Only line 7 is reached by time alone; a refund or a deleted account was reported.
     guard state.line == 7, var last = lastEntitledState(of: state.row, policy: policy) else { return state }
     let held = last.end.advanced(by: policy.outageHold)
     last.policy = Explanation.PolicyValue(key: "policy.outage_hold", value: policy.outageHold.configurationText)
@@ -51,14 +51,14 @@ extension SubscriptionGroup {
     return last
   }
 
-  /// The last state with access that a row's evidence foretells, beginning at the moment Apple spoke about it.
+  /// The last state with access that a row's evidence predicts, starting at the time of Apple's report.
   ///
-  /// That row's own evidence: an answer that does not mention the row, though of the same subscription group, says
-  /// nothing about it. Nor does another part of the evidence, where it was told in parts.
+  /// Only the row's own evidence counts. An answer that omits the row, even of the same subscription group, says
+  /// nothing about it; nor does another part of partial evidence.
   private func lastEntitledState(of row: Row, policy: EntitlementPolicy) -> SubscriptionState? {
     var last: SubscriptionState?
     var moment = row.evidence.askedAt(row.reading, row.renewal)
-    // A paid period may be followed by a grace period and that by billing retry: three steps at the most.
+    // A grace period and billing retry may follow a paid period: three steps at most.
     for _ in 0..<3 {
       guard let next = decide(at: moment, policy: policy), next.isEntitled else { break }
       last = next
@@ -68,11 +68,11 @@ extension SubscriptionGroup {
     return last
   }
 
-  /// The decision table: the first line that holds. Access runs while now < end.
+  /// The decision table: the first matching line. Access runs while now < end.
   private func decide(at now: Date, policy: EntitlementPolicy) -> SubscriptionState? {
     let catalogued = rows.filter { $0.product != nil }
     guard let newest = catalogued.first(where: { !$0.purchase.isUpgraded }) ?? catalogued.first else { return nil }
-    // Rows are sorted by their end, so the first live one is the one that ends last.
+    // Rows are sorted by their end, so the first live one ends last.
     let last = catalogued.first { $0.cause == nil }
     let decidingRow = last ?? newest
     let renewal = decidingRow.renewal
@@ -117,7 +117,7 @@ extension SubscriptionGroup {
     return state(7, .expired, EntitlementReason(expirationIntent: renewal?.expirationIntent), entitled: false)
   }
 
-  /// The rows that did not speak.
+  /// The rows other than the deciding row.
   func passedOver(for decidingRow: Row) -> [Explanation.PassedOver] {
     rows.filter {
       $0.purchase.transactionID != decidingRow.purchase.transactionID

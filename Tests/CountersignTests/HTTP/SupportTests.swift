@@ -60,12 +60,12 @@ import Testing
           """,
           """
           Apple could not renew the payment on 12 June 2024; access to pro runs until 11 August 2024, the 60 days that \
-          this app allows. Apple goes on trying; a new payment method in the customer's Apple account helps at once. \
+          this app allows. Apple keeps trying; a new payment method in the customer's Apple account resolves this. \
           The tier is pro, as before.
           """,
           """
           Apple could not renew the payment on 12 June 2024; access to pro runs until 28 June 2024, the end of Apple's \
-          grace period. Apple goes on trying; a new payment method in the customer's Apple account helps at once. The \
+          grace period. Apple keeps trying; a new payment method in the customer's Apple account resolves this. The \
           tier is pro.
           """,
           "The purchase \(id) was presented for the first time.",
@@ -141,7 +141,7 @@ import Testing
       let history = try await world.service.history(of: "nobody")
       #expect(history.entries.isEmpty)
       #expect(history.now["reason"] as? String == "no_purchases")
-      #expect(history.now["explanation"] as? String == "No purchase of this user is known. The tier is free.")
+      #expect(history.now["explanation"] as? String == "This user has no known purchase. The tier is free.")
     }
   }
 

@@ -60,11 +60,11 @@ import Testing
         _ = try await service.validate(signed.signedTransaction)
         clock.advance(by: 33 * 86_400)
         let held = try await service.history().now["explanation"] as? String
-        #expect(held?.contains("It stands for 7 days after that, until something newer") == true, "\(held ?? "")")
+        #expect(held?.contains("Access is kept for 7 days after that, or until a newer") == true, "\(held ?? "")")
         clock.advance(by: 300 * 86_400)
         let words = try await service.history().now["explanation"] as? String
         #expect(words?.contains("for longer than the 7 days that this app waits") == true, "\(words ?? "")")
-        #expect(words?.contains("It stands") == false)
+        #expect(words?.contains("Access is kept") == false)
       }
     }
   }
