@@ -1,8 +1,8 @@
 package import Resilience
 
-/// A profile store behind a circuit breaker: while it is down nobody waits for it.
+/// A profile store behind a circuit breaker: no caller waits while the store is down.
 package struct GuardedProfileStore: ProfileStore {
-  /// The code of an update that was not sent, as the store is down.
+  /// The code of an update that was not sent because the store is down.
   package static let refusal = "circuit_open"
 
   private let store: any ProfileStore
@@ -25,7 +25,7 @@ package struct GuardedProfileStore: ProfileStore {
     case .admitted(let permit):
       let outcome = await store.apply(update, deadline: deadline)
       switch outcome {
-      // A refusal is about this update; whoever refuses is there.
+      // A refusal concerns this update only; the store is reachable.
       case .applied, .superseded, .noSuchProfile, .impossibleUserID, .refused: permit.report(.success)
       case .misconfigured: permit.report(.failure())
       case .unavailable(_, let retryAfter): permit.report(.failure(retryAfter: retryAfter))

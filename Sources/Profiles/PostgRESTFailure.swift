@@ -1,22 +1,22 @@
 import HTTPTransport
 import JSON
 
-/// An answer of PostgREST, or of a gateway before it, that is not rows; or no answer at all.
+/// A response from PostgREST, or from a gateway before it, without rows; or no response at all.
 struct PostgRESTFailure: Error, Hashable {
   enum Kind: Hashable {
-    /// This update will not be taken; others may.
+    /// The store refuses this update; others may pass.
     case refused
-    /// No update will be taken until somebody mends something.
+    /// The store refuses every update until the configuration is corrected.
     case misconfigured
-    /// What the server knows of the tables is older than a migration, or somebody forgot the migration.
+    /// PostgREST's schema cache is older than a migration, or the migration was not run.
     case schemaCache
-    /// Trying again helps. The update may have been applied.
+    /// A retry may help. The update may have been applied.
     case unavailable
   }
 
   let kind: Kind
   let trouble: ProfileStoreTrouble
-  /// When the store wants to be asked again, as far as it said so.
+  /// The store's `Retry-After`, if it sent one.
   let retryAfter: Duration?
 
   init(
@@ -28,15 +28,15 @@ struct PostgRESTFailure: Error, Hashable {
   }
 }
 
-// MARK: - Answers
+// MARK: - Responses
 
 extension PostgRESTFailure {
-  /// All that is looked at of an answer: its `details`, `hint` and `message` may hold a user's whole row.
+  /// The only parts of a response that are read: `details`, `hint` and `message` may contain a user's whole row.
   struct Signs: Hashable {
     var status: Int
-    /// An SQLSTATE (`23505`) or a code of PostgREST (`PGRST204`); `nil`: the answer has none, it is a gateway's.
+    /// An SQLSTATE (`23505`) or a PostgREST code (`PGRST204`); `nil`: the response has none, so it is a gateway's.
     var code: String?
-    /// Whether the lock of `samples/supabase` says no, by the one word it has for that.
+    /// Whether the lock of `samples/supabase` refused the update, by its marker word.
     var isLocked = false
     var retryAfter: Duration?
   }
@@ -54,13 +54,14 @@ extension PostgRESTFailure {
       self.init(.unavailable, code, "The profile store gave an answer that has no meaning here")
       return
     }
-    // An error of PostgREST's own comes when its transaction is over. A gateway's says nothing of what is behind it.
+    // PostgREST responds with an error after its transaction has ended. A gateway's response leaves the state behind it
+    // open.
     let isGateways = signs.code == nil && rule.kind == .unavailable && rule.sentence == Self.gateway
     self.init(
       rule.kind, code, rule.sentence, retryAfter: signs.retryAfter ?? rule.pause, mayStillBeApplied: isGateways)
   }
 
-  /// One line of the table: what the answer is like, what that means, what to do.
+  /// One line of the table: the pattern of a response, its meaning, and what to do.
   private struct Rule {
     let code: String?
     let status: ClosedRange<Int>
@@ -69,8 +70,8 @@ extension PostgRESTFailure {
     let pause: Duration?
 
     /// - Parameters:
-    ///   - code: how the code begins; the first two characters of an SQLSTATE are its class.
-    ///   - pause: how long to wait when the answer does not say.
+    ///   - code: the prefix of the code; the first two characters of an SQLSTATE are its class.
+    ///   - pause: how long to wait if the response does not say.
     init(code: String, status: ClosedRange<Int> = 0...999, _ kind: Kind, _ sentence: String, pause: Duration? = nil) {
       self.code = code
       self.status = status
@@ -79,7 +80,7 @@ extension PostgRESTFailure {
       self.pause = pause
     }
 
-    /// For answers without a code, or with one that the lines above do not have.
+    /// For responses without a code, or with one that no line above has.
     init(status: ClosedRange<Int>, _ kind: Kind, _ sentence: String, pause: Duration? = nil) {
       code = nil
       self.status = status
@@ -111,7 +112,7 @@ extension PostgRESTFailure {
     "The gateway of the profile store did not get an answer; the update may have been applied"
   private static let paused: Duration = .seconds(300)
 
-  /// The first line that matches counts: codes before statuses.
+  /// The first match counts: codes before statuses.
   ///
   /// https://docs.postgrest.org/en/stable/references/errors.html,
   /// https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -131,12 +132,12 @@ extension PostgRESTFailure {
     Rule(code: "PGRST3", .misconfigured, key),
     Rule(code: "PGRSTX", .unavailable, "PostgREST failed inside; the update may have been applied"),
 
-    // Raised on purpose: PT and the status to answer with.
+    // Raised on purpose: PT and the HTTP status.
     Rule(code: "PT", status: 400...428, .refused, own),
     Rule(code: "PT", status: 430...499, .refused, own),
     Rule(code: "PT", .unavailable, own),
 
-    // The values.
+    // Constraints and values.
     Rule(
       code: "23505", .refused,
       "Another user's profile has this original transaction ID; it has to let go of it first"),
@@ -144,7 +145,7 @@ extension PostgRESTFailure {
     Rule(code: "23503", .refused, "A foreign key of the profiles forbids the update; does it know every tier?"),
     Rule(code: "23502", .refused, "A column of the profiles does not take null; expiry and transaction ID need it"),
     Rule(code: "23", .refused, "A constraint of the profiles forbids the update"),
-    // "role … does not exist": the token names one that the database lacks.
+    // "role … does not exist": the token names a role that the database lacks.
     Rule(code: "22023", status: 401...403, .misconfigured, key),
     Rule(
       code: "22003", .misconfigured,
@@ -160,7 +161,7 @@ extension PostgRESTFailure {
     Rule(code: "P0", .refused, own),
     Rule(code: "XX", .refused, "PostgreSQL failed inside; its log says more"),
 
-    // Key, privileges, tables. PostgREST answers 401 when no role but the anonymous one is left.
+    // Key, privileges, tables. PostgREST responds 401 when only the anonymous role is left.
     Rule(
       code: "42501", status: 401...401, .misconfigured,
       "The profile store takes us for anonymous; profile_store.key must be a secret key or a token of service_role"),
@@ -173,7 +174,7 @@ extension PostgRESTFailure {
     Rule(code: "28", .misconfigured, key),
     Rule(code: "0A", .misconfigured, "The profiles cannot be updated as they are; is the table a view or foreign?"),
 
-    // The database is busy or away.
+    // The database is busy or unreachable.
     Rule(
       code: "25006", .unavailable,
       "The database behind the profile store is read only: its disk is full, or it is a replica"),
@@ -189,7 +190,7 @@ extension PostgRESTFailure {
     Rule(code: "57", .unavailable, database),
     Rule(code: "58", .unavailable, database),
 
-    // Answers of a gateway, and codes that are not above.
+    // Responses of a gateway, and codes not listed above.
     Rule(status: 200...299, .unavailable, notRows),
     Rule(
       status: 300...399, .misconfigured,
@@ -214,7 +215,7 @@ extension PostgRESTFailure {
   private static let notRows =
     "The profile store's answer is not what PostgREST sends; is profile_store.url right? The update may have been applied"
 
-  /// Whether the database could not read a value of ours as the type of its column: `invalid_text_representation`,
+  /// Whether the database could not convert one of our values to its column's type: `invalid_text_representation`,
   /// `numeric_value_out_of_range`, `character_not_in_repertoire`, `untranslatable_character`.
   var isAboutValue: Bool { ["22P02", "22003", "22021", "22P05"].contains(trouble.code) }
 
@@ -225,7 +226,7 @@ extension PostgRESTFailure {
   static let unreadable = PostgRESTFailure(.unavailable, "unreadable_answer", notRows)
 }
 
-// MARK: - No answer
+// MARK: - No response
 
 extension PostgRESTFailure {
   init(_ error: TransportError) {
@@ -269,10 +270,10 @@ extension PostgRESTFailure {
   }
 }
 
-// MARK: - Reading the signs
+// MARK: - Parsing responses
 
 extension PostgRESTFailure.Signs {
-  /// A second at least: PostgREST sends `Retry-After: 0` while the database is away. Ten minutes at most.
+  /// At least a second: PostgREST sends `Retry-After: 0` while the database is unreachable. At most ten minutes.
   static let retryAfterRange: ClosedRange<Duration> = .seconds(1)...(.seconds(600))
 
   static func read(_ response: TransportResponse) async -> PostgRESTFailure.Signs {
@@ -283,14 +284,14 @@ extension PostgRESTFailure.Signs {
     let error = try? await JSONReader.shared.read(response.body) { body throws(JSONError) -> Error in
       Error(code: text(body, "code"), isLocked: text(body, "hint") == "subscription_is_read_only")
     }
-    // The header is all there is of an error when the body was lost: `PostgREST; error=PGRST116`.
+    // The header is all that remains of an error whose body was lost: `PostgREST; error=PGRST116`.
     let header = response.header("Proxy-Status")?.split(separator: "error=", maxSplits: 1).last.map(String.init)
     return PostgRESTFailure.Signs(
       status: response.status, code: [error?.code, header].compactMap(\.self).first(where: isCode),
       isLocked: error?.isLocked == true, retryAfter: response.header("Retry-After").flatMap(duration))
   }
 
-  /// Five characters of an SQLSTATE, or PGRST and three more: too little to carry a value of a row.
+  /// Five characters of an SQLSTATE, or PGRST and three more: too short to contain a value of a row.
   private static func isCode(_ text: String) -> Bool {
     (text.utf8.count == 5 || text.utf8.count == 8 && text.hasPrefix("PGRST"))
       && text.utf8.allSatisfy {
@@ -303,7 +304,7 @@ extension PostgRESTFailure.Signs {
     return text
   }
 
-  /// Whole seconds. A date counts as absent: no server of this kind sends one.
+  /// Whole seconds. A date counts as absent: PostgREST and its gateways send none.
   private static func duration(_ text: String) -> Duration? {
     guard (1...9).contains(text.utf8.count), text.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
       let seconds = Int(text)

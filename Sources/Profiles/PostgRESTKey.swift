@@ -1,22 +1,22 @@
 import HTTPTransport
 import JSON
 
-/// What can be told of a key by looking at it. The server has the last word.
+/// The kind of a key, as far as its text shows. The server decides.
 ///
 ///     key                       apikey   Authorization   role
 ///     sb_secret_…               sent     not sent        service_role, given by Supabase's gateway
-///     sb_publishable_…          never used: it is the app's own, and anybody has it
+///     sb_publishable_…          never used: the app contains it, so anybody has it
 ///     three parts, a JWT        sent     Bearer          its claim `role`
 ///     anything else             sent     not sent        unknown
 enum PostgRESTKey: Hashable {
-  /// Made to bypass row level security.
+  /// A key that bypasses row level security.
   case service
-  /// Everybody's: `anon`, `authenticated` or publishable.
+  /// A public key: `anon`, `authenticated` or publishable.
   case everybodys
-  /// A role of the operator's own, or none that can be read here.
+  /// The operator's own role, or one that cannot be read here.
   case unknown
 
-  /// A key that is not a token fails as one: PostgREST would answer PGRST301, "Expected 3 parts in JWT".
+  /// Only a JWT is sent as a token: PostgREST would respond PGRST301, "Expected 3 parts in JWT", to any other key.
   static func isToken(_ key: Secret) -> Bool { key.exposed.utf8.count { $0 == UInt8(ascii: ".") } == 2 }
 
   static func kind(of key: Secret) async -> PostgRESTKey {
@@ -29,7 +29,7 @@ enum PostgRESTKey: Hashable {
       guard case .string(let role) = claims["role"]?.kind else { return nil }
       return role
     }
-    // These names are Supabase's. On a server of one's own, other roles write.
+    // These names are Supabase's. A self-hosted server has other roles that write.
     switch claim {
     case "service_role": return .service
     case "anon", "authenticated": return .everybodys
@@ -37,7 +37,7 @@ enum PostgRESTKey: Hashable {
     }
   }
 
-  /// RFC 4648, section 5, without padding, as RFC 7515 wants it.
+  /// RFC 4648, section 5, without padding, as RFC 7515 requires.
   private static func decode(base64URL text: Substring.UTF8View.SubSequence) -> [UInt8]? {
     var bytes: [UInt8] = []
     var bits: UInt32 = 0

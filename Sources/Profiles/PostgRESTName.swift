@@ -1,10 +1,10 @@
-/// A schema, table or column, proven to mean one thing in every place of a request: its initialiser is the check.
+/// A schema, table or column with the same meaning in every part of a request: its initialiser is the check.
 package struct PostgRESTName: Hashable, Sendable, CustomStringConvertible {
-  /// PostgreSQL keeps this many bytes of a name.
+  /// PostgreSQL truncates names to this many bytes.
   package static let lengthLimit = 63
 
-  /// Words that PostgREST takes for instructions where the name of a column would stand. With a column `order`,
-  /// `?order=eq.1` filters nothing, and a PATCH would change every row of the table.
+  /// Words that PostgREST reads as instructions in place of a column's name. With a column `order`, `?order=eq.1`
+  /// filters nothing, and a PATCH would change every row of the table.
   ///
   /// https://docs.postgrest.org/en/stable/references/api/tables_views.html
   private static let reserved: Set<String> = [
@@ -13,7 +13,7 @@ package struct PostgRESTName: Hashable, Sendable, CustomStringConvertible {
 
   package let text: String
 
-  /// - Returns: `nil` for anything but an ASCII letter or underscore followed by more of them or digits.
+  /// - Returns: `nil` unless the text is an ASCII letter or underscore, followed by letters, underscores or digits.
   package init?(_ text: String) {
     guard let first = text.utf8.first, !Self.isDigit(first), text.utf8.count <= Self.lengthLimit,
       text.utf8.allSatisfy({ Self.isLetter($0) || Self.isDigit($0) }), !Self.reserved.contains(text)
@@ -21,7 +21,7 @@ package struct PostgRESTName: Hashable, Sendable, CustomStringConvertible {
     self.text = text
   }
 
-  /// For the names that are written in this module.
+  /// For constant names in this module.
   init(known text: StaticString) { self.text = "\(text)" }
 
   package var description: String { text }

@@ -1,15 +1,15 @@
 package import HTTPTransport
 
 extension PostgRESTProfileStore {
-  /// Where the profiles are and how their columns are called.
+  /// The location of the profiles and the names of their columns.
   package struct Configuration: Hashable, Sendable {
-    /// What tables stand under: `https://project.supabase.co/rest/v1`, or a bare server's `http://host:3000`. Without
-    /// query and fragment.
+    /// The base URL of the tables: `https://project.supabase.co/rest/v1`, or a bare server's `http://host:3000`.
+    /// Without query and fragment.
     package var url: String
-    /// A secret key (`sb_secret_…`) or a signed token of a role that may write: `service_role` alone under the lock of
-    /// `samples/supabase`.
+    /// A secret key (`sb_secret_…`) or a signed token of a role with write access: `service_role` only, under the lock
+    /// of `samples/supabase`.
     package var key: Secret
-    /// `nil`: the server's first, usually `public`.
+    /// `nil`: the server's default, usually `public`.
     package var schema: PostgRESTName?
     package var table: PostgRESTName
     package var columns: Columns
@@ -26,9 +26,9 @@ extension PostgRESTProfileStore {
     }
   }
 
-  /// The key of the store needs SELECT and UPDATE on each of these, as every answer shows the row.
+  /// The key needs SELECT and UPDATE on each of these columns, as every response includes the row.
   package struct Columns: Hashable, Sendable {
-    /// Holds the user ID; unique.
+    /// The user ID; unique.
     package var id = PostgRESTName(known: "id")
     package var tier = PostgRESTName(known: "subscription_tier")
     package var status = PostgRESTName(known: "subscription_status")
@@ -36,7 +36,7 @@ extension PostgRESTProfileStore {
     package var expiresAt = PostgRESTName(known: "subscription_expires_at")
     /// Text, may be null.
     package var originalTransactionID = PostgRESTName(known: "original_transaction_id")
-    /// `bigint not null default 0`: a row is then written only when its number is lower than the update's. `nil`: every
+    /// `bigint not null default 0`: a row is then written only if its version is lower than the update's. `nil`: every
     /// update is written.
     package var version: PostgRESTName?
 

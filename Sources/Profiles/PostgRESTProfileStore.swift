@@ -3,28 +3,29 @@ package import HTTPTransport
 import JSON
 import Synchronization
 
-/// Profiles behind PostgREST: a Supabase project, or a server of one's own.
+/// Profiles behind PostgREST: a Supabase project, or a self-hosted server.
 ///
 ///     PATCH /profiles?id=eq.U&subscription_version=lt.N&select=…   {tier, status, …, version: N}
 ///       200 [row]   applied
-///       200 []      GET the row:  none → no such profile;  version = N → applied, an answer was lost;
+///       200 []      GET the row:  no row → no such profile;  version = N → applied, the response was lost;
 ///                                 version > N → superseded;  version < N → once more
-///       400 22P02 … GET the row:  the same → no row can have this ID;  else another value is refused
+///       400 22P02 … GET the row:  the same → no row can have this ID;  otherwise another value is refused
 ///
-/// Without a version column every update is written, so they have to come in order; `200 []` is then no such profile.
+/// Without a version column every update is written, so updates have to come in order; `200 []` is then no such
+/// profile.
 ///
-/// Nothing that the store sends is passed on but codes: its messages quote rows.
+/// Only codes of the store's responses are passed on: its messages quote rows.
 package final class PostgRESTProfileStore: ProfileStore {
-  /// How long PostgREST may go on with the tables as they were before a migration. Supabase reloads within seconds.
+  /// How long PostgREST may serve its cached schema after a migration. Supabase reloads within seconds.
   static let schemaCacheGrace = Duration.seconds(60)
 
   private let requests: PostgRESTRequests
   private let transport: any Transport
   private let now: @Sendable () -> ContinuousClock.Instant
-  /// Since when every answer has been that a table or column is not known.
+  /// When the unbroken series of responses with an unknown table or column began.
   private let schemaUnknownSince = Mutex<ContinuousClock.Instant?>(nil)
 
-  /// - Parameter transport: sends to `configuration.url` alone, and has to allow `http` for a store without TLS.
+  /// - Parameter transport: sends to `configuration.url` only, and has to allow `http` for a store without TLS.
   package init(
     _ configuration: Configuration, transport: any Transport,
     now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
@@ -41,7 +42,7 @@ package final class PostgRESTProfileStore: ProfileStore {
   package func apply(_ update: ProfileUpdate, deadline: ContinuousClock.Instant) async -> ProfileWriteOutcome {
     do throws(PostgRESTFailure) {
       try await checkKey()
-      // A row may come to be, or lose its version, between our two requests; not twice in a row.
+      // A row may appear, or lose its version, between our two requests; not twice in a row.
       for _ in 1...2 {
         if let outcome = try await write(update, deadline: deadline) { return outcome }
       }
@@ -51,8 +52,8 @@ package final class PostgRESTProfileStore: ProfileStore {
     }
   }
 
-  /// A write that finds no row, then a look whether the key sees any: what is not granted fails the first; what row
-  /// level security hides is missing from the second.
+  /// Writes to no row, then reads any row: missing privileges fail the first, row level security hides the rows of the
+  /// second.
   package func check(deadline: ContinuousClock.Instant) async -> ProfileStoreCheck {
     do throws(PostgRESTFailure) {
       let key = try await checkKey()
@@ -61,7 +62,7 @@ package final class PostgRESTProfileStore: ProfileStore {
           .misconfigured, "filter_ignored",
           "The profile store does not heed conditions; is profile_store.url PostgREST's?")
       }
-      // A new project has no profiles yet. A key that is made to bypass row level security is then believed.
+      // A new project has no profiles yet. An empty result is then accepted for a key that bypasses row level security.
       let row = try await rows(requests.readAny(), deadline: deadline).first
       if row == nil, key != .service {
         throw PostgRESTFailure(
@@ -72,7 +73,7 @@ package final class PostgRESTProfileStore: ProfileStore {
       return .ok
     } catch {
       switch error.kind {
-      // Asked for by an operator, who would rather know at once.
+      // An operator asked, and would rather know at once.
       case .refused, .misconfigured, .schemaCache: return .misconfigured(error.trouble)
       case .unavailable: return .unavailable(error.trouble)
       }
@@ -81,9 +82,9 @@ package final class PostgRESTProfileStore: ProfileStore {
 
   // MARK: - One update
 
-  /// Writes, and looks why when no row was written.
+  /// Writes, and determines the reason if no row was written.
   ///
-  /// - Returns: `nil` when the row was older after all.
+  /// - Returns: `nil` if the row was older after all.
   private func write(
     _ update: ProfileUpdate, deadline: ContinuousClock.Instant
   ) async throws(PostgRESTFailure) -> ProfileWriteOutcome? {
@@ -124,7 +125,7 @@ package final class PostgRESTProfileStore: ProfileStore {
     }
   }
 
-  /// Whether the ID is the value that the database cannot read: the only one of a request that reads the row.
+  /// Whether the database cannot convert the ID: the only value in a request that reads the row.
   private func troubleWithID(
     of user: UserID, deadline: ContinuousClock.Instant
   ) async throws(PostgRESTFailure) -> ProfileStoreTrouble? {
@@ -147,7 +148,7 @@ package final class PostgRESTProfileStore: ProfileStore {
     return rows.first
   }
 
-  /// While a migration is under way, an unknown column is no reason to give up.
+  /// During a migration, an unknown column is treated as temporary.
   private func outcome(of failure: PostgRESTFailure) -> ProfileWriteOutcome {
     switch failure.kind {
     case .refused: return .refused(failure.trouble)
@@ -166,7 +167,7 @@ package final class PostgRESTProfileStore: ProfileStore {
 
   // MARK: - Requests
 
-  /// A key that everybody has is not sent: what it may do, anybody may.
+  /// Refuses a public key before it is sent: anybody may do what it may do.
   @discardableResult
   private func checkKey() async throws(PostgRESTFailure) -> PostgRESTKey {
     let kind = await PostgRESTKey.kind(of: requests.configuration.key)
@@ -194,7 +195,7 @@ package final class PostgRESTProfileStore: ProfileStore {
   }
 }
 
-/// What an answer shows of one row.
+/// The columns of one row in a response.
 struct ProfileRow: Hashable, Sendable {
   enum Version: Hashable, Sendable {
     case number(Int64)
@@ -237,7 +238,7 @@ struct ProfileRow: Hashable, Sendable {
     }
   }
 
-  /// Without the blanks that PostgreSQL adds to a `character(n)`.
+  /// Without the blanks with which PostgreSQL pads a `character(n)`.
   private static func text(_ value: JSONValue?) -> String? {
     guard case .string(var text) = value?.kind else { return nil }
     while text.last == " " { text.removeLast() }

@@ -2,18 +2,18 @@ import Entitlements
 import HTTPTransport
 import JSON
 
-/// Writes every request that is sent to PostgREST. Pure: the same values make the same bytes.
+/// Builds every request to PostgREST. Pure: the same values give the same bytes.
 ///
 /// https://docs.postgrest.org/en/stable/references/api/tables_views.html
 struct PostgRESTRequests {
-  /// A row of ours takes a few hundred bytes; an error may hold a whole row of the app.
+  /// Bytes. A row of ours takes a few hundred; an error may hold a whole row of the app.
   static let answerLimit = 64 * 1024
 
   let configuration: PostgRESTProfileStore.Configuration
 
   private var columns: PostgRESTProfileStore.Columns { configuration.columns }
 
-  /// Brings one user's row to this update, if its version is lower; without a version column, in any case.
+  /// Writes an update to a user's row if its version is lower; without a version column, in any case.
   func write(_ update: ProfileUpdate) -> TransportRequest {
     var query = [filter(columns.id, "eq", update.user.rawValue)]
     if let version = columns.version { query.append(filter(version, "lt", String(update.version))) }
@@ -23,13 +23,13 @@ struct PostgRESTRequests {
       originalTransactionID: update.originalTransactionID?.rawValue, version: update.version)
   }
 
-  /// The same user's row as it is.
+  /// Reads the same user's row.
   func read(_ user: UserID) -> TransportRequest {
     get([filter(columns.id, "eq", user.rawValue), "select=\(columnsShown)", "limit=2"])
   }
 
-  /// A write of every column that finds no row: no value is null and not null. The database asks for the privileges
-  /// all the same, and PostgREST for the columns; and the version column has to know the highest version of all.
+  /// A write of every column that matches no row, as no value is both null and not null. The database still checks the
+  /// privileges, PostgREST the columns, and the version column has to hold the highest possible version.
   func writeNothing() -> TransportRequest {
     var query = ["\(columns.id)=is.null", "\(columns.id)=not.is.null"]
     if let version = columns.version { query.append(filter(version, "lt", String(Int64.max))) }
@@ -37,13 +37,13 @@ struct PostgRESTRequests {
       query, tier: nil, status: nil, expiresAt: nil, originalTransactionID: nil, version: nil)
   }
 
-  /// Any row that the key may see.
+  /// Reads any row that the key may see.
   func readAny() -> TransportRequest { get(["select=\(columnsShown)", "limit=1"]) }
 
   // MARK: - Parts
 
-  /// The only place where a value becomes part of a query. What follows the operator is the value, to its last
-  /// character; quotes have a meaning only inside `in.(…)` and `or=(…)`.
+  /// The only place where a value becomes part of a query. Everything after the operator is the value; quotes have a
+  /// meaning only inside `in.(…)` and `or=(…)`.
   private func filter(_ column: PostgRESTName, _ comparison: StaticString, _ value: String) -> String {
     "\(column)=\(comparison).\(PercentEncoding.encode(value))"
   }
@@ -52,7 +52,7 @@ struct PostgRESTRequests {
     [columns.id, columns.tier, columns.status, columns.version].compactMap { $0?.text }.joined(separator: ",")
   }
 
-  /// - Parameter query: begins with a condition on the id, always: a PATCH without any changes every row.
+  /// - Parameter query: must begin with a condition on the id: a PATCH without one changes every row.
   private func patch(
     _ query: [String], tier: String?, status: String?, expiresAt: String?, originalTransactionID: String?,
     version: Int64?
@@ -65,7 +65,7 @@ struct PostgRESTRequests {
     if let column = columns.version { row.member(column.text, version) }
     var headers = headers
     headers.append(TransportHeader("Content-Type", "application/json"))
-    // Should the id ever match two rows, the server undoes the write; it heeds that only together with `strict`.
+    // If the id matched two rows, the server would roll back; it honours that limit only together with `strict`.
     headers.append(TransportHeader("Prefer", "return=representation,handling=strict,max-affected=1"))
     if let schema = configuration.schema { headers.append(TransportHeader("Content-Profile", schema.text)) }
     return TransportRequest(
@@ -94,12 +94,12 @@ struct PostgRESTRequests {
   }
 }
 
-/// What a query may hold without being taken for something else.
+/// Percent-encoding of query values.
 enum PercentEncoding {
   private static let digits = Array("0123456789ABCDEF".utf8)
 
-  /// Everything but the unreserved characters of RFC 3986, section 2.3, becomes `%XX`: `+` would be read as a blank, `&`
-  /// as the next condition.
+  /// Encodes everything but the unreserved characters of RFC 3986, section 2.3, as `%XX`: `+` would be read as a blank,
+  /// `&` as the next condition.
   static func encode(_ text: String) -> String {
     var bytes: [UInt8] = []
     for byte in text.utf8 {

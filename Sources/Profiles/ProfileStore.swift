@@ -1,15 +1,15 @@
 package import Entitlements
 package import struct FoundationEssentials.Date
 
-/// What the app's own profile row is to say about a user.
+/// The subscription columns of a user's profile row, as one update.
 package struct ProfileUpdate: Hashable, Sendable {
   package var user: UserID
-  /// Grows with every update of this user, and never runs behind Apple's clock: milliseconds since 1970 of the evidence,
-  /// or one more than the version before.
+  /// Grows with every update of this user, and never falls behind Apple's clock: milliseconds since 1970 of the
+  /// evidence, or one more than the previous version.
   package var version: Int64
   package var tier: Tier
   package var status: SubscriptionStatus
-  /// When access ends as far as is known, or when it ended; `nil` for lifetime and for a user without purchases.
+  /// When access ends as far as known, or when it ended; `nil` for lifetime and for a user without purchases.
   package var expiresAt: Date?
   package var originalTransactionID: OriginalTransactionID?
 
@@ -26,53 +26,53 @@ package struct ProfileUpdate: Hashable, Sendable {
   }
 }
 
-/// The app's profile rows, wherever they are kept.
+/// The app's profile rows, in any kind of store.
 ///
-/// Updates are idempotent: one that was applied may be sent again.
+/// Updates are idempotent: an applied update may be sent again.
 package protocol ProfileStore: Sendable {
-  /// Whether the store itself refuses what is older than the row. Where it does not, a write of which no answer came may
-  /// be carried out after a newer one.
+  /// Whether the store itself refuses a version older than the row's. Otherwise a write without a response may be
+  /// executed after a newer one.
   var refusesOlder: Bool { get }
 
-  /// Brings a user's row to this update, unless the row is newer.
+  /// Writes an update to a user's row, unless the row is newer.
   func apply(_ update: ProfileUpdate, deadline: ContinuousClock.Instant) async -> ProfileWriteOutcome
 
-  /// Whether updates could be applied now. It changes nothing.
+  /// Whether updates could be applied now. Changes nothing.
   func check(deadline: ContinuousClock.Instant) async -> ProfileStoreCheck
 }
 
-/// What became of an update.
+/// The outcome of an update.
 package enum ProfileWriteOutcome: Hashable, Sendable {
-  /// The row says what the update says.
+  /// The row has the update's values.
   case applied
   /// The row has a newer version than the update, and keeps it.
   case superseded(by: Int64)
-  /// There is no row of this user.
+  /// The user has no row.
   case noSuchProfile
-  /// There can be no row of this user: the store's column cannot hold the ID.
+  /// The user cannot have a row: the store's column cannot hold the ID.
   case impossibleUserID(ProfileStoreTrouble)
-  /// The store will not take this update: a check or unique constraint, a bug of ours. Others may pass.
+  /// The store refuses this update: a check or unique constraint, or a bug of ours. Others may pass.
   case refused(ProfileStoreTrouble)
-  /// The store takes no update from us until somebody mends the configuration: key, grant, table, column.
+  /// The store refuses every update until the configuration is corrected: key, grant, table, column.
   case misconfigured(ProfileStoreTrouble)
-  /// The store is away or slow, or broke off: the update may have been applied or not. Try it again.
+  /// The store is unreachable or slow, or the connection broke: the update may have been applied. Retry it.
   case unavailable(ProfileStoreTrouble, retryAfter: Duration?)
 }
 
-/// How the store is.
+/// The state of the store.
 package enum ProfileStoreCheck: Hashable, Sendable {
   case ok
   case misconfigured(ProfileStoreTrouble)
   case unavailable(ProfileStoreTrouble)
 }
 
-/// What is wrong with the store, for operators.
+/// A problem with the store, for operators.
 package struct ProfileStoreTrouble: Error, Hashable, Sendable, CustomStringConvertible {
-  /// A short word that is the same every time: an SQLSTATE, a PostgREST code, `http_503`, `timed_out`.
+  /// A short constant code: an SQLSTATE, a PostgREST code, `http_503`, `timed_out`.
   package var code: String
-  /// What it means and what to do. Made here: it has nothing in it that the store sent, as that may be a user's row.
+  /// The meaning and the remedy. Composed here, without text from the store, which may contain a user's row.
   package var sentence: String
-  /// Of an update that got no answer from the store itself: it may be under way still.
+  /// The store itself did not respond to the update, so it may still be in progress.
   package var mayStillBeApplied: Bool
 
   package init(code: String, sentence: String, mayStillBeApplied: Bool = false) {
@@ -81,15 +81,15 @@ package struct ProfileStoreTrouble: Error, Hashable, Sendable, CustomStringConve
     self.mayStillBeApplied = mayStillBeApplied
   }
 
-  /// Whether another profile has the original transaction ID of the update: PostgreSQL's `unique_violation`, as no other
-  /// column that is written is unique. The update passes once that profile has let go of it.
+  /// Whether another profile has the update's original transaction ID: PostgreSQL's `unique_violation`, as no other
+  /// written column is unique. The update passes once that profile no longer has the ID.
   package var isTransactionElsewhere: Bool { code == "23505" }
 
-  /// Whether the store may hide every row from our key. It then answers each write as one of a user without a row.
+  /// Whether the store may hide every row from our key. It then treats each write as one to a user without a row.
   package var isAboutHiddenRows: Bool { code == Self.noRowsVisible }
   package static let noRowsVisible = "no_rows_visible"
 
-  /// Whether it may be about this one row, which somebody else has locked, and not about the store: no answer in time,
+  /// Whether the problem may be this one row, locked by another client, and not the store: no response in time,
   /// `query_canceled` for the statement's own time limit, `lock_not_available`.
   package var mayBeOneRows: Bool { ["timed_out", "57014", "55P03"].contains(code) }
 
