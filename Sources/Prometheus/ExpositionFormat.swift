@@ -8,7 +8,7 @@
 package enum ExpositionFormat {
   package static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
-  /// Families without values are left out: a description alone says nothing.
+  /// The text of all families with values: a description alone is useless.
   package static func text(of families: [MetricFamily]) -> String {
     var text = ""
     for family in families where !family.samples.isEmpty { write(family, to: &text) }
@@ -33,16 +33,16 @@ package enum ExpositionFormat {
     }
   }
 
-  /// A float as Go reads it.
+  /// A float in Go's syntax.
   package static func number(_ value: Double) -> String {
     if value.isNaN { return "NaN" }
     if value.isInfinite { return value < 0 ? "-Inf" : "+Inf" }
-    // Whole numbers without a fraction, as far as a Double counts exactly.
+    // Integers without a fraction, as far as a `Double` is exact.
     if let whole = Int64(exactly: value), abs(whole) < 1 << 53 { return "\(whole)" }
     return "\(value)"
   }
 
-  /// A backslash and a line break are escaped everywhere, a quote in a label's value.
+  /// Backslashes and line breaks are escaped everywhere, quotes in label values.
   static func escaped(_ text: String, quotes: Bool) -> String {
     guard text.utf8.contains(where: { $0 == 0x5c || $0 == 0x0a || ($0 == 0x22 && quotes) }) else { return text }
     var result = ""

@@ -1,4 +1,4 @@
-/// One metric with all its values, as they are at one moment.
+/// One metric with all its values at one moment.
 package struct MetricFamily: Hashable, Sendable {
   package enum Kind: String, Hashable, Sendable {
     case counter
@@ -30,7 +30,7 @@ package struct MetricFamily: Hashable, Sendable {
     }
   }
 
-  /// Ends with the base unit, and with `_total` if it is a counter.
+  /// Ends with the base unit, and with `_total` for a counter.
   package var name: String
   package var kind: Kind
   package var help: String

@@ -1,20 +1,20 @@
 package import CoreMetrics
 internal import Synchronization
 
-/// Keeps the values of what swift-metrics' counters, recorders, timers and meters are told, until they are scraped.
+/// A swift-metrics backend that keeps the values of counters, recorders, timers and meters for scraping.
 ///
-/// What there is to measure is described beforehand, with its help and its buckets; a name that was not described is
-/// taken all the same, with the buckets that suit seconds. Handles are meant to be made once and kept: making one looks
-/// it up under a lock that is common to all, using one does not.
+/// Metrics are described beforehand, with help text and buckets. A name without a description is accepted as well, with
+/// buckets for seconds. Make each handle once and keep it: making one takes a lock shared by all, using one does not.
 ///
-/// Label values come from the program, but a mistake there must not fill the memory: a metric keeps `seriesLimit`
+/// Label values come from the program, but a bug there must not fill the memory: a metric keeps `seriesLimit`
+/// combinations of values, and counts every further one together as `other`.
 /// combinations of values, and every further one counts together as `other`.
 package final class PrometheusRegistry: MetricsFactory, Sendable {
   package struct Description: Hashable, Sendable {
     package var name: String
     package var kind: MetricFamily.Kind
     package var help: String
-    /// Upper bounds of a histogram, ascending, without the infinite one.
+    /// Upper bounds of a histogram, ascending, without infinity.
     package var buckets: [Double]
 
     package init(
@@ -27,10 +27,10 @@ package final class PrometheusRegistry: MetricsFactory, Sendable {
     }
   }
 
-  /// From a millisecond to the half minute that nobody waits longer than.
+  /// From a millisecond to half a minute, the longest wait of any caller.
   package static let seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-  /// Combinations of label values that one metric keeps apart.
+  /// The most combinations of label values per metric.
   package static let seriesLimit = 500
 
   private struct Family {
@@ -38,7 +38,7 @@ package final class PrometheusRegistry: MetricsFactory, Sendable {
     var series: [[MetricFamily.Label]: any Series] = [:]
   }
 
-  /// Guards which series there are; the values are in the series.
+  /// Guards the set of series; the values are in the series.
   private let families: Mutex<[String: Family]>
 
   package init(_ descriptions: [Description] = []) {
@@ -46,7 +46,7 @@ package final class PrometheusRegistry: MetricsFactory, Sendable {
       Dictionary(descriptions.map { ($0.name, Family(description: $0)) }, uniquingKeysWith: { first, _ in first }))
   }
 
-  /// Everything that was ever counted, by name, and within a metric by its labels.
+  /// All metrics, sorted by name, and their series by labels.
   package func collect() -> [MetricFamily] {
     let families = families.withLock { Array($0.values) }
     return families.map { family in
@@ -91,14 +91,14 @@ package final class PrometheusRegistry: MetricsFactory, Sendable {
   package func destroyRecorder(_ handler: any RecorderHandler) { destroy(handler) }
   package func destroyTimer(_ handler: any TimerHandler) { destroy(handler) }
 
-  /// The series of these labels; `nil` where the name means another kind of metric, or the labels are unfit.
+  /// The series of these labels; `nil` if the name is of another kind of metric, or the labels are invalid.
   private func series<Made: Series>(
     _ label: String, _ kind: MetricFamily.Kind, _ dimensions: [(String, String)],
     make: (Description) -> Made
   ) -> Made? {
     let name = MetricName.fit(label)
     let labels = dimensions.map { MetricFamily.Label(MetricName.fitLabel($0.0), $0.1) }
-    // A name twice, or one that the format keeps for itself, would make the whole page unreadable.
+    // A duplicate label, or one reserved by the format, would make the whole page unreadable.
     let names = Set(labels.map(\.name))
     guard names.count == labels.count, !names.contains("le") else { return nil }
     return families.withLock { families -> Made? in
@@ -127,7 +127,7 @@ package final class PrometheusRegistry: MetricsFactory, Sendable {
   }
 }
 
-/// Names as the format allows them.
+/// Names in the format's syntax.
 ///
 /// https://prometheus.io/docs/concepts/data_model/#metric-names-and-labels
 enum MetricName {

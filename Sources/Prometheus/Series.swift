@@ -8,14 +8,14 @@ protocol Series: AnyObject, Sendable {
 
 /// A count that only grows.
 ///
-/// Whole steps are counted as whole numbers, as a `Double` would stand still from 2^53 on.
+/// Whole steps are counted in an integer, as a `Double` loses single steps from 2^53 on.
 final class TotalSeries: Series, CounterHandler, FloatingPointCounterHandler {
   private let whole = Atomic<Int64>(0)
-  /// Guards the rest of steps that are not whole.
+  /// Guards the sum of fractions.
   private let rest = Mutex<Double>(0)
 
   func increment(by amount: Int64) {
-    // A counter that went down would look like a restart.
+    // A decreasing counter would look like a restart.
     guard amount > 0 else { return }
     whole.wrappingAdd(amount, ordering: .relaxed)
   }
@@ -51,16 +51,16 @@ final class LevelSeries: Series, MeterHandler, RecorderHandler {
   }
 }
 
-/// How many values were at most so large, for each of some bounds.
+/// A histogram: the number of values up to each bound.
 final class HistogramSeries: Series, RecorderHandler, TimerHandler {
   private struct State {
-    /// By bucket; the last one is above every bound.
+    /// One per bucket; the last one is above every bound.
     var counts: [UInt64]
     var sum = 0.0
   }
 
   private let bounds: [Double]
-  /// Guards counts and sum, which have to belong together.
+  /// Guards counts and sum, which have to be consistent.
   private let state: Mutex<State>
 
   init(bounds: [Double]) {
@@ -81,7 +81,7 @@ final class HistogramSeries: Series, RecorderHandler, TimerHandler {
 
   func recordNanoseconds(_ duration: Int64) { record(Double(duration) / 1e9) }
 
-  /// Cumulative, with the infinite bucket, which is the count.
+  /// Cumulative, with the infinite bucket, which equals the count.
   func samples(_ labels: [MetricFamily.Label]) -> [MetricFamily.Sample] {
     let state = state.withLock { $0 }
     var total: UInt64 = 0
