@@ -6,10 +6,10 @@
   import Darwin
 #endif
 
-/// A small regular file, read whole.
+/// A small regular file, read completely.
 ///
-/// A pipe, a device, a directory or a file without end is refused instead of waited for. Symbolic links are followed:
-/// Kubernetes mounts secrets and config maps as links, and the path is the operator's own.
+/// A pipe, a device, a directory or an endless file is refused without waiting. Symbolic links are followed: Kubernetes
+/// mounts secrets and config maps as links, and the operator chose the path.
 package struct BoundedFile {
   /// Why a file cannot be used, as the end of a sentence.
   package struct Unusable: Error, Hashable {
@@ -31,7 +31,7 @@ package struct BoundedFile {
 
   package init(path: String, limit: Int) throws(Unusable) {
     guard !path.isEmpty, !path.utf8.contains(0) else { throw Unusable(reason: "is not a path") }
-    // Without O_NONBLOCK, opening a pipe that nobody writes to would wait for ever.
+    // Without O_NONBLOCK, opening a pipe without a writer would block for ever.
     let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
     guard descriptor >= 0 else { throw Unusable(reason: "cannot be opened: \(String(cString: strerror(errno)))") }
     defer { close(descriptor) }
@@ -44,7 +44,7 @@ package struct BoundedFile {
     isWorldReadable = status.st_mode & S_IROTH != 0
   }
 
-  /// Counts what is read rather than believing the size: files of /proc say 0, and a file may grow.
+  /// Counts the bytes instead of trusting the size: files of /proc report 0, and a file may grow.
   private static func read(_ descriptor: Int32, limit: Int) throws(Unusable) -> [UInt8] {
     var bytes: [UInt8] = []
     var chunk = [UInt8](repeating: 0, count: 16 << 10)
