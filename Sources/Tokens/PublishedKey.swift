@@ -1,7 +1,7 @@
 import Crypto
 import JSON
 
-/// A public key as its owner publishes it in a JWK Set (RFC 7517), before anything was made of it.
+/// A public key as published in a JWK Set (RFC 7517), before it is parsed.
 package struct PublishedKey: Hashable, Sendable {
   enum Material: Hashable, Sendable {
     /// `n` and `e`, in base64url.
@@ -9,9 +9,9 @@ package struct PublishedKey: Hashable, Sendable {
     /// `x` and `y`, in base64url, of a point on P-256.
     case p256(x: String, y: String)
 
-    /// SHA-256 of the members that make the key, and of no other (RFC 7638, section 3).
+    /// SHA-256 of the members that define the key, and of no other (RFC 7638, section 3).
     ///
-    /// Of a key whose numbers are not base64url it says nothing; no `TokenKey` comes of such a one.
+    /// Meaningless for a key whose numbers are not base64url; it cannot become a `TokenKey`.
     var thumbprint: SHA256Digest {
       let members =
         switch self {
@@ -25,13 +25,13 @@ package struct PublishedKey: Hashable, Sendable {
   let id: String?
   let material: Material
 
-  /// Keys of a set that are looked at. Providers publish two or three.
+  /// The most keys of a set that are read. Providers publish two or three.
   static let most = 32
   /// Characters of one number: RSA of 8192 bits has 1366.
   private static let longestNumber = 1_400
 
-  /// Every key of a set that can verify RS256 or ES256; the others are skipped, as new kinds may come up at any time
-  /// (RFC 7517, section 5).
+  /// Every key of a set that can verify RS256 or ES256; others are skipped, as new kinds may appear at any time (RFC
+  /// 7517, section 5).
   static func all(in set: JSONValue) throws(JSONError) -> [PublishedKey] {
     guard let keys = set["keys"] else { throw set.missing("keys") }
     guard keys.isArray else { throw set.unreadable("keys") }
@@ -39,7 +39,7 @@ package struct PublishedKey: Hashable, Sendable {
   }
 
   private init?(_ key: JSONValue) {
-    // A private or shared key among public ones was published by mistake, and is a secret no more.
+    // A private or shared key among public ones was published by mistake, and is no longer secret.
     guard key.isObject, key["d"] == nil, key["k"] == nil, Self.isForSignatures(key) else { return nil }
     func number(_ name: String) -> String? {
       key.word(name).flatMap { (1...Self.longestNumber).contains($0.utf8.count) ? $0 : nil }

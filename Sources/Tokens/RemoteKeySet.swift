@@ -5,23 +5,23 @@ import Resilience
 import ServiceLifecycle
 import Synchronization
 
-/// The public keys of whoever makes the users' tokens, fetched from `auth.jwt.jwks_url` and kept.
+/// The public keys of the user tokens' issuer, fetched from `auth.jwt.jwks_url` and cached.
 ///
-/// They are fetched anew in the background, so that no request waits for it; only one that names an unknown key waits, for
-/// the one fetch that all such requests share. While the owner cannot be reached the old keys count.
+/// A background task refreshes them, so that no request waits for it. Only a request with an unknown key ID waits, for
+/// one fetch shared by all such requests. While the issuer cannot be reached, the old keys stay valid.
 package final class RemoteKeySet: Service {
-  /// For one fetch. A request may wait as long.
+  /// The limit of one fetch. A request may wait as long.
   static let deadline = Duration.seconds(5)
-  /// Bytes. Sets with certificates in them have some 20 000.
+  /// Bytes. Sets with certificates have some 20 000.
   static let sizeLimit = 256 << 10
 
-  /// What operators are shown.
+  /// The state shown to operators.
   package enum Health: Hashable, Sendable {
     case unknown
     case ok
-    /// The last fetch failed; keys from before count.
+    /// The last fetch failed; earlier keys are still valid.
     case stale(cause: String)
-    /// No keys: users cannot be let in.
+    /// No keys: user tokens cannot be verified.
     case unavailable(cause: String)
   }
 
@@ -39,7 +39,7 @@ package final class RemoteKeySet: Service {
     case noKeys
   }
 
-  /// Guards the keys, and who fetches them.
+  /// Guards the keys, and the fetch in progress.
   private let state: Mutex<State>
   private let url: String
   private let transport: any Transport
@@ -48,7 +48,7 @@ package final class RemoteKeySet: Service {
   private let jitter: @Sendable (Duration) -> Duration
   private let pause: Duration
 
-  /// - Parameter pause: between two looks at whether a fetch is due.
+  /// - Parameter pause: between two checks whether a fetch is due.
   package init(
     url: String, transport: any Transport, logger: Logger,
     clock: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
@@ -72,7 +72,7 @@ package final class RemoteKeySet: Service {
     }
   }
 
-  /// Fetches the set if it is time to.
+  /// Fetches the set if a fetch is due.
   package func refreshIfDue() async {
     let flight = state.withLock { state in
       state.schedule.isDue(at: clock()) ? self.flight(&state) : nil
@@ -90,11 +90,11 @@ package final class RemoteKeySet: Service {
 
   /// The key that a token names.
   ///
-  /// - Throws: `.refused` where it is certain that there is none, `.keysUnavailable` where the owner cannot be asked.
+  /// - Throws: `.refused` if the key certainly does not exist, `.keysUnavailable` if the issuer cannot be reached.
   package func key(for token: UserToken) async throws(TokenError) -> TokenKey {
     if case .found(let key) = find(token) { return key }
     let flight = state.withLock { state -> Task<Void, Never>? in
-      // A fetch that is due anyway is nobody's demand: the first token after a start must not spend it.
+      // A scheduled fetch is not an extra one: the first token after a start must not use up the minute.
       if state.flight == nil, !state.schedule.isDue(at: clock()), !state.schedule.demand(at: clock()) { return nil }
       return self.flight(&state)
     }
@@ -103,7 +103,7 @@ package final class RemoteKeySet: Service {
     case .found(let key): return key
     case .noKeys: throw .keysUnavailable
     case .notFound:
-      // It may be a new key that we could not hear of, and its holder a customer with a purchase.
+      // The key may be a new one that was not fetched yet, and the token a paying customer's.
       guard state.withLock({ $0.schedule.isInformed }) else { throw .keysUnavailable }
       throw .refused(.unknownKey)
     }
@@ -112,7 +112,7 @@ package final class RemoteKeySet: Service {
   private func find(_ token: UserToken) -> Finding {
     state.withLock { state in
       guard state.schedule.isUsable(at: clock()) else { return .noKeys }
-      // A token without an ID can only mean the one key there is. Two keys of one ID are none.
+      // A token without a key ID is accepted only if exactly one key fits. Two keys of the same ID are ambiguous.
       let meant = state.keys.filter {
         $0.algorithm.rawValue == token.algorithm && (token.keyID == nil || $0.id == token.keyID)
       }
@@ -121,7 +121,7 @@ package final class RemoteKeySet: Service {
     }
   }
 
-  /// The fetch that is on, or a new one.
+  /// The fetch in progress, or a new one.
   private func flight(_ state: inout State) -> Task<Void, Never> {
     if let flight = state.flight { return flight }
     let flight = Task { await fetch() }
@@ -161,7 +161,7 @@ package final class RemoteKeySet: Service {
     }
   }
 
-  /// Why there are no new keys; for operators.
+  /// Why a fetch failed, for operators.
   private struct Trouble: Error {
     var cause: String
   }
@@ -188,10 +188,10 @@ package final class RemoteKeySet: Service {
     }
     var keys: [TokenKey] = []
     for key in published {
-      // One that cannot be used is no reason to do without the others.
+      // An invalid key does not invalidate the others.
       if let key = try? await TokenKey(key) { keys.append(key) }
     }
-    // A set that was emptied by a mistake must not lock every user out.
+    // A set emptied by mistake must not lock every user out.
     guard !keys.isEmpty else { throw Trouble(cause: "no key for RS256 or ES256 in the set") }
     return keys
   }

@@ -1,9 +1,9 @@
 private import Crypto
 private import JWTKit
 
-/// A key that is trusted to sign tokens, for one algorithm; everything that jwt-kit does here is behind this type.
+/// A trusted key for token signatures, with its one algorithm. This type contains all use of jwt-kit here.
 ///
-/// The key has the algorithm, and the token has no say in it: a token that names HS256 would otherwise be checked with a
+/// The key determines the algorithm, never the token: a token that names HS256 would otherwise be verified with a
 /// public key as the secret (RFC 8725, section 2.1).
 package struct SignatureKey: Sendable {
   package enum Algorithm: String, Hashable, Sendable {
@@ -12,7 +12,7 @@ package struct SignatureKey: Sendable {
     case es256 = "ES256"
   }
 
-  /// Not a key, or too weak a one: a short secret, RSA of less than 2048 bits, a point that is not on the curve.
+  /// An invalid or weak key: a short secret, RSA of less than 2048 bits, a point that is not on the curve.
   package enum Invalid: Error, Hashable, Sendable {
     case invalid
   }
@@ -20,7 +20,7 @@ package struct SignatureKey: Sendable {
   package let algorithm: Algorithm
   private let verifier: any JWTAlgorithm
 
-  /// A secret that whoever makes the tokens has too, for HS256.
+  /// A secret shared with the tokens' issuer, for HS256.
   ///
   /// A secret shorter than the hash is refused (RFC 7518, section 3.2).
   package init(secret: String) async throws(Invalid) {
@@ -44,12 +44,12 @@ package struct SignatureKey: Sendable {
     _ algorithm: Algorithm, _ add: (JWTKeyCollection) async throws -> JWTKeyCollection
   ) async throws(Invalid) {
     do { verifier = try await add(JWTKeyCollection()).getKey() } catch { throw .invalid }
-    // That the collection hands out what was put in is what everything else rests on.
+    // All else relies on the collection returning the key that was added.
     guard verifier.name == algorithm.rawValue else { throw .invalid }
     self.algorithm = algorithm
   }
 
-  /// Whether this key made the signature. One that is none, such as one of the wrong length, is not made by it.
+  /// Whether this key made the signature. A malformed one, such as one of the wrong length, gives `false`.
   package func hasMade(_ signature: [UInt8], over bytes: [UInt8]) -> Bool {
     (try? verifier.verify(signature, signs: bytes)) == true
   }

@@ -2,10 +2,10 @@ package import Entitlements
 
 package import struct FoundationEssentials.Date
 
-/// What a token says, of what we look at (RFC 7519, section 4.1; `role` is Supabase's).
+/// The claims of a token that are used (RFC 7519, section 4.1; `role` is Supabase's).
 package struct TokenClaims: Decodable, Hashable, Sendable {
   var subject: String?
-  /// Seconds since 1970, as are the other two.
+  /// Seconds since 1970, like the other two.
   var expiry: Double?
   var notBefore: Double?
   var issuedAt: Double?
@@ -31,11 +31,11 @@ package struct TokenClaims: Decodable, Hashable, Sendable {
     issuedAt = try container.decodeIfPresent(Double.self, forKey: .issuedAt)
     issuer = try container.decodeIfPresent(String.self, forKey: .issuer)
     audience = try container.decodeIfPresent(Words.self, forKey: .audience)?.words ?? []
-    // Of another provider it may be anything.
+    // Another provider's claim may have any type.
     roles = (try? container.decodeIfPresent(Words.self, forKey: .roles))?.words ?? []
   }
 
-  /// One text, or a list of them.
+  /// One text, or a list of texts.
   private struct Words: Decodable {
     var words: [String]
 
@@ -50,16 +50,16 @@ package struct TokenClaims: Decodable, Hashable, Sendable {
   }
 }
 
-/// Which verified claims name a user of ours, and when. Pure.
+/// Maps verified claims to a user, if they are valid at a moment. Pure.
 ///
 ///     now          nbf, iat ≤ now + leeway        now < exp + leeway
 ///      │ leeway │                                     │ leeway │
 package struct TokenRules: Hashable, Sendable {
-  /// `nil`: any, or none.
+  /// `nil`: not checked.
   package var issuer: String?
-  /// `nil`: any, or none.
+  /// `nil`: not checked.
   package var audience: String?
-  /// How far the issuer's clock may be off ours.
+  /// The tolerated difference of the issuer's clock.
   package var leeway: Duration
 
   package init(issuer: String? = nil, audience: String? = nil, leeway: Duration) {
@@ -68,11 +68,11 @@ package struct TokenRules: Hashable, Sendable {
     self.leeway = leeway
   }
 
-  /// Supabase signs its two public API keys like users' tokens. The one is in every copy of the app, the other opens every
-  /// door, and neither is somebody.
+  /// Roles of Supabase's two API keys, which are signed like users' tokens. One is in every copy of the app, the other
+  /// opens everything, and neither names a user.
   static let rolesOfNobody: Set<String> = ["anon", "service_role"]
 
-  /// The user whom the claims name.
+  /// The user named by the claims.
   package func user(of claims: TokenClaims, at now: Date) throws(TokenRefusal) -> UserID {
     let now = now.timeIntervalSince1970
     let leeway = leeway / .seconds(1)

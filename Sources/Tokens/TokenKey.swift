@@ -1,17 +1,17 @@
 import Crypto
 package import HTTPTransport
 
-/// A trusted key, and the ID by which tokens name it.
+/// A trusted key, with its key ID.
 package struct TokenKey: Sendable {
-  /// `kid`. Of a shared secret there is none: its tokens may name any or none, as Supabase's legacy tokens do.
+  /// `kid`. `nil` for a shared secret: its tokens may have any or none, as Supabase's legacy tokens do.
   let id: String?
-  /// Which key it is, whatever ID it goes by; `nil` of a shared secret.
+  /// The key's identity, whatever its ID; `nil` for a shared secret.
   let thumbprint: SHA256Digest?
   private let key: SignatureKey
 
   var algorithm: SignatureKey.Algorithm { key.algorithm }
 
-  /// A secret that whoever makes the tokens has too.
+  /// A secret shared with the tokens' issuer.
   package init(secret: Secret) async throws(SignatureKey.Invalid) {
     id = nil
     thumbprint = nil
@@ -28,7 +28,7 @@ package struct TokenKey: Sendable {
       }
   }
 
-  /// Whether a token is signed by this key, by the algorithm that the key is for.
+  /// Whether this key signed a token, with the key's own algorithm.
   func signed(_ token: UserToken) -> Bool {
     token.algorithm == algorithm.rawValue && key.hasMade(token.signature, over: token.signed)
   }

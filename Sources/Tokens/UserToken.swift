@@ -1,7 +1,7 @@
 import FoundationEssentials
 import JSON
 
-/// Why a token names no user of ours. For the log: a caller hears the same of all of them.
+/// Why a token names no user of ours. For the log only: a caller gets the same answer for all of them.
 package enum TokenRefusal: String, Error, Hashable, Sendable {
   case notConfigured = "no user tokens are configured"
   case malformed = "not a signed token in three parts of base64url"
@@ -20,15 +20,15 @@ package enum TokenRefusal: String, Error, Hashable, Sendable {
   case noSubject = "no sub that could be a user's ID"
 }
 
-/// A signed token taken apart (RFC 7515, section 7.1: the compact serialization); nothing in it is believed yet.
+/// A parsed signed token (RFC 7515, section 7.1: the compact serialization); not verified yet.
 package struct UserToken {
-  /// Bytes. Supabase's have around 1 000; a header of the request ends at 16 384.
+  /// Bytes. Supabase's have around 1 000; a request's header is limited to 16 384.
   package static let longest = 8_192
 
   /// `alg` of the header, as written.
   let algorithm: String
   let keyID: String?
-  /// What the signature is over: header and payload in base64url, and the dot between.
+  /// The signed text: header and payload in base64url, and the dot between.
   let signed: [UInt8]
   let payload: Data
   let signature: [UInt8]
@@ -40,7 +40,7 @@ package struct UserToken {
       let signature = Self.decoded(parts[2])
     else { throw .malformed }
     let fields = try Self.object(Header.self, in: header)
-    // What a token calls critical has to be understood (RFC 7515, section 4.1.11), and we know no extension.
+    // Critical extensions have to be understood (RFC 7515, section 4.1.11), and none is supported here.
     guard !fields.hasCritical else { throw .critical }
     algorithm = fields.algorithm
     keyID = fields.keyID
@@ -49,10 +49,10 @@ package struct UserToken {
     self.signature = Array(signature)
   }
 
-  /// The claims. They are worth something only once the signature was verified.
+  /// The claims. Trust them only after the signature was verified.
   func claims() throws(TokenRefusal) -> TokenClaims { try Self.object(TokenClaims.self, in: payload) }
 
-  /// `jku`, `jwk`, `x5u` and `x5c` name a key to trust, and are not looked at: which keys count is configured.
+  /// `jku`, `jwk`, `x5u` and `x5c` name a key to trust, and are ignored: trusted keys are configured.
   private struct Header: Decodable {
     var algorithm: String
     var keyID: String?
@@ -72,10 +72,10 @@ package struct UserToken {
     }
   }
 
-  /// - Throws: also for members of one name, which whoever looked at the token before us may have read otherwise
-  ///   (RFC 7519, section 4).
+  /// - Throws: also for duplicate members, which a previous reader of the token may have resolved differently (RFC
+  ///   7519, section 4).
   private static func object<Value: Decodable>(_ type: Value.Type, in json: Data) throws(TokenRefusal) -> Value {
-    // The decoder would take UTF-16.
+    // The decoder would accept UTF-16.
     guard !json.contains(0), String(validating: json, as: UTF8.self) != nil else { throw .unreadable }
     let value: Value
     do { value = try JSONDecoder().decode(type, from: json) } catch { throw .unreadable }
@@ -85,7 +85,7 @@ package struct UserToken {
 
   /// base64url without padding (RFC 7515, section 2), and nothing else.
   private static func decoded(_ text: Substring.UTF8View.SubSequence) -> Data? {
-    // Not `Data`, which takes longer to grow by a byte than all else here together.
+    // An array, since growing a `Data` by bytes takes longer than everything else here together.
     var standard: [UInt8] = []
     standard.reserveCapacity(text.count + 3)
     for byte in text {

@@ -2,22 +2,22 @@ package import Entitlements
 
 package import struct FoundationEssentials.Date
 
-/// Why there is no user for a token.
+/// Why a token gives no user.
 package enum TokenError: Error, Hashable, Sendable {
-  /// The token is none of a user's.
+  /// The token is not a user's.
   case refused(TokenRefusal)
-  /// Whether it is one cannot be told, as its issuer's keys could not be fetched: no fault of the caller's.
+  /// The issuer's keys could not be fetched, so the token cannot be verified: not the caller's fault.
   case keysUnavailable
 }
 
-/// Finds out which user presents a token: takes it apart, finds the key, verifies the signature, weighs the claims.
+/// Verifies the user token of a request: parses it, finds the key, verifies the signature, checks the claims.
 package struct UserTokenVerifier: Sendable {
-  /// For HS256; `nil` where no secret is configured.
+  /// For HS256; `nil` without a configured secret.
   package var secret: TokenKey?
-  /// For RS256 and ES256; `nil` where no URL is configured.
+  /// For RS256 and ES256; `nil` without a configured URL.
   package var keySet: RemoteKeySet?
   package var rules: TokenRules
-  /// The machine's clock: a token is dated by its issuer, and Apple's clock has no say in it.
+  /// The machine's clock: a token is dated by its issuer, so Apple's clock is irrelevant.
   package var now: @Sendable () -> Date
   /// Shared by the copies of this value.
   var verified = VerifiedTokens()
@@ -49,7 +49,7 @@ package struct UserTokenVerifier: Sendable {
     switch SignatureKey.Algorithm(rawValue: token.algorithm) {
     case .hs256: secret
     case .rs256, .es256: try await keySet?.key(for: token)
-    // `none` among them.
+    // Includes `none`.
     case nil: nil
     }
   }

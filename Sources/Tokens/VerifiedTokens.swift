@@ -2,18 +2,18 @@ import Crypto
 import Resilience
 import Synchronization
 
-/// Verifies the signatures of users' tokens, and remembers which of them held.
+/// Verifies the signatures of user tokens, with a cache of valid ones.
 ///
-/// An app sends one token with every request until it is renewed, and a public key takes 15 µs (RS256) to 60 µs (ES256) to
-/// check it. The very same token under the very same key need not be checked again:
+/// An app sends one token with every request until it is renewed, and verification with a public key takes 15 µs
+/// (RS256) to 60 µs (ES256). The same token under the same key need not be verified again:
 ///
 ///     header.payload + signature ──SHA-256──▶ name ──▶ thumbprint of the key that signed it
 ///
-/// Nothing else is remembered. Which key a token means, its times, its issuer, audience, role and subject are found out at
-/// every use; a key that was withdrawn or replaced makes what it signed worth nothing at once. A token that was refused,
-/// whatever for, leaves nothing behind: nobody can fill the memory with made-up ones, or be refused for what was so once.
+/// The cache holds nothing else. The token's key, times, issuer, audience, role and subject are checked at every use; a
+/// withdrawn or replaced key invalidates its tokens at once. A refused token is never cached: made-up tokens cannot
+/// fill the memory, and an earlier refusal cannot outlive its cause.
 ///
-/// Tokens of a shared secret are not remembered: their HMAC takes 2 µs, and the digest by which to find them 1 µs.
+/// Tokens of a shared secret are not cached: their HMAC takes 2 µs, the digest for the lookup 1 µs.
 package final class VerifiedTokens: Sendable {
   /// Some 2 MB.
   static let limit = 10_000
@@ -23,16 +23,16 @@ package final class VerifiedTokens: Sendable {
 
   init(limit: Int = limit) { known = LRUCache(limit: limit) }
 
-  /// How many signatures were computed, and how many tokens are remembered.
+  /// The number of signatures verified, and of cached tokens.
   var counts: (verifications: Int, remembered: Int) {
     (verifications.load(ordering: .relaxed), known.counts.remembered)
   }
 
-  /// Weighs a token that is signed by `key`.
+  /// Verifies a token with `key`, then checks its claims.
   ///
-  /// - Parameter weigh: everything that depends on the moment and on the configuration; done at every use, and only for a
-  ///   token whose signature holds.
-  /// - Throws: `.signature`, or what `weigh` throws.
+  /// - Parameter weigh: every check that depends on the time and on the configuration; called at every use, and only
+  ///   after the signature was verified.
+  /// - Throws: `.signature`, or the errors of `weigh`.
   func verify<Value>(
     _ token: UserToken, by key: TokenKey, weigh: () throws(TokenRefusal) -> Value
   ) throws(TokenRefusal) -> Value {
@@ -53,8 +53,8 @@ package final class VerifiedTokens: Sendable {
     guard key.signed(token) else { throw .signature }
   }
 
-  /// All that a signature's verification looks at. What is signed has one dot in it, so that nothing can move from one
-  /// part to the other.
+  /// The digest of everything that verification reads. The signed text has exactly one dot, so bytes cannot move from
+  /// one part to the other.
   private static func name(of token: UserToken) -> SHA256Digest {
     var hash = SHA256()
     hash.update(data: token.signed)
