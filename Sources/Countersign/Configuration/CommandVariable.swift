@@ -1,7 +1,7 @@
-/// Variables that commands read and `serve` does not: they are no keys of the configuration.
+/// Environment variables of commands. `serve` does not read them, so they are not keys of the configuration.
 enum CommandVariable {
-  /// Where the running service is.
+  /// The URL of the running service.
   static let url = "COUNTERSIGN_URL"
-  /// With which key it is called.
+  /// The API key for the running service.
   static let apiKey = "COUNTERSIGN_API_KEY"
 }

@@ -1,28 +1,28 @@
-/// One sentence about one place of the configuration. It never holds a secret's value.
+/// One sentence about one entry of the configuration. It never contains a secret's value.
 struct ConfigurationFinding: Hashable, Sendable, CustomStringConvertible {
-  /// The key and where it came from: `server.port in countersign.yaml line 3`, `COUNTERSIGN_SERVER_PORT`.
+  /// The key and its source: `server.port in countersign.yaml line 3`, `COUNTERSIGN_SERVER_PORT`.
   let origin: String
   let sentence: String
 
   var description: String { "\(origin): \(sentence)" }
 }
 
-/// The service cannot start as configured: everything that was found wrong, not only the first.
+/// The configuration is invalid: every problem that was found, not only the first.
 struct ConfigurationError: Error, Hashable, Sendable, CustomStringConvertible {
   let problems: [ConfigurationFinding]
 
   var description: String { problems.map(\.description).joined(separator: "\n") }
 }
 
-/// Collects what is wrong while reading goes on.
+/// The problems found so far while reading.
 struct ConfigurationFindings {
-  /// A file full of nonsense is not worth more lines than these.
+  /// The most problems reported for one file.
   static let limit = 50
 
   private(set) var problems: [ConfigurationFinding] = []
   private(set) var warnings: [ConfigurationFinding] = []
 
-  /// - Parameter sentence: is not evaluated once there are too many.
+  /// - Parameter sentence: not evaluated beyond the limit.
   mutating func problem(_ origin: String, _ sentence: @autoclosure () -> String) {
     guard problems.count <= Self.limit else { return }
     guard problems.count < Self.limit else {

@@ -3,23 +3,24 @@ import CountersignServer
 import Files
 import Yams
 
-/// The YAML file, taken apart by the keys of `ConfigurationKey`; every value remembers its line.
+/// The YAML file, split by the keys of `ConfigurationKey`, with the line of every value.
 ///
-/// Scalars and lists of scalars become a provider's values. Products and API keys stay trees: a product ID has dots in
-/// it, and no provider speaks of lists of objects.
+/// Scalars and lists of scalars become a provider's values. Products and API keys stay trees: a product ID contains
+/// dots, and providers do not support lists of objects.
 struct ConfigurationFile {
   static let sizeLimit = 256 << 10
-  /// Aliases multiply: ten lines of nine aliases each would make a tree of a billion nodes. Nobody needs more than a few.
+  /// Aliases multiply: ten lines of nine aliases each would expand to a billion nodes. No configuration needs more than
+  /// a few.
   static let aliasLimit = 8
 
-  /// How the file is called in sentences.
+  /// The file's name in messages.
   let name: String
   private(set) var values: [AbsoluteConfigKey: ConfigValue] = [:]
   private(set) var products: Node.Mapping?
   private(set) var apiKeys: Node.Sequence?
-  /// Keys that are there, but not in a form that can be read. That is reported; that they are missing would be wrong.
+  /// Keys that are present but malformed. The form is reported; reporting them as missing would be wrong.
   private(set) var misshapen: Set<String> = []
-  /// Nothing of the file can be read. What it would have set is then not reported as missing.
+  /// The file cannot be read. Its keys are then not reported as missing.
   private(set) var isUnreadable = false
   /// Whether every user of the machine may read it.
   private(set) var isWorldReadable = false
@@ -28,7 +29,7 @@ struct ConfigurationFile {
   /// No file: everything comes from the environment and the defaults.
   init() { name = "the configuration file" }
 
-  /// Reads a file. What is wrong with it becomes a problem; what can be read still is.
+  /// Reads a file. Each error becomes a problem; the readable rest is still used.
   init(path: String, findings: inout ConfigurationFindings) {
     name =
       path.isEmpty
@@ -46,7 +47,7 @@ struct ConfigurationFile {
     parse(bytes, findings: &findings)
   }
 
-  /// Reads a text; `name` is how it is called in sentences.
+  /// Parses a text; `name` is its name in messages.
   init(bytes: [UInt8], name: String, findings: inout ConfigurationFindings) {
     self.name = name
     parse(bytes, findings: &findings)
@@ -113,7 +114,7 @@ struct ConfigurationFile {
     for (memberKey, member) in members {
       let line = memberKey.mark?.line
       let key = memberKey.plainKey.map { "\(path).\($0)" }
-      // A dot in the name would be a nesting that is not there.
+      // A dot in the name would look like nesting.
       if let key, memberKey.plainKey?.contains(".") == false {
         if ConfigurationKey.groups.contains(key) {
           readMembers(of: key, member, line: line, findings: &findings)
@@ -130,7 +131,7 @@ struct ConfigurationFile {
 
   private mutating func readValue(_ key: String, _ node: Node, line: Int?, findings: inout ConfigurationFindings) {
     lines[key] = line
-    // `key:` with nothing behind it, and `key: null`, leave the default.
+    // `key:` without a value, and `key: null`, leave the default.
     guard !node.isNull else { return }
     do throws(BadValue) {
       try readShape(key, node)
@@ -162,7 +163,7 @@ struct ConfigurationFile {
       values[AbsoluteConfigKey(ConfigKey(key))] = ConfigValue(.stringArray(items), isSecret: false)
     case .text, .integer, .size, .duration, .choice, .url, .keySetURL, .baseURL, .name, .file, .secret, .privateKey,
       nil:
-      // `nil` is the `_file` form of a secret. All count as secret: nothing that a provider prints may show a value.
+      // `nil` is the `_file` form of a secret. All values are marked secret: no provider may print one.
       guard let text = node.scalar?.string else { throw BadValue(sentence: "must be a single value") }
       values[AbsoluteConfigKey(ConfigKey(key))] = ConfigValue(.string(text), isSecret: true)
     }
@@ -182,8 +183,8 @@ struct ConfigurationFile {
 
   // MARK: - YAML
 
-  /// Counts every `*` outside of lines of comment: at least as many as there are aliases. It has to be known before
-  /// parsing, as the parser already multiplies when it compares keys.
+  /// Counts every `*` outside of comment lines: an upper bound of the aliases. It has to be known before parsing, as the
+  /// parser already expands aliases when it compares keys.
   private static func aliases(in text: String) -> Int {
     var count = 0
     for line in text.utf8.split(whereSeparator: { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") }) {
@@ -194,11 +195,11 @@ struct ConfigurationFile {
     return count
   }
 
-  /// The parser's own description quotes the line at fault, which may hold a secret: only its place and its cause are
-  /// passed on.
+  /// Only the position and the cause are passed on: the parser's own description quotes the faulty line, which may
+  /// contain a secret.
   private static func sentence(for error: any Error) -> String {
     func sentence(_ mark: Mark, _ problem: String) -> String {
-      // It is nearly always a tab, which no editor shows.
+      // The cause is nearly always a tab, which is invisible in most editors.
       let hint = problem.contains("cannot start any token") ? "; is it a tab? YAML is indented by spaces" : ""
       return "line \(mark.line), column \(mark.column) is not YAML: \(problem)\(hint)"
     }
@@ -219,12 +220,12 @@ struct ConfigurationFile {
 }
 
 extension Node {
-  /// An unquoted `null`, `~` or nothing at all.
+  /// An unquoted `null`, `~` or an empty value.
   var isNull: Bool {
     guard let scalar, scalar.style == .plain || scalar.style == .any else { return false }
     return ["", "~", "null", "Null", "NULL"].contains(scalar.string)
   }
 
-  /// The text of a key; `nil` for a mapping or a list in a key's place.
+  /// The text of a key; `nil` if the key is a mapping or a list.
   var plainKey: String? { scalar?.string }
 }

@@ -1,11 +1,10 @@
 import Ledger
 import Validation
 
-/// Every key of the configuration: the one table from which the file is checked, values are read and the reference is
-/// printed.
+/// Every key of the configuration. This one table is used to check the file, to read values and to print the reference.
 ///
-/// The raw value is the key as the file nests it (`server.port` is `port` under `server`). A default is written as an
-/// operator would write it and goes through the same parser, so what the reference shows is what the service does.
+/// The raw value is the key as nested in the file (`server.port` is `port` under `server`). A default is written as an
+/// operator would write it and goes through the same parser, so the reference shows what the service does.
 enum ConfigurationKey: String, CaseIterable, Sendable {
   case serverHost = "server.host"
   case serverPort = "server.port"
@@ -75,7 +74,7 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
   case logLevel = "log.level"
   case logFormat = "log.format"
 
-  /// What a value has to look like.
+  /// The form of a value.
   enum Kind: Sendable {
     case text
     case integer(ClosedRange<Int>)
@@ -89,23 +88,23 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
     case keySetURL
     /// An https or http URL without a query; paths are added to it.
     case baseURL
-    /// A schema, table or column.
+    /// The name of a schema, table or column.
     case name
     case file
-    /// Text that is never printed; it can also be given as a file by the same key with `_file` behind it.
+    /// Text that is never printed; a file can supply it, by the same key with the suffix `_file`.
     case secret
-    /// A private key in PEM, kept like a secret.
+    /// A private key in PEM, treated as a secret.
     case privateKey
     case list
     case fileList
     /// Product ID → tier and kind. In the file only.
     case products
-    /// Callers' keys. In the file only.
+    /// Callers' API keys. In the file only.
     case apiKeys
   }
 
   enum Default: Sendable {
-    /// There is none: the service does not start without a value.
+    /// No default: the service does not start without a value.
     case required
     case absent
     case text(String)
@@ -124,7 +123,6 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
     }
   }
 
-  /// The table.
   var entry: Entry {
     switch self {
     case .serverHost:
@@ -322,13 +320,13 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
     }
   }
 
-  /// The first part of every environment variable that is ours.
+  /// The prefix of all our environment variables.
   static let environmentPrefix = "COUNTERSIGN_"
 
-  /// Names the configuration file.
+  /// The path of the configuration file.
   static let fileVariable = "COUNTERSIGN_CONFIG"
 
-  /// The environment variable; `nil` for what only a file can hold.
+  /// The environment variable; `nil` for keys allowed only in a file.
   var environmentName: String? {
     switch entry.kind {
     case .products, .apiKeys: nil
@@ -336,7 +334,7 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
     }
   }
 
-  /// The key under which a file with the value is named: secrets only.
+  /// The key for a file that contains the value: secrets only.
   var fileVariant: String? {
     switch entry.kind {
     case .secret, .privateKey: rawValue + "_file"
@@ -348,7 +346,7 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
     environmentPrefix + key.uppercased().replacing(".", with: "_")
   }
 
-  /// Where keys stand that are nested once more: `profile_store.columns`.
+  /// Keys with one more level of nesting: `profile_store.columns`.
   static let groups: Set<String> = Set(
     allCases.compactMap { key in
       let parts = key.rawValue.split(separator: ".").dropLast()
@@ -361,10 +359,10 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
     if !sections.contains(section) { sections.append(section) }
   }
 
-  /// Every dotted key that may stand in the file.
+  /// Every dotted key allowed in the file.
   static let fileKeys: [String] = allCases.flatMap { [$0.rawValue] + ($0.fileVariant.map { [$0] } ?? []) }
 
-  /// What `revalidate` reads; the service knows them as they are no mistake in an environment that both share.
+  /// Variables of `revalidate`, which the service accepts, as both may share an environment.
   private static let commandVariables = [CommandVariable.url, CommandVariable.apiKey]
 
   /// Every environment variable that is read.
@@ -376,7 +374,7 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
 }
 
 #if PLANTED_DEFECTS
-  /// Names a mistake that the fault suite plants in a debug build.
+  /// The variable that activates a planted defect in a debug build.
   private let defectVariables = ["COUNTERSIGN_PLANTED_DEFECT"]
 #else
   private let defectVariables: [String] = []

@@ -4,20 +4,20 @@ import HTTPTransport
 import Profiles
 import Yams
 
-/// Looks values up, environment over file over default, and checks each against the table.
+/// Looks values up, environment before file before default, and checks each against the table.
 ///
-/// The layers are swift-configuration's providers, asked one by one instead of through its `ConfigReader`: that one does
-/// not tell which layer a value came from, and takes the default where a value cannot be read.
+/// The layers are swift-configuration's providers, called directly instead of through its `ConfigReader`, which does
+/// not report the layer of a value, and uses the default if a value cannot be read.
 struct ConfigurationReader {
   static let secretFileLimit = 64 << 10
   static let certificateFileLimit = 1 << 20
 
   let file: ConfigurationFile
   var findings: ConfigurationFindings
-  /// Every key that was asked for.
+  /// Every key that was requested.
   private(set) var keysRead: Set<ConfigurationKey> = []
   private var origins: [ConfigurationKey: String] = [:]
-  /// Secrets whose text stands in the file itself.
+  /// Secrets given in the file itself.
   private var secretsInFile: [ConfigurationKey] = []
   private let layers: [Layer]
 
@@ -27,7 +27,7 @@ struct ConfigurationReader {
     let provider: any ConfigProvider
   }
 
-  /// A value and the place that an error about it names.
+  /// A value with its source for error messages.
   struct Found<Value> {
     let value: Value
     let origin: String
@@ -39,7 +39,7 @@ struct ConfigurationReader {
     let known = environment.filter { ConfigurationKey.environmentNames.contains($0.key) }
     let prefix = ConfigKey(["countersign"])
     layers = [
-      // All of it counts as secret: nothing that a provider prints may show a value.
+      // All values are marked secret: no provider may print one.
       Layer(
         place: .environment,
         provider: EnvironmentVariablesProvider(environmentVariables: known, secretsSpecifier: .all)
@@ -116,13 +116,13 @@ struct ConfigurationReader {
     parsed(key) { text throws(BadValue) in try ConfigurationValue.name(text) }
   }
 
-  /// A file that has to be there; it is opened now, so that a wrong path stops the start and not the first use.
+  /// A file that has to exist. It is opened now, so that a wrong path fails at the start and not at the first use.
   mutating func existingFile(_ key: ConfigurationKey) -> String? {
     guard let path = text(key) else { return nil }
     return check(path, origin: origin(of: key)) ? path : nil
   }
 
-  /// A secret, from its value or from the file that is named for it; giving both in one place is refused.
+  /// A secret, from its value or from its file; an error if one layer has both.
   mutating func secret(_ key: ConfigurationKey) -> Secret? {
     secret(key, checkedBy: ConfigurationValue.secret)
   }
@@ -187,11 +187,11 @@ struct ConfigurationReader {
   mutating func existingFiles(_ key: ConfigurationKey) -> [String]? {
     guard let paths = list(key) else { return nil }
     let origin = origin(of: key)
-    // Every one is checked, so that all that are missing are reported.
+    // Every path is checked, so that all missing ones are reported.
     return paths.map { check($0, origin: origin) }.allSatisfy(\.self) ? paths : nil
   }
 
-  /// The tree of a key that only a file can hold.
+  /// The YAML tree of a key allowed only in a file.
   mutating func products() -> Node.Mapping? {
     keysRead.insert(.catalogProducts)
     return file.products
@@ -202,7 +202,7 @@ struct ConfigurationReader {
     return file.apiKeys
   }
 
-  /// Where the value of a key that was read comes from, as sentences name it.
+  /// The source of a value that was read, as named in messages.
   func origin(of key: ConfigurationKey) -> String { origins[key] ?? key.rawValue }
 
   // MARK: - Parts
@@ -232,7 +232,7 @@ struct ConfigurationReader {
     }
   }
 
-  /// The path is not repeated: a secret where its file's path belongs is a common mistake.
+  /// The path is not quoted: a secret in place of its file's path is a common mistake.
   private mutating func secret(
     inFile found: Found<String>, checkedBy check: (String) throws(BadValue) -> Void
   ) -> Secret? {
@@ -262,7 +262,7 @@ struct ConfigurationReader {
     }
   }
 
-  /// One sentence for all secrets that stand in a file which everybody may read; to be asked for when all are read.
+  /// Adds one warning for all secrets in a world-readable file; call it after all were read.
   mutating func warnOfReadableSecrets() {
     guard file.isWorldReadable, !secretsInFile.isEmpty else { return }
     findings.warning(
@@ -288,7 +288,7 @@ struct ConfigurationReader {
     reportMissing(key, unless: nil)
   }
 
-  /// For a key that other keys make necessary.
+  /// Reports a key required by other keys.
   ///
   /// - Parameter alternative: what to do instead of setting it.
   mutating func reportMissing(_ key: ConfigurationKey, unless alternative: String?) {
@@ -303,14 +303,14 @@ struct ConfigurationReader {
         + (alternative.map { ", or \($0)" } ?? ""))
   }
 
-  /// Whether a key has a value, or a file that is named for it, in any place; readable or not.
+  /// Whether a key has a value, or a file, in any layer; readable or not.
   mutating func isGiven(_ key: ConfigurationKey) -> Bool {
     layers.contains { layer in
       [key.rawValue, key.fileVariant].compactMap(\.self).contains { lookUp($0, in: layer) != nil }
     }
   }
 
-  /// Whether a key without a value is no news: the file, or what it says of the key, cannot be read, as was reported.
+  /// Whether a missing value was already reported, as the file or the key's entry cannot be read.
   func isExcused(_ key: ConfigurationKey) -> Bool {
     file.isUnreadable || file.misshapen.contains(key.rawValue) || key.fileVariant.map(file.misshapen.contains) == true
   }
@@ -352,6 +352,6 @@ struct ConfigurationReader {
 }
 
 extension ConfigurationKey {
-  /// The key as swift-configuration takes it.
+  /// The key in swift-configuration's form.
   var path: AbsoluteConfigKey { AbsoluteConfigKey(ConfigKey(rawValue)) }
 }

@@ -1,8 +1,8 @@
 import Entitlements
 
-/// The table of all keys, as people read it.
+/// The reference of all keys, for people.
 enum ConfigurationReference {
-  /// For `docs/reference/configuration.md`: one row a key.
+  /// For `docs/reference/configuration.md`: one row per key.
   static func markdownTable() -> String {
     var lines = ["| key | value | default | environment | what |", "|---|---|---|---|---|"]
     for key in ConfigurationKey.allCases {
@@ -18,7 +18,7 @@ enum ConfigurationReference {
     return lines.joined(separator: "\n") + "\n"
   }
 
-  /// For `--help`: a line that names the key, and what it is for below.
+  /// For `--help`: a line with the key, and its purpose below.
   static func plainText() -> String {
     ConfigurationKey.allCases.flatMap { key in
       lines("\(key.rawValue) (\(value(of: key)); \(standard(of: key)))", indentation: 2, hanging: 10)
@@ -26,7 +26,7 @@ enum ConfigurationReference {
     }.joined(separator: "\n") + "\n"
   }
 
-  /// As many lines as a terminal of 80 columns needs: what breaks them there does not keep their indentation.
+  /// Wrapped for a terminal of 80 columns, which would not keep the indentation itself.
   private static func lines(_ text: String, indentation: Int, hanging: Int) -> [String] {
     var lines: [String] = []
     var line = String(repeating: " ", count: indentation)

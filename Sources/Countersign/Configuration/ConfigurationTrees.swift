@@ -52,7 +52,7 @@ extension Catalog {
     do throws(Invalid) {
       try self.init(tiers: tiers.map { Tier($0) }, products: products)
     } catch {
-      // What makes a catalog invalid was looked for above, where a sentence can name its line.
+      // All causes were checked above, where a message can give the line.
       reader.findings.problem(key, "does not fit catalog.tiers")
       return nil
     }
@@ -60,7 +60,7 @@ extension Catalog {
 }
 
 extension ServiceConfiguration.Auth {
-  /// Reads `auth`: whoever may call.
+  /// Reads `auth`: the credentials of callers.
   init?(_ reader: inout ConfigurationReader, requiresCredential: Bool) {
     let key = ConfigurationKey.authAPIKeys.rawValue
     let rows = reader.apiKeys().map { Array($0) } ?? []
@@ -80,7 +80,7 @@ extension ServiceConfiguration.Auth {
     }
     let problemsBefore = reader.findings.problems.count
     let jwt = JWT.read(&reader)
-    // Of a token's settings that are wrong it was said already what to do.
+    // Problems of the token settings were already reported.
     let isJWTSound = reader.findings.problems.count == problemsBefore
     if rows.isEmpty, jwt == nil, isJWTSound, requiresCredential, !reader.isExcused(.authAPIKeys) {
       reader.findings.problem(
@@ -93,7 +93,7 @@ extension ServiceConfiguration.Auth {
 }
 
 extension APIKey {
-  /// One item of `auth.api_keys`. What stands under `sha256` is not repeated in a sentence: it may be the key itself.
+  /// One item of `auth.api_keys`. The value of `sha256` is never quoted in a message: it may be the key itself.
   fileprivate init?(_ node: Node, _ reader: inout ConfigurationReader, origin: String) {
     let names = ["name", "role", "sha256"]
     guard let fields = reader.fields(of: node, known: names, required: names, what: "an API key", origin: origin),
@@ -126,7 +126,7 @@ extension APIKey {
 extension ConfigurationReader {
   /// The members of a small mapping of single values; a `null` counts as absent.
   ///
-  /// - Returns: `nil` where anything is wrong with it; that is reported.
+  /// - Returns: `nil` if anything is invalid, which is reported.
   mutating func fields(
     of node: Node, known: [String], required: [String], what: String, origin: String
   ) -> [String: String]? {
@@ -138,7 +138,7 @@ extension ConfigurationReader {
     var isSound = true
     for (keyNode, value) in mapping {
       guard let key = keyNode.plainKey, known.contains(key) else {
-        // It is not repeated: in an API key's mapping it may be the key.
+        // The name is not quoted: in an API key's mapping it may be the key.
         let suggestion = Suggestion.clause(for: keyNode.plainKey ?? "", among: known)
         findings.problem(origin, "\(what) has a key that is none of \(known.joined(separator: ", "))" + suggestion)
         isSound = false

@@ -2,14 +2,14 @@ import CountersignServer
 import Entitlements
 import Profiles
 
-/// The text of a value cannot be taken; the sentence says what would do. It never repeats a secret.
+/// The text of a value is invalid; the sentence says what is valid. It never contains a secret.
 struct BadValue: Error, Hashable {
   let sentence: String
 }
 
-/// How values are written: `8080`, `4MiB`, `60d`, `https://…`.
+/// Parsers of values: `8080`, `4MiB`, `60d`, `https://…`.
 enum ConfigurationValue {
-  /// Text that is neither empty nor able to break a log line or a path in two.
+  /// Non-empty text without characters that could split a log line or a path.
   static func text(_ text: String) throws(BadValue) {
     guard !text.isEmpty else { throw BadValue(sentence: "must not be empty") }
     guard text.unicodeScalars.allSatisfy({ $0.properties.generalCategory != .control }) else {
@@ -58,8 +58,8 @@ enum ConfigurationValue {
 
   /// An absolute https URL without user part and fragment.
   ///
-  /// The characters of its authority are narrowed to those on which every URL parser agrees, so that the host that is
-  /// checked here is the host that is called. The text is not repeated: a URL with a password in it is a common mistake.
+  /// Its authority is limited to characters on which every URL parser agrees, so that the host checked here is the host
+  /// that is called. The text is not quoted: a URL that contains a password is a common mistake.
   static func url(_ text: String) throws(BadValue) {
     let scheme = "https://"
     guard text.prefix(scheme.count).lowercased() == scheme else {
@@ -68,7 +68,7 @@ enum ConfigurationValue {
     try wellFormed(text.dropFirst(scheme.count))
   }
 
-  /// An absolute https URL, or an http one whose host is this machine: whoever can change the answer on its way can make
+  /// An absolute https URL, or an http one whose host is this machine: anybody who can change the response can forge
   /// tokens of any user.
   static func keySetURL(_ text: String) throws(BadValue) {
     if text.prefix(7).lowercased() == "http://" {
@@ -84,7 +84,7 @@ enum ConfigurationValue {
     try wellFormed(text.dropFirst(8))
   }
 
-  /// Whether an http URL leads to this machine.
+  /// Whether an http URL is of this machine.
   static func isLoopback(_ url: String) -> Bool {
     let authority = url.dropFirst("http://".count).prefix { $0 != "/" && $0 != "?" && $0 != "#" }.lowercased()
     return authority.wholeMatch(of: /(?:127\.[0-9.]+|localhost|\[::1\])(?::[0-9]+)?/) != nil
@@ -100,7 +100,7 @@ enum ConfigurationValue {
     try wellFormed(text.dropFirst(scheme.count))
   }
 
-  /// A schema, table or column of PostgreSQL.
+  /// The name of a PostgreSQL schema, table or column.
   static func name(_ text: String) throws(BadValue) -> PostgRESTName {
     guard let name = PostgRESTName(text) else {
       throw BadValue(
@@ -110,7 +110,7 @@ enum ConfigurationValue {
     return name
   }
 
-  /// - Parameter rest: what follows the `//` of a URL.
+  /// - Parameter rest: the part of a URL after `//`.
   private static func wellFormed(_ rest: Substring) throws(BadValue) {
     let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
     guard !authority.contains("@") else { throw BadValue(sentence: "must not contain a user name or password") }
@@ -121,8 +121,8 @@ enum ConfigurationValue {
     else { throw BadValue(sentence: "is not a well-formed URL") }
   }
 
-  /// A shared secret: printable ASCII without spaces, so that a second line or a stray blank is noticed here and not
-  /// by Apple's refusal of it.
+  /// A shared secret: printable ASCII without spaces, so that a second line or a stray blank is reported here and not
+  /// by Apple's refusal.
   static func secret(_ text: String) throws(BadValue) {
     guard !text.isEmpty else { throw BadValue(sentence: "must not be empty") }
     guard text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
@@ -131,7 +131,7 @@ enum ConfigurationValue {
     guard text.utf8.count <= 1_024 else { throw BadValue(sentence: "must not be longer than 1024 characters") }
   }
 
-  /// The outer form of a private key in PEM (RFC 7468); what is between the lines is read by whoever uses it.
+  /// Checks the outer form of a private key in PEM (RFC 7468); its user parses the content.
   static func privateKey(_ text: String) throws(BadValue) {
     guard !text.isEmpty else { throw BadValue(sentence: "must not be empty") }
     guard text.utf8.count <= 16_384 else { throw BadValue(sentence: "must not be longer than 16384 characters") }
@@ -144,14 +144,14 @@ enum ConfigurationValue {
     }
   }
 
-  /// Text of an operator in quotes: short, on one line, in ASCII.
+  /// An operator's text in quotes: short, on one line, in ASCII.
   static func quoted(_ text: String) -> String { Quotation.of(text) }
 
-  /// A path is of use only when it is whole; still no longer than a system takes one.
+  /// A path in quotes: useful only when complete, but no longer than the system's limit.
   static func quoted(path: String) -> String { Quotation.of(path, length: 4_096) }
 
-  /// A key as it was misspelt, up to the first letter that no key has: with a blank forgotten, `shared_secret:…` is one
-  /// word to YAML, and the rest of it a secret.
+  /// A misspelt key, up to the first character that no key contains: without the blank, `shared_secret:…` is one word
+  /// in YAML, and its rest is a secret.
   static func quoted(key: String) -> String {
     let word = key.unicodeScalars.prefix {
       ("a"..."z").contains($0) || ("A"..."Z").contains($0) || ("0"..."9").contains($0)

@@ -1,12 +1,12 @@
 import HTTPTransport
 
 extension ServiceConfiguration.Auth.JWT {
-  /// A key shorter than the hash can be found by trying (RFC 7518, section 3.2).
+  /// Bytes. A key shorter than the hash can be brute-forced (RFC 7518, section 3.2).
   static let shortestSecret = 32
 
   /// Reads `auth.jwt`.
   ///
-  /// - Returns: `nil` where users cannot call, and where anything is wrong with it; that is reported.
+  /// - Returns: `nil` if users cannot call, and if anything is invalid, which is reported.
   static func read(_ reader: inout ConfigurationReader) -> Self? {
     let problemsBefore = reader.findings.problems.count
     let secret = reader.secret(.authJWTSecret)

@@ -8,7 +8,7 @@ enum ListeningAddress {
 }
 
 extension ConfigurationReader {
-  /// Whether a text can be an address or a host name; reported where it cannot.
+  /// Whether a text can be an address or a host name; reports it if not.
   mutating func checkHost(_ host: String, _ key: ConfigurationKey) -> Bool {
     guard host.utf8.allSatisfy({ (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "/") }) else {
       findings.problem(
@@ -20,7 +20,7 @@ extension ConfigurationReader {
 }
 
 extension ServerSettings.TLS {
-  /// - Returns: `nil` without TLS, and where anything is wrong with it; that is reported.
+  /// - Returns: `nil` without TLS, and if anything is invalid, which is reported.
   static func read(_ reader: inout ConfigurationReader) -> Self? {
     let problemsBefore = reader.findings.problems.count
     let certificateFile = reader.existingFile(.serverTLSCertificateFile)
@@ -57,7 +57,7 @@ extension ServerSettings.TLS {
 }
 
 extension ServerSettings.Admin {
-  /// - Returns: `nil` without an address of its own, and where anything is wrong with it; that is reported.
+  /// - Returns: `nil` without an admin address, and if anything is invalid, which is reported.
   static func read(_ reader: inout ConfigurationReader) -> Self? {
     let host = reader.text(.serverAdminHost)
     let port = reader.integer(.serverAdminPort)

@@ -9,15 +9,16 @@ import Validation
 import Yams
 
 extension ServiceConfiguration {
-  /// Reads the whole configuration, once: environment over file over default.
+  /// Reads the whole configuration, once: environment before file before default.
   ///
   /// Paths in it are relative to the working directory.
   ///
   /// - Parameters:
-  ///   - file: the path given on the command line; `COUNTERSIGN_CONFIG` names it otherwise. Without either there is no
+  ///   - file: the path given on the command line, else the path in `COUNTERSIGN_CONFIG`. Without either there is no
   ///     file, and everything comes from the environment.
   ///   - environment: all variables of the process. Those that begin with `COUNTERSIGN_` have to be known.
-  ///   - requiresCredential: whether it is an error that nobody could call; a command that serves nobody says `false`.
+  ///   - requiresCredential: whether a configuration without callers is an error; `false` for a command that serves no
+  ///     requests.
   /// - Throws: every problem that was found, not only the first.
   static func load(
     file: String?, environment: [String: String], requiresCredential: Bool = true
@@ -35,7 +36,7 @@ extension ServiceConfiguration {
   }
 
   init(_ reader: inout ConfigurationReader, requiresCredential: Bool) throws(ConfigurationError) {
-    // Every part is read before the first is missed, so that one run reports all problems.
+    // Every section is read before any is required, so that one run reports all problems.
     let server = ServerSettings(&reader)
     let appStore = AppStore(&reader)
     let catalog = Catalog(&reader)
@@ -97,7 +98,7 @@ extension ServiceConfiguration {
       }) {
         findings.problem(name, "\(key.rawValue) can only be given in the configuration file")
       } else {
-        // Compared without what all of them begin with, which would make any two look alike.
+        // Compared without the common prefix, which would make any two names similar.
         let prefix = ConfigurationKey.environmentPrefix
         let nearest = Suggestion.nearest(
           to: String(name.dropFirst(prefix.count)), among: known.map { String($0.dropFirst(prefix.count)) })
@@ -107,7 +108,7 @@ extension ServiceConfiguration {
     }
   }
 
-  /// Kubernetes puts variables into every container for a Service named `countersign` or `countersign-…`
+  /// Kubernetes adds variables to every container for a Service named `countersign` or `countersign-…`
   /// (`COUNTERSIGN_SERVICE_HOST`, `COUNTERSIGN_PORT=tcp://…`); the operator did not write them.
   ///
   /// https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
@@ -245,7 +246,7 @@ extension ServiceConfiguration.AppStore {
 }
 
 extension ServiceConfiguration.AppStore.ServerAPI {
-  /// - Returns: `nil` without a key, and where anything is wrong with it; that is reported.
+  /// - Returns: `nil` without a key, and if anything is invalid, which is reported.
   fileprivate static func read(_ reader: inout ConfigurationReader) -> Self? {
     let problemsBefore = reader.findings.problems.count
     let text = reader.privateKey(.serverAPIKey)
@@ -286,7 +287,7 @@ extension ServiceConfiguration.AppStore.ServerAPI {
     }
   }
 
-  /// What tokens for the Server API are made with.
+  /// The key that signs tokens for the Server API.
   func checkedKey() throws(ServerAPIKey.Unusable) -> ServerAPIKey {
     let privateKey: ES256Key
     do throws(ES256Key.Invalid) { privateKey = try ES256Key(pem: key.exposed) } catch { throw .key(error) }
@@ -297,7 +298,7 @@ extension ServiceConfiguration.AppStore.ServerAPI {
 }
 
 extension ServerAPIKey {
-  /// Why a key, its ID or its issuer cannot be used.
+  /// Why a key, its ID or its issuer is invalid.
   enum Unusable: Error, Hashable, CustomStringConvertible {
     case key(ES256Key.Invalid)
     case parts(Fault)
@@ -359,7 +360,7 @@ extension ServiceConfiguration.Revalidation {
 extension ServiceConfiguration.LedgerConfiguration {
   fileprivate init?(_ reader: inout ConfigurationReader) {
     guard let path = reader.text(.ledgerPath) else { return nil }
-    // SQLite takes these for a database in memory and for a URI with options; both could forget what was acknowledged.
+    // SQLite reads these as an in-memory database and as a URI with options; both could lose acknowledged data.
     guard path != ":memory:", !path.hasPrefix("file:") else {
       reader.findings.problem(
         reader.origin(of: .ledgerPath), "must be the path of a file: what is recorded has to last")
@@ -370,7 +371,7 @@ extension ServiceConfiguration.LedgerConfiguration {
 }
 
 extension ServiceConfiguration.ProfileStoreConfiguration {
-  /// - Returns: `nil` without a store, and where anything is wrong with it; that is reported.
+  /// - Returns: `nil` without a store, and if anything is invalid, which is reported.
   fileprivate static func read(_ reader: inout ConfigurationReader) -> Self? {
     let problemsBefore = reader.findings.problems.count
     let url = reader.baseURL(.profileStoreURL)
@@ -383,7 +384,7 @@ extension ServiceConfiguration.ProfileStoreConfiguration {
     guard reader.findings.problems.count == problemsBefore, let table, let columns, let deadline else { return nil }
 
     let names = PostgRESTProfileStore.Columns()
-    // Defaults that are spelled out, as the sample does, ask for nothing.
+    // Spelled-out defaults, as in the sample, do not enable the store.
     let isMeant =
       url != nil || key != nil || schema != nil || table != .profiles || columns != names || caFile != nil
     guard isMeant else { return nil }

@@ -5,14 +5,14 @@ import Ledger
 import Profiles
 import Validation
 
-/// Everything that an operator can decide, read once at the start and checked by `load`.
+/// All settings of the operator, read once at the start and checked by `load`.
 ///
 /// `ConfigurationKey` lists every key with its default and its meaning.
 struct ServiceConfiguration: Sendable {
   struct AppStore: Hashable, Sendable {
-    /// The App Store Server API, and the key that opens it.
+    /// The App Store Server API, and its key.
     struct ServerAPI: Hashable, Sendable {
-      /// In PEM; it was read as a key when the configuration was.
+      /// In PEM; already parsed as a key when the configuration was read.
       let key: Secret
       let keyID: String
       let issuerID: String
@@ -20,16 +20,16 @@ struct ServiceConfiguration: Sendable {
       let sandboxURL: String
     }
 
-    /// Never empty; in the order of the file, in which they are tried where it is not known whose a purchase is.
+    /// Never empty; in the order of the file, which is the order of attempts for a purchase of an unknown app.
     let orderedBundleIDs: [BundleID]
-    /// `nil`: verifyReceipt is not asked. There is this, or `serverAPI`, or both.
+    /// `nil`: verifyReceipt is not called. At least one of this and `serverAPI` is set.
     let sharedSecret: Secret?
     let serverAPI: ServerAPI?
-    /// Numbers that notifications of production's may name; any when empty.
+    /// App IDs that production notifications may name; any when empty.
     let appAppleIDs: Set<Int64>
     let productionURL: String
     let sandboxURL: String
-    /// Authorities for TLS, in place of the system's.
+    /// CA certificates for TLS, in place of the system's.
     let caFile: String?
     /// Files of root certificates; Apple's own when empty.
     let roots: [String]
@@ -40,22 +40,22 @@ struct ServiceConfiguration: Sendable {
   }
 
   struct Policy: Hashable, Sendable {
-    /// Whose sandbox purchases count.
+    /// The users whose sandbox purchases count.
     enum Sandbox: String, Hashable, Sendable, CaseIterable {
       case accept
       case testers
       case reject
     }
 
-    /// The meaning of a purchase's `appAccountToken` for its user.
+    /// The meaning of a purchase's `appAccountToken`.
     enum AppAccountToken: String, Hashable, Sendable, CaseIterable {
-      /// A hint at the user whom the purchase was made for, where such a user is known.
+      /// A hint at the user of the purchase, if that user is known.
       case hint
       /// The ID of a user, known or not.
       case userID = "user_id"
     }
 
-    /// What becomes of transactions that Xcode's StoreKit testing signed.
+    /// The treatment of transactions signed by Xcode's StoreKit testing.
     enum Xcode: String, Hashable, Sendable, CaseIterable {
       case reject
       case accept
@@ -76,11 +76,11 @@ struct ServiceConfiguration: Sendable {
     let xcode: Xcode
   }
 
-  /// What the service asks Apple by itself.
+  /// The service's own checks with Apple.
   struct Revalidation: Hashable, Sendable {
     /// Subscriptions a second.
     let rate: Int
-    /// Percent of those looked at.
+    /// Percent of the subscriptions checked.
     let maxDowngrades: Int
   }
 
@@ -88,28 +88,28 @@ struct ServiceConfiguration: Sendable {
     let path: String
   }
 
-  /// Where the app's own profiles are, and how they are written.
+  /// The location of the app's profiles, and the settings of their updates.
   struct ProfileStoreConfiguration: Hashable, Sendable {
     let postgREST: PostgRESTProfileStore.Configuration
-    /// For one update, every request of it included.
+    /// For one update, all of its requests included.
     let deadline: Duration
-    /// Authorities for TLS, in place of the system's.
+    /// CA certificates for TLS, in place of the system's.
     let caFile: String?
 
-    /// Whether the store speaks without TLS, which a transport has to be told to allow.
+    /// Whether the store has no TLS, which a transport has to be told to allow.
     var isPlain: Bool { postgREST.url.lowercased().hasPrefix("http://") }
   }
 
   struct Auth: Hashable, Sendable {
-    /// How users' tokens are checked.
+    /// The settings for verifying users' tokens.
     struct JWT: Hashable, Sendable {
-      /// For HS256. There is this, or `keySetURL`, or both.
+      /// For HS256. At least one of this and `keySetURL` is set.
       let secret: Secret?
       /// For RS256 and ES256.
       let keySetURL: String?
       let issuer: String?
       let audience: String?
-      /// For clocks that differ.
+      /// The tolerated difference of clocks.
       let leeway: Duration
     }
 
@@ -119,7 +119,7 @@ struct ServiceConfiguration: Sendable {
   }
 
   struct Log: Hashable, Sendable {
-    /// The words of swift-log.
+    /// The levels of swift-log.
     enum Level: String, Hashable, Sendable, CaseIterable {
       case trace
       case debug
@@ -151,6 +151,6 @@ struct ServiceConfiguration: Sendable {
   let profileStore: ProfileStoreConfiguration?
   let auth: Auth
   let log: Log
-  /// What is allowed but deserves a line in the log at every start.
+  /// Allowed settings that deserve a line in the log at every start.
   let warnings: [ConfigurationFinding]
 }
