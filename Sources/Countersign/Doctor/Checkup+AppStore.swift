@@ -6,29 +6,29 @@ import Ledger
 import Synchronization
 import Validation
 
-/// Asks Apple's two endpoints one question each.
+/// Sends one request to each of Apple's two endpoints.
 ///
-/// Whether the shared secret is right cannot be learnt without a receipt: Apple reads the receipt first, answers 21002 to
-/// what is none, and looks at the secret (21004) only with an authentic receipt that has a subscription. Therefore a
-/// receipt is sent where there is one: the one given, else the newest of production's that the ledger keeps.
-/// Otherwise four bytes that are no receipt are sent, which tells that Apple can be reached and what time it is there.
+/// The shared secret cannot be checked without a receipt: Apple reads the receipt first, answers 21002 to anything
+/// else, and checks the secret (21004) only for an authentic receipt with a subscription. A real receipt is therefore
+/// sent if possible: the given one, else the newest production receipt in the ledger. Otherwise four bytes that are not
+/// a receipt are sent, which shows that Apple can be reached, and its clock.
 ///
 /// https://developer.apple.com/documentation/appstorereceipts/status
 extension Checkup {
-  /// What was sent to Apple.
+  /// The receipt sent to Apple.
   enum Question: Hashable, Sendable {
     case given
     case kept
     case noReceipt
   }
 
-  /// What one endpoint said.
+  /// The response of one endpoint.
   struct Reply: Sendable {
     var environment: StoreEnvironment
     var outcome: VerifyReceiptAttempt.Outcome
     var duration: Duration
     var answeredAt: Date?
-    /// The answer is about a subscription, so that the secret was looked at.
+    /// The response concerns a subscription, so the secret was checked.
     var hasSubscription = false
   }
 
@@ -40,7 +40,7 @@ extension Checkup {
       return [Finding("app_store.shared_secret", .ok, "is not set: verifyReceipt is not asked")]
     }
     let newest = receipt == nil ? await LedgerInspection.newestReceipt(path: configuration.ledger.path) : nil
-    // A signed transaction is nothing that verifyReceipt reads; base64 has no dots.
+    // A stored signed transaction is not for verifyReceipt; base64 has no dots.
     let kept = newest.flatMap { $0.contains(".") ? nil : $0 }
     let question: Question = receipt != nil ? .given : kept != nil ? .kept : .noReceipt
     let text = receipt ?? kept ?? Self.noReceipt
@@ -76,7 +76,7 @@ extension Checkup {
         productionURL: appStore.productionURL, sandboxURL: appStore.sandboxURL, sharedSecret: secret,
         retry: RetryPolicy(attempts: 1)),
       observe: { attempt in first.withLock { $0 = $0 ?? attempt } })
-    // What the client makes of it does not matter here, only what the endpoint said first.
+    // The client's result is irrelevant here; only each endpoint's first response counts.
     let answer = try? await client.verify(
       receipt, startingWith: environment, deadline: .now.advanced(by: Self.callLimit))
     guard let attempt = first.withLock({ $0 }) else {
@@ -87,7 +87,7 @@ extension Checkup {
       hasSubscription: answer?.history.purchases.contains { $0.expiresDate != nil } ?? false)
   }
 
-  // MARK: - What it means
+  // MARK: - Findings
 
   static func finding(_ reply: Reply, to question: Question) -> Finding {
     let subject = "app_store.\(reply.environment.rawValue)_url"
@@ -143,7 +143,7 @@ extension Checkup {
       case .kept: "the ledger's newest receipt did not show it; give one of a subscription with --receipt FILE"
       case .noReceipt: "Apple looks at it only with a receipt that has a subscription; give one with --receipt FILE"
       }
-    // App Store Connect makes secrets of 32 hexadecimal digits.
+    // App Store Connect generates secrets of 32 hexadecimal digits.
     let isUsual = secret.exposed.wholeMatch(of: /[0-9a-fA-F]{32}/) != nil
     guard isUsual || configuration.appStore.productionURL != AppleEndpoint.production else {
       return Finding(
@@ -153,7 +153,7 @@ extension Checkup {
     return Finding(subject, .warning, "is not proven: \(hint)")
   }
 
-  /// - Parameter isApple: whether it is Apple's own store that was asked; a played one's clock stands where it was put.
+  /// - Parameter isApple: whether the store is Apple's own; the simulator's clock may be stopped.
   static func clockFinding(_ replies: [Reply], isApple: Bool = true, now: () -> Date) -> Finding {
     guard let apple = replies.compactMap(\.answeredAt).max() else {
       return Finding("clock", .warning, "is not compared: Apple did not tell the time")

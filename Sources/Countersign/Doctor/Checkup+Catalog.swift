@@ -2,7 +2,7 @@ import Entitlements
 import Ledger
 
 extension Checkup {
-  /// Compares the catalog with what subscribers have, as a start does; nothing without a ledger.
+  /// Compares the catalog with the recorded verdicts, as a start does; empty without a ledger.
   func catalogFindings() async -> [Finding] {
     let ended = now().advanced(by: .zero - configuration.policy.outageHold)
     guard let counts = await LedgerInspection.accessGiven(path: configuration.ledger.path, endingAfter: ended) else {

@@ -4,13 +4,13 @@ import FoundationEssentials
 import HTTPTransport
 import Synchronization
 
-/// Shows Apple the key of the App Store Server API, with a question whose answer does not matter.
+/// Tests the key of the App Store Server API with a request whose result is irrelevant.
 ///
-/// Apple looks at the token first: 401 says that something about the key is wrong, any other answer that it is taken.
+/// Apple checks the token first: 401 means that the key is wrong, any other status that it is accepted.
 ///
 /// https://developer.apple.com/documentation/appstoreserverapi/generating-json-web-tokens-for-api-requests
 extension Checkup {
-  /// A number that no transaction has.
+  /// A transaction ID that does not exist.
   private static let noTransaction = TransactionID("1")
 
   func serverAPIFindings() async -> [Finding] {
@@ -35,12 +35,12 @@ extension Checkup {
       verifier: SignedDataVerifier(),
       timing: timing,
       observe: { attempt in attempts.withLock { $0.append(attempt) } })
-    // What the client makes of it does not matter here, only what each store said.
+    // The client's result is irrelevant here; only each store's response counts.
     _ = try? await client.transaction(
       Self.noTransaction, bundleIDs: appStore.orderedBundleIDs, stores: [.production, .sandbox],
       deadline: .now.advanced(by: Self.callLimit))
     let seen = attempts.withLock { $0 }
-    // The last word: a token that was refused is made anew once. One app that is known is enough for the key.
+    // The last attempt: a refused token is renewed once. One accepted app proves the key.
     func lastWord(of store: StoreEnvironment) -> ServerAPIAttempt? {
       let said = seen.filter { $0.environment == store }
       return said.last { $0.outcome != .http(401) } ?? said.last

@@ -10,21 +10,21 @@ import NIOSSL
 import Profiles
 import Tokens
 
-/// Looks at everything that the service depends on, and changes nothing.
+/// Checks everything that the service depends on, and changes nothing.
 ///
-/// Each look has its own time limit, and they go on side by side: the whole takes no longer than the longest of them.
+/// The checks run concurrently, each with its own time limit: the whole takes no longer than the longest of them.
 struct Checkup: Sendable {
-  /// For one call to Apple or to the profile store.
+  /// Time limit of one call to Apple or to the profile store.
   static let callLimit: Duration = .seconds(10)
   /// For the ledger's structure.
   static let ledgerLimit: Duration = .seconds(20)
-  /// A certificate that ends within this is renewed by now, where renewal works.
+  /// Seconds. A working renewal has replaced a certificate this long before its end.
   static let renewal: Double = 14 * 86_400
-  /// Bytes below which a disk is nearly full.
+  /// Bytes of free space below which a disk is nearly full.
   static let leastFreeBytes: UInt64 = 512 << 20
 
   var configuration: ServiceConfiguration
-  /// A receipt of a subscription, with which Apple is asked; `nil`: the newest of the ledger's.
+  /// A receipt with a subscription to send to Apple; `nil`: the newest in the ledger.
   var receipt: String?
   var openFileLimit: Double?
   /// The machine's clock.
@@ -41,7 +41,7 @@ struct Checkup: Sendable {
       + (await serverAPI) + (await ledger) + (await catalog) + (await profiles) + (await callers)
   }
 
-  // MARK: - What needs no look outside
+  // MARK: - Checks without I/O outside
 
   func configurationFindings() -> [Finding] {
     [Finding("configuration", .ok, "every key is known and every value can be used")]
@@ -58,7 +58,8 @@ struct Checkup: Sendable {
         "a request may take \(server.requestDeadline.configurationText), of which Apple and the profile "
           + "store get \(needed.configurationText) at most")
     ]
-    // Beside the connections: those to Apple and to the store, the ledger's, the operators', and some of the runtime.
+    // Besides the callers' connections: those to Apple and to the store, the ledger's, the operators', and the
+    // runtime's.
     let files = server.maxConnections + configuration.appStore.concurrency + AdminServer.maxConnections + 128
     if let openFileLimit, openFileLimit < Double(files) {
       findings.append(
@@ -70,7 +71,7 @@ struct Checkup: Sendable {
     return findings
   }
 
-  /// Who may call. That it is nobody is a problem of the configuration already.
+  /// The configured callers. A configuration without any is already an error.
   func callerFindings() async -> [Finding] {
     let count = configuration.auth.apiKeys.count
     let keys = Finding("auth.api_keys", .ok, "\(count) API \(count == 1 ? "key" : "keys")")
@@ -245,7 +246,7 @@ extension ConfigurationValue {
 }
 
 extension ServiceEnvironment {
-  /// For a command that tells what it sees by itself.
+  /// For a command that reports its findings itself.
   static let silent = ServiceEnvironment(
     logger: Logger(label: "countersign", factory: { _ in SwiftLogNoOpLogHandler() }), ledgerFailed: { _ in })
 }

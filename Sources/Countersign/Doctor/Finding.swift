@@ -1,17 +1,17 @@
-/// What one look at the deployment showed: a sentence that says what is right, or what to do.
+/// The result of one check: a sentence that confirms it, or says what to do.
 struct Finding: Hashable, Sendable, Encodable {
   enum Verdict: String, Hashable, Sendable, Encodable, CaseIterable {
     case ok
-    /// Works, but worth a look.
+    /// Works, but deserves attention.
     case warning
     /// Has to be fixed.
     case fail
   }
 
-  /// What was looked at, by the section of the configuration.
+  /// The section of the configuration that was checked.
   var subject: String
   var verdict: Verdict
-  /// It holds no secret.
+  /// Contains no secret.
   var sentence: String
 
   init(_ subject: String, _ verdict: Verdict, _ sentence: String) {
@@ -21,7 +21,7 @@ struct Finding: Hashable, Sendable, Encodable {
   }
 }
 
-/// Everything that was looked at, in words and for machines.
+/// All findings, for people and for machines.
 struct CheckupReport: Encodable, Sendable {
   enum Status: String, Encodable, Sendable {
     case ok
@@ -37,13 +37,13 @@ struct CheckupReport: Encodable, Sendable {
     status = findings.contains { $0.verdict == .fail } ? .fail : .ok
   }
 
-  /// Of a configuration with which nothing else can be looked at.
+  /// For an invalid configuration, with which nothing else can be checked.
   init(_ error: ConfigurationError) {
     status = .configuration
     findings = error.problems.map { Finding("configuration", .fail, $0.description) }
   }
 
-  /// One line a finding.
+  /// One line per finding.
   var text: String {
     let width = findings.map(\.subject.count).max() ?? 0
     return findings.map { finding in
