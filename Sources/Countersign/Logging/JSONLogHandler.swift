@@ -4,7 +4,7 @@ import Logging
 
 /// Writes each event as one line of JSON to standard error.
 ///
-/// Everything is escaped, so that no value, whatever its bytes, can begin a line of its own or drive a terminal.
+/// Everything is escaped, so that no value can start a new line or control a terminal.
 struct JSONLogHandler: LogHandler {
   var metadata: Logger.Metadata = [:]
   var metadataProvider: Logger.MetadataProvider?
@@ -58,19 +58,19 @@ struct JSONLogHandler: LogHandler {
     return line
   }
 
-  /// The type decides, never the look: an identifier of digits is a text.
+  /// The type decides, never the text: an identifier of digits is a string.
   private static func append(_ value: any CustomStringConvertible & Sendable, to line: inout String) {
     switch value {
     case let flag as Bool: line += flag ? "true" : "false"
     case let number as any FixedWidthInteger: line += number.description
-    // JSON has no infinity, and a thousandth of what is logged is as fine as anybody reads.
+    // JSON has no infinity, and three decimals are precise enough for any logged value.
     case let number as Double where number.magnitude < 1e12: line += "\((number * 1_000).rounded() / 1_000)"
     default: append(value.description, to: &line)
     }
   }
 
   private static func append(_ text: String, to line: inout String) {
-    // Nearly every text is harmless as it is.
+    // Fast path: most texts need no escape.
     let isHarmless = text.utf8.allSatisfy { byte in
       byte >= 0x20 && byte < 0x7f && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
     }
@@ -90,7 +90,7 @@ struct JSONLogHandler: LogHandler {
       case "\"": quoted += "\\\""
       case "\\": quoted += "\\\\"
       case "\n": quoted += "\\n"
-      // Controls, and the marks that turn the direction of text around.
+      // Control characters, and those that change the direction of text.
       case "\u{0}"..<"\u{20}", "\u{7f}"..."\u{9f}", "\u{200e}"..."\u{200f}", "\u{2028}"..."\u{202e}",
         "\u{2066}"..."\u{2069}":
         let digits = String(scalar.value, radix: 16)

@@ -1,7 +1,7 @@
 import Logging
 
 extension ServiceConfiguration.Log {
-  /// Makes every logger of the process write as configured. Call it once, first thing.
+  /// Configures every logger of the process. Call it once, before anything else.
   func bootstrap() {
     let level = Logger.Level(rawValue: level.rawValue) ?? .info
     switch format {

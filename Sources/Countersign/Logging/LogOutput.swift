@@ -8,9 +8,9 @@ import Synchronization
   import Darwin
 #endif
 
-/// Where lines of the log go, one whole line at a time.
+/// The destination of log lines, written one whole line at a time.
 final class LogOutput: Sendable {
-  /// Guards the writing, so that lines of two threads do not mix.
+  /// Guards the output, so that lines of two threads do not mix.
   private let lock = Mutex(())
   private let sink: @Sendable (String) -> Void
 

@@ -2,7 +2,7 @@ import Entitlements
 import FoundationEssentials
 import Logging
 
-/// Writes each event as one line for people: the message, then what belongs to it.
+/// Writes each event as one line for people: the message, then its metadata.
 ///
 ///     2026-01-15T12:00:00Z info validated reason=renewing tier=pro user_id=user-1
 struct TextLogHandler: LogHandler {
@@ -44,15 +44,15 @@ struct TextLogHandler: LogHandler {
     return line + "\n"
   }
 
-  /// Every control is escaped, so that no value can begin a line of its own or drive a terminal. A value that has a space
-  /// or a quotation mark in it is quoted.
+  /// Control characters are escaped, so that no value can start a new line or control a terminal. A value that contains
+  /// a space or a quotation mark is quoted.
   private static func append(_ text: String, isValue: Bool, to line: inout String) {
     let isQuoted = isValue && (text.isEmpty || text.contains { $0 == " " || $0 == "\"" })
     if isQuoted { line += "\"" }
     for scalar in text.unicodeScalars {
       switch scalar {
       case "\"" where isQuoted, "\\" where isQuoted: line += "\\\(scalar)"
-      // Controls, and the marks that turn the direction of text around.
+      // Control characters, and those that change the direction of text.
       case "\u{0}"..<"\u{20}", "\u{7f}"..."\u{9f}", "\u{200e}"..."\u{200f}", "\u{2028}"..."\u{202e}",
         "\u{2066}"..."\u{2069}":
         line += scalar.escaped(asASCII: true)
