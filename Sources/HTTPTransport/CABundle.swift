@@ -2,9 +2,9 @@ import FoundationEssentials
 
 /// Finds the file of trusted certificate authorities.
 ///
-/// It is named explicitly to libcurl, as the path built into a libcurl belongs to the system it was built on.
+/// The path is passed to libcurl explicitly: its built-in path belongs to the system on which libcurl was built.
 enum CABundle {
-  /// Where Debian and Alpine, RHEL, and SUSE keep theirs.
+  /// The bundles of Debian and Alpine, RHEL, and SUSE.
   static let systemPaths = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",

@@ -1,53 +1,53 @@
 extension CurlTransport {
-  /// Every knob of the transport, with the defaults of a careful owner.
+  /// All settings of the transport, with conservative defaults.
   package struct Configuration: Sendable {
     package enum Scheme: String, Hashable, Sendable {
       case https
       case http
     }
 
-    /// The only certificate authorities to trust, a PEM file, in place of the system's; `nil`: the system's bundle.
+    /// A PEM file of the only trusted certificate authorities; `nil`: the system's bundle.
     package var caFile: String?
-    /// The most transfers at once; with HTTP/1.1 also the most connections.
+    /// The most concurrent transfers; with HTTP/1.1 also the most connections.
     package var maxInFlight = 64
-    /// The most requests waiting for a slot; one more ends with `.overloaded`. It bounds memory: how many can be served
-    /// in time depends on how long calls take, see `refusesHopeless`.
+    /// The most queued requests; one more ends with `.overloaded`. It bounds memory: how many can be served in time
+    /// depends on the duration of calls, see `refusesHopeless`.
     package var maxQueued = 1024
-    /// Whether a request that has to wait is refused, with `.overloaded`, once it cannot be answered in time any more;
-    /// see `QueueForecast`. For a service that has callers of its own to answer.
+    /// Whether a request that has to queue is refused, with `.overloaded`, once it cannot be answered before its
+    /// deadline; see `QueueForecast`. For a service with callers of its own.
     package var refusesHopeless = false
-    /// The most time for name look-up, TCP and TLS together. A request's own deadline may be nearer.
+    /// The limit of name look-up, TCP and TLS together. A request's own deadline may be earlier.
     package var connectTimeout = Duration.seconds(3)
     package var userAgent = "countersign"
-    /// The most bytes of an answer's header block, interim answers and trailers included.
+    /// The most bytes of a response's header block, interim responses and trailers included.
     package var responseHeaderLimit = 64 * 1024
     package var allowedSchemes: Set<Scheme> = [.https]
-    /// Offer HTTP/2 by ALPN, and send concurrent requests to one host over one connection where the host takes it.
+    /// Offers HTTP/2 by ALPN, and sends concurrent requests to one host over one connection if the host supports it.
     ///
-    /// Up to `connectionsForHTTP1` requests in flight HTTP/1.1 is the cheaper, by a third of an exchange's CPU and more.
-    /// Beyond, handshakes and the memory of connections weigh more. `make bench` compares the two.
+    /// HTTP/1.1 is cheaper up to `connectionsForHTTP1` requests in flight, by a third of an exchange's CPU and more.
+    /// Beyond that, handshakes and the memory of connections cost more. `make bench` compares the two.
     package var http2 = true
     package static let connectionsForHTTP1 = 256
-    /// How long an idle connection may be taken up again; whole seconds.
+    /// How long an idle connection may be reused; whole seconds.
     package var idleConnectionLifetime = Duration.seconds(60)
-    /// Answers of the name look-up given beforehand: `HOST:PORT:ADDRESS` (libcurl's CURLOPT_RESOLVE). For tests.
+    /// Fixed results of the name look-up: `HOST:PORT:ADDRESS` (libcurl's CURLOPT_RESOLVE). For tests.
     package var resolve: [String] = []
-    /// The name of the transport's thread as `top -H` shows it; at most 15 bytes of it.
+    /// The name of the transport's thread in `top -H`; at most 15 bytes of it.
     package var threadName = "curl-transport"
 
     package init(caFile: String? = nil) { self.caFile = caFile }
   }
 
-  /// Why a transport cannot be made. Each says what to do about it.
+  /// Why a transport cannot be made. Each description says what to do.
   package enum SetupError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The file cannot be read, or holds no PEM certificate.
+    /// The file cannot be read, or contains no PEM certificate.
     case unusableCAFile(String)
     case noSystemCAFile
-    /// A value of the configuration that cannot be used, by its name.
+    /// The name of an invalid value of the configuration.
     case invalidConfiguration(String)
-    /// libcurl, by the name of its function, refused to work.
+    /// The name of the libcurl function that failed.
     case libcurl(String)
-    /// No thread could be started; `errno`.
+    /// No thread could be started; the value is `errno`.
     case thread(Int32)
 
     package var description: String {
@@ -62,7 +62,7 @@ extension CurlTransport {
   }
 }
 
-/// A configuration that was checked, in the types that libcurl takes.
+/// A checked configuration, in libcurl's types.
 struct CurlSettings: Sendable {
   let caFile: String
   let maxInFlight: Int
@@ -109,7 +109,7 @@ struct CurlSettings: Sendable {
 }
 
 extension Duration {
-  /// Whole milliseconds, so that a timer set by it never fires early.
+  /// Whole milliseconds, rounded up, so that a timer never fires early.
   var millisecondsRoundedUp: Int {
     let (seconds, attoseconds) = components
     return Int(seconds) * 1000 + Int((attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000)

@@ -8,10 +8,10 @@ import CCurl
   import Darwin
 #endif
 
-/// libcurl's process-wide start, once, at the first transport.
+/// libcurl's process-wide initialisation, once, by the first transport.
 enum CurlGlobal {
-  /// What libcurl would take from the environment: it sends traffic through a proxy it finds there, and writes the keys
-  /// of every TLS session to the file that SSLKEYLOGFILE names, which it opens in curl_global_init.
+  /// Environment variables that libcurl would obey: it sends traffic through the proxy that they name, and writes the
+  /// keys of every TLS session to the file in SSLKEYLOGFILE, which it opens in curl_global_init.
   static let refusedVariables = [
     "SSLKEYLOGFILE", "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY",
   ]
@@ -21,7 +21,7 @@ enum CurlGlobal {
     return curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
   }()
 
-  /// - Throws: when libcurl cannot start, has no TLS, or would block the loop while it looks up a name.
+  /// - Throws: when libcurl cannot start, has no TLS, or would block the loop during a name look-up.
   static func start(http2: Bool) throws(CurlTransport.SetupError) {
     guard isReady else { throw .libcurl("curl_global_init") }
     guard let version = curl_version_info(CURLVERSION_FIRST) else { throw .libcurl("curl_version_info") }

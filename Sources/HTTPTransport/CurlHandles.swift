@@ -2,8 +2,8 @@ import CCurl
 
 /// Owns libcurl's multi handle (CURLM *) and the share of TLS sessions (CURLSH *) that its transfers use.
 ///
-/// `@unchecked Sendable`: `wake` is the one call that libcurl allows from any thread; all else is the loop thread's. The
-/// last owner to let go frees both; by then the loop has removed and freed every transfer.
+/// `@unchecked Sendable`: `wake` is the one call that libcurl allows from any thread; only the loop's thread makes the
+/// others. The last owner frees both handles; by then the loop has removed and freed every transfer.
 final class CurlHandles: @unchecked Sendable {
   let multi: OpaquePointer
   let share: OpaquePointer
@@ -18,7 +18,7 @@ final class CurlHandles: @unchecked Sendable {
     self.multi = multi
     self.share = share
 
-    // A multi handle shares connections and names by itself, TLS sessions it does not. No lock: one thread uses them.
+    // A multi handle shares connections and names by itself, but not TLS sessions. No lock: one thread uses them.
     guard ccurl_share_lock_data(share, CURL_LOCK_DATA_SSL_SESSION) == CURLSHE_OK else {
       throw .libcurl("curl_share_setopt")
     }
@@ -32,7 +32,7 @@ final class CurlHandles: @unchecked Sendable {
     }
   }
 
-  /// Ends the loop's poll, or its next one. From any thread.
+  /// Wakes the loop from its present or next poll. From any thread.
   func wake() {
     // Fails only if its pipe is full, and then the loop is about to wake anyway.
     _ = curl_multi_wakeup(multi)

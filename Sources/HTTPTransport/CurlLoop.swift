@@ -2,13 +2,13 @@ import CCurl
 import DequeModule
 import Resilience
 
-/// Drives all transfers, on one thread, until told to stop.
+/// Drives all transfers on one thread until the transport is shut down.
 ///
-/// One turn: look into the mailbox, end what was cancelled or is late, start what waits while there are slots, let
-/// libcurl work, hand out what is done, sleep in poll until a socket, a deadline or the mailbox has news.
+/// One turn: read the mailbox, end cancelled and late requests, start queued ones while there are slots, let libcurl
+/// work, deliver results, and poll until a socket, a deadline or the mailbox needs attention.
 ///
 /// A submission is in exactly one place at a time (mailbox, `waiting`, `active`, `ended`) and is answered when it is
-/// taken out of the last: that is why each is answered once.
+/// removed from the last: this guarantees one answer each.
 final class CurlLoop {
   private let settings: CurlSettings
   private let handles: CurlHandles
@@ -16,7 +16,7 @@ final class CurlLoop {
 
   private struct Waiting {
     let submission: Submission
-    /// Every slot was taken when it came.
+    /// Every slot was taken when the request arrived.
     let isQueued: Bool
   }
 
@@ -32,7 +32,7 @@ final class CurlLoop {
   private var statistics = CurlTransport.Statistics()
   private let clock = ContinuousClock()
 
-  /// The longest sleep with nothing under way.
+  /// The longest sleep without requests.
   private static let longestSleep = Duration.seconds(3600)
 
   init(settings: CurlSettings, handles: CurlHandles, mailbox: CurlMailbox) {
@@ -73,7 +73,7 @@ final class CurlLoop {
     for id in contents.cancelled { abandon(id, .cancelled) }
   }
 
-  /// - Returns: libcurl's number when it cannot go on.
+  /// - Returns: libcurl's error code when it cannot continue.
   private func turn() -> CURLMcode? {
     let now = clock.now
     while let nearest = nearest(), nearest.deadline <= now { abandon(nearest.id, .timedOut) }
@@ -81,7 +81,8 @@ final class CurlLoop {
     var running: Int32 = 0
     let performed = curl_multi_perform(handles.multi, &running)
     guard performed == CURLM_OK else { return performed }
-    // What starts now has a timer at zero in libcurl: the poll below returns at once, after the answers are out.
+    // Newly started transfers have a timer at zero in libcurl: the poll below returns at once, after the results are
+    // out.
     if collect() { start() }
     deadlines.sweep(live: active.count + waiting.count, where: isLive)
     answer()
@@ -98,7 +99,8 @@ final class CurlLoop {
     while active.count < settings.maxInFlight, let id = queue.popFirst() {
       guard let next = waiting.removeValue(forKey: id) else { continue }
       let submission = next.submission
-      // One that found a free slot is always sent: otherwise nothing could ever show that calls are quick again.
+      // A request that found a free slot is always sent: otherwise the forecast could never see that calls are fast
+      // again.
       if next.isQueued, isHopeless(submission, forecast.answer(sentAt: now)) {
         refuse(submission)
         continue
@@ -124,9 +126,9 @@ final class CurlLoop {
     }
   }
 
-  /// Takes from libcurl what is done.
+  /// Collects finished transfers from libcurl.
   ///
-  /// - Returns: whether anything was.
+  /// - Returns: whether there were any.
   private func collect() -> Bool {
     var done: [(OpaquePointer, CURLcode)] = []
     var left: Int32 = 0
@@ -146,7 +148,7 @@ final class CurlLoop {
     return !done.isEmpty
   }
 
-  /// Ends a request wherever it is; one that has ended already is left alone.
+  /// Ends a request in any state; one that has ended already is left alone.
   private func abandon(_ id: UInt64, _ error: TransportError) {
     if let waiter = waiting.removeValue(forKey: id) {
       end(waiter.submission, .failure(error))
@@ -160,12 +162,12 @@ final class CurlLoop {
     }
   }
 
-  /// Takes a transfer out of libcurl. If it is not done, this closes an HTTP/1.1 connection and resets an HTTP/2 stream.
+  /// Removes a transfer from libcurl. An unfinished one loses its HTTP/1.1 connection, or its HTTP/2 stream is reset.
   private func release(_ transfer: CurlTransfer, id: UInt64) {
     statistics.connectionsOpened += transfer.handle.connectionsOpened
     active[id] = nil
     activeIDs[transfer.handle.pointer] = nil
-    // Freeing a handle that cannot be removed removes it, too; only one that was removed is kept.
+    // Freeing a handle that cannot be removed removes it as well; only a removed one is kept for reuse.
     guard curl_multi_remove_handle(handles.multi, transfer.handle.pointer) == CURLM_OK else { return }
     transfer.handle.reset()
     idleHandles.append(transfer.handle)
@@ -186,7 +188,7 @@ final class CurlLoop {
     ended.append((submission, result))
   }
 
-  /// Tells those whose requests ended. First the counts, so that they find their slot free.
+  /// Delivers the results. The counts come first, so that callers find their slot free.
   private func answer() {
     statistics.inFlight = active.count
     statistics.queued = waiting.count
@@ -199,7 +201,7 @@ final class CurlLoop {
 
   private func nearest() -> DeadlineHeap.Entry? { deadlines.nearest(where: isLive) }
 
-  /// Ends everything. A loop that libcurl let down ends its own transfers with libcurl's number.
+  /// Ends every request: with libcurl's error code after its failure, otherwise with `.shutDown`.
   private func stop(_ failure: CURLMcode?) {
     let error = failure.map { TransportError.other(code: Int($0.rawValue)) } ?? .shutDown
     for id in Array(active.keys) + Array(waiting.keys) { abandon(id, error) }

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A request on its way to the loop, with the one who waits for it.
+/// A request on its way to the loop, with its waiting caller.
 struct Submission: Sendable {
   let id: UInt64
   let request: PreparedRequest
@@ -9,7 +9,7 @@ struct Submission: Sendable {
   let continuation: CheckedContinuation<Result<TransportResponse, TransportError>, Never>
 }
 
-/// Remembers that a request was cancelled, for when that happens before the request is handed in.
+/// Records that a request was cancelled, in case that happens before it is submitted.
 final class CancellationMark: Sendable {
   private let flag = Atomic(false)
 
@@ -18,25 +18,25 @@ final class CancellationMark: Sendable {
   func set() { flag.store(true, ordering: .releasing) }
 }
 
-/// How callers on any thread reach the loop.
+/// The link between callers on any thread and the loop.
 final class CurlMailbox: Sendable {
-  /// What came in since the loop last looked.
+  /// Everything submitted since the loop last read the mailbox.
   struct Contents {
     var submitted: [Submission] = []
     var cancelled: [UInt64] = []
     var isShutDown = false
   }
 
-  /// Guards what callers and loop both touch.
+  /// Guards the state shared by callers and the loop.
   private struct State {
     var contents = Contents()
-    /// `nil` once the loop has ended: nothing may be handed in any more.
+    /// `nil` once the loop has ended: submissions are refused.
     var handles: CurlHandles?
-    /// A wake is under way and will show the loop all that is here: no need for another.
+    /// A wake is in progress, after which the loop will see all contents: no other is needed.
     var isWaking = false
-    /// Handed in and not yet answered.
+    /// Submitted and not yet answered.
     var outstanding = 0
-    /// Those that found no place; the loop never hears of them.
+    /// Requests refused for want of space; the loop never sees them.
     var refused = 0
     var statistics = CurlTransport.Statistics()
   }
@@ -60,9 +60,9 @@ final class CurlMailbox: Sendable {
 
   func newID() -> UInt64 { nextID.wrappingAdd(1, ordering: .relaxed).newValue }
 
-  /// Hands a request in.
+  /// Submits a request.
   ///
-  /// - Returns: why it was not taken; the caller answers it then. `nil`: the loop will.
+  /// - Returns: why it was refused, so that the caller has to answer it; `nil`: the loop will.
   func submit(_ submission: Submission) -> TransportError? {
     let (refusal, sleeper): (TransportError?, CurlHandles?) = state.withLock { state in
       guard state.handles != nil, !state.contents.isShutDown else { return (.shutDown, nil) }
@@ -78,7 +78,7 @@ final class CurlMailbox: Sendable {
     return refusal
   }
 
-  /// Asks to end a request; nothing happens when it has ended already or was never handed in.
+  /// Requests cancellation; no effect on a request that has ended or was never submitted.
   func cancel(_ id: UInt64) {
     let sleeper: CurlHandles? = state.withLock { state in
       guard state.handles != nil else { return nil }
@@ -96,7 +96,7 @@ final class CurlMailbox: Sendable {
     sleeper?.wake()
   }
 
-  /// The loop's: everything that came in since.
+  /// For the loop: takes everything submitted since the last call.
   func take() -> Contents {
     state.withLock { state in
       state.isWaking = false
@@ -106,7 +106,7 @@ final class CurlMailbox: Sendable {
     }
   }
 
-  /// The loop's: makes its counts visible, before those whose requests ended hear of it.
+  /// For the loop: publishes its counts, before callers see their results.
   func publish(_ statistics: CurlTransport.Statistics, ended: Int) {
     state.withLock { state in
       state.outstanding -= ended
@@ -114,9 +114,9 @@ final class CurlMailbox: Sendable {
     }
   }
 
-  /// The loop's last: takes nothing more in.
+  /// For the loop, at its end: refuses further submissions.
   ///
-  /// - Returns: what nobody has looked at.
+  /// - Returns: submissions that the loop has not seen.
   func close() -> [Submission] {
     state.withLock { state in
       state.handles = nil
@@ -125,7 +125,7 @@ final class CurlMailbox: Sendable {
     }
   }
 
-  /// The loop, if it has to be woken: not while the state is held, which is the first thing that it asks for.
+  /// The handles of a sleeping loop, to be woken after the lock is released: the loop takes the lock first.
   private static func sleeper(_ state: inout State) -> CurlHandles? {
     guard !state.isWaking else { return nil }
     state.isWaking = true

@@ -1,17 +1,17 @@
 import CCurl
 
-/// One request under way: what is still to be sent, and what has come so far. Belongs to the loop's thread.
+/// One request in progress: its unsent bytes, and the bytes received so far. Belongs to the loop's thread.
 final class CurlTransfer {
   let submission: Submission
   let handle: EasyHandle
   let startedAt: ContinuousClock.Instant
   private(set) var head: ResponseHead
   private(set) var body: [UInt8] = []
-  /// Why this side gave up; libcurl then only knows that a callback refused.
+  /// Why this side gave up; libcurl only reports that a callback refused.
   private(set) var failure: TransportError?
   private var sent = 0
 
-  /// The most that is reserved on the word of a Content-Length.
+  /// The most bytes reserved because of a Content-Length.
   private static let reservationLimit = 1 << 20
 
   init(
@@ -51,9 +51,9 @@ final class CurlTransfer {
     return true
   }
 
-  /// Fills the buffer with what comes next of the request's body.
+  /// Fills the buffer with the next bytes of the request's body.
   ///
-  /// - Returns: how many bytes; 0 when all are sent.
+  /// - Returns: the number of bytes; 0 when all are sent.
   func giveBody(_ buffer: UnsafeMutableRawBufferPointer) -> Int {
     let next = submission.request.body[sent...].prefix(buffer.count)
     buffer.copyBytes(from: next)
@@ -61,7 +61,7 @@ final class CurlTransfer {
     return next.count
   }
 
-  /// What became of it, once libcurl is done with it.
+  /// The result of the transfer, after libcurl has finished it.
   func result(_ code: CURLcode, settings: CurlSettings) -> Result<TransportResponse, TransportError> {
     if let failure { return .failure(failure) }
     guard code == CURLE_OK else {

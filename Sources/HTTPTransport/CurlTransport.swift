@@ -1,31 +1,31 @@
 import Synchronization
 
-/// The real transport: libcurl's multi interface on one thread of its own.
+/// The production transport: libcurl's multi interface on its own thread.
 ///
 ///     send ──► mailbox ──► loop ──► libcurl ──► network
 ///       ▲   submit, cancel   │
-///       └────────────────────┘ one answer per request
+///       └────────────────────┘ one result per request
 ///
-/// A deadline is absolute and counts from the call: waiting for a slot, the name look-up, the handshake, everything.
+/// A deadline is absolute and covers everything from the call on: the wait for a slot, the name look-up, the handshake.
 ///
-/// What it cannot tell: an answer with neither Content-Length nor chunks ends with the connection, so one cut short looks
-/// whole. The caller has to judge the body. Nor can libcurl be kept from sending a request *without* a body again when a
-/// kept connection dies before the first byte of the answer; with a body it is (see `EasyHandle`).
+/// Two limits: a response without Content-Length or chunks ends with the connection, so a truncated one looks complete,
+/// and the caller has to check the body. libcurl may also resend a request *without* a body when a reused connection
+/// dies before the first byte of the response; one with a body is not resent (see `EasyHandle`).
 package final class CurlTransport: Transport {
-  /// Counts since the start, for tests and metrics.
+  /// Counters since the start, for tests and metrics.
   package struct Statistics: Hashable, Sendable {
-    /// Connections that were opened for transfers.
+    /// Connections opened for transfers.
     package var connectionsOpened = 0
-    /// Requests that ended in an answer.
+    /// Requests that got a response.
     package var transfersCompleted = 0
-    /// Requests that the loop ended, however.
+    /// Requests that the loop ended, with any result.
     package var requestsEnded = 0
-    /// Requests that ended with `.overloaded`: there was no place for them, or no hope.
+    /// Requests that ended with `.overloaded`: the queue was full, or the deadline out of reach.
     package var refused = 0
     package var inFlight = 0
     package var queued = 0
     package var peakInFlight = 0
-    /// How often the loop came out of its sleep.
+    /// How often the loop's poll returned.
     package var loopWakeups = 0
 
     package init() {}
@@ -48,7 +48,7 @@ package final class CurlTransport: Transport {
 
   deinit { shutdown() }
 
-  /// As of the loop's last turn.
+  /// The counts of the loop's last turn.
   package var statistics: Statistics { mailbox.statistics }
 
   /// Ends every request with `.shutDown`, closes every connection, and waits for the thread. May be called twice.
@@ -72,7 +72,7 @@ package final class CurlTransport: Transport {
         if let refusal = mailbox.submit(submission) { continuation.resume(returning: .failure(refusal)) }
       }
     } onCancel: {
-      // The mark first: the loop finds the request by its ID, or sees the mark when the request reaches it later.
+      // The mark comes first: the loop finds the request by its ID, or sees the mark when the request arrives later.
       mark.set()
       mailbox.cancel(id)
     }

@@ -2,8 +2,9 @@ import HeapModule
 
 /// The deadlines of everything under way, nearest first.
 ///
-/// Entries are not removed when their request ends early; they are passed over when they come to the top, and swept out
-/// once they are the great majority. So an end costs nothing, and the size stays within a small multiple of the live.
+/// Entries stay when their request ends early. They are skipped at the top of the heap, and swept out once they are the
+/// great majority. The end of a request therefore costs nothing, and the size stays within a small multiple of the live
+/// requests.
 struct DeadlineHeap {
   struct Entry: Comparable {
     let deadline: ContinuousClock.Instant
@@ -21,7 +22,7 @@ struct DeadlineHeap {
     heap.insert(Entry(deadline: deadline, id: id))
   }
 
-  /// The nearest deadline of those that `isLive` knows; others on the way are dropped.
+  /// The nearest deadline of a live request; dead entries before it are dropped.
   mutating func nearest(where isLive: (UInt64) -> Bool) -> Entry? {
     while let top = heap.min {
       if isLive(top.id) { return top }
@@ -33,7 +34,7 @@ struct DeadlineHeap {
   /// Drops the nearest.
   mutating func removeFirst() { _ = heap.popMin() }
 
-  /// Drops the dead when there are more than four for each of the living.
+  /// Drops dead entries when there are more than four for each live one.
   mutating func sweep(live: Int, where isLive: (UInt64) -> Bool) {
     guard heap.count > 4 * live + 64 else { return }
     heap = Heap(heap.unordered.filter { isLive($0.id) })

@@ -1,8 +1,8 @@
 import CCurl
 
-/// Owns one of libcurl's easy handles (CURL *) with the lists and the error text lent to it. Belongs to the loop's thread.
+/// Owns one libcurl easy handle (CURL *) with the lists and the error text lent to it. Belongs to the loop's thread.
 ///
-/// Handles are kept and used again: a reset costs less than a new one.
+/// Handles are reused: a reset costs less than a new one.
 final class EasyHandle {
   let pointer: OpaquePointer
   /// CURL_ERROR_SIZE bytes, written by libcurl during a transfer.
@@ -10,7 +10,7 @@ final class EasyHandle {
   private var headers: UnsafeMutablePointer<curl_slist>?
   private var resolve: UnsafeMutablePointer<curl_slist>?
 
-  /// Bytes of a request that libcurl sends at a time; the least that it takes.
+  /// Bytes of a request that libcurl sends at a time; its minimum.
   private static let uploadBufferSize = 16 * 1_024
 
   /// `nil` when libcurl is out of memory.
@@ -28,7 +28,7 @@ final class EasyHandle {
     errorText.deallocate()
   }
 
-  /// Forgets the request; the handle may serve another.
+  /// Clears the request, so that the handle can be reused.
   func reset() {
     curl_easy_reset(pointer)
     curl_slist_free_all(headers)
@@ -38,9 +38,9 @@ final class EasyHandle {
     errorText.update(repeating: 0)
   }
 
-  /// Tells libcurl everything about a transfer, which has to outlive its stay in the multi handle.
+  /// Sets all options for a transfer, which has to outlive its stay in the multi handle.
   ///
-  /// Sets what is the default too where a default would be a danger: it must not depend on how libcurl was built.
+  /// Security-relevant options are set even to their defaults: they must not depend on how libcurl was built.
   func prepare(for transfer: CurlTransfer, settings: CurlSettings, share: OpaquePointer) -> CURLcode {
     let request = transfer.submission.request
     var setting = Setting(easy: pointer)
@@ -52,7 +52,7 @@ final class EasyHandle {
     setting.number(CURLOPT_FOLLOWLOCATION, 0)
     setting.number(CURLOPT_DISALLOW_USERNAME_IN_URL, 1)
     setting.number(CURLOPT_PATH_AS_IS, 1)
-    // An empty proxy is none, whatever the environment says.
+    // An empty proxy disables proxies, including those of the environment.
     setting.string(CURLOPT_PROXY, "")
     setting.string(CURLOPT_NOPROXY, "*")
     setting.number(CURLOPT_NETRC, Int(CURL_NETRC_IGNORED.rawValue))
@@ -61,19 +61,19 @@ final class EasyHandle {
     setting.number(CURLOPT_SSL_VERIFYHOST, 2)
     setting.number(CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2))
     setting.string(CURLOPT_CAINFO, settings.caFile)
-    // The directory built into Debian's libcurl would be trusted beside the file.
+    // The built-in directory of Debian's libcurl would be trusted besides the file.
     setting.string(CURLOPT_CAPATH, nil)
     setting.share(share)
 
     setting.number(CURLOPT_NOSIGNAL, 1)
-    // Without it, ending a transfer waits for its name look-up and holds up all others.
+    // Without it, ending a transfer waits for its name look-up and blocks all others.
     setting.number(CURLOPT_QUICK_EXIT, 1)
     setting.number(CURLOPT_CONNECTTIMEOUT_MS, settings.connectTimeoutMilliseconds)
     setting.number(CURLOPT_MAXAGE_CONN, settings.idleConnectionSeconds)
     setting.number(CURLOPT_TCP_KEEPALIVE, 1)
     setting.number(CURLOPT_HTTP_VERSION, Int(settings.http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1))
-    // Rather wait to learn whether the host multiplexes than open a connection for each. Its TLS handshake tells; without
-    // TLS it never does, and libcurl would wait for its first answer to learn so.
+    // Waits to learn whether the host multiplexes instead of opening a connection for each request. The TLS handshake
+    // tells; without TLS, libcurl would wait for the first response.
     setting.number(CURLOPT_PIPEWAIT, settings.http2 && request.isOverTLS ? 1 : 0)
     setting.number(CURLOPT_HTTP09_ALLOWED, 0)
     setting.number(CURLOPT_HTTP_CONTENT_DECODING, 0)
@@ -83,19 +83,19 @@ final class EasyHandle {
     setting.list(CURLOPT_HTTPHEADER, request.headerLines, keptIn: &headers)
     if !settings.resolve.isEmpty { setting.list(CURLOPT_RESOLVE, settings.resolve, keptIn: &resolve) }
     setting.method(request)
-    // Beside every request that waits for its answer: libcurl's 64 KiB hold far more than most requests have. The buffer
-    // of what is received stays as it is: a handle whose transfer was ended early keeps it, and takes no other size.
+    // Each request in flight has this buffer: libcurl's default of 64 KiB is far more than most requests need. The
+    // receive buffer keeps its size: a handle whose transfer was aborted keeps the buffer and accepts no other size.
     setting.number(CURLOPT_UPLOAD_BUFFERSIZE, Self.uploadBufferSize)
     setting.callbacks(Unmanaged.passUnretained(transfer).toOpaque())
     return setting.code
   }
 
-  /// The final answer's status.
+  /// The status of the final response.
   var status: Int? {
     number(CURLINFO_RESPONSE_CODE).flatMap { (200...999).contains($0) ? $0 : nil }
   }
 
-  /// Connections that were opened for the transfer: 0 when one was taken up again.
+  /// Connections opened for the transfer: 0 when one was reused.
   var connectionsOpened: Int { number(CURLINFO_NUM_CONNECTS) ?? 0 }
 
   var nameWasResolved: Bool {
@@ -103,7 +103,7 @@ final class EasyHandle {
     return ccurl_easy_get_offset(pointer, CURLINFO_NAMELOOKUP_TIME_T, &microseconds) == CURLE_OK && microseconds > 0
   }
 
-  /// libcurl's words on what failed: printable ASCII, at most 200 bytes, as a peer's certificate can speak in them.
+  /// libcurl's error text: printable ASCII, at most 200 bytes, as it can contain text of a peer's certificate.
   var reason: String {
     let text = errorText.prefix { $0 != 0 }.prefix(200).map { UInt8(bitPattern: $0) }
     let printable = text.map { (0x20..<0x7f).contains($0) ? $0 : UInt8(ascii: "?") }
@@ -116,7 +116,7 @@ final class EasyHandle {
   }
 }
 
-/// Sets options one after another and keeps the first failure, after which nothing more is set.
+/// Sets options one after another, and stops at the first failure.
 private struct Setting {
   let easy: OpaquePointer
   private(set) var code = CURLE_OK
@@ -142,7 +142,7 @@ private struct Setting {
     apply { easy in ccurl_easy_set_pointer(easy, CURLOPT_ERRORBUFFER, buffer) }
   }
 
-  /// libcurl does not copy a list: the owner keeps it.
+  /// libcurl does not copy a list: the owner keeps it alive.
   mutating func list(
     _ option: CURLoption, _ lines: [String], keptIn list: inout UnsafeMutablePointer<curl_slist>?
   ) {
@@ -156,8 +156,8 @@ private struct Setting {
     apply { easy in ccurl_easy_set_list(easy, option, list) }
   }
 
-  /// A body is read by callback and cannot be read twice, on purpose: libcurl by itself sends a request again when a kept
-  /// connection turns out dead, even a POST; this way it does so only if nothing of the body has left.
+  /// The body is read by a callback that cannot rewind, on purpose. libcurl resends a request, even a POST, when a
+  /// reused connection turns out dead; this way it does so only if no byte of the body was sent.
   mutating func method(_ request: PreparedRequest) {
     if request.body.isEmpty && (request.method == .get || request.method == .delete) {
       number(CURLOPT_HTTPGET, 1)
@@ -179,7 +179,7 @@ private struct Setting {
           .giveBody(UnsafeMutableRawBufferPointer(start: buffer, count: size * count))
       }
     }
-    // Anything but the number of bytes makes libcurl give up.
+    // Any other return value than the number of bytes makes libcurl abort.
     apply { easy in
       ccurl_easy_set_callback(easy, CURLOPT_WRITEFUNCTION) { buffer, size, count, context in
         guard let context else { return 0 }

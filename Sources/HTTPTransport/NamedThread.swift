@@ -9,9 +9,9 @@ import Synchronization
   import Darwin
 #endif
 
-/// A thread with a name, which runs one function and can be waited for.
+/// A joinable thread with a name, which runs one function.
 ///
-/// libcurl's loop blocks in poll(2); a thread of Swift's pool may not.
+/// libcurl's loop blocks in poll(2), which a thread of Swift's pool must not do.
 final class NamedThread: Sendable {
   private final class Start: Sendable {
     let name: String
@@ -23,11 +23,11 @@ final class NamedThread: Sendable {
     }
   }
 
-  /// Guards against two waiting for one thread, which is undefined; the second waits for the first.
+  /// Guards against two joins of one thread, which are undefined; the second waits for the first.
   private let handle: Mutex<pthread_t?>
 
-  /// - Parameter name: cut to the 15 bytes that Linux keeps.
-  /// - Throws: `.thread` with the error number of pthread_create.
+  /// - Parameter name: truncated to the 15 bytes that Linux keeps.
+  /// - Throws: `.thread` with the error code of pthread_create.
   init(name: String, body: @escaping @Sendable () -> Void) throws(CurlTransport.SetupError) {
     let start = Unmanaged.passRetained(Start(name: String(decoding: name.utf8.prefix(15), as: UTF8.self), body: body))
     #if canImport(Darwin)
@@ -54,7 +54,8 @@ final class NamedThread: Sendable {
 
   private static func run(_ context: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer? {
     let start = Unmanaged<Start>.fromOpaque(context).takeRetainedValue()
-    // A write to a closed connection has to end as an error, not as a signal; threads started from here inherit this.
+    // A write to a closed connection has to fail with an error, not a signal; threads started from here inherit the
+    // mask.
     var signals = sigset_t()
     sigemptyset(&signals)
     sigaddset(&signals, SIGPIPE)
@@ -68,7 +69,7 @@ final class NamedThread: Sendable {
     return nil
   }
 
-  /// Waits until the function has returned; at once when somebody has waited already.
+  /// Waits until the function has returned; returns at once if the thread was joined before.
   func join() {
     handle.withLock { handle in
       guard let thread = handle else { return }

@@ -1,11 +1,11 @@
 import CCurl
 
-/// A request proven to be sendable as written: its initialiser is the check.
+/// A request that can be sent as written: its initialiser is the check.
 struct PreparedRequest: Sendable {
   let method: TransportRequest.Method
   let url: String
   let isOverTLS: Bool
-  /// Lines as libcurl's header list takes them.
+  /// Lines in the form of libcurl's header list.
   let headerLines: [String]
   let body: [UInt8]
   let responseBodyLimit: Int
@@ -16,7 +16,7 @@ struct PreparedRequest: Sendable {
     guard request.responseBodyLimit >= 0 else { throw .invalidRequest("the body limit is negative") }
     if request.method == .get && !request.body.isEmpty { throw .invalidRequest("a GET has no body") }
 
-    // libcurl adds these two by itself; a name with nothing after it takes them away.
+    // libcurl adds these two headers by itself; a name without a value removes them.
     var lines = ["Expect:"]
     var hasContentType = false
     for header in request.headers {
@@ -40,9 +40,9 @@ struct PreparedRequest: Sendable {
     responseBodyLimit = request.responseBodyLimit
   }
 
-  /// The scheme, in small letters, of a URL that can be asked.
+  /// The lower-case scheme of a valid URL.
   ///
-  /// Judged by the parser that will also send it: two parsers would disagree some day.
+  /// Parsed by libcurl's own parser, which also sends it: two parsers could disagree.
   private static func scheme(of url: String, allowed: Set<String>) throws(TransportError) -> String {
     guard url.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
       throw .invalidRequest("the URL has a blank, a control character or one beyond ASCII")
@@ -55,7 +55,7 @@ struct PreparedRequest: Sendable {
     guard let scheme = part(CURLUPART_SCHEME, of: parsed), allowed.contains(scheme) else {
       throw .invalidRequest("the URL's scheme is not allowed")
     }
-    // libcurl takes the path for the host when there is a slash too many.
+    // With one slash too many, libcurl takes the path for the host.
     guard !url.dropFirst(scheme.count).hasPrefix(":///") else { throw .invalidRequest("the URL has no host") }
     guard part(CURLUPART_USER, of: parsed) == nil, part(CURLUPART_PASSWORD, of: parsed) == nil else {
       throw .invalidRequest("the URL has a user part")
@@ -74,9 +74,9 @@ struct PreparedRequest: Sendable {
   }
 }
 
-/// What may stand in a header (RFC 9110, section 5).
+/// The rules for header fields (RFC 9110, section 5).
 enum HeaderField {
-  /// They frame the message or steer the connection; a second opinion on them is how requests are smuggled.
+  /// Headers that frame the message or control the connection; conflicting values enable request smuggling.
   static let ownedByTransport: Set<String> = [
     "accept-encoding", "connection", "content-length", "expect", "host", "keep-alive", "proxy-authorization",
     "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "user-agent",
@@ -97,7 +97,7 @@ enum HeaderField {
       }
   }
 
-  /// Any bytes but control characters; the tab is none.
+  /// Any bytes but control characters; the tab is allowed.
   static func isValue(_ text: String) -> Bool {
     text.utf8.allSatisfy { ($0 >= 0x20 && $0 != 0x7f) || $0 == 0x09 }
   }

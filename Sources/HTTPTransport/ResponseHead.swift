@@ -1,11 +1,11 @@
-/// Collects an answer's header block from the lines that libcurl hands over, whatever the HTTP version.
+/// Collects a response's header block from the lines that libcurl delivers, for any HTTP version.
 ///
-/// Lines come one by one, each whole, ended by CRLF; a blank one ends a block. There may be several blocks: interim
-/// answers (1xx, RFC 9110, section 15.2), the final one, and trailers after the body. Only the final one is kept.
-/// libcurl 7.88 calls an answer that ends in mid-header a success, so whether the block was completed is kept here.
+/// Each line is complete and ends with CRLF; a blank one ends a block. There may be several blocks: interim responses
+/// (1xx, RFC 9110, section 15.2), the final one, and trailers after the body. Only the final one is kept. libcurl 7.88
+/// reports success for a response that ends within its header, so completion is tracked here.
 struct ResponseHead {
   private(set) var headers: [TransportHeader] = []
-  /// The blank line after a final answer's headers was seen.
+  /// The blank line after the final response's headers was received.
   private(set) var isComplete = false
   /// The one length announced for the body, if any.
   private(set) var contentLength: Int?
@@ -17,9 +17,9 @@ struct ResponseHead {
 
   init(limit: Int) { self.limit = limit }
 
-  /// Takes one line in.
+  /// Adds one line.
   ///
-  /// - Throws: `.tooLarge` over the limit; `.protocolViolation` for what is not a header.
+  /// - Throws: `.tooLarge` over the limit; `.protocolViolation` for a line that is not a header.
   mutating func take(_ line: UnsafeRawBufferPointer) throws(TransportError) {
     size += line.count
     guard size <= limit else { throw .tooLarge(limit: limit) }
@@ -33,7 +33,7 @@ struct ResponseHead {
       hasStatusLine = false
       if isComplete { try settleFraming() }
     } else if let first = line.first, first == UInt8(ascii: " ") || first == UInt8(ascii: "\t") {
-      // A folded line: a client takes it as a blank and the rest (RFC 9112, section 5.2).
+      // A folded line: replaced by a blank and its content (RFC 9112, section 5.2).
       guard let last = headers.indices.last else { throw .protocolViolation("a folded line without a header") }
       headers[last].value += " " + String(decoding: text, as: UTF8.self)
     } else {
@@ -56,8 +56,8 @@ struct ResponseHead {
     headers = []
   }
 
-  /// Refuses what leaves the end of the body to taste: two lengths that differ (RFC 9112, section 6.3), and a coding of
-  /// the transfer that was not asked for (section 7.4), which libcurl would undo, or fail to.
+  /// Refuses ambiguous ends of the body: two different lengths (RFC 9112, section 6.3), and a transfer coding that was
+  /// not requested (section 7.4), which libcurl would decode, or fail to.
   private mutating func settleFraming() throws(TransportError) {
     func values(_ name: String) -> Set<String> {
       Set(headers.lazy.filter { $0.name.lowercased() == name }.map { $0.value.lowercased() })

@@ -1,6 +1,6 @@
-/// Text that must not reach a log, an error, a metric or a page: every way of printing it says `***`.
+/// Text that must not reach a log, an error, a metric or a page: every way of printing it gives `***`.
 package struct Secret: Hashable, Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-  /// The text itself. Use it where it is sent, nowhere else.
+  /// The text itself. Use it only where it is sent.
   package let exposed: String
 
   package init(_ text: String) { exposed = text }

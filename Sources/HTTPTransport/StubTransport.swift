@@ -1,9 +1,9 @@
 import Synchronization
 
-/// A transport for tests: answers as planned, and remembers what it was asked.
+/// A transport for tests, with planned responses and a record of requests.
 ///
-/// With a queue of answers, one call more than planned is a failure: it throws, and is kept in `unplanned`, which a test
-/// checks at its end, as the code under test may well survive the error.
+/// With a queue of responses, a call beyond the plan is a failure: it throws and is kept in `unplanned`. A test checks
+/// that at its end, as the code under test may survive the error.
 package final class StubTransport: Transport {
   package typealias Answer = @Sendable (TransportRequest) async throws(TransportError) -> TransportResponse
 
@@ -19,14 +19,14 @@ package final class StubTransport: Transport {
   private let answer: Answer?
   private let onUnplanned: @Sendable (TransportRequest) -> Void
 
-  /// Answers by a closure; every call is planned.
+  /// Responds by a closure; every call is planned.
   package init(_ answer: @escaping Answer) {
     self.answer = answer
     state = Mutex(State())
     onUnplanned = { _ in }
   }
 
-  /// Answers in this order.
+  /// Responds in this order.
   ///
   /// - Parameter onUnplanned: called for every call beyond the plan; a test gives `{ _ in Issue.record("…") }`.
   package init(
@@ -38,11 +38,11 @@ package final class StubTransport: Transport {
     self.onUnplanned = onUnplanned
   }
 
-  /// What was asked, oldest first, unplanned calls included.
+  /// The requests, oldest first, unplanned ones included.
   package var requests: [TransportRequest] { state.withLock { $0.requests } }
   package var deadlines: [ContinuousClock.Instant] { state.withLock { $0.deadlines } }
   package var unplanned: [TransportRequest] { state.withLock { $0.unplanned } }
-  /// How many planned answers nobody has asked for.
+  /// The number of planned responses left.
   package var answersLeft: Int { state.withLock { $0.plan.count } }
 
   package func send(

@@ -1,9 +1,9 @@
-/// Sends one HTTP request and returns the whole answer.
+/// Sends one HTTP request and returns the complete response.
 ///
-/// An implementation never follows a redirect, never retries and never decompresses: each of these would hide from the
-/// caller how often, where to and how much was really sent.
+/// An implementation never follows a redirect, never retries and never decompresses: each would hide from the caller
+/// how often, where to and how much was really sent.
 package protocol Transport: Sendable {
-  /// - Parameter deadline: when the answer has to be complete; waiting for a free slot counts.
+  /// - Parameter deadline: when the response has to be complete; the wait for a free slot counts.
   /// - Throws: `TransportError`, and nothing else. Cancelling the task ends the transfer at once with `.cancelled`.
   func send(
     _ request: TransportRequest, deadline: ContinuousClock.Instant
@@ -23,7 +23,7 @@ package struct TransportRequest: Sendable {
   package var url: String
   package var headers: [TransportHeader]
   package var body: [UInt8]
-  /// The most bytes of an answer's body that are taken; one more ends the transfer with `.tooLarge`.
+  /// The most bytes of a response's body; one more ends the transfer with `.tooLarge`.
   package var responseBodyLimit: Int
 
   package init(
@@ -47,7 +47,7 @@ package struct TransportHeader: Hashable, Sendable {
   }
 }
 
-/// A complete answer, whatever its status.
+/// A complete response with any status.
 package struct TransportResponse: Sendable {
   package var status: Int
   package var headers: [TransportHeader]
@@ -59,13 +59,13 @@ package struct TransportResponse: Sendable {
     self.body = body
   }
 
-  /// The first header of this name; names are compared without regard to case (RFC 9110, section 5.1).
+  /// The first header with this name; names are case-insensitive (RFC 9110, section 5.1).
   package func header(_ name: String) -> String? {
     headers.first { $0.name.lowercased() == name.lowercased() }?.value
   }
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 package enum TransportError: Error, Hashable, Sendable {
   /// The URL or a header cannot be sent as written.
   case invalidRequest(String)
@@ -77,18 +77,18 @@ package enum TransportError: Error, Hashable, Sendable {
   case tls(String)
   /// The deadline passed.
   case timedOut
-  /// The answer's body or its headers exceeded the limit, in bytes.
+  /// The response's body or headers exceeded the limit, in bytes.
   case tooLarge(limit: Int)
-  /// The connection ended in mid-answer: a reset, or fewer bytes than announced.
+  /// The connection ended during the response: a reset, or fewer bytes than announced.
   case reset
-  /// What came is not HTTP, or only a part of it.
+  /// The response is not HTTP, or incomplete.
   case protocolViolation(String)
-  /// Too many requests are in flight and waiting already; nothing was sent.
+  /// Too many requests are in flight and queued; nothing was sent.
   case overloaded
   /// The task was cancelled.
   case cancelled
   /// The transport was shut down.
   case shutDown
-  /// Any other failure, by libcurl's number.
+  /// Any other failure, by libcurl's error code.
   case other(code: Int)
 }

@@ -1,18 +1,19 @@
 package import CCurl
 
 extension TransportError {
-  /// What the transfer had reached when libcurl gave it up; the same code means different things before and after.
+  /// The progress of a failed transfer, which determines the meaning of libcurl's code.
   package struct Progress {
     var nameWasResolved: Bool
     var headIsComplete: Bool
     var headerLimit: Int
-    /// libcurl's words on a failed handshake. They name the host at most.
+    /// libcurl's text on a failed handshake. It names the host at most.
     var tlsReason: String
   }
 
-  /// The one place where libcurl's numbers are given a meaning.
+  /// Maps libcurl's codes; the only place that does.
   ///
-  /// `CURLE_OPERATION_TIMEDOUT` is the connect timeout: the only one that libcurl is given. The deadline is the loop's.
+  /// `CURLE_OPERATION_TIMEDOUT` is the connect timeout: the only one that libcurl is given. The loop enforces the
+  /// deadline.
   package init(_ code: CURLcode, progress: Progress) {
     switch code {
     case CURLE_URL_MALFORMAT:
@@ -38,7 +39,7 @@ extension TransportError {
       self = .reset
 
     case CURLE_UNSUPPORTED_PROTOCOL:
-      // The scheme was checked before; what is left is an answer in HTTP/0.9.
+      // The scheme was checked before, so the cause is an HTTP/0.9 response.
       self = .protocolViolation("no status line")
     case CURLE_WEIRD_SERVER_REPLY, CURLE_BAD_CONTENT_ENCODING, CURLE_CHUNK_FAILED, CURLE_RANGE_ERROR:
       self = .protocolViolation("not HTTP")
@@ -46,7 +47,7 @@ extension TransportError {
       self = .protocolViolation("not HTTP/2")
 
     case CURLE_OUT_OF_MEMORY where !progress.headIsComplete:
-      // libcurl 7.88 says this of a header line longer than its own 100 KB.
+      // libcurl 7.88 reports this for a header line longer than its own 100 KB.
       self = .tooLarge(limit: progress.headerLimit)
 
     default:
