@@ -1,21 +1,21 @@
 import FoundationEssentials
 
-/// What another reader of a JSON text may take for something else than Foundation's decoder does, or refuse.
+/// Features of a JSON text that other readers may interpret differently from Foundation's decoder, or refuse.
 package enum JSONAmbiguity: Hashable {
-  /// A name is given twice; its bytes.
+  /// A duplicate name; its bytes.
   case repeated([UInt8])
-  /// A name is written with an escape, so that comparing bytes says nothing.
+  /// A name with an escape, so that comparing bytes proves nothing.
   case escaped
-  /// A byte order mark comes first (RFC 8259, section 8.1).
+  /// A leading byte order mark (RFC 8259, section 8.1).
   case mark
-  /// A comma comes before the end of an object or a list.
+  /// A comma before the end of an object or a list.
   case trailingComma
 
   private static let byteOrderMark: [UInt8] = [0xEF, 0xBB, 0xBF]
 
-  /// Looks at a text that the decoder took; of its members, at those of the outermost object.
+  /// Inspects a text that the decoder accepted; of its members, those of the outermost object.
   ///
-  /// - Returns: `nil` where all readers agree.
+  /// - Returns: `nil` if all readers agree.
   package init?(in json: some Collection<UInt8>) {
     guard !json.starts(with: Self.byteOrderMark) else {
       self = .mark
@@ -27,7 +27,7 @@ package enum JSONAmbiguity: Hashable {
     var isInString = false
     var isEscaped = false
     var hasEscape = false
-    /// Nothing but white space came since a comma.
+    /// Only white space followed the last comma.
     var isBehindComma = false
     for byte in json {
       if isInString {
@@ -60,7 +60,7 @@ package enum JSONAmbiguity: Hashable {
         }
         depth -= 1
       case UInt8(ascii: ":") where depth == 1:
-        // What went before a colon is a name.
+        // The text before a colon is a name.
         guard !hasEscape else {
           self = .escaped
           return

@@ -1,57 +1,56 @@
-/// The first pass over a text of which little is needed: it keeps the members that a selection names and steps over the
-/// others. What it kept is a JSON text too, and goes to the parser.
+/// A first pass over a text of which little is needed: it copies the members of a selection and skips the others. The
+/// copy is again a JSON text, for the parser.
 ///
-///     a and b are looked at
+///     a and b are selected
 ///     {"a":[{"b":1,"c":2},{"c":3}],"d":"…"}   becomes   {"a":[{"b":1},{"":0}]}
 ///
-/// It takes only what the parser would take. Whatever is not plainly right (a syntax error, an escape in a key, a number
-/// that may be out of range, two keys of one object that may be the same, more than the limits allow) makes it give up.
-/// The parser then reads the whole text and says what is wrong with it, if anything is: there is one judge of what is
-/// JSON.
+/// It accepts only text that the parser would accept. It gives up on any doubt: a syntax error, an escape in a key, a
+/// number that may be out of range, two keys of one object that may be equal, more than the limits allow. The parser
+/// then reads the whole text and reports any error: only the parser decides what is JSON.
 ///
-/// What a reader can see stays as it was: the elements of a list keep their numbers, and an object that has members still
-/// has one, though of a name that nobody looks for.
+/// Visible structure is preserved: the elements of a list keep their indexes, and an object with members still has one,
+/// though under a name that no reader looks up.
 struct JSONCondenser {
-  /// What was kept.
+  /// The selected part of a text.
   struct Condensed {
     var bytes: [UInt8]
-    /// How many objects and lists are in it, and at most how many values.
+    /// The number of objects and lists in it, and an upper bound of the values.
     var containers: Int
     var values: Int
   }
 
-  /// An object or a list that was begun and has not ended.
+  /// An open object or list.
   private struct Level {
     var isObject: Bool
-    /// Whether it is kept, as against stepped over.
+    /// Whether it is copied rather than skipped.
     var isKept: Bool
     var hasItems = false
-    /// Whether any of its items was kept.
+    /// Whether any of its items was copied.
     var hasKept = false
-    /// Where in `hashes` those of its keys begin.
+    /// The index in `hashes` of its first key.
     var firstHash: Int
-    /// A bit for each of its keys: two that differ here are two keys.
+    /// A bit for each of its keys: different bits mean different keys.
     var keyBits: UInt64 = 0
-    /// The groups of which the first is there, so that the others are needless.
+    /// The groups whose first member is present, which makes the others redundant.
     var settled: UInt64 = 0
-    /// The members that were kept last, if they are needless should the first of their group come next: where in the
-    /// output they begin, and whether anything was kept before them.
+    /// The last copied members of a group, which become redundant if the group's first comes next: their start in the
+    /// output, and whether anything was copied before them.
     var latest: (group: UInt8, start: Int, hasKept: Bool) = (JSONSelection.Role.none, 0, false)
 
     var end: UInt8 { isObject ? UInt8(ascii: "}") : UInt8(ascii: "]") }
   }
 
-  /// The most keys that an object and those around it may have together; a row of Apple's has about 25.
+  /// The most keys of an object and those around it; a row from Apple has about 25.
   private static let mostKeys = 256
 
-  /// `false"`, the last six bytes of such a text.
+  /// `false"`, the last six bytes of that text.
   private static let falseText: UInt64 = 0x2265_736C_6166
 
   private let selection: JSONSelection
   private let limits: JSONLimits
-  /// For the keys of all open objects, the innermost last.
+  /// Hashes of the keys of all open objects, the innermost last.
   private let hashes: UnsafeMutableBufferPointer<UInt32>
-  /// The containers around the innermost one; there is room for as many as may be nested.
+  /// The containers around the innermost one, up to the limit of nesting.
   private let levels: UnsafeMutableBufferPointer<Level>
   private var scanner: JSONScanner
   private var output: Output
@@ -62,7 +61,7 @@ struct JSONCondenser {
   private var containersKept = 1
   private var valuesKept = 1
 
-  /// - Returns: `nil` when the parser has to read the whole text.
+  /// - Returns: `nil` if the parser has to read the whole text.
   static func condense(
     _ text: UnsafeRawBufferPointer, to selection: JSONSelection, limits: JSONLimits
   ) -> Condensed? {
@@ -70,7 +69,7 @@ struct JSONCondenser {
       let scanner = JSONScanner(text)
     else { return nil }
     var condensed = Condensed(bytes: [], containers: 0, values: 0)
-    // Both are of a fixed size, whatever the text is; `Level` has nothing that would have to be freed.
+    // Both have a fixed size for any text; `Level` holds nothing to be freed.
     withUnsafeTemporaryAllocation(of: UInt32.self, capacity: mostKeys) { hashes in
       withUnsafeTemporaryAllocation(of: Level.self, capacity: limits.depth) { levels in
         condensed.bytes = [UInt8](unsafeUninitializedCapacity: text.count) { room, count in
@@ -89,7 +88,7 @@ struct JSONCondenser {
 
   private static func isUTF8(_ text: UnsafeRawBufferPointer) -> Bool { String(validating: text, as: UTF8.self) != nil }
 
-  /// Goes through the whole text.
+  /// Reads the whole text.
   ///
   /// - Returns: `false` to give up.
   private mutating func run() -> Bool {
@@ -98,10 +97,10 @@ struct JSONCondenser {
     var level = Level(isObject: true, isKept: true, firstHash: 0)
     while true {
       scanner.skipSpace()
-      // Behind a comma there has to be another item; behind the bracket there may be none.
+      // An item has to follow a comma; none need follow the bracket.
       if level.hasItems || scanner.next != level.end {
-        guard let isSnapshot = skipItem(in: &level) else { return false }
-        if !isSnapshot { continue }
+        guard let isComplete = skipItem(in: &level) else { return false }
+        if !isComplete { continue }
       }
       scanner.skipSpace()
       while !scanner.take(UInt8(ascii: ",")) {
@@ -116,9 +115,9 @@ struct JSONCondenser {
     }
   }
 
-  /// Steps over a member or an element, and copies it when it is kept.
+  /// Skips a member or an element, and copies a selected one.
   ///
-  /// - Returns: `false` when it is a container that has only been begun, which then is the `level`; `nil` to give up.
+  /// - Returns: `false` for a container that was only opened, which then is the `level`; `nil` to give up.
   @inline(__always)
   private mutating func skipItem(in level: inout Level) -> Bool? {
     let start = scanner.place
@@ -134,7 +133,7 @@ struct JSONCondenser {
       guard scanner.take(UInt8(ascii: ":")) else { return nil }
       scanner.skipSpace()
     }
-    /// Whether the value is a number or a text that is not empty.
+    /// Whether the value is a number or a non-empty text.
     var settles = false
     switch scanner.next {
     case UInt8(ascii: "\""):
@@ -160,16 +159,16 @@ struct JSONCondenser {
     return true
   }
 
-  /// Notes a key.
+  /// Records a key.
   ///
-  /// - Returns: `false` if the object may have it already, or when there are too many.
+  /// - Returns: `false` if the object may have it already, or for too many keys.
   @inline(__always)
   private mutating func add(_ hash: UInt64, to level: inout Level) -> Bool {
     guard hashCount < Self.mostKeys else { return false }
     let hash32 = UInt32(truncatingIfNeeded: hash)
     let bit: UInt64 = 1 &<< (hash &>> 58)
     if level.keyBits & bit != 0 {
-      // Without a way out of the loop, several are compared at a time.
+      // A loop without early exit compares several at a time.
       var same: UInt32 = 0
       for place in level.firstHash..<hashCount { same |= hashes[place] == hash32 ? 1 : 0 }
       if same != 0 { return false }
@@ -180,7 +179,7 @@ struct JSONCondenser {
     return true
   }
 
-  /// Begins a container, whose bracket is next.
+  /// Opens a container, whose bracket is next.
   private mutating func open(
     from start: UnsafeRawPointer, isObject: Bool, isKept: Bool, in level: inout Level
   ) -> Bool {
@@ -197,12 +196,12 @@ struct JSONCondenser {
     return true
   }
 
-  /// Ends a container, whose bracket was the last byte.
+  /// Closes a container, whose bracket was the last byte.
   private mutating func close(_ level: Level) -> Bool {
     hashCount = level.firstHash
     guard level.isKept else { return true }
     if level.isObject, level.hasItems, !level.hasKept {
-      // An object with members must not look like an empty one. What it had was as long as this at least.
+      // An object with members must not become empty. Its skipped members were at least as long as this one.
       guard output.write(UInt8(ascii: "\"")), output.write(UInt8(ascii: "\"")), output.write(UInt8(ascii: ":")),
         output.write(UInt8(ascii: "0"))
       else { return false }
@@ -210,7 +209,7 @@ struct JSONCondenser {
     return output.write(level.end)
   }
 
-  /// Copies an item, which ends where the scanner is.
+  /// Copies an item, which ends at the scanner's place.
   @inline(__always)
   private mutating func keep(
     from start: UnsafeRawPointer, _ role: JSONSelection.Role, settles: Bool, in level: inout Level
@@ -235,8 +234,8 @@ struct JSONCondenser {
     return output.write(UnsafeRawBufferPointer(start: start, count: scanner.place - start))
   }
 
-  /// What was kept so far. It is never longer than what was read: all of it is copied, but for what stands in for the
-  /// members of an object. It asks all the same.
+  /// The copy so far. It is never longer than the text read: it consists of copied bytes, and of the stand-in for the
+  /// members of an object. Writes are checked all the same.
   private struct Output {
     private let room: UnsafeMutableRawBufferPointer
     private(set) var count = 0
@@ -259,7 +258,7 @@ struct JSONCondenser {
       return true
     }
 
-    /// Takes back what was written last.
+    /// Removes the last bytes written.
     @inline(__always)
     mutating func cut(to count: Int) { self.count = min(count, self.count) }
   }

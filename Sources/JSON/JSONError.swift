@@ -1,18 +1,18 @@
-/// Why bytes are not the JSON that was expected.
+/// Why bytes are not the expected JSON.
 ///
-/// It names places, never values: what stands there may be a receipt or a secret.
+/// It names places, never values, which may be a receipt or a secret.
 package enum JSONError: Error, Hashable, Sendable {
   /// Not one whole JSON text of the kind that is expected: empty, HTML, cut short, a duplicate key, a NUL, a number out of range, bytes after the end.
   case syntax
-  /// More bytes, values or nesting than any answer needs.
+  /// More bytes, values or nesting than any response needs.
   case tooLarge
-  /// Something that has to be there is not.
+  /// A required value is missing.
   case missing(path: String)
-  /// It is there and cannot be read as what it has to be. Malformed is not absent.
+  /// A value has the wrong form. Malformed is not absent.
   case unreadable(path: String)
 }
 
-/// The place of a value in its document, built link by link and spelled out only for an error.
+/// The place of a value in its document, built link by link and formatted only for an error.
 package indirect enum JSONPath: Sendable {
   case root
   case key(String, in: JSONPath)

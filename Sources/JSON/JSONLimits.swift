@@ -1,6 +1,6 @@
-/// How much JSON is taken apart.
+/// The limits on JSON to be parsed.
 ///
-/// A parsed tree is far larger than its text: 5 MB of `[{},{},…]` become some 370 MB. Counting bytes alone therefore
+/// A parsed tree is far larger than its text: 5 MB of `[{},{},…]` become some 370 MB. A limit on bytes alone therefore
 /// protects nothing, so values are counted before the parser allocates the first of them.
 ///
 ///     what                    a large real answer   limit
@@ -14,7 +14,7 @@ package struct JSONLimits: Sendable {
   var values = 1_000_000
   var depth = 64
 
-  /// Whether a document stays within the limits. One pass, no allocation.
+  /// Whether a text is within the limits. One pass, no allocation.
   ///
   /// Text that is not JSON may be miscounted from the first error on; the parser stops at that error.
   func admit(_ text: UnsafeRawBufferPointer) -> Bool {

@@ -1,4 +1,4 @@
-/// Writes one JSON object, member by member. What is `nil` is written as `null`.
+/// Writes one JSON object, member by member. `nil` is written as `null`.
 package struct JSONObjectWriter {
   private var bytes = [UInt8(ascii: "{")]
 
@@ -25,7 +25,7 @@ package struct JSONObjectWriter {
     bytes.append(UInt8(ascii: ":"))
   }
 
-  /// The whole object.
+  /// The complete object.
   package consuming func finished() -> [UInt8] {
     bytes.append(UInt8(ascii: "}"))
     return bytes

@@ -1,15 +1,14 @@
-/// A JSON object whose members are all texts, each written as it is: what an app posts is one, and nearly all of it is a
-/// receipt.
+/// A JSON object whose members are all texts without escapes, such as an app's post, which is nearly all receipt.
 ///
-/// It is read without a tree and without Foundation. Whatever is not plainly of this kind is left to a parser that knows all
-/// of JSON, and tells what is wrong.
+/// It is read without a tree and without Foundation. Any other input is left to a full JSON parser, which reports
+/// errors.
 package struct JSONPlainObject: Sendable {
-  /// More members than this are none of ours.
+  /// The most members; objects with more are not ours.
   private static let limit = 16
 
   private var members: [(name: String, text: String)] = []
 
-  /// - Returns: `nil` for an escape, a member twice, a value that is no text, bytes that are no UTF-8, and whatever is not
+  /// - Returns: `nil` for an escape, a duplicate member, a value that is not a text, invalid UTF-8, and anything but
   ///   one JSON object.
   package init?(_ json: UnsafeRawBufferPointer) {
     guard var scanner = JSONScanner(json) else { return nil }
@@ -30,7 +29,7 @@ package struct JSONPlainObject: Sendable {
     guard scanner.isAtEnd else { return nil }
   }
 
-  /// The text of a member; `nil` where there is none of that name.
+  /// The text of a member; `nil` if it is absent.
   package subscript(name: String) -> String? { members.first { $0.name == name }?.text }
 
   private static func text(_ scanner: inout JSONScanner) -> String? {

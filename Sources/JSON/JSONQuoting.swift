@@ -7,7 +7,7 @@ extension [UInt8] {
     append(UInt8(ascii: "\""))
   }
 
-  /// What needs no escape is copied at once: nearly always all of it.
+  /// Copies runs that need no escape at once: nearly always the whole text.
   private mutating func appendEscaped(_ text: UnsafeBufferPointer<UInt8>) {
     var rest = text[...]
     while let next = rest.firstIndex(where: Self.needsEscape) {

@@ -1,12 +1,12 @@
 extension JSONReader {
-  /// How much of a text is taken apart at once.
+  /// The size limit of a text that is parsed without waiting.
   package enum Size: Hashable, Sendable {
-    /// 256 KiB: the header or the payload of signed data, which are a few KiB. The tree of the largest takes about 2 MB,
-    /// so that parsing some at the same time does no harm.
+    /// 256 KiB: for the header or the payload of signed data, which are a few KiB. The largest tree takes about 2 MB,
+    /// so several at the same time are harmless.
     case small
-    /// 512 KiB of text with no larger a tree: what somebody without a credential posted.
+    /// 512 KiB of text with the same limit of the tree: for posts without a credential.
     case posted
-    /// What `read` takes. For commands, which look at one text in their life.
+    /// The limits of `read`. For commands, which parse one text in their life.
     case whole
 
     fileprivate var limits: JSONLimits {
@@ -18,7 +18,7 @@ extension JSONReader {
     }
   }
 
-  /// Parses a text without waiting for a turn, and lends the document for the time of `decode`.
+  /// Parses a text without waiting for a turn, and lends the document for the duration of `decode`.
   package static func readAtOnce<Decoded>(
     _ bytes: [UInt8], root: JSONRoot = .object, size: Size = .small,
     decode: (JSONValue) throws(JSONError) -> Decoded

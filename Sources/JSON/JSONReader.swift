@@ -1,14 +1,14 @@
 import Resilience
 
-/// Takes JSON apart, a bounded number of documents at a time.
+/// Parses JSON, a bounded number of documents at a time.
 ///
-/// A tree takes many times the memory of its text, so the number of trees that exist at once is what bounds the memory;
-/// the number of calls in flight does not.
+/// A tree takes many times the memory of its text, so memory is bounded by the number of trees at a time, not by the
+/// number of calls in flight.
 package struct JSONReader: Sendable {
-  /// The one that every decoder of this process shares.
+  /// The instance shared by every decoder of this process.
   package static let shared = JSONReader(simultaneously: 2)
 
-  /// Gives out the turns.
+  /// Bounds the number of trees.
   let semaphore: AsyncSemaphore
   private let limits: JSONLimits
 
@@ -23,7 +23,7 @@ package struct JSONReader: Sendable {
     case cancelled
   }
 
-  /// Parses bytes and lends the document for the time of `decode`; the tree is gone when this returns.
+  /// Parses bytes and lends the document for the duration of `decode`; the tree is freed before this returns.
   package func read<Decoded: Sendable>(
     _ bytes: [UInt8], root: JSONRoot = .object, decode: (JSONValue) throws(JSONError) -> Decoded
   ) async throws(Failure) -> Decoded {
@@ -32,13 +32,13 @@ package struct JSONReader: Sendable {
     }
   }
 
-  /// The same for an object of which only some members are looked at: the others are stepped over, see `JSONCondenser`.
+  /// As `read`, for an object of which only some members are read: the others are skipped, see `JSONCondenser`.
   ///
-  /// What is left is small as a rule, and then nobody waits for a turn.
+  /// The rest is usually small, and is then parsed without waiting for a turn.
   package func read<Decoded: Sendable>(
     _ bytes: [UInt8], selecting selection: JSONSelection, decode: (JSONValue) throws(JSONError) -> Decoded
   ) async throws(Failure) -> Decoded {
-    // A longer text waits first: what is kept of it needs memory too.
+    // A longer text waits first: its condensed copy needs memory too.
     guard bytes.count <= AtOnce.text else {
       return try await inTurn { () throws(JSONError) in
         try Self.read(bytes, selecting: selection, limits: limits, decode: decode)
@@ -51,7 +51,7 @@ package struct JSONReader: Sendable {
         try decode(JSONDocument(condensed, selection: selection).root)
       }
     }
-    // Whoever is cancelled gets nothing here either.
+    // A cancelled task gets no result on this path either.
     guard !Task.isCancelled else { throw .cancelled }
     do {
       return try decode(JSONDocument(condensed, selection: selection).root)
@@ -60,7 +60,7 @@ package struct JSONReader: Sendable {
     }
   }
 
-  /// Parses what a selection leaves of a text, or all of it where there is any doubt.
+  /// Parses the selected part of a text, or all of it in any doubt.
   package static func read<Decoded>(
     _ bytes: [UInt8], selecting selection: JSONSelection, limits: JSONLimits = JSONLimits(),
     decode: (JSONValue) throws(JSONError) -> Decoded
@@ -70,8 +70,9 @@ package struct JSONReader: Sendable {
     return try decode(JSONDocument(condensed, selection: selection).root)
   }
 
-  /// On Swift's own threads, wherever it is asked for: a text of a few megabytes takes a tenth of a second and more, which an
-  /// event loop has for nobody. The turn begins and ends there too, so that nobody keeps it while a loop is busy.
+  /// Runs on Swift's global executor, whatever the caller's: a text of a few megabytes takes a tenth of a second and
+  /// more, which would block an event loop. The turn begins and ends there too, so that a busy loop does not prolong
+  /// it.
   private func inTurn<Decoded: Sendable>(_ work: () throws(JSONError) -> Decoded) async throws(Failure) -> Decoded {
     try await withTaskExecutorPreference(globalConcurrentExecutor) { () async throws(Failure) -> Decoded in
       guard await semaphore.acquire() else { throw .cancelled }
@@ -80,7 +81,7 @@ package struct JSONReader: Sendable {
     }
   }
 
-  /// What is read without waiting. Nothing is awaited while such a tree exists, so that there are no more of them than
+  /// The limits for parsing without waiting. Such a tree never lives across an await, so there are no more of them than
   /// threads, and the largest takes about 2 MB.
   private enum AtOnce {
     static let text = 256 * 1024

@@ -1,22 +1,23 @@
-/// Steps over the tokens of a JSON text, eight bytes at a time, and says `false` or `nil` for whatever is not plainly
-/// right. It takes less than the parser does and never more.
+/// Skips the tokens of a JSON text, eight bytes at a time, and returns `false` or `nil` on any doubt. It accepts less
+/// than the parser does, never more.
 ///
-/// It has no bounds checks but its own: `place` is never beyond `end`, and `word(at:)` reads nothing from `end` on.
+/// Its own checks are the only bounds checks: `place` is never beyond `end`, and `word(at:)` reads nothing from `end`
+/// on.
 struct JSONScanner {
-  /// A key: its bytes between the quotes, none of which is escaped.
+  /// A key: the unescaped bytes between its quotes.
   struct Key {
     var start: UnsafeRawPointer
     var length: Int
     var hash: UInt64
   }
 
-  /// What is read next.
+  /// The next byte to read.
   private(set) var place: UnsafeRawPointer
   private let end: UnsafeRawPointer
-  /// All bytes that were seen in texts, laid over each other: whether one was not ASCII.
+  /// The bitwise OR of all bytes in texts: shows whether one was not ASCII.
   private var seen: UInt64 = 0
 
-  /// - Parameter text: it has to stay where it is as long as the scanner is used. None that is nowhere.
+  /// - Parameter text: must outlive the scanner. Returns nil for an empty buffer.
   init?(_ text: UnsafeRawBufferPointer) {
     guard let start = text.baseAddress else { return nil }
     place = start
@@ -24,14 +25,14 @@ struct JSONScanner {
   }
 
   var isAtEnd: Bool { place == end }
-  /// Whether a text had a byte that is not ASCII. Whether it is UTF-8 is not checked here.
+  /// Whether a text had a non-ASCII byte. UTF-8 is not checked here.
   var sawMoreThanASCII: Bool { seen & 0x8080_8080_8080_8080 != 0 }
 
-  /// The byte that is read next; NUL, which no token has, at the end.
+  /// The next byte; NUL, which no token contains, at the end.
   @inline(__always)
   var next: UInt8 { place < end ? place.load(as: UInt8.self) : 0 }
 
-  /// Steps over a byte that `next` has shown, which therefore is there.
+  /// Skips a byte that `next` has returned, and which therefore exists.
   @inline(__always)
   mutating func step() { if place < end { place += 1 } }
 
@@ -73,8 +74,8 @@ struct JSONScanner {
     return length >= 8 ? word : word & (1 &<< UInt64(truncatingIfNeeded: 8 &* length) &- 1)
   }
 
-  /// A mark at the first byte of a word that a text cannot simply have: a quote, a backslash, a control character.
-  /// Above the first there may be marks at others.
+  /// A mark at the first byte of a word that needs attention in a text: a quote, a backslash, a control character.
+  /// There may be further marks above the first.
   ///
   /// `x - 0x01` borrows, and `~x` has the high bit, for a byte that is 0; `x - 0x20` for one below 0x20. A borrow
   /// reaches only the bytes above, so that the lowest mark is right.
@@ -88,7 +89,7 @@ struct JSONScanner {
       & (ones &* 0x80)
   }
 
-  /// Steps over a key behind its first quote, and over its last one.
+  /// Skips a key from behind its first quote, and its last quote.
   @inline(__always)
   mutating func skipKey() -> Key? {
     let start = place
@@ -98,7 +99,7 @@ struct JSONScanner {
       let marks = Self.marks(word)
       seen |= word
       if marks == 0 {
-        // No mark: none of the eight is a NUL, so all of them are there.
+        // Without a mark, none of the eight bytes is a NUL, so all of them exist.
         hash.add(word)
         place += 8
         continue
@@ -114,7 +115,7 @@ struct JSONScanner {
     }
   }
 
-  /// Steps over a text behind its first quote, and over its last one.
+  /// Skips a text from behind its first quote, and its last quote.
   @inline(__always)
   mutating func skipText() -> Bool {
     while true {
@@ -140,7 +141,7 @@ struct JSONScanner {
     }
   }
 
-  /// Steps over a backslash and what belongs to it. Half a character outside the basic plane and NUL are not taken.
+  /// Skips a backslash and its escape. Surrogates, even in pairs, and NUL are refused.
   private mutating func skipEscape() -> Bool {
     step()
     switch next {
@@ -171,7 +172,7 @@ struct JSONScanner {
     }
   }
 
-  /// Steps over a number of at most 18 digits before the point and without an exponent: none of them is out of range.
+  /// Skips a number of at most 18 digits before the point and without an exponent, which is always in range.
   @inline(__always)
   mutating func skipNumber() -> Bool {
     _ = take(UInt8(ascii: "-"))
@@ -190,7 +191,7 @@ struct JSONScanner {
     return place - start
   }
 
-  /// Steps over `true`, `false` or `null`.
+  /// Skips `true`, `false` or `null`.
   @inline(__always)
   mutating func skipWord() -> Bool {
     let word = word(at: place)

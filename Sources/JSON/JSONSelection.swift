@@ -1,9 +1,9 @@
-/// The members of a text that its reader looks at, at whatever depth they stand.
+/// The members of a text that its reader needs, at any depth.
 ///
-/// A reader that names them has all others stepped over instead of parsed, see `JSONCondenser`.
+/// All others are skipped instead of parsed, see `JSONCondenser`.
 package struct JSONSelection: Sendable {
-  /// A member that makes others needless: where `first` has a number or a text that is not empty, nobody looks at
-  /// `others` of the same object.
+  /// A member that makes others redundant: if `first` has a number or a non-empty text, the reader ignores `others` of
+  /// the same object.
   package struct Precedence: Sendable {
     package var first: String
     var others: [String]
@@ -14,14 +14,14 @@ package struct JSONSelection: Sendable {
     }
   }
 
-  /// What a selected member is to the reader: alone, or one of a group with a precedence.
+  /// The role of a selected member: alone, or in a group with a precedence.
   struct Role {
     static let plain = Role(group: none, isFirst: false)
     static let none: UInt8 = 64
 
     var group: UInt8
     var isFirst: Bool
-    /// Whether the text `"false"` says the same as no member.
+    /// Whether the text `"false"` means the same as an absent member.
     var isFalseByDefault = false
 
     /// The group as a bit of a set.
@@ -30,36 +30,36 @@ package struct JSONSelection: Sendable {
 
   private struct Slot {
     var hash: UInt64
-    /// Of the name, in bytes; 0 where the slot is free.
+    /// The name's length in bytes; 0 for a free slot.
     var length: Int
-    /// Where in `words` the name begins.
+    /// The index in `words` of the name's start.
     var firstWord: Int
     var role: Role
   }
 
-  /// The names as a hash table: at least three of four slots are free, so that a search soon ends.
+  /// The names as a hash table: at least three of four slots are free, so that a search ends soon.
   private var slots: [Slot]
-  /// The names, each cut into words of eight bytes.
+  /// The names, split into words of eight bytes.
   private var words: [UInt64] = []
 
   /// - Parameters:
-  ///   - names: the members that are looked at. One that is here too is kept whatever `precedences` says.
-  ///   - falseByDefault: members that are also looked at, and whose text `"false"` the reader takes for the same as no
+  ///   - names: the members that are read. One of these is kept whatever `precedences` says.
+  ///   - falseByDefault: members that are also read, and for which the text `"false"` means the same as an absent
   ///     member.
-  ///   - precedences: members that are also looked at, some of them only where another is missing.
+  ///   - precedences: members that are also read, some of them only if another is missing.
   package init(_ names: [String], falseByDefault: [String] = [], precedences: [Precedence] = []) {
     var roles: [String: Role] = [:]
     for (number, precedence) in precedences.enumerated() {
       let group = UInt8(min(number, Int(Role.none)))
       for name in [precedence.first] + precedence.others {
         let role = Role(group: group, isFirst: name == precedence.first)
-        // Who stands in two groups is looked at in one where the other would drop it.
+        // A member of two groups is kept even if one group would drop it.
         roles[name] = roles[name] == nil && group < Role.none ? role : .plain
       }
     }
     for name in falseByDefault { roles[name] = Role(group: Role.none, isFirst: false, isFalseByDefault: true) }
     for name in names { roles[name] = .plain }
-    // What stands in for the members of an object that lost all of them has no name.
+    // The stand-in for the members of an object that lost all of them has the empty name.
     roles[""] = nil
     var size = 16
     while size < roles.count * 4 { size *= 2 }
@@ -71,7 +71,7 @@ package struct JSONSelection: Sendable {
     let bytes = Array(name.utf8)
     let firstWord = words.count
     var hash = JSONKeyHash()
-    // The last word is the one that is not full, and there always is one, as in `JSONScanner.skipKey`.
+    // The last word is the one that is not full, and there is always one, as in `JSONScanner.skipKey`.
     for start in stride(from: 0, through: bytes.count, by: 8) {
       var word: UInt64 = 0
       for (place, byte) in bytes.dropFirst(start).prefix(8).enumerated() { word |= UInt64(byte) << (8 * place) }
@@ -83,7 +83,7 @@ package struct JSONSelection: Sendable {
     slots[place] = Slot(hash: hash.value, length: bytes.count, firstWord: firstWord, role: role)
   }
 
-  /// What a member is to the reader; `nil` for one that it does not look at.
+  /// The role of a member; `nil` for one that is not selected.
   @inline(__always)
   func role(of key: JSONScanner.Key, in scanner: JSONScanner) -> Role? {
     var place = Int(truncatingIfNeeded: key.hash) & (slots.count - 1)
@@ -96,7 +96,7 @@ package struct JSONSelection: Sendable {
     return nil
   }
 
-  /// Whether a name is a key, byte for byte. Only for those of the same length.
+  /// Whether a name equals a key of the same length, byte for byte.
   @inline(__always)
   private func isSame(_ slot: Slot, _ key: JSONScanner.Key, _ scanner: JSONScanner) -> Bool {
     var start = 0
@@ -109,7 +109,7 @@ package struct JSONSelection: Sendable {
     return true
   }
 
-  /// Whether its reader may look at a member.
+  /// Whether a member may be read.
   package func contains(_ name: String) -> Bool {
     let quoted = Array(name.utf8) + [UInt8(ascii: "\"")]
     return quoted.withUnsafeBytes { text in
@@ -119,8 +119,8 @@ package struct JSONSelection: Sendable {
   }
 }
 
-/// A number for a key, made of its words of eight bytes. Equal keys have equal numbers; different ones nearly always
-/// have different ones, and nothing relies on that but speed.
+/// A hash of a key, computed from its words of eight bytes. Different keys may rarely collide, which affects only
+/// speed.
 struct JSONKeyHash {
   private(set) var value: UInt64 = 0x243F_6A88_85A3_08D3
 

@@ -23,7 +23,7 @@ package struct JSONValue {
     self.path = path
   }
 
-  /// The value as written; a container without its contents.
+  /// The value; a container without its contents.
   package var kind: Kind { Self.kind(of: node) }
 
   private static func kind(of node: UnsafeMutablePointer<json_t>) -> Kind {
@@ -32,7 +32,7 @@ package struct JSONValue {
     case JSON_ARRAY: return .array
     case JSON_STRING:
       guard let start = json_string_value(node) else { return .null }
-      // The parser has checked that it is UTF-8.
+      // The parser has validated the UTF-8.
       let text = UnsafeRawBufferPointer(start: start, count: json_string_length(node))
       return .string(String(decoding: text, as: UTF8.self))
     case JSON_INTEGER: return .integer(Int64(json_integer_value(node)))
@@ -47,7 +47,7 @@ package struct JSONValue {
   package var isArray: Bool { node.pointee.type == JSON_ARRAY }
   package var isNull: Bool { node.pointee.type == JSON_NULL }
 
-  /// Whether it is a container with nothing in it.
+  /// Whether it is an empty container.
   package var isEmptyContainer: Bool {
     switch node.pointee.type {
     case JSON_OBJECT: json_object_size(node) == 0
@@ -56,26 +56,26 @@ package struct JSONValue {
     }
   }
 
-  /// What an object has under a key; `nil` when it has nothing there, or `null`.
+  /// The value of a member; `nil` if it is absent or `null`.
   package subscript(key: String) -> JSONValue? {
     guard let found = member(key), found.pointee.type != JSON_NULL else { return nil }
     return JSONValue(document: document, node: found, path: .key(key, in: path))
   }
 
-  /// What an object has under a key, as written; `nil` when it has nothing there, or `null`.
+  /// The kind of a member's value; `nil` if it is absent or `null`.
   ///
-  /// The same as `self[key]?.kind`, without a value of its own and its path, which most members need only for an error.
+  /// Equivalent to `self[key]?.kind`, without creating a value and its path, which most members need only for an error.
   package func kind(_ key: String) -> Kind? {
     guard let found = member(key), found.pointee.type != JSON_NULL else { return nil }
     return Self.kind(of: found)
   }
 
-  /// Whether an object has a key, whatever stands there.
+  /// Whether an object has a key, with any value.
   package func has(_ key: String) -> Bool { member(key) != nil }
 
   private func member(_ key: String) -> UnsafeMutablePointer<json_t>? {
     assert(document.isSelected(key), "\(key) is looked at and not selected")
-    // Handed over as an argument, a `String` is copied to the heap each time.
+    // A `String` passed as an argument would be copied to the heap each time.
     return key.withCString { json_object_get(node, $0) }
   }
 
@@ -86,9 +86,9 @@ package struct JSONValue {
     }
   }
 
-  /// The error for a member that is there and cannot be read.
+  /// The error for a malformed member.
   package func unreadable(_ key: String) -> JSONError { .unreadable(path: JSONPath.key(key, in: path).text) }
 
-  /// The error for a member that has to be there.
+  /// The error for a missing required member.
   package func missing(_ key: String) -> JSONError { .missing(path: JSONPath.key(key, in: path).text) }
 }
