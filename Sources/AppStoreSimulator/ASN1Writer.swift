@@ -1,6 +1,6 @@
 /// Writes ASN.1 values, of definite length (DER) or indefinite length (BER).
 ///
-/// SwiftASN1 writes DER only; receipts from Xcode are BER, and a reader has to be tried on these too.
+/// SwiftASN1 writes DER only; receipts from Xcode are BER, and readers have to be tested with these too.
 enum ASN1Writer {
   enum Tag {
     static let integer: UInt8 = 0x02
@@ -26,7 +26,7 @@ enum ASN1Writer {
 
   static func integer(_ number: Int64) -> [UInt8] {
     var octets = withUnsafeBytes(of: number.bigEndian) { Array($0) }
-    // The shortest two's complement form: a leading octet goes when the next one's sign bit says the same.
+    // The shortest two's complement form: a leading octet is dropped when the next one has the same sign bit.
     while let first = octets.first, let second = octets.dropFirst().first,
       (first == 0x00 && second < 0x80) || (first == 0xFF && second >= 0x80)
     {

@@ -2,7 +2,7 @@ import ArgumentParser
 import FoundationEssentials
 import Glibc
 
-/// `app-store-simulator`: plays Apple for development and tests.
+/// `app-store-simulator`: simulates the App Store for development and tests.
 @main
 struct AppStoreSimulatorCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -143,7 +143,7 @@ struct TransactionCommand: AsyncParsableCommand {
   }
 }
 
-/// `app-store-simulator scenarios`: one line each.
+/// `app-store-simulator scenarios`: prints one line per scenario.
 struct ScenariosCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "scenarios", abstract: "List the scenarios and the troubles.")
@@ -168,7 +168,7 @@ struct RootCommand: AsyncParsableCommand {
   }
 }
 
-/// `app-store-simulator server-api-key`: prints the key that callers of the Server API sign with.
+/// `app-store-simulator server-api-key`: prints the key with which callers of the Server API sign.
 struct ServerAPIKeyCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "server-api-key", abstract: "Print the Server API's development key in PEM (.p8).",

@@ -1,9 +1,9 @@
 import Crypto
 import Synchronization
 
-/// Counts the calls that a simulator gets: how many, about what, and how many at once.
+/// Counts a simulator's calls: their number, their subjects, and the most at once.
 ///
-/// It keeps no password and no receipt, only whether the one was right and the other's SHA-256.
+/// It stores no password and no receipt, only whether the password was right, and the receipt's SHA-256.
 final class CallBook: Sendable {
   enum Password: String, Sendable {
     case right
@@ -23,38 +23,38 @@ final class CallBook: Sendable {
     }
   }
 
-  /// What happened so far.
+  /// The counts so far.
   struct Summary: Hashable, Sendable {
     var total = 0
     var production = 0
     var sandbox = 0
     var inFlight = 0
     var peakInFlight = 0
-    /// Requests that came to where the trouble `redirect` points.
+    /// Requests to the target of the trouble `redirect`.
     var redirectsFollowed = 0
     var rightPasswords = 0
     var wrongPasswords = 0
     var missingPasswords = 0
-    /// Of the last call; nil before the first.
+    /// For the last call; nil before the first.
     var lastPasswordWasRight: Bool?
     /// By the lower-case hex SHA-256 of the text sent as `receipt-data`.
     var byReceipt: [String: Int] = [:]
-    /// Of authentic receipts, whatever was answered; a receipt with two subscriptions counts for both.
+    /// For authentic receipts, with any answer; a receipt with two subscriptions counts for both.
     var byOriginalTransactionID: [String: Int] = [:]
-    /// Calls of the Server API, which count in nothing above but `inFlight` and `peakInFlight`.
+    /// Calls of the Server API, which add to nothing above but `inFlight` and `peakInFlight`.
     var serverAPI = ServerAPISummary()
   }
 
-  /// What was asked of the Server API so far.
+  /// The calls of the Server API so far.
   struct ServerAPISummary: Hashable, Sendable {
     var total = 0
     var production = 0
     var sandbox = 0
-    /// Calls whose token was not accepted.
+    /// Calls whose token was refused.
     var rejectedTokens = 0
     /// By endpoint: `subscriptions`, `transactions`, `history`, `lookup`, `notifications_test`, `unknown`.
     var byEndpoint: [String: Int] = [:]
-    /// By the transaction ID asked about, where a known customer has it.
+    /// By the requested transaction ID, if a known customer has it.
     var byTransactionID: [String: Int] = [:]
   }
 
@@ -62,7 +62,7 @@ final class CallBook: Sendable {
 
   var current: Summary { summary.withLock { $0 } }
 
-  /// Forgets everything but what is in flight.
+  /// Resets everything but the calls in flight.
   func reset() {
     summary.withLock { summary in
       let inFlight = summary.inFlight
@@ -95,7 +95,7 @@ final class CallBook: Sendable {
     }
   }
 
-  /// A call of the Server API; `transactionID` is one that a known customer has.
+  /// Records a call of the Server API; `transactionID` belongs to a known customer.
   func recordServerAPI(
     _ endpoint: String, in environment: StoreEnvironment, isTokenAccepted: Bool, transactionID: String?
   ) {

@@ -9,21 +9,21 @@ import NIOCore
 ///     POST   /clock      {"now":"…"} {"advance":"30d"} {"real":true}
 ///     POST   /receipts   {"scenario":"grace","environment":"sandbox","subscriber":7,"bundle_id":"…","format":"ber"}
 ///     POST   /transactions  the same but for the format, and {"app_account_token":"…"}: a signed transaction
-///     GET    /transactions/480000000010000                 the newest one of that original transaction ID
-///     GET    /notifications/480000000010000                signed, of all that has happened to that customer
-///     POST   /notifications {"url":"http://…"}             posts them there from now on
-///     GET    /notifications                                what was posted, and the status of the answers
-///     DELETE /notifications                                posts no more
+///     GET    /transactions/480000000010000                 the newest of that original transaction ID
+///     GET    /notifications/480000000010000                all of that customer's events, signed
+///     POST   /notifications {"url":"http://…"}             posts notifications there from now on
+///     GET    /notifications                                the posts so far, with the status of the responses
+///     DELETE /notifications                                stops posting
 ///     POST   /trouble    {"trouble":"html","count":3,"environment":"production","subscriber":7}
 ///     DELETE /trouble
 ///     POST   /delay      {"delay":"300ms"}
-///     GET    /calls      DELETE /calls                     counters, and counting from nought again
+///     GET    /calls      DELETE /calls                     counters, and their reset
 ///     GET    /scenarios
 struct ControlListener: Sendable {
   let core: SimulatorCore
   let connections: ConnectionRegistry
 
-  /// A request that cannot be met; the text is sent back with HTTP 400.
+  /// A request that cannot be fulfilled; the text is sent back with HTTP 400.
   private struct Refusal: Error {
     var reason: String
   }
@@ -41,7 +41,7 @@ struct ControlListener: Sendable {
       case (.get, "/clock"): return reply(clock())
       case (.post, "/clock"):
         try setClock(body)
-        // Whoever moves the clock finds everything told that has happened on the way.
+        // After the clock was moved, all notifications up to the new time have been posted when this returns.
         _ = await core.delivery.attempts()
         return reply(clock())
       case (.post, "/receipts"): return reply(try issue(body))

@@ -1,19 +1,19 @@
 import Synchronization
 
-/// The customers that a simulator knows: those it issued something for, and those whose receipts it was shown.
+/// The customers known to a simulator: those it issued something for, and those whose receipts it received.
 ///
-/// A receipt carries its whole seed; an ID and a signed transaction do not. An ID says which store, which subscriber and
-/// which transaction it is (`ReceiptSeed.transactionID`); the rest of the seed, the scenario and its start before all, is
-/// remembered here, by store and subscriber: a later issue for the same subscriber replaces the story, of whatever app.
-/// A simulator that was restarted knows a customer again when it issues the same or is shown a receipt.
+/// A receipt contains its whole seed; an ID and a signed transaction do not. An ID encodes the store, the subscriber
+/// and the transaction (`ReceiptSeed.transactionID`); the rest of the seed, above all the scenario and its start, is
+/// stored here by store and subscriber. A later issue for the same subscriber replaces the story, for any app. After a
+/// restart, a simulator knows a customer again when it issues the same or receives a receipt.
 final class CustomerRegistry: Sendable {
-  /// Whose transactions they are.
+  /// The owner of transactions.
   struct Key: Hashable, Sendable {
     var environment: StoreEnvironment
     var subscriber: Int64
   }
 
-  /// A customer, and when the simulator came to know the story.
+  /// A customer, and when the simulator learnt the story.
   struct Customer: Hashable, Sendable {
     var seed: ReceiptSeed
     var knownSince: Timestamp
@@ -21,12 +21,12 @@ final class CustomerRegistry: Sendable {
 
   private struct State {
     var customers: [Key: Customer] = [:]
-    /// In the order of their coming, as a ring: where it is full, the oldest is forgotten.
+    /// A ring in order of arrival: when it is full, the oldest customer is dropped.
     var order: [Key] = []
     var oldest = 0
 
     mutating func add(_ seed: ReceiptSeed, at now: Timestamp, limit: Int) {
-      // The copy that was shown may have been signed later than the first.
+      // The received copy may have been signed later than the first.
       var first = seed
       first.created = seed.start
       let key = Key(seed)
@@ -46,12 +46,12 @@ final class CustomerRegistry: Sendable {
     self.limit = limit
   }
 
-  /// Something was issued for this customer: from now on this is his story.
+  /// Starts or replaces a customer's story after an issue.
   func register(_ seed: ReceiptSeed) {
     state.withLock { $0.add(seed, at: seed.startedAt, limit: limit) }
   }
 
-  /// A receipt of this customer was shown, which tells nothing new of one who is known.
+  /// Adds the customer of a received receipt; no effect on a known one.
   func learn(_ seed: ReceiptSeed, at now: Timestamp) {
     state.withLock { state in
       guard state.customers[Key(seed)] == nil else { return }
@@ -59,16 +59,16 @@ final class CustomerRegistry: Sendable {
     }
   }
 
-  /// In the order of their coming.
+  /// All customers in order of arrival.
   var all: [Customer] {
     state.withLock { state in
       (state.order[state.oldest...] + state.order[..<state.oldest]).compactMap { state.customers[$0] }
     }
   }
 
-  /// The customer who made a transaction, and which one it is.
+  /// The customer who made a transaction, and its place in the story.
   ///
-  /// - Returns: nil for an ID that no known customer can have; whether the purchase was made by now is not looked at.
+  /// - Returns: nil for an ID that no known customer can have; the purchase may still lie in the future.
   func transaction(_ id: String) -> (customer: Customer, slot: Int, number: Int)? {
     guard let parts = ReceiptSeed.parts(ofTransactionID: id) else { return nil }
     let key = Key(environment: parts.environment, subscriber: parts.subscriber)

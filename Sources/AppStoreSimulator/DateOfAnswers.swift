@@ -3,7 +3,7 @@ import HTTPTypes
 import NIOCore
 import NIOHTTPTypes
 
-/// Dates answers by the simulator's clock, where Hummingbird has put the machine's.
+/// Replaces the `Date` header that Hummingbird sets with the simulator's clock.
 final class DateOfAnswers: ChannelOutboundHandler, RemovableChannelHandler {
   typealias OutboundIn = HTTPResponsePart
   typealias OutboundOut = HTTPResponsePart

@@ -6,10 +6,10 @@ import FoundationEssentials
 ///     header  alg ES256, kid the key's ID, typ JWT
 ///     claims  iss the issuer's ID, aud appstoreconnect-v1, bid a bundle ID, iat, exp at most an hour after iat
 ///
-/// Who moves the store's clock by months may have a service whose own clock stands, or follows the real one. So a token is
-/// too old only where all three clocks say so: the store's now, the store's at its start, and the machine's.
+/// The store's clock may be moved by months while the service's own clock stands or follows the real one. A token is
+/// therefore too old only by all three clocks: the store's now, the store's at its start, and the machine's.
 struct DeveloperTokens: Sendable {
-  /// What App Store Connect calls the key.
+  /// The key's ID in App Store Connect.
   static let keyID = "SIMULATOR1"
   static let issuerID = "57246542-96fe-1a63-e053-0824d011072a"
 
@@ -17,7 +17,7 @@ struct DeveloperTokens: Sendable {
   private let startedAt: Timestamp
   private let realNow: @Sendable () -> Timestamp
 
-  /// - Parameter startedAt: where the store's clock stood at the start.
+  /// - Parameter startedAt: the store's clock at the start.
   init(startedAt: Timestamp, realNow: @escaping @Sendable () -> Timestamp = { Timestamp(Date()) }) throws {
     key = try P256.Signing.PrivateKey(pemRepresentation: DevelopmentKeys.serverAPIKey).publicKey
     self.startedAt = startedAt
@@ -38,7 +38,7 @@ struct DeveloperTokens: Sendable {
     var bid: String
   }
 
-  /// - Returns: the app that the caller asks about; nil where the token is not accepted.
+  /// - Returns: the caller's app; nil if the token is refused.
   func bundleID(of authorization: String?, now: Timestamp) -> String? {
     guard let authorization, authorization.hasPrefix("Bearer ") else { return nil }
     let parts = authorization.dropFirst("Bearer ".count).split(separator: ".", omittingEmptySubsequences: false)

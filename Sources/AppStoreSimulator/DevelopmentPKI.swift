@@ -6,7 +6,7 @@ import _CryptoExtras
 
 /// The development certificates and keys, ready for use. See `DevelopmentKeys` for why the keys may be public.
 struct DevelopmentPKI: Sendable {
-  /// A certificate with the key that belongs to it.
+  /// A certificate with its key.
   struct Signer: Sendable {
     let certificate: Certificate
     let der: [UInt8]
@@ -41,7 +41,7 @@ struct DevelopmentPKI: Sendable {
       ].map { try PEMDocument(pemString: $0).derBytes })
   }
 
-  /// Both roots, as a configuration file wants them: that of receipts and TLS, and that of signed data.
+  /// Both roots in PEM, for a configuration file: the one of receipts and TLS, and the one of signed data.
   static var rootPEM: String {
     DevelopmentKeys.rootCertificate + "\n" + DevelopmentKeys.signedDataRootCertificate + "\n"
   }
@@ -56,7 +56,7 @@ extension DevelopmentPKI {
 
   /// Issues a TLS certificate for this machine's loopback names and one more host, from a week ago to a month from now.
   ///
-  /// It is made at every start, by the real clock: the simulated one says when purchases happen, not who may talk.
+  /// It is issued at every start, by the real clock: the simulated one dates purchases, not TLS certificates.
   func makeServerIdentity(host: String, at now: Date = Date()) throws -> ServerIdentity {
     let key = P256.Signing.PrivateKey()
     var names: [GeneralName] = [

@@ -1,4 +1,4 @@
-/// Reads durations as people write them: `300ms`, `10s`, `5m`, `24h`, `30d`.
+/// Parses durations: `300ms`, `10s`, `5m`, `24h`, `30d`.
 enum DurationText {
   private static let units: [(suffix: String, milliseconds: Int64)] = [
     ("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000),

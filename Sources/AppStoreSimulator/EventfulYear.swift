@@ -1,4 +1,4 @@
-/// One subscriber's year in which everything happens that can happen to a subscription, counted from its start:
+/// One subscriber's year with every kind of subscription event, counted from its start:
 ///
 ///     day 0         a free week of pro monthly
 ///     day 7         the first month is paid, then every month
@@ -39,7 +39,7 @@ struct EventfulYear: Sendable {
       firstNumber: 4, product: .proMonthly, start: failed, periods: 2, isContinuation: true,
       chargedAt: failed.adding(days: 5))
     graced.upgradedAt = upgrade
-    // In production the rest of the replaced month is paid back.
+    // In production the rest of the replaced month is refunded.
     if environment == .production {
       graced.cancellations = [Subscription.Cancellation(period: 1, at: upgrade, reason: 0)]
     }

@@ -1,4 +1,4 @@
-/// A JSON value to be written: members keep their order, and integers of 18 digits stay whole.
+/// A JSON value for output: members keep their order, and integers of 18 digits stay exact.
 enum JSON: Sendable, ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral {
   case string(String)
   case integer(Int64)

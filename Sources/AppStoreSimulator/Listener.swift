@@ -7,7 +7,7 @@ import NIOCore
 import NIOSSL
 import Synchronization
 
-/// A request's context that keeps the connection at hand, for the troubles that treat it badly.
+/// A request's context with its connection, for troubles that break the connection.
 struct SimulatorContext: RequestContext {
   var coreContext: CoreRequestContextStorage
   let channel: any Channel
@@ -25,14 +25,14 @@ struct Listener: Sendable {
   let port: Int
   private let task: Task<Void, Never>
 
-  /// Returns once the socket listens: for TLS where its configuration is given, for plain HTTP otherwise.
+  /// Returns once the socket listens: for TLS with a configuration, for plain HTTP otherwise.
   static func open(
     host: String, port: Int, tls: TLSConfiguration?, clock: SimulatedClock, logger: Logger,
     respond: @escaping Respond
   ) async throws -> Listener {
     let (ports, continuation) = AsyncThrowingStream<Int, any Error>.makeStream()
     var quiet = logger
-    // Cancelling is how a listener is stopped, and Hummingbird calls that an error. One that cannot listen throws.
+    // Cancellation is the normal way to stop a listener, but Hummingbird logs it as an error. Failing to listen throws.
     quiet.logLevel = .critical
     let responder = CallbackResponder<SimulatorContext> { try await respond($0, $1) }
     let configuration = ApplicationConfiguration(address: .hostname(host, port: port), serverName: nil)
@@ -69,19 +69,19 @@ struct Listener: Sendable {
 
 /// Closes a connection when its client closes its half.
 ///
-/// Hummingbird lets a client do so and still be answered. An answer that never comes has to notice that nobody waits.
+/// Hummingbird allows half-closed connections. A response that is never sent has to notice that its client has gone.
 private final class WholeClosure: ChannelInboundHandler, RemovableChannelHandler {
   typealias InboundIn = NIOAny
 
   func handlerAdded(context: ChannelHandlerContext) {
-    // An option that cannot be set leaves the connection as Hummingbird made it.
+    // If the option cannot be set, the connection stays as Hummingbird made it.
     try? context.channel.syncOptions?.setOption(.allowRemoteHalfClosure, value: false)
   }
 }
 
-/// The connections that carried a request and are still open, to be cut when a simulator stops.
+/// Open connections that carried a request, to be closed when a simulator stops.
 ///
-/// A client's idle connection would otherwise keep its handler waiting for the client to close it.
+/// An idle connection would otherwise keep its handler waiting for the client to close it.
 final class ConnectionRegistry: Sendable {
   private struct State {
     var channels: [ObjectIdentifier: any Channel] = [:]
@@ -112,17 +112,17 @@ final class ConnectionRegistry: Sendable {
 }
 
 extension Channel {
-  /// Closes the socket without TLS's farewell (`close_notify`), which would wait for the peer's.
+  /// Closes the socket without TLS's `close_notify`, which would wait for the peer's.
   ///
-  /// With `withReset` the linger time is nought first, so that the kernel sends RST in place of FIN.
+  /// `withReset` first sets the linger time to zero, so that the kernel sends RST in place of FIN.
   func cut(withReset: Bool) {
     eventLoop.execute {
       if withReset, let options = self as? any SocketOptionProvider {
-        // Done at once, as this is the channel's own event loop; a closed channel's refusal does not matter.
+        // Runs synchronously, as this is the channel's own event loop; errors on a closed channel do not matter.
         _ = options.setSoLinger(linger(l_onoff: 1, l_linger: 0))
       }
       if let secure = try? self.pipeline.syncOperations.context(handlerType: NIOSSLServerHandler.self) {
-        // From the TLS handler's place outwards, which leaves the handler itself out.
+        // Closes outwards from the TLS handler, which leaves the handler itself out.
         secure.close(mode: .all, promise: nil)
       } else {
         self.close(mode: .all, promise: nil)

@@ -2,24 +2,24 @@ import FoundationEssentials
 import Logging
 import Synchronization
 
-/// Posts notifications to the app's server as the store's clock passes the events of the customers it knows.
+/// Posts notifications to the app's server as the store's clock passes the events of known customers.
 ///
-/// They go out one after another in the order of their events, each once whatever is answered: the store would try again
-/// for days, a test does not wait for that. What was answered is kept.
+/// They are posted one after another in the order of their events, each once whatever the response: the store would
+/// retry for days, and tests do not wait for that. The responses are recorded.
 final class NotificationDelivery: Sendable {
   /// One attempt.
   struct Attempt: Hashable, Sendable {
     let notification: SimulatedNotification
-    /// Of the answer; nil when there was none.
+    /// The response's status; nil when there was none.
     let status: Int?
   }
 
   private struct State {
     var target: PlainHTTPURL?
-    /// Until when each customer's events have been dealt with.
+    /// The time up to which each customer's events were handled.
     var toldUntil: [ReceiptSeed: Timestamp] = [:]
     var attempts: [Attempt] = []
-    /// What is being posted; what comes later waits for it.
+    /// The post in progress; later ones wait for it.
     var posting: Task<Void, Never>?
     var ticker: Task<Void, Never>?
     var isStopped = false
@@ -30,7 +30,7 @@ final class NotificationDelivery: Sendable {
   private let clock: SimulatedClock
   private let logger: Logger
   private let state = Mutex(State())
-  /// So many attempts are kept; the oldest go first.
+  /// The most attempts kept; the oldest are dropped.
   private static let attemptLimit = 10_000
 
   init(customers: CustomerRegistry, writer: NotificationWriter, clock: SimulatedClock, logger: Logger) {
@@ -40,7 +40,7 @@ final class NotificationDelivery: Sendable {
     self.logger = logger
   }
 
-  /// From now on everything that happens is posted there; nil ends it. What has happened already is not told.
+  /// Posts all future events to a URL; nil stops posting. Past events are not posted.
   func deliver(to target: PlainHTTPURL?) {
     let now = clock.now
     state.withLock { state in
@@ -56,14 +56,14 @@ final class NotificationDelivery: Sendable {
     }
   }
 
-  /// Posts what has happened since the last time. To be called whenever the clock has moved or a story has begun.
+  /// Posts all events since the last call. Call it when the clock has moved or a story has begun.
   func catchUp() {
     let now = clock.now
     state.withLock { state in
       guard let target = state.target, !state.isStopped else { return }
       var due: [SimulatedNotification] = []
       for customer in customers.all {
-        // The story's first purchase can happen at the very moment it is issued.
+        // The first purchase of a story can happen at the very moment of its issue.
         let from = state.toldUntil[customer.seed] ?? customer.knownSince.before
         guard from < now else { continue }
         state.toldUntil[customer.seed] = now
@@ -74,7 +74,7 @@ final class NotificationDelivery: Sendable {
         }
       }
       guard !due.isEmpty else { return }
-      // Those of one moment stay in the order of the customers' coming: the sort is a stable one.
+      // Events of the same moment stay in the customers' order of arrival: the sort is stable.
       let batch = due.enumerated().sorted { ($0.element.at, $0.offset) < ($1.element.at, $1.offset) }.map(\.element)
       let before = state.posting
       state.posting = Task {
@@ -84,7 +84,7 @@ final class NotificationDelivery: Sendable {
     }
   }
 
-  /// All attempts, once everything that is due has been posted.
+  /// All attempts, after all due events were posted.
   func attempts() async -> [Attempt] {
     await state.withLock { $0.posting }?.value
     return state.withLock { $0.attempts }
@@ -113,7 +113,7 @@ final class NotificationDelivery: Sendable {
     }
   }
 
-  /// A clock that stands is looked at when it is moved; one that runs, every second.
+  /// Checks a running clock every second; a standing one is handled when it is moved.
   private func followRunningClock() async {
     while !Task.isCancelled {
       try? await Task.sleep(for: .seconds(1))

@@ -6,11 +6,11 @@ import NIOHTTPTypes
 import NIOHTTPTypesHTTP1
 import NIOPosix
 
-/// Where notifications go: an address in plain HTTP, such as a service on the same machine has.
+/// A plain HTTP URL for notifications, such as a service on the same machine has.
 struct PlainHTTPURL: Hashable, Sendable, CustomStringConvertible {
   let host: String
   let port: Int
-  /// With the query.
+  /// Includes the query.
   let path: String
 
   /// - Returns: nil for anything but `http://host[:port][/path]`.
@@ -34,7 +34,7 @@ struct PlainHTTPURL: Hashable, Sendable, CustomStringConvertible {
   var description: String { "http://\(authority)\(path)" }
 }
 
-/// Notifications cannot be sent there; the text is for whoever asked.
+/// Notifications cannot be sent to this URL; the text is for the caller.
 struct NotAnAddress: Error, Hashable, CustomStringConvertible {
   var text: String
 
@@ -52,7 +52,7 @@ enum PlainHTTPPost {
 
   private static let timeLimit = TimeAmount.seconds(10)
 
-  /// - Returns: the answer's status; its body is not read.
+  /// - Returns: the response's status; its body is not read.
   static func send(_ body: [UInt8], to url: PlainHTTPURL) async throws -> Int {
     let connection = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
       .connectTimeout(timeLimit)

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Synchronization
 
-/// Why a receipt cannot be issued. The text goes to whoever asked for it.
+/// Why a receipt cannot be issued. The text is for the caller.
 enum IssueError: Error, Hashable, CustomStringConvertible {
   case unknownScenario(String)
   case badSubscriber(Int64)
@@ -27,7 +27,7 @@ enum IssueError: Error, Hashable, CustomStringConvertible {
   }
 }
 
-/// What somebody wants a receipt of.
+/// The options of a receipt to issue.
 struct ReceiptOrder: Hashable, Sendable {
   var scenario: Scenario = .renewing
   var trouble: Trouble?
@@ -35,10 +35,10 @@ struct ReceiptOrder: Hashable, Sendable {
   var subscriber: Int64 = 1
   var bundleID = Product.defaultBundleID
   var format: ReceiptFormat = .der
-  /// The UUID that the app gives its purchases.
+  /// The account UUID that the app gives its purchases.
   var appAccountToken: String?
 
-  /// Takes a scenario's name or a trouble's; a trouble befalls a healthy subscription.
+  /// Sets a scenario or a trouble by its name; a trouble affects a healthy subscription.
   mutating func setScenario(named name: String) throws(IssueError) {
     if let scenario = Scenario(rawValue: name) {
       self.scenario = scenario
@@ -52,7 +52,7 @@ struct ReceiptOrder: Hashable, Sendable {
   }
 }
 
-/// A receipt, as a client would send it, and what it is about.
+/// A receipt in the form that clients send, with its purchases.
 struct IssuedReceipt: Hashable, Sendable {
   /// Base64 of the receipt.
   let receiptData: String
@@ -60,24 +60,24 @@ struct IssuedReceipt: Hashable, Sendable {
   let originalTransactionIDs: [String]
 }
 
-/// A signed transaction as StoreKit 2 gives it to the app, with what it is about.
+/// A signed transaction in the form that StoreKit 2 gives to the app, with its IDs.
 struct IssuedTransaction: Hashable, Sendable {
   /// The JWS.
   let signedTransaction: String
   let transactionID: String
   let originalTransactionID: String
-  /// As the customer reads it in Apple's mail; nil in the sandbox.
+  /// As in Apple's mail to the customer; nil in the sandbox.
   let orderID: String?
 }
 
-/// Signs receipts and transactions, and recognises receipts again.
+/// Signs receipts and transactions, and recognises its own receipts.
 final class ReceiptIssuer: Sendable {
-  /// Everybody whom anything was issued for.
+  /// Every customer of an issued receipt or transaction.
   let customers: CustomerRegistry
   let signer: SignedDataSigner
   private let signed: SignedReceipt
   private let transaction: TransactionReceipt
-  /// Newest receipts by seed: the same one is asked for with every call, and each costs an RSA signature.
+  /// A cache of newest receipts by seed: each call asks for the same one, and signing costs an RSA operation.
   private let newest = Mutex<[ReceiptSeed: String]>([:])
   private static let newestLimit = 10_000
 
@@ -109,8 +109,8 @@ final class ReceiptIssuer: Sendable {
     return transaction
   }
 
-  /// What `Transaction.latest(for:)` gives on the device of a known customer by now: the newest transaction of one
-  /// original transaction ID.
+  /// The result of `Transaction.latest(for:)` on a known customer's device: the newest transaction of one original
+  /// transaction ID.
   func newestTransaction(ofOriginal id: String, at now: Timestamp) throws(IssueError) -> IssuedTransaction {
     guard let (customer, slot, _) = customers.transaction(id),
       let row = customer.seed.state(at: now).rows.last(where: { $0.slot == slot })
@@ -118,7 +118,7 @@ final class ReceiptIssuer: Sendable {
     return try sign(row, of: customer.seed, at: now)
   }
 
-  /// The receipt that a known customer's device would have by now.
+  /// The receipt on a known customer's device at a moment.
   func newestReceipt(
     ofOriginal id: String, format: ReceiptFormat, at now: Timestamp
   ) throws(IssueError) -> IssuedReceipt {
@@ -164,7 +164,7 @@ final class ReceiptIssuer: Sendable {
       guard let uuid = UUID(uuidString: text) else { throw .badAccountToken }
       token = uuid.uuidString.lowercased()
     }
-    // Receipts are dated in whole seconds.
+    // Receipts have dates in whole seconds.
     let start = now.milliseconds / Timestamp.second * Timestamp.second
     return ReceiptSeed(
       scenario: order.scenario, trouble: order.trouble, environment: order.environment, subscriber: order.subscriber,
@@ -172,7 +172,7 @@ final class ReceiptIssuer: Sendable {
       appAccountToken: token)
   }
 
-  /// The receipt that the customer's device would have by now: signed again with the newest purchase.
+  /// The receipt on the customer's device at a moment: signed again with the newest purchase.
   func newest(of seed: ReceiptSeed, at now: Timestamp) throws -> String {
     var renewed = seed
     let lastPurchase = seed.state(at: now).rows.map(\.purchasedAt.milliseconds).max() ?? seed.created
@@ -186,7 +186,7 @@ final class ReceiptIssuer: Sendable {
     return receipt
   }
 
-  /// Reads the standard base64 alphabet and nothing else, as the store does.
+  /// Accepts only the standard base64 alphabet, as the store does.
   func read(base64 text: String) -> ReceiptReading {
     guard let data = Data(base64Encoded: text), let first = data.first else { return .notAReceipt }
     return first == UInt8(ascii: "{") ? transaction.read(Array(data)) : signed.read(Array(data))

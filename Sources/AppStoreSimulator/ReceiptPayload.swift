@@ -5,10 +5,10 @@ import FoundationEssentials
 ///
 ///     ReceiptAttribute ::= SEQUENCE { type INTEGER, version INTEGER, value OCTET STRING }
 ///
-/// Apple's page "Receipt Fields" documents the types 2, 3, 4, 5, 12, 17, 19, 21 and 1701 to 1719; the rest is what real
-/// receipts carry.
+/// Apple's page "Receipt Fields" documents the types 2, 3, 4, 5, 12, 17, 19, 21 and 1701 to 1719; the others occur in
+/// real receipts.
 enum ReceiptPayload {
-  /// Attribute 5 is a hash over the device's identifier, this one here.
+  /// Attribute 5 is a hash of the device's identifier, which is this one here.
   static let deviceIdentifier: [UInt8] = Array(repeating: 0xC5, count: 16)
 
   static func encode(_ seed: ReceiptSeed) throws -> [UInt8] {
@@ -53,7 +53,7 @@ enum ReceiptPayload {
       attribute(1705, ASN1Writer.utf8(seed.transactionID(slot: row.slot, number: 0))),
       attribute(1706, ASN1Writer.ia5(row.originallyPurchasedAt.text)),
       attribute(1707, ASN1Writer.integer(row.product.receiptKind)),
-      // A purchase for ever has an expiry, and it is an empty string.
+      // A lifetime purchase has an expiry, an empty string.
       attribute(1708, ASN1Writer.ia5(row.expiresAt?.text ?? "")),
       attribute(
         1711,
@@ -71,7 +71,7 @@ enum ReceiptPayload {
       ASN1Writer.integer(type) + ASN1Writer.integer(1) + ASN1Writer.value(ASN1Writer.Tag.octetString, value))
   }
 
-  /// DER wants the elements of a SET OF in the order of their octets (X.690, section 11.6).
+  /// DER requires the elements of a SET OF in the order of their octets (X.690, section 11.6).
   private static func set(_ elements: [[UInt8]]) -> [UInt8] {
     let sorted = elements.sorted { $0.lexicographicallyPrecedes($1) }
     return ASN1Writer.value(ASN1Writer.Tag.set, sorted.flatMap { $0 })
@@ -79,7 +79,7 @@ enum ReceiptPayload {
 }
 
 extension JSONEncoder {
-  /// The same value is always the same octets.
+  /// A deterministic encoding: equal values give equal octets.
   static var sorted: JSONEncoder {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

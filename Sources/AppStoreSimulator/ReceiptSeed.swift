@@ -1,31 +1,31 @@
 import FoundationEssentials
 
-/// All that a simulator has to know about a receipt to answer for it; it travels inside the receipt.
+/// All data that a simulator needs to answer for a receipt; it is embedded in the receipt.
 ///
-/// It lies in attribute 4, which is opaque in the store's receipts too. So a simulator that was just started answers for
-/// a receipt that another one signed, and a sample receipt needs no simulator's memory.
+/// Attribute 4 contains it, which is opaque in the store's receipts too. A newly started simulator can therefore answer
+/// for a receipt that another one signed, and a sample receipt needs no stored state.
 struct ReceiptSeed: Codable, Hashable, Sendable {
   var scenario: Scenario
   var trouble: Trouble?
   var environment: StoreEnvironment
-  /// Whose receipt it is. The same number has the same transaction IDs in every scenario.
+  /// The receipt's owner. The same number has the same transaction IDs in every scenario.
   var subscriber: Int64
   var bundleID: String
-  /// When the receipt was issued for the first time: what the scenario's story is counted from.
+  /// When the receipt was first issued: the origin of the scenario's timeline.
   var start: Int64
-  /// When this copy was signed; later than `start` in the newest receipt that an answer brings along.
+  /// When this copy was signed; later than `start` in the newest receipt of an answer.
   var created: Int64
   var format: ReceiptFormat
-  /// The UUID that the app gave its purchases, in lower case.
+  /// The account UUID that the app gave its purchases, in lower case.
   var appAccountToken: String?
 
-  /// The highest number of a subscriber for which every ID keeps Apple's length.
+  /// The highest subscriber number for which every ID has the length of Apple's.
   static let subscriberLimit: Int64 = 999_999_999
 
   var startedAt: Timestamp { Timestamp(milliseconds: start) }
   var createdAt: Timestamp { Timestamp(milliseconds: created) }
 
-  /// The trouble that befalls calls of a service about this customer.
+  /// The trouble that affects calls of a service about this customer.
   func trouble(of service: Trouble.Service) -> Trouble? {
     trouble.flatMap { $0.befalls(service) ? $0 : nil }
   }
@@ -36,13 +36,13 @@ struct ReceiptSeed: Codable, Hashable, Sendable {
     timeline.state(at: now)
   }
 
-  /// The purchase made last; of those made at once, that of the last slot.
+  /// The latest purchase; of simultaneous ones, the one of the last slot.
   func newestRow(at now: Timestamp) -> CustomerState.Row? {
     state(at: now).rows.enumerated().max { ($0.element.purchasedAt, $0.offset) < ($1.element.purchasedAt, $1.offset) }?
       .element
   }
 
-  /// The original transaction IDs of everything bought by then, in the order of purchase.
+  /// The original transaction IDs of all purchases at a moment, in the order of purchase.
   func originalTransactionIDs(at now: Timestamp) -> [String] {
     var ids: [String] = []
     for row in state(at: now).rows {
@@ -52,12 +52,12 @@ struct ReceiptSeed: Codable, Hashable, Sendable {
     return ids
   }
 
-  /// 15 digits from production, 16 beginning with 2000 from the sandbox.
+  /// 15 digits in production, 16 beginning with 2000 in the sandbox.
   func transactionID(slot: Int, number: Int) -> String {
     String(Self.firstTransactionID(environment) + subscriber * 10_000 + Int64(slot) * 1_000 + Int64(number))
   }
 
-  /// What `transactionID` has put together; nil for a text that it never writes.
+  /// The parts of a transaction ID; nil for a text that `transactionID` never returns.
   static func parts(
     ofTransactionID id: String
   ) -> (environment: StoreEnvironment, subscriber: Int64, slot: Int, number: Int)? {
@@ -77,7 +77,7 @@ struct ReceiptSeed: Codable, Hashable, Sendable {
     return "M" + String(repeating: "0", count: max(0, Self.orderDigits - digits.count)) + digits
   }
 
-  /// The ID of the transaction that an order is of; nil for a text that `orderID` never writes.
+  /// The transaction ID of an order; nil for a text that `orderID` never returns.
   static func transactionID(ofOrder id: String) -> String? {
     guard id.first == "M", id.count == orderDigits + 1, id.uppercased() == id, id.allSatisfy(\.isASCII),
       let value = Int64(id.dropFirst(), radix: 36), (0...subscriberLimit).contains(value / 10_000)
@@ -85,7 +85,7 @@ struct ReceiptSeed: Codable, Hashable, Sendable {
     return String(firstTransactionID(.production) + value)
   }
 
-  /// Base 36; they hold the highest subscriber's number.
+  /// Digits in base 36, enough for the highest subscriber number.
   private static let orderDigits = 9
 
   private static func firstTransactionID(_ environment: StoreEnvironment) -> Int64 {
@@ -97,13 +97,13 @@ struct ReceiptSeed: Codable, Hashable, Sendable {
     return base + subscriber * 10_000 + Int64(slot) * 1_000 + Int64(number)
   }
 
-  /// The customer's download of the app, which all transactions name.
+  /// The ID of the customer's app download, part of all transactions.
   var appTransactionID: String { String(700_000_000_000_000_000 + subscriber) }
 
-  /// The app's number; the sandbox has none.
+  /// The app's ID; zero in the sandbox.
   var appItemID: Int64 { environment == .production ? 1_234_567_890 : 0 }
 
-  /// 18 digits and odd: beyond 2^53, so a reader that goes through a Double changes it.
+  /// 18 digits and odd: beyond 2^53, so a reader that converts it to a `Double` changes it.
   var downloadID: Int64 { environment == .production ? 500_000_000_000_000_001 + subscriber * 2 : 0 }
 
   /// When the app was bought; a constant in the sandbox.

@@ -1,7 +1,7 @@
-/// What a customer did, told as a story that begins before the receipt was issued and goes on with the clock.
+/// A customer's story, which begins before the receipt was issued and continues with the clock.
 ///
-/// Each is a pure function of the moment the receipt was issued (`start`): at that moment the story stands where its
-/// name says. Moving the clock on lets it play out: a grace period runs into billing retry, and that into the end.
+/// Each is a pure function of the time of issue (`start`), at which the story has reached the point that its name
+/// describes. Moving the clock continues it: a grace period runs into billing retry, and that into the end.
 enum Scenario: String, CaseIterable, Codable, Sendable {
   case subscriber
   case trial
@@ -62,12 +62,12 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
     }
   }
 
-  /// The app that the receipt is of; `wrong_app` is of another one, whoever asks.
+  /// The app of the receipt; `wrong_app` belongs to another app than requested.
   func bundleID(_ asked: String) -> String {
     self == .wrongApp ? "com.example.somebody-else" : asked
   }
 
-  /// The story of a receipt issued at `start`. In the sandbox an upgrade leaves no cancellation date, as there.
+  /// The story of a receipt issued at `start`. In the sandbox an upgrade leaves no cancellation date, as with Apple.
   func timeline(start: Timestamp, environment: StoreEnvironment) -> Timeline {
     switch self {
     case .subscriber:
@@ -145,7 +145,7 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
     }
   }
 
-  /// Two paid months, the second of which ends so many days after `start`.
+  /// Two paid months, the second of which ends a number of days after `start`.
   private func ending(
     _ product: Product, inDays days: Int, from start: Timestamp, intent: Int, retryDays: Int = 0, graceDays: Int = 0,
     renewalOffFrom: Timestamp? = nil
@@ -155,7 +155,7 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
       renewalOffFrom: renewalOffFrom, intent: intent, retryDays: retryDays, graceDays: graceDays)
   }
 
-  /// Two months of premium, the second taken back while it runs.
+  /// Two months of premium, the second refunded while it runs.
   private func refundedMonth(endingInDays days: Int, at refund: Timestamp, from start: Timestamp) -> Subscription {
     var subscription = ending(.premiumMonthly, inDays: days, from: start, intent: 1, renewalOffFrom: refund)
     subscription.cancellations = [Subscription.Cancellation(period: 1, at: refund, reason: 1)]
@@ -172,7 +172,7 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
     return [old, Subscription(firstNumber: 1, product: .premiumMonthly, start: upgrade)]
   }
 
-  /// A change that waits for the end of the period, and then happens.
+  /// A product change that takes effect at the end of the period.
   private func change(from old: Product, to new: Product, start: Timestamp) -> [Subscription] {
     let first = start.adding(days: 15).adding(months: -2)
     var before = Subscription(product: old, start: first, periods: 2)

@@ -4,7 +4,7 @@ import FoundationEssentials
 import Glibc
 import Logging
 
-/// `app-store-simulator serve`: listens until it is told to end.
+/// `app-store-simulator serve`: listens until it is stopped.
 struct ServeCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "serve", abstract: "Answer verifyReceipt and the Server API until SIGTERM or SIGINT.",
@@ -63,7 +63,7 @@ struct ServeCommand: AsyncParsableCommand {
     configuration.rootPEMPath = rootOut
     configuration.logger.logLevel = .info
 
-    // The watchers come first, so that an end in the middle of the start is not missed.
+    // The watchers start first, so that a stop during the start is not missed.
     let endings = EndOfService(withParent: exitWithParent)
     if let serverAPIKeyOut {
       try Data((DevelopmentKeys.serverAPIKey + "\n").utf8).write(to: URL(filePath: serverAPIKeyOut), options: .atomic)
@@ -87,7 +87,7 @@ struct ServeCommand: AsyncParsableCommand {
 
     let reason = await endings.first()
     configuration.logger.info("Stopping", metadata: ["reason": "\(reason)"])
-    // An open exchange must not hold the process up: it goes within the second, whatever a listener still does.
+    // An open exchange must not delay the exit: the process ends within a second, whatever a listener still does.
     Task.detached {
       try await Task.sleep(for: .milliseconds(800))
       Glibc.exit(0)
@@ -106,10 +106,10 @@ extension PlainHTTPURL {
   }
 }
 
-/// Waits for whatever ends the service: a signal, the parent's death, the end of standard input.
+/// Waits for the end of the service: a signal, the parent's death, the end of standard input.
 final class EndOfService {
   private let reasons: AsyncStream<String>
-  /// Kept so that they go on watching.
+  /// Keeps the sources alive.
   private let sources: [any DispatchSourceProtocol]
 
   init(withParent: Bool) {
@@ -132,7 +132,7 @@ final class EndOfService {
       timer.resume()
       sources.append(timer)
       if Self.isStandardInputAPipe {
-        // Not a source: libdispatch crashes now and then where a pipe is closed and its source goes at the same time.
+        // Not a dispatch source: libdispatch sometimes crashes when a pipe is closed while its source is released.
         DispatchQueue(label: "app-store-simulator.input").async {
           Self.waitForEndOfInput()
           continuation.yield("standard input closed")
@@ -155,8 +155,8 @@ final class EndOfService {
     }
   }
 
-  /// `/dev/null` is at its end from the start and means nothing; a pipe or a socket, which has no position, is held by
-  /// somebody.
+  /// `/dev/null` is at its end from the start and means nothing; a pipe or a socket, which has no position, has another
+  /// process at its other end.
   private static var isStandardInputAPipe: Bool {
     lseek(STDIN_FILENO, 0, SEEK_CUR) < 0 && errno == ESPIPE && isatty(STDIN_FILENO) == 0
   }

@@ -1,15 +1,14 @@
 import FoundationEssentials
 
-/// Plays Apple's App Store Server API: takes a request and says what goes back over the wire.
+/// Simulates Apple's App Store Server API: maps a request to the bytes of the response.
 ///
-///     GET  /inApps/v1/subscriptions/{transactionId}?status=…   all subscriptions of whoever made the transaction
+///     GET  /inApps/v1/subscriptions/{transactionId}?status=…   all subscriptions of the transaction's customer
 ///     GET  /inApps/v1/transactions/{transactionId}             that transaction
 ///     GET  /inApps/v1/lookup/{orderId}                         the transaction of an order, in production only
-///     GET  /inApps/v2/history/{transactionId}?revision=…       all transactions of whoever made it, 20 a page
+///     GET  /inApps/v2/history/{transactionId}?revision=…       all transactions of its customer, 20 a page
 ///     POST /inApps/v1/notifications/test                       a token; no notification is posted
 ///
-/// It answers for the customers in the registry, to callers who sign with the development key, about the app that their
-/// token names.
+/// It serves the customers in the registry, to callers that sign with the development key, for the app in their token.
 struct ServerAPI: Sendable {
   let customers: CustomerRegistry
   let signer: SignedDataSigner
@@ -21,9 +20,9 @@ struct ServerAPI: Sendable {
   /// A request without its body, which no endpoint here reads.
   struct Call: Sendable {
     var method: String
-    /// Behind the base URL.
+    /// The path after the base URL.
     var path: String
-    /// Decoded; a name may come more than once.
+    /// Decoded; names may repeat.
     var query: [(name: String, value: String)] = []
     var authorization: String?
     var environment: StoreEnvironment
@@ -40,7 +39,7 @@ struct ServerAPI: Sendable {
 
     let switched = troubles.next(in: call.environment, for: .serverAPI)
     let ordinary = ordinaryAnswer(call, endpoint, bundleID: bundleID, now: now)
-    // A customer's own trouble waits in his own store; ping-pong is being sent away from both.
+    // A customer's own trouble affects his own store only; ping-pong is a redirect from both.
     let own = owner?.customer.seed.trouble(of: .serverAPI).flatMap { trouble in
       trouble == .pingPong || owner?.customer.seed.environment == call.environment ? trouble : nil
     }
@@ -49,7 +48,7 @@ struct ServerAPI: Sendable {
   }
 
   private func ordinaryAnswer(_ call: Call, _ endpoint: Endpoint, bundleID: String?, now: Timestamp) -> Answer {
-    // No body: the token is looked at before anything else is.
+    // No body: the token is checked before anything else.
     guard let bundleID else { return Answer(text: "", httpStatus: 401) }
     do {
       switch endpoint {
@@ -76,8 +75,8 @@ struct ServerAPI: Sendable {
     }
   }
 
-  /// Who made a transaction, and its row. The other store's transactions, another app's and those of a time to come are
-  /// unknown, as is everything of an account that is gone.
+  /// The customer of a transaction, and its row. Transactions of the other store, of another app and of the future are
+  /// unknown, as is everything of a deleted account.
   private func purchase(
     _ id: String, _ call: Call, _ bundleID: String, _ now: Timestamp
   ) throws(ServerAPIError) -> (seed: ReceiptSeed, row: CustomerState.Row) {
@@ -94,7 +93,7 @@ struct ServerAPI: Sendable {
 
   // MARK: - Answers
 
-  /// An order that the app has none of is no error: `status` is 1 then.
+  /// An order unknown to the app is not an error: `status` is 1 then.
   private func order(_ id: String, _ call: Call, _ bundleID: String, _ now: Timestamp) throws -> Answer {
     guard call.environment == .production else { return Answer(text: "", httpStatus: 404) }
     let purchase: (seed: ReceiptSeed, row: CustomerState.Row)?
@@ -146,7 +145,7 @@ struct ServerAPI: Sendable {
 
   private static let pageSize = 20
 
-  /// By the moment each last changed, bought or taken back, as Apple sorts.
+  /// Sorted by the last change (purchase or revocation), as Apple does.
   private func history(_ seed: ReceiptSeed, _ call: Call, now: Timestamp) throws -> JSON {
     let payload = SignedDataPayload(seed: seed, at: now)
     var rows = payload.state.rows.map { (row: $0, modified: $0.cancelledAt ?? $0.purchasedAt) }
@@ -196,7 +195,7 @@ struct ServerAPI: Sendable {
     return members
   }
 
-  /// Says where the next page begins, in a form that a caller has no reason to look into.
+  /// The start of the next page, in a form that is opaque to callers.
   private static func revision(_ offset: Int) -> String {
     SignedDataSigner.encode(Array("page:\(offset)".utf8))
   }
@@ -213,7 +212,7 @@ extension ServerAPI.Call {
   fileprivate func values(_ name: String) -> [String] { query.filter { $0.name == name }.map(\.value) }
 }
 
-/// What a request asks for.
+/// A request's endpoint.
 private enum Endpoint {
   case subscriptions(String)
   case transaction(String)
@@ -234,7 +233,7 @@ private enum Endpoint {
     }
   }
 
-  /// As the call book counts it.
+  /// The name in the call book.
   var name: String {
     switch self {
     case .subscriptions: "subscriptions"
@@ -255,7 +254,7 @@ private enum Endpoint {
   }
 }
 
-/// Apple's error codes, with Apple's sentences.
+/// Apple's error codes, with Apple's messages.
 private enum ServerAPIError: Error {
   case invalidTransactionID
   case invalidRevision
@@ -297,7 +296,7 @@ private enum ServerAPIError: Error {
 }
 
 extension Trouble {
-  /// Puts this trouble in the place of an ordinary answer of the Server API.
+  /// Replaces an ordinary response of the Server API by this trouble.
   fileprivate func befallServerAPI(_ answer: Answer, _ environment: StoreEnvironment, now: Timestamp) -> Answer {
     switch self {
     case .serverAPIRetryable: return ServerAPIError.internalErrorRetryable.answer
@@ -307,7 +306,7 @@ extension Trouble {
       var limited = ServerAPIError.rateLimited.answer
       limited.headers = [("Retry-After", String(now.milliseconds + 60_000))]
       return limited
-    // Looks like a verdict, as the same trouble of verifyReceipt does.
+    // Looks like a verdict, as this trouble does in verifyReceipt.
     case .http500:
       var broken = ServerAPIError.transactionNotFound.answer
       broken.httpStatus = 500

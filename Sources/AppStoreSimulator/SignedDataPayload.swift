@@ -1,9 +1,9 @@
-/// Writes what is signed about a customer, in Apple's words and types: dates are numbers of milliseconds.
+/// Builds the payloads that are signed about a customer, in Apple's names and types: dates are numbers of milliseconds.
 ///
 /// Apple's pages: JWSTransactionDecodedPayload, JWSRenewalInfoDecodedPayload.
 struct SignedDataPayload: Sendable {
   var seed: ReceiptSeed
-  /// What the store knew when it signed.
+  /// The store's knowledge at the time of signing.
   var state: CustomerState
   var signedAt: Timestamp
 
@@ -58,7 +58,7 @@ struct SignedDataPayload: Sendable {
     return .object(members)
   }
 
-  /// `renewalDate` is there while the store means to charge again, and is the newest purchase's end.
+  /// `renewalDate` is present while the store intends to charge again; it is the newest purchase's end.
   func renewalInfo(_ renewal: CustomerState.Renewal) -> JSON {
     let rows = state.rows.filter { $0.slot == renewal.slot }
     var members: [(String, JSON)] = []
@@ -112,7 +112,7 @@ struct SignedDataPayload: Sendable {
 }
 
 extension Product {
-  /// As signed transactions write it.
+  /// The type in signed transactions.
   fileprivate var appleType: String { isSubscription ? "Auto-Renewable Subscription" : "Non-Consumable" }
 
   /// The price in thousandths of a dollar.

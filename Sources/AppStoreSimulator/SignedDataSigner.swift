@@ -1,7 +1,7 @@
 import Crypto
 import FoundationEssentials
 
-/// Signs JWS as the store does: ES256, with the whole chain in the header (RFC 7515, section 4.1.6).
+/// Signs JWS as the store does: ES256, with the complete chain in the header (RFC 7515, section 4.1.6).
 ///
 ///     {"alg":"ES256","x5c":[leaf, intermediate, root]}   certificates in the standard alphabet of base64
 struct SignedDataSigner: Sendable {
@@ -15,7 +15,7 @@ struct SignedDataSigner: Sendable {
     header = Self.encode(Array(JSON.object([("alg", "ES256"), ("x5c", .array(certificates))]).text.utf8))
   }
 
-  /// Each signature has a random part: the same payload gives another text every time.
+  /// Signatures are randomised: the same payload gives a different text every time.
   func sign(_ payload: JSON) throws -> String {
     let signed = header + "." + Self.encode(Array(payload.text.utf8))
     let signature = try key.signature(for: Array(signed.utf8))

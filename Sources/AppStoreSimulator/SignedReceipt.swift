@@ -47,7 +47,7 @@ struct SignedReceipt: Sendable {
     return .authentic(seed)
   }
 
-  /// The signature covers the payload alone; what lies around it has to be exactly what this simulator writes.
+  /// The signature covers the payload only; everything around it has to be exactly what this simulator writes.
   private func isUnchanged(_ bytes: [UInt8], _ message: Message) -> Bool {
     [false, true].contains { isBER in
       let written = try? assemble(
@@ -95,24 +95,24 @@ struct SignedReceipt: Sendable {
     }
   }
 
-  /// The content of an INTEGER that must not read as negative.
+  /// The content of a non-negative INTEGER.
   private static func positive(_ magnitude: [UInt8]) -> [UInt8] {
     let digits = Array(magnitude.drop { $0 == 0 })
     return (digits.first ?? 0x80) >= 0x80 ? [0] + digits : digits
   }
 }
 
-/// What a simulator makes of the bytes it was sent.
+/// The result of reading received bytes.
 enum ReceiptReading: Sendable {
   /// Signed by the development PKI and unchanged.
   case authentic(ReceiptSeed)
-  /// A receipt, but not one of ours, or changed on its way.
+  /// A receipt of another issuer, or a modified one.
   case notAuthentic
-  /// Not a receipt at all, or one that a store never sees.
+  /// Not a receipt, or one that a store never sees.
   case notAReceipt
 }
 
-/// The parts of a PKCS#7 message that matter here.
+/// The relevant parts of a PKCS#7 message.
 private struct Message {
   var payload: [UInt8]
   var signature: [UInt8]
@@ -147,7 +147,7 @@ private struct Message {
     return Array(nodes)
   }
 
-  /// An OCTET STRING in one piece or in many.
+  /// An OCTET STRING, primitive or constructed.
   private static func octets(_ node: ASN1Node) -> [UInt8]? {
     guard node.identifier == .octetString else { return nil }
     switch node.content {

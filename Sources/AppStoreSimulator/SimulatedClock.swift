@@ -1,10 +1,10 @@
 import FoundationEssentials
 import Synchronization
 
-/// The store's clock: runs with the real one until somebody sets it, then stands where it was put.
+/// The store's clock: it runs with the real one until it is set, then stands still.
 final class SimulatedClock: Sendable {
   private enum Mode {
-    /// The real clock, so many milliseconds ahead of it.
+    /// The real clock plus an offset in milliseconds.
     case running(ahead: Int64)
     case standing(Timestamp)
   }
@@ -25,12 +25,12 @@ final class SimulatedClock: Sendable {
     }
   }
 
-  /// Puts the clock there; it stands from now on.
+  /// Sets the clock, which stands still from now on.
   func set(_ date: Timestamp) {
     mode.withLock { $0 = .standing(date) }
   }
 
-  /// Moves the clock; one that stands still stands afterwards, one that runs goes on running.
+  /// Moves the clock, which keeps standing or running.
   func advance(milliseconds: Int64) {
     mode.withLock { mode in
       switch mode {
@@ -42,7 +42,7 @@ final class SimulatedClock: Sendable {
     }
   }
 
-  /// Back to the real time.
+  /// Returns to the real time.
   func followRealTime() {
     mode.withLock { $0 = .running(ahead: 0) }
   }

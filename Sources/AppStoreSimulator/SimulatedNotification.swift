@@ -1,27 +1,27 @@
 import Crypto
 import FoundationEssentials
 
-/// One App Store Server Notification, version 2, as it is posted.
+/// One App Store Server Notification, version 2, as posted.
 struct SimulatedNotification: Hashable, Sendable {
-  /// The same for the same event, whenever it is signed: a duplicate is known by it.
+  /// Constant for an event, whenever it is signed: it identifies duplicates.
   let uuid: String
   let type: String
   let subtype: String?
   let originalTransactionID: String
   let environment: StoreEnvironment
-  /// When the event happened, and was signed.
+  /// The time of the event, and of its signature.
   let at: Date
   let signedPayload: String
 
-  /// What is posted.
+  /// The body of the post.
   var body: String { JSON.object([("signedPayload", .string(signedPayload))]).text }
 }
 
-/// Writes and signs notifications (Apple's page responseBodyV2DecodedPayload).
+/// Builds and signs notifications (Apple's page responseBodyV2DecodedPayload).
 struct NotificationWriter: Sendable {
   let signer: SignedDataSigner
 
-  /// Everything that happened to a customer after `from`, up to and including `to`, in its order.
+  /// All events of a customer after `from`, up to and including `to`, in order.
   func notifications(
     of seed: ReceiptSeed, after from: Timestamp, through to: Timestamp
   ) throws -> [SimulatedNotification] {
@@ -59,7 +59,7 @@ struct NotificationWriter: Sendable {
       at: event.at.date, signedPayload: try signer.sign(.object(members)))
   }
 
-  /// A version 4 UUID made of what tells one event from every other, in place of chance.
+  /// A version 4 UUID derived from the event's identity instead of random numbers.
   private static func uuid(of event: StoreEvent, _ seed: ReceiptSeed) -> String {
     let parts = [
       seed.environment.rawValue, seed.bundleID, seed.scenario.rawValue, String(seed.subscriber), String(seed.start),

@@ -4,8 +4,8 @@ import Logging
 import NIOCore
 import NIOSSL
 
-/// Plays Apple for development and tests: `verifyReceipt` and the Server API for production and sandbox over TLS, what to
-/// ask them about, and notifications of what happens.
+/// Simulates Apple for development and tests: `verifyReceipt` and the Server API for production and sandbox over TLS,
+/// receipts and transactions to send to them, and notifications of events.
 ///
 ///     let simulator = try await Simulator.start()
 ///     let receipt = try simulator.issueReceipt(.grace)
@@ -16,21 +16,21 @@ import NIOSSL
 ///     simulator.advanceClock(by: .seconds(8 * 86_400))
 ///     await simulator.stop()
 enum Simulator {
-  /// How a simulator is started. The default listens on free ports of the loopback interface, by the real clock.
+  /// The settings of a simulator. The default listens on free ports of the loopback interface, by the real clock.
   struct Configuration: Sendable {
     static let defaultSharedSecret = "simulator"
 
-    /// An address to listen on; a name is put into the TLS certificate beside `localhost`, `127.0.0.1` and `::1`.
+    /// The address to listen on; a name is added to the TLS certificate besides `localhost`, `127.0.0.1` and `::1`.
     var host = "127.0.0.1"
-    /// 0 takes a free port.
+    /// 0 selects a free port.
     var port = 0
-    /// The plain-HTTP control API, on 127.0.0.1 whatever `host` is; nil for none, 0 for a free port.
+    /// The plain-HTTP control API, always on 127.0.0.1; nil for none, 0 for a free port.
     var controlPort: Int?
-    /// The `password` that receipts with subscriptions are answered for.
+    /// The required `password` for receipts with subscriptions.
     var sharedSecret = Configuration.defaultSharedSecret
-    /// Where the clock stands at the start; nil follows the real one.
+    /// The clock at the start; nil follows the real one.
     var clock: Date?
-    /// Where to write the root certificate; nil for a temporary file that `stop()` removes.
+    /// The file for the root certificate; nil for a temporary file that `stop()` removes.
     var rootPEMPath: String?
     var logger = Logger(label: "app-store-simulator") { StreamLogHandler.standardError(label: $0) }
 
@@ -39,7 +39,7 @@ enum Simulator {
     }
   }
 
-  /// Starts to listen, and returns once it does.
+  /// Starts a simulator, and returns once it listens.
   ///
   /// - Throws: `StartError` when a port is taken or the root certificate cannot be written.
   static func start(_ configuration: Configuration = Configuration()) async throws -> RunningSimulator {
@@ -104,16 +104,16 @@ enum StartError: Error, CustomStringConvertible {
   }
 }
 
-/// A simulator that listens. Everything the control API can do can be done here by a call.
+/// A running simulator. It has a method for everything that the control API can do.
 final class RunningSimulator: Sendable {
   let productionURL: String
   let sandboxURL: String
-  /// The Server API's base URLs: `/inApps/v1/…` follows.
+  /// The Server API's base URLs, to be followed by `/inApps/v1/…`.
   let serverAPIURL: String
   let serverAPISandboxURL: String
-  /// Nil when no control port was asked for.
+  /// Nil without a control port.
   let controlURL: String?
-  /// A PEM file with the root of the TLS certificate and the receipts, and that of signed data.
+  /// A PEM file with two roots: the one of TLS and receipts, and the one of signed data.
   let rootPEMPath: String
 
   private let core: SimulatorCore
@@ -143,24 +143,24 @@ final class RunningSimulator: Sendable {
   /// The store's clock.
   var now: Date { core.clock.now.date }
 
-  /// Puts the store's clock to a moment, where it stands still.
+  /// Sets the store's clock to a moment, where it stands still.
   func setClock(_ date: Date) {
     core.moveClock { $0.set(Timestamp(date)) }
   }
 
-  /// Moves the store's clock on (or back).
+  /// Moves the store's clock forwards or backwards.
   func advanceClock(by duration: Duration) {
     core.moveClock { $0.advance(milliseconds: duration.milliseconds) }
   }
 
-  /// What a caller of the Server API signs its tokens with, as App Store Connect hands it out (.p8).
+  /// The signing key for callers of the Server API, in the form of App Store Connect (.p8).
   var serverAPIKeyPEM: String { DevelopmentKeys.serverAPIKey + "\n" }
   var serverAPIKeyID: String { DeveloperTokens.keyID }
   var serverAPIIssuerID: String { DeveloperTokens.issuerID }
 
-  /// Signs a receipt as of the store's clock. `bundleID` has no effect on `wrong_app`.
+  /// Signs a receipt at the time of the store's clock. `bundleID` has no effect on `wrong_app`.
   ///
-  /// A subscriber has one story in each store: issuing again begins another, in the place of the one before.
+  /// A subscriber has one story in each store: issuing again replaces it by a new one.
   func issueReceipt(
     _ scenario: Scenario = .renewing, trouble: Trouble? = nil, environment: StoreEnvironment = .production,
     subscriber: Int64 = 1, bundleID: String = Product.defaultBundleID, format: ReceiptFormat = .der,
@@ -172,9 +172,9 @@ final class RunningSimulator: Sendable {
         format: format, appAccountToken: appAccountToken?.uuidString))
   }
 
-  /// Begins a story as `issueReceipt` does, and signs its newest transaction as of the store's clock.
+  /// Begins a story as `issueReceipt` does, and signs its newest transaction at the time of the store's clock.
   ///
-  /// - Parameter appAccountToken: the UUID that the app gives its purchases.
+  /// - Parameter appAccountToken: the account UUID that the app gives its purchases.
   func issueTransaction(
     _ scenario: Scenario = .renewing, trouble: Trouble? = nil, environment: StoreEnvironment = .production,
     subscriber: Int64 = 1, bundleID: String = Product.defaultBundleID, appAccountToken: UUID? = nil
@@ -185,25 +185,25 @@ final class RunningSimulator: Sendable {
         appAccountToken: appAccountToken?.uuidString))
   }
 
-  /// Signs the newest transaction of a story that has begun: what `Transaction.latest(for:)` gives on the device by now.
+  /// Signs the newest transaction of a story: the result of `Transaction.latest(for:)` on the device.
   func newestTransaction(ofOriginal originalTransactionID: String) throws(IssueError) -> IssuedTransaction {
     try core.issuer.newestTransaction(ofOriginal: originalTransactionID, at: core.clock.now)
   }
 
-  /// Signs the receipt of a story that has begun: what the device has by now.
+  /// Signs the present receipt of a story, as on the device.
   func newestReceipt(
     ofOriginal originalTransactionID: String, format: ReceiptFormat = .der
   ) throws(IssueError) -> IssuedReceipt {
     try core.issuer.newestReceipt(ofOriginal: originalTransactionID, format: format, at: core.clock.now)
   }
 
-  /// From now on posts a notification of everything that happens to the customers whose stories have begun here, in its
-  /// order and once each, to an `http://` URL.
+  /// Posts a notification of every future event of the customers with a story here, in order and once each, to an
+  /// `http://` URL.
   ///
-  /// Things happen as the clock is moved: by `setClock`, `advanceClock`, the control API or the real time. `deliveries`
-  /// waits for what is due.
+  /// Events happen as the clock moves: by `setClock`, `advanceClock`, the control API or the real time. `deliveries`
+  /// waits for due posts.
   ///
-  /// - Throws: `NotAnAddress` when the URL is not one of plain HTTP.
+  /// - Throws: `NotAnAddress` when the URL is not a plain HTTP one.
   func deliverNotifications(to url: String) throws(NotAnAddress) {
     deliverNotifications(to: try PlainHTTPURL(checking: url))
   }
@@ -212,13 +212,13 @@ final class RunningSimulator: Sendable {
     core.delivery.deliver(to: url)
   }
 
-  /// What was posted so far, and answered, once nothing is left to post.
+  /// All posts so far with their responses, once no post is due.
   func deliveries() async -> [NotificationDelivery.Attempt] {
     await core.delivery.attempts()
   }
 
-  /// Signs the notifications of what happened after `from`, up to and including `to` (the clock's now when nil), to
-  /// whoever made a transaction; posts nothing.
+  /// Signs the notifications of the events after `from`, up to and including `to` (the clock's now when nil), of a
+  /// transaction's customer; posts nothing.
   func notifications(
     of transactionID: String, from: Date = .distantPast, to: Date? = nil
   ) throws(IssueError) -> [SimulatedNotification] {
@@ -226,7 +226,7 @@ final class RunningSimulator: Sendable {
       of: transactionID, after: Timestamp(from), through: to.map { Timestamp($0) } ?? core.clock.now)
   }
 
-  /// The moments after `from`, up to and including `to`, at which something changes for whoever made a transaction.
+  /// The moments after `from`, up to and including `to`, at which something changes for a transaction's customer.
   func events(of transactionID: String, from: Date = .distantPast, to: Date) throws(IssueError) -> [Date] {
     guard let (customer, _, _) = core.issuer.customers.transaction(transactionID) else {
       throw .unknownTransaction(transactionID)
@@ -235,28 +235,28 @@ final class RunningSimulator: Sendable {
       .map(\.date)
   }
 
-  /// Lets a trouble befall the next `count` calls (all, when nil) whatever receipt they carry, or with one subscriber's
-  /// receipts; nil ends it.
+  /// Applies a trouble to the next `count` calls (all, when nil), with any receipt or with one subscriber's; nil ends
+  /// it.
   func setTrouble(
     _ trouble: Trouble?, count: Int? = nil, environment: StoreEnvironment? = nil, subscriber: Int64? = nil
   ) {
     core.troubles.set(trouble, count: count, environment: environment, subscriber: subscriber)
   }
 
-  /// Waits so long before each answer.
+  /// Delays each response.
   func setDelay(_ delay: Duration) {
     core.delay.set(delay)
   }
 
-  /// What was asked so far.
+  /// The calls so far.
   var calls: CallBook.Summary { core.calls.current }
 
-  /// Counts from nought again.
+  /// Resets the counters.
   func resetCalls() {
     core.calls.reset()
   }
 
-  /// Cuts every connection and returns when nothing listens any more.
+  /// Closes every connection, and returns when no socket listens any more.
   func stop() async {
     core.delivery.stop()
     await tlsListener.close(connections)

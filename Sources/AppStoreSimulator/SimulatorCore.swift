@@ -1,7 +1,7 @@
 import Logging
 import Synchronization
 
-/// What the listeners and the running simulator share.
+/// The state shared by the listeners and the running simulator.
 struct SimulatorCore: Sendable {
   let clock: SimulatedClock
   let issuer: ReceiptIssuer
@@ -45,13 +45,13 @@ extension SimulatorCore {
     return transaction
   }
 
-  /// Moves the clock, and tells what happens meanwhile.
+  /// Moves the clock, and posts the events in between.
   func moveClock(_ move: (SimulatedClock) -> Void) {
     move(clock)
     delivery.catchUp()
   }
 
-  /// What happened after `from`, up to and including `to`, to whoever made a transaction.
+  /// The events after `from`, up to and including `to`, of a transaction's customer.
   func notifications(
     of transactionID: String, after from: Timestamp, through to: Timestamp
   ) throws(IssueError) -> [SimulatedNotification] {
@@ -66,7 +66,7 @@ extension SimulatorCore {
   }
 }
 
-/// How long every answer is held back.
+/// The delay of every response.
 final class AnswerDelay: Sendable {
   private let delay = Mutex(Duration.zero)
 

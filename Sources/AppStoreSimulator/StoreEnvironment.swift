@@ -1,9 +1,9 @@
-/// Which of Apple's two stores a receipt comes from.
+/// Apple's two stores, as the origin of a receipt.
 enum StoreEnvironment: String, CaseIterable, Codable, Sendable {
   case production
   case sandbox
 
-  /// As answers write it.
+  /// The name in responses.
   var appleName: String {
     switch self {
     case .production: "Production"
@@ -11,7 +11,7 @@ enum StoreEnvironment: String, CaseIterable, Codable, Sendable {
     }
   }
 
-  /// As a receipt's attribute 0 writes it.
+  /// The name in a receipt's attribute 0.
   var receiptType: String {
     switch self {
     case .production: "Production"
@@ -20,7 +20,7 @@ enum StoreEnvironment: String, CaseIterable, Codable, Sendable {
   }
 }
 
-/// How a receipt is written.
+/// The format of a receipt.
 enum ReceiptFormat: String, CaseIterable, Codable, Sendable {
   /// PKCS#7 in definite-length DER, as the App Store writes it.
   case der
@@ -28,12 +28,12 @@ enum ReceiptFormat: String, CaseIterable, Codable, Sendable {
   case ber
   /// A transaction receipt of the iOS 6 kind: a property list in quotes.
   case ios6
-  /// Signed by a lone self-signed certificate, as local testing in Xcode does; the store knows nothing of it.
+  /// Signed by a single self-signed certificate, as local testing in Xcode does; unknown to the store.
   case xcode
-  /// As `der`, signed by a lone certificate that may sign no receipts: neither the store nor anybody else can
-  /// authenticate it.
+  /// As `der`, signed by a single certificate without the right to sign receipts: nobody can authenticate it, the store
+  /// included.
   case forged
-  /// As `der`, with one more certificate in its bag, which the signature does not cover: the store does not authenticate
-  /// it, though the signature holds.
+  /// As `der`, with an additional certificate that the signature does not cover: the store does not authenticate it,
+  /// though the signature is valid.
   case padded
 }

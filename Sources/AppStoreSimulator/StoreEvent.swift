@@ -1,18 +1,18 @@
-/// Something that happened to a customer and that the store tells the app's server of.
+/// An event of a customer that the store reports to the app's server.
 struct StoreEvent: Hashable, Sendable {
   var at: Timestamp
   /// Apple's notificationType.
   var type: String
-  /// Apple's subtype, where the type has one.
+  /// Apple's subtype, if the type has one.
   var subtype: String?
-  /// The transaction that it is about.
+  /// The transaction of the event.
   var row: CustomerState.Row
 }
 
 extension StoreEvent {
-  /// What happened to a customer after `from`, up to and including `to`, in its order.
+  /// The events of a customer after `from`, up to and including `to`, in order.
   ///
-  /// It is read off the difference between the states before and after each moment of the timeline.
+  /// They are derived from the states before and after each moment of the timeline.
   static func events(in timeline: Timeline, after from: Timestamp, through to: Timestamp) -> [StoreEvent] {
     TimelineEvents(timeline: timeline).moments(after: from, through: to).flatMap { moment in
       let before = timeline.state(at: moment.before)
@@ -46,7 +46,7 @@ private struct Change {
     return events
   }
 
-  /// Money back, or the family's end. A transaction that was replaced by an upgrade is told by the upgrade alone.
+  /// Refunds, and ends of family sharing. A transaction replaced by an upgrade is reported by the upgrade only.
   private func revocations(at moment: Timestamp) -> [StoreEvent] {
     rowsAfter.filter { row in
       row.cancelledAt != nil && !row.isUpgraded
@@ -64,7 +64,7 @@ private struct Change {
     return wasUpgraded ? ("DID_CHANGE_RENEWAL_PREF", "UPGRADE") : ("SUBSCRIBED", "RESUBSCRIBE")
   }
 
-  /// What became of the renewal, where nothing was bought.
+  /// The renewal's events, without a purchase.
   private func prospects(
     _ after: CustomerState.Renewal, _ newest: CustomerState.Row, at moment: Timestamp
   ) -> [(String, String?)] {
@@ -75,14 +75,14 @@ private struct Change {
         told.append(("DID_CHANGE_RENEWAL_STATUS", after.isOn ? "AUTO_RENEW_ENABLED" : "AUTO_RENEW_DISABLED"))
       }
       if before.nextProduct != after.nextProduct {
-        // A crossgrade to another duration waits for the period's end too, and has the same subtype.
+        // A crossgrade to another duration also waits for the period's end, and has the same subtype.
         told.append(("DID_CHANGE_RENEWAL_PREF", after.nextProduct == after.product ? nil : "DOWNGRADE"))
       }
       return told
     }
     if moment == end, after.isInRetry { return [("DID_FAIL_TO_RENEW", after.graceUntil == nil ? nil : "GRACE_PERIOD")] }
     if moment == end || before.isInRetry && !after.isInRetry {
-      // What was taken back has already ended.
+      // A revoked transaction has already ended.
       return newest.cancelledAt == nil ? [("EXPIRED", after.expiredSubtype)] : []
     }
     return before.graceUntil != nil && after.graceUntil == nil ? [("GRACE_PERIOD_EXPIRED", nil)] : []

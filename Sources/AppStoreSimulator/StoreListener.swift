@@ -2,14 +2,13 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// The TLS side: verifyReceipt and the Server API, each at two places, one for each of the store's environments, and the
-/// misbehaviour that troubles ask for.
+/// The TLS side: verifyReceipt and the Server API, each at one path per environment, with the misbehaviour of troubles.
 struct StoreListener: Sendable {
   static let productionPath = "/verifyReceipt"
   static let sandboxPath = "/sandbox/verifyReceipt"
   static let serverAPIPath = "/server-api"
   static let serverAPISandboxPath = "/sandbox/server-api"
-  /// More than any receipt; one of 187 purchases is 105 KB of base64.
+  /// Larger than any receipt; one of 187 purchases is 105 KB of base64.
   private static let requestLimit = 16 << 20
 
   let core: SimulatorCore
@@ -78,7 +77,7 @@ struct StoreListener: Sendable {
       status: HTTPResponse.Status(code: answer.httpStatus), headers: headers, body: Self.body(of: answer))
   }
 
-  /// Returns when the other side has gone; throws when the simulator stops.
+  /// Returns when the client has disconnected; throws when the simulator stops.
   private func waitForEnd(of channel: any Channel) async throws {
     while channel.isActive { try await Task.sleep(for: .milliseconds(20)) }
   }
@@ -104,7 +103,7 @@ struct StoreListener: Sendable {
     case .endless:
       return ResponseBody { writer in
         while true {
-          // 16 KiB a millisecond: beyond any limit at once, and no strain on the machine.
+          // 16 KiB a millisecond: soon beyond any limit, without loading the machine.
           try await Task.sleep(for: .milliseconds(1))
           try await writer.write(whole)
         }

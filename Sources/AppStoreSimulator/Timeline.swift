@@ -1,6 +1,6 @@
-/// Everything that one customer does with one app, past and future, as a scenario tells it.
+/// Everything that one customer does with one app, past and future, in a scenario.
 ///
-/// It does not know what time it is: `state(at:)` looks at it from a clock.
+/// Independent of the present time: `state(at:)` evaluates it at a moment.
 struct Timeline: Sendable {
   var subscriptions: [Subscription] = []
   var lifetimes: [LifetimePurchase] = []
@@ -8,10 +8,10 @@ struct Timeline: Sendable {
 
 /// One run of renewals of one product.
 ///
-/// Runs of the same slot share an original transaction ID: a customer who upgrades, or comes back after a refund,
-/// keeps it within a subscription group.
+/// Runs of the same slot share an original transaction ID: a customer who upgrades, or returns after a refund, keeps it
+/// within a subscription group.
 struct Subscription: Sendable {
-  /// When a transaction was taken back, and why as Apple's `cancellation_reason` says it: 0 other, 1 the app's fault.
+  /// When a transaction was cancelled, and Apple's `cancellation_reason`: 0 other, 1 the app's fault.
   struct Cancellation: Sendable {
     var period: Int
     var at: Timestamp
@@ -27,29 +27,29 @@ struct Subscription: Sendable {
   var start: Timestamp
   /// The first period is a free week.
   var hasTrial = false
-  /// How many periods are paid in all; nil renews for ever.
+  /// The number of paid periods; nil renews for ever.
   var periods: Int?
-  /// The store began this run by itself: a change that waited for the end of a period, or a charge that succeeded late.
+  /// The store began this run: a change at the end of a period, or a charge that succeeded late.
   var isContinuation = false
-  /// The first period was paid for only then, later than it begins: its charge succeeded within a grace period, whose
-  /// days are not given away.
+  /// When the first period was paid, if later than its start: the charge succeeded within a grace period, whose days
+  /// are part of the paid period.
   var chargedAt: Timestamp?
-  /// From when on auto-renew is off.
+  /// When auto-renew was turned off.
   var renewalOffFrom: Timestamp?
-  /// When it was turned on again.
+  /// When auto-renew was turned on again.
   var renewalOnAgainFrom: Timestamp?
   /// Apple's expiration intent once the last period has ended, 1...5.
   var intent: Int?
-  /// The store goes on trying to charge for so long after the end.
+  /// Days after the end during which the store retries the charge.
   var retryDays = 0
-  /// The app has a billing grace period of so many days.
+  /// Days of the app's billing grace period.
   var graceDays = 0
   var cancellations: [Cancellation] = []
   /// Replaced by the next run of the slot at this moment.
   var upgradedAt: Timestamp?
-  /// What renews next, where that is another product.
+  /// The product that renews next, if it is a different one.
   var nextProduct: Product?
-  /// When the customer chose it; nil where that was before all this.
+  /// When the customer chose it; nil if before the story.
   var nextProductFrom: Timestamp?
   /// The customer has not agreed to a higher price.
   var declinesPrice = false
@@ -78,7 +78,7 @@ struct LifetimePurchase: Sendable {
   var cancelledAt: Timestamp?
 }
 
-/// What the store knows of a customer at one moment.
+/// The store's knowledge of a customer at one moment.
 struct CustomerState: Hashable, Sendable {
   /// One transaction.
   struct Row: Hashable, Sendable {
@@ -98,7 +98,7 @@ struct CustomerState: Hashable, Sendable {
     var group: String?
   }
 
-  /// One subscription's prospects.
+  /// The renewal state of one subscription.
   struct Renewal: Hashable, Sendable {
     var product: Product
     var slot: Int
@@ -117,7 +117,7 @@ struct CustomerState: Hashable, Sendable {
 }
 
 extension Timeline {
-  /// The most transactions one subscription can have: 82 years of months, so a clock moved too far stays cheap.
+  /// The most transactions of one subscription: 82 years of months, so a clock moved too far stays cheap.
   static let periodLimit = 990
 
   func state(at now: Timestamp) -> CustomerState {
@@ -129,7 +129,7 @@ extension Timeline {
       let rows = subscription.rows(at: now, originallyPurchasedAt: original)
       guard let last = rows.last else { continue }
       state.rows += rows
-      // A slot has one future: its last run's.
+      // A slot has one renewal state: its last run's.
       state.renewals.removeAll { $0.slot == subscription.slot }
       state.renewals.append(subscription.renewal(at: now, after: last))
     }

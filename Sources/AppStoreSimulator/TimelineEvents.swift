@@ -1,10 +1,10 @@
-/// The moments at which something changes in what the store knows of a customer.
+/// The moments at which the store's knowledge of a customer changes.
 ///
-/// Found by looking before and after each moment that a timeline names, so that no scenario keeps a list of its own.
+/// They are found by comparing the states around each moment named in a timeline, so no scenario needs its own list.
 struct TimelineEvents: Sendable {
   let timeline: Timeline
 
-  /// - Returns: the moments after `from`, up to and including `to`, in their order.
+  /// - Returns: the moments after `from`, up to and including `to`, in order.
   func moments(after from: Timestamp, through to: Timestamp) -> [Timestamp] {
     let candidates = timeline.subscriptions.flatMap { $0.moments(through: to) } + timeline.lifetimes.flatMap(\.moments)
     return Set(candidates).filter { from < $0 && $0 <= to }.sorted().filter { moment in
@@ -14,7 +14,7 @@ struct TimelineEvents: Sendable {
 }
 
 extension Timestamp {
-  /// The last millisecond that is earlier.
+  /// The previous millisecond.
   var before: Timestamp { Timestamp(milliseconds: milliseconds - 1) }
 }
 
@@ -26,7 +26,7 @@ extension Subscription {
       let period = period(index)
       guard period.start <= to else { break }
       moments += [period.start, period.end]
-      // Grace and retry follow whichever period turns out to be the last.
+      // Grace and retry follow the last period, whichever it is.
       if graceDays > 0 { moments.append(period.end.adding(days: graceDays)) }
       if retryDays > 0 { moments.append(period.end.adding(days: retryDays)) }
     }

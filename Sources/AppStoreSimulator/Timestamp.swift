@@ -1,9 +1,9 @@
 import FoundationEssentials
 
-/// A moment in whole milliseconds since 1970, as Apple writes it.
+/// A moment in whole milliseconds since 1970, Apple's unit.
 ///
-/// Calendar arithmetic is done here, in UTC and without a time zone database, because a scenario has to give the same
-/// answer on every machine.
+/// Calendar arithmetic is done here, in UTC and without a time zone database, so that a scenario gives the same result
+/// on every machine.
 struct Timestamp: Hashable, Comparable, Sendable {
   var milliseconds: Int64
 
@@ -18,7 +18,7 @@ struct Timestamp: Hashable, Comparable, Sendable {
     self.milliseconds = Int64((date.timeIntervalSince1970 * 1_000).rounded())
   }
 
-  /// Reads RFC 3339 with or without a fraction, as `2026-01-15T12:00:00Z`.
+  /// Parses RFC 3339 with or without a fraction, such as `2026-01-15T12:00:00Z`.
   init?(text: String) {
     let plain = Date.ISO8601FormatStyle()
     let fractional = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
@@ -28,7 +28,7 @@ struct Timestamp: Hashable, Comparable, Sendable {
 
   var date: Date { Date(timeIntervalSince1970: Double(milliseconds) / 1_000) }
 
-  /// RFC 3339 in UTC, whole seconds, as receipts carry it.
+  /// RFC 3339 in UTC, whole seconds, as in receipts.
   var text: String {
     let parts = Self.clock(milliseconds)
     return "\(parts.day)T\(parts.time)Z"
@@ -40,7 +40,7 @@ struct Timestamp: Hashable, Comparable, Sendable {
     Timestamp(milliseconds: milliseconds + Int64(days) * Self.day)
   }
 
-  /// The same day and time so many months on; the 31st becomes the last day of a shorter month.
+  /// The same day and time a number of months later; the 31st becomes the last day of a shorter month.
   ///
   /// Periods are counted from the first one, so 31 January renews on 28 February and then on 31 March.
   func adding(months: Int) -> Timestamp {
@@ -137,7 +137,7 @@ private struct CivilDate {
     }
   }
 
-  /// The day, since 1970, of a month's nth Sunday. 1970 began on a Thursday.
+  /// The day, since 1970, of a month's nth Sunday. 1 January 1970 was a Thursday.
   static func sunday(_ nth: Int64, ofMonth month: Int, year: Int64) -> Int64 {
     let first = CivilDate(year: year, month: month, day: 1).daysSince1970
     let weekday = ((first + 4) % 7 + 7) % 7

@@ -6,12 +6,12 @@ import _CryptoExtras
 ///
 ///     { "signature" = base64; "purchase-info" = base64 of another list; "pod" = "…"; "signing-status" = "0"; }
 ///
-/// The signature's octets are: version 3, 256 octets of RSA, the leaf's length in four octets, the leaf. What is signed
-/// is the version followed by the purchase info, with SHA-1, as these receipts always were.
+/// The octets of the signature: version 3, 256 octets of RSA, the leaf's length in four octets, the leaf. It signs the
+/// version followed by the purchase info, with SHA-1, as these receipts always did.
 struct TransactionReceipt: Sendable {
   let pki: DevelopmentPKI
 
-  /// A transaction receipt is of one purchase, and there is none.
+  /// A transaction receipt is for one purchase, and the customer has none.
   struct NothingBought: Error, CustomStringConvertible {
     var description: String { "an iOS 6-style receipt is of one transaction, and this customer has none" }
   }
@@ -79,7 +79,8 @@ struct TransactionReceipt: Sendable {
   }
 }
 
-/// One transaction in the words of iOS 6: `expires_date` is in milliseconds, and its text is `expires_date_formatted`.
+/// One transaction in the field names of iOS 6: `expires_date` is in milliseconds, its text is
+/// `expires_date_formatted`.
 enum LegacyFields {
   static func fields(of row: CustomerState.Row, seed: ReceiptSeed) -> [(String, String)] {
     var fields = [
@@ -110,7 +111,7 @@ enum LegacyFields {
   }
 }
 
-/// The three forms in which the store writes every date.
+/// The store's three forms of every date.
 enum DateTriplet {
   static func fields(_ name: String, _ date: Timestamp) -> [(String, String)] {
     [(name, date.gmtText), (name + "_ms", String(date.milliseconds)), (name + "_pst", date.pacificText)]

@@ -1,4 +1,4 @@
-/// What goes wrong in place of an answer: a status that is no verdict, or a broken exchange.
+/// A failure in place of an ordinary response: a status without a verdict, or a broken exchange.
 enum Trouble: String, CaseIterable, Codable, Sendable {
   case status21000 = "status_21000"
   case status21001 = "status_21001"
@@ -73,14 +73,13 @@ enum Trouble: String, CaseIterable, Codable, Sendable {
     }
   }
 
-  /// What can be asked of the store.
+  /// The store's services.
   enum Service: Sendable {
     case verifyReceipt
     case serverAPI
   }
 
-  /// The services whose calls it befalls: statuses belong to one, error codes to the other, what breaks an exchange to
-  /// both.
+  /// The services whose calls it affects: statuses belong to one, error codes to the other, broken exchanges to both.
   func befalls(_ service: Service) -> Bool {
     switch self {
     case .status21000, .status21001, .status21002, .status21003, .status21004, .status21005, .status21009,

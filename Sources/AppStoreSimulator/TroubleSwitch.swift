@@ -1,14 +1,14 @@
 import Synchronization
 
-/// A trouble that befalls every call of its services, whatever it carries, until it is spent or switched off.
+/// A trouble that affects every call of its services, with any content, until it is used up or switched off.
 final class TroubleSwitch: Sendable {
   private struct Setting {
     var trouble: Trouble
-    /// How many calls it still befalls; nil for all.
+    /// How many more calls it affects; nil for all.
     var remaining: Int?
-    /// The only environment it befalls; nil for both.
+    /// The only environment it affects; nil for both.
     var environment: StoreEnvironment?
-    /// The only subscriber whose receipts it befalls; nil for all, and for what is nobody's receipt.
+    /// The only subscriber whose receipts it affects; nil for all, and for calls without a subscriber.
     var subscriber: Int64?
   }
 
@@ -22,9 +22,9 @@ final class TroubleSwitch: Sendable {
     }
   }
 
-  /// The trouble for one call, which uses it up by one.
+  /// The trouble for one call, which counts against its number.
   ///
-  /// - Parameter subscriber: whose receipt is asked about, where it can be told.
+  /// - Parameter subscriber: the owner of the requested receipt, if known.
   func next(in environment: StoreEnvironment, for service: Trouble.Service, of subscriber: Int64? = nil) -> Trouble? {
     setting.withLock { setting in
       guard var current = setting, current.environment == nil || current.environment == environment,

@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-/// Plays Apple's `verifyReceipt`: takes the body of a request and says what goes back over the wire.
+/// Simulates Apple's `verifyReceipt`: maps a request's body to the bytes of the response.
 struct VerifyReceipt: Sendable {
   let issuer: ReceiptIssuer
   let clock: SimulatedClock
@@ -20,7 +20,7 @@ struct VerifyReceipt: Sendable {
     }
   }
 
-  /// The order of the checks is the store's: form, authenticity, environment, shared secret, verdict.
+  /// The checks are in the store's order: form, authenticity, environment, shared secret, verdict.
   func answer(isPost: Bool, body: [UInt8], environment: StoreEnvironment) -> Answer {
     let request = try? JSONDecoder().decode(Body.self, from: Data(body))
     let reading = (request?.receiptData).map { issuer.read(base64: $0) }
@@ -41,7 +41,7 @@ struct VerifyReceipt: Sendable {
     case .authentic(let seed):
       let ordinary = verdict(on: seed, request, environment)
       guard let trouble = switched ?? seed.trouble(of: .verifyReceipt) else { return ordinary }
-      // A receipt's own trouble waits in its own environment; ping-pong is being sent away from both.
+      // A receipt's own trouble affects its own environment only; ping-pong is a redirect from both.
       if switched == nil, seed.environment != environment, trouble != .pingPong { return ordinary }
       return befall(trouble, ordinary, environment, seed: seed, request)
     case .notAuthentic:
@@ -66,7 +66,7 @@ struct VerifyReceipt: Sendable {
     }
     if seed.scenario == .accountGone { return Self.verdict(21010) }
     let now = clock.now
-    // The secret guards subscriptions only; the store does not look at it for anything else.
+    // The secret protects subscriptions only; the store ignores it for anything else.
     if seed.state(at: now).hasSubscriptions, password(request.password) != .right { return Self.verdict(21004) }
     return whole(seed, request, now: now)
   }
@@ -93,18 +93,18 @@ struct VerifyReceipt: Sendable {
   }
 }
 
-/// What goes back over the wire.
+/// The bytes of the response.
 struct Answer: Sendable {
   /// How the bytes are sent.
   enum Manner: Sendable {
     case whole
-    /// Announces all and sends half.
+    /// Announces the full length and sends half.
     case half
-    /// A byte every half second.
+    /// One byte every half second.
     case drip
-    /// The body again and again, with no length announced.
+    /// The body repeated for ever, without a length.
     case endless
-    /// Not at all.
+    /// No response.
     case never
     /// A TCP reset.
     case reset
@@ -133,10 +133,10 @@ struct Answer: Sendable {
 }
 
 extension Trouble {
-  /// The path that `redirect` points at; following it is what a client must not do.
+  /// The target of `redirect`, which a client must not follow.
   static let redirectPath = "/elsewhere"
 
-  /// Puts this trouble in the place of an ordinary answer.
+  /// Replaces an ordinary response by this trouble.
   func befall(_ answer: Answer, _ environment: StoreEnvironment) -> Answer {
     let text = String(decoding: answer.body, as: UTF8.self)
     switch self {
@@ -172,7 +172,7 @@ extension Trouble {
     case .redirect:
       return Answer(text: "", httpStatus: 302, headers: [("Location", Self.redirectPath)])
     case .pingPong: return status(environment == .production ? 21007 : 21008)
-    // These befall verifyReceipt in its own place, or not at all.
+    // These are applied within verifyReceipt, or not at all.
     case .badDate, .serverAPIRetryable, .serverAPINotFoundRetryable, .serverAPIKeyRejected, .serverAPIRateLimited:
       return answer
     }

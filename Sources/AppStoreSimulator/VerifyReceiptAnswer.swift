@@ -1,14 +1,14 @@
-/// Writes the bodies of verdicts in the store's own words and types.
+/// Builds the bodies of verdicts in the store's own names and types.
 struct VerifyReceiptAnswer: Sendable {
   var seed: ReceiptSeed
   var now: Timestamp
   var excludesOldTransactions: Bool
   /// The customer's newest receipt.
   var latestReceipt: String
-  /// Writes cancellation dates that nobody can read.
+  /// Writes unreadable cancellation dates.
   var hasBadDates = false
 
-  /// A verdict without anything else, such as `{"status":21007}`.
+  /// A verdict without other members, such as `{"status":21007}`.
   static func bare(_ status: Int64) -> JSON { .object([("status", .integer(status))]) }
 
   func json() -> JSON {
@@ -33,7 +33,7 @@ struct VerifyReceiptAnswer: Sendable {
     return .object(members)
   }
 
-  /// The receipt that was sent: what had been bought when it was signed, with what was taken back since.
+  /// The receipt that was sent: the purchases at its signing time, with later cancellations.
   private func receipt(_ state: CustomerState) -> JSON {
     let bought = state.rows.filter { $0.purchasedAt <= seed.createdAt }
     var members: [(String, JSON)] = [
@@ -53,7 +53,7 @@ struct VerifyReceiptAnswer: Sendable {
     return .object(members)
   }
 
-  /// The newest row of each subscription; purchases for ever are no old transactions.
+  /// The newest row of each subscription; lifetime purchases are not old transactions.
   private func newestRows(_ rows: [CustomerState.Row]) -> [CustomerState.Row] {
     rows.filter { row in
       guard row.product.isSubscription else { return true }
@@ -116,7 +116,8 @@ struct VerifyReceiptAnswer: Sendable {
 
   // MARK: - iOS 6-style receipts
 
-  /// `latest_receipt_info` is an object here, renewal is told at the top, and an ended subscription is status 21006.
+  /// `latest_receipt_info` is an object here, renewal is reported at the top level, and an ended subscription is status
+  /// 21006.
   private func legacy() -> JSON {
     let state = seed.state(at: now)
     guard let sent = state.rows.last(where: { $0.purchasedAt <= seed.createdAt }),
