@@ -236,6 +236,6 @@ extension RenewalInfo {
 }
 
 extension Date {
-  /// As it is written down.
+  /// The date as stored.
   fileprivate var wholeMilliseconds: Date { Date(millisecondsSince1970: millisecondsSince1970) }
 }

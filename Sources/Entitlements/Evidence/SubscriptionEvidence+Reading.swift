@@ -1,23 +1,22 @@
 import struct FoundationEssentials.Date
 
-/// What evidence that was told in parts leaves to be inferred. An answer that tells all says these things itself, and is
-/// read as it is.
+/// The inferences from partial evidence. A snapshot reports these facts itself, and is used as it is.
 ///
-///     the parts tell                                          so
-///     a row, and a later purchase that falls into its         it was upgraded: paid periods of one subscription do not
-///       period, which ends before it, or is of another          overlap, and the notification of an upgrade tells the new
-///       product and overlaps by more than a day                 row only. (A renewal may be bought up to a day ahead.)
-///     a renewal info that knew of the row bought last,        the period that runs is one that was not told: it counts
-///       and names a later end than that row has                 until that end, as of the product that the info names
-///     a refund of a period that had ended, and a renewal      the refund says nothing of the present: the row ended by
-///       info after that end by which it goes on                 time, and what it gave is held as for any other
-///     a renewal info that was told before a row was bought    it says nothing of that row
+///     partial evidence                                   inference
+///     a row, and a later purchase within its period      the row was upgraded: paid periods of one subscription do
+///       that ends before it, or is of another product      not overlap, and an upgrade's notification reports the
+///       and overlaps by more than a day                    new row only. (Renewals may be bought a day ahead.)
+///     a renewal info that includes the latest            the running period was not reported: it counts until
+///       purchase, with a later end than that row's         that end, for the product in the renewal info
+///     a refund of a period that had ended, and a         the refund has no effect on the present: the row ended
+///       renewal info after that end without an end         by time, and the outage hold applies as to any other
+///     a renewal info from before a row's purchase        it does not apply to that row
 extension SubscriptionEvidence {
-  /// A row as it is to be judged.
+  /// A row as it is evaluated.
   package struct Reading {
     var purchase: Purchase
     var reportedAt: Date
-    /// The row itself was never told: its end is that of the renewal info, the rest that of the row bought last.
+    /// The row was never reported: the renewal info supplies its end, the latest purchase the rest.
     var isByRenewalInfo = false
   }
 
@@ -26,8 +25,8 @@ extension SubscriptionEvidence {
     guard coverage != .snapshot else { return rows }
     markUpgraded(&rows)
     guard let last = indexOfLastBought(rows), let renewal = newestRenewal else { return rows }
-    if let untold = period(known: rows[last], by: renewal) {
-      rows.append(untold)
+    if let unreported = period(known: rows[last], by: renewal) {
+      rows.append(unreported)
     } else if let cancelled = rows[last].purchase.cancellationDate, let end = rows[last].purchase.expiresDate,
       isPartial(reportedAt: rows[last].reportedAt), !cancelled.isBefore(end),
       isPartial(reportedAt: reportedAt(renewal)), goesOn(renewal),
@@ -59,7 +58,7 @@ extension SubscriptionEvidence {
     }
   }
 
-  /// Upgraded rows apart: what was bought in their place is later.
+  /// Upgraded rows do not count: a later purchase replaced them.
   private func indexOfLastBought(_ rows: [Reading]) -> Int? {
     func isBelow(_ a: Int, _ b: Int) -> Bool {
       let (one, other) = (rows[a].purchase, rows[b].purchase)
@@ -81,8 +80,8 @@ extension SubscriptionEvidence {
       by: isBelow)
   }
 
-  /// The period that only a renewal info tells of. Where that says that the subscription is over, or in trouble, the end
-  /// has to be past by then: the date of a next attempt to charge is none.
+  /// The period known only from a renewal info. If that reports an end or billing trouble, the period's end has to be
+  /// past by then: the date of the next charge attempt is not an end.
   private func period(known last: Reading, by renewal: RenewalInfo) -> Reading? {
     let reported = reportedAt(renewal)
     guard let end = renewal.periodEnd, last.purchase.paidEnd.isBefore(end), speaks(renewal, of: last),
@@ -100,18 +99,18 @@ extension SubscriptionEvidence {
     return Reading(purchase: purchase, reportedAt: reported, isByRenewalInfo: true)
   }
 
-  /// What Apple says about the next renewal of a purchase.
+  /// The renewal info that applies to a purchase.
   package func renewal(of purchase: Purchase) -> RenewalInfo? {
     renewal(of: Reading(purchase: purchase, reportedAt: reportedAt(purchase)))
   }
 
-  /// What Apple says about the next renewal of a row: matched by the original transaction ID, by the product only where
-  /// Apple gives no ID. Not what was told before the row was bought.
+  /// The renewal info that applies to a row: matched by the original transaction ID, or by the product if Apple gives
+  /// no ID. Reports from before the row's purchase do not apply.
   package func renewal(of row: Reading) -> RenewalInfo? {
     let id = row.purchase.originalTransactionID
     let product = row.purchase.productID
-    // Apple sends one element per product and ID; after a change of product the one of this product speaks. The rest of
-    // the order only makes sure that the order in which elements come decides nothing.
+    // Apple sends one element per product and ID; after a change of product the one of this product applies. The
+    // remaining comparisons make the result independent of the order of elements.
     func isPreferred(_ a: RenewalInfo, over b: RenewalInfo) -> Bool {
       if (a.originalTransactionID == nil) != (b.originalTransactionID == nil) { return a.originalTransactionID != nil }
       if (a.productID == product) != (b.productID == product) { return a.productID == product }
@@ -126,11 +125,11 @@ extension SubscriptionEvidence {
       .min { isPreferred($0, over: $1) }
   }
 
-  /// Whether what Apple told of the renewal is true of the row.
+  /// Whether a renewal info applies to a row:
   ///
-  ///     the row had been bought by then, or was told with it (what is signed for one telling may differ by a moment)
-  ///     its end is the one that the renewal info names: a renewal is told up to a day before the date of its purchase, and
-  ///       its row may have been told again since
+  ///     the row had been bought by then, or was reported with it (signatures of one report may differ by a moment)
+  ///     both have the same end: a renewal is reported up to a day before the date of its purchase, and its row may
+  ///       have been reported again since
   ///     the renewal info says, within that day, that the same product renews: it did
   func speaks(_ renewal: RenewalInfo, of row: Reading) -> Bool {
     let reported = reportedAt(renewal)
@@ -141,25 +140,24 @@ extension SubscriptionEvidence {
       && !reported.advanced(by: .seconds(86_400)).isBefore(bought)
   }
 
-  /// Whether the renewal info knows of no end: had the subscription ended by then, it would say why, or that Apple is still
-  /// trying to charge.
+  /// Whether the renewal info reports no end: an ended subscription has a reason for its end, or is in billing retry.
   private func goesOn(_ renewal: RenewalInfo) -> Bool {
     renewal.expirationIntent == nil && renewal.isInBillingRetry != true
       && !(renewal.gracePeriodExpiresDate.map { reportedAt(renewal).isBefore($0) } ?? false)
   }
 
-  /// The newest moment at which Apple is known to have spoken about what comes after a row: what ended by then is over, and
-  /// what ended since ended by time alone.
+  /// The newest time at which Apple is known to have reported on what follows a row. An end before that time is
+  /// confirmed; an end since then came by time alone.
   ///
-  ///     told of the row itself, before its end                      when the row was told
-  ///     told of the row itself, after its end                       before the end: a transaction does not say that it was
-  ///                                                                   not renewed, however often it is signed. An answer
-  ///                                                                   that tells all does
-  ///     and of the renewal, which ended or is in trouble            the later of both
-  ///     and of the renewal, which goes on, before the row's end     when the renewal was told, if that is earlier: what
-  ///                                                                   was signed anew since tells the same row
-  ///     and of the renewal, which goes on, after the row's end      before the end: a renewal was lost. Not where an answer
-  ///                                                                   that tells all says so: then the renewal is late
+  ///     reported: the row, before its end                      the row's report
+  ///     the row, after its end                                 before the end: a transaction never shows that it
+  ///                                                              was not renewed, however often it is signed. A
+  ///                                                              snapshot does
+  ///     and the renewal, which ended or is in trouble          the later of both
+  ///     and the renewal, which goes on, before the row's end   the renewal's report, if earlier: later signatures
+  ///                                                              cover the same row
+  ///     and the renewal, which goes on, after the row's end    before the end: a renewal was lost. Not if a
+  ///                                                              snapshot says so: then the renewal is late
   func askedAt(_ row: Reading, _ renewal: RenewalInfo?) -> Date {
     guard case .partial(let since) = coverage else { return evaluatedAt }
     func moment(_ reported: Date) -> Date {
@@ -180,7 +178,6 @@ extension Purchase {
 
   fileprivate var paidEnd: Date { expiresDate ?? .distantPast }
 
-  /// The end of a period, cut short where it was cancelled; a renewal that was refunded ahead ended when it would have
-  /// begun.
+  /// The end of a period, or its earlier cancellation; a renewal refunded in advance ended when it would have begun.
   fileprivate var cutEnd: Date { min(paidEnd, max(cancellationDate ?? .distantFuture, begin)) }
 }

@@ -1,5 +1,5 @@
 extension SubscriptionEvidence {
-  /// What an upgrade cut off, as it is judged: also where nobody told it, and a later purchase shows it.
+  /// The transactions ended by an upgrade, reported or inferred from a later purchase.
   package var upgradedTransactions: Set<TransactionID> {
     Set(readings().map(\.purchase).filter(\.isUpgraded).map(\.transactionID))
   }

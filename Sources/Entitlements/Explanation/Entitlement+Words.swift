@@ -26,8 +26,8 @@ extension Entitlement {
         "Apple signed the receipt but could not be asked about it yet, so this is provisional.")
     } else if isStale, !isHeld, reason != .unproven {
       sentences.append(
-        "This is the last confirmed state: Apple could not be asked, or the app's catalog or a policy has changed since "
-          + "and would give less.")
+        "This is the last confirmed state: Apple could not be asked, or the app's catalog or a policy has changed "
+          + "since and would give less.")
     }
     sentences.append(standing(after: before))
     return sentences + passedOver
@@ -87,8 +87,8 @@ extension Entitlement {
     case .unproven:
       let hold = explanation.policy.map { ", for longer than the \($0.valueInWords) that this app waits" } ?? ""
       return """
-        The last paid period that Apple reported ended\(expiresAt.on), and no newer report has come since\(hold). Access \
-        returns as soon as Apple confirms a renewal.
+        The last paid period that Apple reported ended\(expiresAt.on), and no newer report has come since\(hold). \
+        Access returns as soon as Apple confirms a renewal.
         """
     }
   }
