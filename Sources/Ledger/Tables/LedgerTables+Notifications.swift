@@ -89,7 +89,7 @@ extension LedgerTables {
       """)
   }
 
-  // MARK: Purchases that nobody has claimed
+  // MARK: Unclaimed purchases
 
   struct StoredUnclaimed {
     var evidence: SubscriptionEvidence

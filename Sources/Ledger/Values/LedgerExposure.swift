@@ -9,7 +9,7 @@ package struct LedgerExposure: Hashable, Sendable {
   /// Whether the permissions were taken away.
   package var isMended = false
 
-  /// As chmod(1) takes them: `644`.
+  /// The permissions as chmod(1) takes them: `644`.
   package var modeText: String { String(mode, radix: 8) }
   /// Whether every user of the machine has some of the permissions.
   package var isToEverybody: Bool { mode & 0o007 != 0 }

@@ -6,14 +6,14 @@ internal import Entitlements
 ///
 /// | its owner | keep | transfer | transfer_if_inactive |
 /// |---|---|---|---|
-/// | nobody | claimed | claimed | claimed |
+/// | unowned | claimed | claimed | claimed |
 /// | this user | stays | stays | stays |
 /// | another, contested key | left there | moved | moved if it grants them nothing, else left there |
 /// | another, other key | left there | moved | left there |
 /// | another, by account token alone | moved | moved | moved |
 ///
-/// The last line is for a key without proof: a notification brought it to the user whom it names. A user with proof
-/// gets it, unless the key names another user.
+/// The last line is for a key without proof: a notification assigned it to the user in its account token. A user with
+/// proof gets it, unless the key names another user.
 ///
 /// A key whose account token (set by the app at the purchase) names another user stays where it is under every policy,
 /// owned or not, unless it is this user's already: support may have transferred it.
@@ -31,7 +31,7 @@ enum OwnershipRuling: Hashable {
     var moved: [SubscriptionKey: UserID] = [:]
     /// Keys that were this user's before.
     var kept: Set<SubscriptionKey> = []
-    /// Keys left with their present owner, or for the user whom they name.
+    /// Keys left with their present owner, or for the user in their account token.
     var leftWithOthers: Set<SubscriptionKey> = []
 
     func belongsToUser(_ key: SubscriptionKey) -> Bool {

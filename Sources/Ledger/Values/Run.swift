@@ -65,7 +65,7 @@ package struct RunCounts: Hashable, Sendable {
   package var due: Int
   /// Apple's answer is recorded, by this run or otherwise since it began.
   package var done = 0
-  /// Those of `done` for which the run recorded a different verdict.
+  /// The part of `done` for which the run recorded a different verdict.
   package var changed = 0
   /// Refused, or out of attempts.
   package var failed = 0
