@@ -1,13 +1,12 @@
-/// A first pass over a text of which little is needed: it copies the members of a selection and skips the others. The
-/// copy is again a JSON text, for the parser.
+/// A first pass over a text of which only some members are needed: it copies the members of a selection and skips the
+/// others. The copy is again a JSON text, for the parser.
 ///
 ///     a and b are selected
 ///     {"a":[{"b":1,"c":2},{"c":3}],"d":"…"}   becomes   {"a":[{"b":1},{"":0}]}
 ///
-/// It accepts only text that the parser would accept. It gives up on any doubt: a syntax error, an escape in a key, a
-/// number that may be out of range, two keys of one object that may be equal, more than the limits allow. The parser
-/// then reads the whole text and reports any error: only the parser decides what is JSON.
-///
+/// The condenser accepts only text that the parser would accept. It gives up on any doubt: a syntax error, an escape in
+/// a key, a number that may be out of range, two keys of one object that may be equal, more than the limits allow. The
+/// parser then reads the whole text and reports any error: only the parser decides what is JSON.
 /// Visible structure is preserved: the elements of a list keep their indexes, and an object with members still has one,
 /// though under a name that no reader looks up.
 struct JSONCondenser {

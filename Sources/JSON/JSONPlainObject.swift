@@ -1,6 +1,6 @@
 /// A JSON object whose members are all texts without escapes, such as an app's post, which is nearly all receipt.
 ///
-/// It is read without a tree and without Foundation. Any other input is left to a full JSON parser, which reports
+/// Parsing needs neither a tree nor Foundation. Any other input is left to a full JSON parser, which reports
 /// errors.
 package struct JSONPlainObject: Sendable {
   /// The most members; objects with more are not ours.

@@ -2,8 +2,8 @@ extension [UInt8] {
   /// Appends a JSON string (RFC 8259, section 7): quotes, backslashes and control characters are escaped.
   package mutating func append(jsonString text: String) {
     append(UInt8(ascii: "\""))
-    let isSnapshot: Void? = text.utf8.withContiguousStorageIfAvailable { appendEscaped($0) }
-    if isSnapshot == nil { Array(text.utf8).withUnsafeBufferPointer { appendEscaped($0) } }
+    let contiguous: Void? = text.utf8.withContiguousStorageIfAvailable { appendEscaped($0) }
+    if contiguous == nil { Array(text.utf8).withUnsafeBufferPointer { appendEscaped($0) } }
     append(UInt8(ascii: "\""))
   }
 

@@ -183,8 +183,8 @@ struct ConfigurationFile {
 
   // MARK: - YAML
 
-  /// Counts every `*` outside of comment lines: an upper bound of the aliases. It has to be known before parsing, as the
-  /// parser already expands aliases when it compares keys.
+  /// Counts every `*` outside of comment lines: an upper bound of the aliases. It has to be known before parsing, since
+  /// the parser already expands aliases when it compares keys.
   private static func aliases(in text: String) -> Int {
     var count = 0
     for line in text.utf8.split(whereSeparator: { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") }) {
