@@ -110,3 +110,7 @@ package enum ServerAPIError: Error, Hashable, Sendable {
     }
   }
 }
+
+extension ServerAPIError: CallFailure {
+  static func unavailable(because reason: Unavailability) -> Self { .unavailable(reason) }
+}

@@ -3,8 +3,6 @@ package import HTTPTransport
 import JSON
 package import Resilience
 
-import struct FoundationEssentials.Date
-
 /// Asks the App Store Server API about a customer's purchases, by any transaction ID of the customer.
 ///
 /// Production first, as nothing tells of which store an ID is; the sandbox where production says that it has no such
@@ -54,15 +52,10 @@ package struct ServerAPIClient: Sendable {
     }
   }
 
-  package typealias Timing = VerifyReceiptClient.Timing
-
-  private let transport: any Transport
   private let configuration: Configuration
   private let verifier: SignedDataVerifier
-  private let timing: Timing
-  private let breakers: [StoreEnvironment: CircuitBreaker]
-  private let retryBudget: RetryBudget?
-  private let observe: @Sendable (ServerAPIAttempt) -> Void
+  private let timing: CallTiming
+  private let driver: CallDriver<ServerAPIAttempt>
   private let tokens: ServerAPITokens
   private let rateLimit: ServerAPIRateLimit
 
@@ -75,18 +68,16 @@ package struct ServerAPIClient: Sendable {
     transport: any Transport,
     configuration: Configuration,
     verifier: SignedDataVerifier,
-    timing: Timing = .live,
+    timing: CallTiming = .live,
     breakers: [StoreEnvironment: CircuitBreaker] = [:],
     retryBudget: RetryBudget? = nil,
     observe: @escaping @Sendable (ServerAPIAttempt) -> Void = { _ in }
   ) {
-    self.transport = transport
     self.configuration = configuration
     self.verifier = verifier
     self.timing = timing
-    self.breakers = breakers
-    self.retryBudget = retryBudget
-    self.observe = observe
+    driver = CallDriver(
+      transport: transport, timing: timing, breakers: breakers, retryBudget: retryBudget, observe: observe)
     tokens = ServerAPITokens(key: configuration.key)
     rateLimit = ServerAPIRateLimit(callsPerSecond: configuration.callsPerSecond)
   }
@@ -107,12 +98,12 @@ package struct ServerAPIClient: Sendable {
     of id: OriginalTransactionID, bundleIDs: [BundleID], stores: [StoreEnvironment] = [.production, .sandbox],
     includesOneTimePurchases: Bool, retriesTrouble: Bool = true, deadline: ContinuousClock.Instant
   ) async throws(ServerAPIError) -> ServerAPIAnswer {
-    let look = try await lookUp(
+    let (found, attempts) = try await lookUp(
       ServerAPIRequest(id: id.rawValue), includesOneTimePurchases ? [.statuses, .history] : [.statuses],
       bundleIDs: bundleIDs, stores: stores,
       retriesTrouble: retriesTrouble, deadline: deadline)
-    return look.findings.answer(
-      environment: look.place.environment, bundleID: look.place.bundleID, attempts: look.attempts, now: timing.date())
+    return found.findings.answer(
+      environment: found.place.environment, bundleID: found.place.bundleID, attempts: attempts, now: timing.date())
   }
 
   /// One transaction, as Apple knows it now.
@@ -120,9 +111,9 @@ package struct ServerAPIClient: Sendable {
     _ id: TransactionID, bundleIDs: [BundleID], stores: [StoreEnvironment] = [.production, .sandbox],
     deadline: ContinuousClock.Instant
   ) async throws(ServerAPIError) -> VerifiedTransaction {
-    let look = try await lookUp(
+    let (found, _) = try await lookUp(
       ServerAPIRequest(id: id.rawValue), [.transaction], bundleIDs: bundleIDs, stores: stores, deadline: deadline)
-    guard let transaction = look.findings.transaction else { throw .invalidAnswer("there is no transaction in it") }
+    guard let transaction = found.findings.transaction else { throw .invalidAnswer("there is no transaction in it") }
     return transaction
   }
 
@@ -137,7 +128,7 @@ package struct ServerAPIClient: Sendable {
   ) async throws(ServerAPIError) -> [VerifiedTransaction] {
     try await lookUp(
       ServerAPIRequest(order: id), [.order], bundleIDs: bundleIDs, stores: [.production], deadline: deadline
-    ).findings.order
+    ).answer.findings.order
   }
 
   /// Whether Apple has asked to be left alone (429), and the time is not over.
@@ -145,162 +136,82 @@ package struct ServerAPIClient: Sendable {
     rateLimit.closed(environment, at: timing.now()) != nil
   }
 
-  /// What the answers to one question came to.
-  private struct LookUp {
-    var place: ServerAPIRoute.Place
-    var findings = ServerAPIFindings()
-    var attempts: [ServerAPIAttempt] = []
-  }
-
   private func lookUp(
     _ request: ServerAPIRequest?, _ endpoints: [ServerAPIEndpoint], bundleIDs: [BundleID], stores: [StoreEnvironment],
     retriesTrouble: Bool = true, deadline: ContinuousClock.Instant
-  ) async throws(ServerAPIError) -> LookUp {
+  ) async throws(ServerAPIError) -> (answer: LookUp.Found, attempts: [ServerAPIAttempt]) {
     guard let request else { throw .notFound }
     guard
-      var route = ServerAPIRoute(
+      let route = ServerAPIRoute(
         stores: stores, bundleIDs: bundleIDs, endpoints: endpoints, retry: configuration.retry)
     else { throw .unavailable(.misrouted) }
-    var look = LookUp(place: route.place)
-    /// Why the last call is repeated; `nil` when the next one repeats none.
-    var repeated: ServerAPIError?
-    while true {
-      guard !Task.isCancelled else { throw .cancelled }
-      guard timing.now() < deadline else { throw .unavailable(.deadlinePassed) }
-      look.place = route.place
-      let call = Call(
-        request: request, place: route.place, endpoint: route.endpoint, revision: look.findings.revision,
-        bundleIDs: bundleIDs, isFirst: look.attempts.isEmpty, repeats: repeated)
-      let (outcome, attempt, token) = try await make(call, deadline: deadline)
-      look.attempts.append(attempt)
-      observe(attempt)
-      if case .answer(let contents, let answeredAt) = outcome {
-        try look.findings.take(contents, answeredAt: answeredAt, pageLimit: configuration.pageLimit)
-      }
-      repeated = nil
-      switch route.next(after: outcome) {
-      case .conclude:
-        return look
-      case .ask:
-        break
-      case .renewToken:
-        tokens.drop(token, for: call.place.bundleID)
-      case .fail(let error):
-        throw error
-      case .retry(let ceiling, let least, let failure):
-        // A store that is being kept from calls, or tried with one, gets no second call from the same look-up.
-        guard retriesTrouble, breakers[call.place.environment].map({ $0.state == .closed }) ?? true else {
-          throw failure
-        }
-        try await pause(ceiling: ceiling, least: least, deadline: deadline, failure: failure)
-        repeated = failure
-      }
-    }
+    return try await driver.answer(
+      to: LookUp(
+        request: request, bundleIDs: bundleIDs, configuration: configuration, verifier: verifier, timing: timing,
+        tokens: tokens, rateLimit: rateLimit, route: route),
+      retriesTrouble: retriesTrouble, deadline: deadline)
   }
+}
 
-  private struct Call {
-    var request: ServerAPIRequest
+/// One ID or order, on its way through stores, apps, endpoints and pages.
+private struct LookUp: AppleQuestion {
+  /// What the answers came to.
+  struct Found {
+    /// The place that knows the transaction.
     var place: ServerAPIRoute.Place
-    var endpoint: ServerAPIEndpoint
-    var revision: String?
-    var bundleIDs: [BundleID]
-    /// Of the look-up.
-    var isFirst: Bool
-    /// What made it necessary to repeat it.
-    var repeats: ServerAPIError?
+    var findings: ServerAPIFindings
   }
 
-  /// One call at its turn, and the breaker told how it went. Errors are only those that end everything at once; all else
-  /// is an outcome to judge.
-  private func make(
-    _ call: Call, deadline: ContinuousClock.Instant
-  ) async throws(ServerAPIError) -> (ServerAPIOutcome, ServerAPIAttempt, ServerAPIToken) {
-    let environment = call.place.environment
-    let permit = try permit(for: environment, repeating: call.repeats)
-    do throws(ServerAPIError) {
-      try await waitForTurn(call, deadline: deadline)
-      if call.isFirst { retryBudget?.noteFirstCall() }
-      let token = try token(for: call.place.bundleID)
-      let started = timing.now()
-      let outcome = try await send(call, token, deadline: deadline)
-      if case .rateLimited(_, let retryAfter) = outcome {
-        rateLimit.close(environment, for: retryAfter, at: timing.now())
-      }
-      let health = outcome.health(given: deadline - started)
-      // A repeated call that fails again tells nothing new.
-      permit?.report(call.repeats != nil && health != .success ? .neutral : health)
-      let attempt = ServerAPIAttempt(
-        environment: environment, endpoint: call.endpoint, outcome: outcome.summary, duration: timing.now() - started,
-        answeredAt: outcome.answeredAt)
-      return (outcome, attempt, token)
-    } catch {
-      permit?.report(.neutral)
-      throw error
-    }
-  }
+  let request: ServerAPIRequest
+  let bundleIDs: [BundleID]
+  let configuration: ServerAPIClient.Configuration
+  let verifier: SignedDataVerifier
+  let timing: CallTiming
+  let tokens: ServerAPITokens
+  let rateLimit: ServerAPIRateLimit
+  var route: ServerAPIRoute
+  var findings = ServerAPIFindings()
+  /// The token of the last call.
+  var token: ServerAPIToken?
 
-  /// Leave for one call; `nil` where no breaker asks for it.
-  ///
-  /// - Parameter failure: what made it necessary to repeat a call. It tells more than that the breaker opened since.
-  private func permit(
-    for environment: StoreEnvironment, repeating failure: ServerAPIError?
-  ) throws(ServerAPIError) -> CircuitBreaker.Permit? {
-    switch breakers[environment]?.admit() {
-    case nil: return nil
-    case .admitted(let permit)?: return permit
-    case .refused(let retryIn)?: throw failure ?? .unavailable(.circuitOpen(environment, retryIn: retryIn))
-    }
-  }
+  var environment: StoreEnvironment { route.place.environment }
 
   /// Waits until Apple's rate limit leaves room for the call.
-  private func waitForTurn(_ call: Call, deadline: ContinuousClock.Instant) async throws(ServerAPIError) {
-    let environment = call.place.environment
+  func waitForTurn(
+    repeating failure: ServerAPIError?, deadline: ContinuousClock.Instant
+  ) async throws(ServerAPIError) {
     let subject = ServerAPIRateLimit.Subject(
-      environment: environment, bundleID: call.place.bundleID, endpoint: call.endpoint)
+      environment: environment, bundleID: route.place.bundleID, endpoint: route.endpoint)
     switch rateLimit.turn(for: subject, at: timing.now(), before: deadline) {
     case .after(.zero): return
     case .after(let wait):
       do { try await timing.sleep(wait) } catch { throw .cancelled }
-      guard timing.now() < deadline else { throw call.repeats ?? .overloaded }
+      guard timing.now() < deadline else { throw failure ?? .overloaded }
       // Another call may have been told to stop in the meantime.
       guard let remaining = rateLimit.closed(environment, at: timing.now()) else { return }
-      throw call.repeats ?? .unavailable(.rateLimited(retryAfter: remaining))
-    case .tooLate: throw call.repeats ?? .overloaded
-    case .closed(let remaining): throw call.repeats ?? .unavailable(.rateLimited(retryAfter: remaining))
+      throw failure ?? .unavailable(.rateLimited(retryAfter: remaining))
+    case .tooLate: throw failure ?? .overloaded
+    case .closed(let remaining): throw failure ?? .unavailable(.rateLimited(retryAfter: remaining))
     }
   }
 
-  private func token(for bundleID: BundleID) throws(ServerAPIError) -> ServerAPIToken {
+  mutating func nextRequest() throws(ServerAPIError) -> TransportRequest {
+    let token: ServerAPIToken
     // A key that does not sign is as good as one that Apple does not take.
-    do { return try tokens.token(for: bundleID, now: timing.date()) } catch { throw .keyRejected }
+    do { token = try tokens.token(for: route.place.bundleID, now: timing.date()) } catch { throw .keyRejected }
+    self.token = token
+    return request.transportRequest(
+      to: configuration.url(of: environment), route.endpoint, revision: findings.revision, token: token,
+      answerLimit: configuration.answerLimit)
   }
 
-  private func send(
-    _ call: Call, _ token: ServerAPIToken, deadline: ContinuousClock.Instant
-  ) async throws(ServerAPIError) -> ServerAPIOutcome {
-    let askedAt = timing.date()
-    let response: TransportResponse
-    do {
-      response = try await transport.send(
-        call.request.transportRequest(
-          to: configuration.url(of: call.place.environment), call.endpoint, revision: call.revision, token: token,
-          answerLimit: configuration.answerLimit),
-        deadline: deadline)
-    } catch .cancelled {
-      throw .cancelled
-    } catch .overloaded {
-      throw .overloaded
-    } catch {
-      return .noAnswer(error)
-    }
-    let answeredAt = response.header("Date").flatMap(HTTPDate.parse)
-    guard response.status == 200 else {
-      return try await failure(response, answeredAt: answeredAt ?? askedAt)
-    }
+  func outcome(of answer: CallResponse) async throws(ServerAPIError) -> ServerAPIOutcome {
+    guard answer.response.status == 200 else { return try await failure(answer) }
     let body: ServerAPIResponse
     do throws(JSONReader.Failure) {
-      body = try await JSONReader.shared.read(response.body) { root throws(JSONError) in
-        try ServerAPIResponse(root, of: call.endpoint)
+      body = try await JSONReader.shared.read(answer.response.body) {
+        [endpoint = route.endpoint] root throws(JSONError) in
+        try ServerAPIResponse(root, of: endpoint)
       }
     } catch {
       switch error {
@@ -308,31 +219,30 @@ package struct ServerAPIClient: Sendable {
       case .json(let error): return .malformed(error)
       }
     }
-    let gateway = ServerAPIExaminer(
-      verifier: verifier, bundleIDs: call.bundleIDs, environment: call.place.environment,
+    let examiner = ServerAPIExaminer(
+      verifier: verifier, bundleIDs: bundleIDs, environment: environment,
       // Apple's clock where it runs ahead of ours: a signature that was made for this answer is not from the future.
-      now: max(askedAt, answeredAt ?? askedAt))
+      now: max(answer.askedAt, answer.answeredAt ?? answer.askedAt))
     do throws(ServerAPIError) {
-      return .answer(try gateway.contents(of: body, asked: call.request.id), answeredAt: answeredAt)
+      return .answer(try examiner.contents(of: body, asked: request.id), answeredAt: answer.answeredAt)
     } catch {
       return .refused(error)
     }
   }
 
   /// What an answer with another HTTP status than 200 is.
-  private func failure(
-    _ response: TransportResponse, answeredAt moment: Date
-  ) async throws(ServerAPIError) -> ServerAPIOutcome {
-    let status = response.status
-    let retryAfter = response.header("Retry-After").flatMap { RetryAfter.parse($0, answeredAt: moment) }
-    let code = try await errorCode(response.body).flatMap { $0.httpStatus == status ? $0 : nil }
+  private func failure(_ answer: CallResponse) async throws(ServerAPIError) -> ServerAPIOutcome {
+    let status = answer.response.status
+    let retryAfter = answer.retryAfter
+    let code = try await errorCode(answer.response.body).flatMap { $0.httpStatus == status ? $0 : nil }
     switch status {
     case 401:
       return .http(status, errorCode: code?.rawValue, retryAfter: nil)
     case 429:
       // A moment that is over by Apple's clock still means: not at once.
-      return .rateLimited(
-        errorCode: code?.rawValue, retryAfter: max(retryAfter ?? configuration.rateLimitPause, .seconds(1)))
+      let pause = max(retryAfter ?? configuration.rateLimitPause, .seconds(1))
+      rateLimit.close(environment, for: pause, at: timing.now())
+      return .rateLimited(errorCode: code?.rawValue, retryAfter: pause)
     case 400...499:
       return code.map { .error(httpStatus: status, $0) } ?? .http(status, errorCode: nil, retryAfter: retryAfter)
     default:
@@ -352,15 +262,26 @@ package struct ServerAPIClient: Sendable {
     }
   }
 
-  /// Waits before the same call is made again.
-  ///
-  /// - Throws: `failure` when the retry budget is spent or the pause would outlast the deadline.
-  private func pause(
-    ceiling: Duration, least: Duration, deadline: ContinuousClock.Instant, failure: ServerAPIError
-  ) async throws(ServerAPIError) {
-    let pause = max(timing.jitter(ceiling), least)
-    guard timing.now().advanced(by: pause) < deadline, retryBudget?.takeRetry() ?? true else { throw failure }
-    do { try await timing.sleep(pause) } catch { throw .cancelled }
-    guard timing.now() < deadline else { throw failure }
+  func health(of outcome: ServerAPIOutcome, given: Duration) -> CircuitBreaker.Outcome { outcome.health(given: given) }
+
+  func attempt(_ outcome: ServerAPIOutcome, duration: Duration) -> ServerAPIAttempt {
+    ServerAPIAttempt(
+      environment: environment, endpoint: route.endpoint, outcome: outcome.summary, duration: duration,
+      answeredAt: outcome.answeredAt)
+  }
+
+  mutating func next(after outcome: ServerAPIOutcome) throws(ServerAPIError) -> CallStep<Found, ServerAPIError> {
+    if case .answer(let contents, let answeredAt) = outcome {
+      try findings.take(contents, answeredAt: answeredAt, pageLimit: configuration.pageLimit)
+    }
+    switch route.next(after: outcome) {
+    case .conclude: return .conclude(Found(place: route.place, findings: findings))
+    case .ask: return .ask
+    case .renewToken:
+      if let token { tokens.drop(token, for: route.place.bundleID) }
+      return .ask
+    case .retry(let ceiling, let least, let failure): return .retry(ceiling: ceiling, least: least, failure: failure)
+    case .fail(let error): return .fail(error)
+    }
   }
 }

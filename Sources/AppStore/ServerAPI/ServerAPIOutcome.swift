@@ -5,7 +5,7 @@ import Resilience
 import struct FoundationEssentials.Date
 
 /// What came of one call.
-enum ServerAPIOutcome: Sendable {
+enum ServerAPIOutcome: CallOutcome, Sendable {
   /// Everything in it is verified.
   case answer(ServerAPIContents, answeredAt: Date?)
   /// HTTP 200 with the shape of an answer, and what is in it does not hold.

@@ -29,8 +29,8 @@ extension AttemptOutcome {
   ///   - given: the time between the call's begin and its deadline.
   func health(isVerified: Bool, user: UserID?, given: Duration) -> CircuitBreaker.Outcome {
     switch self {
-    case .answer(let body, _, _):
-      return Self.health(of: body.status, isVerified: isVerified, user: user)
+    case .answer(let answer):
+      return Self.health(of: answer.body.status, isVerified: isVerified, user: user)
     case .http(let status, let retryAfter):
       guard Self.mayBeProvoked(httpStatus: status) else { return .failure(retryAfter: retryAfter) }
       return isVerified ? .failure(retryAfter: retryAfter, reporter: user?.rawValue) : .neutral

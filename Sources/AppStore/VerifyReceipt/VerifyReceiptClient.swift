@@ -3,8 +3,6 @@ package import HTTPTransport
 import JSON
 package import Resilience
 
-package import struct FoundationEssentials.Date
-
 /// Asks Apple's `verifyReceipt` about a receipt.
 ///
 /// Production first; the sandbox only on 21007 and production only on 21008, each once: the sandbox has wrongly answered
@@ -40,42 +38,8 @@ package struct VerifyReceiptClient: Sendable {
     }
   }
 
-  /// Clocks and chance, passed in so that tests neither sleep nor roll dice.
-  package struct Timing: Sendable {
-    /// For deadlines and pauses: never jumps.
-    package var now: @Sendable () -> ContinuousClock.Instant
-    /// Our calendar clock; judged by only where Apple names no time.
-    package var date: @Sendable () -> Date
-    /// Throws when the task is cancelled, and only then.
-    package var sleep: @Sendable (Duration) async throws -> Void
-    /// A pause between zero and the ceiling.
-    package var jitter: @Sendable (_ ceiling: Duration) -> Duration
-
-    package init(
-      now: @escaping @Sendable () -> ContinuousClock.Instant,
-      date: @escaping @Sendable () -> Date,
-      sleep: @escaping @Sendable (Duration) async throws -> Void,
-      jitter: @escaping @Sendable (_ ceiling: Duration) -> Duration
-    ) {
-      self.now = now
-      self.date = date
-      self.sleep = sleep
-      self.jitter = jitter
-    }
-
-    package static let live = Timing(
-      now: { ContinuousClock.now },
-      date: { Date() },
-      sleep: { try await Task.sleep(for: $0, clock: .continuous) },
-      jitter: { $0 * Double.random(in: 0...1) })
-  }
-
-  private let transport: any Transport
   private let configuration: Configuration
-  private let timing: Timing
-  private let breakers: [StoreEnvironment: CircuitBreaker]
-  private let retryBudget: RetryBudget?
-  private let observe: @Sendable (VerifyReceiptAttempt) -> Void
+  private let driver: CallDriver<VerifyReceiptAttempt>
 
   /// - Parameters:
   ///   - breakers: one for each store, shared by all validations; a store without one is always called.
@@ -84,17 +48,14 @@ package struct VerifyReceiptClient: Sendable {
   package init(
     transport: any Transport,
     configuration: Configuration,
-    timing: Timing = .live,
+    timing: CallTiming = .live,
     breakers: [StoreEnvironment: CircuitBreaker] = [:],
     retryBudget: RetryBudget? = nil,
     observe: @escaping @Sendable (VerifyReceiptAttempt) -> Void = { _ in }
   ) {
-    self.transport = transport
     self.configuration = configuration
-    self.timing = timing
-    self.breakers = breakers
-    self.retryBudget = retryBudget
-    self.observe = observe
+    driver = CallDriver(
+      transport: transport, timing: timing, breakers: breakers, retryBudget: retryBudget, observe: observe)
   }
 
   /// Asks about one receipt.
@@ -113,153 +74,78 @@ package struct VerifyReceiptClient: Sendable {
     _ receiptBase64: String, check: SignatureCheck = .impossible, of user: UserID? = nil, retriesTrouble: Bool = true,
     startingWith first: StoreEnvironment = .production, deadline: ContinuousClock.Instant
   ) async throws(VerifyReceiptError) -> VerifyReceiptAnswer {
-    let request = VerifyReceiptRequest(
-      receipt: receiptBase64, sharedSecret: configuration.sharedSecret, answerLimit: configuration.answerLimit)
-    var route = VerifyReceiptRoute(first: first, retry: configuration.retry, check: check)
-    var attempts: [VerifyReceiptAttempt] = []
-    /// Why the last attempt is repeated; `nil` when the next one repeats none.
-    var repeated: VerifyReceiptError?
-    while true {
-      guard !Task.isCancelled else { throw .cancelled }
-      let environment = route.environment
-      guard timing.now() < deadline else { throw repeated ?? .unavailable(appleStatus: nil, .deadlinePassed) }
-      let permit = try permit(for: environment, repeating: repeated)
-      if attempts.isEmpty { retryBudget?.noteFirstCall() }
-      let (outcome, duration) = try await ask(
-        environment, request, permit, isRepeat: repeated != nil, deadline: deadline
-      ) { outcome, given in outcome.health(isVerified: check == .passed, user: user, given: given) }
-      let attempt = VerifyReceiptAttempt(
+    let (answer, attempts) = try await driver.answer(
+      to: Question(
+        request: VerifyReceiptRequest(
+          receipt: receiptBase64, sharedSecret: configuration.sharedSecret, answerLimit: configuration.answerLimit),
+        configuration: configuration, check: check, user: user,
+        route: VerifyReceiptRoute(first: first, retry: configuration.retry, check: check)),
+      retriesTrouble: retriesTrouble, deadline: deadline)
+    return VerifyReceiptAnswer(answer, attempts: attempts)
+  }
+
+  /// One receipt, on its way between the two stores.
+  private struct Question: AppleQuestion {
+    typealias Failure = VerifyReceiptError
+    typealias Answer = AttemptOutcome.Answer
+
+    let request: VerifyReceiptRequest
+    let configuration: Configuration
+    let check: SignatureCheck
+    let user: UserID?
+    var route: VerifyReceiptRoute
+
+    var environment: StoreEnvironment { route.environment }
+
+    func nextRequest() -> TransportRequest { request.transportRequest(to: configuration.url(of: environment)) }
+
+    func outcome(of answer: CallResponse) async throws(VerifyReceiptError) -> AttemptOutcome {
+      guard answer.response.status == 200 else {
+        return .http(answer.response.status, retryAfter: answer.retryAfter)
+      }
+      do throws(JSONReader.Failure) {
+        let body = try await JSONReader.shared.read(
+          answer.response.body, selecting: VerifyReceiptResponse.selection
+        ) { root throws(JSONError) in
+          try VerifyReceiptResponse(root)
+        }
+        return .answer(
+          .init(body: body, endpoint: environment, askedAt: answer.askedAt, answeredAt: answer.answeredAt))
+      } catch {
+        switch error {
+        case .cancelled: throw .cancelled
+        case .json(let error): return .malformed(error)
+        }
+      }
+    }
+
+    func health(of outcome: AttemptOutcome, given: Duration) -> CircuitBreaker.Outcome {
+      outcome.health(isVerified: check == .passed, user: user, given: given)
+    }
+
+    func attempt(_ outcome: AttemptOutcome, duration: Duration) -> VerifyReceiptAttempt {
+      VerifyReceiptAttempt(
         environment: environment, outcome: outcome.summary, duration: duration, answeredAt: outcome.answeredAt)
-      attempts.append(attempt)
-      observe(attempt)
-      switch route.next(after: outcome) {
-      case .conclude(let body, let askedAt, let answeredAt):
-        return answer(
-          body, from: environment, askedAt: askedAt, answeredAt: answeredAt, attempts: attempts)
-      case .switchStore:
-        repeated = nil
-      case .fail(let error):
-        throw error
-      case .retry(let ceiling, let least, let failure, let isProvoked):
-        // A store that is being kept from calls, or tried with one, gets no second call from the same validation.
-        guard breakers[environment].map({ $0.state == .closed }) ?? true else { throw failure }
-        guard isProvoked || retriesTrouble else { throw failure }
-        try await pause(
-          ceiling: ceiling, least: least, deadline: deadline, budget: isProvoked ? nil : retryBudget, failure: failure)
-        repeated = failure
-      }
     }
-  }
 
-  /// Leave for one call; `nil` where no breaker asks for it.
-  ///
-  /// - Parameter failure: what made it necessary to repeat a call. It tells more than that the breaker opened since.
-  private func permit(
-    for environment: StoreEnvironment, repeating failure: VerifyReceiptError?
-  ) throws(VerifyReceiptError) -> CircuitBreaker.Permit? {
-    switch breakers[environment]?.admit() {
-    case nil: return nil
-    case .admitted(let permit)?: return permit
-    case .refused(let retryIn)?:
-      throw failure ?? .unavailable(appleStatus: nil, .circuitOpen(environment, retryIn: retryIn))
-    }
+    mutating func next(after outcome: AttemptOutcome) -> VerifyReceiptRoute.Step { route.next(after: outcome) }
   }
+}
 
-  /// One call, and the breaker told how it went. Errors are only those that end everything at once; all else is an
-  /// outcome to judge.
-  ///
-  /// - Parameters:
-  ///   - isRepeat: a repeated call that fails again tells nothing new: one receipt of which Apple wants to know nothing
-  ///     must not count as three.
-  ///   - health: what an outcome says about Apple, of a call that was given so much time.
-  private func ask(
-    _ environment: StoreEnvironment, _ request: VerifyReceiptRequest, _ permit: CircuitBreaker.Permit?,
-    isRepeat: Bool, deadline: ContinuousClock.Instant,
-    health: (AttemptOutcome, _ given: Duration) -> CircuitBreaker.Outcome
-  ) async throws(VerifyReceiptError) -> (AttemptOutcome, Duration) {
-    let given = deadline - timing.now()
-    do throws(VerifyReceiptError) {
-      let (outcome, duration) = try await call(environment, request, deadline: deadline)
-      let health = health(outcome, given)
-      permit?.report(isRepeat && health != .success ? .neutral : health)
-      return (outcome, duration)
-    } catch {
-      permit?.report(.neutral)
-      throw error
-    }
-  }
-
-  private func call(
-    _ environment: StoreEnvironment, _ request: VerifyReceiptRequest, deadline: ContinuousClock.Instant
-  ) async throws(VerifyReceiptError) -> (AttemptOutcome, Duration) {
-    let askedAt = timing.date()
-    let started = timing.now()
-    let response: TransportResponse
-    do {
-      response = try await transport.send(
-        request.transportRequest(to: configuration.url(of: environment)), deadline: deadline)
-    } catch .cancelled {
-      throw .cancelled
-    } catch .overloaded {
-      throw .overloaded
-    } catch {
-      return (.noAnswer(error), timing.now() - started)
-    }
-    let duration = timing.now() - started
-    let answeredAt = response.header("Date").flatMap(HTTPDate.parse)
-    guard response.status == 200 else {
-      let retryAfter = response.header("Retry-After").flatMap {
-        RetryAfter.parse($0, answeredAt: answeredAt ?? askedAt)
-      }
-      return (.http(response.status, retryAfter: retryAfter), duration)
-    }
-    do throws(JSONReader.Failure) {
-      let body = try await JSONReader.shared.read(
-        response.body, selecting: VerifyReceiptResponse.selection
-      ) { root throws(JSONError) in
-        try VerifyReceiptResponse(root)
-      }
-      return (.answer(body, askedAt: askedAt, answeredAt: answeredAt), duration)
-    } catch {
-      switch error {
-      case .cancelled: throw .cancelled
-      case .json(let error): return (.malformed(error), duration)
-      }
-    }
-  }
-
-  /// Waits before the same store is asked again.
-  ///
-  /// - Throws: `failure` when the retry budget is spent or the pause would outlast the deadline.
-  private func pause(
-    ceiling: Duration, least: Duration, deadline: ContinuousClock.Instant, budget: RetryBudget?,
-    failure: VerifyReceiptError
-  ) async throws(VerifyReceiptError) {
-    let pause = max(timing.jitter(ceiling), least)
-    guard timing.now().advanced(by: pause) < deadline, budget?.takeRetry() ?? true else {
-      throw failure
-    }
-    do {
-      try await timing.sleep(pause)
-    } catch {
-      throw .cancelled
-    }
-    guard timing.now() < deadline else { throw failure }
-  }
-
-  private func answer(
-    _ body: VerifyReceiptResponse, from endpoint: StoreEnvironment, askedAt: Date, answeredAt: Date?,
-    attempts: [VerifyReceiptAttempt]
-  ) -> VerifyReceiptAnswer {
+extension VerifyReceiptAnswer {
+  fileprivate init(_ answer: AttemptOutcome.Answer, attempts: [VerifyReceiptAttempt]) {
+    let body = answer.body
     let isAccountGone = body.status == .accountGone
     // An answer about a vanished account carries no time of Apple's but the one in its HTTP header.
+    let moment = answer.answeredAt ?? answer.askedAt
     let history =
       isAccountGone
       ? PurchaseHistory(
-        environment: body.environment ?? endpoint, source: .verifyReceipt, evidenceTime: answeredAt ?? askedAt,
-        evaluatedAt: answeredAt ?? askedAt, purchases: [], isAccountGone: true)
-      : body.purchaseHistory(environment: endpoint, answeredAt: answeredAt, askedAt: askedAt)
-    return VerifyReceiptAnswer(
+        environment: body.environment ?? answer.endpoint, source: .verifyReceipt, evidenceTime: moment,
+        evaluatedAt: moment, purchases: [], isAccountGone: true)
+      : body.purchaseHistory(
+        environment: answer.endpoint, answeredAt: answer.answeredAt, askedAt: answer.askedAt)
+    self.init(
       environment: history.environment, appleStatus: body.status.rawValue,
       verdict: isAccountGone ? .accountGone : .purchases(body), history: history, bundleID: body.bundleID,
       attempts: attempts)

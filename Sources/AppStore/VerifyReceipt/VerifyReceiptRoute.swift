@@ -5,21 +5,29 @@ import JSON
 import struct FoundationEssentials.Date
 
 /// What came of one call.
-enum AttemptOutcome {
-  case answer(VerifyReceiptResponse, askedAt: Date, answeredAt: Date?)
+enum AttemptOutcome: CallOutcome {
+  struct Answer {
+    var body: VerifyReceiptResponse
+    /// The store that was asked.
+    var endpoint: StoreEnvironment
+    var askedAt: Date
+    var answeredAt: Date?
+  }
+
+  case answer(Answer)
   case http(Int, retryAfter: Duration?)
   /// HTTP 200, and the body is no answer.
   case malformed(JSONError)
   case noAnswer(TransportError)
 
   var answeredAt: Date? {
-    guard case .answer(_, _, let answeredAt) = self else { return nil }
-    return answeredAt
+    guard case .answer(let answer) = self else { return nil }
+    return answer.answeredAt
   }
 
   var summary: VerifyReceiptAttempt.Outcome {
     switch self {
-    case .answer(let body, _, _): .status(body.status.rawValue)
+    case .answer(let answer): .status(answer.body.status.rawValue)
     case .http(let status, _): .http(status)
     case .malformed(let error): .malformed(error.summary)
     case .noAnswer(let error): .transport(error)
@@ -44,17 +52,7 @@ enum AttemptOutcome {
 ///
 /// Unavailable after 21003 is doubtful. A retry after 21002, 21003 and 4xx costs nobody else's budget.
 struct VerifyReceiptRoute {
-  enum Step {
-    case conclude(VerifyReceiptResponse, askedAt: Date, answeredAt: Date?)
-    case switchStore
-    /// - Parameters:
-    ///   - ceiling: the most to wait.
-    ///   - least: what Apple asked to wait.
-    ///   - failure: how it ends if there is no time for another attempt.
-    ///   - isProvoked: the submission itself may be the cause, so that nobody else is to pay for it.
-    case retry(ceiling: Duration, least: Duration, failure: VerifyReceiptError, isProvoked: Bool)
-    case fail(VerifyReceiptError)
-  }
+  typealias Step = CallStep<AttemptOutcome.Answer, VerifyReceiptError>
 
   private(set) var environment: StoreEnvironment
   private let retry: RetryPolicy
@@ -86,8 +84,8 @@ struct VerifyReceiptRoute {
 
   private mutating func ordinaryStep(after outcome: AttemptOutcome) -> Step {
     switch outcome {
-    case .answer(let body, let askedAt, let answeredAt):
-      return next(after: body, askedAt: askedAt, answeredAt: answeredAt)
+    case .answer(let answer):
+      return next(after: answer)
     case .http(429, let retryAfter):
       return again(.unavailable(appleStatus: nil, .rateLimited(retryAfter: retryAfter)), least: retryAfter ?? .zero)
     case .http(let status, let retryAfter):
@@ -107,12 +105,12 @@ struct VerifyReceiptRoute {
     }
   }
 
-  private mutating func next(after body: VerifyReceiptResponse, askedAt: Date, answeredAt: Date?) -> Step {
-    let status = body.status
+  private mutating func next(after answer: AttemptOutcome.Answer) -> Step {
+    let status = answer.body.status
     let trouble = VerifyReceiptError.unavailable(appleStatus: status.rawValue, .trouble)
     switch status {
     case .valid, .expired, .accountGone:
-      return .conclude(body, askedAt: askedAt, answeredAt: answeredAt)
+      return .conclude(answer)
     case .malformedOrTrouble:
       return onceMore(trouble)
     case .unavailable, .internalError:
@@ -135,9 +133,9 @@ struct VerifyReceiptRoute {
       attemptsHere = 0
       refusals = 0
       complaints = 0
-      return .switchStore
+      return .ask
     case _ where status.isInternalDataAccessError:
-      return body.isRetryable == false ? .fail(trouble) : again(trouble)
+      return answer.body.isRetryable == false ? .fail(trouble) : again(trouble)
     default:
       return .fail(.unexpectedStatus(status.rawValue))
     }

@@ -69,7 +69,7 @@ extension ServiceConfiguration.AppStore {
     do { transport = try CurlTransport(configuration: transportConfiguration) } catch {
       throw StartError(description: "The HTTP client cannot start: \(error)")
     }
-    var timing = VerifyReceiptClient.Timing.live
+    var timing = CallTiming.live
     timing.date = { environment.clock.now }
     let signedData = SignedDataVerifier(roots: trustedRoots, acceptsXcode: acceptsXcode)
     let observer = AppStoreObserver(

@@ -25,7 +25,7 @@ extension Checkup {
     }
     defer { transport.shutdown() }
     let attempts = Mutex<[ServerAPIAttempt]>([])
-    var timing = VerifyReceiptClient.Timing.live
+    var timing = CallTiming.live
     timing.date = now
     let client = ServerAPIClient(
       transport: transport,

@@ -24,7 +24,7 @@ import Testing
       var configuration = try ServerAPISample.configuration()
       configuration.productionURL = server.origin
       configuration.sandboxURL = server.origin + "/sandbox/"
-      var timing = VerifyReceiptClient.Timing.live
+      var timing = CallTiming.live
       timing.date = { TestTime.date }
       let client = ServerAPIClient(
         transport: transport, configuration: configuration, verifier: try TestStore.made.get().verifier,

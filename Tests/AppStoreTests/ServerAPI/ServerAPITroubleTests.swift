@@ -35,7 +35,7 @@ import Testing
     }
 
     init(
-      budget: RetryBudget? = nil, pause: Duration = .seconds(1), timing: VerifyReceiptClient.Timing? = nil,
+      budget: RetryBudget? = nil, pause: Duration = .seconds(1), timing: CallTiming? = nil,
       _ change: (inout ServerAPIClient.Configuration) -> Void = { _ in }
     ) throws {
       var breaker = CircuitBreaker.Configuration()

@@ -74,8 +74,8 @@ final class TestTime: Sendable {
   }
 
   /// - Parameter jitter: the share of the ceiling that every pause takes.
-  func timing(jitter: Double = 1) -> VerifyReceiptClient.Timing {
-    VerifyReceiptClient.Timing(
+  func timing(jitter: Double = 1) -> CallTiming {
+    CallTiming(
       now: { self.now },
       date: { Self.date },
       sleep: { pause in

@@ -21,7 +21,7 @@ import Testing
     let key = try ServerAPIKey(
       keyID: simulator.serverAPIKeyID, issuerID: simulator.serverAPIIssuerID,
       key: try ES256Key(pem: simulator.serverAPIKeyPEM))
-    var timing = ServerAPIClient.Timing.live
+    var timing = CallTiming.live
     timing.date = { simulator.now }
     return ServerAPIClient(
       transport: try CurlTransport(configuration: configuration),
