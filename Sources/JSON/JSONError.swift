@@ -2,7 +2,8 @@
 ///
 /// It names places, never values, which may be a receipt or a secret.
 package enum JSONError: Error, Hashable, Sendable {
-  /// Not one whole JSON text of the kind that is expected: empty, HTML, cut short, a duplicate key, a NUL, a number out of range, bytes after the end.
+  /// Not one complete JSON text of the expected kind: empty, HTML, truncated, a duplicate key, a NUL, a number out of
+  /// range, or bytes after the end.
   case syntax
   /// More bytes, values or nesting than any response needs.
   case tooLarge

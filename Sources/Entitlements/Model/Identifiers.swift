@@ -86,7 +86,7 @@ package enum StoreEnvironment: String, Hashable, Codable, Sendable, CaseIterable
 
 /// A subscription's key: its environment and its original transaction ID.
 ///
-/// The environment is part of the key because the two stores hand out IDs independently.
+/// The environment is part of the key because the two stores assign IDs independently.
 package struct SubscriptionKey: Hashable, Codable, Sendable {
   package let environment: StoreEnvironment
   package let originalTransactionID: OriginalTransactionID

@@ -67,7 +67,7 @@ struct WithdrawOperation {
     if hadGrants { try evaluate(pending.user, for: pending) }
   }
 
-  /// - Returns: how many grants were over.
+  /// - Returns: how many grants ended.
   func endOverdue() throws -> Int {
     let ended = try tables.grants(endedAt: evaluationContext.evaluatedAt)
     for grant in ended { try tables.endGrant(on: grant.evidence.key) }

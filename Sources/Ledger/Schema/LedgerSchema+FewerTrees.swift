@@ -3,8 +3,8 @@ extension LedgerSchema {
   ///
   /// - `profile_access_until`: no query uses it.
   /// - `history_user_id_sequence`: a user's versions grow with the sequence, and are indexed already.
-  /// - `subscription_original_transaction_id`: there are two stores, so the primary key is asked twice.
-  /// - `ownership_change_from_user_id`: most changes are the first claim of a purchase, which is from nobody.
+  /// - `subscription_original_transaction_id`: there are two stores, so the primary key is queried twice.
+  /// - `ownership_change_from_user_id`: most changes are the first claim of a purchase, without a former owner.
   /// - `profile_update_waiting_since`, `profile_update_missing`: the index of due updates covers waiting and missing
   ///   rows.
   /// - `recheck` is stored in its primary key. `profile_update` is not: its rows are rewritten soon after delivery, and

@@ -49,7 +49,7 @@ extension LedgerTables {
     return min(try counted.decode(forColumn: "due"), order.limit)
   }
 
-  /// The times for which a subscription may be scheduled to be taken.
+  /// The range of scheduled check times that a run takes.
   private static func window(of order: RunOrder, at now: Date) throws -> ClosedRange<Int64> {
     let floor = try StoredForm.milliseconds(now.advanced(by: .zero - RunOrder.longestOverdue))
     return floor...max(floor, try StoredForm.milliseconds(now.advanced(by: order.expiringWithin)))
