@@ -10,7 +10,7 @@
 /// Visible structure is preserved: the elements of a list keep their indexes, and an object with members still has one,
 /// though under a name that no reader looks up.
 struct JSONCondenser {
-  /// The selected part of a text.
+  /// The selected text.
   struct Condensed {
     var bytes: [UInt8]
     /// The number of objects and lists in it, and an upper bound of the values.

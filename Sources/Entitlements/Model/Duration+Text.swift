@@ -42,7 +42,7 @@ extension Duration {
     let count = digits.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int(digits) : nil
     guard let count, let scale = unit.isEmpty && count == 0 ? 1 : milliseconds[unit] else { throw .malformed }
     let (total, overflow) = count.multipliedReportingOverflow(by: scale)
-    // `Int64.max` milliseconds overflow `Duration`; a century is the limit.
+    // A century is the limit: longer than any setting means.
     guard !overflow, total <= 36_525 * 86_400_000, range.contains(.milliseconds(total)) else { throw .outOfRange }
     self = .milliseconds(total)
   }

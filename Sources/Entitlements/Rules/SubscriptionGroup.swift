@@ -72,7 +72,7 @@ struct SubscriptionGroup {
   private struct Transaction: Hashable {
     let environment: StoreEnvironment
     let id: TransactionID
-    /// A row inferred from a renewal info has the transaction ID of the row before it.
+    /// An inferred row has the ID of the row before it.
     let isByRenewalInfo: Bool
   }
 

@@ -44,8 +44,8 @@ struct VerdictWriter {
     return true
   }
 
-  /// The evaluation time: not before the newest at which Apple's evidence was evaluated. Provisional grants are left
-  /// out: they were evaluated by our own clock, which must not shift Apple's evidence on other purchases.
+  /// The evaluation time: not before the newest of Apple's evidence. Provisional grants are left out, since our own
+  /// clock, by which they were evaluated, must not shift Apple's evidence.
   static func moment(of evidence: [SubscriptionEvidence], notBefore moment: Date) -> Date {
     evidence.filter { $0.provisionalUntil == nil }.map(\.evaluatedAt).reduce(moment, max)
   }

@@ -55,7 +55,7 @@ final class LedgerFile: Sendable {
 
   deinit { release() }
 
-  /// Releases the lock, so that another process can open the ledger.
+  /// Releases the lock for another process.
   func release() {
     lock.withLock { lock in
       if let descriptor = lock { _ = close(descriptor) }

@@ -112,7 +112,7 @@ extension LedgerTables {
     .sorted { $0.key.precedes($1.key) }
   }
 
-  /// The grant on a purchase, expired ones included.
+  /// The grant, even an expired one.
   func grant(on key: SubscriptionKey) throws -> StoredGrant? {
     try row(
       """

@@ -99,7 +99,7 @@ extension LedgerTables {
       }
       let item = try Self.item(row, of: run)
       try execute("UPDATE run_item SET due_at = \(lease) WHERE id = \(id)")
-      // Postpones the scheduler's own check, which need not run at the same time.
+      // The scheduler's own check is postponed.
       let again = now + RecheckSchedule.delay(after: 0)
       if try row.decode(Int64.self, forColumn: "recheck_at") < again {
         try execute(

@@ -78,7 +78,7 @@ enum StoredForm {
     return String(decoding: try encoder.encode(value), as: UTF8.self)
   }
 
-  /// The value as Foundation reads it, which also accepts JSON that was not written here.
+  /// The value as Foundation reads it: accepts any JSON writer.
   static func decoded<Value: Decodable>(_ type: Value.Type, _ text: String) throws -> Value {
     let decoder = JSONDecoder()
     decoder.dateDecodingStrategy = .custom { decoder in

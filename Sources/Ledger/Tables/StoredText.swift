@@ -128,7 +128,7 @@ struct StoredTextWriter {
 /// A reader for the output of `StoredTextWriter` alone: it fails on an escape, a space, a key out of order, an unknown
 /// key or a number that is not an integer. Foundation's decoder is then tried, and reports the error.
 struct StoredTextReader {
-  /// Input that the reader does not accept.
+  /// Input outside this form.
   struct Unfamiliar: Error {}
 
   private let text: UnsafeBufferPointer<UInt8>
@@ -230,7 +230,7 @@ struct StoredTextReader {
     let begin = place
     var number: Int64 = 0
     while place < text.count, case let digit = text[place] &- UInt8(ascii: "0"), digit < 10 {
-      // Accumulated as negative numbers, since the least integer has no positive counterpart.
+      // Counted downwards: the least integer has no positive twin.
       let (tens, isTooLow) = number.multipliedReportingOverflow(by: 10)
       let (sum, isLower) = tens.subtractingReportingOverflow(Int64(digit))
       guard !isTooLow, !isLower else { throw Unfamiliar() }

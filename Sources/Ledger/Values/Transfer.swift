@@ -22,7 +22,7 @@ package struct Transfer: Sendable {
 }
 
 package enum TransferOutcome: Hashable, Sendable {
-  /// The purchase belonged to another user until now.
+  /// The purchase was another user's.
   case moved(from: UserID)
   /// The purchase was this user's already: nothing was written.
   case unchanged
