@@ -21,7 +21,7 @@ final class CurlLoop {
   }
 
   private var waiting: [UInt64: Waiting] = [:]
-  /// The IDs of `waiting` in order of arrival; those that ended early are still listed.
+  /// The IDs of `waiting` in order of arrival; requests that ended early are still listed.
   private var queue: Deque<UInt64> = []
   private var active: [UInt64: CurlTransfer] = [:]
   private var activeIDs: [OpaquePointer: UInt64] = [:]

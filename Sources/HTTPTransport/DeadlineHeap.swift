@@ -1,6 +1,6 @@
 import HeapModule
 
-/// The deadlines of everything under way, nearest first.
+/// The deadlines of all requests, nearest first.
 ///
 /// Entries stay when their request ends early. They are skipped at the top of the heap, and swept out once they are the
 /// great majority. The end of a request therefore costs nothing, and the size stays within a small multiple of the live

@@ -1,7 +1,7 @@
 /// A day of the Gregorian calendar, in UTC.
 ///
-/// Counted without a formatter, which would ask for a locale and a time zone, and takes long. The algorithm counts years
-/// from 1 March, so that a leap day is the last of its year:
+/// Computed without a formatter, which is slow and would need a locale and a time zone. The algorithm counts years from
+/// 1 March, so that a leap day is the last of its year:
 /// https://howardhinnant.github.io/date_algorithms.html
 package struct CalendarDay: Hashable, Sendable {
   package var year: Int
@@ -10,7 +10,7 @@ package struct CalendarDay: Hashable, Sendable {
   /// 1 to 31.
   package var day: Int
 
-  /// - Parameter days: since 1 January 1970; negative before.
+  /// - Parameter days: since 1 January 1970; negative for earlier days.
   init(since1970 days: Int) {
     let days = days + 719_468
     let era = (days >= 0 ? days : days - 146_096) / 146_097
@@ -23,7 +23,7 @@ package struct CalendarDay: Hashable, Sendable {
     year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
   }
 
-  /// A day of the years 0 to 9999; `nil` when there is none.
+  /// A day of the years 0 to 9999; `nil` for an invalid date.
   package init?(year: Int, month: Int, day: Int) {
     let isLeap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
     let length =
@@ -47,7 +47,7 @@ package struct CalendarDay: Hashable, Sendable {
     return era * 146_097 + dayOfEra - 719_468
   }
 
-  /// Whole days since 1970, and the milliseconds of the day that has begun.
+  /// Whole days since 1970, and the milliseconds since the start of the day.
   static func split(_ milliseconds: Int64) -> (days: Int, time: Int) {
     let (days, time) = milliseconds.quotientAndRemainder(dividingBy: 86_400_000)
     return time < 0 ? (Int(days) - 1, Int(time) + 86_400_000) : (Int(days), Int(time))

@@ -1,7 +1,7 @@
 package import struct FoundationEssentials.Date
 
 extension Date {
-  /// From the year 1 to the end of 9999: what RFC 3339 can spell.
+  /// From the year 1 to the end of 9999: the range of RFC 3339.
   package static let spellable: ClosedRange<Int64> = -62_135_596_800_000...253_402_300_799_999
 
   /// `2026-01-15T12:00:00Z`, with milliseconds only if they are not zero (RFC 3339, in UTC).

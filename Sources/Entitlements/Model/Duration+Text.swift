@@ -47,7 +47,7 @@ extension Duration {
     self = .milliseconds(total)
   }
 
-  /// In milliseconds, held within what an `Int64` can carry.
+  /// In milliseconds, clamped to `Int64`.
   package var wholeMilliseconds: Int64 {
     let (seconds, attoseconds) = components
     let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1000)

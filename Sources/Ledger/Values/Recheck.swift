@@ -22,7 +22,7 @@ package struct Recheck: Hashable, Sendable {
 /// A subscription that Apple still cannot report by then is one it has forgotten: a tester's purchases for instance.
 enum RecheckSchedule {
   static let backoff = Backoff(base: .seconds(120), cap: .seconds(86_400))
-  /// Claims, of two months, after which it is asked seldom.
+  /// Claims, over two months, after which checks become rare.
   static let patience = 70
   static let seldom: Int64 = 30 * 86_400_000
   /// Milliseconds over which checks scheduled for the same moment are spread.
