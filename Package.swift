@@ -16,6 +16,7 @@ let package = Package(
   products: [
     .executable(name: "countersign", targets: ["Countersign"]),
     .executable(name: "app-store-simulator", targets: ["AppStoreSimulator"]),
+    .library(name: "CountersignAPI", targets: ["CountersignAPI"]),
   ],
   dependencies: [
     .package(url: "https://github.com/hummingbird-project/hummingbird", exact: "2.28.1"),
@@ -111,11 +112,15 @@ let package = Package(
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ],
       swiftSettings: settings),
+    // The wire types of the HTTP API: none of ours, so that a client can share them.
+    .target(
+      name: "CountersignAPI",
+      swiftSettings: settings),
     .target(
       name: "CountersignServer",
       dependencies: [
-        "AppStore", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger", "Profiles", "Prometheus", "Resilience",
-        "Tokens", "Validation",
+        "AppStore", "CountersignAPI", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger", "Profiles",
+        "Prometheus", "Resilience", "Tokens", "Validation",
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -137,8 +142,8 @@ let package = Package(
     .executableTarget(
       name: "Countersign",
       dependencies: [
-        "AppStore", "CountersignServer", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger", "Profiles",
-        "Prometheus", "Resilience", "Tokens", "Validation",
+        "AppStore", "CountersignAPI", "CountersignServer", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger",
+        "Profiles", "Prometheus", "Resilience", "Tokens", "Validation",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Configuration", package: "swift-configuration"),
         .product(name: "CoreMetrics", package: "swift-metrics"),
@@ -272,10 +277,15 @@ let package = Package(
       dependencies: ["Prometheus", "TestSupport", .product(name: "CoreMetrics", package: "swift-metrics")],
       swiftSettings: settings),
     .testTarget(
+      name: "CountersignAPITests",
+      dependencies: ["CountersignAPI"],
+      swiftSettings: settings),
+    .testTarget(
       name: "CountersignTests",
       dependencies: [
-        "AppStore", "AppStoreSimulator", "Countersign", "CountersignServer", "Entitlements", "Files", "HTTPTransport",
-        "JSON", "Ledger", "Profiles", "Prometheus", "Resilience", "TestSupport", "Tokens", "Validation",
+        "AppStore", "AppStoreSimulator", "Countersign", "CountersignAPI", "CountersignServer", "Entitlements", "Files",
+        "HTTPTransport", "JSON", "Ledger", "Profiles", "Prometheus", "Resilience", "TestSupport", "Tokens",
+        "Validation",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "GRDB", package: "GRDB.swift"),

@@ -1,0 +1,60 @@
+/// The answer to a validation, `POST /v1/validations`, or to a profile read, `GET /v1/profiles/{user_id}`.
+///
+///     let answer = try JSONDecoder.countersign.decode(EntitlementResponse.self, from: body)
+///     if answer.tier != "free" { unlock() }
+///
+/// Every member is always there: what is not known is `null`, so that nobody need tell absent from unknown.
+@dynamicMemberLookup
+public struct EntitlementResponse: Codable, Hashable, Sendable {
+  public var userID: String
+  /// The verdict; on the wire its members stand beside the others.
+  public var entitlement: EntitlementState
+  /// What became of the profile row.
+  public var profileWrite: ProfileWrite
+
+  public init(userID: String, entitlement: EntitlementState, profileWrite: ProfileWrite) {
+    self.userID = userID
+    self.entitlement = entitlement
+    self.profileWrite = profileWrite
+  }
+
+  public subscript<Value>(dynamicMember member: KeyPath<EntitlementState, Value>) -> Value {
+    entitlement[keyPath: member]
+  }
+
+  enum CodingKeys: String, CodingKey {
+    case userID = "user_id"
+    case profileWrite = "profile_write"
+  }
+
+  public init(from decoder: any Decoder) throws {
+    let container = try decoder.container(keyedBy: CodingKeys.self)
+    userID = try container.decode(String.self, forKey: .userID)
+    profileWrite = try container.decode(ProfileWrite.self, forKey: .profileWrite)
+    entitlement = try EntitlementState(from: decoder)
+  }
+
+  public func encode(to encoder: any Encoder) throws {
+    var container = encoder.container(keyedBy: CodingKeys.self)
+    try container.encode(userID, forKey: .userID)
+    try container.encode(profileWrite, forKey: .profileWrite)
+    try entitlement.encode(to: encoder)
+  }
+}
+
+extension EntitlementResponse {
+  /// What became of the row that the app reads the tier from.
+  public struct ProfileWrite: OpenValue {
+    public let rawValue: String
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    /// Whoever reads the row now sees the verdict.
+    public static let committed: Self = "committed"
+    /// It is recorded, and the row will follow.
+    public static let queued: Self = "queued"
+    /// The store has no such row; it is looked for again.
+    public static let missing: Self = "missing"
+    /// No profile store, or nothing to write.
+    public static let none: Self = "none"
+  }
+}

@@ -1,0 +1,152 @@
+public import struct FoundationEssentials.Date
+
+/// What a user has bought, as it counts at the moment of the answer: the members that every form of a verdict has.
+///
+/// Show access by `tier` and by nothing else: it is the default tier where nothing is paid for. `status` and `reason`
+/// are for words to the user.
+/// https://developer.apple.com/documentation/appstoreserverapi/get-all-subscription-statuses
+public struct EntitlementState: Codable, Hashable, Sendable {
+  /// The name of a tier of the service's catalog (`catalog.tiers`).
+  public var tier: String
+  public var status: Status
+  /// Why the user has this tier.
+  public var reason: Reason
+  /// The end of the paid period, or the moment at which Apple took the purchase back.
+  @Nullable public var expiresAt: Date?
+  /// When access ends as far as is known, grace and retry included; `nil` for lifetime access and where there is no
+  /// access.
+  @Nullable public var accessUntil: Date?
+  /// The product that gives the tier; `nil` where none does.
+  @Nullable public var productID: String?
+  /// Apple's ID of the first transaction of the subscription, which all its renewals share.
+  @Nullable public var originalTransactionID: String?
+  @Nullable public var environment: Environment?
+  /// Whether renewal is turned on; `nil` where Apple did not say.
+  @Nullable public var willRenew: Bool?
+  /// The product of the next period, where it is another one.
+  @Nullable public var nextProductID: String?
+  public var isTrial: Bool
+  @Nullable public var ownership: Ownership?
+  /// Apple's clock on the answer, or on the signature, that proves this.
+  @Nullable public var evidenceAt: Date?
+  /// Who said so.
+  @Nullable public var source: Source?
+  /// Whether this is the last proven state, where a newer one was due and is not at hand.
+  public var isStale: Bool
+  /// Whether it counts on Apple's signature alone, until Apple is asked.
+  public var isProvisional: Bool
+
+  public init(
+    tier: String, status: Status, reason: Reason, expiresAt: Date? = nil, accessUntil: Date? = nil,
+    productID: String? = nil, originalTransactionID: String? = nil, environment: Environment? = nil,
+    willRenew: Bool? = nil, nextProductID: String? = nil, isTrial: Bool, ownership: Ownership? = nil,
+    evidenceAt: Date? = nil, source: Source? = nil, isStale: Bool, isProvisional: Bool
+  ) {
+    self.tier = tier
+    self.status = status
+    self.reason = reason
+    self.expiresAt = expiresAt
+    self.accessUntil = accessUntil
+    self.productID = productID
+    self.originalTransactionID = originalTransactionID
+    self.environment = environment
+    self.willRenew = willRenew
+    self.nextProductID = nextProductID
+    self.isTrial = isTrial
+    self.ownership = ownership
+    self.evidenceAt = evidenceAt
+    self.source = source
+    self.isStale = isStale
+    self.isProvisional = isProvisional
+  }
+
+  enum CodingKeys: String, CodingKey {
+    case tier, status, reason
+    case expiresAt = "expires_at"
+    case accessUntil = "access_until"
+    case productID = "product_id"
+    case originalTransactionID = "original_transaction_id"
+    case environment
+    case willRenew = "will_renew"
+    case nextProductID = "next_product_id"
+    case isTrial = "is_trial"
+    case ownership
+    case evidenceAt = "evidence_at"
+    case source
+    case isStale = "stale"
+    case isProvisional = "provisional"
+  }
+}
+
+extension EntitlementState {
+  /// The word for the user. `cancelled` is paid and running, with renewal turned off.
+  public struct Status: OpenValue {
+    public let rawValue: String
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    public static let active: Self = "active"
+    public static let cancelled: Self = "cancelled"
+    public static let gracePeriod: Self = "grace_period"
+    public static let expired: Self = "expired"
+  }
+
+  /// Why a user has the tier they have. For an expired subscription Apple's reason:
+  /// https://developer.apple.com/documentation/appstorereceipts/expiration_intent
+  public struct Reason: OpenValue {
+    public let rawValue: String
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    public static let lifetime: Self = "lifetime"
+    public static let renewing: Self = "renewing"
+    public static let renewalOff: Self = "renewal_off"
+    public static let refunded: Self = "refunded"
+    public static let revoked: Self = "revoked"
+    public static let billingGrace: Self = "billing_grace"
+    public static let billingRetry: Self = "billing_retry"
+    public static let voluntary: Self = "voluntary"
+    public static let billingError: Self = "billing_error"
+    public static let priceIncrease: Self = "price_increase"
+    public static let productUnavailable: Self = "product_unavailable"
+    public static let unknown: Self = "unknown"
+    public static let noPurchases: Self = "no_purchases"
+    public static let noKnownProduct: Self = "no_known_product"
+    public static let accountGone: Self = "account_gone"
+    public static let unproven: Self = "unproven"
+  }
+
+  /// The App Store in which a purchase was made.
+  public struct Environment: OpenValue {
+    public let rawValue: String
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    public static let production: Self = "production"
+    public static let sandbox: Self = "sandbox"
+  }
+
+  /// Whether the user paid, or shares the purchase of a family member.
+  /// https://developer.apple.com/documentation/appstoreserverapi/inappownershiptype
+  public struct Ownership: OpenValue {
+    public let rawValue: String
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    public static let purchased: Self = "purchased"
+    public static let familyShared: Self = "family_shared"
+  }
+
+  /// What a verdict rests on.
+  public struct Source: OpenValue {
+    public let rawValue: String
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    /// Apple has just said so, asked by `verifyReceipt`.
+    public static let verifyReceipt: Self = "verify_receipt"
+    /// Apple has just said so, asked by the App Store Server API.
+    public static let serverAPI: Self = "server_api"
+    /// Apple said so when it signed what was sent, and was not asked since.
+    public static let signature: Self = "signature"
+    /// Apple said so by itself.
+    public static let notification: Self = "notification"
+    /// It is read from what the service has recorded.
+    public static let ledger: Self = "ledger"
+  }
+}

@@ -1,0 +1,105 @@
+public import struct FoundationEssentials.Date
+
+/// One thing that happened to a user: `kind` on the wire says which members there are beside those that all have.
+public struct HistoryEvent: Codable, Hashable, Sendable {
+  public enum Detail: Hashable, Sendable {
+    /// A verdict, and whether it differs from the one before it.
+    case verdict(ExplainedEntitlement, isChanged: Bool)
+    case ownerChange(OwnerChange, explanation: String)
+    /// Somebody had Apple asked.
+    case revalidation(explanation: String)
+    /// An event of a kind that is newer than this client.
+    case other(kind: String, explanation: String)
+  }
+
+  /// A purchase that came to a user; `fromUserID` is `nil` where it was presented for the first time.
+  public struct OwnerChange: Codable, Hashable, Sendable {
+    public var environment: EntitlementState.Environment
+    public var originalTransactionID: String
+    @Nullable public var fromUserID: String?
+    public var toUserID: String
+
+    public init(
+      environment: EntitlementState.Environment, originalTransactionID: String, fromUserID: String? = nil,
+      toUserID: String
+    ) {
+      self.environment = environment
+      self.originalTransactionID = originalTransactionID
+      self.fromUserID = fromUserID
+      self.toUserID = toUserID
+    }
+
+    enum CodingKeys: String, CodingKey {
+      case environment
+      case originalTransactionID = "original_transaction_id"
+      case fromUserID = "from_user_id"
+      case toUserID = "to_user_id"
+    }
+  }
+
+  public var recordedAt: Date
+  public var requestID: String
+  /// The name of the key by which somebody asked for it.
+  @Nullable public var askedBy: String?
+  /// What they said about why.
+  @Nullable public var note: String?
+  public var detail: Detail
+
+  public init(recordedAt: Date, requestID: String, askedBy: String? = nil, note: String? = nil, detail: Detail) {
+    self.recordedAt = recordedAt
+    self.requestID = requestID
+    self.askedBy = askedBy
+    self.note = note
+    self.detail = detail
+  }
+
+  enum CodingKeys: String, CodingKey {
+    case kind
+    case recordedAt = "recorded_at"
+    case requestID = "request_id"
+    case askedBy = "asked_by"
+    case note, explanation, changed
+  }
+
+  public init(from decoder: any Decoder) throws {
+    let container = try decoder.container(keyedBy: CodingKeys.self)
+    recordedAt = try container.decode(Date.self, forKey: .recordedAt)
+    requestID = try container.decode(String.self, forKey: .requestID)
+    _askedBy = try container.decode(Nullable<String>.self, forKey: .askedBy)
+    _note = try container.decode(Nullable<String>.self, forKey: .note)
+    let explanation = try container.decode(String.self, forKey: .explanation)
+    let kind = try container.decode(String.self, forKey: .kind)
+    detail =
+      switch kind {
+      case "verdict":
+        .verdict(
+          try ExplainedEntitlement(from: decoder), isChanged: try container.decode(Bool.self, forKey: .changed))
+      case "ownership_change": .ownerChange(try OwnerChange(from: decoder), explanation: explanation)
+      case "revalidation": .revalidation(explanation: explanation)
+      default: .other(kind: kind, explanation: explanation)
+      }
+  }
+
+  public func encode(to encoder: any Encoder) throws {
+    var container = encoder.container(keyedBy: CodingKeys.self)
+    try container.encode(recordedAt, forKey: .recordedAt)
+    try container.encode(requestID, forKey: .requestID)
+    try container.encode(_askedBy, forKey: .askedBy)
+    try container.encode(_note, forKey: .note)
+    func encode(_ kind: String, _ explanation: String) throws {
+      try container.encode(kind, forKey: .kind)
+      try container.encode(explanation, forKey: .explanation)
+    }
+    switch detail {
+    case .verdict(let verdict, let isChanged):
+      try encode("verdict", verdict.explanation)
+      try container.encode(isChanged, forKey: .changed)
+      try verdict.encode(to: encoder)
+    case .ownerChange(let change, let explanation):
+      try encode("ownership_change", explanation)
+      try change.encode(to: encoder)
+    case .revalidation(let explanation): try encode("revalidation", explanation)
+    case .other(let kind, let explanation): try encode(kind, explanation)
+    }
+  }
+}

@@ -1,0 +1,71 @@
+/// The answer to `GET /v1/lookup/{id}`: what an ID was found to be, and whose.
+public struct LookUpResponse: Codable, Hashable, Sendable {
+  public var id: String
+  /// What the ID is the ID of, what was found first at the head: `user_id`, `original_transaction_id`,
+  /// `transaction_id`, `order_id`. Empty where nobody who was asked knows it.
+  public var foundAs: [String]
+  /// The user, if one of this name was ever seen.
+  @Nullable public var userID: String?
+  public var purchases: [PurchaseResponse]
+  /// Purchases that no user has; a transfer gives one to a user.
+  public var unowned: [UnownedPurchase]
+  /// Whether the search of the recorded transactions came to its end.
+  public var searchedAll: Bool
+  /// `not_configured`, `not_asked`, `answered` or `unavailable`.
+  public var appStore: String
+
+  public init(
+    id: String, foundAs: [String], userID: String? = nil, purchases: [PurchaseResponse], unowned: [UnownedPurchase],
+    searchedAll: Bool, appStore: String
+  ) {
+    self.id = id
+    self.foundAs = foundAs
+    self.userID = userID
+    self.purchases = purchases
+    self.unowned = unowned
+    self.searchedAll = searchedAll
+    self.appStore = appStore
+  }
+
+  enum CodingKeys: String, CodingKey {
+    case id
+    case foundAs = "found_as"
+    case userID = "user_id"
+    case purchases, unowned
+    case searchedAll = "searched_all"
+    case appStore = "app_store"
+  }
+}
+
+extension LookUpResponse {
+  /// A purchase that Apple told of and nobody presented.
+  public struct UnownedPurchase: Codable, Hashable, Sendable {
+    public var originalTransactionID: String
+    public var environment: EntitlementState.Environment
+    @Nullable public var productID: String?
+    /// The UUID that the app gave the purchase:
+    /// https://developer.apple.com/documentation/storekit/transaction/appaccounttoken
+    @Nullable public var accountToken: String?
+    /// `notification`: Apple told of it by itself. `app_store`: Apple was asked just now.
+    public var source: String
+
+    public init(
+      originalTransactionID: String, environment: EntitlementState.Environment, productID: String? = nil,
+      accountToken: String? = nil, source: String
+    ) {
+      self.originalTransactionID = originalTransactionID
+      self.environment = environment
+      self.productID = productID
+      self.accountToken = accountToken
+      self.source = source
+    }
+
+    enum CodingKeys: String, CodingKey {
+      case originalTransactionID = "original_transaction_id"
+      case environment
+      case productID = "product_id"
+      case accountToken = "app_account_token"
+      case source = "told_by"
+    }
+  }
+}

@@ -1,0 +1,69 @@
+/// What `POST /v1/validations` takes: one of `receiptData` and `originalTransactionID`.
+public struct ValidationRequest: Codable, Hashable, Sendable {
+  /// The app receipt in base64, or a signed transaction (JWS) of StoreKit 2.
+  public var receiptData: String?
+  /// A purchase of the user that the service knows.
+  public var originalTransactionID: String?
+  /// Whose purchase it is; servers name it, and of a user the token says who they are.
+  public var userID: String?
+
+  public init(receiptData: String? = nil, originalTransactionID: String? = nil, userID: String? = nil) {
+    self.receiptData = receiptData
+    self.originalTransactionID = originalTransactionID
+    self.userID = userID
+  }
+
+  package enum CodingKeys: String, CodingKey {
+    case receiptData = "receipt_data"
+    case originalTransactionID = "original_transaction_id"
+    case userID = "user_id"
+  }
+}
+
+/// What `POST /v1/profiles/{user_id}/revalidation` takes.
+public struct UserRevalidationRequest: Codable, Hashable, Sendable {
+  /// Why, for whoever reads the history; at most 1,000 characters.
+  public var note: String?
+
+  public init(note: String? = nil) {
+    self.note = note
+  }
+}
+
+/// What `POST /v1/transactions/{original_transaction_id}/transfer` takes.
+public struct TransferRequest: Codable, Hashable, Sendable {
+  /// The user who gets the purchase.
+  public var to: String
+  /// Why, for whoever reads the history; at most 1,000 characters.
+  public var note: String?
+  /// `production` or `sandbox`, where both stores know the ID.
+  public var environment: String?
+
+  public init(to: String, note: String? = nil, environment: String? = nil) {
+    self.to = to
+    self.note = note
+    self.environment = environment
+  }
+}
+
+/// What `POST /v1/revalidations` takes.
+public struct RunRequest: Codable, Hashable, Sendable {
+  /// How far ahead an end may lie, as a duration: `24h`, `7d`; it has to be there.
+  public var expiringWithin: String?
+  /// The most subscriptions, from 1 to 100,000; those that end first are taken.
+  public var limit: Int?
+  /// Whether what is due is counted, and nothing else done.
+  public var isDryRun: Bool?
+
+  public init(expiringWithin: String? = nil, limit: Int? = nil, isDryRun: Bool? = nil) {
+    self.expiringWithin = expiringWithin
+    self.limit = limit
+    self.isDryRun = isDryRun
+  }
+
+  package enum CodingKeys: String, CodingKey, CaseIterable {
+    case expiringWithin = "expiring_within"
+    case limit
+    case isDryRun = "dry_run"
+  }
+}
