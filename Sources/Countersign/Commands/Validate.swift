@@ -1,4 +1,5 @@
 import ArgumentParser
+import CountersignAPI
 import CountersignServer
 import Entitlements
 import Foundation
@@ -36,7 +37,7 @@ struct Validate: AsyncParsableCommand {
   func run() async throws {
     let configuration = try options.load(requiresCredential: false)
     configuration.log.bootstrap()
-    let verdict: EntitlementBody
+    let verdict: Entitlement
     do {
       verdict = try await self.verdict(configuration)
     } catch {
@@ -44,13 +45,14 @@ struct Validate: AsyncParsableCommand {
       throw ExitCode.failure
     }
     if json {
-      print(String(buffer: JSONBody.encode(verdict)), terminator: "")
+      let body = EntitlementResponse(user: UserID(user), entitlement: verdict, isFromLedger: false, write: .none)
+      print(String(buffer: JSONBody.encode(body)), terminator: "")
     } else {
-      print(verdict.entitlement.summary)
+      print(verdict.summary)
     }
   }
 
-  private func verdict(_ configuration: ServiceConfiguration) async throws -> EntitlementBody {
+  private func verdict(_ configuration: ServiceConfiguration) async throws -> Entitlement {
     let clock = ServiceClock.system()
     return try await Self.verdict(
       on: try ReceiptFile.read(file), of: UserID(user), configuration, now: { clock.now })
@@ -59,7 +61,7 @@ struct Validate: AsyncParsableCommand {
   /// What the service would answer, if it knew nothing else of the user.
   static func verdict(
     on contents: [UInt8], of user: UserID, _ configuration: ServiceConfiguration, now: @escaping @Sendable () -> Date
-  ) async throws -> EntitlementBody {
+  ) async throws -> Entitlement {
     let logger = Logger(label: "countersign")
     let services = try configuration.appStoreServices(
       environment: ServiceEnvironment(logger: logger, ledgerFailed: { _ in }))
@@ -77,8 +79,7 @@ struct Validate: AsyncParsableCommand {
       // A signature proves what was; what is left of it today is what is asked.
       let moment =
         accepted.source == .signature ? max(accepted.history.evaluatedAt, now()) : accepted.history.evaluatedAt
-      let entitlement = gateway.rules.evaluate(user, accepted.history.evidence(), at: moment)
-      return EntitlementBody(user: user, entitlement: entitlement, isFromLedger: false, write: .none)
+      return gateway.rules.evaluate(user, accepted.history.evidence(), at: moment)
     } catch {
       throw ReceiptFile.Unreadable(description: Problem(error).detail)
     }

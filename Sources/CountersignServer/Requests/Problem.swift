@@ -1,3 +1,4 @@
+import CountersignAPI
 package import HTTPTypes
 import Hummingbird
 import NIOCore
@@ -121,30 +122,10 @@ package struct Problem: Error, Hashable {
   }
 
   func body(requestID: String) -> ByteBuffer {
-    JSONBody.encode(Body(problem: self, requestID: requestID))
-  }
-
-  private struct Body: Encodable {
-    let problem: Problem
-    let requestID: String
-
-    enum CodingKeys: String, CodingKey {
-      case type, title, status, detail, code, retryable
-      case requestID = "request_id"
-      case appleStatus = "apple_status"
-    }
-
-    func encode(to encoder: any Encoder) throws {
-      var container = encoder.container(keyedBy: CodingKeys.self)
-      try container.encode(problem.code.path, forKey: .type)
-      try container.encode(problem.code.title, forKey: .title)
-      try container.encode(problem.code.status.code, forKey: .status)
-      try container.encode(problem.detail, forKey: .detail)
-      try container.encode(problem.code.rawValue, forKey: .code)
-      try container.encode(problem.code.isRetryable, forKey: .retryable)
-      try container.encode(requestID, forKey: .requestID)
-      try container.encodeIfPresent(problem.appleStatus, forKey: .appleStatus)
-    }
+    JSONBody.encode(
+      ProblemDocument(
+        type: code.path, title: code.title, status: code.status.code, detail: detail,
+        code: code.rawValue, isRetryable: code.isRetryable, requestID: requestID, appleStatus: appleStatus))
   }
 }
 

@@ -1,3 +1,4 @@
+import CountersignAPI
 import Hummingbird
 import Ledger
 import Tokens
@@ -17,57 +18,6 @@ package struct HealthController: Sendable {
     self.now = now
   }
 
-  private struct Liveness: Encodable {
-    var status = "ok"
-  }
-
-  private struct Readiness: Encodable {
-    var status: String
-    var ledger: String
-    var appStore: String
-    var profileStore: String
-    var outbox: Outbox?
-    var pendingReceipts: Int?
-    var downgradeBrake: String
-    var withheldByRules: Int
-    var clock: String
-    var userKeys: String?
-
-    enum CodingKeys: String, CodingKey {
-      case status, ledger
-      case appStore = "app_store"
-      case profileStore = "profile_store"
-      case outbox
-      case pendingReceipts = "pending_receipts"
-      case downgradeBrake = "downgrade_brake"
-      case withheldByRules = "withheld_by_rules"
-      case clock
-      case userKeys = "user_keys"
-    }
-  }
-
-  private struct Outbox: Encodable {
-    var depth: Int
-    var ageSeconds: Int
-    var lastError: String?
-    var missing: Int
-
-    enum CodingKeys: String, CodingKey {
-      case depth
-      case ageSeconds = "age_seconds"
-      case lastError = "last_error"
-      case missing
-    }
-
-    func encode(to encoder: any Encoder) throws {
-      var container = encoder.container(keyedBy: CodingKeys.self)
-      try container.encode(depth, forKey: .depth)
-      try container.encode(ageSeconds, forKey: .ageSeconds)
-      try container.encode(lastError, forKey: .lastError)
-      try container.encode(missing, forKey: .missing)
-    }
-  }
-
   /// The process answers. It says nothing about what the process depends on: a restart would not mend that.
   func live(_ request: Request, _ context: ServiceRequestContext) -> Response {
     JSONBody.response(Liveness())
@@ -85,7 +35,7 @@ package struct HealthController: Sendable {
     let now = now()
     let backlog = finding.backlog
     let outbox = backlog.map { backlog in
-      Outbox(
+      Readiness.Outbox(
         depth: backlog.updates,
         ageSeconds: Int(min(max(0, backlog.oldestUpdate.map(now.timeIntervalSince) ?? 0), 1e9)),
         lastError: backlog.lastProblem, missing: backlog.missingProfiles)

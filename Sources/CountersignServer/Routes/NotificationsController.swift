@@ -1,3 +1,4 @@
+import CountersignAPI
 import Hummingbird
 import NIOCore
 import Resilience
@@ -17,22 +18,6 @@ package struct NotificationsController: Sendable {
     self.budgets = budgets
   }
 
-  struct ResponseBody: Encodable {
-    var outcome: NotificationReceiver.Outcome
-    var notificationUUID: String?
-
-    enum CodingKeys: String, CodingKey {
-      case outcome
-      case notificationUUID = "notification_uuid"
-    }
-
-    func encode(to encoder: any Encoder) throws {
-      var container = encoder.container(keyedBy: CodingKeys.self)
-      try container.encode(outcome.rawValue, forKey: .outcome)
-      try container.encode(notificationUUID, forKey: .notificationUUID)
-    }
-  }
-
   func receive(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let posted = try await body.collect(request, budgets.notification(from: context.clientAddress))
     defer { withExtendedLifetime(posted.loan) {} }
@@ -42,7 +27,7 @@ package struct NotificationsController: Sendable {
         try await receiver.receive(Array(buffer: posted.value), logger: context.logger)
       }
       return JSONBody.response(
-        ResponseBody(outcome: reception.outcome, notificationUUID: reception.uuid))
+        NotificationResponse(outcome: reception.outcome.rawValue, notificationUUID: reception.uuid))
     } catch {
       switch error {
       case .ledgerUnavailable(let cause):

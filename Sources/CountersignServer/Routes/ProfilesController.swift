@@ -1,3 +1,4 @@
+import CountersignAPI
 import Crypto
 package import Entitlements
 import HTTPTypes
@@ -41,7 +42,7 @@ package struct ProfilesController: Sendable {
         ProfileWrite(profile.write).telling(entitlement, recorded: profile.entitlement)
       } else { .none }
     return Self.response(
-      EntitlementBody(user: user, entitlement: entitlement, isFromLedger: true, write: write), to: request)
+      EntitlementResponse(user: user, entitlement: entitlement, isFromLedger: true, write: write), to: request)
   }
 
   /// The user whom a caller may ask about.
@@ -60,8 +61,8 @@ package struct ProfilesController: Sendable {
   }
 
   /// With a strong entity tag over the bytes, and 304 where the caller has them already (RFC 9110, section 13.1.2).
-  private static func response(_ entitlement: EntitlementBody, to request: Request) -> Response {
-    let body = JSONBody.encode(entitlement)
+  private static func response(_ entitlement: EntitlementResponse, to request: Request) -> Response {
+    let body = JSONBody.write(entitlement)
     let tag = Self.tag(of: body)
     let headers: HTTPFields = [.eTag: tag, .cacheControl: "private, no-cache", .vary: "Authorization"]
     let known = request.headers[values: .ifNoneMatch].flatMap { $0.split(separator: ",") }

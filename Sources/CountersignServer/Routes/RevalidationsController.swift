@@ -1,3 +1,4 @@
+import CountersignAPI
 package import HTTPTypes
 package import Hummingbird
 package import Ledger
@@ -46,9 +47,9 @@ package struct RevalidationsController: Sendable {
     let posted = try await body.decode(RevalidationRequestBody.self, from: request, budget.loan()).value
     let order = try posted.order()
     do throws(LedgerError) {
-      if posted.dryRun == true {
+      if posted.request.isDryRun == true {
         let due = try await ledger.countDue(order, at: now())
-        return JSONBody.response(RevalidationBody(counting: due, order))
+        return JSONBody.response(RunReport(counting: due, order))
       }
       switch try await ledger.startRun(order, key: key, at: now()) {
       case .started(let run):
@@ -71,7 +72,7 @@ package struct RevalidationsController: Sendable {
       throw Problem(.ledgerUnavailable, "The ledger cannot be read now; try again.")
     }
     guard let run else { throw Self.unknown }
-    var response = JSONBody.response(RevalidationBody(run, progress))
+    var response = JSONBody.response(RunReport(run, progress))
     response.headers[.cacheControl] = "no-store"
     return response
   }
@@ -79,7 +80,7 @@ package struct RevalidationsController: Sendable {
   private static let unknown = Problem(.notFound, "There is no such run; the last 100 are kept.")
 
   private func response(_ run: Run, status: HTTPResponse.Status) -> Response {
-    var response = JSONBody.response(RevalidationBody(run, progress), status: status)
+    var response = JSONBody.response(RunReport(run, progress), status: status)
     response.headers[.location] = "/v1/revalidations/\(run.id)"
     return response
   }

@@ -1,3 +1,4 @@
+import CountersignAPI
 package import Entitlements
 import HTTPTypes
 package import Hummingbird
@@ -50,7 +51,7 @@ package struct SupportController: Sendable {
       if case .overloaded = error { throw Problem(.overloaded, "Too many look-ups are under way; try again.") }
       throw Problem(error)
     }
-    return Self.response(LookUpBody(id: text, found: found, purchases: try await bodies(of: found.purchases, context)))
+    return Self.response(LookUpResponse(id: text, found, purchases: try await bodies(of: found.purchases, context)))
   }
 
   // MARK: GET /v1/profiles/{user_id}/history
@@ -77,10 +78,10 @@ package struct SupportController: Sendable {
     let evidence = profile?.evidence ?? []
     let now = now()
     return Self.response(
-      HistoryBody(
-        user: user, now: rules.standing(of: user, profile, at: now),
+      HistoryResponse(
+        userID: user.rawValue, now: ExplainedEntitlement(rules.standing(of: user, profile, at: now), after: nil),
         periods: PurchasePeriod.all(of: evidence, catalog: rules.catalog, policy: rules.policy),
-        events: page.events,
+        entries: page.events.map { HistoryEvent($0, for: user) },
         next: page.next.map { "/v1/profiles/\(user.percentEncoded)/history?limit=\(limit)&cursor=\($0.cursor)" }))
   }
 
@@ -100,17 +101,13 @@ package struct SupportController: Sendable {
 
   // MARK: POST /v1/profiles/{user_id}/revalidation
 
-  struct RevalidationRequest: Decodable {
-    var note: String?
-  }
-
   func revalidate(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireCaller(.support, .service)
     let user = try Self.user(context)
-    let posted: RequestBytes.Read<RevalidationRequest>? =
+    let posted: RequestBytes.Read<UserRevalidationRequest>? =
       // A server need not say why, and need not send a body to say nothing.
       if caller.role == .service, Self.isBodiless(request.headers) { nil } else {
-        try await body.decode(RevalidationRequest.self, from: request, budget.loan())
+        try await body.decode(UserRevalidationRequest.self, from: request, budget.loan())
       }
     defer { withExtendedLifetime(posted?.loan) {} }
     let text = try posted?.value.note.map(Self.checked(note:))
@@ -119,7 +116,7 @@ package struct SupportController: Sendable {
     do throws(ValidationError) {
       let answer = try await revalidation.revalidate(
         user, note: said, requestID: context.requestID, logger: context.logger)
-      return Self.response(EntitlementBody(answer))
+      return Self.response(EntitlementResponse(answer))
     } catch {
       if case .ledgerUnavailable(let cause) = error { context.logLedgerTrouble(cause) }
       throw Problem(error)
@@ -137,25 +134,20 @@ package struct SupportController: Sendable {
     let id = try Self.originalTransactionID(context)
     let purchases = try await consult(context) { () throws(LedgerError) in try await ledger.ownedPurchases(id) }
     guard !purchases.isEmpty else { throw Self.neverSeen }
-    return Self.response(TransactionBody(id: id, purchases: try await bodies(of: purchases, context)))
+    return Self.response(
+      TransactionResponse(originalTransactionID: id.rawValue, purchases: try await bodies(of: purchases, context)))
   }
 
   /// Purchases as reads show them, each held by the verdict on its owner.
   private func bodies(
     of purchases: [OwnedPurchase], _ context: ServiceRequestContext
-  ) async throws(Problem) -> [PurchaseBody] {
-    var bodies: [PurchaseBody] = []
+  ) async throws(Problem) -> [PurchaseResponse] {
+    var bodies: [PurchaseResponse] = []
     for purchase in purchases {
       let owner = try await consult(context) { () throws(LedgerError) in try await ledger.profile(of: purchase.owner) }
       bodies.append(body(of: purchase, recorded: owner?.entitlement))
     }
     return bodies
-  }
-
-  struct TransferRequest: Decodable {
-    var to: String
-    var note: String?
-    var environment: String?
   }
 
   package func transfer(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
@@ -207,10 +199,9 @@ package struct SupportController: Sendable {
 
   /// - Parameter recorded: the verdict on its owner: where this purchase gave it, it stands until what the rules would take
   ///   is released.
-  private func body(of purchase: OwnedPurchase, recorded: Entitlement? = nil) -> PurchaseBody {
-    PurchaseBody(
-      purchase: purchase,
-      entitlement: rules.standing(of: purchase.owner, [purchase.evidence], recorded: recorded, at: now()))
+  private func body(of purchase: OwnedPurchase, recorded: Entitlement? = nil) -> PurchaseResponse {
+    PurchaseResponse(
+      purchase, rules.standing(of: purchase.owner, [purchase.evidence], recorded: recorded, at: now()))
   }
 
   private static let neverSeen = Problem(

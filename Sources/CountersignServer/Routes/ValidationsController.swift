@@ -1,3 +1,4 @@
+import CountersignAPI
 import Entitlements
 import Hummingbird
 import JSON
@@ -17,38 +18,20 @@ package struct ValidationsController: Sendable {
     self.line = line
   }
 
-  struct RequestBody: PlainlyPosted {
-    var receiptData: String?
-    var originalTransactionID: String?
-
-    enum CodingKeys: String, CodingKey {
-      case receiptData = "receipt_data"
-      case originalTransactionID = "original_transaction_id"
-    }
+  /// What a user sends: whom it names is not looked at, as the token says who they are.
+  private struct UserRequest: PlainlyPosted {
+    var request: ValidationRequest
 
     init(_ members: JSONPlainObject) {
-      receiptData = members[CodingKeys.receiptData.rawValue]
-      originalTransactionID = members[CodingKeys.originalTransactionID.rawValue]
-    }
-  }
-
-  /// What a server sends; of a user's body this is not looked at, as the token says who they are.
-  struct ServerRequestBody: PlainlyPosted {
-    var posted: RequestBody
-    var userID: String?
-
-    enum CodingKeys: String, CodingKey {
-      case userID = "user_id"
-    }
-
-    init(_ members: JSONPlainObject) {
-      posted = RequestBody(members)
-      userID = members[CodingKeys.userID.rawValue]
+      request = ValidationRequest(members)
+      request.userID = nil
     }
 
     init(from decoder: any Decoder) throws {
-      posted = try RequestBody(from: decoder)
-      userID = try decoder.container(keyedBy: CodingKeys.self).decodeIfPresent(String.self, forKey: .userID)
+      let container = try decoder.container(keyedBy: ValidationRequest.CodingKeys.self)
+      request = ValidationRequest(
+        receiptData: try container.decodeIfPresent(String.self, forKey: .receiptData),
+        originalTransactionID: try container.decodeIfPresent(String.self, forKey: .originalTransactionID))
     }
   }
 
@@ -57,22 +40,22 @@ package struct ValidationsController: Sendable {
     let loan = budgets.validation(by: caller)
     switch caller {
     case .user(let user):
-      let body = try await body.decode(RequestBody.self, from: request, loan)
+      let body = try await body.decode(UserRequest.self, from: request, loan)
       defer { withExtendedLifetime(body.loan) {} }
       do {
-        return try await validate(body.value, of: user, isVouchedFor: false, context)
+        return try await validate(body.value.request, of: user, isVouchedFor: false, context)
       } catch let problem as Problem {
-        throw Self.withoutHint(problem, body.value)
+        throw Self.withoutHint(problem, body.value.request)
       }
     case .server:
-      let body = try await body.decode(ServerRequestBody.self, from: request, loan)
+      let body = try await body.decode(ValidationRequest.self, from: request, loan)
       defer { withExtendedLifetime(body.loan) {} }
-      return try await validate(body.value.posted, of: try Self.user(body.value), isVouchedFor: true, context)
+      return try await validate(body.value, of: try Self.user(body.value), isVouchedFor: true, context)
     }
   }
 
   /// Anybody can write down an ID, and a user must not learn from it what others have bought.
-  private static func withoutHint(_ problem: Problem, _ posted: RequestBody) -> Problem {
+  private static func withoutHint(_ problem: Problem, _ posted: ValidationRequest) -> Problem {
     guard posted.originalTransactionID != nil, [.ownedByAnotherUser, .unknownTransaction].contains(problem.code) else {
       return problem
     }
@@ -83,7 +66,7 @@ package struct ValidationsController: Sendable {
   }
 
   private func validate(
-    _ posted: RequestBody, of user: UserID, isVouchedFor: Bool, _ context: ServiceRequestContext
+    _ posted: ValidationRequest, of user: UserID, isVouchedFor: Bool, _ context: ServiceRequestContext
   ) async throws -> Response {
     let submission = ReceiptSubmission(
       user: user, proof: try Self.proof(posted), requestID: context.requestID, isVouchedFor: isVouchedFor)
@@ -100,9 +83,7 @@ package struct ValidationsController: Sendable {
   ) async throws -> Response {
     do throws(ValidationError) {
       let answer = try await validator.validate(submission, logger: context.logger, onWait: place.leave)
-      return JSONBody.response(
-        EntitlementBody(answer),
-        status: answer.isPending ? .accepted : .ok)
+      return JSONBody.response(EntitlementResponse(answer), status: answer.isPending ? .accepted : .ok)
     } catch {
       if case .ledgerUnavailable(let cause) = error { context.logLedgerTrouble(cause) }
       if case .clockBehind = error { context.logClockBehind() }
@@ -110,14 +91,14 @@ package struct ValidationsController: Sendable {
     }
   }
 
-  private static func user(_ posted: ServerRequestBody) throws(Problem) -> UserID {
+  private static func user(_ posted: ValidationRequest) throws(Problem) -> UserID {
     guard let userID = posted.userID else {
       throw Problem(.malformedRequest, "'user_id' is missing: name the user whose purchase this is.")
     }
     return try UserID(checking: userID)
   }
 
-  private static func proof(_ posted: RequestBody) throws(Problem) -> ReceiptSubmission.Proof {
+  private static func proof(_ posted: ValidationRequest) throws(Problem) -> ReceiptSubmission.Proof {
     switch (posted.receiptData, posted.originalTransactionID) {
     case (.some, .some):
       throw Problem(
@@ -134,5 +115,14 @@ package struct ValidationsController: Sendable {
       }
       return .originalTransactionID(OriginalTransactionID(id))
     }
+  }
+}
+
+extension ValidationRequest: PlainlyPosted {
+  init(_ members: JSONPlainObject) {
+    self.init(
+      receiptData: members[CodingKeys.receiptData.rawValue],
+      originalTransactionID: members[CodingKeys.originalTransactionID.rawValue],
+      userID: members[CodingKeys.userID.rawValue])
   }
 }

@@ -18,8 +18,7 @@ import Testing
     let configuration = try ServiceConfiguration.load(
       file: try directory.write("countersign.yaml", yaml), environment: [:])
     let entitlement = try await Validate.verdict(
-      on: Array(text.utf8), of: UserID("command-line"), configuration, now: { now }
-    ).entitlement
+      on: Array(text.utf8), of: UserID("command-line"), configuration, now: { now })
     let source = entitlement.source?.rawValue ?? "none"
     return "\(entitlement.tier) \(entitlement.status.rawValue) \(entitlement.reason.rawValue) \(source)"
       + (entitlement.isStale ? " stale" : "")
@@ -62,10 +61,10 @@ import Testing
       let yaml = Settings().yaml(apple: store.apple, directory: URL(filePath: directory.path))
       let configuration = try ServiceConfiguration.load(
         file: try directory.write("countersign.yaml", yaml), environment: [:])
-      let body = try await Validate.verdict(
+      let verdict = try await Validate.verdict(
         on: Array(signed.utf8), of: UserID("command-line"), configuration,
         now: { Self.clock.addingTimeInterval(33 * 86_400) })
-      #expect(body.entitlement.summary.contains("source        signature, stale"))
+      #expect(verdict.summary.contains("source        signature, stale"))
     }
   }
 }

@@ -1,3 +1,4 @@
+import CountersignAPI
 import Entitlements
 import Foundation
 import Testing

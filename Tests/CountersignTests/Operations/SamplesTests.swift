@@ -1,5 +1,6 @@
 import AppStore
 import ArgumentParser
+import CountersignAPI
 import Entitlements
 import Foundation
 import HTTPTransport
@@ -67,7 +68,7 @@ import Yams
     for name in names {
       let receipt = try Self.text("receipts/\(name).b64")
       let request = try JSONDecoder().decode(
-        ValidationsController.RequestBody.self, from: Data(try Self.text("requests/\(name).json").utf8))
+        ValidationRequest.self, from: Data(try Self.text("requests/\(name).json").utf8))
       #expect(request.receiptData == receipt.trimmingCharacters(in: .newlines), "\(name)")
       let inspection = ReceiptInspection(of: Array(receipt.utf8), roots: roots, now: Self.clock)
       // An iOS 6-style receipt carries no chain, and Xcode's leads nowhere.

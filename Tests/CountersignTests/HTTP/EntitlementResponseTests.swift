@@ -1,3 +1,4 @@
+import CountersignAPI
 import Entitlements
 import Foundation
 import NIOCore
@@ -9,7 +10,7 @@ import Testing
 @testable import Validation
 
 /// The bytes of a verdict are written by hand, member by member.
-@Suite struct EntitlementBodyTests {
+@Suite struct EntitlementResponseTests {
   private static let moment = Date(millisecondsSince1970: 1_718_452_800_017)
 
   private static var full: Entitlement {
@@ -40,12 +41,12 @@ import Testing
 
   @Test(arguments: [full, empty], [true, false])
   func `a verdict is written as the encoder writes it`(entitlement: Entitlement, isFromLedger: Bool) throws {
-    for write in ProfileWrite.allCases {
+    for write in Validation.ProfileWrite.allCases {
       for user in ["user-1", "é – 😀", "a/b"] {
-        let body = EntitlementBody(
+        let body = EntitlementResponse(
           user: UserID(user), entitlement: entitlement, isFromLedger: isFromLedger, write: write)
-        let written = String(buffer: JSONBody.encode(body))
-        #expect(written == String(buffer: JSONBody.encodeByMembers(body)))
+        let written = String(buffer: JSONBody.write(body))
+        #expect(written == String(buffer: JSONBody.encode(body)))
         // A terminal shows what comes next on a line of its own.
         #expect(written.hasSuffix("}\n") && written.count { $0 == "\n" } == 1)
         #expect(try JSONSerialization.jsonObject(with: Data(written.utf8)) is [String: Any])
@@ -54,8 +55,8 @@ import Testing
   }
 
   @Test func `a control character is escaped`() throws {
-    let body = EntitlementBody(user: UserID("a\u{1}\nb"), entitlement: Self.empty, isFromLedger: true, write: .none)
-    let object = try JSONSerialization.jsonObject(with: Data(buffer: JSONBody.encode(body))) as? [String: Any]
+    let body = EntitlementResponse(user: UserID("a\u{1}\nb"), entitlement: Self.empty, isFromLedger: true, write: .none)
+    let object = try JSONSerialization.jsonObject(with: Data(buffer: JSONBody.write(body))) as? [String: Any]
     #expect(object?["user_id"] as? String == "a\u{1}\nb")
   }
 }

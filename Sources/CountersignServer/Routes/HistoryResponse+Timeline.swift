@@ -1,0 +1,66 @@
+import CountersignAPI
+package import Entitlements
+package import Ledger
+
+import struct FoundationEssentials.Date
+
+extension ExplainedEntitlement {
+  init(_ entitlement: Entitlement, after before: Entitlement?) {
+    self.init(
+      entitlement: EntitlementState(entitlement),
+      explanation: entitlement.words(after: before).joined(separator: " "),
+      decision: Decision(entitlement.explanation))
+  }
+}
+
+extension Decision {
+  fileprivate init(_ explanation: Explanation) {
+    self.init(
+      line: explanation.line, transactionID: explanation.decidedBy?.rawValue,
+      policy: explanation.policy.map { Policy(key: $0.key, value: $0.value) },
+      passedOver: explanation.passedOver.map {
+        PassedOver(
+          transactionID: $0.transactionID.rawValue, productID: $0.productID.rawValue, cause: $0.cause.rawValue)
+      },
+      passedOverCount: explanation.passedOverCount, evaluatedAt: explanation.evaluatedAt)
+  }
+}
+
+extension HistoryEvent {
+  /// - Parameter user: whose history it is told in.
+  init(_ event: TimelineEvent, for user: UserID) {
+    switch event {
+    case .verdict(let entry, let before, let note):
+      self.init(
+        recordedAt: event.recordedAt, requestID: entry.requestID, askedBy: note?.author, note: note?.text,
+        detail: .verdict(ExplainedEntitlement(entry.entitlement, after: before), isChanged: entry.changed))
+    case .ownership(let change): self.init(change, for: user)
+    case .inquiry(let note):
+      self.init(
+        recordedAt: event.recordedAt, requestID: note.requestID, askedBy: note.author, note: note.text,
+        detail: .revalidation(explanation: "Apple was asked anew, on request."))
+    }
+  }
+
+  init(_ change: OwnershipChange, for user: UserID) {
+    self.init(
+      recordedAt: change.recordedAt, requestID: change.requestID, askedBy: change.note?.author,
+      note: change.note?.text,
+      detail: .ownerChange(
+        OwnerChange(
+          environment: EntitlementState.Environment(change.key.environment),
+          originalTransactionID: change.key.originalTransactionID.rawValue, fromUserID: change.from?.rawValue,
+          toUserID: change.to.rawValue),
+        explanation: change.words(for: user)))
+  }
+}
+
+extension OwnershipChange {
+  /// As the user is told whose history it is. The other user is none of their business: the machine's members name them.
+  package func words(for user: UserID) -> String {
+    guard from != nil else { return "The purchase \(key.originalTransactionID) was presented for the first time." }
+    return user == to
+      ? "The purchase \(key.originalTransactionID) came here from another user of the app."
+      : "The purchase \(key.originalTransactionID) went to another user of the app."
+  }
+}
