@@ -1,5 +1,6 @@
+import CountersignAPI
+import FoundationEssentials
 import HTTPTransport
-import JSON
 
 /// Talks to a running service, with an API key.
 struct ServiceClient: Sendable {
@@ -57,19 +58,17 @@ struct ServiceClient: Sendable {
     case 429, 500...599:
       let seconds = response.header("Retry-After").flatMap { Int($0) }.map { min(max($0, 1), 60) }
       throw .away("the service answers \(response.status)", retryAfter: seconds.map { .seconds($0) })
-    case 400...499: throw .refused(await Self.detail(response))
+    case 400...499: throw .refused(Self.detail(response))
     default: throw .unreachable("the service answers \(response.status); is it Countersign that listens there?")
     }
   }
 
   /// The sentence of a problem, if it is one.
-  private static func detail(_ response: TransportResponse) async -> String {
-    let detail = try? await JSONReader.shared.read(response.body) { value throws(JSONError) -> String? in
-      guard case .string(let text)? = value["detail"]?.kind else { return nil }
-      return text
+  private static func detail(_ response: TransportResponse) -> String {
+    guard let problem = try? JSONDecoder().decode(ProblemDocument.self, from: Data(response.body)) else {
+      return "the service answers \(response.status)"
     }
-    guard let detail = detail ?? nil else { return "the service answers \(response.status)" }
-    return printable(String(detail.prefix(300)))
+    return printable(String(problem.detail.prefix(300)))
   }
 
   /// The printable ASCII of a text, which is safe to show on a terminal.

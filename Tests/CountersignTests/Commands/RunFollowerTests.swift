@@ -1,4 +1,5 @@
 import ArgumentParser
+import CountersignAPI
 import Foundation
 import HTTPTransport
 import Synchronization
@@ -23,7 +24,7 @@ import Testing
     }
   }
 
-  private static let order = RunClient.Order(expiringWithin: "24h", limit: nil, isDryRun: false)
+  private static let order = RunRequest(expiringWithin: "24h", limit: nil)
 
   private static func answer(_ status: Int, _ json: String, retryAfter: String? = nil) -> Result<
     TransportResponse, TransportError
@@ -34,7 +35,7 @@ import Testing
   }
 
   private func follow(
-    _ answers: [Result<TransportResponse, TransportError>], order: RunClient.Order = order,
+    _ answers: [Result<TransportResponse, TransportError>], order: RunRequest = order,
     style: RunDisplay.Style = .lines
   ) async -> (end: RunFollower.End, screen: Screen, transport: StubTransport) {
     let transport = StubTransport(answers: answers) { _ in Issue.record("an unplanned call") }
@@ -62,9 +63,9 @@ import Testing
   }
 
   @Test func `what is asked for, by whom, and where it is read`() async throws {
-    let order = RunClient.Order(expiringWithin: "7d", limit: 5, isDryRun: false)
+    let order = RunRequest(expiringWithin: "7d", limit: 5)
     let (_, _, transport) = await follow(
-      [Self.answer(202, RunReport.sample()), Self.answer(200, RunReport.sample(state: "finished"))], order: order)
+      [Self.answer(202, ReceivedRun.sample()), Self.answer(200, ReceivedRun.sample(state: "finished"))], order: order)
     let requests = transport.requests
     #expect(requests.map(\.method) == [.post, .get])
     #expect(
@@ -77,10 +78,10 @@ import Testing
   }
 
   @Test func `a line now and then, and not more`() async throws {
-    let running = (0..<60).map { Self.answer(200, RunReport.sample(due: 60, done: $0, rate: "0.5")) }
+    let running = (0..<60).map { Self.answer(200, ReceivedRun.sample(due: 60, done: $0, rate: "0.5")) }
     let (end, screen, _) = await follow(
-      [Self.answer(202, RunReport.sample(due: 60))] + running
-        + [Self.answer(200, RunReport.sample(state: "finished", due: 60, done: 60))])
+      [Self.answer(202, ReceivedRun.sample(due: 60))] + running
+        + [Self.answer(200, ReceivedRun.sample(state: "finished", due: 60, done: 60))])
     // Two minutes, a line each half.
     #expect(
       screen.output.split(separator: "\n").map { $0.prefix(15) } == [
@@ -93,8 +94,9 @@ import Testing
   @Test func `on a terminal one line is drawn again and again`() async throws {
     let (end, screen, _) = await follow(
       [
-        Self.answer(202, RunReport.sample(due: 10)), Self.answer(200, RunReport.sample(due: 10, done: 5, rate: "10")),
-        Self.answer(200, RunReport.sample(state: "finished", due: 10, done: 10, rate: "10")),
+        Self.answer(202, ReceivedRun.sample(due: 10)),
+        Self.answer(200, ReceivedRun.sample(due: 10, done: 5, rate: "10")),
+        Self.answer(200, ReceivedRun.sample(state: "finished", due: 10, done: 10, rate: "10")),
       ], style: .bar)
     #expect(screen.output == "")
     let drawn = screen.error.components(separatedBy: "\r\u{1B}[K")
@@ -106,16 +108,16 @@ import Testing
 
   @Test func `a run that is under way is followed, and said to be`() async throws {
     let (end, screen, _) = await follow(
-      [Self.answer(200, RunReport.sample()), Self.answer(200, RunReport.sample(state: "finished", done: 10_000))],
+      [Self.answer(200, ReceivedRun.sample()), Self.answer(200, ReceivedRun.sample(state: "finished", done: 10_000))],
       style: .silent)
     #expect(screen.error.contains("run 7 is under way already (expiring within 1d)"))
     #expect(Self.code(end) == 0)
   }
 
   @Test func `a dry run is one question`() async throws {
-    let order = RunClient.Order(expiringWithin: "24h", limit: nil, isDryRun: true)
+    let order = RunRequest(expiringWithin: "24h", limit: nil, isDryRun: true)
     let (end, screen, transport) = await follow(
-      [Self.answer(200, RunReport.sample(id: nil, state: "dry_run", due: 42))], order: order)
+      [Self.answer(200, ReceivedRun.sample(id: nil, state: "dry_run", due: 42))], order: order)
     #expect(Self.code(end) == 0)
     #expect(screen.output + screen.error == "")
     #expect(String(decoding: transport.requests[0].body, as: UTF8.self).contains(#""dry_run":true"#))
@@ -123,10 +125,10 @@ import Testing
 
   @Test func `ended connections and a service that starts anew are waited for`() async throws {
     let (end, screen, _) = await follow([
-      .failure(.connect), Self.answer(503, "{}", retryAfter: "5"), Self.answer(202, RunReport.sample()),
+      .failure(.connect), Self.answer(503, "{}", retryAfter: "5"), Self.answer(202, ReceivedRun.sample()),
       .failure(.reset), .failure(.connect), .failure(.timedOut), Self.answer(502, "<html>"),
-      Self.answer(200, RunReport.sample(done: 100)),
-      .failure(.connect), Self.answer(200, RunReport.sample(state: "finished", done: 10_000)),
+      Self.answer(200, ReceivedRun.sample(done: 100)),
+      .failure(.connect), Self.answer(200, ReceivedRun.sample(state: "finished", done: 10_000)),
     ])
     #expect(Self.code(end) == 0)
     // Once for each time that it went away.
@@ -142,7 +144,7 @@ import Testing
         return asked
       }
       guard number == 1 else { throw .connect }
-      return TransportResponse(status: 202, body: Array(RunReport.sample(done: 3).utf8))
+      return TransportResponse(status: 202, body: Array(ReceivedRun.sample(done: 3).utf8))
     }
     let end = await follower(transport, screen, .lines).run(Self.order)
     guard case .lost(.away, let last?) = end else {
@@ -169,12 +171,12 @@ import Testing
   }
 
   static let endings: [Ending] = [
-    Ending(answers: [answer(202, RunReport.sample(state: "finished", due: 0))], code: 0),
-    Ending(answers: [answer(202, RunReport.sample(state: "finished", due: 3, done: 3))], code: 0),
-    Ending(answers: [answer(202, RunReport.sample(state: "finished", due: 3, done: 2, failed: 1))], code: 1),
+    Ending(answers: [answer(202, ReceivedRun.sample(state: "finished", due: 0))], code: 0),
+    Ending(answers: [answer(202, ReceivedRun.sample(state: "finished", due: 3, done: 3))], code: 0),
+    Ending(answers: [answer(202, ReceivedRun.sample(state: "finished", due: 3, done: 2, failed: 1))], code: 1),
     Ending(
-      answers: [answer(202, RunReport.sample(state: "stopped", due: 3, done: 1, reason: "downgrade_brake"))], code: 2),
-    Ending(answers: [answer(202, RunReport.sample(state: "finished", due: 3, done: 2, heldBack: 1))], code: 2),
+      answers: [answer(202, ReceivedRun.sample(state: "stopped", due: 3, done: 1, reason: "downgrade_brake"))], code: 2),
+    Ending(answers: [answer(202, ReceivedRun.sample(state: "finished", due: 3, done: 2, heldBack: 1))], code: 2),
     Ending(answers: [answer(400, #"{"detail":"'limit' has to be from 1 to 100000."}"#)], code: 64),
     Ending(answers: [answer(401, "{}")], code: 77),
     Ending(answers: [answer(403, "{}")], code: 77),
@@ -183,8 +185,8 @@ import Testing
     Ending(answers: [answer(200, "<html>hello</html>")], code: 69),
     Ending(answers: [.failure(.resolve)], code: 69),
     Ending(answers: [.failure(.tls("self-signed certificate"))], code: 69),
-    Ending(answers: [answer(202, RunReport.sample()), answer(404, "{}")], code: 69),
-    Ending(answers: [answer(202, RunReport.sample()), answer(401, "{}")], code: 77),
+    Ending(answers: [answer(202, ReceivedRun.sample()), answer(404, "{}")], code: 69),
+    Ending(answers: [answer(202, ReceivedRun.sample()), answer(401, "{}")], code: 77),
   ]
 
   @Test(arguments: endings.indices) func `each end has its exit code`(_ index: Int) async throws {
@@ -197,7 +199,7 @@ import Testing
     let (asked, asking) = AsyncStream<Void>.makeStream()
     let transport = StubTransport { request throws(TransportError) in
       if request.method == .post {
-        return TransportResponse(status: 202, body: Array(RunReport.sample(done: 12).utf8))
+        return TransportResponse(status: 202, body: Array(ReceivedRun.sample(done: 12).utf8))
       }
       asking.yield()
       do { try await Task.sleep(for: .seconds(600)) } catch { throw .cancelled }

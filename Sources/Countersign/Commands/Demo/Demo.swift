@@ -1,4 +1,5 @@
 import ArgumentParser
+import CountersignAPI
 import CountersignServer
 import Foundation
 import HTTPTransport
@@ -93,7 +94,7 @@ struct Demo: AsyncParsableCommand {
     let scenarios = try await client.scenarios()
     for (number, scenario) in scenarios.enumerated() {
       let receipt = try await client.issue(scenario: scenario, subscriber: number + 1)
-      table.add(scenario, try await client.validate(receipt: receipt.data, user: "user-\(number + 1)"))
+      table.add(scenario, try await client.validate(.init(receiptData: receipt.data, userID: "user-\(number + 1)")))
     }
     table.print()
 
@@ -101,12 +102,12 @@ struct Demo: AsyncParsableCommand {
     let user = "user-\(subscriber)"
     let receipt = try await client.issue(scenario: "subscriber", subscriber: subscriber)
     var story = DemoTable(json: json)
-    story.add("bought today", try await client.validate(receipt: receipt.data, user: user))
+    story.add("bought today", try await client.validate(.init(receiptData: receipt.data, userID: user)))
     guard let id = receipt.originalTransactionIDs.first else {
       throw DemoFailure("The simulator named no transaction.")
     }
     try await client.advanceClock(by: "31d")
-    story.add("31 days later, by ID", try await client.validate(originalTransactionID: id, user: user))
+    story.add("31 days later, by ID", try await client.validate(.init(originalTransactionID: id, userID: user)))
     if !json { Swift.print("\nOne subscriber, re-validated by original transaction ID \(id):\n") }
     story.print()
   }

@@ -1,3 +1,5 @@
+import CountersignAPI
+import Entitlements
 import Foundation
 import HTTPTransport
 
@@ -38,44 +40,27 @@ struct DemoClient: Sendable {
   }
 
   func issue(scenario: String, subscriber: Int) async throws -> Receipt {
-    try await control(
-      .post, "/receipts", ["scenario": .text(scenario), "subscriber": .number(subscriber)], as: Receipt.self)
+    struct Order: Encodable {
+      var scenario: String
+      var subscriber: Int
+    }
+    return try await control(
+      .post, "/receipts", Order(scenario: scenario, subscriber: subscriber), as: Receipt.self)
   }
 
   func advanceClock(by duration: String) async throws {
     struct Clock: Decodable {}
-    _ = try await control(.post, "/clock", ["advance": .text(duration)], as: Clock.self)
+    _ = try await control(.post, "/clock", ["advance": duration], as: Clock.self)
   }
 
-  func validate(receipt: String, user: String) async throws -> DemoAnswer {
-    try await validate(["receipt_data": .text(receipt), "user_id": .text(user)])
-  }
-
-  func validate(originalTransactionID id: String, user: String) async throws -> DemoAnswer {
-    try await validate(["original_transaction_id": .text(id), "user_id": .text(user)])
-  }
-
-  private enum Value: Encodable {
-    case text(String)
-    case number(Int)
-
-    func encode(to encoder: any Encoder) throws {
-      var container = encoder.singleValueContainer()
-      switch self {
-      case .text(let text): try container.encode(text)
-      case .number(let number): try container.encode(number)
-      }
-    }
-  }
-
-  private func validate(_ body: [String: Value]) async throws -> DemoAnswer {
+  func validate(_ request: ValidationRequest) async throws -> DemoAnswer {
     let response = try await send(
-      .post, service + "/v1/validations", body, [TransportHeader("Authorization", "Bearer \(key)")])
+      .post, service + "/v1/validations", request, [TransportHeader("Authorization", "Bearer \(key)")])
     return try DemoAnswer(status: response.status, body: response.body)
   }
 
   private func control<Answer: Decodable>(
-    _ method: TransportRequest.Method, _ path: String, _ body: [String: Value]? = nil, as type: Answer.Type
+    _ method: TransportRequest.Method, _ path: String, _ body: (any Encodable)? = nil, as type: Answer.Type
   ) async throws -> Answer {
     let response = try await send(method, store.controlURL + path, body, [])
     guard (200..<300).contains(response.status) else {
@@ -85,7 +70,7 @@ struct DemoClient: Sendable {
   }
 
   private func send(
-    _ method: TransportRequest.Method, _ url: String, _ body: [String: Value]?, _ headers: [TransportHeader]
+    _ method: TransportRequest.Method, _ url: String, _ body: (any Encodable)?, _ headers: [TransportHeader]
   ) async throws -> TransportResponse {
     let bytes = try body.map { Array(try JSONEncoder().encode($0)) } ?? []
     return try await transport.send(
@@ -96,42 +81,28 @@ struct DemoClient: Sendable {
   }
 }
 
-/// What the service answered, as far as the table shows it.
+/// What the service answered.
 struct DemoAnswer {
   var status: Int
-  var tier = ""
-  var state = ""
-  var accessUntil = ""
-  var reason = ""
+  var verdict: EntitlementResponse?
+  var problem: ProblemDocument?
   let json: String
-
-  private struct Body: Decodable {
-    var tier: String?
-    var status: StatusWord?
-    var access_until: String?
-    var reason: String?
-    var code: String?
-  }
-
-  /// `status` is a word in a verdict and a number in a problem.
-  private enum StatusWord: Decodable {
-    case word(String)
-    case number
-
-    init(from decoder: any Decoder) throws {
-      let container = try decoder.singleValueContainer()
-      if let word = try? container.decode(String.self) { self = .word(word) } else { self = .number }
-    }
-  }
 
   init(status: Int, body: [UInt8]) throws {
     self.status = status
-    self.json = String(decoding: body, as: UTF8.self)
-    let body = try JSONDecoder().decode(Body.self, from: Data(body))
-    if case .word(let word) = body.status { state = word }
-    tier = body.tier ?? "-"
-    accessUntil = body.access_until ?? "-"
-    reason = body.reason ?? body.code ?? "-"
-    if state.isEmpty { state = "-" }
+    json = String(decoding: body, as: UTF8.self)
+    if (200..<300).contains(status) {
+      verdict = try JSONDecoder.countersign.decode(EntitlementResponse.self, from: Data(body))
+    } else {
+      problem = try JSONDecoder.countersign.decode(ProblemDocument.self, from: Data(body))
+    }
+  }
+
+  /// What the table shows: tier, status, access until, reason.
+  var cells: [String] {
+    [
+      verdict?.tier, verdict?.status.rawValue, verdict?.accessUntil?.rfc3339,
+      verdict?.reason.rawValue ?? problem?.code,
+    ].map { $0 ?? "-" }
   }
 }

@@ -15,7 +15,7 @@ struct DemoTable {
     let cells =
       [["scenario", "http", "tier", "status", "access until", "reason"]]
       + rows.map {
-        [$0.name, String($0.answer.status), $0.answer.tier, $0.answer.state, $0.answer.accessUntil, $0.answer.reason]
+        [$0.name, String($0.answer.status)] + $0.answer.cells
       }
     let widths = cells[0].indices.map { column in cells.map { $0[column].count }.max() ?? 0 }
     for row in cells {

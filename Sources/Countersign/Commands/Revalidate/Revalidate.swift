@@ -1,4 +1,5 @@
 import ArgumentParser
+import CountersignAPI
 import CountersignServer
 import Foundation
 import HTTPTransport
@@ -54,7 +55,7 @@ struct Revalidate: AsyncParsableCommand {
 
   func run() async throws {
     let environment = ProcessInfo.processInfo.environment
-    let order: RunClient.Order
+    let order: RunRequest
     do throws(CommandUsage) { order = try self.order() } catch {
       CommandOutput.error(error.description)
       throw ExitCode.usage
@@ -122,11 +123,11 @@ struct Revalidate: AsyncParsableCommand {
     }
   }
 
-  static func exitCode(_ report: RunReport) -> ExitCode {
+  static func exitCode(_ report: ReceivedRun) -> ExitCode {
     switch report.state {
     case .dryRun: .success
     case .stopped: .stoppedByBrake
-    case .finished, .running:
+    default:
       report.heldBack > 0 ? .stoppedByBrake : report.failed > 0 ? .failure : .success
     }
   }
@@ -144,7 +145,7 @@ struct Revalidate: AsyncParsableCommand {
       error: { LogOutput.standardError.write($0) })
   }
 
-  private func order() throws(CommandUsage) -> RunClient.Order {
+  private func order() throws(CommandUsage) -> RunRequest {
     do throws(BadValue) {
       _ = try ConfigurationValue.duration(expiringWithin, in: RevalidationsController.expiringWithin)
     } catch {
@@ -154,6 +155,6 @@ struct Revalidate: AsyncParsableCommand {
     if let limit, !limits.contains(limit) {
       throw CommandUsage(description: "--limit must be from \(limits.lowerBound) to \(limits.upperBound).")
     }
-    return RunClient.Order(expiringWithin: expiringWithin, limit: limit, isDryRun: dryRun)
+    return RunRequest(expiringWithin: expiringWithin, limit: limit, isDryRun: dryRun ? true : nil)
   }
 }

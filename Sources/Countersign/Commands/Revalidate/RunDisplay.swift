@@ -23,7 +23,7 @@ struct RunDisplay: Sendable {
 
   private static let clearLine = "\r\u{1B}[K"
 
-  func show(_ report: RunReport) {
+  func show(_ report: ReceivedRun) {
     switch style {
     case .bar: error(Self.clearLine + RunText.bar(report, columns: columns()))
     case .lines: output(RunText.line(report) + "\n")

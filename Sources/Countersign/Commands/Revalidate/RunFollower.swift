@@ -1,3 +1,4 @@
+import CountersignAPI
 import Resilience
 
 /// Starts a run and follows it to its end, through ended connections and restarts of the service.
@@ -5,11 +6,11 @@ struct RunFollower: Sendable {
   /// What came of it, for the exit code.
   enum End: Hashable, Sendable {
     /// Finished or stopped, or counted only.
-    case reported(RunReport)
+    case reported(ReceivedRun)
     /// The service could not be reached, or no more.
-    case lost(RunClient.Failure, last: RunReport?)
+    case lost(RunClient.Failure, last: ReceivedRun?)
     /// Somebody wants the command to end; the run goes on.
-    case interrupted(last: RunReport?)
+    case interrupted(last: ReceivedRun?)
   }
 
   var client: RunClient
@@ -24,8 +25,8 @@ struct RunFollower: Sendable {
   static let backoff = Backoff(base: .seconds(1), cap: .seconds(15))
 
   /// - Parameter isKnown: told of a run that somebody else has started.
-  func run(_ order: RunClient.Order) async -> End {
-    var last: RunReport?
+  func run(_ order: RunRequest) async -> End {
+    var last: ReceivedRun?
     do throws(RunClient.Failure) {
       let (started, isKnown) = try await insistently(for: Self.patienceAtStart) { () throws(RunClient.Failure) in
         try await client.start(order)

@@ -1,9 +1,11 @@
+import CountersignAPI
+
 /// A run in words and as a bar. Pure: what is shown is what the report says.
 enum RunText {
   /// One line for a terminal of so many columns: the bar goes first where there is no room.
   ///
   ///     [##########··········]  50 %  5,000 of 10,000  10.0/s  8 min left  changed 120  failed 0
-  static func bar(_ report: RunReport, columns: Int) -> String {
+  static func bar(_ report: ReceivedRun, columns: Int) -> String {
     var parts = ["\(percent(report)) %", "\(grouped(report.settled)) of \(grouped(report.due))"]
     if let waits = waits(report) {
       parts.append(waits)
@@ -23,7 +25,7 @@ enum RunText {
   }
 
   /// One line for a log or a mail.
-  static func line(_ report: RunReport) -> String {
+  static func line(_ report: ReceivedRun) -> String {
     var text = "\(name(report)): \(report.settled) of \(report.due), \(counts(report))"
     if let waits = waits(report) {
       text += ", \(waits)"
@@ -35,39 +37,40 @@ enum RunText {
   }
 
   /// What came of it, in a sentence.
-  static func summary(_ report: RunReport) -> String {
+  static func summary(_ report: ReceivedRun) -> String {
     switch report.state {
     case .dryRun:
       return "\(report.due) \(report.due == 1 ? "subscription is" : "subscriptions are") due; nothing was done."
     case .finished:
       guard report.due > 0 else { return "\(name(report)) is finished: nothing was due." }
       return "\(name(report)) is finished: \(report.done) of \(report.due) done, \(counts(report))."
-    case .stopped(let reason):
+    case .stopped:
+      let reason = report.stoppedReason ?? "unknown"
       let why = reason == "downgrade_brake" ? "the downgrade brake" : reason
       return "\(name(report)) was stopped by \(why): \(report.done) of \(report.due) done, \(counts(report)), "
         + "\(report.remaining) not asked about."
-    case .running: return line(report)
+    default: return line(report)
     }
   }
 
-  private static func name(_ report: RunReport) -> String { "Run \(report.id ?? "-")" }
+  private static func name(_ report: ReceivedRun) -> String { "Run \(report.id ?? "-")" }
 
-  private static func counts(_ report: RunReport) -> String {
+  private static func counts(_ report: ReceivedRun) -> String {
     "\(report.changed) changed, \(report.failed) failed, \(report.heldBack) held back"
   }
 
-  private static func waits(_ report: RunReport) -> String? {
+  private static func waits(_ report: ReceivedRun) -> String? {
     guard report.state == .running, let what = report.waitingFor else { return nil }
     return "waiting for " + (what == "app_store" ? "the App Store" : what)
   }
 
   /// Never 100 before the end.
-  private static func percent(_ report: RunReport) -> String {
+  private static func percent(_ report: ReceivedRun) -> String {
     let percent = report.due == 0 ? 100 : report.settled * 100 / report.due
     return padded(String(percent), to: 3)
   }
 
-  private static func timeLeft(_ report: RunReport) -> String? {
+  private static func timeLeft(_ report: ReceivedRun) -> String? {
     guard let rate = report.rate, rate > 0 else { return nil }
     let seconds = Double(report.remaining) / rate
     switch seconds {

@@ -1,30 +1,29 @@
+import CountersignAPI
 import Testing
 
 @testable import Countersign
 
 /// The brake in words.
-@Suite struct BrakeReportTests {
-  private static func report(_ json: String) throws(ServiceClient.Failure) -> BrakeReport {
-    try BrakeReport(body: Array(json.utf8))
+@Suite struct BrakeStateTests {
+  private static func report(_ json: String) throws(ServiceClient.Failure) -> BrakeState {
+    try BrakeState(body: Array(json.utf8))
   }
 
-  @Test func `what a newer service says more is shown, and what is null is not`() throws {
+  @Test func `what the brake counted is shown, and what is null is not`() throws {
     let report = try Self.report(
-      #"{"engaged":true,"lowered":10,"since":"2026-01-15T12:00:00Z","withheld":null,"share":12.34,"is_new":true,"#
-        + #""products":[{"id":"com.example.\u001b[31mpro","subscriptions":80},{"id":"b","subscriptions":1}],"empty":[]}"#
-    )
+      #"{"engaged":true,"lowered":10,"looked_at":80,"since":"2026-01-15T12:00:00Z","withheld":null,"#
+        + #""withheld_by_rules":0,"newer":{"a":1}}"#)
     #expect(report.isEngaged)
-    let lines = report.text.split(separator: "\n").dropFirst()
     #expect(
-      Array(lines) == [
-        "  is_new    yes", "  lowered   10",
-        "  products  id com.example.[31mpro, subscriptions 80; id b, subscriptions 1",
-        "  share     12.3", "  since     2026-01-15T12:00:00Z",
+      Array(report.text.split(separator: "\n").dropFirst()) == [
+        "  looked_at  80", "  lowered    10", "  since      2026-01-15T12:00:00Z",
       ])
   }
 
   @Test func `a brake that is released needs one line`() throws {
-    let report = try Self.report(#"{"engaged":false,"looked_at":null,"lowered":null,"since":null,"withheld":null}"#)
+    let report = try Self.report(
+      #"{"engaged":false,"looked_at":null,"lowered":null,"since":null,"withheld":null,"#
+        + #""withheld_by_rules":0}"#)
     #expect(!report.isEngaged)
     #expect(report.text == "The brake is released: nobody is held back.")
   }
