@@ -70,6 +70,7 @@ import Testing
       Ask(method: .get, path: "/livez", key: nil), Ask(method: .get, path: "/readyz", key: nil),
       Ask(method: .get, path: "/metrics", key: nil), Ask(method: .get, path: "/openapi.yaml", key: nil),
       Ask(method: .get, path: "/", key: nil), Ask(method: .get, path: "/problems/forbidden", key: nil),
+      Ask(method: .get, path: "/problems/none", key: nil),
       Ask(method: .get, path: "/support", key: nil), Ask(method: .get, path: "/support/", key: nil),
       Ask(method: .get, path: "/support/page.css", key: nil), Ask(method: .get, path: "/support/page.js", key: nil),
     ]
@@ -110,7 +111,7 @@ import Testing
       let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1)
       let id = try #require(receipt.originalTransactionIDs.first)
       let asks = Self.asks(receipt.receiptData, id: id)
-      let settings = Settings(server: ["max_body": "64KiB"], jwt: ["secret": TokenMint.secret])
+      let settings = Settings(server: ["max_body": "64KiB", "user_rate_limit": "0"], jwt: ["secret": TokenMint.secret])
       try await RunningService.run(apple: store.apple, settings: settings, now: { Self.clock }) { service in
         for ask in asks { _ = try await Self.ask(ask, service, seen) }
         let tag = try #require(try await service.profile("u").header("ETag"))

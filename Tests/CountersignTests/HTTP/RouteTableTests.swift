@@ -28,14 +28,15 @@ import Testing
     /// For everybody, with a credential or without.
     var isOpen = false
 
-    static func open(_ route: String) -> Row {
-      Row(method: "GET", route: route, own: 200, other: 200, service: 200, support: 200, isOpen: true)
+    static func open(_ route: String, path: String? = nil) -> Row {
+      Row(method: "GET", route: route, path: path, own: 200, other: 200, service: 200, support: 200, isOpen: true)
     }
   }
 
   /// The table. A status of 404 is that of somebody who may ask about a purchase that does not exist.
   static let rows: [Row] = [
     .open("/livez"), .open("/readyz"), .open("/metrics"), .open("/openapi.yaml"),
+    .open("/"), .open("/problems/{code}", path: "/problems/forbidden"),
     // The page holds nothing; what it shows comes from the routes below.
     .open("/support"), .open("/support/page.css"), .open("/support/page.js"),
     // Apple's: what it posts is worth what its signature proves.
