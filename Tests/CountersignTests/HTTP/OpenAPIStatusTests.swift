@@ -70,7 +70,6 @@ import Testing
       Ask(method: .get, path: "/livez", key: nil), Ask(method: .get, path: "/readyz", key: nil),
       Ask(method: .get, path: "/metrics", key: nil), Ask(method: .get, path: "/openapi.yaml", key: nil),
       Ask(method: .get, path: "/", key: nil), Ask(method: .get, path: "/problems/forbidden", key: nil),
-      Ask(method: .get, path: "/problems/none", key: nil),
       Ask(method: .get, path: "/support", key: nil), Ask(method: .get, path: "/support/", key: nil),
       Ask(method: .get, path: "/support/page.css", key: nil), Ask(method: .get, path: "/support/page.js", key: nil),
     ]
@@ -127,7 +126,7 @@ import Testing
           Ask(method: .get, path: "/v1/transactions/7", key: Self.support),
           Ask(
             method: .post, path: "/v1/transactions/7/transfer", key: Self.support, body: #"{"to":"u","note":"why"}"#),
-          Ask(method: .get, path: "/v1/revalidations/77"),
+          Ask(method: .get, path: "/v1/revalidations/77"), Ask(method: .get, path: "/problems/none", key: nil),
           Ask(
             method: .post, path: Self.notifications, key: nil,
             body: #"{"notification_type":"DID_RENEW","password":"not ours"}"#),

@@ -164,7 +164,8 @@ enum BenchEntry {
       originalTransactionID: OriginalTransactionID(AnswerTemplate.originalTransactionID(of: receipt.utf8)),
       purchaseDate: bought, expiresDate: bought + 86_400)
     let history = PurchaseHistory(
-      environment: .production, source: .verifyReceipt, evidenceTime: bought, evaluatedAt: bought, purchases: [purchase])
+      environment: .production, source: .verifyReceipt, evidenceTime: bought, evaluatedAt: bought, purchases: [purchase]
+    )
     let evidence = history.evidence()
     return LedgerEntry(
       user: UserID("user-\(number)"), evidence: evidence, contestedKeys: Set(evidence.map(\.key)),
