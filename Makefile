@@ -74,6 +74,7 @@ build: deps ## Build for development
 
 release: deps ## Build the binary that is deployed, .build/release/countersign, and its symbols, countersign.debug
 	$(SWIFT) build -c release --static-swift-stdlib --product countersign
+	@scripts/install-packages binutils
 	@scripts/strip-binary .build/release/countersign
 
 deb: release ## Make a Debian package of it: .build/countersign_VERSION_ARCHITECTURE.deb

@@ -6,7 +6,7 @@ public struct BrakeState: Codable, Hashable, Sendable {
   @Nullable public var since: Date?
   /// Verdicts in the day before it engaged.
   @Nullable public var lookedAt: Int?
-  /// Those of them that lowered somebody.
+  /// Verdicts among them that lowered a tier.
   @Nullable public var lowered: Int?
   /// Verdicts that it has held back since.
   @Nullable public var withheld: Int?

@@ -53,7 +53,7 @@ extension Decision {
   public struct PassedOver: Codable, Hashable, Sendable {
     public var transactionID: String
     public var productID: String
-    /// For instance `ends_earlier` or `upgraded`.
+    /// The reason, for instance `ends_earlier` or `upgraded`.
     public var cause: String
 
     public init(transactionID: String, productID: String, cause: String) {

@@ -9,7 +9,7 @@ public struct EntitlementResponse: Codable, Hashable, Sendable {
   public var userID: String
   /// The verdict; on the wire its members stand beside the others.
   public var entitlement: EntitlementState
-  /// What became of the profile row.
+  /// The state of the profile row.
   public var profileWrite: ProfileWrite
 
   public init(userID: String, entitlement: EntitlementState, profileWrite: ProfileWrite) {
@@ -43,14 +43,14 @@ public struct EntitlementResponse: Codable, Hashable, Sendable {
 }
 
 extension EntitlementResponse {
-  /// What became of the row that the app reads the tier from.
+  /// The state of the row from which the app reads the tier.
   public struct ProfileWrite: OpenValue {
     public let rawValue: String
     public init(rawValue: String) { self.rawValue = rawValue }
 
-    /// Whoever reads the row now sees the verdict.
+    /// A reader of the row sees the verdict now.
     public static let committed: Self = "committed"
-    /// It is recorded, and the row will follow.
+    /// The verdict is recorded, and the row will follow.
     public static let queued: Self = "queued"
     /// The store has no such row; it is looked for again.
     public static let missing: Self = "missing"

@@ -1,6 +1,6 @@
 public import struct FoundationEssentials.Date
 
-/// What a user has bought, as it counts at the moment of the answer: the members that every form of a verdict has.
+/// The verdict on a user at the moment of the answer: the members that every form of it has.
 ///
 /// Show access by `tier` and by nothing else: it is the default tier where nothing is paid for. `status` and `reason`
 /// are for words to the user.
@@ -29,7 +29,7 @@ public struct EntitlementState: Codable, Hashable, Sendable {
   @Nullable public var ownership: Ownership?
   /// Apple's clock on the answer, or on the signature, that proves this.
   @Nullable public var evidenceAt: Date?
-  /// Who said so.
+  /// The source of the evidence.
   @Nullable public var source: Source?
   /// Whether this is the last proven state, where a newer one was due and is not at hand.
   public var isStale: Bool
@@ -133,7 +133,7 @@ extension EntitlementState {
     public static let familyShared: Self = "family_shared"
   }
 
-  /// What a verdict rests on.
+  /// The source of the evidence for a verdict.
   public struct Source: OpenValue {
     public let rawValue: String
     public init(rawValue: String) { self.rawValue = rawValue }
@@ -146,7 +146,7 @@ extension EntitlementState {
     public static let signature: Self = "signature"
     /// Apple said so by itself.
     public static let notification: Self = "notification"
-    /// It is read from what the service has recorded.
+    /// The verdict was read from the ledger.
     public static let ledger: Self = "ledger"
   }
 }

@@ -41,7 +41,7 @@ public struct HistoryEvent: Codable, Hashable, Sendable {
   public var requestID: String
   /// The name of the key by which somebody asked for it.
   @Nullable public var askedBy: String?
-  /// What they said about why.
+  /// The reason that the person gave.
   @Nullable public var note: String?
   public var detail: Detail
 

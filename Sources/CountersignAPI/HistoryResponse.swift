@@ -3,9 +3,9 @@ public struct HistoryResponse: Codable, Hashable, Sendable {
   public var userID: String
   /// The verdict as of the answer.
   public var now: ExplainedEntitlement
-  /// What was bought, the period that ends last first.
+  /// Purchases; the period that ends last comes first.
   public var periods: [PurchasePeriod]
-  /// What happened, newest first.
+  /// Events, newest first.
   public var entries: [HistoryEvent]
   /// The path of the next page; `nil` on the last.
   @Nullable public var next: String?

@@ -13,9 +13,9 @@ public struct ProblemDocument: Codable, Hashable, Sendable {
   public var code: String
   /// Whether the same request may succeed later.
   public var isRetryable: Bool
-  /// What the service's log calls the request.
+  /// The request's name in the service's log.
   public var requestID: String
-  /// What Apple answered, where Apple spoke: https://developer.apple.com/documentation/appstorereceipts/status
+  /// Apple's status, where there was one: https://developer.apple.com/documentation/appstorereceipts/status
   public var appleStatus: Int?
 
   public init(

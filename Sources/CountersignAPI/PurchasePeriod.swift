@@ -6,7 +6,7 @@ public struct PurchasePeriod: Codable, Hashable, Sendable {
   public var transactionID: String
   public var environment: EntitlementState.Environment
   public var productID: String
-  /// What it grants while it runs; `nil` for a product that is not in the catalog.
+  /// The tier that it grants while it runs; `nil` for a product that is not in the catalog.
   @Nullable public var tier: String?
   @Nullable public var startsAt: Date?
   /// `nil` for a purchase for life.

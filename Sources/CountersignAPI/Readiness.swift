@@ -51,7 +51,7 @@ public struct Readiness: Codable, Hashable, Sendable {
 }
 
 extension Readiness {
-  /// What waits to be written to the profile store.
+  /// The profile updates that wait for the store.
   public struct Outbox: Codable, Hashable, Sendable {
     /// Profile rows that wait.
     public var depth: Int

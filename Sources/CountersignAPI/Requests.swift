@@ -1,10 +1,10 @@
-/// What `POST /v1/validations` takes: one of `receiptData` and `originalTransactionID`.
+/// The body of `POST /v1/validations`: one of `receiptData` and `originalTransactionID`.
 public struct ValidationRequest: Codable, Hashable, Sendable {
   /// The app receipt in base64, or a signed transaction (JWS) of StoreKit 2.
   public var receiptData: String?
   /// A purchase of the user that the service knows.
   public var originalTransactionID: String?
-  /// Whose purchase it is; servers name it, and of a user the token says who they are.
+  /// The owner of the purchase. Servers have to name the user; a user's token does.
   public var userID: String?
 
   public init(receiptData: String? = nil, originalTransactionID: String? = nil, userID: String? = nil) {
@@ -20,7 +20,7 @@ public struct ValidationRequest: Codable, Hashable, Sendable {
   }
 }
 
-/// What `POST /v1/profiles/{user_id}/revalidation` takes.
+/// The body of `POST /v1/profiles/{user_id}/revalidation`.
 public struct UserRevalidationRequest: Codable, Hashable, Sendable {
   /// Why, for whoever reads the history; at most 1,000 characters.
   public var note: String?
@@ -30,7 +30,7 @@ public struct UserRevalidationRequest: Codable, Hashable, Sendable {
   }
 }
 
-/// What `POST /v1/transactions/{original_transaction_id}/transfer` takes.
+/// The body of `POST /v1/transactions/{original_transaction_id}/transfer`.
 public struct TransferRequest: Codable, Hashable, Sendable {
   /// The user who gets the purchase.
   public var to: String
@@ -46,7 +46,7 @@ public struct TransferRequest: Codable, Hashable, Sendable {
   }
 }
 
-/// What `POST /v1/revalidations` takes.
+/// The body of `POST /v1/revalidations`.
 public struct RunRequest: Codable, Hashable, Sendable {
   /// How far ahead an end may lie, as a duration: `24h`, `7d`; it has to be there.
   public var expiringWithin: String?

@@ -11,19 +11,19 @@ public struct RunReport: Codable, Hashable, Sendable {
   public var limit: Int
   public var due: Int
   public var done: Int
-  /// Those of `done` whose verdict changed.
+  /// Subscriptions among `done` whose verdict changed.
   public var changed: Int
   public var failed: Int
-  /// Those whose verdict the downgrade brake held back.
+  /// Subscriptions whose verdict the downgrade brake held back.
   public var heldBack: Int
   public var remaining: Int
   /// Subscriptions a second.
   @Nullable public var rate: Double?
-  /// What the run waits for: `app_store`.
+  /// The upstream that the run waits for: `app_store`.
   @Nullable public var waitingFor: String?
   @Nullable public var startedAt: Date?
   @Nullable public var finishedAt: Date?
-  /// What stopped it: `downgrade_brake`.
+  /// The reason for a stop: `downgrade_brake`.
   @Nullable public var stoppedReason: String?
 
   public init(
@@ -70,7 +70,7 @@ extension RunReport {
     public static let running: Self = "running"
     public static let finished: Self = "finished"
     public static let stopped: Self = "stopped"
-    /// What is due was counted, and nothing else done.
+    /// A dry run: the due subscriptions were counted, and nothing else done.
     public static let dryRun: Self = "dry_run"
   }
 }

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Lets a fixed number of tasks through at a time; the others wait in order of arrival.
+/// A semaphore for tasks: a fixed number of permits; the others wait in order of arrival.
 package final class AsyncSemaphore: Sendable {
   private struct Waiter {
     let ticket: UInt64

@@ -5,7 +5,7 @@
 ///     failures   0     1     2     3     4 …
 ///     ceiling    1 s   2 s   4 s   8 s   10 s
 ///
-/// What chance makes of the ceiling is up to who waits: nothing, all of it (`jitter(ceiling)`), or half of it (`drawn`).
+/// Each caller chooses the jitter: none, full (`jitter(ceiling)`), or half (`drawn`).
 package struct Backoff: Hashable, Sendable {
   package var base: Duration
   package var cap: Duration

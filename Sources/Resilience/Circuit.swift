@@ -25,7 +25,7 @@ struct Circuit {
     case refused(retryIn: Duration)
   }
 
-  /// What an admitted call shows when it reports.
+  /// The token that an admitted call shows when it reports.
   struct Ticket: Hashable, Sendable {
     fileprivate let generation: UInt64
     let isProbe: Bool
@@ -57,7 +57,7 @@ struct Circuit {
     reporters = Reporters(window: configuration.window)
   }
 
-  /// What a caller would find now.
+  /// The state that a caller would find now.
   func state(at now: Instant) -> CircuitBreaker.State {
     if case .open(let until) = phase, until <= now { .halfOpen } else { phaseState }
   }
@@ -214,7 +214,7 @@ private struct RecentOutcomes {
   }
 }
 
-/// Who has reported a failure of late that they may have caused themselves.
+/// The callers who recently reported a failure that they may have caused themselves.
 ///
 /// A reporter is heard again when the window is over and the service has worked for somebody since. Without the first, one
 /// reporter amid healthy calls would make up half of them; without the second, one alone at night would make up all.

@@ -31,7 +31,7 @@ package final class CircuitBreaker: Sendable {
     case halfOpen = "half_open"
   }
 
-  /// What a call says about the health of the service, not about whether the caller liked the answer.
+  /// The health of the service as a call shows it, whether or not the caller liked the answer.
   package enum Outcome: Hashable, Sendable {
     case success
     /// - Parameters:
@@ -39,7 +39,7 @@ package final class CircuitBreaker: Sendable {
     ///   - reporter: on whose behalf the call was made, where what they sent may be the cause. One reporter is heard once
     ///     and not again soon, so that nobody opens it alone. `nil`: it counts whoever has it.
     case failure(retryAfter: Duration? = nil, reporter: String? = nil)
-    /// Nothing. A probe that ends so gives its place to the next call.
+    /// No statement. A probe that ends so passes its place to the next call.
     case neutral
   }
 
@@ -70,7 +70,7 @@ package final class CircuitBreaker: Sendable {
     package init() {}
   }
 
-  /// For the log.
+  /// A change of state, for the log.
   package struct Change: Hashable, Sendable {
     package var from: State
     package var to: State

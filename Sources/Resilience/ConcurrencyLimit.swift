@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Lets so many in at once, and of each key one. Whoever comes then is turned away, and does not wait.
+/// A limit on concurrent work: a total, and one at a time for each key. Work above it is refused and does not wait.
 package final class ConcurrencyLimit<Key: Hashable & Sendable>: Sendable {
   private let limit: Int
   /// Guards who is inside.

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Lets one task at a time do something for a key; the others wait in order of arrival, up to a deadline.
+/// A lock for each key; waiting tasks get it in order of arrival, up to a deadline.
 package final class KeyedLock<Key: Hashable & Sendable>: Sendable {
   private struct Waiter {
     var number: UInt64

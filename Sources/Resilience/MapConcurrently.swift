@@ -1,6 +1,6 @@
 /// Works on several items at the same time: never more than `width`, and the next begins when one has ended.
 ///
-/// What has begun is waited for. Nothing more begins once the task is cancelled.
+/// Every task that began is awaited. No further one begins after a cancellation.
 /// - Parameter goesOn: looks at each result; where it says no, nothing more begins either.
 /// - Returns: the results, in the order in which they came.
 package func mapConcurrently<Item: Sendable, Value: Sendable>(

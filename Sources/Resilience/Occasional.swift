@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Lets something happen so many times in each period: a line of the log, or a write, that strangers can bring about.
+/// Permits a fixed number of events in each period: a log line, or a write, that strangers can cause.
 package final class Occasional: Sendable {
   private struct State {
     var count = 0

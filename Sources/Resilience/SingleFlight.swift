@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Lets those who ask the same thing at the same moment share one answer.
+/// Shares one answer among all who ask the same question at the same moment.
 ///
 ///     caller 1 ──ask──▶ ┌───────────┐
 ///     caller 2 ──join─▶ │ one flight │ ──▶ the same answer for all three
@@ -42,7 +42,7 @@ package final class SingleFlight<Key: Hashable & Sendable, Value: Sendable>: Sen
     } onCancel: {
       leave(key, number)
     }
-    // Whoever asks from now on asks anew; an answer that is there already is no longer of the same moment.
+    // A later caller asks again: this answer belongs to an earlier moment.
     state.withLock { state in
       if state.flights[key]?.number == number { state.flights[key] = nil }
     }

@@ -59,7 +59,7 @@ import Testing
     #expect(
       second.exposures
         == ["", "-wal"].map {
-          LedgerExposure(path: scratch.path + $0, mode: UInt32(mode), isMended: true)
+          LedgerExposure(path: scratch.path + $0, mode: UInt32(mode), isRepaired: true)
         })
     for suffix in ["", "-wal", "-shm"] {
       let attributes = try FileManager.default.attributesOfItem(atPath: scratch.path + suffix)

@@ -40,7 +40,7 @@ import Testing
   @Test func `a search whose time is over says that it has not seen all`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [Self.purchase("1000", "1007")]))
-      #expect(try await ledger.purchases(with: "1007", until: .now) == TransactionSearch(isSnapshot: false))
+      #expect(try await ledger.purchases(with: "1007", until: .now) == TransactionSearch(isComplete: false))
     }
   }
 

@@ -34,7 +34,7 @@ extension AppleQuestion {
   func waitForTurn(repeating failure: Failure?, deadline: ContinuousClock.Instant) async throws(Failure) {}
 }
 
-/// What came of one call.
+/// The outcome of one call.
 protocol CallOutcome {
   static func noAnswer(_ error: TransportError) -> Self
 }
@@ -65,7 +65,7 @@ struct CallResponse {
   }
 }
 
-/// What to do after a call.
+/// The step after a call.
 enum CallStep<Answer, Failure: Error> {
   case conclude(Answer)
   /// Another call that repeats none.

@@ -2,7 +2,7 @@ package import struct FoundationEssentials.Date
 
 /// Clocks and chance, passed in so that tests neither sleep nor roll dice.
 package struct CallTiming: Sendable {
-  /// For deadlines and pauses: never jumps.
+  /// The monotonic clock for deadlines and pauses.
   package var now: @Sendable () -> ContinuousClock.Instant
   /// Our calendar clock; judged by only where Apple names no time.
   package var date: @Sendable () -> Date

@@ -9,7 +9,7 @@ import Validation
 
 import struct FoundationEssentials.Date
 
-/// What talks to Apple.
+/// The clients and verifiers for Apple.
 struct AppStoreServices: Sendable {
   var verifier: ReceiptVerifier
   var signedData: SignedDataVerifier
@@ -23,12 +23,12 @@ struct AppStoreServices: Sendable {
   var serverAPIBreakers: [StoreEnvironment: CircuitBreaker]
   var transport: CurlTransport
 
-  /// What stands before the calls that the service makes by itself, of which nearly all go to production.
+  /// The breaker for the service's own checks, nearly all of which go to production.
   var recheckBreaker: CircuitBreaker? {
     serverAPI == nil ? verifyReceiptBreakers[.production] : serverAPIBreakers[.production]
   }
 
-  /// Those of what is configured, by the name of what they guard.
+  /// The breakers of the configured upstreams, by upstream.
   var allBreakers: [(upstream: String, breaker: CircuitBreaker)] {
     func named(_ name: String, _ breakers: [StoreEnvironment: CircuitBreaker]) -> [(
       upstream: String, breaker: CircuitBreaker

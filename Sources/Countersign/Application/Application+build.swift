@@ -25,7 +25,7 @@ struct CountersignApplication: Service, CustomStringConvertible {
   /// Every path with every method that it answers to.
   var routes: [ServiceRoute]
 
-  /// For the log, which would otherwise tell all that the service consists of.
+  /// The name for the log, which would otherwise print the whole value.
   var description: String { "Countersign" }
 
   /// Connections are accepted on the thread of an event loop. NIO hands them on in parts: on Swift's own threads each part
@@ -39,7 +39,7 @@ struct CountersignApplication: Service, CustomStringConvertible {
 
 /// Builds the whole service from its configuration. `main` and the tests both come here.
 ///
-/// What others need is started first; it is shut down last, when no request needs it any more.
+/// Services that others need start first and stop last, when no request needs them any more.
 func buildApplication(
   _ configuration: ServiceConfiguration, environment: ServiceEnvironment
 ) async throws(StartError) -> CountersignApplication {
@@ -65,7 +65,7 @@ func buildApplication(
       "other users of this machine could read the ledger",
       metadata: [
         "files": "\(ledger.exposures.map { "\($0.path) (mode \($0.modeText))" }.joined(separator: ", "))",
-        "finding": ledger.exposures.allSatisfy(\.isMended)
+        "finding": ledger.exposures.allSatisfy(\.isRepaired)
           ? "their mode is 600 now" : "chmod 600 keeps them to their owner",
       ])
   }
@@ -207,7 +207,7 @@ func buildApplication(
 }
 
 extension Logger {
-  /// For a server, whose trace tells the bytes of requests that it could not read: a key may be among them.
+  /// A logger without `trace`, at which the server logs the bytes of unreadable requests: a key may be among them.
   fileprivate var withoutTrace: Logger {
     var logger = self
     logger.logLevel = max(logger.logLevel, .debug)
@@ -311,7 +311,7 @@ extension ServerSettings {
   }
 }
 
-/// What writes to the app's own profile rows.
+/// The clients for the app's profile rows.
 struct ProfileStoreServices: Sendable {
   var store: GuardedProfileStore
   var breaker: CircuitBreaker

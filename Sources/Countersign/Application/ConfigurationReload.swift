@@ -46,7 +46,7 @@ struct ConfigurationReload: Service {
     }
   }
 
-  /// What has become of the keys, by their names.
+  /// The changes of the API keys, by name.
   private static func metadata(from before: [APIKey], to after: [APIKey]) -> Logger.Metadata {
     func names(_ keys: [APIKey], without others: [APIKey]) -> Logger.MetadataValue {
       let names = keys.filter { key in !others.contains(key) }.map(\.name)
@@ -58,7 +58,7 @@ struct ConfigurationReload: Service {
     ]
   }
 
-  /// What has changed beside the API keys, as the file names it.
+  /// The sections that changed, API keys apart, as the file names them.
   private static func sections(from old: ServiceConfiguration, to new: ServiceConfiguration) -> [String] {
     [
       ("server", old.server == new.server), ("app_store", old.appStore == new.appStore),

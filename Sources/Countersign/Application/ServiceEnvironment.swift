@@ -4,7 +4,7 @@ import NIOCore
 import Prometheus
 import Validation
 
-/// What the world gives the service; tests give it something else.
+/// The service's dependencies on its surroundings: clock, randomness, logger, metrics. Tests pass their own.
 struct ServiceEnvironment: Sendable {
   var logger: Logger
   var clock = ServiceClock.system()

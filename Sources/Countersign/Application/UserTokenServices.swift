@@ -2,7 +2,7 @@ import HTTPTransport
 import Tokens
 import Validation
 
-/// What checks users' tokens.
+/// The verifier of users' tokens, and its transport.
 struct UserTokenServices: Sendable {
   var verifier: UserTokenVerifier
   /// `nil` where no keys are fetched.

@@ -23,7 +23,7 @@ struct ConfigurationOptions: ParsableArguments {
   }
 }
 
-/// What commands say to a person.
+/// The output of commands for people.
 enum CommandOutput {
   static func error(_ line: String) { LogOutput.standardError.write("countersign: \(line)\n") }
 }

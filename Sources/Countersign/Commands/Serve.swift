@@ -38,7 +38,7 @@ struct Serve: AsyncParsableCommand {
     // From the first moment on: untrapped, it would end the process.
     let hangups = await UnixSignalsSequence(trapping: .sighup)
     let configuration = try options.load(requiresCredential: true)
-    // Whoever reads the log may go away; that is no reason to stop.
+    // A reader of the log that goes away is no reason to stop.
     signal(SIGPIPE, SIG_IGN)
     Self.leaveNoCore()
     configuration.log.bootstrap()

@@ -5,14 +5,14 @@ import HTTPTransport
 /// Talks to a running service, with an API key.
 struct ServiceClient: Sendable {
   enum Failure: Error, Hashable, Sendable {
-    /// It may pass.
+    /// A failure that may pass.
     case away(String, retryAfter: Duration?)
-    /// It will not, for instance a name that does not exist.
+    /// A failure that will not pass, for instance a name that does not exist.
     case unreachable(String)
     case refusedCredential(String)
     /// The service takes no such request.
     case refused(String)
-    /// It has nothing at this path.
+    /// The server has nothing at this path.
     case notFound
     case cancelled
   }

@@ -87,7 +87,7 @@ extension ServiceClient.Failure {
     }
   }
 
-  /// For a person, behind the address of the service.
+  /// The text for a person, after the address of the service.
   var sentence: String {
     switch self {
     case .away(let reason, _): "\(reason). Is the service running there?"

@@ -58,7 +58,7 @@ struct Validate: AsyncParsableCommand {
       on: try ReceiptFile.read(file), of: UserID(user), configuration, now: { clock.now })
   }
 
-  /// What the service would answer, if it knew nothing else of the user.
+  /// The answer of a service that knows nothing else of the user.
   static func verdict(
     on contents: [UInt8], of user: UserID, _ configuration: ServiceConfiguration, now: @escaping @Sendable () -> Date
   ) async throws -> Entitlement {

@@ -14,7 +14,7 @@ package final class HTTPMetrics: Sendable {
     var code: Int
   }
 
-  /// What the router says where it has no route, and what the label says then.
+  /// The router's word for a request without a route, and the label for it.
   private static let notFound = "NotFound"
   private static let noRoute = "none"
   private static let methods: Set<HTTPRequest.Method> = [.get, .head, .post, .put, .patch, .delete, .options]

@@ -12,7 +12,7 @@ package import struct FoundationEssentials.Date
 package struct MetricsController: Sendable {
   package var ledger: any Ledger
   package var status: OperationalStatus
-  /// What was counted.
+  /// The counters.
   package var registry: PrometheusRegistry
   /// Writes that wait for the ledger.
   package var waitingWrites: @Sendable () -> Int

@@ -1,7 +1,7 @@
 import Files
 import Glibc
 
-/// What the operating system says about this process; a value that cannot be read is absent.
+/// The operating system's figures for this process; a value that cannot be read is absent.
 ///
 /// The names are those that Prometheus' own clients use:
 /// https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics

@@ -43,7 +43,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
   case processMaxFiles = "process_max_fds"
   case processStartTime = "process_start_time_seconds"
 
-  /// What it says, and the names of its labels.
+  /// The help text, and the names of the labels.
   var entry: (kind: MetricFamily.Kind, labels: [String], help: String) {
     switch self {
     case .httpRequests:

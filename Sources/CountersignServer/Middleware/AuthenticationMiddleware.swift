@@ -3,7 +3,7 @@ import Hummingbird
 import Logging
 import Tokens
 
-/// Lets nobody past without a valid credential; it runs before the body is read.
+/// Rejects a request without a valid credential, before its body is read.
 ///
 /// The credential comes as `Authorization: Bearer …` (RFC 6750, section 2.1), never in a URL. One with two dots is a user's
 /// token, any other an API key.

@@ -58,7 +58,7 @@ package struct ClientAddress: Hashable, Sendable {
 /// A network, or a single address: `10.0.0.0/8`, `fd00::/8`, `192.0.2.1`.
 package struct AddressRange: Hashable, Sendable {
   private let first: ClientAddress
-  /// Of 128 bits.
+  /// The length of the prefix, out of 128 bits.
   private let bits: Int
 
   package init?(_ text: String) {
@@ -87,7 +87,7 @@ package struct AddressRange: Hashable, Sendable {
   }
 }
 
-/// Whose `X-Forwarded-For` is believed (`server.trusted_proxies`).
+/// The proxies whose `X-Forwarded-For` is believed (`server.trusted_proxies`).
 ///
 /// Each proxy adds, on the right, the address it was called from; what stands further left was said by a caller, who can
 /// write anything. So it is read from the right, for as long as proxies of ours are named:

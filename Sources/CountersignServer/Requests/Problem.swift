@@ -95,7 +95,7 @@ package struct Problem: Error, Hashable {
 
   var code: Code
   package var detail: String
-  /// What Apple answered, where Apple spoke.
+  /// Apple's status, where there was one.
   var appleStatus: Int?
   /// The methods that the resource knows, for a 405.
   var allow: [HTTPRequest.Method]
@@ -130,7 +130,7 @@ package struct Problem: Error, Hashable {
 }
 
 extension Problem {
-  /// What the caller is told about a submission without a verdict.
+  /// The problem for a submission without a verdict.
   package init(_ error: ValidationError) {
     self =
       switch error {

@@ -6,7 +6,7 @@ import NIOCore
 import NIOFoundationEssentialsCompat
 import Resilience
 
-/// What can be made of an object whose members are all texts: see `JSONPlainObject`.
+/// A value that an object of text members makes: see `JSONPlainObject`.
 protocol PlainlyPosted: Decodable {
   /// Has to make the same of the members as `init(from:)` does.
   init(_ members: JSONPlainObject)

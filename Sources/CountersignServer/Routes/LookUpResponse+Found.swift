@@ -6,7 +6,7 @@ extension LookUpResponse {
   init(id: String, _ found: SupportLookUp.Found, purchases: [PurchaseResponse]) {
     self.init(
       id: id, foundAs: found.kinds.map(\.rawValue), userID: found.user?.rawValue, purchases: purchases,
-      unowned: found.unowned.map(UnownedPurchase.init), searchedAll: found.isSnapshot,
+      unowned: found.unowned.map(UnownedPurchase.init), searchedAll: found.isComplete,
       appStore: found.appStore.rawValue)
   }
 }

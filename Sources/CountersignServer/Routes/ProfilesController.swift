@@ -52,7 +52,7 @@ package struct ProfilesController: Sendable {
       guard name != "me" else { throw Problem(.forbidden, "'me' is for users; a key has to name the user.") }
       return try UserID(checking: name)
     case .user(let user):
-      // Nothing is looked up for any other name, so that the answer cannot tell whether there is such a user.
+      // No other name is looked up, so that the answer does not reveal whether the user exists.
       guard name == "me" || UserID(name) == user else {
         throw Problem(.forbidden, "A user's token reads that user's profile only: /v1/profiles/me.")
       }

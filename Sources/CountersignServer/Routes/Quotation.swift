@@ -2,7 +2,7 @@
 package enum Quotation {
   package static func of(_ text: String, length: Int = 60) -> String {
     let shown = text.unicodeScalars.prefix(length)
-    let isSnapshot = shown.endIndex == text.unicodeScalars.endIndex
-    return "\"" + shown.map { $0.escaped(asASCII: true) }.joined() + (isSnapshot ? "\"" : "…\"")
+    let isComplete = shown.endIndex == text.unicodeScalars.endIndex
+    return "\"" + shown.map { $0.escaped(asASCII: true) }.joined() + (isComplete ? "\"" : "…\"")
   }
 }

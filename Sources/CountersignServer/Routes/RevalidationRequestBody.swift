@@ -2,7 +2,7 @@ import CountersignAPI
 import Entitlements
 import Ledger
 
-/// What `POST /v1/revalidations` takes.
+/// The body of `POST /v1/revalidations`.
 ///
 /// A member that is misspelt would start a run over others than were meant, so there may be none that is not known.
 struct RevalidationRequestBody: Decodable {

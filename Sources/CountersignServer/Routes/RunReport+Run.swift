@@ -27,7 +27,7 @@ extension RunReport {
     rate = rate.map { ($0 * 10).rounded() / 10 }
   }
 
-  /// What a run would take.
+  /// The report of a dry run.
   init(counting due: Int, _ order: RunOrder) { self.init(RunCounts(due: due), order, state: .dryRun) }
 
   private init(_ counts: RunCounts, _ order: RunOrder, state: State) {

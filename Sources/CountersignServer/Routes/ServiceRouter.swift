@@ -58,12 +58,12 @@ package struct ServiceRouter {
     self.httpMetrics = httpMetrics
   }
 
-  /// What everybody may connect to.
+  /// The routes of the public address.
   ///
   /// - Parameter servesOperators: whether readiness and metrics are here too, as operators have no address of their own.
   package func build(servesOperators: Bool) -> Router<ServiceRequestContext> {
     let router = base(speaksTLS: speaksTLS)
-    // Of what does not exist too.
+    // The limit also counts requests for paths that do not exist.
     router.add(middleware: AddressLimitMiddleware(limits: limits))
     route(router, "/livez", [.get: health.live])
     if servesOperators { routeOperators(router) }
@@ -93,7 +93,7 @@ package struct ServiceRouter {
     return router
   }
 
-  /// What is at the operators' own address. There is nothing that needs a key: no secret goes over it.
+  /// The routes of the operators' address. None needs a key, so that no secret is sent to it.
   package func buildAdmin() -> Router<ServiceRequestContext> {
     let router = base(speaksTLS: false)
     route(router, "/livez", [.get: health.live])

@@ -262,7 +262,7 @@ package struct SupportController: Sendable {
 
   private static let ledgerUnreadable = Problem(.ledgerUnavailable, "The ledger cannot be read now; try again.")
 
-  /// What support sees is kept by nobody on the way.
+  /// An answer to support, which no cache may keep.
   private static func response(_ value: some Encodable) -> Response {
     var response = JSONBody.response(value)
     response.headers[.cacheControl] = "no-store"

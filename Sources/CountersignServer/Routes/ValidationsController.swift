@@ -18,7 +18,7 @@ package struct ValidationsController: Sendable {
     self.line = line
   }
 
-  /// What a user sends: whom it names is not looked at, as the token says who they are.
+  /// The body from a user. A user ID in it is ignored, because the token names the user.
   private struct UserRequest: PlainlyPosted {
     var request: ValidationRequest
 

@@ -115,10 +115,10 @@ extension Entitlement {
 
   /// Other purchases worth mentioning: an earlier period of the same subscription is not.
   private var passedOver: [String] {
-    var reported: Set<ProductID> = []
+    var named: Set<ProductID> = []
     let others = explanation.passedOver.filter { $0.cause != .endsEarlier && $0.cause != .accountGone }
       .filter { $0.productID != productID || $0.cause == .otherSubscription }
-      .filter { reported.insert($0.productID).inserted }
+      .filter { named.insert($0.productID).inserted }
     let sentences = others.prefix(Self.passedOverInWords).map { other in
       switch other.cause {
       case .upgraded: "\(other.productID) was replaced by an upgrade and no longer counts."

@@ -41,8 +41,8 @@ extension Entitlement {
     }
     // A purchase in both proven and provisional evidence is listed once, from the better of the two.
     let rowsOfBest = [best.row.purchase.transactionID] + best.passedOver.map(\.transactionID)
-    var reported = Set(
-      rowsOfBest.map { ReportedRow(environment: best.row.evidence.key.environment, transactionID: $0) })
+    var named = Set(
+      rowsOfBest.map { NamedRow(environment: best.row.evidence.key.environment, transactionID: $0) })
     let others = states.sorted { isBelow($1, $0, catalog: catalog) }.flatMap { other in
       let rows =
         [
@@ -51,7 +51,7 @@ extension Entitlement {
             cause: other.row.cause ?? .otherSubscription)
         ] + other.passedOver
       return rows.filter {
-        reported.insert(ReportedRow(environment: other.row.evidence.key.environment, transactionID: $0.transactionID))
+        named.insert(NamedRow(environment: other.row.evidence.key.environment, transactionID: $0.transactionID))
           .inserted
       }
     }
@@ -59,7 +59,7 @@ extension Entitlement {
   }
 
   /// A row listed in the explanation. The two stores assign transaction IDs independently.
-  private struct ReportedRow: Hashable {
+  private struct NamedRow: Hashable {
     let environment: StoreEnvironment
     let transactionID: TransactionID
   }

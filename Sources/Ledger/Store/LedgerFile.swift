@@ -46,7 +46,7 @@ final class LedgerFile: Sendable {
     }
     exposures = LedgerExposure.find(at: path).map { exposure in
       var exposure = exposure
-      exposure.mend()
+      exposure.repair()
       return exposure
     }
     self.path = path

@@ -57,7 +57,7 @@ extension SQLiteLedger: SupportLedger {
     for table in LedgerTables.EvidenceTable.allCases {
       var place = Int64.max
       repeat {
-        guard ContinuousClock.now < deadline, !Task.isCancelled else { return TransactionSearch(isSnapshot: false) }
+        guard ContinuousClock.now < deadline, !Task.isCancelled else { return TransactionSearch(isComplete: false) }
         let start = place
         let found = try await read { tables in
           try tables.purchases(with: id, in: table, below: start, limit: page)

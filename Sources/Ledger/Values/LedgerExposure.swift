@@ -7,7 +7,7 @@ package struct LedgerExposure: Hashable, Sendable {
   /// The permissions, as chmod(2) takes them.
   package var mode: UInt32
   /// Whether the permissions were taken away.
-  package var isMended = false
+  package var isRepaired = false
 
   /// The permissions as chmod(1) takes them: `644`.
   package var modeText: String { String(mode, radix: 8) }
@@ -27,5 +27,5 @@ package struct LedgerExposure: Hashable, Sendable {
   /// Removes all permissions but the owner's; only the owner of the file can.
   ///
   /// The path is used, since closing a descriptor of the file would drop SQLite's locks on it.
-  mutating func mend() { isMended = chmod(path, mode & 0o700) == 0 }
+  mutating func repair() { isRepaired = chmod(path, mode & 0o700) == 0 }
 }

@@ -44,7 +44,7 @@ package struct OwnedPurchase: Hashable, Sendable {
 package struct TransactionSearch: Hashable, Sendable {
   package var keys: [SubscriptionKey] = []
   /// Whether the search covered everything that could match.
-  package var isSnapshot = true
+  package var isComplete = true
 }
 
 /// A change of a purchase's owner.

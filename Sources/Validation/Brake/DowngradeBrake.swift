@@ -19,7 +19,7 @@ package import struct FoundationEssentials.Date
 package struct DowngradeBrake: Sendable {
   package typealias Instant = ContinuousClock.Instant
 
-  /// What outlives a restart.
+  /// The state that survives a restart.
   package struct Snapshot: Hashable, Codable, Sendable {
     /// An hour of the brake's own time.
     struct Hour: Hashable, Codable, Sendable {
@@ -39,7 +39,7 @@ package struct DowngradeBrake: Sendable {
 
   /// Why nobody is being lowered: what the alarm says.
   package struct Engagement: Hashable, Codable, Sendable {
-    /// By the wall clock, to be shown only.
+    /// The wall-clock time, for display only.
     package var since: Date
     /// In the window, when the brake engaged; the one that it refused is not among them.
     package var lowered: Int
@@ -104,7 +104,7 @@ package struct DowngradeBrake: Sendable {
     state.releasedUntilMilliseconds = state.runningMilliseconds + Self.releaseMilliseconds
   }
 
-  /// What to keep; worth writing after each change of `engagement`, and now and then for the counts.
+  /// The state to keep; write it after each change of `engagement`, and now and then for the counts.
   mutating func snapshot(at instant: Instant) -> Snapshot {
     advance(to: instant)
     return state
@@ -113,7 +113,7 @@ package struct DowngradeBrake: Sendable {
   private var isReleased: Bool { state.releasedUntilMilliseconds != nil }
   private var hour: Int64 { state.runningMilliseconds / Self.hourMilliseconds }
 
-  /// Lets the brake's time run on. An instant before the last one adds none.
+  /// Advances the brake's time. An earlier instant changes nothing.
   private mutating func advance(to instant: Instant) {
     let passed = Int64((instant - seenAt) / .milliseconds(1))
     // Moved by what was counted only, so that fractions of a millisecond add up.

@@ -30,7 +30,7 @@ package final class DowngradeBrakeService: Sendable {
       if let kept = try? JSONDecoder().decode(DowngradeBrake.Snapshot.self, from: Data(text.utf8)) {
         snapshot = kept
       } else {
-        // It may have been engaged. To ask a person once too often is the smaller harm.
+        // The brake may have been engaged. Asking a person once too often does less harm.
         snapshot.engagement = DowngradeBrake.Engagement(since: now(), lowered: 0, looked: 0, withheld: 0)
       }
     }

@@ -19,9 +19,9 @@ package import struct FoundationEssentials.Date
 package final class ServiceClock: Sendable {
   /// Differences up to this are not worth a word: clocks are slewed, answers take seconds.
   package static let tolerance: Double = 300
-  /// So many answers in a row have to tell another time.
+  /// The number of agreeing answers in a row that correct the clock.
   static let witnesses = 3
-  /// So far may their times differ from each other: an answer takes seconds.
+  /// The tolerance between those answers: an answer takes seconds.
   static let agreement: Double = 60
 
   private struct State {

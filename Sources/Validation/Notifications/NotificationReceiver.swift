@@ -21,7 +21,7 @@ import struct FoundationEssentials.Date
 ///
 /// https://developer.apple.com/documentation/appstoreservernotifications
 package struct NotificationReceiver: Sendable {
-  /// What became of a notification. The raw values are part of the answer.
+  /// The outcome of a notification. The raw values are part of the answer.
   package enum Outcome: String, Sendable, CaseIterable {
     /// Its evidence counts for the user whose purchase it is of.
     case recorded
@@ -29,11 +29,11 @@ package struct NotificationReceiver: Sendable {
     case unclaimed
     /// There is nothing in it that bears on what anybody has.
     case noted
-    /// It was taken in before.
+    /// The notification was received before.
     case duplicate
     /// Not signed by Apple, or not about our app.
     case refused
-    /// It cannot be read.
+    /// The notification cannot be read.
     case unreadable
     /// Apple is asked about what it names (version 1).
     case rechecking
@@ -48,7 +48,7 @@ package struct NotificationReceiver: Sendable {
   /// Why a notification was refused in.
   package enum Failure: Error, Sendable {
     case ledgerUnavailable(LedgerError)
-    /// Of version 1, and not from Apple, or our shared secret is wrong: for Apple to send again.
+    /// Version 1 without our shared secret: not from Apple, or our secret is wrong. Apple sends it again.
     case wrongPassword
     /// Apple signed it, later than it is by our clock: it is ours that is wrong, and Apple is to send it again.
     case clockBehind
@@ -215,7 +215,7 @@ package struct NotificationReceiver: Sendable {
 
   // MARK: - Version 1
 
-  /// Nothing is signed, so nothing of it counts: it only says that it is time to ask.
+  /// Handles version 1, which is not signed: it only shows that it is time to ask Apple.
   private func receive(
     _ notification: NotificationV1, digest: ReceiptFingerprint, _ logger: Logger
   ) async throws(Failure) -> Reception {
@@ -233,7 +233,7 @@ package struct NotificationReceiver: Sendable {
     let due: Int
     do throws(LedgerError) {
       due = try await ledger.recheckSoon(notification.originalTransactionIDs, at: now)
-      // It has no name of its own.
+      // Version 1 has no UUID.
       _ = try await ledger.take(
         NotificationEntry(
           uuid: "v1-\(digest.hex)", type: notification.type, bundleID: notification.bundleID, receivedAt: now,

@@ -9,7 +9,7 @@ package import struct FoundationEssentials.Date
 
 /// How far the app's own row of a user has got, as callers are told.
 package enum ProfileWrite: String, Hashable, Sendable, CaseIterable {
-  /// Whoever reads the row now sees the verdict.
+  /// A reader of the row sees the verdict now.
   case committed
   /// Recorded; the store is slow or away, or its row is of a newer verdict than the ledger's, and the row will follow.
   case queued
@@ -180,7 +180,7 @@ package struct ProfileWriteBack: Sendable {
 
   private func settle(_ update: WaitingUpdate) async throws(LedgerError) -> Outcome {
     let again = store.refusesOlder ? nil : now().advanced(by: UpdateSchedule.confirmation)
-    // What waits since before this process may have been under way when the last one ended.
+    // An update from before this process may have been under way when the last one ended.
     let isDoubtful = update.state == .waiting && update.waitingSince < startedAt
     try await ledger.settleUpdate(
       of: update.user, version: update.version, isDoubtful: isDoubtful, confirmingAt: again)
@@ -203,9 +203,9 @@ package struct ProfileWriteBack: Sendable {
 ///     ceiling    2 s   4 s   8 s   16 s   32 s   64 s   2 min
 enum UpdateSchedule {
   static let backoff = Backoff(base: .seconds(2), cap: .seconds(120))
-  /// An update that the store will not take may be taken when another was, or when somebody has mended the table.
+  /// An update that the store will not take may be taken when another was, or when somebody has fixed the table.
   static let refusal: Duration = .seconds(30)
-  /// Nothing helps but a person.
+  /// The pause after a refusal that only a person can fix.
   static let misconfiguration: Duration = .seconds(30)
 
   /// A write of which no answer came is carried out by then, or never: no gateway and no lock waits longer.
@@ -247,7 +247,7 @@ package final class ProfileStoreHealth: Sendable {
     var state = State.unknown
     /// Whether the key saw no row when the store was looked at. What is hidden from it is missing, as what is not there.
     var seesNoRow = false
-    /// Whose row alone was in the way of late.
+    /// The user whose row alone failed recently.
     var suspect: UserID?
   }
 

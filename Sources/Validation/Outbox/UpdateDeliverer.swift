@@ -39,7 +39,7 @@ package struct UpdateDeliverer: Service {
   static let batch = 200
   /// Rows written at the same time.
   package static let width = 8
-  /// For so long nobody else takes what was claimed.
+  /// The lease of a claim.
   static let lease: Duration = .seconds(30)
 
   package func run() async throws {

@@ -18,7 +18,7 @@ package struct AppStoreGateway: Sendable {
   /// One call to Apple about the same thing at the same moment, however many ask: an app that posts its receipt at every
   /// launch does so from all its users' devices at once.
   var flights = SingleFlight<PurchaseReference.Identity, Result<AppleAnswer, AppStoreError>>()
-  /// What Apple answered a moment ago (`policy.reuse`).
+  /// Apple's answers of the last moments (`policy.reuse`).
   package var recent: RecentAnswers
   /// Our apps, in the order in which they are tried where a purchase may be of any.
   package var bundleIDs: [BundleID]
@@ -50,7 +50,7 @@ package struct AppStoreGateway: Sendable {
     self.now = now
   }
 
-  /// What Apple says about a subject.
+  /// An answer from Apple about one of our apps, for a user who may use its store.
   package struct AcceptedAnswer: Sendable {
     package var history: PurchaseHistory
     var bundleID: BundleID
@@ -60,14 +60,14 @@ package struct AppStoreGateway: Sendable {
     var isReused: Bool
   }
 
-  /// What was sent, as a receipt or a signed transaction.
+  /// Decodes a submitted text, as a receipt or a signed transaction.
   package func decode(_ text: String) throws(ValidationError) -> SubmittedReceipt {
     do throws(UndecodableReceipt) { return try SubmittedReceipt.decode(text) } catch {
       throw .undecodableReceipt(detail: error.detail)
     }
   }
 
-  /// What a file holds, as a receipt or a signed transaction: itself, or base64 of it.
+  /// Decodes a file, as a receipt or a signed transaction: raw, or in base64.
   package func decode(contents: [UInt8]) throws(ValidationError) -> SubmittedReceipt {
     do throws(UndecodableReceipt) { return try SubmittedReceipt.decode(contents: contents) } catch {
       throw .undecodableReceipt(detail: error.detail)
@@ -111,7 +111,7 @@ package struct AppStoreGateway: Sendable {
     return proof
   }
 
-  /// What our own check of the signature says, whatever follows from it.
+  /// The result of our own check of the signature, without its consequences.
   func unrequiredProof(of receipt: SubmittedReceipt) -> LocalProof {
     LocalProof(receipt, verifier: verifier, signedData: signedData, now: now())
   }

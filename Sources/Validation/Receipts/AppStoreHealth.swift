@@ -30,7 +30,7 @@ package final class AppStoreHealth: Sendable {
   func failed(_ error: AppStoreError) {
     switch error {
     case .verifyReceipt(.notAuthentic), .serverAPI(.notFound), .serverAPI(.wrongApp): note(.answering)
-    // It may be this receipt only, and Apple well. In a true outage the breaker opens, and that is seen.
+    // The receipt alone may be the cause. In a real outage the breaker opens, which health shows.
     case .verifyReceipt(let error) where error.mayBeProvoked: break
     case .verifyReceipt(.sharedSecretRejected): note(.sharedSecretRejected)
     case .serverAPI(.keyRejected): note(.serverAPIKeyRejected)

@@ -55,7 +55,7 @@ package enum AppStoreTrouble: Error, Sendable {
 }
 
 extension ValidationError {
-  /// For a caller who has no last state to fall back on.
+  /// The error for a caller without a last state to fall back on.
   package init(_ trouble: AppStoreTrouble) {
     self =
       switch trouble {

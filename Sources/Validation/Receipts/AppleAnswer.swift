@@ -1,7 +1,7 @@
 import AppStore
 import Entitlements
 
-/// What Apple said about a customer, whichever way it was asked.
+/// Apple's statement about a customer, from whichever source.
 package struct AppleAnswer: Sendable {
   var history: PurchaseHistory
   /// As Apple names it; `nil` where the answer does not say.

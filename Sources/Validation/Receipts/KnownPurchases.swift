@@ -12,7 +12,7 @@ struct KnownPurchases {
     var end: Date?
   }
 
-  /// By original transaction ID: one for each store that knows the ID.
+  /// Subscriptions by original transaction ID: one for each store that knows the ID.
   private var subscriptions: [OriginalTransactionID: [Subscription]] = [:]
 
   /// - Parameter evidence: what is granted only provisionally does not make a purchase known.

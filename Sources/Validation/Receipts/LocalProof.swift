@@ -3,7 +3,7 @@ import Entitlements
 
 import struct FoundationEssentials.Date
 
-/// What our own check says about a receipt or a signed transaction.
+/// The result of our own check of a receipt or a signed transaction.
 ///
 /// Not held in place: it is large, and those who wait for Apple hold it several times.
 package indirect enum LocalProof: Sendable {
@@ -25,7 +25,7 @@ package indirect enum LocalProof: Sendable {
       } catch {
         switch error {
         case .notAuthentic(let reason): self = .refuted(reason)
-        // It was decoded before, or it would not be here.
+        // Unreachable: the submission was decoded before.
         case .undecodable: self = .refuted(.uncheckable)
         }
       }
@@ -62,7 +62,7 @@ package indirect enum LocalProof: Sendable {
     }
   }
 
-  /// What the signature proves; `nil` where it proves nothing, or names no store.
+  /// The evidence that the signature proves; `nil` where it proves none or names no store.
   func history(evaluatedAt now: Date) -> PurchaseHistory? {
     switch self {
     case .verified(let receipt): receipt.history(evaluatedAt: now)

@@ -3,9 +3,9 @@ package import Entitlements
 
 import struct FoundationEssentials.Date
 
-/// What a submission is about: a receipt or a signed transaction, a purchase by its ID, or both.
+/// The purchase that a submission refers to: by a receipt or a signed transaction, by its ID, or both.
 package struct PurchaseReference: Sendable {
-  /// What was sent, or is kept; `nil` for an ID that the service has never seen.
+  /// The submitted or stored receipt; `nil` for an ID that the service has never seen.
   package var receipt: SubmittedReceipt?
   package var proof: LocalProof = .unavailable
   /// The purchase that was asked for by its ID, where one was.
@@ -26,7 +26,7 @@ package struct PurchaseReference: Sendable {
     self.bundleID = bundleID
   }
 
-  /// What the same question is known by, a moment later or from somebody else.
+  /// The identity of the question, for the same one a moment later or from another caller.
   package enum Identity: Hashable, Sendable {
     case receipt(ReceiptFingerprint)
     case purchase(OriginalTransactionID, StoreEnvironment?)
@@ -37,25 +37,25 @@ package struct PurchaseReference: Sendable {
   func identity(for source: Source) -> Identity? {
     switch source {
     case .serverAPI:
-      // Of what was sent, the very bytes: an answer about another signature may be older than this purchase.
+      // Exact bytes: an answer about another signature may be older than this purchase.
       if id == nil, let receipt { return .receipt(receipt.fingerprint) }
       return id.map { .purchase($0, environment) }
     case .verifyReceipt, .signature: return receipt.map { .receipt($0.fingerprint) }
     }
   }
 
-  /// For the log: names what was submitted and tells nothing of it.
+  /// The name for the log, which reveals nothing of the submission.
   package var name: String { receipt?.fingerprint.short ?? "none" }
 
-  /// Who can tell about a subject.
+  /// A source that can answer about a purchase.
   package enum Source: Hashable, Sendable {
     case verifyReceipt
     case serverAPI
-    /// Nobody is asked: what Apple signed is all there is.
+    /// Apple's signature alone; no call is made.
     case signature
   }
 
-  /// Who is to be asked, the best first; the next one is asked where the one before knows nothing of it.
+  /// The sources to ask, best first; the next is asked when one knows nothing of the purchase.
   ///
   ///     subject                         with the Server API           without
   ///     app receipt, as sent            verifyReceipt                 verifyReceipt

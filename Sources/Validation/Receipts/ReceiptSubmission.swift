@@ -1,10 +1,10 @@
 package import Entitlements
 package import Ledger
 
-/// What a caller wants validated, for whom.
+/// A request to validate: the proof, and the user it is for.
 package struct ReceiptSubmission: Sendable {
   package enum Proof: Sendable {
-    /// What the app sent as its receipt, not yet looked at.
+    /// The receipt as the app sent it, not yet decoded.
     case receipt(String)
     /// A purchase by its ID: one that the service has seen before, or that Apple is to tell of.
     case originalTransactionID(OriginalTransactionID)
@@ -25,7 +25,7 @@ package struct ReceiptSubmission: Sendable {
   package var proof: Proof
   /// Names the request in logs and in the history.
   package var requestID: String
-  /// What a person said who had Apple asked.
+  /// The note of the person who requested the check.
   var note: NoteID?
   /// Whether the caller vouches for the user: a purchase that nobody has, and that names nobody, becomes theirs by its ID
   /// alone. Anybody can write down an ID, so that a user cannot.

@@ -72,7 +72,7 @@ package struct ReceiptValidator: Sendable {
       }
     }
 
-    /// What waits is asked about again by itself, and leaves the retries to callers.
+    /// Whether retries use the shared budget. A pending receipt is asked about again anyway, and leaves them to callers.
     fileprivate var retriesTrouble: Bool { pendingID == nil }
 
     fileprivate var mayReuse: Bool {
@@ -83,7 +83,7 @@ package struct ReceiptValidator: Sendable {
 
   /// Decode, verify, evaluate, record, write back, answer.
   ///
-  /// What this returns is durable: it survives a power cut the instant after.
+  /// The result is durable: it survives a power cut the instant after.
   ///
   /// - Parameter onWait: told when all is done but the app's rows, and somebody else is writing the user's just now.
   package func validate(
@@ -113,7 +113,7 @@ package struct ReceiptValidator: Sendable {
             return try await endAccess(receipt, reference.proof, of: submission)
           }
         #endif
-        // What the service asks by itself wants an answer or none.
+        // The service's own checks want a fresh answer or none.
         guard mode.isRequest else { throw .appStoreUnavailable(appleStatus: outage.appleStatus) }
         if let proven = try await lastProvenState(of: submission, covering: reference) { return proven }
         guard let receipt = reference.receipt, reference.proof.mayWait(after: outage) else {
@@ -163,7 +163,7 @@ package struct ReceiptValidator: Sendable {
   /// Whether another task is writing the app's row of a user.
   private func isBeingWritten(_ user: UserID) -> Bool { writeBack?.rowLocks.isLocked(user) ?? false }
 
-  /// What a submission stands for: the receipt that was sent, or the one that was kept, or a purchase by its ID.
+  /// Resolves a submission: the receipt sent, the one stored, or a purchase by its ID.
   private func reference(of submission: ReceiptSubmission) async throws(ValidationError) -> PurchaseReference {
     switch submission.proof {
     case .receipt(let text):
@@ -247,7 +247,7 @@ package struct ReceiptValidator: Sendable {
     return proven.evidence().filter { !reported.contains($0.key.originalTransactionID) }
   }
 
-  /// What to keep, to be able to ask again, or to show that Apple has signed it.
+  /// The text to store, to ask Apple again or to show Apple's signature.
   private func keptReceipt(
     of accepted: AppStoreGateway.AcceptedAnswer, _ reference: PurchaseReference
   ) throws(ValidationError) -> KeptReceipt {
@@ -346,7 +346,7 @@ package struct ReceiptValidator: Sendable {
     _ receipt: SubmittedReceipt, _ proof: LocalProof, of submission: ReceiptSubmission,
     after outage: AppStoreTrouble.Outage, logger: Logger, onWait: @Sendable () -> Void
   ) async throws(ValidationError) -> ValidatedEntitlement {
-    // What the signature proves to be another app's need not wait for Apple's word.
+    // A purchase of another app, by its signature, does not wait for Apple.
     if let bundleID = proof.bundleID, !gateway.bundleIDs.contains(bundleID) { throw .wrongApp(appleStatus: nil) }
     let evaluationContext = evaluationContext
     let pending = PendingReceipt(
@@ -417,7 +417,7 @@ package struct ReceiptValidator: Sendable {
         approves: { _, _ in true }))
   }
 
-  /// What is known of a user now, without an answer of Apple's.
+  /// The standing of a user now, without an answer from Apple.
   private func standing(of user: UserID, _ profile: LedgerProfile?) -> ValidatedEntitlement {
     var entitlement = rules.standing(of: user, profile, at: gateway.now())
     entitlement.isStale = !entitlement.isProvisional
@@ -441,7 +441,7 @@ package struct ReceiptValidator: Sendable {
 
 #if PLANTED_DEFECTS
   extension ReceiptValidator {
-    /// What a service does that takes Apple's trouble for the end of the account.
+    /// A planted defect: takes Apple's trouble for the end of the account.
     private func endAccess(
       _ receipt: SubmittedReceipt, _ proof: LocalProof, of submission: ReceiptSubmission
     ) async throws(ValidationError) -> ValidatedEntitlement {

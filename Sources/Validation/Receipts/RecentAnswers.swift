@@ -7,7 +7,7 @@ import Synchronization
 /// Apps post the same receipt at every launch, from every device, and again when an answer was slow. Each caller still gets
 /// the answer for their own user: the answer is recorded anew for whoever asks, only Apple is not asked again.
 ///
-/// It is a convenience, held in memory and bounded: nothing depends on an answer being here.
+/// The cache is a convenience, in memory and bounded: nothing depends on an entry.
 package final class RecentAnswers: Sendable {
   /// Answers kept at once, and the most rows of one: a subscriber of some years.
   package static let limit = 1_024

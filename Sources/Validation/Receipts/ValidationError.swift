@@ -23,7 +23,7 @@ package enum ValidationError: Error, Sendable {
   case appStoreUnavailable(appleStatus: Int?)
   /// Too much is in flight.
   case overloaded
-  /// Nothing could be read or written; the cause is for the log.
+  /// The ledger could not be read or written; the cause is for the log.
   case ledgerUnavailable(LedgerError)
   /// The caller went away.
   case cancelled

@@ -20,7 +20,7 @@ package import struct FoundationEssentials.Date
 /// failure makes all of them due at once, as Apple is back.
 package struct PendingSettler: Service {
   enum Outcome: Hashable, Sendable {
-    /// Nothing is left that is due.
+    /// No receipt is due.
     case done
     case more
     /// Apple, or the ledger, is away.

@@ -51,7 +51,7 @@ package struct RecheckScheduler: Service {
     }
   }
 
-  /// What could not be asked about before, for want of a key for instance, is asked about from now on.
+  /// Makes checks due that could not be made before, for want of a key for instance.
   private func scheduleMissing() async {
     do throws(LedgerError) {
       let count = try await ledger.scheduleMissing(check.validator.nextCheck, at: now(), limit: 500)
@@ -76,7 +76,7 @@ package struct RecheckScheduler: Service {
     }
     var checked = 0
     for recheck in due {
-      // What is left was claimed and is due again by itself.
+      // The remaining claims expire and become due again.
       guard await pacer.turn(), !isAppleAway() else { break }
       await ask(recheck)
       checked += 1
@@ -85,7 +85,7 @@ package struct RecheckScheduler: Service {
     return checked
   }
 
-  /// Nothing is claimed for it: when Apple is back, all that is due is asked about.
+  /// Ends holds without claiming a check: when Apple is back, everything due is asked about.
   private func endHolds() async -> Int {
     let hold = check.validator.gateway.rules.policy.outageHold
     let overdue: [UserID]

@@ -23,7 +23,7 @@ package struct RevalidationRunner: Service {
   enum Pause: Hashable, Sendable {
     /// There is no run, or it has ended.
     case idle
-    /// What is left is not due yet.
+    /// The remaining items are not due yet.
     case later
     /// Apple, or the ledger, is away.
     case obstacle
@@ -64,7 +64,7 @@ package struct RevalidationRunner: Service {
   static let longestPause: Duration = .seconds(10)
   /// Subscriptions claimed at once.
   static let batch = 100
-  /// For so long nobody else takes what was claimed: longer than a batch takes at the slowest pace.
+  /// The lease of a claim: longer than a batch takes at the slowest pace.
   static let lease: Duration = .seconds(900)
   /// How often Apple may have trouble with one subscription.
   static let attempts = 3
@@ -213,7 +213,7 @@ private final class Reachability: Sendable {
 }
 
 extension Run {
-  /// For the log.
+  /// The run as metadata of a log line.
   package var metadata: Logger.Metadata {
     [
       "run": "\(id)", "due": .stringConvertible(counts.due), "done": .stringConvertible(counts.done),

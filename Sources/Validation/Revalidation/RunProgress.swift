@@ -1,9 +1,9 @@
 package import Ledger
 import Synchronization
 
-/// What of a run is known to the process that works on it only: how fast it goes, and what it waits for.
+/// The progress of a run that only the process working on it knows: its rate, and what it waits for.
 package final class RunProgress: Sendable {
-  /// What a run waits for.
+  /// The reason why a run waits.
   package enum Obstacle: String, Hashable, Sendable {
     /// Apple, or our own ledger, is away.
     case appStore = "app_store"

@@ -25,7 +25,7 @@ package struct SubscriptionCheck: Sendable {
     case refused
     /// Apple has trouble, maybe with this one only.
     case troubled
-    /// Nothing can be asked or recorded just now.
+    /// Apple or the ledger is unavailable.
     case away
     case cancelled
   }
@@ -58,7 +58,7 @@ package struct SubscriptionCheck: Sendable {
       case .notAskable: return await followTime(of: owner, requestID: requestID, logger: logger)
       case .clockBehind: return .troubled
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .ownedByAnotherUser, .unknownTransaction:
-        // Of a receipt that counted before. The state that was proven stands.
+        // The receipt counted before, so the proven state stands.
         logger.warning(
           "a kept receipt was refused", metadata: ["problem": "\(error.code)"])
         return .refused
@@ -78,7 +78,7 @@ package struct SubscriptionCheck: Sendable {
     }
     let brakeAdmits = brake.approval(of: rules)
     let approves: Approval = { before, after in
-      // It counts no more for anybody who reads it.
+      // The previous verdict no longer counts for any reader.
       if let end = before?.accessUntil, end.advanced(by: rules.policy.outageHold) <= now { return true }
       return brakeAdmits(before, after)
     }

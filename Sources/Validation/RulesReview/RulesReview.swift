@@ -21,7 +21,7 @@ package final class RulesReview: Sendable {
   /// After which a pass looks whether what it withheld still is.
   static let recount: Duration = .seconds(86_400)
 
-  /// What outlives a restart.
+  /// The state that survives a restart.
   struct Snapshot: Hashable, Codable, Sendable {
     /// The rules that all of this is about.
     var rules: String

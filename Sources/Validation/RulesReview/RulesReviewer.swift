@@ -58,7 +58,7 @@ package struct RulesReviewer: Service {
     }
   }
 
-  /// What became of a pass in this process, for the log.
+  /// The result of a pass in this process, for the log.
   struct Tally {
     var pages = 0
     var users = 0
@@ -115,7 +115,7 @@ package struct RulesReviewer: Service {
     if !isReleased, rules.withholds(verdict, from: id, user.profile.evidence, recorded: recorded, at: now) {
       return recorded.productID.map(Outcome.withheld) ?? .unchanged
     }
-    // What the row does not hold each read works out.
+    // Reads compute the rest, which the row does not hold.
     guard verdict.profileRow != recorded.profileRow, await writes.turn() else { return .unchanged }
     // Something may have been recorded since the page was read.
     let successor: Reevaluation.Successor = { [rules] evidence, recorded, now in

@@ -32,7 +32,7 @@ package struct PurchaseTransfer: Sendable {
           "from_user_id": "\(loser)", "user_id": "\(user)", "environment": "\(key.environment.rawValue)",
           "original_transaction_id": "\(key.originalTransactionID)",
         ])
-      // Of the one who lost it first: a row may be the only one that may name the purchase.
+      // The loser's row first: a unique column may allow only one row to name the purchase.
       _ = await validator.write(user, .waiting, after: [loser], logger: logger)
     }
     let purchases = try await consult(await ledger.ownedPurchases(key.originalTransactionID))

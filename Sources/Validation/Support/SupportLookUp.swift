@@ -39,7 +39,7 @@ package struct SupportLookUp: Sendable {
   /// are taken from receipts.
   var searches = ConcurrencyLimit<UserID>(limit: 2)
 
-  /// What an ID has turned out to be the ID of.
+  /// The kind of an ID that was found.
   package enum Kind: String, Hashable, Sendable, CaseIterable {
     case userID = "user_id"
     case originalTransactionID = "original_transaction_id"
@@ -48,7 +48,7 @@ package struct SupportLookUp: Sendable {
     case orderID = "order_id"
   }
 
-  /// What came of asking Apple.
+  /// The outcome of asking Apple.
   package enum AppStore: String, Hashable, Sendable, CaseIterable {
     case notConfigured = "not_configured"
     case notAsked = "not_asked"
@@ -79,7 +79,7 @@ package struct SupportLookUp: Sendable {
     package var purchases: [OwnedPurchase] = []
     package var unowned: [UnownedPurchase] = []
     /// Whether the search of the ledger came to its end.
-    package var isSnapshot = true
+    package var isComplete = true
     package var appStore: AppStore
   }
 
@@ -104,7 +104,7 @@ package struct SupportLookUp: Sendable {
     if case .transaction(let id) = question {
       let end = ContinuousClock.now.advanced(by: searchTime)
       let search = try await consult(await ledger.purchases(with: id, until: end))
-      found.isSnapshot = search.isSnapshot
+      found.isComplete = search.isComplete
       try await add(search.keys, to: &found)
       if !search.keys.isEmpty { found.kinds.append(.transactionID) }
     }
@@ -113,7 +113,7 @@ package struct SupportLookUp: Sendable {
     return found
   }
 
-  /// What Apple can be asked about.
+  /// The question for Apple.
   private enum Question {
     case transaction(TransactionID)
     case order(String)
@@ -199,7 +199,7 @@ package struct SupportLookUp: Sendable {
     }
   }
 
-  /// What the ledger has of purchases, each once.
+  /// The purchases in the ledger, each once.
   private func add(_ keys: [SubscriptionKey], to found: inout Found) async throws(ValidationError) {
     for key in keys.prefix(Self.purchaseLimit) where !found.holds(key) {
       let id = key.originalTransactionID

@@ -33,9 +33,9 @@ package struct UserRevalidation: Sendable {
       receipts = try await ledger.receipts(of: user, limit: Self.limit + 1)
     } catch { throw .ledgerUnavailable(error) }
     let answers = try await ask(about: receipts.prefix(Self.limit), of: user, name, requestID: requestID, logger)
-    let isSnapshot = receipts.count <= Self.limit && answers == receipts.count
+    let isComplete = receipts.count <= Self.limit && answers == receipts.count
     return try await validator.standing(
-      of: user, isFresh: isSnapshot && !receipts.isEmpty, isWanting: !isSnapshot, logger: logger)
+      of: user, isFresh: isComplete && !receipts.isEmpty, isWanting: !isComplete, logger: logger)
   }
 
   /// - Returns: how many receipts there is an answer about.
@@ -52,7 +52,7 @@ package struct UserRevalidation: Sendable {
     }
     var count = 0
     for answer in answers where try answer.get() { count += 1 }
-    // Whoever asked has gone, and Apple was not asked about the rest.
+    // The caller has gone, and Apple was not asked about the rest.
     guard answers.count == receipts.count else { throw .cancelled }
     return count
   }

@@ -5,10 +5,23 @@ import Testing
 
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import CountersignServer
+@testable import Validation
 
 /// Every problem a caller can meet: its status, its code, and that nothing was recorded.
 @Suite struct ProblemTests {
   static let clock = Date(timeIntervalSince1970: 1_718_452_800)
+
+  /// Jobs log a refusal by `ValidationError.code`, callers get the problem's: support compares the two.
+  @Test(arguments: [
+    ValidationError.undecodableReceipt(detail: ""), .unsupportedReceipt(detail: ""),
+    .notAuthentic(detail: "", appleStatus: nil), .wrongApp(appleStatus: nil), .sandboxRefused(appleStatus: nil),
+    .ownedByAnotherUser, .unknownTransaction, .notAskable, .clockBehind, .appStoreUnavailable(appleStatus: nil),
+    .overloaded, .ledgerUnavailable(.closed), .cancelled, .heldBack,
+  ])
+  func `a refusal has the same code in the log and in the answer`(error: ValidationError) {
+    #expect(Problem(error).code.rawValue == error.code)
+  }
 
   private func run(
     _ settings: Settings = Settings(), body: @Sendable (RunningService, SimulatedStore) async throws -> Void

@@ -390,12 +390,12 @@ import Testing
 
   @Test func `an update that the store refuses is tried on, and does not keep the others waiting`() async throws {
     let clock = MovingClock(Self.start)
-    let isMended = Mutex(false)
+    let isRepaired = Mutex(false)
     // Takes every tier but pro, as a check that does not know it.
     let answer: @Sendable (TestRequest) -> TestAnswer = { request in
       guard request.method == "PATCH", !request.body.isEmpty, !request.text.contains(#":null,"subscription_tier""#)
       else { return .json("[]") }
-      if request.text.contains(#""pro""#), !isMended.withLock({ $0 }) {
+      if request.text.contains(#""pro""#), !isRepaired.withLock({ $0 }) {
         return .json(
           #"{"code":"23514","details":"Failing row contains (user-1, pro)","hint":null,"message":"violates check"}"#,
           status: 400)
@@ -422,7 +422,7 @@ import Testing
           let tries = { profiles.requests.count { $0.text.contains(#""pro""#) } }
           let before = tries()
           try await eventually(clock) { tries() >= before + 3 }
-          isMended.withLock { $0 = true }
+          isRepaired.withLock { $0 = true }
           try await eventually(clock) { try await service.profile()["profile_write"] == "committed" }
         }
       }

@@ -166,7 +166,7 @@ import Testing
         deadline: .seconds(1), searchTime: .zero)
       let logger = world.service.log.logger
       let hurried = try await lookUp.find(UserID(later), logger: logger)
-      #expect(!hurried.isSnapshot && hurried.kinds.isEmpty)
+      #expect(!hurried.isComplete && hurried.kinds.isEmpty)
       lookUp.searches = ConcurrencyLimit<UserID>(limit: 0)
       await #expect(throws: ValidationError.self) { try await lookUp.find(UserID(later), logger: logger) }
       #expect(try await lookUp.find("anna", logger: logger).user == "anna")

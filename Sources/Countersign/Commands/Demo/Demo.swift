@@ -122,7 +122,7 @@ struct DemoFailure: Error, CustomStringConvertible {
   init(_ description: String) { self.description = description }
 }
 
-/// What this one demonstration runs with.
+/// The simulator and the API key of one demonstration.
 struct DemoSession {
   var store: SimulatorProcess
   var key: String

@@ -81,7 +81,7 @@ struct DemoClient: Sendable {
   }
 }
 
-/// What the service answered.
+/// An answer of the service.
 struct DemoAnswer {
   var status: Int
   var verdict: EntitlementResponse?
@@ -98,7 +98,7 @@ struct DemoAnswer {
     }
   }
 
-  /// What the table shows: tier, status, access until, reason.
+  /// The cells of the table: tier, status, access until, reason.
   var cells: [String] {
     [
       verdict?.tier, verdict?.status.rawValue, verdict?.accessUntil?.rfc3339,

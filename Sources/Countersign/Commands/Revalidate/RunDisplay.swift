@@ -5,7 +5,7 @@ struct RunDisplay: Sendable {
     case bar
     /// A line on standard output now and then.
     case lines
-    /// Nothing but the end.
+    /// Prints the end only.
     case silent
   }
 

@@ -3,7 +3,7 @@ import Resilience
 
 /// Starts a run and follows it to its end, through ended connections and restarts of the service.
 struct RunFollower: Sendable {
-  /// What came of it, for the exit code.
+  /// The end of a run, for the exit code.
   enum End: Hashable, Sendable {
     /// Finished or stopped, or counted only.
     case reported(ReceivedRun)

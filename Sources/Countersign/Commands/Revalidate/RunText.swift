@@ -36,7 +36,7 @@ enum RunText {
     return text
   }
 
-  /// What came of it, in a sentence.
+  /// The result, in a sentence.
   static func summary(_ report: ReceivedRun) -> String {
     switch report.state {
     case .dryRun:
