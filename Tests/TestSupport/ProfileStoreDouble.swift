@@ -74,25 +74,20 @@ package final class ProfileStoreDouble: Sendable {
 
   let layout: Layout
   let state: Mutex<State>
-  private let port: Int
+  /// The store's own while it is down too: another test's store must not answer in its place.
+  private let port: ReservedPort
 
   /// Starts on a free port of 127.0.0.1.
   package static func start(layout: Layout = Layout()) async throws -> ProfileStoreDouble {
-    // The first listener only finds the port; the second serves.
-    let finder = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-      .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-      .bind(host: "127.0.0.1", port: 0).get()
-    guard let port = finder.localAddress?.port else { throw ChannelError.unknownLocalAddress }
-    try await finder.close()
-    let store = ProfileStoreDouble(layout: layout, port: port)
+    let store = ProfileStoreDouble(layout: layout, port: try ReservedPort())
     try await store.accept()
     return store
   }
 
-  private init(layout: Layout, port: Int) {
+  private init(layout: Layout, port: ReservedPort) {
     self.layout = layout
     self.port = port
-    url = "http://127.0.0.1:\(port)"
+    url = "http://127.0.0.1:\(port.number)"
     state = Mutex(State())
   }
 
@@ -127,7 +122,7 @@ package final class ProfileStoreDouble: Sendable {
           serve(channel, reading: stream)
         }
       }
-      .bind(host: "127.0.0.1", port: port).get()
+      .bind(host: "127.0.0.1", port: port.number).get()
     state.withLock { $0.listener = listener }
   }
 
