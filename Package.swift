@@ -22,11 +22,7 @@ let package = Package(
     .package(url: "https://github.com/hummingbird-project/hummingbird", exact: "2.28.1"),
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", exact: "2.13.0"),
     .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
-    .package(url: "https://github.com/apple/swift-asn1", exact: "1.7.4"),
-    .package(url: "https://github.com/apple/swift-certificates", exact: "1.21.1"),
-    .package(url: "https://github.com/apple/swift-configuration", exact: "1.4.0"),
     .package(url: "https://github.com/apple/swift-collections", exact: "1.6.0"),
-    .package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2"),
     .package(url: "https://github.com/apple/swift-http-types", exact: "1.8.0"),
     .package(url: "https://github.com/apple/swift-log", exact: "1.16.2"),
     .package(url: "https://github.com/apple/swift-metrics", exact: "2.13.0"),
@@ -36,7 +32,10 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-nio-ssl", exact: "2.37.6"),
     .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
     .package(url: "https://github.com/jpsim/Yams", exact: "6.2.2"),
-    .package(url: "https://github.com/vapor/jwt-kit", exact: "5.7.1"),
+    // The tests' own cryptography, by which they judge ours: no program links it.
+    .package(url: "https://github.com/apple/swift-asn1", exact: "1.7.4"),
+    .package(url: "https://github.com/apple/swift-certificates", exact: "1.21.1"),
+    .package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2"),
   ],
   targets: [
     // The C libraries: a module map and a shim header each, no Swift.
@@ -53,6 +52,11 @@ let package = Package(
     .target(
       name: "JSON",
       dependencies: ["CJansson", "Resilience"],
+      swiftSettings: settings),
+    // Digests, message codes and public keys: OpenSSL, for more than one module.
+    .target(
+      name: "Cryptography",
+      dependencies: ["COpenSSL"],
       swiftSettings: settings),
     // Files that an operator names, read within bounds.
     .target(
@@ -71,13 +75,14 @@ let package = Package(
       swiftSettings: settings),
     .target(
       name: "AppStore",
-      dependencies: ["COpenSSL", "Entitlements", "Files", "HTTPTransport", "JSON", "Resilience"],
+      dependencies: [
+        "COpenSSL", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON", "Resilience",
+      ],
       swiftSettings: settings),
     .target(
       name: "Ledger",
       dependencies: [
-        "Entitlements", "Resilience",
-        .product(name: "Crypto", package: "swift-crypto"),
+        "Cryptography", "Entitlements", "Resilience",
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "GRDBSQLite", package: "GRDB.swift"),
       ],
@@ -94,9 +99,7 @@ let package = Package(
     .target(
       name: "Tokens",
       dependencies: [
-        "Entitlements", "HTTPTransport", "JSON", "Resilience",
-        .product(name: "Crypto", package: "swift-crypto"),
-        .product(name: "JWTKit", package: "jwt-kit"),
+        "Cryptography", "Entitlements", "HTTPTransport", "JSON", "Resilience",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ],
@@ -105,8 +108,7 @@ let package = Package(
     .target(
       name: "Validation",
       dependencies: [
-        "AppStore", "Entitlements", "JSON", "Ledger", "Profiles", "Resilience",
-        .product(name: "Crypto", package: "swift-crypto"),
+        "AppStore", "Cryptography", "Entitlements", "JSON", "Ledger", "Profiles", "Resilience",
         .product(name: "DequeModule", package: "swift-collections"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -119,10 +121,9 @@ let package = Package(
     .target(
       name: "CountersignServer",
       dependencies: [
-        "AppStore", "CountersignAPI", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger", "Profiles",
-        "Prometheus", "Resilience", "Tokens", "Validation",
+        "AppStore", "CountersignAPI", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger",
+        "Profiles", "Prometheus", "Resilience", "Tokens", "Validation",
         .product(name: "CoreMetrics", package: "swift-metrics"),
-        .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "HummingbirdCore", package: "hummingbird"),
@@ -145,7 +146,6 @@ let package = Package(
         "AppStore", "CountersignAPI", "CountersignServer", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger",
         "Profiles", "Prometheus", "Resilience", "Tokens", "Validation",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
-        .product(name: "Configuration", package: "swift-configuration"),
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "HummingbirdCore", package: "hummingbird"),
@@ -161,8 +161,8 @@ let package = Package(
     .executableTarget(
       name: "AppStoreSimulator",
       dependencies: [
+        "COpenSSL",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
-        .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "HummingbirdCore", package: "hummingbird"),
@@ -174,9 +174,6 @@ let package = Package(
         .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras"),
         .product(name: "NIOPosix", package: "swift-nio"),
         .product(name: "NIOSSL", package: "swift-nio-ssl"),
-        .product(name: "SwiftASN1", package: "swift-asn1"),
-        .product(name: "X509", package: "swift-certificates"),
-        .product(name: "_CryptoExtras", package: "swift-crypto"),
       ],
       swiftSettings: settings),
 
@@ -204,6 +201,14 @@ let package = Package(
     .testTarget(
       name: "JSONTests",
       dependencies: ["JSON", "Resilience"],
+      swiftSettings: settings),
+    .testTarget(
+      name: "CryptographyTests",
+      dependencies: [
+        "Cryptography",
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "_CryptoExtras", package: "swift-crypto"),
+      ],
       swiftSettings: settings),
     .testTarget(
       name: "HTTPTransportTests",
@@ -245,7 +250,8 @@ let package = Package(
     .testTarget(
       name: "AppStoreTests",
       dependencies: [
-        "AppStore", "COpenSSL", "Entitlements", "Files", "HTTPTransport", "JSON", "Resilience", "TestSupport",
+        "AppStore", "COpenSSL", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON", "Resilience",
+        "TestSupport",
       ],
       swiftSettings: settings),
     // Records entries and tells which were acknowledged, so that tests can kill it and count its system calls.
@@ -260,6 +266,7 @@ let package = Package(
         "Entitlements", "Ledger", "LedgerProbe",
         .product(name: "GRDB", package: "GRDB.swift"),
       ],
+      exclude: ["Former"],
       swiftSettings: settings),
     .testTarget(
       name: "AppStoreSimulatorTests",
@@ -283,9 +290,9 @@ let package = Package(
     .testTarget(
       name: "CountersignTests",
       dependencies: [
-        "AppStore", "AppStoreSimulator", "Countersign", "CountersignAPI", "CountersignServer", "Entitlements", "Files",
-        "HTTPTransport", "JSON", "Ledger", "Profiles", "Prometheus", "Resilience", "TestSupport", "Tokens",
-        "Validation",
+        "AppStore", "AppStoreSimulator", "Countersign", "CountersignAPI", "CountersignServer", "Cryptography",
+        "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger", "Profiles", "Prometheus", "Resilience",
+        "TestSupport", "Tokens", "Validation",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "GRDB", package: "GRDB.swift"),

@@ -18,7 +18,6 @@ let package = Package(
     .package(url: "https://github.com/hummingbird-project/hummingbird", exact: "2.28.1"),
     .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
     .package(url: "https://github.com/apple/swift-collections", exact: "1.6.0"),
-    .package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2"),
     .package(url: "https://github.com/apple/swift-nio", exact: "2.101.2"),
     .package(url: "https://github.com/apple/swift-nio-http2", exact: "1.46.0"),
     .package(url: "https://github.com/apple/swift-nio-ssl", exact: "2.37.6"),
@@ -30,6 +29,7 @@ let package = Package(
     .systemLibrary(name: "CJansson", pkgConfig: "jansson", providers: [.apt(["libjansson-dev"])]),
     .target(name: "Resilience", swiftSettings: settings),
     .target(name: "JSON", dependencies: ["CJansson", "Resilience"], swiftSettings: settings),
+    .target(name: "Cryptography", dependencies: ["COpenSSL"], swiftSettings: settings),
     .target(name: "Files", swiftSettings: settings),
     .target(
       name: "HTTPTransport",
@@ -42,13 +42,14 @@ let package = Package(
     .target(name: "Entitlements", swiftSettings: settings),
     .target(
       name: "AppStore",
-      dependencies: ["COpenSSL", "Entitlements", "Files", "HTTPTransport", "JSON", "Resilience"],
+      dependencies: [
+        "COpenSSL", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON", "Resilience",
+      ],
       swiftSettings: settings),
     .target(
       name: "Ledger",
       dependencies: [
-        "Entitlements", "Resilience",
-        .product(name: "Crypto", package: "swift-crypto"),
+        "Cryptography", "Entitlements", "Resilience",
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "GRDBSQLite", package: "GRDB.swift"),
       ],

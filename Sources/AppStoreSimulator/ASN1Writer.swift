@@ -1,6 +1,6 @@
 /// Writes ASN.1 values, of definite length (DER) or indefinite length (BER).
 ///
-/// SwiftASN1 writes DER only; receipts from Xcode are BER, and readers have to be tested with these too.
+/// Receipts from Xcode are BER, and readers have to be tested with these too.
 enum ASN1Writer {
   enum Tag {
     static let integer: UInt8 = 0x02
@@ -33,6 +33,12 @@ enum ASN1Writer {
       octets.removeFirst()
     }
     return value(Tag.integer, octets)
+  }
+
+  /// An INTEGER that is not negative, from its octets, big-endian.
+  static func unsigned(_ magnitude: [UInt8]) -> [UInt8] {
+    let digits = Array(magnitude.drop { $0 == 0 })
+    return value(Tag.integer, (digits.first ?? 0x80) >= 0x80 ? [0] + digits : digits)
   }
 
   static func utf8(_ text: String) -> [UInt8] { value(Tag.utf8String, Array(text.utf8)) }

@@ -1,4 +1,3 @@
-import Crypto
 import Synchronization
 
 /// Counts a simulator's calls: their number, their subjects, and the most at once.
@@ -74,7 +73,7 @@ final class CallBook: Sendable {
 
   func record(_ call: Call) {
     let receipt = call.receiptData.map { text in
-      SHA256.hash(data: Array(text.utf8)).map { octet in
+      Digest.sha256(Array(text.utf8)).map { octet in
         (octet < 16 ? "0" : "") + String(octet, radix: 16)
       }.joined()
     }

@@ -3,7 +3,7 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// The control API: plain HTTP on the loopback interface, JSON in and out.
+/// The control API: plain HTTP, JSON in and out.
 ///
 ///     GET    /clock                                        {"now":"2026-01-15T12:00:00Z"}
 ///     POST   /clock      {"now":"…"} {"advance":"30d"} {"real":true}

@@ -1,4 +1,3 @@
-import Crypto
 import FoundationEssentials
 
 /// Checks the bearer tokens of the Server API: a JWT signed with ES256 by the development key.
@@ -13,13 +12,13 @@ struct DeveloperTokens: Sendable {
   static let keyID = "SIMULATOR1"
   static let issuerID = "57246542-96fe-1a63-e053-0824d011072a"
 
-  private let key: P256.Signing.PublicKey
+  private let key: SigningKey
   private let startedAt: Timestamp
   private let realNow: @Sendable () -> Timestamp
 
   /// - Parameter startedAt: the store's clock at the start.
   init(startedAt: Timestamp, realNow: @escaping @Sendable () -> Timestamp = { Timestamp(Date()) }) throws {
-    key = try P256.Signing.PrivateKey(pemRepresentation: DevelopmentKeys.serverAPIKey).publicKey
+    key = try SigningKey(pem: DevelopmentKeys.serverAPIKey)
     self.startedAt = startedAt
     self.realNow = realNow
   }
@@ -43,9 +42,8 @@ struct DeveloperTokens: Sendable {
     guard let authorization, authorization.hasPrefix("Bearer ") else { return nil }
     let parts = authorization.dropFirst("Bearer ".count).split(separator: ".", omittingEmptySubsequences: false)
     guard parts.count == 3, let header: Header = Self.decode(parts[0]), let claims: Claims = Self.decode(parts[1]),
-      let raw = SignedDataSigner.decode(parts[2]),
-      let signature = try? P256.Signing.ECDSASignature(rawRepresentation: raw),
-      key.isValidSignature(signature, for: Array("\(parts[0]).\(parts[1])".utf8))
+      let signature = SignedDataSigner.decode(parts[2]),
+      key.hasMadeES256(signature, over: Array("\(parts[0]).\(parts[1])".utf8))
     else { return nil }
     guard header.alg == "ES256", header.kid == Self.keyID, header.typ == "JWT", claims.iss == Self.issuerID,
       claims.aud == "appstoreconnect-v1", !claims.bid.isEmpty,

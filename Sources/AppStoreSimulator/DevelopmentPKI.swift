@@ -1,22 +1,19 @@
-import Crypto
 import FoundationEssentials
-import SwiftASN1
-import X509
-import _CryptoExtras
 
 /// The development certificates and keys, ready for use. See `DevelopmentKeys` for why the keys may be public.
 struct DevelopmentPKI: Sendable {
   /// A certificate with its key.
   struct Signer: Sendable {
-    let certificate: Certificate
+    let certificate: X509Certificate
     let der: [UInt8]
-    let key: _RSA.Signing.PrivateKey
+    let issuerAndSerialNumber: [UInt8]
+    let key: SigningKey
 
     init(certificate: String, key: String) throws {
-      let document = try PEMDocument(pemString: certificate)
-      self.certificate = try Certificate(pemDocument: document)
-      self.der = document.derBytes
-      self.key = try _RSA.Signing.PrivateKey(pemRepresentation: key)
+      self.certificate = try X509Certificate(pem: certificate)
+      der = try self.certificate.der()
+      issuerAndSerialNumber = try self.certificate.issuerAndSerialNumber()
+      self.key = try SigningKey(pem: key)
     }
   }
 
@@ -32,13 +29,13 @@ struct DevelopmentPKI: Sendable {
     leaf = try Signer(certificate: DevelopmentKeys.leafCertificate, key: DevelopmentKeys.leafKey)
     transaction = try Signer(certificate: DevelopmentKeys.transactionCertificate, key: DevelopmentKeys.transactionKey)
     xcode = try Signer(certificate: DevelopmentKeys.xcodeCertificate, key: DevelopmentKeys.xcodeKey)
-    intermediateDER = try PEMDocument(pemString: DevelopmentKeys.intermediateCertificate).derBytes
+    intermediateDER = try X509Certificate(pem: DevelopmentKeys.intermediateCertificate).der()
     signedData = try SignedDataSigner(
-      key: P256.Signing.PrivateKey(pemRepresentation: DevelopmentKeys.signedDataLeafKey),
+      key: SigningKey(pem: DevelopmentKeys.signedDataLeafKey),
       chain: [
         DevelopmentKeys.signedDataLeafCertificate, DevelopmentKeys.signedDataIntermediateCertificate,
         DevelopmentKeys.signedDataRootCertificate,
-      ].map { try PEMDocument(pemString: $0).derBytes })
+      ].map { try X509Certificate(pem: $0).der() })
   }
 
   /// Both roots in PEM, for a configuration file: the one of receipts and TLS, and the one of signed data.
@@ -58,36 +55,26 @@ extension DevelopmentPKI {
   ///
   /// It is issued at every start, by the real clock: the simulated one dates purchases, not TLS certificates.
   func makeServerIdentity(host: String, at now: Date = Date()) throws -> ServerIdentity {
-    let key = P256.Signing.PrivateKey()
-    var names: [GeneralName] = [
-      .dnsName("localhost"),
-      .ipAddress(ASN1OctetString(contentBytes: [127, 0, 0, 1])),
-      .ipAddress(ASN1OctetString(contentBytes: Array(repeating: 0, count: 15) + [1])),
-    ]
+    var names = ["DNS:localhost", "IP:127.0.0.1", "IP:::1"]
     let octets = host.split(separator: ".", omittingEmptySubsequences: false).compactMap { UInt8($0) }
     if octets.count == 4 {
-      names.append(.ipAddress(ASN1OctetString(contentBytes: octets[...])))
-    } else if !host.contains(":"), host != "localhost" {
-      names.append(.dnsName(host))
+      names.append("IP:" + octets.map(String.init).joined(separator: "."))
+    } else if host != "localhost", Self.isName(host) {
+      names.append("DNS:" + host)
     }
+    let key = try SigningKey()
     let day: TimeInterval = 86_400
-    let certificate = try Certificate(
-      version: .v3,
-      serialNumber: Certificate.SerialNumber(),
-      publicKey: Certificate.PublicKey(key.publicKey),
-      notValidBefore: now - 7 * day,
-      notValidAfter: now + 30 * day,
-      issuer: root.certificate.subject,
-      subject: DistinguishedName { CommonName("Countersign Simulator") },
-      signatureAlgorithm: .sha256WithRSAEncryption,
-      extensions: Certificate.Extensions {
-        Critical(BasicConstraints.notCertificateAuthority)
-        Critical(KeyUsage(digitalSignature: true))
-        try ExtendedKeyUsage([.serverAuth])
-        SubjectAlternativeNames(names)
-      },
-      issuerPrivateKey: Certificate.PrivateKey(root.key))
-    return ServerIdentity(
-      certificatePEM: try certificate.serializeAsPEM().pemString, keyPEM: key.pemRepresentation)
+    let certificate = try X509Certificate(
+      commonName: "Countersign Simulator", names: names, key: key, validity: now - 7 * day..<now + 30 * day,
+      issuer: root.certificate, issuerKey: root.key)
+    return ServerIdentity(certificatePEM: try certificate.pem(), keyPEM: try key.pem())
+  }
+
+  /// Whether a host is a DNS name, and not an IPv6 address: one that stands for itself among alternative names.
+  private static func isName(_ host: String) -> Bool {
+    !host.isEmpty
+      && host.utf8.allSatisfy { byte in
+        (0x30...0x39).contains(byte) || (0x61...0x7A).contains(byte | 0x20) || "-._".utf8.contains(byte)
+      }
   }
 }

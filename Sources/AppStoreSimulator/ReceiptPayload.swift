@@ -1,4 +1,3 @@
-import Crypto
 import FoundationEssentials
 
 /// The signed part of an app receipt: a SET of attributes, the simulator's seed among them.
@@ -14,7 +13,7 @@ enum ReceiptPayload {
   static func encode(_ seed: ReceiptSeed) throws -> [UInt8] {
     let opaque = try Array(JSONEncoder.sorted.encode(seed))
     let bundle = ASN1Writer.utf8(seed.bundleID)
-    let hash = Array(Insecure.SHA1.hash(data: deviceIdentifier + opaque + bundle))
+    let hash = Digest.sha1(deviceIdentifier + opaque + bundle)
     let receiptType = seed.format == .xcode ? "Xcode" : seed.environment.receiptType
     let createdAt = seed.createdAt.text
 

@@ -23,7 +23,7 @@ struct ServeCommand: AsyncParsableCommand {
           --notify http://127.0.0.1:8080/v1/notifications/app-store
       """)
 
-  @Option(help: "The address to listen on. The control API is on 127.0.0.1 in any case.")
+  @Option(help: "The address of both environments.")
   var host = "127.0.0.1"
 
   @Option(help: "The TLS port of both environments; 0 takes a free one.")
@@ -31,6 +31,9 @@ struct ServeCommand: AsyncParsableCommand {
 
   @Option(help: "The control API's port; 0 takes a free one.")
   var controlPort = 0
+
+  @Option(help: "The control API's address. Whoever reaches it can move the clock and issue receipts.")
+  var controlHost = "127.0.0.1"
 
   @Option(help: "The password that receipts with subscriptions are answered for.")
   var sharedSecret = Simulator.Configuration.defaultSharedSecret
@@ -58,6 +61,7 @@ struct ServeCommand: AsyncParsableCommand {
     configuration.host = host
     configuration.port = port
     configuration.controlPort = controlPort
+    configuration.controlHost = controlHost
     configuration.sharedSecret = sharedSecret
     configuration.clock = clock?.date
     configuration.rootPEMPath = rootOut

@@ -1,15 +1,14 @@
-import Crypto
 import FoundationEssentials
 
 /// Signs JWS as the store does: ES256, with the complete chain in the header (RFC 7515, section 4.1.6).
 ///
 ///     {"alg":"ES256","x5c":[leaf, intermediate, root]}   certificates in the standard alphabet of base64
 struct SignedDataSigner: Sendable {
-  private let key: P256.Signing.PrivateKey
+  private let key: SigningKey
   private let header: String
 
   /// - Parameter chain: DER, the leaf first.
-  init(key: P256.Signing.PrivateKey, chain: [[UInt8]]) {
+  init(key: SigningKey, chain: [[UInt8]]) {
     self.key = key
     let certificates = chain.map { JSON.string(Data($0).base64EncodedString()) }
     header = Self.encode(Array(JSON.object([("alg", "ES256"), ("x5c", .array(certificates))]).text.utf8))
@@ -18,8 +17,7 @@ struct SignedDataSigner: Sendable {
   /// Signatures are randomised: the same payload gives a different text every time.
   func sign(_ payload: JSON) throws -> String {
     let signed = header + "." + Self.encode(Array(payload.text.utf8))
-    let signature = try key.signature(for: Array(signed.utf8))
-    return signed + "." + Self.encode(Array(signature.rawRepresentation))
+    return signed + "." + Self.encode(try key.signES256(Array(signed.utf8)))
   }
 
   /// Base64url without padding (RFC 7515, section 2).

@@ -1,8 +1,4 @@
-import Crypto
 import FoundationEssentials
-import SwiftASN1
-import X509
-import _CryptoExtras
 
 /// Writes and reads app receipts: PKCS#7 SignedData over the payload, without signed attributes (RFC 2315, section 9).
 ///
@@ -25,9 +21,8 @@ struct SignedReceipt: Sendable {
       case .forged: pki.transaction
       case .der, .ber, .ios6, .padded: pki.leaf
       }
-    let signature = try signer.key.signature(for: SHA256.hash(data: payload), padding: .insecurePKCS1v1_5)
-    return try assemble(
-      payload: payload, signature: Array(signature.rawRepresentation), signer: signer,
+    return assemble(
+      payload: payload, signature: try signer.key.sign(payload), signer: signer,
       isBER: seed.format == .ber || seed.format == .xcode,
       padding: seed.format == .padded ? pki.transaction.der : [])
   }
@@ -37,11 +32,7 @@ struct SignedReceipt: Sendable {
       return .notAReceipt
     }
     if attributes[0] == ASN1Writer.utf8("Xcode") { return .notAReceipt }
-    let signature = _RSA.Signing.RSASignature(rawRepresentation: message.signature)
-    guard
-      pki.leaf.key.publicKey.isValidSignature(
-        signature, for: SHA256.hash(data: message.payload), padding: .insecurePKCS1v1_5),
-      isUnchanged(bytes, message),
+    guard pki.leaf.key.hasMade(message.signature, over: message.payload), isUnchanged(bytes, message),
       let opaque = attributes[4], let seed = try? JSONDecoder().decode(ReceiptSeed.self, from: Data(opaque))
     else { return .notAuthentic }
     return .authentic(seed)
@@ -50,15 +41,13 @@ struct SignedReceipt: Sendable {
   /// The signature covers the payload only; everything around it has to be exactly what this simulator writes.
   private func isUnchanged(_ bytes: [UInt8], _ message: Message) -> Bool {
     [false, true].contains { isBER in
-      let written = try? assemble(
-        payload: message.payload, signature: message.signature, signer: pki.leaf, isBER: isBER)
-      return written == bytes
+      assemble(payload: message.payload, signature: message.signature, signer: pki.leaf, isBER: isBER) == bytes
     }
   }
 
   private func assemble(
     payload: [UInt8], signature: [UInt8], signer: DevelopmentPKI.Signer, isBER: Bool, padding: [UInt8] = []
-  ) throws -> [UInt8] {
+  ) -> [UInt8] {
     let constructed = isBER ? ASN1Writer.indefinite : ASN1Writer.value
     let sha256 = ASN1Writer.value(ASN1Writer.Tag.sequence, OID.sha256 + ASN1Writer.value(ASN1Writer.Tag.null, []))
     let rsa = ASN1Writer.value(ASN1Writer.Tag.sequence, OID.rsaEncryption + ASN1Writer.value(ASN1Writer.Tag.null, []))
@@ -69,12 +58,9 @@ struct SignedReceipt: Sendable {
     let chain = signer.der == pki.leaf.der ? pki.intermediateDER + pki.root.der : []
     let bag = signer.der + chain + padding
 
-    var issuer = DER.Serializer()
-    try issuer.serialize(signer.certificate.issuer)
-    let serial = ASN1Writer.value(ASN1Writer.Tag.integer, Self.positive(Array(signer.certificate.serialNumber.bytes)))
     let signerInfo = ASN1Writer.value(
       ASN1Writer.Tag.sequence,
-      ASN1Writer.integer(1) + ASN1Writer.value(ASN1Writer.Tag.sequence, issuer.serializedBytes + serial) + sha256 + rsa
+      ASN1Writer.integer(1) + ASN1Writer.value(ASN1Writer.Tag.sequence, signer.issuerAndSerialNumber) + sha256 + rsa
         + ASN1Writer.value(ASN1Writer.Tag.octetString, signature))
 
     let signedData = constructed(
@@ -94,12 +80,6 @@ struct SignedReceipt: Sendable {
       ASN1Writer.value(ASN1Writer.Tag.octetString, Array(payload[start..<min(start + 1_000, payload.count)]))
     }
   }
-
-  /// The content of a non-negative INTEGER.
-  private static func positive(_ magnitude: [UInt8]) -> [UInt8] {
-    let digits = Array(magnitude.drop { $0 == 0 })
-    return (digits.first ?? 0x80) >= 0x80 ? [0] + digits : digits
-  }
 }
 
 /// The result of reading received bytes.
@@ -118,12 +98,11 @@ private struct Message {
   var signature: [UInt8]
 
   init?(_ bytes: [UInt8]) {
-    guard let root = try? BER.parse(bytes), let outer = Self.children(root), outer.count == 2,
-      let signedData = Self.children(outer[1])?.first, let parts = Self.children(signedData), parts.count == 5,
-      let encapsulated = Self.children(parts[2]), encapsulated.count == 2,
-      let content = Self.children(encapsulated[1])?.first, let payload = Self.octets(content),
-      let signer = Self.children(parts[4])?.first, let fields = Self.children(signer), let last = fields.last,
-      let signature = Self.octets(last)
+    guard let outer = ASN1Value(bytes)?.children, outer.count == 2,
+      let signedData = outer[1].children?.first, let parts = signedData.children, parts.count == 5,
+      let encapsulated = parts[2].children, encapsulated.count == 2,
+      let payload = encapsulated[1].children?.first?.octets,
+      let signature = parts[4].children?.first?.children?.last?.octets
     else { return nil }
     self.payload = payload
     self.signature = signature
@@ -131,34 +110,17 @@ private struct Message {
 
   /// The first value of each attribute of a payload, by type.
   static func attributes(of payload: [UInt8]) -> [Int: [UInt8]]? {
-    guard let root = try? BER.parse(payload), root.identifier == .set, let elements = children(root) else { return nil }
+    guard let root = ASN1Value(payload), root.tag | 0x20 == ASN1Writer.Tag.set, let elements = root.children else {
+      return nil
+    }
     var attributes: [Int: [UInt8]] = [:]
     for element in elements {
-      guard let fields = children(element), fields.count == 3, let type = try? Int(berEncoded: fields[0]),
-        let value = octets(fields[2])
+      guard let fields = element.children, fields.count == 3, let type = fields[0].integer, type.count <= 4,
+        let value = fields[2].octets
       else { return nil }
-      if attributes[type] == nil { attributes[type] = value }
+      let number = type.reduce(0) { $0 << 8 | Int($1) }
+      if attributes[number] == nil { attributes[number] = value }
     }
     return attributes
-  }
-
-  private static func children(_ node: ASN1Node) -> [ASN1Node]? {
-    guard case .constructed(let nodes) = node.content else { return nil }
-    return Array(nodes)
-  }
-
-  /// An OCTET STRING, primitive or constructed.
-  private static func octets(_ node: ASN1Node) -> [UInt8]? {
-    guard node.identifier == .octetString else { return nil }
-    switch node.content {
-    case .primitive(let bytes): return Array(bytes)
-    case .constructed(let pieces):
-      var bytes: [UInt8] = []
-      for piece in pieces {
-        guard case .primitive(let part) = piece.content else { return nil }
-        bytes += part
-      }
-      return bytes
-    }
   }
 }

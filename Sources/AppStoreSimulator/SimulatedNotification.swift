@@ -1,4 +1,3 @@
-import Crypto
 import FoundationEssentials
 
 /// One App Store Server Notification, version 2, as posted.
@@ -65,7 +64,7 @@ struct NotificationWriter: Sendable {
       seed.environment.rawValue, seed.bundleID, seed.scenario.rawValue, String(seed.subscriber), String(seed.start),
       String(event.row.slot), String(event.row.number), String(event.at.milliseconds), event.type, event.subtype ?? "",
     ]
-    var octets = Array(SHA256.hash(data: Array(parts.joined(separator: "\n").utf8)).prefix(16))
+    var octets = Array(Digest.sha256(Array(parts.joined(separator: "\n").utf8)).prefix(16))
     octets[6] = octets[6] & 0x0F | 0x40
     octets[8] = octets[8] & 0x3F | 0x80
     let digits = octets.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }

@@ -24,8 +24,10 @@ enum Simulator {
     var host = "127.0.0.1"
     /// 0 selects a free port.
     var port = 0
-    /// The plain-HTTP control API, always on 127.0.0.1; nil for none, 0 for a free port.
+    /// The port of the plain-HTTP control API; nil for none, 0 for a free port.
     var controlPort: Int?
+    /// The address of the control API, apart from `host`: whoever reaches it can do everything.
+    var controlHost = "127.0.0.1"
     /// The required `password` for receipts with subscriptions.
     var sharedSecret = Configuration.defaultSharedSecret
     /// The clock at the start; nil follows the real one.
@@ -72,7 +74,7 @@ enum Simulator {
       let control = ControlListener(core: core, connections: connections)
       do {
         controlListener = try await Listener.open(
-          host: "127.0.0.1", port: controlPort, tls: nil, clock: core.clock, logger: configuration.logger
+          host: configuration.controlHost, port: controlPort, tls: nil, clock: core.clock, logger: configuration.logger
         ) { request, context in try await control.respond(to: request, context: context) }
       } catch {
         await tlsListener.close(connections)
@@ -81,8 +83,8 @@ enum Simulator {
     }
     let isTemporary = configuration.rootPEMPath == nil
     return RunningSimulator(
-      core: core, host: configuration.host, tlsListener: tlsListener, controlListener: controlListener,
-      connections: connections, rootPEMPath: path, removesRoot: isTemporary)
+      core: core, host: configuration.host, tlsListener: tlsListener, controlHost: configuration.controlHost,
+      controlListener: controlListener, connections: connections, rootPEMPath: path, removesRoot: isTemporary)
   }
 
   private static func temporaryPath() -> String {
@@ -123,15 +125,15 @@ final class RunningSimulator: Sendable {
   private let removesRoot: Bool
 
   init(
-    core: SimulatorCore, host: String, tlsListener: Listener, controlListener: Listener?,
+    core: SimulatorCore, host: String, tlsListener: Listener, controlHost: String, controlListener: Listener?,
     connections: ConnectionRegistry, rootPEMPath: String, removesRoot: Bool
   ) {
-    let host = host.contains(":") ? "[\(host)]" : host
-    self.productionURL = "https://\(host):\(tlsListener.port)\(StoreListener.productionPath)"
-    self.sandboxURL = "https://\(host):\(tlsListener.port)\(StoreListener.sandboxPath)"
-    self.serverAPIURL = "https://\(host):\(tlsListener.port)\(StoreListener.serverAPIPath)"
-    self.serverAPISandboxURL = "https://\(host):\(tlsListener.port)\(StoreListener.serverAPISandboxPath)"
-    self.controlURL = controlListener.map { "http://127.0.0.1:\($0.port)" }
+    let origin = "https://\(Self.inURL(host)):\(tlsListener.port)"
+    self.productionURL = origin + StoreListener.productionPath
+    self.sandboxURL = origin + StoreListener.sandboxPath
+    self.serverAPIURL = origin + StoreListener.serverAPIPath
+    self.serverAPISandboxURL = origin + StoreListener.serverAPISandboxPath
+    self.controlURL = controlListener.map { "http://\(Self.inURL(controlHost)):\($0.port)" }
     self.rootPEMPath = rootPEMPath
     self.core = core
     self.tlsListener = tlsListener
@@ -139,6 +141,9 @@ final class RunningSimulator: Sendable {
     self.connections = connections
     self.removesRoot = removesRoot
   }
+
+  /// An IPv6 address is in brackets.
+  private static func inURL(_ host: String) -> String { host.contains(":") ? "[\(host)]" : host }
 
   /// The store's clock.
   var now: Date { core.clock.now.date }

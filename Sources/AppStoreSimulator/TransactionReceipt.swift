@@ -1,6 +1,4 @@
-import Crypto
 import FoundationEssentials
-import _CryptoExtras
 
 /// Writes and reads transaction receipts of the iOS 6 kind: one transaction in a NeXTSTEP property list.
 ///
@@ -26,9 +24,8 @@ struct TransactionReceipt: Sendable {
     }
     entries.append((Self.seedKey, Data(try JSONEncoder.sorted.encode(seed)).base64EncodedString()))
     let info = Array(Self.list(entries).utf8)
-    let signature = try pki.transaction.key.signature(
-      for: Insecure.SHA1.hash(data: [Self.version] + info), padding: .insecurePKCS1v1_5)
-    return assemble(info: info, signature: Array(signature.rawRepresentation), environment: seed.environment)
+    let signature = try pki.transaction.key.sign([Self.version] + info, .sha1)
+    return assemble(info: info, signature: signature, environment: seed.environment)
   }
 
   func read(_ bytes: [UInt8]) -> ReceiptReading {
@@ -40,9 +37,7 @@ struct TransactionReceipt: Sendable {
     guard octets.count > 257, octets.first == Self.version else { return .notAuthentic }
     let signature = Array(octets[1..<257])
     guard
-      pki.transaction.key.publicKey.isValidSignature(
-        _RSA.Signing.RSASignature(rawRepresentation: signature),
-        for: Insecure.SHA1.hash(data: [Self.version] + Array(info)), padding: .insecurePKCS1v1_5),
+      pki.transaction.key.hasMade(signature, over: [Self.version] + Array(info), .sha1),
       let list = String(validating: Array(info), as: UTF8.self),
       let opaque = Self.entry(Self.seedKey, in: list).flatMap({ Data(base64Encoded: $0) }),
       let seed = try? JSONDecoder().decode(ReceiptSeed.self, from: opaque),

@@ -1,4 +1,4 @@
-import Crypto
+import Cryptography
 import JSON
 
 /// A public key as published in a JWK Set (RFC 7517), before it is parsed.
@@ -18,7 +18,7 @@ package struct PublishedKey: Hashable, Sendable {
         case .rsa(let modulus, let exponent): #"{"e":"\#(exponent)","kty":"RSA","n":"\#(modulus)"}"#
         case .p256(let x, let y): #"{"crv":"P-256","kty":"EC","x":"\#(x)","y":"\#(y)"}"#
         }
-      return SHA256.hash(data: Array(members.utf8))
+      return SHA256Digest(of: members.utf8)
     }
   }
 

@@ -189,7 +189,7 @@ package final class RemoteKeySet: Service {
     var keys: [TokenKey] = []
     for key in published {
       // An invalid key does not invalidate the others.
-      if let key = try? await TokenKey(key) { keys.append(key) }
+      if let key = try? TokenKey(key) { keys.append(key) }
     }
     // A set emptied by mistake must not lock every user out.
     guard !keys.isEmpty else { throw Trouble(cause: "no key for RS256 or ES256 in the set") }

@@ -1,7 +1,6 @@
-private import Crypto
-private import JWTKit
+import Cryptography
 
-/// A trusted key for token signatures, with its one algorithm. This type contains all use of jwt-kit here.
+/// A trusted key for token signatures, with its one algorithm.
 ///
 /// The key determines the algorithm, never the token: a token that names HS256 would otherwise be verified with a
 /// public key as the secret (RFC 8725, section 2.1).
@@ -17,40 +16,59 @@ package struct SignatureKey: Sendable {
     case invalid
   }
 
-  package let algorithm: Algorithm
-  private let verifier: any JWTAlgorithm
+  private enum Key: Sendable {
+    case hs256(HMACKey)
+    case rs256(RSAPublicKey)
+    case es256(ES256PublicKey)
+  }
+
+  private let key: Key
+
+  package var algorithm: Algorithm {
+    switch key {
+    case .hs256: .hs256
+    case .rs256: .rs256
+    case .es256: .es256
+    }
+  }
 
   /// A secret shared with the tokens' issuer, for HS256.
   ///
   /// A secret shorter than the hash is refused (RFC 7518, section 3.2).
-  package init(secret: String) async throws(Invalid) {
-    guard secret.utf8.count >= 32 else { throw .invalid }
-    try await self.init(.hs256) { await $0.add(hmac: HMACKey(from: secret), digestAlgorithm: .sha256) }
+  package init(secret: String) throws(Invalid) {
+    guard secret.utf8.count >= SHA256Digest.count else { throw .invalid }
+    key = .hs256(HMACKey(Array(secret.utf8)))
   }
 
   /// A public RSA key, for RS256; both numbers in base64url.
-  package init(modulus: String, exponent: String) async throws(Invalid) {
-    try await self.init(.rs256) {
-      await $0.add(rsa: try Insecure.RSA.PublicKey(modulus: modulus, exponent: exponent), digestAlgorithm: .sha256)
-    }
+  package init(modulus: String, exponent: String) throws(Invalid) {
+    guard
+      let key = RSAPublicKey(
+        modulus: try Self.number(modulus), exponent: try Self.number(exponent), digest: .sha256)
+    else { throw .invalid }
+    self.key = .rs256(key)
   }
 
   /// A point on P-256, for ES256; both numbers in base64url.
-  package init(x: String, y: String) async throws(Invalid) {
-    try await self.init(.es256) { await $0.add(ecdsa: try ES256PublicKey(parameters: (x, y))) }
+  package init(x: String, y: String) throws(Invalid) {
+    guard let key = ES256PublicKey(x: try Self.number(x), y: try Self.number(y)) else { throw .invalid }
+    self.key = .es256(key)
   }
 
-  private init(
-    _ algorithm: Algorithm, _ add: (JWTKeyCollection) async throws -> JWTKeyCollection
-  ) async throws(Invalid) {
-    do { verifier = try await add(JWTKeyCollection()).getKey() } catch { throw .invalid }
-    // All else relies on the collection returning the key that was added.
-    guard verifier.name == algorithm.rawValue else { throw .invalid }
-    self.algorithm = algorithm
+  /// A number of a JWK, big-endian. Padding is tolerated: some issuers leave it, although RFC 7518 forbids it.
+  private static func number(_ text: String) throws(Invalid) -> [UInt8] {
+    var digits = text.utf8[...]
+    while digits.last == UInt8(ascii: "=") { digits.removeLast() }
+    guard let number = Base64URL.decode(digits) else { throw .invalid }
+    return [UInt8](number)
   }
 
   /// Whether this key made the signature. A malformed one, such as one of the wrong length, gives `false`.
   package func hasMade(_ signature: [UInt8], over bytes: [UInt8]) -> Bool {
-    (try? verifier.verify(signature, signs: bytes)) == true
+    switch key {
+    case .hs256(let key): key.hasMade(signature, over: bytes)
+    case .rs256(let key): key.hasMade(signature[...], over: bytes[...])
+    case .es256(let key): key.hasMade(signature, over: bytes)
+    }
   }
 }

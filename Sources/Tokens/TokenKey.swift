@@ -1,4 +1,4 @@
-import Crypto
+import Cryptography
 package import HTTPTransport
 
 /// A trusted key, with its key ID.
@@ -12,19 +12,19 @@ package struct TokenKey: Sendable {
   var algorithm: SignatureKey.Algorithm { key.algorithm }
 
   /// A secret shared with the tokens' issuer.
-  package init(secret: Secret) async throws(SignatureKey.Invalid) {
+  package init(secret: Secret) throws(SignatureKey.Invalid) {
     id = nil
     thumbprint = nil
-    key = try await SignatureKey(secret: secret.exposed)
+    key = try SignatureKey(secret: secret.exposed)
   }
 
-  package init(_ published: PublishedKey) async throws(SignatureKey.Invalid) {
+  package init(_ published: PublishedKey) throws(SignatureKey.Invalid) {
     id = published.id
     thumbprint = published.material.thumbprint
     key =
       switch published.material {
-      case .rsa(let modulus, let exponent): try await SignatureKey(modulus: modulus, exponent: exponent)
-      case .p256(let x, let y): try await SignatureKey(x: x, y: y)
+      case .rsa(let modulus, let exponent): try SignatureKey(modulus: modulus, exponent: exponent)
+      case .p256(let x, let y): try SignatureKey(x: x, y: y)
       }
   }
 

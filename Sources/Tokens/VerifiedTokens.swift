@@ -1,4 +1,4 @@
-import Crypto
+import Cryptography
 import Resilience
 import Synchronization
 
@@ -56,10 +56,6 @@ package final class VerifiedTokens: Sendable {
   /// The digest of everything that verification reads. The signed text has exactly one dot, so bytes cannot move from
   /// one part to the other.
   private static func name(of token: UserToken) -> SHA256Digest {
-    var hash = SHA256()
-    hash.update(data: token.signed)
-    hash.update(data: [UInt8(ascii: ".")])
-    hash.update(data: token.signature)
-    return hash.finalize()
+    SHA256Digest(of: token.signed + CollectionOfOne(UInt8(ascii: ".")) + token.signature)
   }
 }

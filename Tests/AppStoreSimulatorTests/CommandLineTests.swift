@@ -95,6 +95,17 @@ struct CommandLineTests {
     #expect(try await stalled.code != 28)
   }
 
+  @Test("serve takes an address for the control API", .enabled(if: Tool.curl != nil, "curl is not installed"))
+  func controlHost() async throws {
+    let simulator = try SimulatorProcess(["serve", "--control-host", "127.0.0.2"])
+    let control = try simulator.url("control_url")
+    #expect(control.hasPrefix("http://127.0.0.2:"))
+    #expect(try simulator.url("production_url").hasPrefix("https://127.0.0.1:"))
+    #expect(try await Exchange.send("GET", control + "/clock").status == 200)
+    simulator.process.terminate()
+    #expect(try await simulator.ended().status == 0)
+  }
+
   @Test("serve ends on SIGINT")
   func interrupt() async throws {
     let simulator = try SimulatorProcess(["serve"])

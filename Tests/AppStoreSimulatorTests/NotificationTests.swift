@@ -230,7 +230,7 @@ struct NotificationDeliveryTests {
     await inbox.close()
   }
 
-  @Test("what happens as the clock moves is posted in its order, once, by all customers")
+  @Test("customers' events are posted in order, once each, as the clock moves")
   func inOrder() async throws {
     try await withSimulator { simulator, inbox in
       let before = try simulator.issueTransaction(.trial, subscriber: 1)

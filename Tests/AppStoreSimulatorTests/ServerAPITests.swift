@@ -168,7 +168,7 @@ struct ServerAPITests {
     #expect(rows.map { $0["isUpgraded"] as? Bool } == [true, nil])
   }
 
-  @Test("what nobody has bought, the other store's and another app's transactions are not found")
+  @Test("transactions that nobody has bought, of the other store and of another app are not found")
   func notFound() throws {
     let store = try Store()
     let id = try store.issuer.issueTransaction(ReceiptOrder(), at: noon).originalTransactionID

@@ -116,7 +116,7 @@ struct SignedDataTests {
     #expect(payload.dayNumber("renewalDate") == -3)
   }
 
-  @Test("what will not renew has no renewal date")
+  @Test("a subscription that will not renew has no renewal date")
   func renewalOff() throws {
     let payload = try renewal(ReceiptOrder(scenario: .renewalOff))
     #expect(payload["autoRenewStatus"] as? Int == 0)

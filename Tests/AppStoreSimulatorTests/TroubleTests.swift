@@ -204,7 +204,7 @@ struct RunningSimulatorTests {
     await simulator.stop()
   }
 
-  @Test("its certificate is refused by whoever does not know the root")
+  @Test("a client that does not know the root refuses the simulator's certificate")
   func unknownRoot() async throws {
     let simulator = try await Simulator.start()
     let exchange = try await Exchange.send("POST", simulator.productionURL, body: "{}")
@@ -212,7 +212,7 @@ struct RunningSimulatorTests {
     await simulator.stop()
   }
 
-  @Test("its certificate is good for the name localhost")
+  @Test("the simulator's certificate is good for the name localhost")
   func localhost() async throws {
     let simulator = try await Simulator.start()
     let url = simulator.productionURL.replacing("127.0.0.1", with: "localhost")

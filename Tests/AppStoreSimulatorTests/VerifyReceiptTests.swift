@@ -22,7 +22,9 @@ struct VerifyReceiptTests {
     #expect(try store.ask(lifetime).status == 0)
   }
 
-  @Test("what is not a POST of JSON is 21000", arguments: ["", "{", "[]", "receipt-data=AA", #"{"receipt-data":7}"#])
+  @Test(
+    "a request that is no POST of JSON is answered 21000",
+    arguments: ["", "{", "[]", "receipt-data=AA", #"{"receipt-data":7}"#])
   func unreadable(body: String) throws {
     #expect(try Store().ask(body).status == 21000)
   }
@@ -35,7 +37,7 @@ struct VerifyReceiptTests {
   }
 
   @Test(
-    "what is not a receipt is 21002",
+    "a text that is no receipt is answered 21002",
     arguments: ["", "AA==", "bm90IGEgcmVjZWlwdA==", "%%%", "MIIB", "ewp9", "MAA="])
   func notAReceipt(text: String) throws {
     #expect(try Store().ask(requestBody(text)).status == 21002)

@@ -88,7 +88,7 @@ import Testing
     #expect(try text(answer) == json)
   }
 
-  @Test func `what is not known is written as null, and read where it is absent`() throws {
+  @Test func `an unknown member is written as null, and read where it is absent`() throws {
     #expect(
       try text(BrakeState(isEngaged: false, withheldByRules: 0))
         == #"{"engaged":false,"looked_at":null,"lowered":null,"since":null,"withheld":null,"withheld_by_rules":0}"#)

@@ -180,7 +180,7 @@ import struct FoundationEssentials.Date
     #expect(parts.reversed().reduce(parts[7]) { $0.merging($1) }.purchases.count == limit)
   }
 
-  @Test func `of what was told in parts each subscription has the time of its own newest part`() {
+  @Test func `each subscription told in parts has the time of its own newest part`() {
     var (first, second) = (row("1", of: "a"), row("2", of: "b"))
     first.reportedAt = day(1)
     second.reportedAt = day(2)

@@ -355,7 +355,7 @@ import struct FoundationEssentials.Date
   }
 
   /// A renewal is charged up to a day before its date of purchase; its row may be told again long after.
-  @Test func `what was told of the renewal just before the period is still true of it`() throws {
+  @Test func `renewal info from just before the period is still true of it`() throws {
     let next = row("2", from: day(-5), until: day(25))
     func willRenew(_ info: RenewalInfo, at moment: Date, whole: Bool = false) throws -> Bool? {
       let reported = Part(at: moment, row: whole ? nil : next, renewal: info, whole: whole ? [Self.first, next] : nil)

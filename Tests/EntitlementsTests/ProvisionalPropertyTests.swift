@@ -59,7 +59,7 @@ import struct FoundationEssentials.Date
     #expect(granted >= 500)
   }
 
-  @Test func `it decides or is not there`() throws {
+  @Test func `a provisional grant decides, or the verdict is as if it were not there`() throws {
     for seed in PropertyTests.cases {
       let trial = try Trial(seed)
       let alone = trial.evaluate(trial.proven)
@@ -127,7 +127,7 @@ import struct FoundationEssentials.Date
     }
   }
 
-  @Test func `order has no meaning`() throws {
+  @Test func `the order of the evidence has no meaning`() throws {
     for seed in PropertyTests.cases {
       var trial = try Trial(seed)
       var evidence = trial.proven + trial.signed + trial.signed.prefix(1)

@@ -217,7 +217,7 @@ import struct FoundationEssentials.Date
     #expect(Set(Self.cases.map(\.status)) == Set(SubscriptionStatus.allCases))
   }
 
-  @Test func `what was until then is told`() {
+  @Test func `the tier and status until then are told`() {
     let renewing = Self.verdict(.renewing, .active)
     let cancelled = Self.verdict(.renewalOff, .cancelled)
     let refunded = Self.verdict(.refunded, .expired)

@@ -21,7 +21,7 @@ extension HTTPTransportTests {
       }
     }
 
-    @Test func `what is sent is what was asked for, and nothing else`() async throws {
+    @Test func `the bytes on the wire are those of the request, and nothing else`() async throws {
       let bench = try Bench()
       try await RawTLSServer.answering(identity: bench.identity) { _ in
         TestAnswer(status: 204)

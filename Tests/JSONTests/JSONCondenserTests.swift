@@ -87,7 +87,7 @@ import Testing
     #"{"\u0061":1}"#, #"{"b\n":1}"#, #"{"b":1e5}"#, #"{"b":1234567890123456789}"#, #"{"b":"\ud83d\ude00"}"#,
     "{\(String(repeating: " ", count: 3))\((0..<300).map { "\"k\($0)\":0" }.joined(separator: ","))}",
   ])
-  func `what is not plain is left to the parser, which takes it`(_ text: String) throws {
+  func `a text that is not plain is left to the parser, which takes it`(_ text: String) throws {
     #expect(condense(text) == nil)
     _ = try JSONDocument(Array(text.utf8))
   }
@@ -130,7 +130,7 @@ import Testing
     }
   }
 
-  @Test func `what is kept is counted`() throws {
+  @Test func `the containers and values that are kept are counted`() throws {
     let text = #"{"a":[1,{"a":2,"b":[{}]},3],"b":[{},{},{}]}"#
     let condensed = try #require(
       Array(text.utf8).withUnsafeBytes { JSONCondenser.condense($0, to: Self.selection, limits: JSONLimits()) })
@@ -147,7 +147,7 @@ import Testing
     }
   }
 
-  @Test func `who is looked at in two groups is kept in both`() {
+  @Test func `a member of two groups is kept in both`() {
     let selection = JSONSelection(
       ["n"], precedences: [.init(of: "x", over: ["z", "n"]), .init(of: "y", over: ["z"])])
     let text = #"{"x":1,"z":2,"n":3}"#
@@ -173,7 +173,7 @@ import Testing
     #"{"a":7,"b":"\#(String(repeating: "x", count: 300_000))"}"#,
     #"{"\u0061":7}"#,
   ])
-  func `whatever may need much memory waits for its turn`(_ text: String) async throws {
+  func `a text that may need much memory waits for its turn`(_ text: String) async throws {
     let reader = JSONReader(simultaneously: 0)
     let task = Task {
       try await reader.read(Array(text.utf8), selecting: Self.selection) { root throws(JSONError) in root.has("a") }
@@ -187,7 +187,7 @@ import Testing
     #expect(read)
   }
 
-  @Test func `who is cancelled is not told what was read at once`() async {
+  @Test func `a cancelled task gets no result, even of a text that is read at once`() async {
     let task = Task {
       while !Task.isCancelled { await Task.yield() }
       return try await JSONReader.shared.read(Array("{}".utf8), selecting: Self.selection) { _ throws(JSONError) in 1 }

@@ -79,7 +79,7 @@ import Testing
   }
 
   @Test(arguments: Hostile.all.filter { $0.error == .tooLarge })
-  func `what would amplify is refused before a tree is built`(_ hostile: Hostile) {
+  func `a text that would amplify is refused before a tree is built`(_ hostile: Hostile) {
     let admitted = hostile.bytes.withUnsafeBytes { JSONLimits().admit($0) }
     #expect(!admitted)
   }

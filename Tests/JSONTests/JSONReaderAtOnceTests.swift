@@ -20,7 +20,7 @@ import Testing
     }
   }
 
-  @Test func `it is as strict as any other reading`() {
+  @Test func `reading at once is as strict as any other reading`() {
     for text in [#"{"a":1,"a":2}"#, #"{"a":1} x"#, "[1]", "", #"{"a":"\u0000"}"#] {
       #expect(throws: JSONError.syntax) { try keys(text) }
     }

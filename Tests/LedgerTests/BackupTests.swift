@@ -37,7 +37,7 @@ import Testing
     }
   }
 
-  @Test func `what is recorded meanwhile is in the copy whole or not at all`() async throws {
+  @Test func `a record made meanwhile is in the copy whole or not at all`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       for number in 0..<20 { _ = try await ledger.record(entry(UserID("before-\(number)"), [evidence("b\(number)")])) }
       let copies = try await withThrowingTaskGroup(of: Scratch?.self) { group in
@@ -61,8 +61,8 @@ import Testing
         let file = try DatabaseQueue(path: copy.path)
         let counts = try await file.read { db in
           try (
-            Int.fetchOne(db, sql: "SELECT count(*) FROM profile") ?? 0,
-            Int.fetchOne(db, sql: "SELECT count(*) FROM history") ?? 0
+            Int.fetchOne(db, sql: "SELECT count(*) FROM account") ?? 0,
+            Int.fetchOne(db, sql: "SELECT count(*) FROM event WHERE kind = 'verdict'") ?? 0
           )
         }
         try file.close()
@@ -121,7 +121,7 @@ import Testing
     }
   }
 
-  @Test func `of what is no ledger, is damaged or newer there is no copy`() async throws {
+  @Test func `a file that is no ledger, is damaged or newer is not copied`() async throws {
     let damaged = try Scratch()
     await (try await damaged.open()).close()
     // Every page but the first two.

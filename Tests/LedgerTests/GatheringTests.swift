@@ -72,7 +72,7 @@ import Testing
     #expect(gathered.pauses == 1)
   }
 
-  @Test func `what waits while the ledger is closed is written without further pauses`() async throws {
+  @Test func `records that wait while the ledger is closed are written without further pauses`() async throws {
     let scratch = try Scratch()
     let gate = Gate()
     let pauses = Counter()

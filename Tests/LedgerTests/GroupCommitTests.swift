@@ -56,7 +56,7 @@ import Testing
     }
   }
 
-  @Test func `one that fails does not spoil the others of its batch`() async throws {
+  @Test func `a record that fails does not spoil the others of its batch`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let gate = Gate()
       let failures = try await withThrowingTaskGroup { group in
@@ -95,7 +95,7 @@ import Testing
   }
 
   /// Whoever admits verdicts counts them: too many that lower somebody stop all of them.
-  @Test func `one that fails has nobody asked twice whether the others of its batch may pass`() async throws {
+  @Test func `a record that fails has nobody asked twice whether the others of its batch may pass`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let gate = Gate()
       let asked = Questions()

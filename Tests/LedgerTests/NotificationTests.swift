@@ -72,7 +72,7 @@ import Testing
     }
   }
 
-  @Test func `one that tells of no purchase is noted`() async throws {
+  @Test func `a notification that tells of no purchase is noted`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       let outcome = try await ledger.take(notification("n1", [], proof: nil))
       #expect(outcome.isNoted)
@@ -119,7 +119,7 @@ import Testing
     }
   }
 
-  @Test func `of those that are not believed only the newest are kept, each once`() async throws {
+  @Test func `only the newest of the unbelieved notifications are kept, each once`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       let limit = RefusedNotification.limit
       try await withThrowingTaskGroup { group in
@@ -147,7 +147,7 @@ import Testing
     }
   }
 
-  @Test func `those that Apple signed stay, however many come that it did not`() async throws {
+  @Test func `refused notifications that Apple signed stay, however many unsigned ones come`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       try await ledger.noteRefused(.init(problem: "another app", payload: "signed", isSigned: true, receivedAt: at(0)))
       let limit = RefusedNotification.limit
@@ -185,7 +185,7 @@ import Testing
     }
   }
 
-  @Test func `what is not scheduled is, when there is a new way to ask`() async throws {
+  @Test func `unscheduled purchases are scheduled when there is a new way to ask`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for number in 0..<10 {
         // Of every other one nothing says that it is to be asked about.

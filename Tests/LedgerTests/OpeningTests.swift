@@ -7,7 +7,7 @@ import Testing
 @testable import Ledger
 
 @Suite struct OpeningTests {
-  @Test func `what was recorded is there after closing and opening again`() async throws {
+  @Test func `records are there after closing and opening again`() async throws {
     let scratch = try Scratch()
     let first = try await scratch.open()
     _ = try await first.record(entry("anna", [evidence("1")]))
@@ -178,7 +178,7 @@ import Testing
     await ledger.close()
   }
 
-  @Test func `what is recorded into a file that was removed is not acknowledged`() async throws {
+  @Test func `a record into a file that was removed is not acknowledged`() async throws {
     let scratch = try Scratch()
     let reported = ReportedRow()
     let ledger = try await SQLiteLedger.open(path: scratch.path) { reported.say($0) }

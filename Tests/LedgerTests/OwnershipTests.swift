@@ -95,7 +95,7 @@ struct OwnershipCase: Sendable, CustomTestStringConvertible {
     }
   }
 
-  @Test func `what a user has already goes on being recorded, though it names another`() async throws {
+  @Test func `a purchase that a user has goes on being recorded, though it names another`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("ben", [evidence("1")]))
       var news = entry("ben", [evidence("1", time: 10, expires: 5)])
@@ -150,7 +150,7 @@ struct OwnershipCase: Sendable, CustomTestStringConvertible {
     }
   }
 
-  @Test func `what is known of a subscription moves with it, though the answer is older`() async throws {
+  @Test func `evidence of a subscription moves with it, though the answer is older`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let newer = evidence("1", time: 50, expires: 70)
       _ = try await ledger.record(entry("anna", [newer], receipt: "newer"))

@@ -68,7 +68,7 @@ import Testing
     }
   }
 
-  @Test func `all waiting receipts together are bounded, and what goes makes room`() async throws {
+  @Test func `waiting receipts are bounded together, and one that goes makes room`() async throws {
     let scratch = try Scratch()
     let ledger = try await scratch.open()
     #expect(try await ledger.postpone(large(1, bytes: 100)) == .kept)

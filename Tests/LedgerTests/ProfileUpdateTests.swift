@@ -118,7 +118,7 @@ import Testing
     }
   }
 
-  @Test func `who loses a purchase waits as well as who gains it`() async throws {
+  @Test func `an update waits for the user who loses a purchase as for the one who gains it`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1")]))
       try await ledger.settleUpdate(of: "anna", version: milliseconds(0), isDoubtful: false, confirmingAt: nil)
@@ -191,7 +191,7 @@ import Testing
 
   // MARK: Writes that may be carried out late
 
-  @Test func `what was written after a write without an answer is written once more`() async throws {
+  @Test func `an update written after a write without an answer is written once more`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1")]))
       let old = try #require(try await claim(ledger).first)
@@ -228,7 +228,7 @@ import Testing
     }
   }
 
-  @Test func `who doubts without a failure is heard too`() async throws {
+  @Test func `a doubtful write without a failure before is confirmed too`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1")]))
       try await ledger.settleUpdate(of: "anna", version: milliseconds(0), isDoubtful: true, confirmingAt: at(60))
@@ -247,7 +247,7 @@ import Testing
     }
   }
 
-  @Test func `what was claimed and not tried is due at once, and nothing else`() async throws {
+  @Test func `updates that were claimed and not tried are due at once, and no others`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for user in ["a", "b", "c", "d"] as [UserID] {
         _ = try await ledger.record(entry(user, [evidence(user.rawValue)]))
@@ -273,7 +273,7 @@ import Testing
 
   // MARK: Claims
 
-  @Test func `what is claimed is nobody else's until the lease is over`() async throws {
+  @Test func `a claimed update is nobody else's until the lease is over`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1")]))
       #expect(try await claim(ledger, at: 0).count == 1)
@@ -294,7 +294,7 @@ import Testing
     }
   }
 
-  @Test func `one that fails for ever does not keep the others waiting`() async throws {
+  @Test func `an update that fails for ever does not keep the others waiting`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for user in ["a", "b", "c"] { _ = try await ledger.record(entry(UserID(user), [evidence(user)])) }
       var written: [UserID] = []
@@ -326,7 +326,7 @@ import Testing
     await second.close()
   }
 
-  @Test func `what a clock a year ahead put off is due when the clock is right again`() async throws {
+  @Test func `an update that a clock a year ahead put off is due when the clock is right again`() async throws {
     let year = 365 * 86_400.0
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1")]))

@@ -58,7 +58,7 @@ import Testing
     }
   }
 
-  @Test func `what somebody else owns is not granted`() async throws {
+  @Test func `a purchase that somebody else owns is not granted`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(answer("anna", [evidence("1", expires: 10)]))
       try await present(ledger, "ben", [signed("1", time: 20), signed("2", time: 20)], at: 20)
@@ -76,7 +76,7 @@ import Testing
     }
   }
 
-  @Test func `what notifications told of a purchase that nobody has yet counts`() async throws {
+  @Test func `notifications about a purchase that nobody has yet count`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.take(notification("n1", [part("1", "t-1-10000.0", reported: 10, cancelled: 10)]))
       _ = try await ledger.take(notification("n2", [part("2", "t-2-10000.0", reported: 10, account: annasAccount)]))
@@ -90,7 +90,7 @@ import Testing
     }
   }
 
-  @Test func `who presents a purchase first has it`() async throws {
+  @Test func `the user who presents a purchase first has it`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await present(ledger, "anna", [signed("1")])
       try await present(ledger, "ben", [signed("1", time: 5)], receipt: "y", at: 5)
@@ -117,7 +117,7 @@ import Testing
   }
 
   @Test(arguments: ["x", "another receipt"])
-  func `who reserved a purchase is granted it when Apple cannot be asked, once`(receipt: String) async throws {
+  func `a user who reserved a purchase is granted it when Apple cannot be asked, once`(receipt: String) async throws {
     try await Scratch.withLedger { ledger, _ in
       try await present(ledger, "anna", [signed("1").reserved])
       try await present(ledger, "anna", [signed("1", time: 5)], receipt: receipt, at: 5)
@@ -206,7 +206,7 @@ import Testing
   // MARK: Not prolonged
 
   @Test(arguments: [50.0, 99.999, 100, 150, 100_000])
-  func `neither the same receipt nor another prolongs a grant`(again: Double) async throws {
+  func `a grant is prolonged neither by the same receipt nor by another`(again: Double) async throws {
     try await Scratch.withLedger { ledger, _ in
       try await present(ledger, "anna", [signed("1", expires: 1e6)])
       _ = try await ledger.endProvisional(reevaluated(at: again))
@@ -274,7 +274,7 @@ import Testing
     }
   }
 
-  @Test func `what Apple says of one purchase leaves the grant on another`() async throws {
+  @Test func `Apple's answer about one purchase leaves the grant on another`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await present(ledger, "anna", [signed("1")])
       let recorded = try await ledger.record(answer("anna", [evidence("2", time: 10, expires: 5)])).recorded

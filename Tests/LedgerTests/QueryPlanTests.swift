@@ -15,6 +15,15 @@ import Testing
   static let account = "00000000-0000-4000-8000-000000900007"
   static let largeRun = RunOrder(expiringWithin: .seconds(86_400), limit: 100_000)
 
+  /// Two statements sort what they found in two ranges: the purchases of a run, as it begins, and the users who are overdue,
+  /// of whom there are none while Apple answers.
+  static let sorted = ["INSERT INTO run_item", ") overdue JOIN account"]
+
+  /// Whether a step of a plan reads what the statement has put together itself: that may be read to its end.
+  private static func isOwn(_ step: String) -> Bool {
+    step.lowercased().contains("subquery") || step == "SCAN CONSTANT ROW" || step == "SCAN overdue"
+  }
+
   @Test func `no claim reads a whole table`() async throws {
     let scratch = try await Self.large()
     let file = try DatabaseQueue(path: scratch.path)
@@ -28,7 +37,9 @@ import Testing
       ("waitingUpdate", { _ = try $0.waitingUpdate(of: "u9") }),
       ("hasRechecks", { _ = try $0.hasRechecks(dueAt: now) }),
       ("claimRechecks", { _ = try $0.claimRechecks(dueAt: now, limit: 20) }),
-      ("schedule", { try $0.schedule(key("7"), at: at(500), asOf: now) }),
+      ("missUpdate", { try $0.missUpdate(of: "u8", version: 1, retryAt: at(60)) }),
+      ("returnUpdates", { try $0.returnUpdates(of: ["u8", "u9"], claimedUntil: at(40)) }),
+      ("schedule", { try $0.schedule(7, .init(scheduledAt: 500, dueAt: 500)) }),
       ("pendingReceipts", { _ = try $0.pendingReceipts(dueAt: now, limit: 50) }),
       ("retryPending", { try $0.retryPending(1, at: at(60)) }),
       ("grants", { _ = try $0.grants(endedAt: now) }),
@@ -50,6 +61,31 @@ import Testing
           _ = try RecordOperation(prepared: PreparedEntry(entry), tables: tables).run()
         }
       ),
+      (
+        "record, of a purchase that goes to another",
+        { tables in
+          let entry = entry("u8", [evidence("7", time: 9), evidence("8", time: 9)], ownership: .transfer)
+          _ = try RecordOperation(prepared: PreparedEntry(entry), tables: tables).run()
+        }
+      ),
+      (
+        "postpone",
+        { tables in
+          let receipt = pending("receipt", of: "u9")
+          _ = try PostponeOperation(
+            receipt: receipt, digest: ReceiptDigest(of: receipt.base64), provisional: [signed("9", time: 9)],
+            evaluationContext: evaluationContext, tables: tables
+          ).run()
+        }
+      ),
+      (
+        "transfer",
+        { tables in
+          let note = Note(author: "desk", text: "why", requestID: "r", recordedAt: now)
+          let transfer = Transfer(key: key("7"), to: "u8", note: note, evaluationContext: evaluationContext)
+          _ = try TransferOperation(transfer: transfer, tables: tables).run()
+        }
+      ),
       ("notifications", { _ = try $0.notifications(of: key("7"), limit: 20) }),
       ("hasNotifications", { _ = try $0.hasNotifications(before: now) }),
       ("pruneNotifications", { _ = try $0.pruneNotifications(before: now, limit: 100) }),
@@ -61,10 +97,10 @@ import Testing
         }
       ),
       ("recheckSoon", { _ = try $0.recheckSoon("7", at: 9) }),
-      ("unscheduled", { _ = try $0.unscheduled(after: key("99990"), limit: 5) }),
+      ("unscheduled", { _ = try $0.unscheduled(after: 99_990, limit: 5) }),
       ("profiles", { _ = try $0.profiles(after: "u5", limit: 100) }),
       ("usersOverdue", { _ = try $0.usersOverdue(since: now, limit: 20) }),
-      ("newestDigest", { _ = try $0.newestDigest(of: "u7") }),
+      ("newestDigest", { tables in _ = try tables.account(of: "u7").map(tables.newestDigest) }),
       ("activeRun", { _ = try $0.activeRun() }),
       ("startRun", { _ = try $0.startRun(Self.largeRun, key: "again", at: Self.epoch) }),
       ("countDue", { _ = try $0.countDue(Self.largeRun, at: Self.epoch) }),
@@ -86,14 +122,16 @@ import Testing
       let (statements, time) = try await Self.run(operation, on: file)
       print("ledger of \(Self.users): \(name) \(time)")
       for statement in statements {
+        let isSorted = Self.sorted.contains { statement.contains($0) }
         for step in try await Self.plan(of: statement, on: file) {
-          #expect(!step.hasPrefix("SCAN") && !step.contains("TEMP B-TREE"), "\(name): \(step)")
+          #expect(!step.hasPrefix("SCAN") || Self.isOwn(step), "\(name): \(step)")
+          #expect(!step.contains("TEMP B-TREE") || isSorted, "\(name): \(step)")
         }
       }
     }
   }
 
-  @Test func `what is read of one user or purchase is found by an index`() async throws {
+  @Test func `every read of one user or purchase uses an index`() async throws {
     let scratch = try Scratch()
     let ledger = try await scratch.open()
     for step in 0..<3 {
@@ -105,23 +143,24 @@ import Testing
     let found: @Sendable (Int, Int) -> Void = { count, expected in #expect(count == expected) }
     let operations: [(String, @Sendable (LedgerTables) throws -> Void)] = [
       ("history", { found(try $0.history(of: "anna", before: nil, limit: 5).count, 3) }),
-      ("history, from a place on", { found(try $0.history(of: "anna", before: 2, limit: 5).count, 1) }),
+      ("history, from a place on", { found(try $0.history(of: "anna", before: 6, limit: 5).count, 1) }),
       ("timeline", { found(try $0.timeline(of: "anna", before: nil, limit: 50).events.count, 6) }),
-      ("profile", { found(try $0.standing(of: "anna") == nil ? 0 : 1, 1) }),
-      ("evidence", { found(try $0.evidence(of: "anna").count, 1) }),
+      (
+        "timeline, from a place on", { found(try $0.timeline(of: "anna", before: .init(5), limit: 50).events.count, 2) }
+      ),
+      ("profile", { found(try $0.ledgerProfile(of: "anna") == nil ? 0 : 1, 1) }),
+      ("evidence", { tables in found(try tables.account(of: "anna").map(tables.evidence)?.count ?? 0, 1) }),
       ("knowledge", { found(try $0.knowledge(of: ReceiptDigest(of: "cmVjZWlwdA=="), for: "anna").proves.count, 1) }),
       ("receipts mentioning", { found(try $0.receipts(mentioning: "1").count, 1) }),
       ("receipts", { found(try $0.receipts(of: "anna", limit: 5).count, 1) }),
       ("ownedPurchases", { found(try $0.ownedPurchases("1").first?.changes.count ?? 0, 3) }),
-      ("pruneReceipt", { try $0.pruneReceipt(1) }),
+      ("leave", { try $0.leave(proof: 1) }),
       ("isKnown", { found(try $0.isKnown("nobody") ? 1 : 0, 0) }),
     ]
     for (name, operation) in operations {
       for statement in try await Self.run(operation, on: file).statements {
         for step in try await Self.plan(of: statement, on: file) {
-          // What the statement has put together itself may be read to its end; a table may not.
-          let isOwn = step.lowercased().contains("subquery") || step == "SCAN CONSTANT ROW"
-          #expect(!step.hasPrefix("SCAN") || isOwn, "\(name): \(step)")
+          #expect(!step.hasPrefix("SCAN") || Self.isOwn(step), "\(name): \(step)")
           #expect(!step.contains("INTEGER PRIMARY KEY (rowid<?)"), "\(name): \(step)")
         }
       }
@@ -144,11 +183,11 @@ import Testing
     }
   }
 
-  @Test func `what a process had claimed is due again within a moment of the start`() async throws {
+  @Test func `claims of the last process are due again within a moment of the start`() async throws {
     let scratch = try await Self.large()
     let file = try DatabaseQueue(path: scratch.path)
     try await file.write { db in
-      try db.execute(sql: "UPDATE profile_update SET due_at = 9; UPDATE recheck SET due_at = 9, attempts = 1")
+      try db.execute(sql: "UPDATE outbox SET due_at = 9; UPDATE purchase SET due_at = 9, attempts = 1")
     }
     try file.close()
     let clock = ContinuousClock()
@@ -209,12 +248,18 @@ import Testing
         literal: """
           CREATE TEMP TABLE number AS
             WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(users)) SELECT i FROM n;
-          INSERT INTO profile SELECT 'u' || i, 1, 'pro', 'active', NULL, NULL, \(verdict), i FROM number;
-          INSERT INTO profile_update SELECT 'u' || i, 1, 'waiting', 0, i, 1, i % 1000, 'timeout', i FROM number;
-          INSERT INTO receipt SELECT i, randomblob(32), 'x', 'production', 'com.example.app', 0, 0 FROM number;
-          INSERT INTO subscription
-            SELECT 'production', i, 'u' || i, i, 'verify_receipt', 0, 0, 0, '{"purchases":[],"renewals":[]}', 'proof' FROM number;
-          INSERT INTO recheck SELECT 'production', i, i, i, 0 FROM number;
+          INSERT INTO event
+              (sequence, user_id, kind, recorded_at, request_id, version, changed, receipt_sha256, entitlement)
+            SELECT i, 'u' || i, 'verdict', i, 'r', 1, 1, zeroblob(32), \(verdict) FROM number;
+          INSERT INTO account
+            SELECT 'u' || i, NULL, 1, i, i, 'pro', 'active', NULL, i, 0, 1, '[' || i || ']', i, i FROM number;
+          INSERT INTO outbox SELECT 'u' || i, 1, 'waiting', 0, i, 1, i % 1000, 'timeout', i FROM number;
+          INSERT INTO proof
+            SELECT i, randomblob(32), 'production', 'com.example.app', 1, x'78', 0, 1 FROM number;
+          INSERT INTO purchase
+            SELECT i, 'production', i, 'u' || i, 'proof', i, 'verify_receipt', 0, 0, 0,
+              '{"names":[],"purchases":[],"renewals":[]}', NULL, NULL, i, i, 0
+            FROM number;
           INSERT INTO pending_receipt
             SELECT i, 'u' || i, randomblob(32), hex(zeroblob(50000)), 'r', i, 0, i FROM number WHERE i <= 2000;
           INSERT INTO provisional_grant

@@ -201,7 +201,7 @@ import Testing
         try Int.fetchOne(
           db,
           sql: """
-            SELECT count(*) FROM provisional_grant AS g JOIN subscription AS s USING (environment, original_transaction_id)
+            SELECT count(*) FROM provisional_grant AS g JOIN purchase AS s USING (environment, original_transaction_id)
             WHERE g.user_id <> s.user_id
             """)
       }

@@ -91,17 +91,17 @@ import Testing
     }
     try await ledger.verifyIntegrity()
     let both = try await scratch.fetch(
-      "SELECT count(*) FROM subscription JOIN unclaimed_evidence USING (environment, original_transaction_id)",
+      "SELECT count(*) FROM purchase JOIN unclaimed_evidence USING (environment, original_transaction_id)",
       as: Int.self)
     #expect(both == [0])
     let owners = try await scratch.fetch(
-      "SELECT original_transaction_id || ' ' || user_id FROM subscription ORDER BY 1", as: String.self)
+      "SELECT original_transaction_id || ' ' || user_id FROM purchase ORDER BY 1", as: String.self)
     #expect(Set(owners).isSubset(of: ["1 anna", "2 ben", "3 \(annasAccount)"]))
     await ledger.close()
     return try await scratch.fetch(
       """
       SELECT original_transaction_id || ' ' || evidence_at || ' ' || judged_at || ' ' || source || ' ' || evidence
-      FROM subscription UNION ALL
+      FROM purchase UNION ALL
       SELECT original_transaction_id || ' ' || evidence_at || ' ' || judged_at || ' ' || source || ' ' || evidence
       FROM unclaimed_evidence ORDER BY 1
       """, as: String.self)

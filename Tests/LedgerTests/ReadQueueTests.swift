@@ -56,7 +56,7 @@ import Testing
     }
   }
 
-  @Test func `it does so also while an older read is at work`() async throws {
+  @Test func `a read sees what was recorded before it, also while an older read is at work`() async throws {
     try await withQueue { ledger, queue in
       let held = HeldRead()
       async let old = queue.submit(held.run)
@@ -70,7 +70,7 @@ import Testing
     }
   }
 
-  @Test func `those that wait together share one state`() async throws {
+  @Test func `reads that wait together share one state`() async throws {
     try await withQueue { ledger, queue in
       let first = HeldRead()
       let second = HeldRead()
@@ -90,7 +90,7 @@ import Testing
     }
   }
 
-  @Test func `one that fails does not spoil the others`() async throws {
+  @Test func `a read that fails does not spoil the others`() async throws {
     try await withQueue { ledger, queue in
       _ = try await ledger.record(entry("anna", [evidence("1")]))
       let held = HeldRead()

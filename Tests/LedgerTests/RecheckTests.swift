@@ -52,7 +52,7 @@ import Testing
     }
   }
 
-  @Test func `what needs no more asking is asked about no more`() async throws {
+  @Test func `a subscription that has ended for good is asked about no more`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(answer("anna", [evidence("1", expires: 100)]))
       var ended = evidence("1", time: 200, expires: 100)
@@ -85,7 +85,7 @@ import Testing
     }
   }
 
-  @Test func `what a clock a year ahead claimed is due as Apple's answer says`() async throws {
+  @Test func `a question claimed by a clock a year ahead is due as Apple's answer says`() async throws {
     let year = 365 * 86_400.0
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(answer("anna", [evidence("1", expires: 1_000)]))
@@ -97,7 +97,7 @@ import Testing
   }
 
   @Test(arguments: [true, false])
-  func `what a clock a year ahead claimed is due as its state says`(afterRestart: Bool) async throws {
+  func `a question claimed by a clock a year ahead is due as its state says`(afterRestart: Bool) async throws {
     let year = 365 * 86_400.0
     let scratch = try Scratch()
     var ledger = try await scratch.open()

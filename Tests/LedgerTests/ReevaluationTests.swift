@@ -105,12 +105,17 @@ import Testing
       _ = try await ledger.record(entry("nothing", [], evaluate: rules))
       let expected = [
         AccessCount(tier: "premium", product: forever, isForLife: true, users: 2),
-        AccessCount(tier: "pro", product: pro, users: 3),
+        AccessCount(tier: "pro", product: pro, users: 5),
       ]
-      #expect(try await ledger.accessGiven(endingAfter: at(200)) == expected)
-      #expect(await LedgerInspection.accessGiven(path: scratch.path, endingAfter: at(200)) == expected)
-      #expect(await LedgerInspection.accessGiven(path: scratch.path + "-none", endingAfter: at(200)) == nil)
-      #expect(try await ledger.accessGiven(endingAfter: at(1e6)).map(\.product) == [forever])
+      #expect(try await ledger.accessGiven() == expected)
+      #expect(await LedgerInspection.accessGiven(path: scratch.path) == expected)
+      #expect(await LedgerInspection.accessGiven(path: scratch.path + "-none") == nil)
+      // Those whose access has ended count until they are judged anew.
+      for number in [1, 2, 4, 5, 7] {
+        let ended = Self.reevaluation(at: 1e6) { evidence, _, now in rules(UserID("u\(number)"), evidence, now) }
+        #expect(try await ledger.reevaluate(UserID("u\(number)"), requestID: "r", ended) == .recorded)
+      }
+      #expect(try await ledger.accessGiven().map(\.product) == [forever])
     }
   }
 }

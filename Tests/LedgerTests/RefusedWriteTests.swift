@@ -101,7 +101,7 @@ import Testing
     await reopened.close()
   }
 
-  @Test func `whoever reads of a failed disk is not told to restore a backup over a whole ledger`() {
+  @Test func `the message about a failed disk does not advise restoring a backup over a whole ledger`() {
     let failed = LedgerOpenError.diskFailed(path: "/ledger", problem: "SQLite 266").description
     #expect(failed.contains("start again") && failed.contains("only if the ledger is then said to be corrupt"))
     #expect(!LedgerOpenError.damaged(path: "/ledger", problem: "SQLite 11").description.contains("start again"))

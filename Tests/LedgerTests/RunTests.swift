@@ -38,7 +38,8 @@ import Testing
 
   // MARK: What is taken
 
-  @Test func `what ends within the time is taken, and what is overdue, the longest waiting first`() async throws {
+  @Test func `subscriptions that end within the time or are overdue are taken, the longest waiting first`() async throws
+  {
     try await Scratch.withLedger { ledger, _ in
       // Ends in: 30 h, 24 h, 1 h; ended 2 h and 59 days ago, 61 days ago.
       try await subscribe(ledger, [30, 24, 1, -2, -59 * 24, -61 * 24])
@@ -169,7 +170,7 @@ import Testing
     }
   }
 
-  @Test func `what was not recorded settles nothing`() async throws {
+  @Test func `a verdict that was not recorded settles nothing`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await subscribe(ledger, [1, 2])
       let run = try await start(ledger)
@@ -199,7 +200,7 @@ import Testing
     }
   }
 
-  @Test func `one whom Apple has told of since the run began is done and not handed out`() async throws {
+  @Test func `a subscription that Apple has told of since the run began is done and not handed out`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await subscribe(ledger, [1, 2, 3, 4])
       let run = try await start(ledger, at: 10)
@@ -216,7 +217,7 @@ import Testing
     }
   }
 
-  @Test func `what is put off comes again at its time, and how often is counted`() async throws {
+  @Test func `an item that is put off comes again at its time, and the attempts are counted`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await subscribe(ledger, [1, 2])
       let run = try await start(ledger)

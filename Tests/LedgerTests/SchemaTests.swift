@@ -4,70 +4,109 @@ import GRDB
 import Ledger
 import Testing
 
-/// What SQLite itself refuses, whoever writes: each statement is sent to the file of a closed ledger.
+/// What SQLite itself refuses, whoever writes: each statement is sent to the file of a closed ledger. What rows say of each
+/// other is checked by `LedgerVerification`.
 struct Forbidden: Sendable, CustomTestStringConvertible {
   var name: String
   var sql: String
   var problem: String
   var testDescription: String { name }
 
-  private static let subscription = """
-    INSERT INTO subscription (environment, original_transaction_id, user_id, receipt_id, source, evidence_at, judged_at,
-      account_gone, evidence) VALUES
+  private static let purchase = """
+    INSERT INTO purchase (environment, original_transaction_id, user_id, claim, proof_id, source, evidence_at, judged_at,
+      account_gone, evidence, attempts) VALUES
     """
-  private static let history = """
-    INSERT INTO history (sequence, user_id, version, recorded_at, request_id, changed, entitlement, receipt_sha256)
+  private static let verdict = """
+    INSERT INTO event (user_id, kind, recorded_at, request_id, version, changed, receipt_sha256, entitlement, note)
     VALUES
     """
+  private static let change = """
+    INSERT INTO event (user_id, kind, recorded_at, request_id, purchase_id, other_user_id) VALUES
+    """
+  private static let note = "INSERT INTO event (user_id, kind, recorded_at, request_id, author, text) VALUES"
 
   static let all: [Forbidden] = [
-    .init(name: "text as a time", sql: "UPDATE profile SET recorded_at = 'soon'", problem: "cannot store TEXT"),
-    .init(name: "an unknown status", sql: "UPDATE profile SET status = 'paused'", problem: "CHECK"),
-    .init(name: "version 0", sql: "UPDATE profile SET version = 0", problem: "CHECK"),
-    .init(name: "a verdict that is not JSON", sql: "UPDATE profile SET entitlement = '{'", problem: "CHECK"),
-    .init(name: "no verdict", sql: "UPDATE profile SET entitlement = NULL", problem: "NOT NULL"),
-    .init(name: "an empty receipt", sql: "UPDATE receipt SET base64 = ''", problem: "CHECK"),
-    .init(name: "a short digest", sql: "UPDATE receipt SET sha256 = x'00'", problem: "CHECK"),
+    .init(name: "text as a time", sql: "UPDATE account SET last_seen_at = 'soon'", problem: "cannot store TEXT"),
+    .init(name: "an unknown status", sql: "UPDATE account SET status = 'paused'", problem: "CHECK"),
+    .init(name: "version 0", sql: "UPDATE account SET version = 0", problem: "CHECK"),
+    .init(name: "a version below 0", sql: "UPDATE account SET version = -1", problem: "CHECK"),
+    .init(name: "a version without a verdict", sql: "UPDATE account SET verdict = NULL", problem: "CHECK"),
+    .init(name: "a verdict without a tier", sql: "UPDATE account SET tier = NULL", problem: "CHECK"),
+    .init(name: "a verdict without a status", sql: "UPDATE account SET status = NULL", problem: "CHECK"),
     .init(
-      name: "a receipt twice",
+      name: "an account twice",
       sql: """
-        INSERT INTO receipt (sha256, base64, environment, bundle_id, first_seen_at, last_seen_at)
-        SELECT sha256, 'x', environment, bundle_id, 0, 0 FROM receipt
+        INSERT INTO account (key, version, newest, is_for_life, row_version, purchases, first_seen_at, last_seen_at)
+        VALUES ('anna', 0, 1, 0, 0, '[]', 0, 0)
         """, problem: "UNIQUE"),
+    .init(name: "an account without a name", sql: "UPDATE account SET key = ''", problem: "CHECK"),
+    .init(name: "a second spelling that is none", sql: "UPDATE account SET spelling = key", problem: "CHECK"),
+    .init(name: "an account in which nothing happened", sql: "UPDATE account SET newest = NULL", problem: "NOT NULL"),
+    .init(name: "a row version below 0", sql: "UPDATE account SET row_version = -1", problem: "CHECK"),
+    .init(name: "purchases that are not a list", sql: "UPDATE account SET purchases = '{}'", problem: "CHECK"),
     .init(
-      name: "a second owner", sql: "\(subscription) ('production', '1', 'ben', 1, 'signature', 0, 0, 0, '{}')",
-      problem: "UNIQUE"),
+      name: "a verdict that is not JSON", sql: "\(verdict) ('anna', 'verdict', 0, '', 2, 0, zeroblob(32), '{', NULL)",
+      problem: "CHECK"),
     .init(
-      name: "an owner without profile", sql: "UPDATE subscription SET user_id = 'nobody'", problem: "FOREIGN KEY"),
-    .init(name: "a receipt that is not there", sql: "UPDATE subscription SET receipt_id = 99", problem: "FOREIGN KEY"),
-    .init(name: "a receipt removed in use", sql: "DELETE FROM receipt", problem: "FOREIGN KEY"),
-    .init(name: "a third store", sql: "UPDATE subscription SET environment = 'xcode'", problem: "CHECK"),
-    .init(name: "an unknown source", sql: "UPDATE subscription SET source = 'hearsay'", problem: "CHECK"),
-    .init(name: "a profile removed", sql: "DELETE FROM profile", problem: "FOREIGN KEY"),
-    .init(name: "history rewritten", sql: "UPDATE history SET changed = 0", problem: "append-only"),
-    .init(name: "history removed", sql: "DELETE FROM history", problem: "append-only"),
+      name: "no verdict", sql: "\(verdict) ('anna', 'verdict', 0, '', 2, 0, zeroblob(32), NULL, NULL)",
+      problem: "CHECK"),
     .init(
-      name: "history replaced by sequence",
+      name: "a verdict of version 0", sql: "\(verdict) ('anna', 'verdict', 0, '', 0, 0, zeroblob(32), '{}', NULL)",
+      problem: "CHECK"),
+    .init(
+      name: "a verdict of no receipt", sql: "\(verdict) ('anna', 'verdict', 0, '', 2, 0, NULL, '{}', NULL)",
+      problem: "CHECK"),
+    .init(
+      name: "a verdict that may have changed something",
+      sql: "\(verdict) ('anna', 'verdict', 0, '', 2, NULL, zeroblob(32), '{}', NULL)", problem: "CHECK"),
+    .init(
+      name: "a verdict of nobody", sql: "\(verdict) (NULL, 'verdict', 0, '', 1, 0, zeroblob(32), '{}', NULL)",
+      problem: "CHECK"),
+    .init(
+      name: "a verdict on a note that comes later",
+      sql: "\(verdict) ('anna', 'verdict', 0, '', 2, 0, zeroblob(32), '{}', 99)", problem: "CHECK"),
+    .init(
+      name: "a verdict at no time", sql: "\(verdict) ('anna', 'verdict', NULL, '', 2, 0, zeroblob(32), '{}', NULL)",
+      problem: "NOT NULL"),
+    .init(name: "an empty receipt", sql: "UPDATE proof SET content = x''", problem: "CHECK"),
+    .init(name: "a short digest", sql: "UPDATE proof SET sha256 = x'00'", problem: "CHECK"),
+    .init(name: "a receipt that nothing uses", sql: "UPDATE proof SET uses = 0", problem: "CHECK"),
+    .init(name: "a receipt of a third store", sql: "UPDATE proof SET environment = 'xcode'", problem: "CHECK"),
+    .init(name: "a receipt of no app", sql: "UPDATE proof SET bundle_id = ''", problem: "CHECK"),
+    .init(
+      name: "a second owner",
+      sql: "\(purchase) ('production', '1', 'ben', 'proof', 1, 'signature', 0, 0, 0, '{}', 0)", problem: "UNIQUE"),
+    .init(name: "an owner without a name", sql: "UPDATE purchase SET user_id = ''", problem: "CHECK"),
+    .init(name: "no owner", sql: "UPDATE purchase SET user_id = NULL", problem: "NOT NULL"),
+    .init(name: "no receipt", sql: "UPDATE purchase SET proof_id = NULL", problem: "NOT NULL"),
+    .init(name: "a third store", sql: "UPDATE purchase SET environment = 'xcode'", problem: "CHECK"),
+    .init(name: "an unknown source", sql: "UPDATE purchase SET source = 'hearsay'", problem: "CHECK"),
+    .init(name: "evidence that is not JSON", sql: "UPDATE purchase SET evidence = '{'", problem: "CHECK"),
+    .init(name: "history rewritten", sql: "UPDATE event SET changed = 0", problem: "append-only"),
+    .init(name: "history removed", sql: "DELETE FROM event", problem: "append-only"),
+    .init(
+      name: "history replaced", sql: "INSERT OR REPLACE INTO event SELECT * FROM event", problem: "append-only"),
+    .init(
+      name: "a history that goes round in circles",
       sql: """
-        INSERT OR REPLACE INTO history
-        SELECT sequence, user_id, 9, 0, '', 0, '{}', receipt_sha256, 0, NULL FROM history
-        """, problem: "append-only"),
+        INSERT INTO event (sequence, user_id, previous, kind, recorded_at, request_id, author, text)
+        VALUES (99, 'anna', 99, 'note', 0, '', 'desk', 'x')
+        """, problem: "CHECK"),
     .init(
-      name: "history replaced by version",
-      sql: """
-        INSERT OR REPLACE INTO history
-        SELECT 99, user_id, version, 0, '', 0, '{}', receipt_sha256, 0, NULL FROM history
-        """, problem: "append-only"),
+      name: "an event of an unknown kind", sql: "\(change) ('anna', 'x', 0, '', NULL, NULL)", problem: "CHECK"),
     .init(
-      name: "history of nobody", sql: "\(history) (99, 'nobody', 1, 0, '', 0, '{}', zeroblob(32))",
-      problem: "FOREIGN KEY"),
-    .init(
-      name: "an ownership change rewritten", sql: "UPDATE ownership_change SET to_user_id = 'ben'",
+      name: "an ownership change rewritten", sql: "UPDATE event SET other_user_id = 'ben' WHERE kind = 'gained'",
       problem: "append-only"),
-    .init(name: "an ownership change removed", sql: "DELETE FROM ownership_change", problem: "append-only"),
+    .init(
+      name: "an ownership change removed", sql: "DELETE FROM event WHERE kind = 'gained'", problem: "append-only"),
     .init(
       name: "an ownership change replaced",
-      sql: "INSERT OR REPLACE INTO ownership_change SELECT * FROM ownership_change", problem: "append-only"),
+      sql: "INSERT OR REPLACE INTO event SELECT * FROM event WHERE kind = 'gained'", problem: "append-only"),
+    .init(name: "a purchase from oneself", sql: "\(change) ('anna', 'gained', 0, '', 1, 'anna')", problem: "CHECK"),
+    .init(name: "a gain of nothing", sql: "\(change) ('anna', 'gained', 0, '', NULL, 'ben')", problem: "CHECK"),
+    .init(name: "a loss to nobody", sql: "\(change) ('anna', 'lost', 0, '', 1, NULL)", problem: "CHECK"),
+    .init(name: "a gain of nobody's", sql: "\(change) (NULL, 'gained', 0, '', 1, 'ben')", problem: "CHECK"),
+    .init(name: "a gain by an empty name", sql: "\(change) ('', 'gained', 0, '', 1, 'ben')", problem: "CHECK"),
     .init(
       name: "a second run under way",
       sql: """
@@ -80,20 +119,15 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
         INSERT INTO run (expiring_within, horizon, item_limit, state, started_at, due, done, changed, failed, held_back)
         VALUES (0, 0, 1, 'running', 0, 2, 1, 0, 1, 1)
         """, problem: "CHECK"),
-    .init(name: "a note rewritten", sql: "UPDATE note SET text = 'otherwise'", problem: "append-only"),
-    .init(name: "a note removed", sql: "DELETE FROM note", problem: "append-only"),
     .init(
-      name: "a note replaced", sql: "INSERT OR REPLACE INTO note SELECT sequence, user_id, 'x', 'y', 0, '' FROM note",
+      name: "a note rewritten", sql: "UPDATE event SET text = 'otherwise' WHERE kind = 'note'", problem: "append-only"),
+    .init(name: "a note removed", sql: "DELETE FROM event WHERE kind = 'note'", problem: "append-only"),
+    .init(
+      name: "a note replaced", sql: "INSERT OR REPLACE INTO event SELECT * FROM event WHERE kind = 'note'",
       problem: "append-only"),
-    .init(name: "a note of nobody's", sql: "INSERT INTO note VALUES (9, 'anna', '', 'y', 0, '')", problem: "CHECK"),
-    .init(name: "an empty note", sql: "INSERT INTO note VALUES (9, 'anna', 'desk', '', 0, '')", problem: "CHECK"),
-    .init(
-      name: "a verdict on a note that is not there",
-      sql: """
-        INSERT INTO history (sequence, user_id, version, recorded_at, request_id, changed, entitlement, receipt_sha256,
-          note_sequence) VALUES (99, 'anna', 9, 0, '', 0, '{}', zeroblob(32), 99)
-        """, problem: "FOREIGN KEY"),
-    .init(name: "a claim by hearsay", sql: "UPDATE subscription SET claim = 'hearsay'", problem: "CHECK"),
+    .init(name: "a note of nobody's", sql: "\(note) ('anna', 'note', 0, '', '', 'y')", problem: "CHECK"),
+    .init(name: "an empty note", sql: "\(note) ('anna', 'note', 0, '', 'desk', '')", problem: "CHECK"),
+    .init(name: "a claim by hearsay", sql: "UPDATE purchase SET claim = 'hearsay'", problem: "CHECK"),
     .init(
       name: "a notification twice",
       sql: "INSERT INTO notification (uuid, received_at, outcome) VALUES ('n1', 0, 'noted')", problem: "UNIQUE"),
@@ -119,33 +153,30 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
     .init(name: "a proof of no app", sql: "UPDATE unclaimed_evidence SET bundle_id = NULL", problem: "CHECK"),
     .init(
       name: "a second row to be told of a user",
-      sql: "INSERT INTO profile_update SELECT * FROM profile_update WHERE user_id = 'anna'", problem: "UNIQUE"),
+      sql: "INSERT INTO outbox SELECT * FROM outbox WHERE key = 'anna'", problem: "UNIQUE"),
+    .init(name: "a row to be told of nobody", sql: "UPDATE outbox SET key = ''", problem: "CHECK"),
+    .init(name: "a row in an unknown state", sql: "UPDATE outbox SET state = 'written'", problem: "CHECK"),
+    .init(name: "a row of version 0", sql: "UPDATE outbox SET version = 0", problem: "CHECK"),
+    .init(name: "doubts about a row", sql: "UPDATE outbox SET is_doubtful = 2", problem: "CHECK"),
+    .init(name: "a row that waits since never", sql: "UPDATE outbox SET waiting_since = NULL", problem: "NOT NULL"),
+    .init(name: "text as the time of a row", sql: "UPDATE outbox SET due_at = 'now'", problem: "cannot store TEXT"),
+    .init(name: "a check that is due and not scheduled", sql: "UPDATE purchase SET due_at = 0", problem: "CHECK"),
     .init(
-      name: "a row to be told of nobody",
-      sql: "INSERT INTO profile_update VALUES ('x', 1, 'waiting', 0, 0, 0, 0, '', 0)",
-      problem: "FOREIGN KEY"),
-    .init(name: "a row in an unknown state", sql: "UPDATE profile_update SET state = 'lost'", problem: "CHECK"),
-    .init(name: "a row of version 0", sql: "UPDATE profile_update SET version = 0", problem: "CHECK"),
-    .init(name: "doubts about a row", sql: "UPDATE profile_update SET is_doubtful = 2", problem: "CHECK"),
+      name: "a check that is scheduled and never due", sql: "UPDATE purchase SET scheduled_at = 0", problem: "CHECK"),
+    .init(name: "attempts below none", sql: "UPDATE purchase SET attempts = -1", problem: "CHECK"),
     .init(
-      name: "a row that waits since never", sql: "UPDATE profile_update SET waiting_since = NULL", problem: "NOT NULL"),
+      name: "fewer users with access than none", sql: "INSERT INTO access_count VALUES ('x', 'y', 0, -1)",
+      problem: "CHECK"),
     .init(
-      name: "text as the time of a row", sql: "UPDATE profile_update SET due_at = 'now'", problem: "cannot store TEXT"),
-    .init(
-      name: "a recheck of nothing", sql: "INSERT INTO recheck VALUES ('production', '99', 0, 0, 0)",
-      problem: "FOREIGN KEY"),
-    .init(
-      name: "a second recheck",
-      sql: "INSERT INTO recheck VALUES ('production', '1', 0, 0, 0), ('production', '1', 9, 9, 0)", problem: "UNIQUE"),
-    .init(
-      name: "attempts below none", sql: "INSERT INTO recheck VALUES ('production', '1', 0, 0, -1)", problem: "CHECK"),
+      name: "users with access counted twice",
+      sql: "INSERT INTO access_count VALUES ('x', 'y', 0, 1), ('x', 'y', 0, 1)", problem: "UNIQUE"),
     .init(name: "a second heartbeat", sql: "INSERT INTO heartbeat VALUES (2, 0)", problem: "CHECK"),
   ]
 }
 
 @Suite struct SchemaTests {
   @Test(arguments: Forbidden.all)
-  func `SQLite refuses`(_ forbidden: Forbidden) async throws {
+  func `SQLite refuses rows that break the schema`(_ forbidden: Forbidden) async throws {
     let scratch = try await Self.filled()
     let file = try DatabaseQueue(path: scratch.path)
     let error = try #require(throws: DatabaseError.self) {
@@ -173,15 +204,13 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
     let scratch = try await Self.filled()
     let (rows, verdict) = try await DatabaseQueue(path: scratch.path).read { db in
       (
-        try String.fetchOne(db, sql: "SELECT evidence FROM subscription"),
-        try String.fetchOne(db, sql: "SELECT entitlement FROM profile WHERE user_id = 'anna'")
+        try String.fetchOne(db, sql: "SELECT evidence FROM purchase"),
+        try String.fetchOne(db, sql: "SELECT entitlement FROM event WHERE kind = 'verdict' AND user_id = 'anna'")
       )
     }
     #expect(
       rows == """
-        {"purchases":[{"expiresDate":1750001000000,"isIntroductoryOffer":false,"isTrial":false,"isUpgraded":false,\
-        "originalTransactionID":"1","ownership":"purchased","productID":"com.example.app.pro.monthly",\
-        "purchaseDate":1749999900000,"transactionID":"t-1-1000.0"}],\
+        {"names":["com.example.app.pro.monthly"],"purchases":[[0,"t-1-1000.0",1749999900000,1750001000000,0]],\
         "renewals":[{"autoRenews":true,"originalTransactionID":"1"}]}
         """)
     #expect(
@@ -198,16 +227,12 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
       _ = try await ledger.take(
         notification("n1", [part("1", reported: 200, renewal: RenewalInfo(autoRenews: false, periodEnd: at(1_000)))]))
       #expect(
-        try await scratch.fetch("SELECT evidence FROM subscription") == [
+        try await scratch.fetch("SELECT evidence FROM purchase") == [
           """
-          {"parts":{"answeredAt":1750000101000,"since":1750000100000},"purchases":[{"expiresDate":1750001000000,\
-          "isIntroductoryOffer":false,"isTrial":false,"isUpgraded":false,"originalTransactionID":"1",\
-          "ownership":"purchased","productID":"com.example.app.pro.monthly","purchaseDate":1749999900000,\
-          "toldAt":1750000100000,"transactionID":"t-1-1000.0"},{"expiresDate":1750001000000,\
-          "isIntroductoryOffer":false,"isTrial":false,"isUpgraded":false,"originalTransactionID":"1",\
-          "ownership":"purchased","productID":"com.example.app.pro.monthly","purchaseDate":1749999900000,\
-          "toldAt":1750000200000,"transactionID":"t1"}],"renewals":[{"autoRenews":false,"originalTransactionID":"1",\
-          "periodEnd":1750001000000,"toldAt":1750000200000}]}
+          {"names":["com.example.app.pro.monthly"],"parts":{"answeredAt":1750000101000,"since":1750000100000},\
+          "purchases":[[0,"t-1-1000.0",1749999900000,1750001000000,0,null,null,null,null,null,null,1750000100000],\
+          [0,"t1",1749999900000,1750001000000,0,null,null,null,null,null,null,1750000200000]],\
+          "renewals":[{"autoRenews":false,"originalTransactionID":"1","periodEnd":1750001000000,"toldAt":1750000200000}]}
           """
         ])
     }
@@ -248,7 +273,7 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
     await ledger.close()
   }
 
-  @Test func `who owned a purchase can be retraced`() async throws {
+  @Test func `the owners of a purchase can be retraced`() async throws {
     let scratch = try Scratch()
     let ledger = try await scratch.open()
     for user in ["anna", "ben", "ben", "anna"] {
@@ -257,16 +282,20 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
     await ledger.close()
     let trace = try await DatabaseQueue(path: scratch.path).read { db in
       try String.fetchAll(
-        db, sql: "SELECT coalesce(from_user_id, '-') || '>' || to_user_id FROM ownership_change ORDER BY sequence")
+        db,
+        sql: """
+          SELECT coalesce(other_user_id, '-') || '>' || user_id FROM event WHERE kind = 'gained' ORDER BY sequence
+          """)
     }
     #expect(trace == ["->anna", "anna>ben", "ben>anna"])
   }
 
+  /// One that two purchases came to have one after the other is stored for each.
   private static func receipts(_ scratch: Scratch) async throws -> [String] {
     var configuration = Configuration()
     configuration.readonly = true
     return try await DatabaseQueue(path: scratch.path, configuration: configuration).read { db in
-      try String.fetchAll(db, sql: "SELECT base64 FROM receipt ORDER BY base64")
+      try String.fetchAll(db, sql: "SELECT DISTINCT CAST(content AS TEXT) FROM proof ORDER BY 1")
     }
   }
 

@@ -44,7 +44,7 @@ import Testing
     }
   }
 
-  @Test func `what nobody owns is found by its original ID`() async throws {
+  @Test func `a purchase that nobody owns is found by its original ID`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.take(notification("n", [Self.purchase("2000", "2007")]))
       #expect(try await ledger.unclaimedPurchases("2000").map(\.key) == [key("2000")])

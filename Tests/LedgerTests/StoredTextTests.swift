@@ -4,13 +4,12 @@ import Testing
 
 @testable import Ledger
 
-/// What is kept as JSON, held against Foundation: `Codable` says what the text is.
+/// What is kept as JSON. Verdicts are held against Foundation: `Codable` says what the text is. Evidence has a form of its
+/// own, which is read as it was written or not at all.
 @Suite struct StoredTextTests {
   @Test func `a text is the one that Foundation writes`() throws {
     var random = SplitMix(state: 1)
     for _ in 0..<2_000 {
-      let rows = random.rows()
-      #expect(try StoredForm.text(rows) == StoredForm.encoded(rows))
       let verdict = random.entitlement()
       #expect(try StoredForm.text(verdict) == StoredForm.encoded(verdict))
     }
@@ -19,16 +18,46 @@ import Testing
   @Test func `a text is read as Foundation reads it, by the fast reader where nothing is escaped`() throws {
     var random = SplitMix(state: 2)
     for _ in 0..<2_000 {
-      let rows = try StoredForm.encoded(random.rows())
-      #expect(
-        try sameRows(StoredForm.value(StoredForm.Rows.self, rows), StoredForm.decoded(StoredForm.Rows.self, rows)))
       let verdict = try StoredForm.encoded(random.entitlement())
       let read = try StoredForm.decoded(Entitlement.self, verdict)
       #expect(try StoredForm.value(Entitlement.self, verdict) == read)
       if !verdict.contains("\\") {
         #expect(try StoredTextReader.value(of: verdict, Entitlement.init(from:)) == read)
       }
-      if !rows.contains("\\") { _ = try StoredTextReader.value(of: rows, StoredForm.Rows.init(from:)) }
+    }
+  }
+
+  @Test func `evidence is read as it was written`() throws {
+    var random = SplitMix(state: 5)
+    for _ in 0..<2_000 {
+      let evidence = random.evidence()
+      let text = try StoredForm.text(evidence)
+      #expect(try read(text, as: evidence) == evidence, "\(text)")
+      // Whatever the names are, others can read it.
+      #expect(throws: Never.self) { try JSONSerialization.jsonObject(with: Data(text.utf8)) }
+    }
+  }
+
+  @Test func `each name is written once, and nothing of what is absent`() throws {
+    var one = evidence("1")
+    one.purchases += [Purchase(productID: pro, transactionID: "t2", originalTransactionID: "0")]
+    one.purchases[1].ownership = .familyShared
+    one.purchases[1].isUpgraded = true
+    one.renewals = []
+    #expect(
+      try StoredForm.text(one) == """
+        {"names":["com.example.app.pro.monthly","0"],\
+        "purchases":[[0,"t-1-1000.0",1749999900000,1750001000000,0],[0,"t2",null,null,3,null,null,null,null,1]],\
+        "renewals":[]}
+        """)
+  }
+
+  /// Ledgers before "0010 lean", and what has waited in one since, for an owner or for Apple.
+  @Test func `evidence of the former form is read`() throws {
+    var random = SplitMix(state: 6)
+    for _ in 0..<2_000 {
+      let evidence = random.evidence()
+      #expect(try read(StoredForm.encoded(FormerRows(evidence)), as: evidence) == evidence)
     }
   }
 
@@ -39,43 +68,57 @@ import Testing
       (Purchase(productID: pro, transactionID: "1", originalTransactionID: "1"), 15), (RenewalInfo(), 9),
       (Entitlement.none(tier: "free", reason: .unknown, explanation: explanation), 17), (explanation, 7),
       (Explanation.PassedOver(transactionID: "1", productID: pro, cause: .upgraded), 3),
-      (Explanation.PolicyValue(key: "k", value: "v"), 2), (StoredForm.Rows(evidence("1")), 3),
-      (StoredForm.Rows.Parts(), 2),
+      (Explanation.PolicyValue(key: "k", value: "v"), 2),
+      (StoredForm.Rows(parts: nil, purchases: [], renewals: []), 3), (StoredForm.Rows.Parts(), 2),
+      (evidence("1"), 10),
     ]
     for (value, count) in values { #expect(Mirror(reflecting: value).children.count == count, "\(type(of: value))") }
   }
 
   /// Each byte of a text taken out, doubled, or changed into one that means something in JSON.
-  @Test func `a text that was tampered with is read, or refused, as Foundation does`() throws {
+  @Test func `a verdict that was tampered with is read, or refused, as Foundation does`() throws {
     var random = SplitMix(state: 3)
     var refused = 0
     for _ in 0..<4 {
       let verdict = Array(try StoredForm.encoded(random.entitlement()).utf8)
-      let rows = Array(try StoredForm.encoded(random.rows()).utf8)
-      for place in 0..<max(verdict.count, rows.count) {
+      for place in verdict.indices {
         for change in Self.changes {
-          if place < verdict.count {
-            let text = String(decoding: change(verdict, place), as: UTF8.self)
-            let read = try? StoredForm.decoded(Entitlement.self, text)
-            #expect((try? StoredForm.value(Entitlement.self, text)) == read, "\(text)")
-            if read == nil { refused += 1 }
-          }
-          if place < rows.count {
-            let text = String(decoding: change(rows, place), as: UTF8.self)
-            let read = try? StoredForm.decoded(StoredForm.Rows.self, text)
-            let ours = try? StoredForm.value(StoredForm.Rows.self, text)
-            #expect((read == nil) == (ours == nil), "\(text)")
-            if let read, let ours { #expect(sameRows(ours, read), "\(text)") }
-          }
+          let text = String(decoding: change(verdict, place), as: UTF8.self)
+          let read = try? StoredForm.decoded(Entitlement.self, text)
+          #expect((try? StoredForm.value(Entitlement.self, text)) == read, "\(text)")
+          if read == nil { refused += 1 }
         }
       }
     }
     #expect(refused > 1_000)
   }
 
+  @Test func `evidence that was tampered with is refused, or is what its text says`() throws {
+    var random = SplitMix(state: 4)
+    var (refused, accepted) = (0, 0)
+    for _ in 0..<6 {
+      let whole = random.evidence()
+      let bytes = Array(try StoredForm.text(whole).utf8)
+      for place in bytes.indices {
+        for change in Self.changes {
+          let text = String(decoding: change(bytes, place), as: UTF8.self)
+          guard let evidence = try? read(text, as: whole) else {
+            refused += 1
+            continue
+          }
+          accepted += 1
+          #expect(throws: Never.self, "\(text)") { try JSONSerialization.jsonObject(with: Data(text.utf8)) }
+          // Nothing of the text was left out: written anew it says the same.
+          #expect(try Values(of: StoredForm.text(evidence)) == Values(of: text), "\(text)")
+        }
+      }
+    }
+    #expect(refused > 1_000 && accepted > 1_000)
+  }
+
   @Test(arguments: [
     #"{"purchases":[],"renewals":[]}"#, #"{ "purchases" : [ ] , "renewals" : [ ] }"#,
-    #"{"renewals":[],"purchases":[]}"#, #"{"purchases":[],"renewals":[],"new":1}"#,
+    #"{"renewals":[],"purchases":[]}"#,
     #"{"parts":{},"purchases":[],"renewals":[]}"#, #"{"parts":null,"purchases":[],"renewals":[]}"#,
     #"{"parts":{"since":1.0},"purchases":[],"renewals":[]}"#, #"{"parts":{"since":1e3},"purchases":[],"renewals":[]}"#,
     #"{"parts":{"since":-9223372036854775808},"purchases":[],"renewals":[]}"#,
@@ -88,18 +131,47 @@ import Testing
     #"{"purchases":[],"renewals":[{},]}"#, #"{"purchases":[],"renewals":[]}}"#, #"{"purchases":[],"renewals":[]"#,
     #"{"purchases":[{}],"renewals":[]}"#, "", "null", "[]", "{}",
   ])
-  func `what another hand wrote is read, or refused, as Foundation does`(text: String) {
-    let read = try? StoredForm.decoded(StoredForm.Rows.self, text)
-    let ours = try? StoredForm.value(StoredForm.Rows.self, text)
+  func `what another hand wrote in the former form is read, or refused, as Foundation does`(text: String) {
+    let read = try? StoredForm.decoded(FormerRows.self, text)
+    let ours = try? StoredForm.rows(text, of: key("1"))
     #expect((read == nil) == (ours == nil))
-    if let read, let ours { #expect(sameRows(ours, read)) }
+    if let read, let ours { #expect(read.isSame(as: ours)) }
+  }
+
+  @Test(arguments: [
+    #"{"names":[],"purchases":[[0,"1",null,null,0]],"renewals":[]}"#,
+    #"{"names":["p"],"purchases":[[1,"1",null,null,0]],"renewals":[]}"#,
+    #"{"names":["p"],"purchases":[[-1,"1",null,null,0]],"renewals":[]}"#,
+    #"{"names":["p"],"purchases":[["p","1",null,null,0]],"renewals":[]}"#,
+    #"{"names":["p"],"purchases":[[0,1,null,null,0]],"renewals":[]}"#,
+    #"{"names":["p"],"purchases":[[0,null,null,null,0]],"renewals":[]}"#,
+    #"{"names":["p"],"purchases":[[0,"1",null,null,16]],"renewals":[]}"#,
+    #"{"names":["p"],"purchases":[[0,"1",null,null,-1]],"renewals":[]}"#,
+    #"{"names":["p"],"purchases":[[0,"1",null,null,null]],"renewals":[]}"#,
+    #"{"names":["p"],"purchases":[[0,"1",null,null]],"renewals":[]}"#,
+    #"{"names":["p"],"purchases":[[0,"1",1.5,null,0]],"renewals":[]}"#,
+    #"{"names":["p"],"purchases":[[0,"1",null,null,0,]],"renewals":[]}"#,
+    #"{"names":["p"],"purchases":[[0,"1",null,null,0,0,"",1,1,0,0,1,1]],"renewals":[]}"#,
+    #"{"names":["\ud83d"],"purchases":[],"renewals":[],"more":1}"#, #"{"names":["p"],"purchases":[[]],"renewals":[]}"#,
+    #"{"names":["p"],"purchases":[[0,"1",null,null,0]]}"#, #"{"names":["p"],"renewals":[]}"#,
+    #"{"purchases":[[0,"1",null,null,0]],"renewals":[]}"#,
+  ])
+  func `what is not of the present form is refused`(text: String) {
+    #expect(throws: (any Error).self) { try StoredForm.rows(text, of: key("1")) }
   }
 
   @Test func `a date that no count of milliseconds holds is not written`() {
-    var purchase = Purchase(productID: pro, transactionID: "1", originalTransactionID: "1")
-    purchase.purchaseDate = Date(timeIntervalSince1970: .infinity)
-    let rows = StoredForm.Rows(parts: nil, purchases: [purchase], renewals: [])
-    #expect(throws: StoredForm.Unstorable.self) { try StoredForm.text(rows) }
+    var evidence = evidence("1")
+    evidence.purchases[0].purchaseDate = Date(timeIntervalSince1970: .infinity)
+    #expect(throws: StoredForm.Unstorable.self) { try StoredForm.text(evidence) }
+  }
+
+  /// The text as the evidence whose other columns these are.
+  private func read(_ text: String, as evidence: SubscriptionEvidence) throws -> SubscriptionEvidence {
+    try StoredForm.evidence(
+      text, of: evidence.key, source: evidence.source,
+      evidenceAt: StoredForm.milliseconds(evidence.evidenceTime),
+      evaluatedAt: StoredForm.milliseconds(evidence.evaluatedAt), isAccountGone: evidence.isAccountGone)
   }
 
   private static let changes: [@Sendable ([UInt8], Int) -> [UInt8]] =
@@ -117,9 +189,28 @@ import Testing
     }
 }
 
-private func sameRows(_ one: StoredForm.Rows, _ other: StoredForm.Rows) -> Bool {
-  one.purchases == other.purchases && one.renewals == other.renewals && (one.parts == nil) == (other.parts == nil)
-    && one.parts?.since == other.parts?.since && one.parts?.answeredAt == other.parts?.answeredAt
+/// All that a text in the present form says, by Foundation's reader: names put in the place of their numbers, and what is
+/// absent left out.
+private struct Values: Hashable {
+  private var purchases: [[String]] = []
+  private var rest: NSDictionary = [:]
+
+  init(of text: String) throws {
+    var object = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any] ?? [:]
+    let names = object["names"] as? [String] ?? []
+    let named: Set = [0, 5, 9, 10]
+    for columns in object["purchases"] as? [[Any]] ?? [] {
+      var values: [String] = []
+      for (column, value) in columns.enumerated() where !(value is NSNull) {
+        let name = named.contains(column) ? (value as? Int).map { names[$0] } : nil
+        values.append("\(column) \(name ?? "\(value)")")
+      }
+      purchases.append(values)
+    }
+    object["names"] = nil
+    object["purchases"] = nil
+    rest = object as NSDictionary
+  }
 }
 
 /// Values with anything in them that their types can hold.
@@ -153,15 +244,18 @@ private struct SplitMix {
       : at(Double(below(10_000_000)) / 7)
   }
 
-  mutating func purchase() -> Purchase {
+  /// A few products and groups, as a name is written once.
+  mutating func name() -> String { flag() ? "name-\(below(3))" : text() }
+
+  mutating func purchase(_ key: SubscriptionKey) -> Purchase {
     Purchase(
-      productID: ProductID(text()), transactionID: TransactionID(text()),
-      originalTransactionID: OriginalTransactionID(text()), webOrderLineItemID: maybe { $0.text() },
-      subscriptionGroupID: maybe { SubscriptionGroupID($0.text()) }, purchaseDate: maybe { $0.date() },
-      expiresDate: maybe { $0.date() }, cancellationDate: maybe { $0.date() },
+      productID: ProductID(name()), transactionID: TransactionID(text()),
+      originalTransactionID: flag() ? key.originalTransactionID : OriginalTransactionID(name()),
+      webOrderLineItemID: maybe { $0.text() }, subscriptionGroupID: maybe { SubscriptionGroupID($0.name()) },
+      purchaseDate: maybe { $0.moment() }, expiresDate: maybe { $0.moment() }, cancellationDate: maybe { $0.moment() },
       cancellationReason: maybe { Int(Int64(bitPattern: $0.next())) }, isUpgraded: flag(),
       ownership: one(of: [Purchase.Ownership.purchased, .familyShared]), isTrial: flag(), isIntroductoryOffer: flag(),
-      appAccountToken: maybe { $0.text() }, reportedAt: maybe { $0.date() })
+      appAccountToken: maybe { $0.name() }, reportedAt: maybe { $0.moment() })
   }
 
   mutating func renewal() -> RenewalInfo {
@@ -169,15 +263,28 @@ private struct SplitMix {
       originalTransactionID: maybe { OriginalTransactionID($0.text()) }, productID: maybe { ProductID($0.text()) },
       autoRenewProductID: maybe { ProductID($0.text()) }, autoRenews: maybe { $0.flag() },
       expirationIntent: maybe { $0.below(9) - 4 }, isInBillingRetry: maybe { $0.flag() },
-      gracePeriodExpiresDate: maybe { $0.date() }, periodEnd: maybe { $0.date() }, reportedAt: maybe { $0.date() })
+      gracePeriodExpiresDate: maybe { $0.moment() }, periodEnd: maybe { $0.moment() }, reportedAt: maybe { $0.moment() }
+    )
   }
 
-  mutating func rows() -> StoredForm.Rows {
-    StoredForm.Rows(
-      parts: maybe { random in
-        StoredForm.Rows.Parts(since: random.maybe { $0.date() }, answeredAt: random.maybe { $0.date() })
-      },
-      purchases: many { $0.purchase() }, renewals: many { $0.renewal() })
+  /// Evidence as it is read: in whole milliseconds that a `Date` holds exactly.
+  mutating func evidence() -> SubscriptionEvidence {
+    let key = SubscriptionKey(
+      environment: one(of: StoreEnvironment.allCases), originalTransactionID: OriginalTransactionID(text()))
+    var evidence = SubscriptionEvidence(
+      key: key, source: one(of: EvidenceSource.allCases), evidenceTime: moment(), evaluatedAt: moment(),
+      purchases: many { $0.purchase(key) }, renewals: many { $0.renewal() }, isAccountGone: flag())
+    if flag() {
+      evidence.coverage = .partial(since: maybe { $0.moment() })
+      evidence.answeredAt = maybe { $0.moment() }
+    }
+    return evidence
+  }
+
+  mutating func moment() -> Date {
+    let milliseconds =
+      below(8) == 0 ? Int64(bitPattern: next()) >> (14 + below(46)) : 1_750_000_000_000 + Int64(below(1 << 40))
+    return StoredForm.date(milliseconds)
   }
 
   private static let causes: [Explanation.PassedOver.Cause] = [

@@ -54,14 +54,14 @@ import Testing
       _ = try await ledger.keepNote(Self.note("called again", at: 5_001), about: "anna")
       _ = try await ledger.record(entry("ben", [evidence("2")], request: "other"))
       let story = [
-        "asked (desk: called again)", "verdict second pro>free (desk: by mail)", "verdict first ->pro",
-        "owner ->anna", "asked (desk: by mail)",
+        "asked (desk: called again)", "verdict second pro>free (desk: by mail)", "asked (desk: by mail)",
+        "verdict first ->pro", "owner ->anna",
       ]
       for limit in 1...6 { #expect(try await Self.all(ledger, of: "anna", pages: limit) == story, "\(limit)") }
     }
   }
 
-  @Test func `what happens between two pages neither repeats nor hides anything`() async throws {
+  @Test func `events between two pages neither repeat nor hide an entry`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for step in 0..<5 {
         _ = try await ledger.record(entry("anna", [evidence("1", time: Double(step))], request: "\(step)"))
@@ -153,7 +153,7 @@ import Testing
     }
   }
 
-  @Test func `what was granted on a signature does not stay with the loser`() async throws {
+  @Test func `a grant on a signature does not stay with the loser`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1", expires: 100)]) { rules($0, $1, $2) })
       let renewal = signed("1", time: 150, expires: 10_000, until: 9_000)
@@ -179,6 +179,17 @@ import Testing
       #expect(receipts.map(\.key) == [key("3"), key("2"), key("4", .sandbox)])
       #expect(receipts.allSatisfy { $0.receipt.owner == "anna" })
       #expect(try await ledger.receipts(of: "anna", limit: 2).count == 2)
+    }
+  }
+
+  @Test func `a receipt that came to prove two purchases one after the other is handed out once`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      for id in ["1", "2"] {
+        _ = try await ledger.record(entry("anna", [evidence(id)], receipt: "old-\(id)"))
+        _ = try await ledger.record(entry("anna", [evidence(id, time: 1)], receipt: "both"))
+      }
+      #expect(try await ledger.receipts(of: "anna", limit: 9).map(\.receipt.base64) == ["both"])
+      #expect(try await ledger.knowledge(of: "both", for: "anna").proves == [key("1"), key("2")])
     }
   }
 

@@ -9,7 +9,7 @@ import Testing
   static let anna = UserID(annasAccount)
   static let ben = UserID(bensAccount)
 
-  @Test func `what was told of a purchase that nobody had comes with it`() async throws {
+  @Test func `notifications about a purchase that nobody had come with it`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       #expect(try await ledger.take(notification("n1", [part("1", reported: 10, cancelled: 10)])).isUnclaimed)
       #expect(
@@ -40,13 +40,14 @@ import Testing
       #expect(taken.recorded.entitlement.accessUntil == at(2_000))
       #expect(try await ledger.profile(of: Self.anna)?.evidence.first?.purchases.count == 2)
       #expect(try await ledger.receipts(mentioning: "1").map(\.base64) == ["second"])
-      #expect(try await scratch.fetch("SELECT claim FROM subscription") == ["account_token"])
+      #expect(try await scratch.fetch("SELECT claim FROM purchase") == ["account_token"])
       #expect(try await scratch.fetch("SELECT count(*) FROM unclaimed_evidence") == [0])
       #expect(try await ledger.receipts(mentioning: "1").map(\.isOwnedByName) == [true])
       _ = try await ledger.record(posted(Self.anna, [next]))
       #expect(try await ledger.receipts(mentioning: "1").map(\.isOwnedByName) == [false])
       #expect(
-        try await scratch.fetch("SELECT to_user_id FROM ownership_change WHERE from_user_id IS NULL") == [annasAccount])
+        try await scratch.fetch("SELECT user_id FROM event WHERE kind = 'gained' AND other_user_id IS NULL")
+          == [annasAccount])
     }
   }
 
@@ -55,7 +56,7 @@ import Testing
       let hers = part("1", account: annasAccount)
       #expect(try await ledger.take(notification("n1", [hers], for: Self.anna, makesClaimant: false)).isUnclaimed)
       #expect(try await ledger.profile(of: Self.anna) == nil)
-      for table in ["profile", "history", "profile_update"] {
+      for table in ["account", "event", "outbox"] {
         #expect(try await scratch.fetch("SELECT count(*) FROM \(table)") == [0])
       }
       // She comes, with another purchase, and this one is there.
@@ -100,7 +101,7 @@ import Testing
     }
   }
 
-  @Test func `who presents anything gets what names them as well`() async throws {
+  @Test func `a user who presents a purchase gets those that name them as well`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       _ = try await ledger.take(
         notification("n1", [part("1", account: annasAccount.uppercased())], proof: proof("one")))
@@ -112,7 +113,7 @@ import Testing
       #expect(try await ledger.keys(of: hers) == [key("1"), key("4")])
       #expect(try await ledger.receipts(mentioning: "1").map(\.base64) == ["one"])
       #expect(
-        try await scratch.fetch("SELECT claim FROM subscription ORDER BY original_transaction_id")
+        try await scratch.fetch("SELECT claim FROM purchase ORDER BY original_transaction_id")
           == ["account_token", "proof"])
       #expect(
         try await scratch.fetch("SELECT original_transaction_id FROM unclaimed_evidence ORDER BY 1") == ["2", "3"])
@@ -123,20 +124,24 @@ import Testing
   // MARK: Whose it is
 
   @Test(arguments: OwnershipPolicy.allCases)
-  func `what is somebody's by name alone goes to whom presents it`(policy: OwnershipPolicy) async throws {
+  func `a purchase that is a user's by name alone goes to the user who presents it`(policy: OwnershipPolicy)
+    async throws
+  {
     try await Scratch.withLedger { ledger, scratch in
       // It names her no more: the newest row names nobody she is.
       _ = try await ledger.take(notification("n1", [part("1")], for: Self.anna))
       let recorded = try await ledger.record(posted("ben", [part("1", reported: 1)], ownership: policy)).recorded
       #expect(recorded?.losers == [Self.anna])
       #expect(try await ledger.profile(of: Self.anna)?.entitlement.reason == .noPurchases)
-      #expect(try await scratch.fetch("SELECT claim FROM subscription") == ["proof"])
+      #expect(try await scratch.fetch("SELECT claim FROM purchase") == ["proof"])
       let third = try await ledger.record(posted("cleo", [part("1", reported: 2)], ownership: .keep))
       #expect(third.isRefused)
     }
   }
 
-  @Test func `what names somebody is not given to another who presents it, nor an older row of it`() async throws {
+  @Test func `a purchase that names a user is not given to another who presents it, nor an older row of it`()
+    async throws
+  {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.take(notification("n1", [part("1", account: annasAccount)], for: Self.anna))
       let older = part("1", "t0", reported: 50, begin: -500, expires: -100)
@@ -155,22 +160,24 @@ import Testing
     }
   }
 
-  @Test func `once the user whom it names has presented it, it is theirs like any other`() async throws {
+  @Test func `a purchase that the user whom it names has presented is theirs like any other`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       _ = try await ledger.take(notification("n1", [part("1")], proof: proof("told"), for: "anna"))
       // The service asked of itself: that presents nothing.
       _ = try await ledger.record(posted("anna", [part("1", reported: 1)]).with { $0.isPresented = false })
-      #expect(try await scratch.fetch("SELECT claim FROM subscription") == ["account_token"])
+      #expect(try await scratch.fetch("SELECT claim FROM purchase") == ["account_token"])
       _ = try await ledger.record(posted("anna", [part("1", reported: 1)]))
-      #expect(try await scratch.fetch("SELECT claim FROM subscription") == ["proof"])
+      #expect(try await scratch.fetch("SELECT claim FROM purchase") == ["proof"])
       #expect(try await ledger.record(posted("ben", [part("1", reported: 2)])).isRefused)
       // Notifications leave it so.
       _ = try await ledger.take(notification("n2", [part("1", reported: 3)]))
-      #expect(try await scratch.fetch("SELECT claim FROM subscription") == ["proof"])
+      #expect(try await scratch.fetch("SELECT claim FROM purchase") == ["proof"])
     }
   }
 
-  @Test func `what is somebody's by name alone does not go to whom the service asked about`() async throws {
+  @Test func `a purchase that is a user's by name alone does not go to another when the service asks of itself`()
+    async throws
+  {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.take(notification("n1", [part("1")], for: "anna"))
       let answer = posted("ben", [part("1", reported: 1)]).with { $0.isPresented = false }
@@ -179,7 +186,7 @@ import Testing
     }
   }
 
-  @Test func `what a person gave to somebody is theirs like what they presented`() async throws {
+  @Test func `a purchase that support gave to a user is theirs like one they presented`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.take(notification("n1", [part("1")], for: "anna"))
       _ = try await ledger.transfer(
@@ -226,7 +233,7 @@ import Testing
       #expect(try await ledger.receipts(mentioning: "1").map(\.base64) == ["receipt"])
       _ = try await ledger.record(posted("anna", [part("1", reported: 20)], jws: "newer"))
       #expect(try await ledger.receipts(mentioning: "1").map(\.base64) == ["receipt"])
-      #expect(try await scratch.fetch("SELECT base64 FROM receipt") == ["receipt"])
+      #expect(try await scratch.fetch("SELECT CAST(content AS TEXT) FROM proof") == ["receipt"])
       _ = try await ledger.record(posted("anna", [part("2", reported: 20)], jws: "other"))
       #expect(try await ledger.receipts(mentioning: "2").map(\.base64) == ["other"])
     }
@@ -278,8 +285,8 @@ import Testing
           try await scratch.fetch(
             """
             SELECT user_id || ' ' || claim || ' ' || source || ' ' || evidence_at || ' ' || judged_at || ' ' || evidence
-            FROM subscription UNION ALL SELECT user_id || ' ' || tier || ' ' || status || ' ' || coalesce(access_until, 0)
-            FROM profile WHERE EXISTS (SELECT 1 FROM subscription WHERE subscription.user_id = profile.user_id)
+            FROM purchase UNION ALL SELECT key || ' ' || tier || ' ' || status || ' ' || coalesce(access_until, 0)
+            FROM account WHERE EXISTS (SELECT 1 FROM purchase WHERE purchase.user_id = account.key)
             """))
         #expect(try await scratch.fetch("SELECT count(*) FROM unclaimed_evidence") == [0])
       }

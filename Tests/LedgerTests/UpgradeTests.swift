@@ -1,6 +1,7 @@
 import Entitlements
 import Foundation
 import GRDB
+import Synchronization
 import Testing
 
 @testable import Ledger
@@ -113,7 +114,7 @@ import Testing
     await ledger.close()
   }
 
-  @Test func `what was written before there were notes is told without any`() async throws {
+  @Test func `entries from before there were notes are told without any`() async throws {
     let scratch = try await Self.previous()
     defer { withExtendedLifetime(scratch) {} }
     let ledger = try await scratch.open()
@@ -144,7 +145,7 @@ import Testing
     await second.close()
   }
 
-  @Test func `what was recorded before there were notifications was presented, and told all`() async throws {
+  @Test func `records from before there were notifications count as presented, and as whole answers`() async throws {
     let scratch = try Scratch()
     let file = try DatabaseQueue(path: scratch.path)
     try await file.writeWithoutTransaction { db in
@@ -203,26 +204,25 @@ import Testing
 
   // MARK: The indexes of "0007 fewer trees"
 
-  @Test func `a ledger with rows in every table keeps each row and each answer, with fewer indexes`() async throws {
-    let scratch = try Scratch()
-    let file = try DatabaseQueue(path: scratch.path)
-    try await file.writeWithoutTransaction { db in
-      try db.execute(sql: "PRAGMA journal_mode = WAL")
-      try db.execute(sql: "PRAGMA application_id = \(LedgerFile.applicationID)")
+  @Test func `a ledger with rows in every table keeps each row, with fewer indexes`() async throws {
+    let former = try FormerLedger(upTo: "0006 notifications")
+    let file = former.file
+    for (number, user) in ["anna", "ben", "cleo", "dora"].enumerated() {
+      try former.record(user, evidence("\(number)"), at: Double(number))
     }
-    try LedgerSchema.migrator.migrate(file, upTo: "0006 notifications")
-    try await file.write { db in try Self.fill(LedgerTables(db: db), db) }
-    let (rows, answers) = try await file.write { db in (try Self.rows(db), try Self.answers(db)) }
+    let asked = try former.note("asked by mail", about: "anna", at: 5)
+    try former.record("ben", evidence("0"), from: "anna", at: 6, note: asked)
+    try await file.write { db in try db.execute(sql: Self.rest) }
+    let rows = try await file.read(Self.rows)
     #expect(rows.filter { $0.value.isEmpty }.keys.sorted() == [])
     #expect(rows.count == 18)
 
     try LedgerSchema.migrator.migrate(file, upTo: "0007 fewer trees")
-    let (rowsAfter, answersAfter) = try await file.write { db in (try Self.rows(db), try Self.answers(db)) }
+    let rowsAfter = try await file.read(Self.rows)
     for (table, before) in rows where table != "grdb_migrations" {
       #expect(rowsAfter[table] == before, "\(table)")
     }
     #expect(rowsAfter.keys.sorted() == rows.keys.sorted())
-    #expect(answersAfter == answers)
     let indexes = try await file.read { db in
       try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL")
     }
@@ -232,57 +232,198 @@ import Testing
     ] {
       #expect(!indexes.contains(gone))
     }
-    try file.close()
 
-    let ledger = try await scratch.open()
+    let ledger = try await former.open()
     try await ledger.verifyIntegrity()
+    let scratch = former.scratch
     #expect(try await scratch.fetch("SELECT is_signed FROM refused_notification") == [0])
     // "0008 pending total": what waits already is counted.
     #expect(try await scratch.fetch("SELECT bytes FROM pending_total", as: Int.self) == [5])
+    #expect(try await ledger.keys(of: "ben") == [key("0"), key("1")])
     _ = try await ledger.record(entry("cleo", [evidence("77")]))
     #expect(try await ledger.waitingUpdate(of: "cleo") != nil)
     await ledger.close()
   }
 
-  /// By the present statements as far as they run on the schema of before too.
-  private static func fill(_ tables: LedgerTables, _ db: Database) throws {
-    func record(_ user: UserID, _ id: String, time: Double, _ ownership: OwnershipPolicy = .keep) throws {
-      let answer = entry(
-        user, [evidence(id, time: time, expires: time + 1_000)], receipt: "receipt-\(id)-\(time)", ownership: ownership,
-        evaluate: rules
-      ).with { $0.nextCheck = nextCheck }
-      _ = try RecordOperation(prepared: PreparedEntry(answer), tables: tables).run()
+  /// A row of each table that a record does not fill, and an update in each state.
+  private static let rest = """
+    UPDATE profile_update SET state = 'written' WHERE user_id = 'ben';
+    UPDATE profile_update SET state = 'missing', due_at = 7 WHERE user_id = 'cleo';
+    UPDATE profile_update SET state = 'confirming', due_at = 5, problem = 'timeout', problem_at = 5 WHERE user_id = 'dora';
+    INSERT INTO recheck SELECT environment, original_transaction_id, 1000, 1030, 2 FROM subscription;
+    INSERT INTO pending_receipt (id, user_id, sha256, base64, request_id, received_at, attempts, due_at)
+      VALUES (1, 'fred', zeroblob(32), 'waits', 'r', 0, 0, 0);
+    INSERT INTO provisional_grant
+      VALUES ('production', '50', 'fred', 1, 'signature', 0, 0, 9, 0, '{"purchases":[],"renewals":[]}');
+    INSERT INTO notification (uuid, received_at, outcome) VALUES ('n1', 0, 'noted');
+    INSERT INTO refused_notification (sha256, problem, payload, received_at) VALUES (randomblob(32), 'signature', 'x', 0);
+    INSERT INTO unclaimed_evidence (environment, original_transaction_id, source, evidence_at, judged_at, evidence,
+        first_seen_at, last_seen_at)
+      VALUES ('sandbox', '60', 'notification', 0, 0, '{"parts":{},"purchases":[],"renewals":[]}', 0, 0);
+    INSERT INTO run (id, expiring_within, horizon, item_limit, state, started_at, due, done, changed, failed, held_back)
+      VALUES (1, 0, 0, 1, 'running', 0, 1, 0, 0, 0, 0);
+    INSERT INTO run_item (run_id, environment, original_transaction_id, attempts, due_at) VALUES (1, 'production', '3', 0, 0);
+    INSERT INTO memo VALUES ('name', 'text');
+    """
+
+  // MARK: "0010 lean"
+
+  /// A kill or a power cut leaves whole steps.
+  @Test(arguments: [1, 2, 5])
+  func `an upgrade that was cut off anywhere goes on to the same end`(batch: Int) async throws {
+    let whole = try FormerLedgerTests.former()
+    await (try await whole.open()).close()
+    let expected = try await DatabaseQueue(path: whole.path).read(Self.rows)
+    var steps = 0
+    var isDone = false
+    while !isDone {
+      let scratch = try FormerLedgerTests.former()
+      let file = try DatabaseQueue(path: scratch.path)
+      try LedgerSchema.migrator.migrate(file)
+      steps += 1
+      for _ in 0..<steps where !isDone {
+        isDone = try await file.write { db in
+          try LedgerUpgrade(tables: LedgerTables(db: db), batch: batch).step().isLast
+        }
+      }
+      try file.close()
+      await (try await scratch.open()).close()
+      let end = try await DatabaseQueue(path: scratch.path).read(Self.rows)
+      #expect(end.keys.sorted() == expected.keys.sorted())
+      for (table, rows) in expected { #expect(end[table] == rows, "\(table) after \(steps) steps") }
+      #expect(try await LedgerVerification.verify(path: scratch.path).findings == [])
     }
-    for (number, user) in (["anna", "ben", "cleo", "dora", "emil"] as [UserID]).enumerated() {
-      for time in 0..<4 { try record(user, "\(number)", time: Double(time * 10 + number)) }
+    #expect(steps > 5)
+  }
+
+  @Test func `how far an upgrade has got is reported`() async throws {
+    let former = try FormerLedger()
+    for number in 0..<1_200 { try former.record("u\(number)", evidence("\(number)"), at: 1) }
+    try former.file.close()
+    let reported = Mutex<[LedgerUpgrade.Progress]>([])
+    let ledger = try await SQLiteLedger.open(
+      path: former.scratch.path, onFatal: { Issue.record("\($0)") },
+      onUpgrade: { progress in reported.withLock { $0.append(progress) } })
+    let users = reported.withLock { $0 }.map(\.users)
+    #expect(users == users.sorted() && Set(users).isSuperset(of: [0, 500, 1_000, 1_200]))
+    #expect(reported.withLock { $0.allSatisfy { $0.total == 1_200 } })
+    #expect(try await ledger.accessGiven() == [AccessCount(tier: "pro", product: pro, users: 1_200)])
+    await ledger.close()
+    let findings = try await LedgerVerification.verify(path: former.scratch.path).findings
+    // The receipts are made up, and so are their digests.
+    #expect(findings.filter { !$0.contains("digest") } == [])
+  }
+
+  @Test func `a note on one user that changed another's verdict is told to both`() async throws {
+    for (asked, other) in [("anna", "ben"), ("ben", "anna")] {
+      let former = try FormerLedger()
+      try former.record(other, evidence("1"), at: 1)
+      let note = try former.note("look again", about: asked, at: 2)
+      try former.record(asked, evidence("1"), from: other, at: 3, note: note)
+      let ledger = try await former.open()
+      #expect(
+        try await Self.story(of: UserID(asked), in: ledger) == [
+          "verdict (look again)", "\(other)>\(asked) (look again)", "look again",
+        ])
+      #expect(
+        try await Self.story(of: UserID(other), in: ledger) == [
+          "verdict (look again)", "\(other)>\(asked) (look again)", "verdict", "->\(other)",
+        ])
+      await ledger.close()
+      let findings = try await LedgerVerification.verify(path: former.scratch.path).findings
+      // The receipts are made up, and so are their digests.
+      #expect(findings.filter { !$0.contains("digest") } == [])
     }
-    try record("ben", "0", time: 100, .transfer)
-    _ = try tables.keep(
-      Note(author: "desk", text: "asked by mail", requestID: "r", recordedAt: at(1)), about: "anna")
-    // One row in each state, one of them with a problem.
-    for (user, state, due) in [("ben", "written", 0), ("cleo", "missing", 7), ("dora", "confirming", 5)] {
-      try db.execute(literal: "UPDATE profile_update SET state = \(state), due_at = \(due) WHERE user_id = \(user)")
+  }
+
+  @Test func `whatever was written under any spelling of a user is theirs`() async throws {
+    let small = UserNameTests.small
+    let capitals = UserNameTests.capitals
+    let mixed = small.replacing("f", with: "F")
+    let former = try FormerLedger()
+    _ = try former.note("zero", about: capitals, at: 0)
+    try former.record(mixed, evidence("1"), at: 1)
+    try former.record(capitals, evidence("2"), at: 2)
+    try former.record(small, evidence("1"), from: mixed, at: 3)
+    _ = try former.note("four", about: small, at: 4)
+    _ = try former.note("five", about: mixed, at: 5)
+    let ledger = try await former.open()
+    for name in [small, capitals, mixed] {
+      #expect(try await ledger.keys(of: UserID(name)) == [key("1"), key("2")])
+      let story = try await Self.story(of: UserID(name), in: ledger)
+      // With the verdict that goes on, once more on top.
+      #expect(story.filter { $0.hasPrefix("verdict") }.count == 5)
+      #expect(story.count == 11, "\(story)")
+      #expect(Set(story).isSuperset(of: ["zero", "four", "five"]))
+      #expect(try await ledger.waitingUpdate(of: UserID(name))?.user.rawValue == small)
     }
-    let version = try tables.waitingUpdate(of: "emil")?.version ?? 0
-    try tables.retryUpdate(of: "emil", version: version, at: at(9), problem: "timeout", isDoubtful: true)
-    // Whether there is room for it is asked of a table that came later.
-    try db.execute(
-      literal: """
-        INSERT INTO pending_receipt (user_id, sha256, base64, request_id, received_at, attempts, due_at)
-        VALUES ('fred', zeroblob(32), 'waits', 'r', 0, 0, 0)
-        """)
-    try tables.save(
-      .init(evidence: signed("50"), owner: "fred", pending: db.lastInsertedRowID), until: milliseconds(100))
-    _ = try NotificationOperation(entry: notification("n1", [part("60", reported: 9)]), tables: tables).run()
-    try db.execute(
-      sql: """
-        INSERT INTO refused_notification (sha256, problem, payload, received_at)
-        VALUES (randomblob(32), 'signature', 'x', 0)
-        """)
-    _ = try tables.recheckSoon("3", at: milliseconds(0))
-    _ = try tables.claimRechecks(dueAt: at(1), limit: 10)
-    _ = try tables.startRun(RunOrder(expiringWithin: .seconds(1_020), limit: 10), key: "k", at: at(0))
-    try tables.keepMemo("name", "text")
+    await ledger.close()
+    let findings = try await LedgerVerification.verify(path: former.scratch.path).findings
+    // The receipts are made up, and so are their digests.
+    #expect(findings.filter { !$0.contains("digest") } == [])
+    #expect(try await former.scratch.fetch("SELECT count(*) FROM account") == [1])
+  }
+
+  @Test func `a note about nobody, or about a user without a verdict, is kept`() async throws {
+    let former = try FormerLedger()
+    _ = try former.note("who is this?", about: "nobody", at: 1)
+    _ = try former.note("loose", about: nil, at: 2)
+    _ = try former.note("again", about: "nobody", at: 3)
+    let ledger = try await former.open()
+    #expect(try await Self.story(of: "nobody", in: ledger) == ["again", "who is this?"])
+    #expect(try await ledger.profile(of: "nobody") == nil)
+    #expect(try await ledger.isKnown("nobody"))
+    #expect(try await former.scratch.fetch("SELECT text FROM event WHERE user_id IS NULL") == ["loose"])
+    #expect(
+      try await former.scratch.fetch("SELECT first_seen_at || ' ' || last_seen_at FROM account")
+        == ["\(milliseconds(1)) \(milliseconds(3))"])
+    await ledger.close()
+  }
+
+  /// A hint of Apple's had a claimed check due at once, and counted its claims anew.
+  @Test func `a check that was due long after its time is among the overdue`() async throws {
+    let former = try FormerLedger()
+    try former.record("anna", evidence("1", expires: 100), at: 1)
+    try await former.file.write { db in
+      try db.execute(
+        sql: "INSERT INTO recheck VALUES ('production', '1', ?, ?, 0)",
+        arguments: [milliseconds(100), milliseconds(900)])
+    }
+    let ledger = try await former.open()
+    #expect(try await ledger.usersOverdue(since: at(200), limit: 9) == ["anna"])
+    #expect(try await ledger.countDue(RunOrder(expiringWithin: .seconds(9), limit: 9), at: at(200)) == 1)
+    #expect(try await ledger.claimRechecks(dueAt: at(100), limit: 9).count == 1)
+    await ledger.close()
+  }
+
+  @Test func `a verdict or evidence that cannot be read concerns its user alone`() async throws {
+    let former = try FormerLedger()
+    for user in ["anna", "ben", "cleo"] { try former.record(user, evidence("of \(user)"), at: 1) }
+    try await former.file.write { db in
+      try db.execute(
+        sql: """
+          UPDATE profile SET entitlement = '{}' WHERE user_id = 'anna';
+          UPDATE subscription SET evidence = '{}' WHERE user_id = 'ben';
+          """)
+    }
+    let ledger = try await former.open()
+    for user in ["anna", "ben"] as [UserID] {
+      await #expect(throws: LedgerError.self) { try await ledger.profile(of: user) }
+    }
+    #expect(try await ledger.profile(of: "cleo")?.evidence == [evidence("of cleo")])
+    #expect(try await former.scratch.fetch("SELECT evidence FROM purchase WHERE user_id = 'ben'") == ["{}"])
+    await ledger.close()
+  }
+
+  private static func story(of user: UserID, in ledger: SQLiteLedger) async throws -> [String] {
+    func because(_ note: Note?) -> String { note.map { " (\($0.text))" } ?? "" }
+    return try await ledger.timeline(of: user, before: nil, limit: 100).events.map { event in
+      switch event {
+      case .verdict(_, _, let note): "verdict" + because(note)
+      case .ownership(let change): "\(change.from?.rawValue ?? "-")>\(change.to)" + because(change.note)
+      case .inquiry(let note): note.text
+      }
+    }
   }
 
   /// Each table's rows as text, sorted.
@@ -294,41 +435,5 @@ import Testing
       rows[table] = try Row.fetchAll(db, sql: "SELECT * FROM \(table)").map { "\($0)" }.sorted()
     }
     return rows
-  }
-
-  /// What the ledger says when asked, in words; nothing of it is kept.
-  private static func answers(_ db: Database) throws -> [String] {
-    var answers: [String] = []
-    func ask(_ answer: Any) { answers.append("\(answer)") }
-    try db.inSavepoint {
-      let tables = LedgerTables(db: db)
-      ask(try tables.backlog(at: at(10_000)))
-      ask(try tables.backlog(at: at(0)))
-      for user in ["anna", "ben", "cleo", "dora", "emil", "fred", "nobody"] as [UserID] {
-        ask(try tables.profile(of: user) as Any)
-        ask(try tables.waitingUpdate(of: user) as Any)
-        for place in 0...30 {
-          ask(try tables.history(of: user, before: Int64(place), limit: 3).map(\.sequence))
-        }
-        ask(try tables.history(of: user, before: nil, limit: 100))
-        ask(try tables.timeline(of: user, before: nil, limit: 3))
-        ask(try tables.timeline(of: user, before: nil, limit: 100))
-        ask(try tables.knowledge(of: ReceiptDigest(of: "receipt-0-10.0"), for: user).wasEvaluated)
-      }
-      for id in ["0", "1", "3", "60", "99"] as [OriginalTransactionID] {
-        ask(try tables.receipts(mentioning: id))
-        ask(try tables.ownedPurchases(id))
-        ask(try tables.recheckSoon(id, at: milliseconds(-1)))
-      }
-      ask(try tables.unscheduled(after: nil, limit: 10).map(\.evidence.key))
-      ask(try tables.countDue(RunOrder(expiringWithin: .seconds(86_400), limit: 10), at: at(0)))
-      ask(try tables.claimRechecks(dueAt: at(1e6), limit: 3))
-      ask(try tables.claimUpdates(dueAt: at(1e6), until: at(2e6), limit: 10))
-      ask(try tables.hasUpdates(dueAt: at(1e6)))
-      try tables.release()
-      ask(try tables.claimUpdates(dueAt: at(0), until: at(1), limit: 10))
-      return .rollback
-    }
-    return answers
   }
 }

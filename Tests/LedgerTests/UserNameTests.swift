@@ -1,6 +1,5 @@
 import Entitlements
 import Foundation
-import GRDB
 import Ledger
 import Testing
 
@@ -28,8 +27,8 @@ import Testing
         // The app's own row is found by the name that it always had.
         #expect(try await ledger.waitingUpdate(of: name)?.user.rawValue == first)
       }
-      #expect(try await scratch.fetch("SELECT user_id FROM profile", as: String.self) == [first])
-      #expect(try await scratch.fetch("SELECT DISTINCT user_id FROM subscription", as: String.self) == [first])
+      #expect(try await scratch.fetch("SELECT coalesce(spelling, key) FROM account", as: String.self) == [first])
+      #expect(try await scratch.fetch("SELECT DISTINCT user_id FROM purchase", as: String.self) == [Self.small])
     }
   }
 
@@ -37,7 +36,7 @@ import Testing
     try await Scratch.withLedger { ledger, scratch in
       let mixed = UserID(Self.small.replacing("f", with: "F"))
       _ = try await ledger.record(entry(mixed, [evidence("1")], evaluate: rules))
-      #expect(try await scratch.fetch("SELECT user_id FROM profile", as: String.self) == [Self.small])
+      #expect(try await scratch.fetch("SELECT coalesce(spelling, key) FROM account", as: String.self) == [Self.small])
     }
   }
 
@@ -67,41 +66,17 @@ import Testing
       }
       #expect(try await ledger.profile(of: UserID(Self.small))?.evidence.count == 3)
       #expect(
-        try await scratch.fetch("SELECT user_id FROM profile ORDER BY user_id", as: String.self)
+        try await scratch.fetch("SELECT coalesce(spelling, key) FROM account ORDER BY 1", as: String.self)
           == [Self.capitals, "ben"])
     }
   }
 
   /// Before this was so, one user may have become two.
   @Test func `a user who is written down in both ways has what both have`() async throws {
-    let scratch = try Scratch()
-    var ledger = try await scratch.open()
-    _ = try await ledger.record(
-      entry("first", [evidence("1", expires: 2_000)], evaluate: rules).with { $0.recordedAt = at(1) })
-    _ = try await ledger.record(
-      entry("second", [evidence("2")], receipt: "second", evaluate: rules).with {
-        $0.recordedAt = at(50)
-      })
-    await ledger.close()
-    let file = try DatabaseQueue(path: scratch.path)
-    try await file.writeWithoutTransaction { db in
-      try db.execute(
-        sql: """
-          PRAGMA foreign_keys = OFF;
-          DROP TRIGGER history_no_update;
-          DROP TRIGGER ownership_change_no_update;
-          """)
-      for (old, new) in [("first", Self.capitals), ("second", Self.small)] {
-        for (table, column) in [
-          ("profile", "user_id"), ("profile_update", "user_id"), ("subscription", "user_id"), ("history", "user_id"),
-          ("ownership_change", "to_user_id"),
-        ] {
-          try db.execute(sql: "UPDATE \(table) SET \(column) = ? WHERE \(column) = ?", arguments: [new, old])
-        }
-      }
-    }
-    try file.close()
-    ledger = try await scratch.open()
+    let former = try FormerLedger()
+    try former.record(Self.capitals, evidence("1", expires: 2_000), at: 1)
+    try former.record(Self.small, evidence("2"), at: 50)
+    let ledger = try await former.open()
     for name in [Self.capitals, Self.small].map({ UserID($0) }) {
       #expect(try await ledger.profile(of: name)?.evidence.map(\.key) == [key("1"), key("2")])
       #expect(

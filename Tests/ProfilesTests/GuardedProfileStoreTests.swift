@@ -59,14 +59,14 @@ import Testing
     .misconfigured(trouble),
     .unavailable(trouble, retryAfter: .seconds(3)),
   ])
-  func `what the store says is passed on as it is`(outcome: ProfileWriteOutcome) async {
+  func `the store's outcome is passed on as it is`(outcome: ProfileWriteOutcome) async {
     let (guarded, store, _, _) = guarded()
     store.answer(outcome)
     #expect(await apply(guarded) == outcome)
     #expect(store.updates == 1)
   }
 
-  @Test func `after five failures it is left alone, and asked once when the pause is over`() async {
+  @Test func `a store is left alone after five failures, and asked once when the pause is over`() async {
     let (guarded, store, breaker, instants) = guarded()
     store.answer(Self.away)
     for _ in 0..<5 { #expect(await apply(guarded) == Self.away) }

@@ -14,7 +14,7 @@ import Testing
 @Suite("A real PostgREST", .serialized, .enabled(if: LiveStore.named != nil, "PROFILE_STORE_URL and _KEY name none"))
 struct LiveProfileStoreTests {
   @Test(arguments: ProfileStoreContract.Scenario.allCases)
-  func `it keeps the contract`(scenario: ProfileStoreContract.Scenario) async throws {
+  func `a real PostgREST keeps the store's contract`(scenario: ProfileStoreContract.Scenario) async throws {
     let named = try #require(LiveStore.named)
     var settings = CurlTransport.Configuration()
     settings.allowedSchemes = [.https, .http]

@@ -121,7 +121,7 @@ struct PostgRESTProfileStoreTests {
     #expect(outcome.trouble?.sentence.contains("profile_store.columns.version") == true)
   }
 
-  @Test func `what keeps us from looking at the ID is the outcome`() async throws {
+  @Test func `a failure to look at the ID is the outcome`() async throws {
     let outcome = await store(planned(Self.notAUUID, .failure(.timedOut))).apply(sampleUpdate())
     #expect(outcome.trouble?.code == "timed_out")
   }

@@ -189,7 +189,7 @@ struct PostgRESTRequestTests {
     #expect((body["subscription_version"] as? NSNumber)?.int64Value == 100)
   }
 
-  @Test func `what is not known is null, and not absent`() throws {
+  @Test func `an unknown column is null, and not absent`() throws {
     var update = sampleUpdate()
     update.expiresAt = nil
     update.originalTransactionID = nil

@@ -85,7 +85,7 @@ import Testing
   }
 
   @Test(arguments: [Duration.zero, .milliseconds(500), .seconds(11), .seconds(3600)])
-  func `one reporter does not open it, at whatever pace, and five do`(pace: Duration) {
+  func `one reporter does not open a circuit, at whatever pace, and five do`(pace: Duration) {
     let bench = Bench()
     for _ in 0..<1_000 {
       bench.call(.failure(reporter: "mallory"))
@@ -138,7 +138,7 @@ import Testing
     #expect(bench.circuit.counts.opened == 0)
   }
 
-  @Test func `what is older than the window is forgotten`() {
+  @Test func `outcomes older than the window are forgotten`() {
     var bench = Bench()
     bench.call(.success, times: 1000)
     bench.wait(.seconds(10))
@@ -191,7 +191,7 @@ import Testing
     #expect(bench.retryIn() == .seconds(1))
   }
 
-  @Test func `there is one probe at a time`() throws {
+  @Test func `a circuit lets one probe through at a time`() throws {
     let bench = Bench()
     bench.call(.failure(), times: 5)
     bench.wait(.seconds(1))
@@ -245,7 +245,7 @@ import Testing
   }
 
   @Test(arguments: [(20, 20), (60, 60), (3600, 60)])
-  func `it stays open as long as the service asked for, within a minute`(_ asked: Int, _ pause: Int) {
+  func `a circuit stays open as long as the service asked for, within a minute`(_ asked: Int, _ pause: Int) {
     let bench = Bench()
     bench.call(.failure(retryAfter: .seconds(asked)))
     bench.call(.failure(), times: 4)

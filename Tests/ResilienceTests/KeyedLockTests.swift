@@ -45,7 +45,7 @@ import Testing
     return isFree
   }
 
-  @Test func `who comes first has the turn, the others get it in order of arrival`() async {
+  @Test func `the first caller has the turn, the others get it in order of arrival`() async {
     let turns = KeyedLock<String>()
     let record = Record()
     #expect(await turns.lock("a", until: Self.soon))
@@ -77,7 +77,7 @@ import Testing
     #expect(await isFree(turns, "a"))
   }
 
-  @Test func `who waits past the deadline does not get it, and nobody behind is held up`() async {
+  @Test func `a caller who waits past the deadline does not get the turn, and nobody behind is held up`() async {
     let turns = KeyedLock<String>()
     #expect(await turns.lock("a", until: Self.soon))
     #expect(await !turns.lock("a", until: Self.over))
@@ -91,7 +91,7 @@ import Testing
     #expect(await isFree(turns, "a"))
   }
 
-  @Test func `who is cancelled while waiting leaves the line`() async {
+  @Test func `a caller who is cancelled while waiting leaves the line`() async {
     let turns = KeyedLock<String>()
     #expect(await turns.lock("a", until: Self.soon))
     let first = Task { await turns.lock("a", until: Self.soon) }
@@ -107,7 +107,7 @@ import Testing
     #expect(await isFree(turns, "a"))
   }
 
-  @Test func `who was cancelled before has nothing to wait for`() async {
+  @Test func `a caller who was cancelled before has nothing to wait for`() async {
     let turns = KeyedLock<String>()
     #expect(await turns.lock("a", until: Self.soon))
     let task = Task {

@@ -22,7 +22,7 @@ struct LRUCacheTests {
     }
   }
 
-  @Test func `what was not asked for longest makes room`() {
+  @Test func `the value that was not asked for longest makes room`() {
     let memory = LRUCache<String, Int>(limit: 3)
     for (value, key) in ["a", "b", "c"].enumerated() { memory.insert(value, for: key) }
     #expect(memory.value(for: "a") == 0)
@@ -36,7 +36,7 @@ struct LRUCacheTests {
   }
 
   @Test(arguments: [0, 1, 2, 3, 17, 40])
-  func `it remembers what a plain list in the order of use does`(limit: Int) {
+  func `the cache remembers what a plain list in the order of use does`(limit: Int) {
     let memory = LRUCache<Int, Int>(limit: limit)
     var model = Model(limit: limit)
     var chance: UInt64 = 42

@@ -42,7 +42,7 @@ import Testing
     #expect(results == [1, 2, 3, 4])
   }
 
-  @Test func `what has begun is waited for, whatever ended the work`() async {
+  @Test func `work that has begun is waited for, whatever ended the rest`() async {
     let failed = Event()
     let results = await mapConcurrently(1...10, width: 2, while: { $0 != 1 }) { item in
       if item == 1 { failed.fire() } else { await failed.wait() }

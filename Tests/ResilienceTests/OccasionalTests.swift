@@ -4,7 +4,7 @@ import Testing
 @testable import Resilience
 
 @Suite struct OccasionalTests {
-  @Test func `it happens so many times in each period, and what did not is not made up for`() {
+  @Test func `the action happens at most so many times in each period, and missed ones are not made up for`() {
     let start = ContinuousClock.now
     let now = Mutex(start)
     let lines = Occasional(most: 2, every: .seconds(60)) { now.withLock { $0 } }

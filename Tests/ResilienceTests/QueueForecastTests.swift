@@ -37,7 +37,7 @@ import Testing
     #expect(forecast.wait(at: morning + .seconds(4), ahead: 0) == .seconds(4))
   }
 
-  @Test func `it learns that calls became slow, and that they are quick again`() {
+  @Test func `the forecast learns that calls became slow, and that they are quick again`() {
     var forecast = forecast(slots: 64, 200)
     for _ in 0..<16 { forecast.note(.seconds(10), at: start) }
     #expect(forecast.answer(sentAt: start) > start + .seconds(8))

@@ -50,7 +50,7 @@ import Testing
     #expect(tokens.refused == 3)
   }
 
-  @Test func `it starts full and never holds more`() {
+  @Test func `the budget starts full and never holds more`() {
     let tokens = Purse(.init(), at: start)
     #expect(tokens.retriesLeft(at: start) == 10)
     for _ in 0..<1000 { tokens.noteFirstCall(at: start) }
@@ -79,7 +79,7 @@ import Testing
     #expect(tokens.retriesLeft(at: later + .seconds(9)) == 0)
   }
 
-  @Test func `callers share it`() async {
+  @Test func `callers share one budget`() async {
     var configuration = RetryBudget.Configuration()
     configuration.trickle = nil
     let budget = RetryBudget(configuration: configuration)

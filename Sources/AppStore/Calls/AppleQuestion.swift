@@ -4,7 +4,7 @@ import Resilience
 
 import struct FoundationEssentials.Date
 
-/// A question that one or more calls to Apple answer. `CallDriver` makes the calls; a question says which they are, and what
+/// A question that takes one or more calls to Apple. `CallDriver` makes the calls; the question defines them, and what
 /// follows from each.
 ///
 ///     waitForTurn → nextRequest → (the call) → outcome → health → attempt → next
@@ -12,26 +12,30 @@ protocol AppleQuestion {
   associatedtype Outcome: CallOutcome
   associatedtype Attempt: Sendable
   associatedtype Answer
-  associatedtype Failure: CallFailure
 
   /// The store that the next call goes to.
   var environment: StoreEnvironment { get }
 
-  /// Waits until the next call may be made, where Apple limits how often it may.
+  /// Waits until Apple's rate limit allows the next call.
   ///
-  /// - Parameter failure: why the last call is repeated; `nil` for a call that repeats none.
-  func waitForTurn(repeating failure: Failure?, deadline: ContinuousClock.Instant) async throws(Failure)
-  mutating func nextRequest() throws(Failure) -> TransportRequest
-  func outcome(of response: CallResponse) async throws(Failure) -> Outcome
-  /// - Parameter given: the time between the call's begin and its deadline.
+  /// - Parameter failure: the failure that the call repeats; `nil` for a new call.
+  func waitForTurn(repeating failure: AppStoreError?, deadline: ContinuousClock.Instant) async throws(AppStoreError)
+  mutating func nextRequest() throws(AppStoreError) -> TransportRequest
+  func outcome(of response: CallResponse) async throws(AppStoreError) -> Outcome
+  /// - Parameter given: the time from the start of the call to its deadline.
   func health(of outcome: Outcome, given: Duration) -> CircuitBreaker.Outcome
-  /// The record of the call that was made last, for log and metrics.
+  /// The record of the last call, for log and metrics.
   func attempt(_ outcome: Outcome, duration: Duration) -> Attempt
-  mutating func next(after outcome: Outcome) throws(Failure) -> CallStep<Answer, Failure>
+  mutating func next(after outcome: Outcome) throws(AppStoreError) -> CallStep<Answer>
 }
 
 extension AppleQuestion {
-  func waitForTurn(repeating failure: Failure?, deadline: ContinuousClock.Instant) async throws(Failure) {}
+  func waitForTurn(repeating failure: AppStoreError?, deadline: ContinuousClock.Instant) async throws(AppStoreError) {}
+}
+
+extension StoreEnvironment {
+  /// The value for this store.
+  func select<Value>(_ production: Value, _ sandbox: Value) -> Value { self == .production ? production : sandbox }
 }
 
 /// The outcome of one call.
@@ -39,17 +43,10 @@ protocol CallOutcome {
   static func noAnswer(_ error: TransportError) -> Self
 }
 
-/// Why a question has no answer: the reasons that are the same whatever is asked.
-protocol CallFailure: Error {
-  static var overloaded: Self { get }
-  static var cancelled: Self { get }
-  static func unavailable(because reason: Unavailability) -> Self
-}
-
-/// An answer of Apple's, not yet decoded.
+/// A response of Apple's, not yet decoded.
 struct CallResponse {
   var response: TransportResponse
-  /// Our clock when the call began.
+  /// Our clock at the start of the call.
   var askedAt: Date
   /// Apple's clock, from the HTTP header `Date`.
   var answeredAt: Date?
@@ -66,15 +63,18 @@ struct CallResponse {
 }
 
 /// The step after a call.
-enum CallStep<Answer, Failure: Error> {
+enum CallStep<Answer> {
   case conclude(Answer)
-  /// Another call that repeats none.
+  /// A new call.
   case ask
+  /// The same call once more.
+  ///
   /// - Parameters:
-  ///   - ceiling: the most to wait.
-  ///   - least: what Apple asked to wait.
-  ///   - failure: how it ends if there is no time for another attempt.
-  ///   - isProvoked: the submission itself may be the cause, so that nobody else is to pay for it.
-  case retry(ceiling: Duration, least: Duration, failure: Failure, isProvoked: Bool = false)
-  case fail(Failure)
+  ///   - ceiling: the longest pause.
+  ///   - least: the shortest pause, which Apple asked for.
+  ///   - failure: the error if there is no time for another attempt.
+  ///   - isProvoked: whether the submission itself may be the cause; the retry then costs no token of the shared
+  ///     budget.
+  case retry(ceiling: Duration, least: Duration, failure: AppStoreError, isProvoked: Bool = false)
+  case fail(AppStoreError)
 }

@@ -2,10 +2,10 @@ import Entitlements
 import HTTPTransport
 import Resilience
 
-/// The driver of every question to Apple: call after call, until one concludes it or it has failed.
+/// The driver of all questions to Apple: makes call after call until the question is answered or has failed.
 ///
-/// Each call needs leave of its store's breaker, which is told how it went. A retry waits with full jitter, not less than
-/// Apple asked for, inside the deadline, and costs a token of the budget.
+/// Each call needs a permit of its store's circuit breaker, which learns the outcome. A retry waits with full jitter,
+/// at least as long as Apple asked for, within the deadline, and costs a token of the retry budget.
 struct CallDriver<Attempt: Sendable>: Sendable {
   let transport: any Transport
   let timing: CallTiming
@@ -14,36 +14,34 @@ struct CallDriver<Attempt: Sendable>: Sendable {
   let observe: @Sendable (Attempt) -> Void
 
   /// - Parameters:
-  ///   - retriesTrouble: whether Apple's trouble is worth a retry out of the budget.
-  ///   - deadline: for everything together. A call that stalls takes the rest of it.
-  /// - Returns: the answer, and every call that was made, in order.
+  ///   - retriesTrouble: whether Apple's trouble may be retried out of the shared budget.
+  ///   - deadline: the end of all attempts together. A call that stalls takes the rest of the time.
   func answer<Question: AppleQuestion>(
     to question: Question, retriesTrouble: Bool, deadline: ContinuousClock.Instant
-  ) async throws(Question.Failure) -> (answer: Question.Answer, attempts: [Attempt])
+  ) async throws(AppStoreError) -> Question.Answer
   where Question.Attempt == Attempt {
     var question = question
-    var attempts: [Attempt] = []
-    /// Why the last call is repeated; `nil` when the next one repeats none.
-    var repeated: Question.Failure?
+    var isFirst = true
+    /// The failure that the next call repeats; `nil` for a new call.
+    var repeated: AppStoreError?
     while true {
       guard !Task.isCancelled else { throw .cancelled }
-      guard timing.now() < deadline else { throw repeated ?? .unavailable(because: .deadlinePassed) }
+      guard timing.now() < deadline else { throw repeated ?? .unavailable(.deadlinePassed) }
       let environment = question.environment
       let permit = try permit(for: environment, repeating: repeated)
       let (outcome, duration) = try await call(
-        &question, permit, repeating: repeated, isFirst: attempts.isEmpty, deadline: deadline)
-      let attempt = question.attempt(outcome, duration: duration)
-      attempts.append(attempt)
-      observe(attempt)
+        &question, permit, repeating: repeated, isFirst: isFirst, deadline: deadline)
+      isFirst = false
+      observe(question.attempt(outcome, duration: duration))
       switch try question.next(after: outcome) {
       case .conclude(let answer):
-        return (answer, attempts)
+        return answer
       case .ask:
         repeated = nil
       case .fail(let error):
         throw error
       case .retry(let ceiling, let least, let failure, let isProvoked):
-        // A store that is being kept from calls, or tried with one, gets no second call for the same question.
+        // A store whose breaker is not closed gets no second call for the same question.
         guard breakers[environment].map({ $0.state == .closed }) ?? true, isProvoked || retriesTrouble else {
           throw failure
         }
@@ -54,34 +52,32 @@ struct CallDriver<Attempt: Sendable>: Sendable {
     }
   }
 
-  /// Leave for one call; `nil` where no breaker asks for it.
+  /// The breaker's permit for one call; `nil` without a breaker.
   ///
-  /// - Parameter failure: what made it necessary to repeat a call. It tells more than that the breaker opened since.
-  private func permit<Failure: CallFailure>(
-    for environment: StoreEnvironment, repeating failure: Failure?
-  ) throws(Failure) -> CircuitBreaker.Permit? {
+  /// - Parameter failure: the failure that the call repeats. It explains more than that the breaker has opened since.
+  private func permit(
+    for environment: StoreEnvironment, repeating failure: AppStoreError?
+  ) throws(AppStoreError) -> CircuitBreaker.Permit? {
     switch breakers[environment]?.admit() {
     case nil: return nil
     case .admitted(let permit)?: return permit
-    case .refused(let retryIn)?: throw failure ?? .unavailable(because: .circuitOpen(environment, retryIn: retryIn))
+    case .refused(let retryIn)?: throw failure ?? .unavailable(.circuitOpen(environment, retryIn: retryIn))
     }
   }
 
-  /// One call at its turn, and the breaker told how it went. Errors are only those that end everything at once; all else
-  /// is an outcome to judge.
+  /// Makes one call at its turn and reports the outcome to the breaker. Throws only what ends the question at once.
   private func call<Question: AppleQuestion>(
-    _ question: inout Question, _ permit: CircuitBreaker.Permit?, repeating failure: Question.Failure?, isFirst: Bool,
+    _ question: inout Question, _ permit: CircuitBreaker.Permit?, repeating failure: AppStoreError?, isFirst: Bool,
     deadline: ContinuousClock.Instant
-  ) async throws(Question.Failure) -> (Question.Outcome, Duration) {
-    do throws(Question.Failure) {
+  ) async throws(AppStoreError) -> (Question.Outcome, Duration) {
+    do throws(AppStoreError) {
       try await question.waitForTurn(repeating: failure, deadline: deadline)
       if isFirst { retryBudget?.noteFirstCall() }
       let request = try question.nextRequest()
       let given = deadline - timing.now()
       let (outcome, duration) = try await send(request, of: question, deadline: deadline)
       let health = question.health(of: outcome, given: given)
-      // A repeated call that fails again tells nothing new: one receipt of which Apple wants to know nothing must not count
-      // as three.
+      // A repeated failure is no news: one receipt that Apple never accepts must not count three times.
       permit?.report(failure != nil && health != .success ? .neutral : health)
       return (outcome, duration)
     } catch {
@@ -90,10 +86,10 @@ struct CallDriver<Attempt: Sendable>: Sendable {
     }
   }
 
-  /// - Returns: the time until Apple's answer was there, without that of reading it.
+  /// - Returns: the outcome, and the time until the response was complete, without its decoding.
   private func send<Question: AppleQuestion>(
     _ request: TransportRequest, of question: Question, deadline: ContinuousClock.Instant
-  ) async throws(Question.Failure) -> (Question.Outcome, Duration) {
+  ) async throws(AppStoreError) -> (Question.Outcome, Duration) {
     let askedAt = timing.date()
     let started = timing.now()
     let response: TransportResponse
@@ -110,12 +106,12 @@ struct CallDriver<Attempt: Sendable>: Sendable {
     return (try await question.outcome(of: CallResponse(response, askedAt: askedAt)), duration)
   }
 
-  /// Waits before the same call is made again.
+  /// Waits before a retry.
   ///
-  /// - Throws: `failure` when the retry budget is spent or the pause would outlast the deadline.
-  private func pause<Failure: CallFailure>(
-    ceiling: Duration, least: Duration, deadline: ContinuousClock.Instant, budget: RetryBudget?, failure: Failure
-  ) async throws(Failure) {
+  /// - Throws: `failure` if the retry budget is spent or the pause would outlast the deadline.
+  private func pause(
+    ceiling: Duration, least: Duration, deadline: ContinuousClock.Instant, budget: RetryBudget?, failure: AppStoreError
+  ) async throws(AppStoreError) {
     let pause = max(timing.jitter(ceiling), least)
     guard timing.now().advanced(by: pause) < deadline, budget?.takeRetry() ?? true else { throw failure }
     do { try await timing.sleep(pause) } catch { throw .cancelled }

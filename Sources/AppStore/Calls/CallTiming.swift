@@ -1,27 +1,15 @@
 package import struct FoundationEssentials.Date
 
-/// Clocks and chance, passed in so that tests neither sleep nor roll dice.
+/// The clocks and the randomness of the calls, injected so that tests neither sleep nor depend on chance.
 package struct CallTiming: Sendable {
   /// The monotonic clock for deadlines and pauses.
   package var now: @Sendable () -> ContinuousClock.Instant
-  /// Our calendar clock; judged by only where Apple names no time.
+  /// Our wall clock, used where Apple gives no time.
   package var date: @Sendable () -> Date
-  /// Throws when the task is cancelled, and only then.
-  package var sleep: @Sendable (Duration) async throws -> Void
+  /// Sleeps; throws only if the task is cancelled.
+  var sleep: @Sendable (Duration) async throws -> Void
   /// A pause between zero and the ceiling.
-  package var jitter: @Sendable (_ ceiling: Duration) -> Duration
-
-  package init(
-    now: @escaping @Sendable () -> ContinuousClock.Instant,
-    date: @escaping @Sendable () -> Date,
-    sleep: @escaping @Sendable (Duration) async throws -> Void,
-    jitter: @escaping @Sendable (_ ceiling: Duration) -> Duration
-  ) {
-    self.now = now
-    self.date = date
-    self.sleep = sleep
-    self.jitter = jitter
-  }
+  var jitter: @Sendable (_ ceiling: Duration) -> Duration
 
   package static let live = CallTiming(
     now: { ContinuousClock.now },

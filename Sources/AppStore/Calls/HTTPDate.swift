@@ -1,8 +1,8 @@
 import struct FoundationEssentials.Date
 
-/// A date in an HTTP header, as every server must send it: `Fri, 05 Oct 2018 11:24:18 GMT` (RFC 9110, section 5.6.7).
+/// A date in an HTTP header: `Fri, 05 Oct 2018 11:24:18 GMT` (RFC 9110, section 5.6.7).
 ///
-/// The two obsolete forms are not read; a header in one of them counts as absent.
+/// The two obsolete forms are not supported; a header with one of them counts as absent.
 enum HTTPDate {
   private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
@@ -20,7 +20,7 @@ enum HTTPDate {
   }
 
   private static func number(_ text: Substring, digits: Int) -> Int? {
-    guard text.utf8.count == digits, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+    guard text.utf8.count == digits, text.utf8.allSatisfy(\.isDigit) else { return nil }
     return Int(text)
   }
 }

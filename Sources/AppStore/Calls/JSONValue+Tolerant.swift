@@ -1,12 +1,12 @@
 import JSON
 
-/// Members of an object, read the way Apple writes them: numbers as text and text as numbers, booleans in four
-/// spellings, an empty text where there is nothing, one object where there should be a list.
+/// Members of an object, read as Apple writes them: numbers as text and text as numbers, booleans in four spellings, an
+/// empty text for an absent value, one object instead of a list.
 ///
-/// Each accessor returns `nil` for what is absent (no key, `null`, an empty text) and throws `JSONError.unreadable` for
-/// what is there and makes no sense.
+/// Each accessor returns `nil` for an absent value (no key, `null`, an empty text) and throws `JSONError.unreadable`
+/// for an invalid one.
 extension JSONValue {
-  /// Text, or an integer spelled out: transaction IDs come as both.
+  /// Text, or an integer as text: transaction IDs come as both.
   func text(_ key: String) throws(JSONError) -> String? {
     switch kind(key) {
     case nil, .null: return nil
@@ -29,8 +29,7 @@ extension JSONValue {
     }
   }
 
-  /// A number that stands for one of several states (`"0"`, `1`, `true`, `"false"`), as a number: states that Apple
-  /// adds are kept.
+  /// A number that stands for a state (`"0"`, `1`, `true`, `"false"`). States that Apple adds are kept.
   func state(_ key: String) throws(JSONError) -> Int? {
     switch kind(key) {
     case .bool(let flag): return flag ? 1 : 0
@@ -68,6 +67,14 @@ extension JSONValue {
     let elements = value.elements
     for element in elements where !element.isObject { throw .unreadable(path: element.path.text) }
     return elements
+  }
+}
+
+extension Bool {
+  /// A state that is 1 or 0; `nil` for any other, and for none.
+  init?(state: Int?) {
+    guard let state, state == 0 || state == 1 else { return nil }
+    self = state == 1
   }
 }
 

@@ -1,9 +1,9 @@
 import struct FoundationEssentials.Date
 
-/// How long Apple asks to be left alone: the header `Retry-After`.
+/// The header `Retry-After`: how long Apple asks us to wait.
 ///
-/// RFC 9110, section 10.2.3, has seconds or a date in it. The App Store Server API has the UNIX time of the end in
-/// milliseconds, which as seconds would be fifty thousand years. The size of the number tells which it is:
+/// RFC 9110, section 10.2.3, allows seconds or a date. The App Store Server API sends a UNIX time in milliseconds
+/// instead. The size of the number tells them apart:
 ///
 ///     value                            is
 ///     120                              seconds from now
@@ -14,15 +14,15 @@ import struct FoundationEssentials.Date
 ///
 /// https://developer.apple.com/documentation/appstoreserverapi/identifying-rate-limits
 enum RetryAfter {
-  /// Past any deadline; what is longer is cut to it.
+  /// The longest pause in seconds; longer ones are cut to it.
   static let longest: Int64 = 86_400
-  /// As seconds from now it would be 31 years; as a UNIX time it is the year 2001.
+  /// The year 2001; as seconds from now it would be 31 years.
   private static let firstUnixSeconds: Int64 = 1_000_000_000
   /// The year 5138 in seconds, and 1973 in milliseconds.
   private static let firstUnixMilliseconds: Int64 = 100_000_000_000
 
-  /// - Parameter moment: when the answer was made, by Apple's clock where it is known.
-  /// - Returns: from zero, for what is over, to a day.
+  /// - Parameter moment: the time of the answer, by Apple's clock if known.
+  /// - Returns: zero, for a time that has passed, to a day.
   static func parse(_ value: String, answeredAt moment: Date) -> Duration? {
     guard let number = Int64(decimal: value) else {
       return HTTPDate.parse(value).map { bounded($0.timeIntervalSince(moment)) }
@@ -35,7 +35,7 @@ enum RetryAfter {
     }
   }
 
-  /// To the millisecond: the fraction of a difference of doubles is noise.
+  /// Seconds rounded up to a millisecond: the rest of a difference of doubles is noise.
   private static func bounded(_ seconds: Double) -> Duration {
     .milliseconds(Int64((min(max(seconds, 0), Double(longest)) * 1000).rounded(.up)))
   }

@@ -1,23 +1,23 @@
-import COpenSSL
+import Cryptography
 package import Entitlements
 package import HTTPTransport
 import JSON
 
-/// A server notification of version 1: not signed, so that all it can do is to say that there is news.
+/// A server notification of version 1. It is not signed, and so only a hint that there is news.
 ///
 /// https://developer.apple.com/documentation/appstoreservernotifications/responsebodyv1
 package struct NotificationV1: Hashable, Sendable {
   /// `notification_type` as sent.
   package var type: String
   /// `environment` as sent: `PROD` or `Sandbox`.
-  package var environmentName: String?
+  var environmentName: String?
   package var bundleID: BundleID?
-  /// Every purchase that it names, each once.
+  /// The purchases in it, each once.
   package var originalTransactionIDs: [OriginalTransactionID]
-  /// `password`: the shared secret, and the only sign that Apple sent it.
+  /// `password`: the shared secret, and the only proof of its origin.
   private var password: Secret?
 
-  /// More purchases than a customer has; the rest are not looked at.
+  /// The most elements that are read: more purchases than a customer has.
   static let purchaseLimit = 1_000
 
   init(_ root: JSONValue) throws(JSONError) {
@@ -43,14 +43,13 @@ package struct NotificationV1: Hashable, Sendable {
     originalTransactionIDs = ids
   }
 
-  /// Whether it comes with our shared secret.
+  /// Whether the password is our shared secret.
   ///
-  /// Digests are compared, which are of one length, in constant time: the time taken tells nothing about which part of a
-  /// guess was right.
+  /// Digests of equal length are compared in constant time: the time says nothing about which part of a guess was
+  /// right.
   package func hasPassword(_ secret: Secret) -> Bool {
     guard let password else { return false }
-    let ours = Array(ReceiptFingerprint(of: Array(secret.exposed.utf8)).hex.utf8)
-    let theirs = Array(ReceiptFingerprint(of: Array(password.exposed.utf8)).hex.utf8)
-    return ours.count == theirs.count && CRYPTO_memcmp(ours, theirs, ours.count) == 0
+    return isEqualInConstantTime(
+      SHA256Digest(of: secret.exposed.utf8).bytes, SHA256Digest(of: password.exposed.utf8).bytes)
   }
 }

@@ -1,15 +1,15 @@
 import JSON
 
-/// What was posted where Apple posts its notifications, told apart by its outer form. Nothing is proven yet.
+/// The body of a request to the notification endpoint, classified by its outer form. Nothing is proven yet.
 package enum PostedNotification: Sendable {
   /// Version 2: the value of `signedPayload`, a JWS.
   case signed(String)
   case version1(NotificationV1)
-  /// Neither; a constant text says why.
+  /// Neither version; a constant text says why.
   case unreadable(String)
 
-  /// Nobody vouches for the bytes, so that they are refused before anything is made of them where there are more values than
-  /// Apple sends; and they take nobody's turn at large JSON.
+  /// Decodes a body. It is not authenticated, so one with more values than Apple sends is refused before it is parsed,
+  /// and it takes no turn of large JSON.
   package static func decode(_ body: [UInt8]) -> PostedNotification {
     do throws(JSONError) {
       return try JSONReader.readAtOnce(body, size: .posted) { root throws(JSONError) in

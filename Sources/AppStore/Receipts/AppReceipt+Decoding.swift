@@ -54,17 +54,10 @@ extension AppReceipt {
       encoded: encoded,
       receiptType: try attributes.text(0),
       bundleID: BundleID(bundleID),
-      rawBundleID: Array(try attributes.octets(2)),
       applicationVersion: try attributes.text(3),
       originalApplicationVersion: try attributes.text(19),
       createdAt: createdAt,
-      originalPurchaseDate: try attributes.date(18),
       expiresAt: try attributes.date(21),
-      opaqueValue: Array(try attributes.octets(4)),
-      sha1Hash: Array(try attributes.octets(5)),
-      adamID: attributes.undocumentedInteger(1),
-      downloadID: attributes.undocumentedInteger(15),
-      versionExternalIdentifier: attributes.undocumentedInteger(16),
       transactions: transactions,
       claimedSigner: signer)
   }

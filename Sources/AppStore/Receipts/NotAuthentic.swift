@@ -1,4 +1,4 @@
-/// Why a receipt that can be read is not proven to be Apple's.
+/// The reason why a readable receipt is not proven to be Apple's.
 package enum NotAuthentic: Error, Hashable, Sendable {
   /// Made by Xcode's StoreKit testing.
   case xcode
@@ -10,7 +10,7 @@ package enum NotAuthentic: Error, Hashable, Sendable {
   case signerMissing
   case unsupportedDigest(String)
   case unsupportedSignatureAlgorithm
-  /// SHA-1 on a receipt of a time when Apple no longer used it.
+  /// SHA-1 on a receipt that is newer than Apple's use of it.
   case obsoleteDigest
   case createdInFuture
   /// The leaf lacks Apple's mark for receipts.
@@ -30,18 +30,18 @@ package enum NotAuthentic: Error, Hashable, Sendable {
   // Signed data of StoreKit 2 only:
   /// `alg` is not ES256.
   case unsupportedAlgorithm(String)
-  /// The header demands an extension of whoever reads it.
+  /// The header requires an extension.
   case criticalExtension
   /// `x5c` does not hold three certificates.
   case wrongCertificateCount(Int)
   case unreadableCertificate
   /// The signer's key is not on P-256.
   case signerNotP256
-  /// The chain ends in a trusted root, but in one of those that sign receipts.
+  /// The chain ends in a trusted root for receipts.
   case rootNotElliptic
-  /// What is signed inside a notification is of another app.
+  /// The contents of a notification are of another app.
   case innerOfAnotherApp
-  /// What is signed inside a notification is of another environment.
+  /// The contents of a notification are of another environment.
   case innerOfAnotherEnvironment
 
   /// The check itself could not be carried out.
@@ -65,7 +65,7 @@ package enum NotAuthentic: Error, Hashable, Sendable {
 }
 
 extension NotAuthentic: CustomStringConvertible {
-  /// A sentence for whoever sent the receipt. It quotes nothing of the receipt.
+  /// A sentence for the sender. It quotes nothing of the receipt.
   package var description: String {
     switch self {
     case .xcode: "The receipt was made by Xcode's StoreKit testing, not by the App Store."

@@ -1,9 +1,8 @@
-/// Reads the dialect of the old (NeXTSTEP) property list that iOS 6-style receipts are written in: one dictionary from
-/// strings to strings.
+/// The reader of the old (NeXTSTEP) property list of iOS 6-style receipts: one dictionary from strings to strings.
 ///
 ///     { "key" = "value"; key = value; }
 ///
-/// There is no nesting to get lost in: a value that is itself a dictionary, an array or data is refused.
+/// It does not nest: a value that is a dictionary, an array or data is rejected.
 struct PropertyList {
   enum Malformed: Error, Hashable {
     case noDictionary
@@ -43,7 +42,7 @@ struct PropertyList {
       guard dictionary.count <= Self.keyLimit else { throw .tooManyKeys }
     }
     skipWhitespace()
-    // A C string's end, which some clients leave at the end of the text.
+    // The end of a C string, which some clients send.
     if rest.first == 0 { rest = rest.dropFirst() }
     guard rest.isEmpty else { throw .trailingBytes }
     return dictionary
@@ -69,9 +68,7 @@ struct PropertyList {
 
   /// A word without quotes: letters, digits and `_$/:.-`.
   private mutating func bare() -> [UInt8] {
-    let word = rest.prefix { byte in
-      (0x30...0x39).contains(byte) || (0x61...0x7A).contains(byte | 0x20) || "_$/:.-".utf8.contains(byte)
-    }
+    let word = rest.prefix { $0.isDigit || $0.isLetter || "_$/:.-".utf8.contains($0) }
     rest = rest.dropFirst(word.count)
     return Array(word)
   }

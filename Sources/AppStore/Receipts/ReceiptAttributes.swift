@@ -6,24 +6,24 @@ import struct FoundationEssentials.Date
 ///
 /// Numbers that are not asked for are skipped unread, as Apple asks: some hold bytes that are no DER at all.
 struct ReceiptAttributes {
-  /// Rows of the largest receipts known number in the hundreds.
+  /// The most rows. The largest known receipts have hundreds.
   static let recordLimit = 20_000
   static let attributeLimit = 1_000
 
-  /// Where each attribute 17 lies.
+  /// The place of each attribute 17.
   private var records: [Range<Int>] = []
   private let bytes: ArraySlice<UInt8>
   /// The values of the numbers that Apple uses, by `place(of:)`.
   private var places = [Place](repeating: .empty, count: 64)
-  /// Other numbers, which nobody asks for.
+  /// The other numbers, which are never read.
   private var others: Set<Int64> = []
-  /// How many different numbers there are.
+  /// The count of different numbers.
   private var count = 0
 
   private enum Place {
     case empty
     case value(Range<Int>)
-    /// The number occurs twice: which of them counts cannot be told, so asking for it is an error.
+    /// A number that occurs twice: neither can be trusted, so reading it is an error.
     case repeated
   }
 
@@ -108,7 +108,7 @@ struct ReceiptAttributes {
     }
   }
 
-  /// The value as it stands; empty when absent.
+  /// The raw value; empty if missing.
   func octets(_ number: Int64) throws(UndecodableReceipt) -> ArraySlice<UInt8> {
     guard let place = Self.place(of: number) else { return [] }
     switch places[place] {
@@ -145,7 +145,7 @@ struct ReceiptAttributes {
     return value
   }
 
-  /// A number that Apple does not document: what has another shape is not known, and does not spoil the receipt.
+  /// A number that Apple does not document: another shape counts as missing and does not spoil the receipt.
   func undocumentedInteger(_ number: Int64) -> Int64? { try? integer(number) }
 
   func flag(_ number: Int64) throws(UndecodableReceipt) -> Bool? {

@@ -1,3 +1,4 @@
+import Cryptography
 import Resilience
 import struct FoundationEssentials.Date
 
@@ -9,7 +10,7 @@ import struct FoundationEssentials.Date
 struct ReceiptChains: Sendable {
   /// A signer that leads to a trusted root.
   struct Signer: Sendable {
-    var key: ReceiptSigningKey
+    var key: RSAPublicKey
     var certificate: ReceiptSigner
     /// When every link of the chain is valid, in whole seconds.
     var validity: Range<Date>
@@ -35,14 +36,14 @@ struct ReceiptChains: Sendable {
   func remember(
     _ signer: ReceiptSigner, as frame: ReceiptFrame, chain: [Certificate], candidates: [Certificate]
   ) {
-    let digest: Digest
+    let digest: DigestAlgorithm
     switch signer.digest {
     case "sha1": digest = .sha1
     case "sha256": digest = .sha256
     default: return
     }
     guard frame.count <= ReceiptFrame.rememberedLimit, Self.isOnlyChain(candidates), let validity = chain.validity,
-      let leaf = chain.first, let key = ReceiptSigningKey(of: leaf, digest: digest)
+      let leaf = chain.first, let key = RSAPublicKey(of: leaf, digest: digest)
     else { return }
     known.insert(Signer(key: key, certificate: signer, validity: validity), for: frame.detached)
   }

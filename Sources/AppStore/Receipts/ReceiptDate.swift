@@ -2,9 +2,7 @@ import Entitlements
 
 import struct FoundationEssentials.Date
 
-/// The text forms of a moment in receipts, read strictly.
-///
-/// No time zone data base, no locale: days are counted by `CalendarDay`.
+/// The text forms of a moment in receipts and answers, read strictly, without a time zone data base or a locale.
 enum ReceiptDate {
   /// RFC 3339 as in app receipts: `2023-02-22T14:30:15Z`, with a fraction, or with an offset (`+01:00`; Xcode writes
   /// `+0100`).
@@ -22,16 +20,18 @@ enum ReceiptDate {
     return Date(timeIntervalSince1970: Double(day * 86_400 + time - offset) + fraction)
   }
 
-  /// The text form of iOS 6-style receipts: `2015-11-18 04:34:41 Etc/GMT`. Other zones are not read.
-  static func parse(etcGMT text: String) -> Date? {
+  /// The text form of iOS 6-style receipts and of answers: `2015-11-18 04:34:41 Etc/GMT`. Other zones are not read.
+  ///
+  /// - Parameter zones: names of UTC.
+  static func parse(etcGMT text: String, zones: [String] = ["Etc/GMT"]) -> Date? {
     var scanner = Scanner(Array(text.utf8)[...])
     guard let day = scanner.day(), scanner.skip(UInt8(ascii: " ")), let time = scanner.time(),
-      scanner.skip(UInt8(ascii: " ")), scanner.rest.elementsEqual("Etc/GMT".utf8)
+      scanner.skip(UInt8(ascii: " ")), zones.contains(where: { scanner.rest.elementsEqual($0.utf8) })
     else { return nil }
     return Date(timeIntervalSince1970: Double(day * 86_400 + time))
   }
 
-  /// Whole seconds since 1970 of a moment in UTC; `nil` when the fields are no date.
+  /// Whole seconds since 1970 of a moment in UTC; `nil` for an invalid date.
   static func seconds(year: Int, month: Int, day: Int, hour: Int, minute: Int, second: Int) -> Int? {
     guard let days = CalendarDay(year: year, month: month, day: day)?.daysSince1970, (0...23).contains(hour),
       (0...59).contains(minute), (0...59).contains(second)
@@ -39,8 +39,7 @@ enum ReceiptDate {
     return days * 86_400 + hour * 3_600 + minute * 60 + second
   }
 
-  /// RFC 3339 in UTC; a fraction is written (in milliseconds) only where there is one. What it cannot spell comes from no
-  /// receipt that was decoded here.
+  /// RFC 3339 in UTC, with milliseconds if they are not zero. Every date in a decoded receipt can be spelled so.
   static func format(_ date: Date) -> String {
     Date.spellable.contains(date.millisecondsSince1970) ? date.rfc3339 : "out of range"
   }

@@ -1,4 +1,4 @@
-/// Damage of the transport that could be undone. The raw values are part of the output of `inspect --json`.
+/// Damage of the transport that was undone. The raw values are part of the output of `inspect --json`.
 package enum ReceiptRepair: String, Hashable, Sendable, CaseIterable {
   /// Line breaks or blanks within the text.
   case whitespace = "whitespace_removed"

@@ -1,16 +1,16 @@
-/// Tells what a text is that was sent as a receipt, by its outer look.
+/// The classification of a text that was sent as a receipt.
 enum ReceiptText {
   static let space = UInt8(ascii: " ")
   private static let dot = UInt8(ascii: ".")
 
-  /// A SEQUENCE with a long or indefinite length: what every app receipt starts with, and no text can.
+  /// Whether the bytes start with a SEQUENCE of long or indefinite length, as every app receipt does and no text can.
   static func isBinaryDER(_ bytes: [UInt8]) -> Bool {
     bytes.count > 1 && bytes[0] == 0x30 && bytes[1] >= 0x80
   }
 
   static func isLineBreak(_ byte: UInt8) -> Bool { byte == 0x0A || byte == 0x0D || byte == 0x09 }
 
-  /// Without a byte order mark in front, and whitespace on both ends.
+  /// The text without a byte order mark and without whitespace at both ends.
   static func trimmed(_ bytes: [UInt8]) -> ArraySlice<UInt8> {
     var text = bytes[...]
     if text.starts(with: [0xEF, 0xBB, 0xBF]) { text = text.dropFirst(3) }
@@ -23,7 +23,7 @@ enum ReceiptText {
     text.filter { !isLineBreak($0) && $0 != space }
   }
 
-  /// What the text is, when it is something that clients send by mistake; `nil` when it may be base64.
+  /// The usual mistake that the text is; `nil` if it may be base64.
   static func mistake(_ text: ArraySlice<UInt8>) -> UndecodableReceipt? {
     switch text.first {
     case UInt8(ascii: "{"), UInt8(ascii: "["):
@@ -35,13 +35,13 @@ enum ReceiptText {
     }
     if starts(text, "-----BEGIN") { return .pem }
     if starts(text, "data:") { return .dataURL }
-    if text.count <= 25, text.allSatisfy(isDigit) { return .transactionID }
-    if text.count >= 32, text.allSatisfy({ isDigit($0) || (0x61...0x66).contains($0 | 0x20) }) { return .hexadecimal }
+    if text.count <= 25, text.allSatisfy(\.isDigit) { return .transactionID }
+    if text.count >= 32, text.allSatisfy(\.isHexadecimalDigit) { return .hexadecimal }
     if hasPercentEncoding(text) { return .percentEncoded }
     return nil
   }
 
-  /// Decodes base64 of either alphabet, with or without padding, and says what had to be put right.
+  /// Decodes base64 of either alphabet, with or without padding, and names the repairs.
   static func base64(
     _ text: [UInt8]
   ) throws(UndecodableReceipt) -> (bytes: [UInt8], repairs: [ReceiptRepair]) {
@@ -67,12 +67,12 @@ enum ReceiptText {
     return (bytes, repairs)
   }
 
-  /// Decodes what is sent almost always: a receipt in base64 exactly as an encoder writes it, and nothing around it.
+  /// Decodes the usual submission: a receipt in base64 exactly as an encoder writes it, with nothing around it.
   ///
   /// - Returns: `nil` for every other text.
   static func plainReceipt(_ text: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
-    // They stand for 0x30 and 0x80 to 0x8F: a SEQUENCE that has a long or indefinite length. No other kind of text that is
-    // told apart here starts like that, and consists of digits alone.
+    // These digits mean 0x30 and 0x80 to 0x8F: a SEQUENCE of long or indefinite length. No other kind of text starts so
+    // and consists of digits alone.
     guard text.count >= 4, text.count % 4 == 0, text[0] == UInt8(ascii: "M"), text[1] == UInt8(ascii: "I") else {
       return nil
     }
@@ -88,8 +88,8 @@ enum ReceiptText {
     return isBinaryDER(bytes) || PropertyList.isLikely(bytes[...])
   }
 
-  /// Base64 parts with dots between them, the first being that of a JSON object (RFC 7515, section 3.1): signed data, or
-  /// what is left of it. The signature may be empty.
+  /// Whether the text is base64 parts with dots between them, the first of a JSON object (RFC 7515, section 3.1):
+  /// signed data, or part of it. The signature may be empty.
   static func isJWS(_ text: [UInt8]) -> Bool {
     text.starts(with: "ey".utf8) && text.contains(dot)
       && text.allSatisfy {
@@ -100,16 +100,14 @@ enum ReceiptText {
   private static func hasPercentEncoding(_ text: ArraySlice<UInt8>) -> Bool {
     guard let percent = text.firstIndex(of: UInt8(ascii: "%")) else { return false }
     let digits = text[percent...].dropFirst().prefix(2)
-    return digits.count == 2 && digits.allSatisfy { isDigit($0) || (0x61...0x66).contains($0 | 0x20) }
+    return digits.count == 2 && digits.allSatisfy(\.isHexadecimalDigit)
   }
-
-  private static func isDigit(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) }
 
   private static func isBase64Digit(_ byte: UInt8) -> Bool {
-    isDigit(byte) || (0x61...0x7A).contains(byte | 0x20) || byte == UInt8(ascii: "+") || byte == UInt8(ascii: "/")
+    byte.isDigit || byte.isLetter || byte == UInt8(ascii: "+") || byte == UInt8(ascii: "/")
   }
 
-  /// Compares without regard to case.
+  /// Whether the text starts with the prefix, in either case.
   private static func starts(_ text: ArraySlice<UInt8>, _ prefix: String) -> Bool {
     text.prefix(prefix.utf8.count).map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 }
       .elementsEqual(prefix.lowercased().utf8)

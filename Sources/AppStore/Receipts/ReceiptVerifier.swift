@@ -1,3 +1,4 @@
+import Cryptography
 package import Entitlements
 import Resilience
 package import struct FoundationEssentials.Date

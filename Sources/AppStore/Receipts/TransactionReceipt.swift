@@ -1,31 +1,30 @@
 package import Entitlements
-package import FoundationEssentials
+import FoundationEssentials
 
 /// A receipt of one transaction, iOS 6 style (`SKPaymentTransaction.transactionReceipt`), decoded.
 ///
-/// It can **never be proven here**: it carries the certificate that signed it, but not the one that issued that
-/// certificate, and so leads to no root. Only Apple can tell whether it is authentic.
+/// It can **never be proven here**: it carries the certificate that signed it, but not that certificate's issuer. Only
+/// Apple can tell whether it is authentic.
 package struct TransactionReceipt: Hashable, Sendable {
   /// `bid`.
   package let bundleID: BundleID
-  package let productID: ProductID
-  package let transactionID: TransactionID
-  package let originalTransactionID: OriginalTransactionID?
-  package let quantity: Int64?
-  package let webOrderLineItemID: String?
-  package let purchaseDate: Date?
-  package let originalPurchaseDate: Date?
-  package let expiresDate: Date?
-  package let cancellationDate: Date?
-  package let isTrial: Bool
-  package let isIntroductoryOffer: Bool
-  /// The key `environment`, as sent. It stands **outside** the signature: anybody can add, change or remove it.
-  package let claimedEnvironment: String?
-  /// 2 or 3; `nil` when the signature is of a form that is not known.
-  package let signatureVersion: Int?
+  let productID: ProductID
+  let transactionID: TransactionID
+  let originalTransactionID: OriginalTransactionID?
+  let quantity: Int64?
+  let webOrderLineItemID: String?
+  let purchaseDate: Date?
+  let originalPurchaseDate: Date?
+  let expiresDate: Date?
+  let cancellationDate: Date?
+  let isTrial: Bool
+  let isIntroductoryOffer: Bool
+  /// The key `environment`, as sent. It is **outside** the signature: anybody can add, change or remove it.
+  let claimedEnvironment: String?
   package let signer: ReceiptSigner?
-  /// The signature fits the content and the certificate next to it. This finds damage; it is **no** authenticity.
-  package let signatureMatchesEmbeddedCertificate: Bool
+  /// Whether the signature fits the content and the certificate next to it. This finds damage, but proves **no**
+  /// authenticity.
+  let signatureMatchesEmbeddedCertificate: Bool
 
   package var purchase: Purchase {
     Purchase(
@@ -42,7 +41,7 @@ package struct TransactionReceipt: Hashable, Sendable {
 }
 
 extension TransactionReceipt {
-  /// - Throws: `UndecodableReceipt` when the property list or a field in it cannot be read.
+  /// - Throws: `UndecodableReceipt` if the property list or a field in it is unreadable.
   package static func decode(_ bytes: [UInt8]) throws(UndecodableReceipt) -> TransactionReceipt {
     let outer = try Fields(bytes, of: "receipt")
     guard let information = try outer.data("purchase-info") else { throw .incomplete("its purchase-info") }
@@ -73,7 +72,6 @@ extension TransactionReceipt {
       isTrial: try fields.flag("is-trial-period"),
       isIntroductoryOffer: try fields.flag("is-in-intro-offer-period"),
       claimedEnvironment: claimedEnvironment,
-      signatureVersion: signature.version,
       signer: signature.signer,
       signatureMatchesEmbeddedCertificate: signature.matchesEmbeddedCertificate)
   }

@@ -1,4 +1,4 @@
-import COpenSSL
+import Cryptography
 
 /// The signature of an iOS 6-style receipt: the blob behind the key `signature`.
 ///
@@ -6,7 +6,6 @@ import COpenSSL
 ///
 /// What is signed, with SHA-1, is the version octet and then the decoded `purchase-info`.
 struct TransactionSignature {
-  let version: Int?
   let signer: ReceiptSigner?
   let matchesEmbeddedCertificate: Bool
 
@@ -18,7 +17,6 @@ struct TransactionSignature {
     case 2: signatureLength = 128
     case 3: signatureLength = 256
     default:
-      version = nil
       signer = nil
       matchesEmbeddedCertificate = false
       return
@@ -31,16 +29,8 @@ struct TransactionSignature {
     else {
       throw .malformed("its signature is cut short or carries no certificate")
     }
-    version = blob.first.map { Int($0) }
     signer = ReceiptSigner(leaf, digest: "sha1")
-    matchesEmbeddedCertificate = Self.verify(Array(signature), over: blob.prefix(1) + information, by: leaf)
-  }
-
-  private static func verify(_ signature: [UInt8], over signed: [UInt8], by leaf: Certificate) -> Bool {
-    defer { ERR_clear_error() }
-    guard leaf.hasRSAKey, let key = X509_get0_pubkey(leaf.pointer), let context = EVP_MD_CTX_new() else { return false }
-    defer { EVP_MD_CTX_free(context) }
-    guard EVP_DigestVerifyInit(context, nil, EVP_sha1(), nil, key) == 1 else { return false }
-    return EVP_DigestVerify(context, signature, signature.count, signed, signed.count) == 1
+    let key = RSAPublicKey(of: leaf, digest: .sha1)
+    matchesEmbeddedCertificate = key?.hasMade(signature, over: blob.prefix(1) + information) ?? false
   }
 }

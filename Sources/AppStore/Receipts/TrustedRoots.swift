@@ -26,7 +26,7 @@ package struct TrustedRoots: Sendable {
   }
 
   /// The largest file that is read.
-  package static let fileLimit = 256 * 1_024
+  static let fileLimit = 256 * 1_024
 
   /// Apple's three roots, part of the binary.
   package static let apple = built(fromBase64: AppleRoots.base64)

@@ -1,6 +1,6 @@
-/// Why something that was sent as a receipt is none.
+/// The reason why a submission is no receipt.
 package struct UndecodableReceipt: Error, Hashable, Sendable {
-  /// What it is instead. The raw values are part of the output of `countersign inspect --json`.
+  /// The kind of the submission. The raw values are part of the output of `countersign inspect --json`.
   package enum Kind: String, Hashable, Sendable, CaseIterable {
     case empty
     case tooLarge = "too_large"
@@ -11,7 +11,7 @@ package struct UndecodableReceipt: Error, Hashable, Sendable {
     case signedNotification = "signed_notification"
     /// StoreKit's AppTransaction: the download of the app.
     case signedAppTransaction = "signed_app_transaction"
-    /// A JWS that is damaged, or of a kind that is not known.
+    /// A JWS that is damaged or of an unknown kind.
     case signedData = "signed_data"
     case transactionID = "transaction_id"
     case unityEnvelope = "unity_envelope"
@@ -21,24 +21,24 @@ package struct UndecodableReceipt: Error, Hashable, Sendable {
     case dataURL = "data_url"
     case quoted
     case percentEncoded = "percent_encoded"
-    /// Spaces where base64 needs another character, and putting `+` there does not make it a receipt.
+    /// Spaces in base64 that are no damaged `+`.
     case spaces
     case hex
     case notBase64 = "not_base64"
     case doubleBase64 = "double_base64"
-    /// Base64 is fine; what it holds is something else.
+    /// Valid base64 of something else.
     case notReceipt = "not_a_receipt"
     case truncated
     case trailingBytes = "trailing_bytes"
-    /// It begins as a receipt and then breaks its own format.
+    /// A receipt that breaks its own format.
     case malformed
   }
 
-  package let kind: Kind
+  let kind: Kind
   /// One sentence that names the mistake and what to do. It quotes nothing of the input.
   package let detail: String
 
-  package init(_ kind: Kind, _ detail: String) {
+  init(_ kind: Kind, _ detail: String) {
     self.kind = kind
     self.detail = detail
   }

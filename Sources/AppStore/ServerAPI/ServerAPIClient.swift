@@ -3,52 +3,38 @@ package import HTTPTransport
 import JSON
 package import Resilience
 
-/// Asks the App Store Server API about a customer's purchases, by any transaction ID of the customer.
+/// The client of the App Store Server API, which answers about a customer by any transaction ID of the customer.
 ///
-/// Production first, as nothing tells of which store an ID is; the sandbox where production says that it has no such
-/// transaction. Temporary failures are retried inside the deadline, see `RetryPolicy` and `ServerAPIRoute`. Whatever is
-/// not an answer is an error; no error says anything about what a user has.
+/// It asks production first, as an ID does not show its store, and the sandbox if production has no such transaction.
+/// Temporary failures are retried within the deadline, see `RetryPolicy` and `ServerAPIRoute`. Everything but an answer
+/// is an error, and no error says anything about what a user has.
 ///
-/// Copies share tokens, the turns under Apple's rate limits, and which store has asked to be left alone.
+/// Copies share the tokens, the rate limits, and the stores that are paused after a 429.
 ///
 /// https://developer.apple.com/documentation/appstoreserverapi
 package struct ServerAPIClient: Sendable {
+  /// The endpoints, the key and the limits.
   package struct Configuration: Sendable {
-    package var productionURL: String
-    package var sandboxURL: String
-    package var key: ServerAPIKey
-    /// The most bytes of an answer that are taken. A sandbox tester with a hundred subscriptions makes a megabyte.
-    package var answerLimit: Int
-    package var retry: RetryPolicy
-    /// The most pages of what was bought once that are read; Apple's have 20 transactions.
-    package var pageLimit: Int
-    /// Of each kind, for each app; Apple's limits.
-    package var callsPerSecond: [StoreEnvironment: Int]
-    /// How long a store is left alone after a 429 that does not say.
-    package var rateLimitPause: Duration
+    var productionURL: String
+    var sandboxURL: String
+    var key: ServerAPIKey
+    /// The largest answer in bytes. A sandbox tester with a hundred subscriptions makes a megabyte.
+    var answerLimit = 8 * 1024 * 1024
+    var retry: RetryPolicy
+    /// The most pages of one-time purchases; Apple's have 20 transactions.
+    var pageLimit = 50
+    /// Apple's limits, for each app and kind of call.
+    var callsPerSecond: [StoreEnvironment: Int] = [.production: 50, .sandbox: 5]
+    /// How long a store is not called after a 429 without `Retry-After`.
+    var rateLimitPause: Duration = .seconds(30)
 
     package init(
-      productionURL: String = "https://api.storekit.itunes.apple.com",
-      sandboxURL: String = "https://api.storekit-sandbox.itunes.apple.com",
-      key: ServerAPIKey, answerLimit: Int = 8 * 1024 * 1024, retry: RetryPolicy = RetryPolicy(), pageLimit: Int = 50,
-      callsPerSecond: [StoreEnvironment: Int] = [.production: 50, .sandbox: 5],
-      rateLimitPause: Duration = .seconds(30)
+      productionURL: String, sandboxURL: String, key: ServerAPIKey, retry: RetryPolicy = RetryPolicy()
     ) {
       self.productionURL = productionURL
       self.sandboxURL = sandboxURL
       self.key = key
-      self.answerLimit = answerLimit
       self.retry = retry
-      self.pageLimit = pageLimit
-      self.callsPerSecond = callsPerSecond
-      self.rateLimitPause = rateLimitPause
-    }
-
-    func url(of environment: StoreEnvironment) -> String {
-      switch environment {
-      case .production: productionURL
-      case .sandbox: sandboxURL
-      }
     }
   }
 
@@ -60,10 +46,10 @@ package struct ServerAPIClient: Sendable {
   private let rateLimit: ServerAPIRateLimit
 
   /// - Parameters:
-  ///   - verifier: of everything that is signed in an answer.
+  ///   - verifier: checks everything that is signed in an answer.
   ///   - breakers: one for each store, shared by all look-ups; not those of verifyReceipt, which is another service.
-  ///   - retryBudget: shared by all look-ups; `nil`: no bound but `RetryPolicy`.
-  ///   - observe: told of every attempt when it ends, for log and metrics, also when the look-up fails.
+  ///   - retryBudget: shared by all look-ups; `nil`: only `RetryPolicy` limits retries.
+  ///   - observe: called after every attempt, for log and metrics, also if the look-up fails.
   package init(
     transport: any Transport,
     configuration: Configuration,
@@ -82,56 +68,55 @@ package struct ServerAPIClient: Sendable {
     rateLimit = ServerAPIRateLimit(callsPerSecond: configuration.callsPerSecond)
   }
 
-  /// Everything that Apple knows about the customer who made a transaction: every subscription as it stands, and where
-  /// that is asked for, what was bought once.
+  /// All subscriptions of the customer who made a transaction, and the one-time purchases if wanted.
   ///
   /// - Parameters:
   ///   - id: any transaction ID of the customer.
-  ///   - bundleIDs: our apps. Each has a token of its own, so each is asked about until one has the transaction.
-  ///   - stores: where to ask, in this order. A purchase whose store is known is asked about there alone; then
-  ///     `notFound` is the word of that store alone.
-  ///   - includesOneTimePurchases: what was bought once is in another list, which costs a call more for each 20 of them.
-  ///   - retriesTrouble: whether Apple's trouble is worth a retry out of the budget. Not so where nobody waits, and Apple
+  ///   - bundleIDs: our apps. Each has its own token and is asked about in turn until one has the transaction.
+  ///   - stores: the stores to ask, in this order. For a purchase of a known store that store alone; `notFound` is then
+  ///     its answer alone.
+  ///   - includesOneTimePurchases: whether to read the other list too, at the cost of one call for each 20 purchases.
+  ///   - retriesTrouble: whether Apple's trouble may be retried out of the shared budget. Not if nobody waits and Apple
   ///     is asked again later anyway.
-  ///   - deadline: for everything together.
+  ///   - deadline: the end of all attempts together.
   package func history(
     of id: OriginalTransactionID, bundleIDs: [BundleID], stores: [StoreEnvironment] = [.production, .sandbox],
     includesOneTimePurchases: Bool, retriesTrouble: Bool = true, deadline: ContinuousClock.Instant
-  ) async throws(ServerAPIError) -> ServerAPIAnswer {
-    let (found, attempts) = try await lookUp(
+  ) async throws(AppStoreError) -> AppStoreAnswer {
+    let found = try await lookUp(
       ServerAPIRequest(id: id.rawValue), includesOneTimePurchases ? [.statuses, .history] : [.statuses],
       bundleIDs: bundleIDs, stores: stores,
       retriesTrouble: retriesTrouble, deadline: deadline)
     return found.findings.answer(
-      environment: found.place.environment, bundleID: found.place.bundleID, attempts: attempts, now: timing.date())
+      environment: found.place.environment, bundleID: found.place.bundleID, now: timing.date())
   }
 
   /// One transaction, as Apple knows it now.
   package func transaction(
     _ id: TransactionID, bundleIDs: [BundleID], stores: [StoreEnvironment] = [.production, .sandbox],
     deadline: ContinuousClock.Instant
-  ) async throws(ServerAPIError) -> VerifiedTransaction {
-    let (found, _) = try await lookUp(
+  ) async throws(AppStoreError) -> VerifiedTransaction {
+    let found = try await lookUp(
       ServerAPIRequest(id: id.rawValue), [.transaction], bundleIDs: bundleIDs, stores: stores, deadline: deadline)
     guard let transaction = found.findings.transaction else { throw .invalidAnswer("there is no transaction in it") }
     return transaction
   }
 
-  /// The transactions of one order, by the ID that Apple writes to the customer. It is not signed: what is signed tells what
-  /// was bought in our app, and Apple's answer alone that it was bought in this order.
+  /// The transactions of one order, by the ID in Apple's mail to the customer. The ID is not signed: the signatures
+  /// prove a purchase in our app, and only Apple's answer says that it belongs to the order.
   ///
-  /// Production alone is asked: the sandbox does not have this endpoint.
+  /// Only production is asked: the sandbox does not have this endpoint.
   ///
   /// https://developer.apple.com/documentation/appstoreserverapi/look-up-order-id
   package func order(
     _ id: String, bundleIDs: [BundleID], deadline: ContinuousClock.Instant
-  ) async throws(ServerAPIError) -> [VerifiedTransaction] {
+  ) async throws(AppStoreError) -> [VerifiedTransaction] {
     try await lookUp(
       ServerAPIRequest(order: id), [.order], bundleIDs: bundleIDs, stores: [.production], deadline: deadline
-    ).answer.findings.order
+    ).findings.order
   }
 
-  /// Whether Apple has asked to be left alone (429), and the time is not over.
+  /// Whether a store is paused after a 429.
   package func isClosed(_ environment: StoreEnvironment) -> Bool {
     rateLimit.closed(environment, at: timing.now()) != nil
   }
@@ -139,7 +124,7 @@ package struct ServerAPIClient: Sendable {
   private func lookUp(
     _ request: ServerAPIRequest?, _ endpoints: [ServerAPIEndpoint], bundleIDs: [BundleID], stores: [StoreEnvironment],
     retriesTrouble: Bool = true, deadline: ContinuousClock.Instant
-  ) async throws(ServerAPIError) -> (answer: LookUp.Found, attempts: [ServerAPIAttempt]) {
+  ) async throws(AppStoreError) -> LookUp.Found {
     guard let request else { throw .notFound }
     guard
       let route = ServerAPIRoute(
@@ -153,11 +138,11 @@ package struct ServerAPIClient: Sendable {
   }
 }
 
-/// One ID or order, on its way through stores, apps, endpoints and pages.
+/// The look-up of one ID or order, through stores, apps, endpoints and pages.
 private struct LookUp: AppleQuestion {
-  /// What the answers came to.
+  /// The result of a look-up.
   struct Found {
-    /// The place that knows the transaction.
+    /// The place that has the transaction.
     var place: ServerAPIRoute.Place
     var findings: ServerAPIFindings
   }
@@ -178,8 +163,8 @@ private struct LookUp: AppleQuestion {
 
   /// Waits until Apple's rate limit leaves room for the call.
   func waitForTurn(
-    repeating failure: ServerAPIError?, deadline: ContinuousClock.Instant
-  ) async throws(ServerAPIError) {
+    repeating failure: AppStoreError?, deadline: ContinuousClock.Instant
+  ) async throws(AppStoreError) {
     let subject = ServerAPIRateLimit.Subject(
       environment: environment, bundleID: route.place.bundleID, endpoint: route.endpoint)
     switch rateLimit.turn(for: subject, at: timing.now(), before: deadline) {
@@ -187,7 +172,7 @@ private struct LookUp: AppleQuestion {
     case .after(let wait):
       do { try await timing.sleep(wait) } catch { throw .cancelled }
       guard timing.now() < deadline else { throw failure ?? .overloaded }
-      // Another call may have been told to stop in the meantime.
+      // Another call may have met a 429 in the meantime.
       guard let remaining = rateLimit.closed(environment, at: timing.now()) else { return }
       throw failure ?? .unavailable(.rateLimited(retryAfter: remaining))
     case .tooLate: throw failure ?? .overloaded
@@ -195,17 +180,17 @@ private struct LookUp: AppleQuestion {
     }
   }
 
-  mutating func nextRequest() throws(ServerAPIError) -> TransportRequest {
+  mutating func nextRequest() throws(AppStoreError) -> TransportRequest {
     let token: ServerAPIToken
-    // A key that does not sign is as good as one that Apple does not take.
+    // A key that cannot sign is as useless as one that Apple rejects.
     do { token = try tokens.token(for: route.place.bundleID, now: timing.date()) } catch { throw .keyRejected }
     self.token = token
     return request.transportRequest(
-      to: configuration.url(of: environment), route.endpoint, revision: findings.revision, token: token,
-      answerLimit: configuration.answerLimit)
+      to: environment.select(configuration.productionURL, configuration.sandboxURL), route.endpoint,
+      revision: findings.revision, token: token, answerLimit: configuration.answerLimit)
   }
 
-  func outcome(of answer: CallResponse) async throws(ServerAPIError) -> ServerAPIOutcome {
+  func outcome(of answer: CallResponse) async throws(AppStoreError) -> ServerAPIOutcome {
     guard answer.response.status == 200 else { return try await failure(answer) }
     let body: ServerAPIResponse
     do throws(JSONReader.Failure) {
@@ -221,17 +206,17 @@ private struct LookUp: AppleQuestion {
     }
     let examiner = ServerAPIExaminer(
       verifier: verifier, bundleIDs: bundleIDs, environment: environment,
-      // Apple's clock where it runs ahead of ours: a signature that was made for this answer is not from the future.
+      // Apple's clock if ahead of ours: a signature made for this answer is not from the future.
       now: max(answer.askedAt, answer.answeredAt ?? answer.askedAt))
-    do throws(ServerAPIError) {
+    do throws(AppStoreError) {
       return .answer(try examiner.contents(of: body, asked: request.id), answeredAt: answer.answeredAt)
     } catch {
       return .refused(error)
     }
   }
 
-  /// What an answer with another HTTP status than 200 is.
-  private func failure(_ answer: CallResponse) async throws(ServerAPIError) -> ServerAPIOutcome {
+  /// The outcome of an HTTP status other than 200.
+  private func failure(_ answer: CallResponse) async throws(AppStoreError) -> ServerAPIOutcome {
     let status = answer.response.status
     let retryAfter = answer.retryAfter
     let code = try await errorCode(answer.response.body).flatMap { $0.httpStatus == status ? $0 : nil }
@@ -239,7 +224,7 @@ private struct LookUp: AppleQuestion {
     case 401:
       return .http(status, errorCode: code?.rawValue, retryAfter: nil)
     case 429:
-      // A moment that is over by Apple's clock still means: not at once.
+      // A time in the past still means: not at once.
       let pause = max(retryAfter ?? configuration.rateLimitPause, .seconds(1))
       rateLimit.close(environment, for: pause, at: timing.now())
       return .rateLimited(errorCode: code?.rawValue, retryAfter: pause)
@@ -250,8 +235,8 @@ private struct LookUp: AppleQuestion {
     }
   }
 
-  /// - Returns: `nil` for a body that is no error of Apple's: HTML of the edge, nothing at all.
-  private func errorCode(_ body: [UInt8]) async throws(ServerAPIError) -> ServerAPIErrorCode? {
+  /// - Returns: `nil` for a body that is no error of Apple's, HTML from a proxy for instance.
+  private func errorCode(_ body: [UInt8]) async throws(AppStoreError) -> ServerAPIErrorCode? {
     do throws(JSONReader.Failure) {
       return try await JSONReader.shared.read(body) { root throws(JSONError) in try ServerAPIErrorCode(root) }
     } catch {
@@ -270,7 +255,7 @@ private struct LookUp: AppleQuestion {
       answeredAt: outcome.answeredAt)
   }
 
-  mutating func next(after outcome: ServerAPIOutcome) throws(ServerAPIError) -> CallStep<Found, ServerAPIError> {
+  mutating func next(after outcome: ServerAPIOutcome) throws(AppStoreError) -> CallStep<Found> {
     if case .answer(let contents, let answeredAt) = outcome {
       try findings.take(contents, answeredAt: answeredAt, pageLimit: configuration.pageLimit)
     }

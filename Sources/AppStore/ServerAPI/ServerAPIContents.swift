@@ -2,20 +2,20 @@ import Entitlements
 
 import struct FoundationEssentials.Date
 
-/// What an answer tells, verified.
+/// The verified contents of an answer.
 enum ServerAPIContents: Sendable {
   case purchases(SignedPurchases)
   case transaction(VerifiedTransaction)
   /// The transactions of an order; empty for an order that Apple does not know.
   case order([VerifiedTransaction])
 
-  /// Whether Apple has answered that there is no such thing. The other endpoints say so by an error.
+  /// Whether Apple has no such order. The other endpoints say so by an error.
   var isNotFound: Bool {
     guard case .order(let transactions) = self else { return false }
     return transactions.isEmpty
   }
 
-  /// Where the next page begins; `nil` if this is all.
+  /// The start of the next page; `nil` on the last one.
   var nextRevision: String? {
     switch self {
     case .purchases(let purchases): purchases.nextRevision
@@ -24,7 +24,7 @@ enum ServerAPIContents: Sendable {
   }
 }
 
-/// Purchases of one customer, each signed by Apple on its own.
+/// The purchases of one customer, each signed on its own.
 struct SignedPurchases: Sendable {
   struct Part: Sendable {
     var purchase: Purchase
@@ -33,21 +33,20 @@ struct SignedPurchases: Sendable {
     var signedDate: Date
     /// The signed transaction itself.
     var text: String
-    var status: Int?
   }
 
   var bundleID: BundleID
   var appAppleID: Int64?
   var parts: [Part]
-  /// How many transactions were signed, those included that are no parts.
+  /// The number of signed transactions, with those that are no parts.
   var signatures: Int
   var nextRevision: String?
 }
 
-/// Checks what an answer claims: the app is ours, the store is the one that was asked, every signature is Apple's, and
-/// what is signed is what it is called. A part that names no store (2021) is of the answer's.
+/// The check of an answer: the app is ours, the store is the one that was asked, every signature is Apple's, and each
+/// transaction is the one that the answer names. A part without a store (2021) has the store of the answer.
 ///
-/// One part that does not hold fails all of them. To leave it out would be to lose a refund.
+/// One invalid part fails the answer. To leave it out could lose a refund.
 struct ServerAPIExaminer {
   let verifier: SignedDataVerifier
   let bundleIDs: [BundleID]
@@ -55,7 +54,7 @@ struct ServerAPIExaminer {
   /// Our clock; it only refuses signatures from the future.
   let now: Date
 
-  func contents(of response: ServerAPIResponse, asked id: String) throws(ServerAPIError) -> ServerAPIContents {
+  func contents(of response: ServerAPIResponse, asked id: String) throws(AppStoreError) -> ServerAPIContents {
     switch response {
     case .statuses(let response): .purchases(try purchases(of: response))
     case .history(let response): .purchases(try purchases(of: response))
@@ -65,7 +64,7 @@ struct ServerAPIExaminer {
     }
   }
 
-  private func transactions(of response: OrderResponse) throws(ServerAPIError) -> [VerifiedTransaction] {
+  private func transactions(of response: OrderResponse) throws(AppStoreError) -> [VerifiedTransaction] {
     var transactions: [VerifiedTransaction] = []
     for (index, text) in response.signedTransactions.enumerated() {
       transactions.append(
@@ -74,7 +73,7 @@ struct ServerAPIExaminer {
     return transactions
   }
 
-  private func purchases(of response: StatusesResponse) throws(ServerAPIError) -> SignedPurchases {
+  private func purchases(of response: StatusesResponse) throws(AppStoreError) -> SignedPurchases {
     try check(response.head)
     var parts: [SignedPurchases.Part] = []
     for item in response.items {
@@ -92,21 +91,20 @@ struct ServerAPIExaminer {
       }
       parts.append(
         SignedPurchases.Part(
-          purchase: purchase, renewal: renewal, signedDate: signedDate, text: item.signedTransaction,
-          status: item.status))
+          purchase: purchase, renewal: renewal, signedDate: signedDate, text: item.signedTransaction))
     }
     return SignedPurchases(
       bundleID: response.head.bundleID, appAppleID: response.head.appAppleID, parts: parts, signatures: parts.count)
   }
 
-  private func purchases(of response: HistoryResponse) throws(ServerAPIError) -> SignedPurchases {
+  private func purchases(of response: HistoryResponse) throws(AppStoreError) -> SignedPurchases {
     try check(response.head)
     var parts: [SignedPurchases.Part] = []
     for (index, text) in response.signedTransactions.enumerated() {
       let signed = try transaction(
         text, originalID: nil, id: nil, bundleID: response.head.bundleID, at: "signedTransactions[\(index)]"
       ).transaction
-      // Not asked for: consumables are used up, and of subscriptions the statuses tell what is current.
+      // Consumables are used up, and subscriptions are current in the statuses only.
       guard signed.productType != "Consumable", signed.productType != "Auto-Renewable Subscription" else { continue }
       parts.append(
         SignedPurchases.Part(purchase: signed.purchase, signedDate: signed.signedDate, text: text))
@@ -116,18 +114,18 @@ struct ServerAPIExaminer {
       signatures: response.signedTransactions.count, nextRevision: response.nextRevision)
   }
 
-  private func check(_ head: ServerAPIResponseHead) throws(ServerAPIError) {
+  private func check(_ head: ServerAPIResponseHead) throws(AppStoreError) {
     guard bundleIDs.contains(head.bundleID) else { throw .wrongApp(head.bundleID) }
     guard head.environment == environment else { throw .invalidAnswer("environment is not the store that was asked") }
   }
 
   /// - Parameters:
-  ///   - originalID: what the answer calls it.
-  ///   - id: what was asked for.
-  ///   - bundleID: the app that the answer is about; `nil` for any of ours.
+  ///   - originalID: the original transaction ID in the answer.
+  ///   - id: the ID that was asked for.
+  ///   - bundleID: the app of the answer; `nil` for any of ours.
   private func transaction(
     _ text: String, originalID: OriginalTransactionID?, id: String?, bundleID: BundleID?, at path: String
-  ) throws(ServerAPIError) -> VerifiedTransaction {
+  ) throws(AppStoreError) -> VerifiedTransaction {
     let verified: VerifiedTransaction
     do {
       verified = try verifier.transaction(text, now: now)
@@ -150,7 +148,7 @@ struct ServerAPIExaminer {
 
   private func renewal(
     _ text: String, originalID: OriginalTransactionID, at path: String
-  ) throws(ServerAPIError) -> SignedRenewalInfo {
+  ) throws(AppStoreError) -> SignedRenewalInfo {
     let verified: VerifiedRenewalInfo
     do {
       verified = try verifier.renewalInfo(text, now: now)

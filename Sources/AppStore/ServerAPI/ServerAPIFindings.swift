@@ -2,39 +2,39 @@ import Entitlements
 
 import struct FoundationEssentials.Date
 
-/// What the answers of one look-up add up to.
+/// The answers of one look-up, merged.
 struct ServerAPIFindings {
-  /// Apple's pages have so many.
+  /// The size of Apple's pages.
   private static let transactionsPerPage = 20
-  /// A signature that is older than the answer by more than this, in seconds, was not made for it.
+  /// The age in seconds above which a signature was not made for its answer.
   private static let agePermitted: Double = 60
-  /// How far Apple's clock may be ahead of ours, in seconds, to be believed.
+  /// The seconds that Apple's clock may be ahead of ours.
   private static let skewPermitted: Double = 300
 
   private(set) var transaction: VerifiedTransaction?
   private(set) var order: [VerifiedTransaction] = []
   private var bundleID: BundleID?
   private var appAppleID: Int64?
-  /// The newest of each transaction.
+  /// The newest part of each transaction.
   private var parts: [TransactionID: SignedPurchases.Part] = [:]
   private var sequence: [TransactionID] = []
-  /// When the first answer was made, by Apple's clock: what Apple learned while we turned its pages is not in it.
+  /// Apple's clock on the first answer: later news is not on its pages.
   private var answeredAt: Date?
   private var isEmpty = true
   private var revisions: Set<String> = []
   private var pages = 0
   private var signatures = 0
 
-  /// Where the next page begins.
+  /// The start of the next page.
   private(set) var revision: String?
 
-  /// Takes an answer in.
+  /// Adds an answer.
   ///
   /// - Parameter pageLimit: the most pages of a history.
-  /// - Throws: for a history that has no end.
+  /// - Throws: for a history without end.
   mutating func take(
     _ contents: ServerAPIContents, answeredAt: Date?, pageLimit: Int
-  ) throws(ServerAPIError) {
+  ) throws(AppStoreError) {
     if isEmpty { self.answeredAt = answeredAt }
     isEmpty = false
     switch contents {
@@ -58,7 +58,7 @@ struct ServerAPIFindings {
     }
   }
 
-  /// The same transaction may come twice: a purchase that is made while we turn the pages moves the others on.
+  /// Adds a part. A transaction may come twice: a purchase during the look-up moves the others to later pages.
   private mutating func take(_ part: SignedPurchases.Part) {
     let id = part.purchase.transactionID
     guard let known = parts[id] else {
@@ -77,22 +77,17 @@ struct ServerAPIFindings {
   ///   - environment: the store that answered.
   ///   - bundleID: the app that was asked about.
   ///   - now: our clock.
-  func answer(
-    environment: StoreEnvironment, bundleID: BundleID, attempts: [ServerAPIAttempt], now: Date
-  ) -> ServerAPIAnswer {
+  func answer(environment: StoreEnvironment, bundleID: BundleID, now: Date) -> AppStoreAnswer {
     let parts = sequence.compactMap { self.parts[$0] }
     var newest: [OriginalTransactionID: SignedPurchases.Part] = [:]
     var renewals: [OriginalTransactionID: RenewalInfo] = [:]
-    var statuses: [OriginalTransactionID: Int] = [:]
     for part in parts.sorted(by: { $0.signedDate < $1.signedDate }) {
       let id = part.purchase.originalTransactionID
       newest[id] = part
       renewals[id] = part.renewal ?? renewals[id]
-      statuses[id] = part.status ?? statuses[id]
     }
     let signedDate = parts.map(\.signedDate).max()
-    return ServerAPIAnswer(
-      environment: environment, bundleID: self.bundleID ?? bundleID, appAppleID: appAppleID,
+    return AppStoreAnswer(
       history: PurchaseHistory(
         environment: environment, source: .serverAPI, evidenceTime: signedDate ?? answeredAt ?? now,
         evaluatedAt: Self.evaluatedAt(signedDate: signedDate, answeredAt: answeredAt, now: now),
@@ -101,21 +96,21 @@ struct ServerAPIFindings {
           renewals[$0]
         },
         coverage: .snapshot),
-      signedTransactions: newest.mapValues(\.text), statuses: statuses, attempts: attempts)
+      bundleID: self.bundleID ?? bundleID, appAppleID: appAppleID, signedTransactions: newest.mapValues(\.text))
   }
 
-  /// The moment to judge at.
+  /// The moment to evaluate at.
   ///
-  ///     the newest signature is      judged at
+  ///     the newest signature is      evaluated at
   ///     of the time of the answer    the signature
   ///     older by over a minute       the answer's HTTP date
   ///     older, and the HTTP date is  the signature
   ///       far ahead of our clock
   ///
-  /// Apple signs for each answer. Should it ever keep a signature for as long as the transaction does not change, the
-  /// answer says all the same, at its own time, that nothing newer is known; judged by the old signature, a subscription
-  /// that has ended since would never be proven to have ended. The evidence stays as old as its signature, so that whatever
-  /// Apple signed after it counts more. Our own clock decides nothing: it may only keep a date from counting.
+  /// Apple signs for each answer. If it ever reused a signature for an unchanged transaction, the answer would still
+  /// say, at its own time, that there is nothing newer; evaluated at the old signature, a subscription that has ended
+  /// since would never count as ended. The evidence stays as old as its signature, so that everything signed later
+  /// wins. Our own clock only rejects an HTTP date.
   static func evaluatedAt(signedDate: Date?, answeredAt: Date?, now: Date) -> Date {
     guard let signedDate else { return answeredAt ?? now }
     guard let answeredAt, answeredAt.timeIntervalSince(signedDate) > agePermitted,
@@ -126,7 +121,7 @@ struct ServerAPIFindings {
 }
 
 extension [OriginalTransactionID] {
-  /// Each once, in the order in which they come first.
+  /// Each ID once, in order of first appearance.
   fileprivate func uniqued() -> Self {
     var seen: Set<OriginalTransactionID> = []
     return filter { seen.insert($0).inserted }

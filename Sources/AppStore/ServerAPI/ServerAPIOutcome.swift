@@ -4,19 +4,19 @@ import Resilience
 
 import struct FoundationEssentials.Date
 
-/// What came of one call.
+/// The outcome of one call.
 enum ServerAPIOutcome: CallOutcome, Sendable {
-  /// Everything in it is verified.
+  /// An answer; everything in it is verified.
   case answer(ServerAPIContents, answeredAt: Date?)
-  /// HTTP 200 with the shape of an answer, and what is in it does not hold.
-  case refused(ServerAPIError)
-  /// A 4xx that names itself by a code that belongs to its status.
+  /// HTTP 200 with an answer that fails verification.
+  case refused(AppStoreError)
+  /// A 4xx with a code that belongs to its status.
   case error(httpStatus: Int, ServerAPIErrorCode)
-  /// Any other status than 200; with a code or without.
+  /// Another status than 200, with or without a code.
   case http(Int, errorCode: Int?, retryAfter: Duration?)
-  /// HTTP 429. The store is left alone by every caller for so long.
+  /// HTTP 429. The store is paused for all callers.
   case rateLimited(errorCode: Int?, retryAfter: Duration)
-  /// HTTP 200, and the body is no answer.
+  /// HTTP 200 with an unreadable body.
   case malformed(JSONError)
   case noAnswer(TransportError)
 

@@ -1,15 +1,15 @@
 import Entitlements
 import Synchronization
 
-/// Keeps our calls within what Apple allows, whoever makes them.
+/// The limit of our calls to what Apple allows.
 ///
-/// Apple counts calls of each kind for each app: in production 50 a second of those that are made here (of orders 10), in the
-/// sandbox a tenth of that. Over an hour more than that is answered 429, to everybody; so calls wait for their turn here, and after a
-/// 429 the store is left alone until the moment that Apple named.
+/// Apple counts calls by kind and app: in production 50 a second for the kinds used here (10 for orders), in the
+/// sandbox a tenth. More than that over an hour is answered 429, to everybody. Calls therefore wait for their turn, and
+/// after a 429 the store is paused until the time that Apple named.
 ///
 /// https://developer.apple.com/documentation/appstoreserverapi/identifying-rate-limits
 final class ServerAPIRateLimit: Sendable {
-  /// What Apple counts together.
+  /// The calls that Apple counts together.
   struct Subject: Hashable, Sendable {
     var environment: StoreEnvironment
     var bundleID: BundleID
@@ -18,9 +18,9 @@ final class ServerAPIRateLimit: Sendable {
 
   enum Turn: Hashable, Sendable {
     case after(Duration)
-    /// Not before the deadline. No turn was taken.
+    /// The turn would come after the deadline. None was taken.
     case tooLate
-    /// Apple has asked to be left alone.
+    /// The store is paused.
     case closed(retryIn: Duration)
   }
 
@@ -30,13 +30,13 @@ final class ServerAPIRateLimit: Sendable {
   }
 
   private let callsPerSecond: [StoreEnvironment: Int]
-  /// Guards when the next turns are, and which stores are closed.
+  /// Guards the next turns and the paused stores.
   private let state = Mutex(State())
 
-  /// - Parameter callsPerSecond: for each app and kind of call; a store without a number is not counted.
+  /// - Parameter callsPerSecond: for each app and kind of call; a store without a number has no limit.
   init(callsPerSecond: [StoreEnvironment: Int]) { self.callsPerSecond = callsPerSecond }
 
-  /// Takes a turn. One that is not used, as the caller is cancelled while it waits, is lost.
+  /// Takes a turn. It is lost if the caller is cancelled while it waits.
   func turn(for subject: Subject, at now: ContinuousClock.Instant, before deadline: ContinuousClock.Instant) -> Turn {
     state.withLock { state in
       if let end = state.closedUntil[subject.environment] {
@@ -52,12 +52,12 @@ final class ServerAPIRateLimit: Sendable {
     }
   }
 
-  /// For how long a store is closed still.
+  /// The rest of a store's pause.
   func closed(_ environment: StoreEnvironment, at now: ContinuousClock.Instant) -> Duration? {
     state.withLock { $0.closedUntil[environment] }.flatMap { now < $0 ? $0 - now : nil }
   }
 
-  /// A store that is closed for longer already stays so.
+  /// Pauses a store; a longer pause stays.
   func close(_ environment: StoreEnvironment, for pause: Duration, at now: ContinuousClock.Instant) {
     let end = now.advanced(by: pause)
     state.withLock { state in
@@ -66,15 +66,15 @@ final class ServerAPIRateLimit: Sendable {
   }
 }
 
-/// Turns at an even rate, a fifth of a second's worth of them at once after a rest. Pure.
+/// Turns at an even rate, and after a rest at once as many as come in a fifth of a second. Pure.
 ///
 ///     rate 50    10 at once, then one every 20 ms
 ///     rate 5      1 at once, then one every 200 ms
 struct RateBucket: Hashable, Sendable {
   private let interval: Duration
-  /// How far turns may be ahead of their even rate.
+  /// How much earlier than at an even rate a turn may come.
   private let tolerance: Duration
-  /// When the next turn would come at an even rate.
+  /// The next turn at an even rate.
   private var next: ContinuousClock.Instant
 
   init(rate: Int, at now: ContinuousClock.Instant) {
@@ -83,7 +83,7 @@ struct RateBucket: Hashable, Sendable {
     next = now
   }
 
-  /// - Returns: how long to wait for the turn; `nil` if that is not over before the deadline, and then none is taken.
+  /// - Returns: the time until the turn; `nil` if it would come after the deadline, and none is taken.
   mutating func take(at now: ContinuousClock.Instant, before deadline: ContinuousClock.Instant) -> Duration? {
     let even = max(next, now)
     let turn = max(now, even - tolerance)

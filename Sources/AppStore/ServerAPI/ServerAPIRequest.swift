@@ -1,10 +1,10 @@
 import HTTPTransport
 
-/// What is asked of the App Store Server API.
+/// An endpoint of the App Store Server API.
 package enum ServerAPIEndpoint: String, Hashable, Sendable, CaseIterable {
   /// Get All Subscription Statuses: every subscription of the customer who made a transaction.
   case statuses
-  /// Get Transaction History: here only what is bought once.
+  /// Get Transaction History: one-time purchases only.
   case history
   /// Get Transaction Info: one transaction.
   case transaction
@@ -12,35 +12,28 @@ package enum ServerAPIEndpoint: String, Hashable, Sendable, CaseIterable {
   case order
 }
 
-/// One request, whose ID is proven to be digits, or letters and digits, only: it stands in the path, and a slash or a dot in
-/// it would ask for something else in our name.
+/// A request with an ID that is proven to be digits, or letters and digits: it is part of the path, where a slash or a
+/// dot would ask for something else in our name.
 struct ServerAPIRequest: Sendable {
   private static let longestID = 32
 
   let id: String
 
-  /// - Returns: `nil` for what cannot be one of Apple's IDs.
+  /// - Returns: `nil` if the text cannot be an ID of Apple's.
   init?(id: String) {
-    guard (1...Self.longestID).contains(id.utf8.count), id.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
-      return nil
-    }
+    guard (1...Self.longestID).contains(id.utf8.count), id.utf8.allSatisfy(\.isDigit) else { return nil }
     self.id = id
   }
 
-  /// - Parameter order: what Apple writes to the customer: `MXXXXXXXXX`.
-  /// - Returns: `nil` for what cannot be the ID of an order.
+  /// - Parameter order: the ID in Apple's mail to the customer: `MXXXXXXXXX`.
+  /// - Returns: `nil` if the text cannot be the ID of an order.
   init?(order: String) {
-    let isPlain = order.utf8.allSatisfy { byte in
-      switch byte {
-      case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true
-      default: false
-      }
-    }
+    let isPlain = order.utf8.allSatisfy { $0.isDigit || (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) }
     guard (1...Self.longestID).contains(order.utf8.count), isPlain else { return nil }
     id = order
   }
 
-  /// - Parameter revision: where the next page of the history begins, as Apple named it.
+  /// - Parameter revision: the start of the next page of the history, as Apple named it.
   func path(_ endpoint: ServerAPIEndpoint, revision: String? = nil) -> String {
     switch endpoint {
     case .statuses: "/inApps/v1/subscriptions/\(id)"
@@ -66,17 +59,14 @@ struct ServerAPIRequest: Sendable {
       responseBodyLimit: answerLimit)
   }
 
-  /// All but what RFC 3986, section 2.3, calls unreserved.
+  /// The text with everything encoded but the unreserved characters of RFC 3986, section 2.3.
   private static func percentEncoded(_ text: String) -> String {
     let digits = Array("0123456789ABCDEF".utf8)
     var bytes: [UInt8] = []
     for byte in text.utf8 {
-      switch byte {
-      case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-        UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-        UInt8(ascii: "~"):
+      if byte.isDigit || byte.isLetter || "-._~".utf8.contains(byte) {
         bytes.append(byte)
-      default:
+      } else {
         bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
       }
     }

@@ -1,9 +1,9 @@
 import Entitlements
 import JSON
 
-/// The body of an answer, decoded. What is signed in it is still text: nothing here is proven.
+/// The body of an answer, decoded. Its signed parts are still text: nothing here is proven.
 ///
-/// Nothing that has to be there counts as empty when it is missing: a list that is not read would hide a refund.
+/// A missing list never counts as empty: it could hide a refund.
 enum ServerAPIResponse: Sendable {
   case statuses(StatusesResponse)
   case history(HistoryResponse)
@@ -22,7 +22,7 @@ enum ServerAPIResponse: Sendable {
 
 /// https://developer.apple.com/documentation/appstoreserverapi/orderlookupresponse
 struct OrderResponse: Hashable, Sendable {
-  /// Empty where Apple has no such order of this app.
+  /// Empty if Apple has no such order of this app.
   var signedTransactions: [String]
 
   init(_ body: JSONValue) throws(JSONError) {
@@ -38,7 +38,7 @@ struct OrderResponse: Hashable, Sendable {
 }
 
 extension JSONValue {
-  /// A list of texts that has to be there.
+  /// A required list of texts.
   fileprivate func texts(_ member: String) throws(JSONError) -> [String] {
     guard let list = self[member] else { throw missing(member) }
     guard list.isArray else { throw unreadable(member) }
@@ -51,12 +51,12 @@ extension JSONValue {
   }
 }
 
-/// What every answer about a customer says of itself.
+/// The members that every answer about a customer has.
 struct ServerAPIResponseHead: Hashable, Sendable {
   /// As sent: `Production`, `Sandbox`.
   var environmentName: String
   var bundleID: BundleID
-  /// Not there in the sandbox.
+  /// Missing in the sandbox.
   var appAppleID: Int64?
 
   var environment: StoreEnvironment? {
@@ -80,16 +80,14 @@ struct StatusesResponse: Hashable, Sendable {
   struct Item: Hashable, Sendable {
     var groupID: SubscriptionGroupID?
     var originalTransactionID: OriginalTransactionID
-    /// 1 active, 2 expired, 3 billing retry, 4 billing grace period, 5 revoked; as sent.
-    var status: Int?
     var signedTransaction: String
     var signedRenewal: String?
-    /// Where it stands, for an error.
+    /// The place in the body, for an error.
     var path: String
   }
 
   var head: ServerAPIResponseHead
-  /// Of all groups: the customer may have subscriptions in several, and in one group more than one.
+  /// The items of all groups: a customer may have several subscriptions, also in one group.
   var items: [Item]
 
   init(_ body: JSONValue) throws(JSONError) {
@@ -104,7 +102,7 @@ struct StatusesResponse: Hashable, Sendable {
           Item(
             groupID: groupID,
             originalTransactionID: OriginalTransactionID(try element.required("originalTransactionId")),
-            status: try element.state("status"), signedTransaction: try element.required("signedTransactionInfo"),
+            signedTransaction: try element.required("signedTransactionInfo"),
             signedRenewal: try element.text("signedRenewalInfo"), path: element.path.text))
       }
     }
@@ -114,18 +112,18 @@ struct StatusesResponse: Hashable, Sendable {
 
 /// A page of https://developer.apple.com/documentation/appstoreserverapi/historyresponse
 struct HistoryResponse: Hashable, Sendable {
-  /// A revision is some dozens of characters; more is not carried along.
+  /// The longest revision. Apple's have some dozens of characters.
   private static let longestRevision = 1024
 
   var head: ServerAPIResponseHead
   var signedTransactions: [String]
-  /// Where the next page begins; `nil` on the last page.
+  /// The start of the next page; `nil` on the last one.
   var nextRevision: String?
 
   init(_ body: JSONValue) throws(JSONError) {
     head = try ServerAPIResponseHead(body)
     signedTransactions = try body.texts("signedTransactions")
-    // Not said is not "no more": what is on the pages to come may be a refund.
+    // A missing `hasMore` is not `false`: the next page may have a refund.
     guard let hasMore = try body.flag("hasMore") else { throw body.missing("hasMore") }
     let revision = try body.text("revision")
     if hasMore {

@@ -1,30 +1,30 @@
 import Entitlements
 import HTTPTransport
 
-/// Decides after each call what to do next. Pure: it neither waits nor calls.
+/// The decision what to do after each call. Pure: it neither waits nor calls.
 ///
-/// Each store is asked about each app, one place after the other, and each place by one endpoint after the other, until a
-/// place knows the transaction.
+/// A place is a store and an app. The places are asked one after the other, each by one endpoint after the other, until
+/// one has the transaction.
 ///
 ///     outcome                                 next
 ///     an answer                               the next page, the next endpoint, or conclude
 ///     an answer that there is no such order   as 4040010
-///     4040001, 4040003, 4040005, 4040010,     the next endpoint; the next place if no endpoint here knows it; after the
-///       4000006, 4000008                        last one not found, or key rejected if one of them refused the key
+///     4040001, 4040003, 4040005, 4040010,     the next endpoint; the next place if no endpoint here has it; after the
+///       4000006, 4000008                        last one not found, or key rejected if one of them rejected the key
 ///     401                                     once for each app the same call with a fresh token, then the next place:
-///                                               production knows no app without a release, and the sandbox may
+///                                               production rejects an app without a release, and the sandbox may not
 ///     4040002, 4040004, 4040006               retry, then unavailable: never "not found"
 ///     5000000, 5000001, any other 5xx         retry, then unavailable; not before Retry-After
 ///     429                                     unavailable at once: no call would be answered before Retry-After
 ///     another 4xx with a code                 unexpected
 ///     404 and the like without a code         retry, then unavailable: never "not found"
-///     HTTP 200 with a body that is no answer  retry, then unavailable
-///     an answer that is refused               fail: the next one would be the same
+///     HTTP 200 with an unreadable body        retry, then unavailable
+///     an answer that fails verification       fail: the next one would be the same
 ///     no connection, reset, not HTTP          retry, then unavailable
 ///     stalled, too large, TLS refused,        unavailable: the next attempt would end the same way
 ///       shut down
 struct ServerAPIRoute {
-  /// A store, and the app whose token is shown there.
+  /// A store, and the app whose token is sent to it.
   struct Place: Hashable, Sendable {
     var environment: StoreEnvironment
     var bundleID: BundleID
@@ -32,15 +32,17 @@ struct ServerAPIRoute {
 
   enum Step {
     case conclude
-    /// Something else is asked: `place` and `endpoint` name it.
+    /// A new call, to the present `place` and `endpoint`.
     case ask
     case renewToken
+    /// The same call once more.
+    ///
     /// - Parameters:
-    ///   - ceiling: the most to wait.
-    ///   - least: what Apple asked to wait.
-    ///   - failure: how it ends if there is no time for another attempt.
-    case retry(ceiling: Duration, least: Duration, failure: ServerAPIError)
-    case fail(ServerAPIError)
+    ///   - ceiling: the longest pause.
+    ///   - least: the shortest pause, which Apple asked for.
+    ///   - failure: the error if there is no time for another attempt.
+    case retry(ceiling: Duration, least: Duration, failure: AppStoreError)
+    case fail(AppStoreError)
   }
 
   private let places: [Place]
@@ -49,7 +51,7 @@ struct ServerAPIRoute {
   private var placeIndex = 0
   private var endpointIndex = 0
   private var attemptsHere = 0
-  /// Whether an endpoint of this place knows the transaction.
+  /// Whether an endpoint of this place has the transaction.
   private var isKnownHere = false
   private var renewed: Set<BundleID> = []
   private var isKeyRejected = false
@@ -81,26 +83,20 @@ struct ServerAPIRoute {
     case .error(let status, let code):
       switch code.meaning {
       case .notFound: return nextEndpoint()
-      case .temporary: return again(.unavailable(httpStatus: status, errorCode: code.rawValue, .trouble))
-      case .unknown: return .fail(.unexpected(httpStatus: status, errorCode: code.rawValue))
+      case .temporary: return again(.unavailable(appleStatus: code.rawValue, httpStatus: status, .trouble))
+      case .unknown: return .fail(.unexpected(appleStatus: code.rawValue, httpStatus: status))
       }
     case .http(401, _, _):
       return keyRefused()
     case .http(let status, let code, let retryAfter):
       let trouble = code == nil ? Unavailability.http(status) : .trouble
-      return again(.unavailable(httpStatus: status, errorCode: code, trouble), least: retryAfter ?? .zero)
+      return again(.unavailable(appleStatus: code, httpStatus: status, trouble), least: retryAfter ?? .zero)
     case .rateLimited(let code, let retryAfter):
-      return .fail(.unavailable(httpStatus: 429, errorCode: code, .rateLimited(retryAfter: retryAfter)))
+      return .fail(.unavailable(appleStatus: code, httpStatus: 429, .rateLimited(retryAfter: retryAfter)))
     case .malformed(let error):
       return again(.unavailable(httpStatus: 200, .malformedAnswer(error.summary)))
     case .noAnswer(let error):
-      let failure = ServerAPIError.unavailable(.noAnswer(error))
-      return switch error {
-      case .resolve, .connect, .reset, .protocolViolation, .other: again(failure)
-      case .timedOut, .tooLarge, .tls, .invalidRequest, .shutDown: .fail(failure)
-      case .overloaded: .fail(.overloaded)
-      case .cancelled: .fail(.cancelled)
-      }
+      return error.isWorthRetry ? again(AppStoreError(error)) : .fail(AppStoreError(error))
     }
   }
 
@@ -123,14 +119,14 @@ struct ServerAPIRoute {
 
   private mutating func keyRefused() -> Step {
     if renewed.insert(place.bundleID).inserted { return .renewToken }
-    // What this place has told before is not all that it was asked for.
+    // The earlier answers of this place are not all that was asked for.
     guard !isKnownHere else { return .fail(.keyRejected) }
     isKeyRejected = true
     return nextPlace()
   }
 
-  /// Another attempt at the same call if there is one left.
-  private func again(_ failure: ServerAPIError, least: Duration = .zero) -> Step {
+  /// Another attempt at the same call, if one is left.
+  private func again(_ failure: AppStoreError, least: Duration = .zero) -> Step {
     guard attemptsHere < retry.attempts else { return .fail(failure) }
     return .retry(ceiling: retry.ceiling(before: attemptsHere + 1), least: least, failure: failure)
   }

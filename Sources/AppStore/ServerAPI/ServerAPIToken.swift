@@ -5,20 +5,20 @@ import Synchronization
 
 import struct FoundationEssentials.Date
 
-/// A bearer token for one app: a JWT that our key signed (RFC 7519, RFC 7515).
+/// A bearer token for one app: a JWT signed with our key (RFC 7519, RFC 7515).
 ///
 ///     made at 12:00:00    iat 11:59:30    exp 12:19:30    used until 12:18:30
 ///
-/// The issue date is set back, because Apple takes a token from the future for a bad one: our clock may run ahead of
-/// Apple's by half a minute without a 401. It may lag by the twenty minutes of the token's life. Apple allows an hour at
-/// most; a shorter life costs a signature more and limits what a stolen token is good for.
+/// The issue date is set back because Apple rejects a token from the future: our clock may be ahead of Apple's by half
+/// a minute, and behind by the twenty minutes of the token's life. Apple allows an hour at most; a shorter life costs a
+/// signature more often and limits the use of a stolen token.
 ///
 /// https://developer.apple.com/documentation/appstoreserverapi/generating-json-web-tokens-for-api-requests
 struct ServerAPIToken: Hashable, Sendable {
-  /// All in seconds.
+  /// The time in seconds by which the issue date is set back.
   static let setBack: Int64 = 30
   static let lifetime: Int64 = 20 * 60
-  /// Not used so shortly before its end, as it might end on the way.
+  /// The seconds before its end in which a token is no longer sent.
   static let reserve: Double = 60
 
   let text: Secret
@@ -45,16 +45,16 @@ struct ServerAPIToken: Hashable, Sendable {
     expiresAt = Date(timeIntervalSince1970: Double(expiry))
   }
 
-  /// Whether it may still be sent. One that our clock has fallen behind was issued in what may be Apple's future.
+  /// Whether the token may still be sent. If our clock was set back, its issue date may be in Apple's future.
   func isFresh(at now: Date) -> Bool {
     now >= madeAt && now < expiresAt.addingTimeInterval(-Self.reserve)
   }
 }
 
-/// The tokens in use: one for each app, made once and sent with every request until shortly before its end.
+/// The tokens in use, one for each app, each sent until shortly before its end.
 final class ServerAPITokens: Sendable {
   private let key: ServerAPIKey
-  /// Guards the tokens; held while one is made, so that callers who come together share it.
+  /// Guards the tokens; held while one is made, so that concurrent callers share it.
   private let tokens = Mutex<[BundleID: ServerAPIToken]>([:])
 
   init(key: ServerAPIKey) { self.key = key }
@@ -68,7 +68,7 @@ final class ServerAPITokens: Sendable {
     }
   }
 
-  /// Forgets a token that Apple did not take; not one that another caller has made since.
+  /// Forgets a token that Apple rejected, but not a newer one.
   func drop(_ rejected: ServerAPIToken, for bundleID: BundleID) {
     tokens.withLock { tokens in
       if tokens[bundleID] == rejected { tokens[bundleID] = nil }

@@ -69,9 +69,7 @@ struct JWSHeader: Hashable, Sendable {
   private static func name(_ text: String) -> String {
     let isName =
       (1...16).contains(text.utf8.count)
-      && text.utf8.allSatisfy { byte in
-        (0x30...0x39).contains(byte) || (0x61...0x7A).contains(byte | 0x20) || "+-/".utf8.contains(byte)
-      }
+      && text.utf8.allSatisfy { $0.isDigit || $0.isLetter || "+-/".utf8.contains($0) }
     return isName ? text : "unknown"
   }
 }

@@ -1,4 +1,5 @@
 import COpenSSL
+import Cryptography
 
 /// A private key on P-256 (`EVP_PKEY *`), as App Store Connect hands it out in a `.p8` file.
 ///
@@ -63,7 +64,7 @@ package final class ES256Key: @unchecked Sendable {
   /// Signs with SHA-256 (`ES256`, RFC 7518, section 3.4).
   ///
   /// - Returns: r and s, 64 octets.
-  package func sign(_ bytes: [UInt8]) throws(Failure) -> [UInt8] {
+  func sign(_ bytes: [UInt8]) throws(Failure) -> [UInt8] {
     defer { ERR_clear_error() }
     guard let context = EVP_MD_CTX_new() else { throw Failure() }
     defer { EVP_MD_CTX_free(context) }

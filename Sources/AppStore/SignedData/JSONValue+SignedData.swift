@@ -2,21 +2,14 @@ import JSON
 
 import struct FoundationEssentials.Date
 
-/// Members as signed data writes them. The rest is read as `JSONValue+Tolerant` does.
+/// Members as signed data writes them, beside those of `JSONValue+Tolerant`.
 extension JSONValue {
   /// A moment in milliseconds since 1970. Xcode writes fractions.
   ///
-  /// - Throws: `JSONError.unreadable` for anything that is there and is no such moment, an empty text included.
+  /// - Throws: `JSONError.unreadable` for anything else but `null`, also an empty text.
   func moment(_ key: String) throws(JSONError) -> Date? {
-    let date: Date?
-    switch kind(key) {
-    case nil, .null: return nil
-    case .integer(let number): date = AppleDate.milliseconds(number)
-    case .real(let number): date = AppleDate.milliseconds(number)
-    case .string(let text): date = AppleDate.milliseconds(text)
-    case .object, .array, .bool: date = nil
-    }
-    guard let date else { throw unreadable(key) }
+    guard let kind = kind(key) else { return nil }
+    guard let date = AppleDate.milliseconds(kind) else { throw unreadable(key) }
     return date
   }
 
@@ -27,20 +20,20 @@ extension JSONValue {
     return number
   }
 
-  /// A number that stands for one of several states, as `state(_:)` reads it, which may be written as `1.0`.
+  /// A number that stands for a state, as `state(_:)` reads it; it may be written as `1.0`.
   func code(_ key: String) throws(JSONError) -> Int? {
     guard case .real? = kind(key) else { return try state(key) }
     guard let number = try number(key), let code = Int(exactly: number) else { throw unreadable(key) }
     return code
   }
 
-  /// Text that has to be there.
+  /// A required text.
   func required(_ key: String) throws(JSONError) -> String {
     guard let text = try text(key) else { throw missing(key) }
     return text
   }
 
-  /// A moment that has to be there.
+  /// A required moment.
   func requiredMoment(_ key: String) throws(JSONError) -> Date {
     guard let moment = try moment(key) else { throw missing(key) }
     return moment

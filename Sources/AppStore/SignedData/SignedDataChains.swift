@@ -1,3 +1,4 @@
+import Cryptography
 import Resilience
 import Synchronization
 

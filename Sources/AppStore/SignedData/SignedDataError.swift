@@ -1,13 +1,13 @@
-/// Why signed data is not taken.
+/// The reason why signed data is rejected.
 package enum SignedDataError: Error, Hashable, Sendable {
-  /// It cannot be read, or is of another kind than was wanted.
+  /// It is unreadable, or of another kind than wanted.
   case undecodable(UndecodableReceipt)
-  /// It can be read, and Apple did not sign it.
+  /// It is readable, and Apple did not sign it.
   case notAuthentic(NotAuthentic)
 }
 
 extension SignedDataError: CustomStringConvertible {
-  /// A sentence for whoever sent it. It quotes nothing of what was sent.
+  /// A sentence for the sender. It quotes nothing of the data.
   package var description: String {
     switch self {
     case .undecodable(let error): error.detail

@@ -1,3 +1,4 @@
+import Cryptography
 package import Entitlements
 package import FoundationEssentials
 
@@ -38,7 +39,7 @@ package struct VerifiedNotification: Hashable, Sendable {
   package let signer: ReceiptSigner
   /// The store, by the notification or by what it carries.
   package let environment: StoreEnvironment?
-  /// Its own, or where it has none (2022) that of what it carries.
+  /// The date of the notification, or if it has none (2022) of its contents.
   package let signedDate: Date
 
   /// The app, by the notification or by what it carries.
@@ -57,7 +58,7 @@ package struct VerifiedNotification: Hashable, Sendable {
   }
 }
 
-/// Tells whether Apple signed a transaction, a renewal info or a notification, without asking Apple.
+/// The verifier of transactions, renewal infos and notifications, which needs no call to Apple.
 ///
 /// https://developer.apple.com/documentation/appstoreserverapi/jwstransaction
 ///
@@ -67,7 +68,8 @@ package struct VerifiedNotification: Hashable, Sendable {
 ///     time    every link valid at the signed date, which lies at most five minutes ahead of our clock
 ///     r || s  64 octets, over the first two parts as they were sent
 ///
-/// That the date is read from content not proven yet is no circle: the signature that is then checked covers it.
+/// The date is read from content that is not yet proven. That is no circle: the signature that is then checked covers
+/// it.
 package struct SignedDataVerifier: Sendable {
   /// Xcode's name for the key that it signs with.
   static let xcodeKeyID = "Apple_Xcode_Key"
@@ -168,7 +170,7 @@ extension SignedDataVerifier {
       environment: environment.flatMap { store($0) }, signedDate: signedDate)
   }
 
-  /// Whoever signed it, if it may.
+  /// The signer, if it may sign this.
   private func signer(
     of jws: CompactJWS, _ environment: SignedEnvironment?, signedDate: Date, now: Date
   ) throws(SignedDataError) -> ReceiptSigner {
@@ -183,7 +185,7 @@ extension SignedDataVerifier {
     _ jws: CompactJWS, _ environment: SignedEnvironment?, signedDate: Date, now: Date
   ) throws(NotAuthentic) -> ReceiptSigner {
     let signer = try checkSignature(jws, environment, signedDate: signedDate)
-    // Last, so that it is the signer's clock that disagrees with ours, and not whatever anybody may write.
+    // Checked last: an unsigned date could say anything about the clocks.
     guard signedDate.timeIntervalSince(now) <= ReceiptVerifier.skewAllowance else { throw .createdInFuture }
     return signer
   }
@@ -207,7 +209,7 @@ extension SignedDataVerifier {
     return signer.certificate
   }
 
-  /// Xcode signs with a key of its own that leads nowhere: what can be told is whether the content was changed since.
+  /// Checks data from Xcode, whose key leads to no root: only later changes can be found.
   private func checkLocal(_ jws: CompactJWS) throws(NotAuthentic) -> ReceiptSigner {
     guard let der = try Self.certificates(jws.header).first else { throw .wrongCertificateCount(0) }
     guard let certificate = Certificate(der: der) else { throw .unreadableCertificate }
@@ -228,7 +230,7 @@ extension SignedDataVerifier {
     return certificates
   }
 
-  /// Which store's rules it falls under.
+  /// The store whose rules apply.
   private func store(_ environment: SignedEnvironment) -> StoreEnvironment? {
     environment.isLocal && acceptsXcode ? .sandbox : environment.store
   }

@@ -1,13 +1,13 @@
 package import Entitlements
 
-/// Where signed data says that it comes from.
+/// The environment that signed data names.
 package enum SignedEnvironment: Hashable, Sendable {
   case store(StoreEnvironment)
   /// StoreKit testing in Xcode: signed by the developer's own machine.
   case xcode
   /// StoreKit testing without a store, in unit tests: the same.
   case localTesting
-  /// A name that Apple has added since, or none, as in 2021: whoever knows the store knows it otherwise.
+  /// An unknown name, or none, as in 2021. The store may be known otherwise.
   case unknown
 
   init(name: String?) {
@@ -22,11 +22,11 @@ package enum SignedEnvironment: Hashable, Sendable {
   }
 
   /// Apple's store; `nil` for the others.
-  package var store: StoreEnvironment? {
+  var store: StoreEnvironment? {
     guard case .store(let store) = self else { return nil }
     return store
   }
 
-  /// Not signed by Apple.
+  /// Whether a developer's machine signed it, and not Apple.
   package var isLocal: Bool { self == .xcode || self == .localTesting }
 }

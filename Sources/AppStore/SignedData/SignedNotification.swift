@@ -3,12 +3,12 @@ import JSON
 
 package import struct FoundationEssentials.Date
 
-/// The payload of a server notification (version 2), decoded. What it says is **not yet proven**: `SignedDataVerifier`
-/// does that, for it and for what is signed inside.
+/// The payload of a server notification (version 2), decoded. Neither it nor its signed contents are **proven yet**:
+/// see `SignedDataVerifier`.
 ///
 /// https://developer.apple.com/documentation/appstoreservernotifications/responsebodyv2decodedpayload
 package struct SignedNotification: Hashable, Sendable {
-  /// What it is about. Apple sends exactly one.
+  /// The subject. Apple sends exactly one.
   package enum Subject: String, Hashable, Sendable, CaseIterable {
     /// One customer's purchase.
     case data
@@ -16,43 +16,35 @@ package struct SignedNotification: Hashable, Sendable {
     case summary
     case externalPurchaseToken
     case appData
-    /// None of these: something that Apple has added.
+    /// An unknown subject.
     case other
   }
 
-  /// `notificationUUID`: the same whenever Apple sends this notification again.
+  /// `notificationUUID`: the same each time Apple sends this notification.
   package var uuid: String
   /// `notificationType` as sent.
   package var type: String
   package var subtype: String?
-  package var version: String?
-  /// When it was signed. Notifications of 2022 do not say.
+  /// The date of the signature; missing in 2022.
   package var signedDate: Date?
-  package var subject: Subject
+  var subject: Subject
   package var bundleID: BundleID?
   /// Apple's number of the app; absent in the sandbox before 2025.
   package var appAppleID: Int64?
   /// `environment` as sent.
-  package var environmentName: String?
+  var environmentName: String?
   /// `data.status` as sent: 1 active, 2 expired, 3 billing retry, 4 billing grace period, 5 revoked.
   package var status: Int?
-  package var consumptionRequestReason: String?
   /// A signed transaction, itself a JWS.
   package var signedTransactionInfo: String?
   /// A signed renewal info, itself a JWS.
-  package var signedRenewalInfo: String?
+  var signedRenewalInfo: String?
 
-  package var signedEnvironment: SignedEnvironment? { environmentName.map { SignedEnvironment(name: $0) } }
-
-  /// Apple's store; `nil` where none is named, for Xcode's, for local testing, and for a name that Apple has added.
-  package var environment: StoreEnvironment? { signedEnvironment?.store }
-
-  /// - Throws: `JSONError` without a type or a UUID, with two subjects, and for a value that is there and cannot be read.
+  /// - Throws: `JSONError` without a type or a UUID, with two subjects, and for an unreadable value.
   init(_ payload: JSONValue) throws(JSONError) {
     uuid = try payload.required("notificationUUID")
     type = try payload.required("notificationType")
     subtype = try payload.text("subtype")
-    version = try payload.text("version")
     signedDate = try payload.moment("signedDate")
 
     let subjects = Subject.allCases.filter { $0 != .other && payload[$0.rawValue] != nil }
@@ -64,7 +56,6 @@ package struct SignedNotification: Hashable, Sendable {
     environmentName = try body.text("environment")
     guard subject == .data else { return }
     status = try body.code("status")
-    consumptionRequestReason = try body.text("consumptionRequestReason")
     signedTransactionInfo = try body.text("signedTransactionInfo")
     signedRenewalInfo = try body.text("signedRenewalInfo")
   }

@@ -3,12 +3,12 @@ import JSON
 
 import struct FoundationEssentials.Date
 
-/// What a JWS of Apple's holds, told by the members that only this kind has. No member names the kind.
+/// The payload of a JWS of Apple's. No member names its kind; the members that only one kind has show it.
 enum SignedPayload: Hashable, Sendable {
   case transaction(SignedTransaction)
   case renewalInfo(SignedRenewalInfo)
   case notification(SignedNotification)
-  /// Something else, with what can be said of it: the download of the app (AppTransaction), or nothing we know.
+  /// Another kind: the download of the app (AppTransaction), or unknown.
   case other(Kind, OtherSignedPayload)
 
   enum Kind: String, Hashable, Sendable, CaseIterable {
@@ -18,7 +18,7 @@ enum SignedPayload: Hashable, Sendable {
     case appTransaction = "signed_app_transaction"
     case unknown = "signed_data"
 
-    /// With its article, for sentences.
+    /// The kind with its article, for sentences.
     var words: String {
       switch self {
       case .transaction: "a signed transaction"
@@ -68,9 +68,9 @@ enum SignedPayload: Hashable, Sendable {
     }
   }
 
-  /// - Throws: `UndecodableReceipt` that names what is missing or unreadable, and quotes nothing.
+  /// - Throws: `UndecodableReceipt`, which names the missing or unreadable member and quotes nothing.
   init(_ jws: CompactJWS) throws(UndecodableReceipt) {
-    // Known even where the rest cannot be read.
+    // Known even if the rest is unreadable.
     var kind = Kind.unknown
     do throws(JSONError) {
       self = try JSONReader.readAtOnce(jws.payload) { payload throws(JSONError) in
@@ -87,7 +87,7 @@ enum SignedPayload: Hashable, Sendable {
     }
   }
 
-  /// What is said to somebody who sent this where another kind was wanted.
+  /// The error for a sender of this kind where another was wanted.
   func mistake(wanted: Kind) -> UndecodableReceipt {
     let advice: String =
       switch wanted {
@@ -120,7 +120,7 @@ struct OtherSignedPayload: Hashable, Sendable {
 
   init(_ payload: JSONValue) throws(JSONError) {
     bundleID = try payload.text("bundleId").map { BundleID($0) }
-    // The second name of each is an app transaction's.
+    // An app transaction has other names for these.
     let receiptType = try payload.text("receiptType")
     let creationDate = try payload.moment("receiptCreationDate")
     environmentName = try payload.text("environment") ?? receiptType

@@ -1,10 +1,10 @@
 package import Entitlements
 
 extension VerifiedTransaction {
-  /// What the rules judge: this one transaction, as it was when it was signed. It says nothing of others, nor of what
-  /// happened since.
+  /// The evidence: this one transaction, as it was when it was signed. It says nothing about others or about later
+  /// changes.
   ///
-  /// - Returns: `nil` for a store that is not known.
+  /// - Returns: `nil` for an unknown store.
   package func history() -> PurchaseHistory? {
     environment.map { environment in
       PurchaseHistory(
@@ -15,12 +15,11 @@ extension VerifiedTransaction {
 }
 
 extension VerifiedNotification {
-  /// What the rules judge: the transaction and the renewal info that the notification carries. Its type has no say.
+  /// The evidence: the transaction and the renewal info in the notification, whatever its type.
   ///
-  /// Both are told when the notification was signed: with it Apple says that this is how things stand, though what is
-  /// inside may have been signed before.
+  /// Both are reported at the time of the notification, which confirms them even if they were signed before.
   ///
-  /// - Returns: `nil` where it carries neither, and for a store that is not known.
+  /// - Returns: `nil` without either, and for an unknown store.
   package func history() -> PurchaseHistory? {
     guard let environment, transaction != nil || renewalInfo != nil else { return nil }
     let reported = [signedDate, transaction?.transaction.signedDate, renewalInfo?.renewalInfo.signedDate]

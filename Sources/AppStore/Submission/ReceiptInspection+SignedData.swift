@@ -2,7 +2,7 @@ import Entitlements
 import JSON
 
 extension ReceiptInspection.Report {
-  /// What the payload says. Nothing vouches for it yet.
+  /// The report on a payload, which is not proven yet.
   init(_ payload: SignedPayload) {
     self.init(kind: payload.kind.rawValue, authentic: false)
     switch payload {
@@ -14,7 +14,7 @@ extension ReceiptInspection.Report {
     case .renewalInfo(let info):
       environment = info.environmentName?.lowercased()
       createdAt = ReceiptDate.format(info.signedDate)
-      renewals = [Renewal(info)]
+      renewals = [Renewal(info.renewal)]
     case .notification(let notification):
       bundleID = notification.bundleID?.rawValue
       environment = notification.environmentName?.lowercased()
@@ -31,7 +31,7 @@ extension ReceiptInspection.Report {
     }
   }
 
-  /// The transaction and the renewal info that a notification carries, as far as they can be read.
+  /// Adds the transaction and the renewal info of a notification, if readable.
   mutating func add(partsOf notification: SignedNotification) {
     for text in [notification.signedTransactionInfo, notification.signedRenewalInfo].compactMap({ $0 }) {
       guard let payload = try? SignedPayload(CompactJWS(Array(text.utf8))) else { continue }
@@ -44,7 +44,7 @@ extension ReceiptInspection.Report {
     }
   }
 
-  /// A notification of version 1. Its `password` is the shared secret, and is not looked at.
+  /// Adds a notification of version 1, but not its `password`, which is the shared secret.
   ///
   /// https://developer.apple.com/documentation/appstoreservernotifications/responsebodyv1
   mutating func addNotificationV1(_ json: JSONValue) {
@@ -69,11 +69,11 @@ extension ReceiptInspection.Report {
         if bundleID == nil { bundleID = try row.text("bid") }
       }
       for element in try receipt?.objects("pending_renewal_info") ?? [] {
-        renewals.append(Renewal(try VerifyReceiptRenewal(element).renewal))
+        renewals.append(Renewal(try VerifyReceiptRenewal.decode(element)))
       }
-      // The older form tells of the renewal of that row beside it.
+      // The older form has the renewal facts of that row beside it.
       if renewals.isEmpty, json["auto_renew_status"] != nil {
-        renewals.append(Renewal(try VerifyReceiptRenewal(json, of: first).renewal))
+        renewals.append(Renewal(try VerifyReceiptRenewal.decode(json, of: first)))
       }
     } catch {
       problem = "This is a server notification of version 1, and it cannot be read: its \(error.place)."
@@ -115,8 +115,8 @@ extension ReceiptInspection.Report.Row {
       expiresDate: purchase.expiresDate.map(ReceiptDate.format),
       cancellationDate: purchase.cancellationDate.map(ReceiptDate.format),
       webOrderLineItemID: purchase.webOrderLineItemID,
-      isTrial: purchase.isTrial,
-      isIntroductoryOffer: purchase.isIntroductoryOffer,
+      isTrialPeriod: purchase.isTrial,
+      isInIntroOfferPeriod: purchase.isIntroductoryOffer,
       isUpgraded: purchase.isUpgraded,
       ownership: purchase.ownership.rawValue,
       subscriptionGroupID: purchase.subscriptionGroupID?.rawValue,
@@ -125,19 +125,17 @@ extension ReceiptInspection.Report.Row {
 }
 
 extension ReceiptInspection.Report {
-  /// What is said about the next renewal of a subscription.
+  /// The facts about the next renewal of a subscription.
   struct Renewal: Encodable, Sendable {
-    var originalTransactionID: String?
-    var productID: String?
-    var autoRenewProductID: String?
-    var willRenew: Bool?
-    var expirationIntent: Int?
-    var isInBillingRetry: Bool?
-    var gracePeriodExpiresDate: String?
-    var renewalDate: String?
-    var signedDate: String?
-
-    init(_ info: SignedRenewalInfo) { self.init(info.renewal) }
+    @Nullable var originalTransactionID: String?
+    @Nullable var productID: String?
+    @Nullable var autoRenewProductID: String?
+    @Nullable var willRenew: Bool?
+    @Nullable var expirationIntent: Int?
+    @Nullable var isInBillingRetryPeriod: Bool?
+    @Nullable var gracePeriodExpiresDate: String?
+    @Nullable var renewalDate: String?
+    @Nullable var signedDate: String?
 
     init(_ renewal: RenewalInfo) {
       originalTransactionID = renewal.originalTransactionID?.rawValue
@@ -145,35 +143,10 @@ extension ReceiptInspection.Report {
       autoRenewProductID = renewal.autoRenewProductID?.rawValue
       willRenew = renewal.autoRenews
       expirationIntent = renewal.expirationIntent
-      isInBillingRetry = renewal.isInBillingRetry
+      isInBillingRetryPeriod = renewal.isInBillingRetry
       gracePeriodExpiresDate = renewal.gracePeriodExpiresDate.map(ReceiptDate.format)
       renewalDate = renewal.periodEnd.map(ReceiptDate.format)
       signedDate = renewal.reportedAt.map(ReceiptDate.format)
-    }
-
-    enum CodingKeys: String, CodingKey {
-      case originalTransactionID = "original_transaction_id"
-      case productID = "product_id"
-      case autoRenewProductID = "auto_renew_product_id"
-      case willRenew = "will_renew"
-      case expirationIntent = "expiration_intent"
-      case isInBillingRetry = "is_in_billing_retry_period"
-      case gracePeriodExpiresDate = "grace_period_expires_date"
-      case renewalDate = "renewal_date"
-      case signedDate = "signed_date"
-    }
-
-    func encode(to encoder: any Encoder) throws {
-      var container = encoder.container(keyedBy: CodingKeys.self)
-      try container.encode(originalTransactionID, forKey: .originalTransactionID)
-      try container.encode(productID, forKey: .productID)
-      try container.encode(autoRenewProductID, forKey: .autoRenewProductID)
-      try container.encode(willRenew, forKey: .willRenew)
-      try container.encode(expirationIntent, forKey: .expirationIntent)
-      try container.encode(isInBillingRetry, forKey: .isInBillingRetry)
-      try container.encode(gracePeriodExpiresDate, forKey: .gracePeriodExpiresDate)
-      try container.encode(renewalDate, forKey: .renewalDate)
-      try container.encode(signedDate, forKey: .signedDate)
     }
   }
 }

@@ -1,5 +1,5 @@
 extension ReceiptInspection {
-  /// For people: one fact a line, then one transaction a line.
+  /// The report for people: one fact a line, then one transaction a line.
   package func text() -> String {
     var lines = [verdict]
     func add(_ name: String, _ value: String?) {
@@ -50,8 +50,8 @@ extension ReceiptInspection {
     if let end = row.expiresDate { parts.append("expires \(end)") }
     if let end = row.cancellationDate { parts.append("cancelled \(end)") }
     if let original = row.originalTransactionID, original != row.transactionID { parts.append("original \(original)") }
-    if row.isTrial == true { parts.append("trial") }
-    if row.isIntroductoryOffer == true { parts.append("introductory offer") }
+    if row.isTrialPeriod == true { parts.append("trial") }
+    if row.isInIntroOfferPeriod == true { parts.append("introductory offer") }
     if row.isUpgraded == true { parts.append("upgraded") }
     if row.ownership == "family_shared" { parts.append("family shared") }
     if let status = row.status { parts.append("status \(status)") }
@@ -67,7 +67,7 @@ extension ReceiptInspection {
     }
     if let next = renewal.autoRenewProductID, next != renewal.productID { parts.append("as \(next)") }
     if let date = renewal.renewalDate { parts.append("on \(date)") }
-    if renewal.isInBillingRetry == true { parts.append("billing retry") }
+    if renewal.isInBillingRetryPeriod == true { parts.append("billing retry") }
     if let end = renewal.gracePeriodExpiresDate { parts.append("grace until \(end)") }
     if let intent = renewal.expirationIntent { parts.append("expiration intent \(intent)") }
     return parts.joined(separator: "  ")
@@ -77,7 +77,7 @@ extension ReceiptInspection {
     name + String(repeating: " ", count: max(1, 16 - name.count))
   }
 
-  /// Fields come from outside: nothing in them may steer the terminal.
+  /// The text without characters that could steer the terminal: fields come from outside.
   private static func printable(_ text: String) -> String {
     String(
       String.UnicodeScalarView(

@@ -1,6 +1,6 @@
 package import FoundationEssentials
 
-/// What can be said about a receipt without asking anybody: what it is, who signed it, what it proves.
+/// The offline report on a receipt: what it is, who signed it, what it proves.
 package struct ReceiptInspection: Sendable {
   /// The exit code of `countersign inspect`.
   package enum Outcome: Int32, Sendable, CaseIterable {
@@ -12,12 +12,12 @@ package struct ReceiptInspection: Sendable {
   package let outcome: Outcome
   let report: Report
 
-  /// Looks at a file's contents. Every input has an answer.
+  /// Inspects the contents of a file. Every input has a report.
   ///
   /// - Parameters:
   ///   - contents: a receipt, in DER, BER or as a property list, or base64 of it; signed data of StoreKit 2; a server
   ///     notification; an answer of the App Store Server API.
-  ///   - now: our clock; it only refuses receipts from the future.
+  ///   - now: our clock; it only rejects receipts from the future.
   package init(of contents: [UInt8], roots: TrustedRoots = .apple, now: Date) {
     if contents.count <= SubmittedReceipt.limit,
       let finding = SignedDataInspection(roots: roots, now: now).finding(of: contents)
@@ -53,10 +53,11 @@ package struct ReceiptInspection: Sendable {
     }
   }
 
-  /// For machines: snake_case, sorted keys; what is unknown is `null`, never left out.
+  /// The report for machines: snake_case, sorted keys, `null` for what is unknown.
   package func json() -> String {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+    encoder.keyEncodingStrategy = .convertToSnakeCase
     guard let data = try? encoder.encode(report) else {
       // Strings, numbers and booleans only: nothing here can fail to be encoded.
       return "{}"

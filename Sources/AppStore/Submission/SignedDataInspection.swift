@@ -1,12 +1,12 @@
 import FoundationEssentials
 import JSON
 
-/// Looks at what belongs to StoreKit 2: a JWS, a notification of either version, an answer of the App Store Server API,
+/// The inspection of StoreKit 2 data: a JWS, a notification of either version, an answer of the App Store Server API,
 /// or the decoded payload of a JWS.
 struct SignedDataInspection {
   typealias Report = ReceiptInspection.Report
 
-  /// What is said of a file.
+  /// The result for a file.
   struct Finding {
     var outcome: ReceiptInspection.Outcome
     var report: Report
@@ -20,7 +20,7 @@ struct SignedDataInspection {
     self.now = now
   }
 
-  /// - Returns: `nil` for what is none of these.
+  /// - Returns: `nil` for anything else.
   func finding(of contents: [UInt8]) -> Finding? {
     let text = ReceiptText.trimmed(contents)
     if text.first == UInt8(ascii: "{") {
@@ -54,7 +54,7 @@ struct SignedDataInspection {
     }
   }
 
-  /// Why it is not proven; `nil` when it is.
+  /// The reason why the payload is not proven; `nil` if it is.
   private func problem(of payload: SignedPayload, in jws: CompactJWS) -> String? {
     do throws(SignedDataError) {
       switch payload {
@@ -80,7 +80,7 @@ struct SignedDataInspection {
 }
 
 extension SignedDataInspection.Finding {
-  /// Authentic unless the report names a problem.
+  /// A finding that is authentic unless the report has a problem.
   fileprivate init(_ report: ReceiptInspection.Report) {
     self.report = report
     self.report.authentic = report.problem == nil
@@ -91,7 +91,7 @@ extension SignedDataInspection.Finding {
 // MARK: JSON
 
 extension SignedDataInspection {
-  /// The kinds of JSON, told by the members that only this kind has.
+  /// The kinds of JSON, recognised by the members that only one kind has.
   private enum Answer: String {
     case signedPayload = "signed_notification"
     case notificationV1 = "notification_v1"
@@ -176,10 +176,10 @@ extension SignedDataInspection {
     if parts == 0 { add([], to: &report) }
   }
 
-  /// Each signed member is decoded and checked as if it had come alone, and has to be what the answer calls it; the first
-  /// problem is told.
+  /// Decodes and checks each signed member as if it had come alone. It has to be what the answer calls it; the report
+  /// has the first problem.
   ///
-  /// - Parameter originalID: the purchase that the answer names for them; `nil` where it names none.
+  /// - Parameter originalID: the purchase that the answer names; `nil` if it names none.
   private func add(_ members: [JSONValue?], of originalID: String? = nil, to report: inout Report) {
     var found = false
     for member in members.compactMap({ $0 }) {
@@ -212,7 +212,7 @@ extension SignedDataInspection {
     if !found, report.problem == nil { report.problem = "Nothing in it is signed." }
   }
 
-  /// The payload of a JWS without its signature, as it stands in logs and examples.
+  /// The finding for the payload of a JWS without its signature, as found in logs and examples.
   private func decodedPayload(_ json: JSONValue) -> Finding? {
     let kind = SignedPayload.Kind(json)
     guard kind != .unknown else { return nil }
@@ -228,7 +228,7 @@ extension SignedDataInspection {
 }
 
 extension CompactJWS {
-  /// What the first certificate says about itself. Anybody can put one there.
+  /// The first certificate's description of itself. Anybody can put one there.
   fileprivate var claimedSigner: ReceiptSigner? {
     header.certificates.first.flatMap { Data(base64Encoded: $0) }.flatMap { Certificate(der: $0) }
       .map { ReceiptSigner($0, digest: "sha256") }

@@ -1,8 +1,8 @@
 import FoundationEssentials
 
-/// What a client sent as its receipt, recognised and brought into the one form that Apple takes.
+/// A receipt from a client, recognised and normalised to the form that Apple takes.
 package struct SubmittedReceipt: Hashable, Sendable {
-  /// Not held in place: it is large, and those who wait for Apple hold it several times.
+  /// The decoded contents. Indirect, as they are large, and requests that wait for Apple hold them several times.
   package indirect enum Content: Hashable, Sendable {
     /// PKCS#7, iOS 7 and later.
     case app(AppReceipt)
@@ -12,16 +12,15 @@ package struct SubmittedReceipt: Hashable, Sendable {
     case signedTransaction(SignedTransaction)
   }
 
-  /// The longest text (or file) that is looked at: 8 MiB.
+  /// The longest text or file: 8 MiB.
   package static let limit = 8 * 1_024 * 1_024
 
-  /// Its one form as text, from which it can be decoded again. For a receipt standard base64 with padding and without
-  /// whitespace: what goes to Apple as `receipt-data`. For a signed transaction the JWS itself.
+  /// The normalised text, from which the receipt can be decoded again: standard base64 with padding and without
+  /// whitespace, as Apple takes it in `receipt-data`, or the JWS of a signed transaction.
   package let base64: String
   package let content: Content
-  package let repairs: [ReceiptRepair]
-  /// Of the receipt's bytes, so it is the same for every way of writing them as text. Of a signed transaction, whose
-  /// text is what is signed, of that.
+  let repairs: [ReceiptRepair]
+  /// The fingerprint of the receipt's bytes, however they were written as text, or of the JWS of a signed transaction.
   package let fingerprint: ReceiptFingerprint
 
   private init(bytes: [UInt8], base64: String? = nil, content: Content, repairs: [ReceiptRepair]) {
@@ -40,7 +39,7 @@ package struct SubmittedReceipt: Hashable, Sendable {
 
   /// Recognises a receipt in the text of a request.
   ///
-  /// - Throws: `UndecodableReceipt`, which names what the text is instead.
+  /// - Throws: `UndecodableReceipt`, which says what the text is instead.
   package static func decode(_ text: String) throws(UndecodableReceipt) -> SubmittedReceipt {
     guard text.utf8.count <= limit else { throw .tooLarge }
     if let bytes = text.utf8.withContiguousStorageIfAvailable(ReceiptText.plainReceipt) ?? nil {
@@ -78,7 +77,7 @@ package struct SubmittedReceipt: Hashable, Sendable {
     return try repaired(joined)
   }
 
-  /// A space was a `+`, or it was put there to wrap lines. Only a reading that ends in a whole receipt is believed.
+  /// Repairs a text with spaces, which were `+` or wrap lines. Only a reading that gives a whole receipt is accepted.
   private static func repaired(_ text: [UInt8]) throws(UndecodableReceipt) -> SubmittedReceipt {
     let plus = text.map { $0 == ReceiptText.space ? UInt8(ascii: "+") : $0 }
     if let (bytes, repairs) = try? ReceiptText.base64(plus),

@@ -6,9 +6,9 @@ import Resilience
 /// What a call says about Apple's health, for the circuit breaker.
 ///
 ///     outcome                                      says
-///     0, 21006, 21010, 21004, 21007, 21008,        success: Apple works, whether we like the answer or not
+///     0, 21006, 21010, 21004, 21007, 21008,        success: Apple works, whatever the answer
 ///     21000, 21001
-///     21003, a status that is not known            nothing
+///     21003, an unknown status                     nothing
 ///     21005, 21009, 21100…21199                    failure if the receipt's signature was verified here, else nothing
 ///     21002                                        the same, once for each user
 ///     HTTP 5xx, 429, other statuses than 200       failure; 4xx apart from 429 as 21002
@@ -18,15 +18,15 @@ import Resilience
 ///     timed out                                    failure, if it was given a second at least
 ///     too large, our own limits and faults         nothing
 ///
-/// Anybody can make up receipts of which Apple says that they are malformed, and whoever has one of Apple's can spoil it
-/// where its signature does not reach. Heard only when the signature is Apple's, and once from each user, such answers
-/// cannot be used to close the store to everybody else. For the same reason 21003 says nothing: it needs no more of
-/// Apple's service than a check of a signature, and could be used to hide an outage.
+/// Anybody can forge receipts that Apple calls malformed, or change an authentic one where its signature does not
+/// reach. Such answers count only for verified receipts and once for each user, so that nobody can close the store to
+/// the others. 21003 says nothing for the same reason: it takes no more of Apple's service than checking a signature,
+/// and could hide an outage.
 extension AttemptOutcome {
   /// - Parameters:
-  ///   - isVerified: the receipt is authentic by its own signature.
-  ///   - user: on whose behalf Apple is asked.
-  ///   - given: the time between the call's begin and its deadline.
+  ///   - isVerified: whether the receipt's signature was verified here.
+  ///   - user: the user of the submission.
+  ///   - given: the time from the start of the call to its deadline.
   func health(isVerified: Bool, user: UserID?, given: Duration) -> CircuitBreaker.Outcome {
     switch self {
     case .answer(let answer):
@@ -41,7 +41,7 @@ extension AttemptOutcome {
     }
   }
 
-  /// Whether Apple may answer so because of what was sent: too large, say.
+  /// Whether the receipt itself may cause the status, by its size for instance.
   static func mayBeProvoked(httpStatus status: Int) -> Bool { (400...499).contains(status) && status != 429 }
 
   private static func health(
@@ -64,7 +64,7 @@ extension AttemptOutcome {
 }
 
 extension JSONError {
-  /// What a body says about Apple's health when it is no answer.
+  /// What an unreadable body says about Apple's health.
   var health: CircuitBreaker.Outcome {
     switch self {
     case .syntax, .missing: .failure()
@@ -74,7 +74,7 @@ extension JSONError {
 }
 
 extension TransportError {
-  /// Less than this proves nothing about who is slow.
+  /// The shortest time after which a time-out shows that Apple is slow.
   private static let fairTime = Duration.seconds(1)
 
   /// What a call without an answer says about Apple's health.

@@ -3,38 +3,30 @@ package import HTTPTransport
 import JSON
 package import Resilience
 
-/// Asks Apple's `verifyReceipt` about a receipt.
+/// The client of Apple's `verifyReceipt`.
 ///
-/// Production first; the sandbox only on 21007 and production only on 21008, each once: the sandbox has wrongly answered
-/// 21007 for days. Temporary failures are retried inside the deadline, see `RetryPolicy`. Whatever is not a verdict is
-/// an error; no error says anything about what a user has.
+/// It asks production first, the sandbox only on 21007, and production only on 21008, each once: the sandbox has
+/// wrongly answered 21007 for days. Temporary failures are retried within the deadline, see `RetryPolicy`. Everything
+/// but a verdict is an error, and no error says anything about what a user has.
 ///
 /// https://developer.apple.com/documentation/appstorereceipts/verifyreceipt
 package struct VerifyReceiptClient: Sendable {
+  /// The endpoints, the shared secret and the limits.
   package struct Configuration: Sendable {
-    package var productionURL: String
-    package var sandboxURL: String
-    package var sharedSecret: Secret
-    /// The most bytes of an answer that are taken. Thousands of rows make some megabytes.
-    package var answerLimit: Int
-    package var retry: RetryPolicy
+    var productionURL: String
+    var sandboxURL: String
+    var sharedSecret: Secret
+    /// The largest answer in bytes. Thousands of rows make some megabytes.
+    var answerLimit = 8 * 1024 * 1024
+    var retry: RetryPolicy
 
     package init(
-      productionURL: String, sandboxURL: String, sharedSecret: Secret, answerLimit: Int = 8 * 1024 * 1024,
-      retry: RetryPolicy = RetryPolicy()
+      productionURL: String, sandboxURL: String, sharedSecret: Secret, retry: RetryPolicy = RetryPolicy()
     ) {
       self.productionURL = productionURL
       self.sandboxURL = sandboxURL
       self.sharedSecret = sharedSecret
-      self.answerLimit = answerLimit
       self.retry = retry
-    }
-
-    func url(of environment: StoreEnvironment) -> String {
-      switch environment {
-      case .production: productionURL
-      case .sandbox: sandboxURL
-      }
     }
   }
 
@@ -43,8 +35,8 @@ package struct VerifyReceiptClient: Sendable {
 
   /// - Parameters:
   ///   - breakers: one for each store, shared by all validations; a store without one is always called.
-  ///   - retryBudget: shared by all validations; `nil`: no bound but `RetryPolicy`.
-  ///   - observe: told of every attempt when it ends, for log and metrics, also when the validation fails.
+  ///   - retryBudget: shared by all validations; `nil`: only `RetryPolicy` limits retries.
+  ///   - observe: called after every attempt, for log and metrics, also if the validation fails.
   package init(
     transport: any Transport,
     configuration: Configuration,
@@ -61,32 +53,31 @@ package struct VerifyReceiptClient: Sendable {
   /// Asks about one receipt.
   ///
   /// - Parameters:
-  ///   - receiptBase64: standard base64 of a receipt that could be decoded here; Apple's "malformed" therefore counts as
-  ///     trouble of Apple's.
-  ///   - check: what our own check of its signature says. Only where that passed does Apple's "malformed" and the like
-  ///     count against Apple's health, see `AttemptOutcome.health`; where it failed, Apple's "not authentic" is final.
-  ///   - user: on whose behalf.
-  ///   - retriesTrouble: whether Apple's trouble is worth a retry out of the budget. Not so where nobody waits, and Apple
+  ///   - receiptBase64: standard base64 of a receipt that was decoded here. Apple's "malformed" is therefore Apple's
+  ///     trouble.
+  ///   - check: the result of our own check of the signature. If it passed, Apple's "malformed" and the like count
+  ///     against Apple's health, see `AttemptOutcome.health`; if it failed, Apple's "not authentic" is final.
+  ///   - user: the user of the submission.
+  ///   - retriesTrouble: whether Apple's trouble may be retried out of the shared budget. Not if nobody waits and Apple
   ///     is asked again later anyway.
   ///   - first: the store to begin with.
-  ///   - deadline: for everything together. An attempt that stalls takes the rest of it.
+  ///   - deadline: the end of all attempts together. A call that stalls takes the rest of the time.
   package func verify(
     _ receiptBase64: String, check: SignatureCheck = .impossible, of user: UserID? = nil, retriesTrouble: Bool = true,
     startingWith first: StoreEnvironment = .production, deadline: ContinuousClock.Instant
-  ) async throws(VerifyReceiptError) -> VerifyReceiptAnswer {
-    let (answer, attempts) = try await driver.answer(
+  ) async throws(AppStoreError) -> AppStoreAnswer {
+    let answer = try await driver.answer(
       to: Question(
         request: VerifyReceiptRequest(
           receipt: receiptBase64, sharedSecret: configuration.sharedSecret, answerLimit: configuration.answerLimit),
         configuration: configuration, check: check, user: user,
         route: VerifyReceiptRoute(first: first, retry: configuration.retry, check: check)),
       retriesTrouble: retriesTrouble, deadline: deadline)
-    return VerifyReceiptAnswer(answer, attempts: attempts)
+    return AppStoreAnswer(answer)
   }
 
-  /// One receipt, on its way between the two stores.
+  /// The question about one receipt, which may go from one store to the other.
   private struct Question: AppleQuestion {
-    typealias Failure = VerifyReceiptError
     typealias Answer = AttemptOutcome.Answer
 
     let request: VerifyReceiptRequest
@@ -97,9 +88,11 @@ package struct VerifyReceiptClient: Sendable {
 
     var environment: StoreEnvironment { route.environment }
 
-    func nextRequest() -> TransportRequest { request.transportRequest(to: configuration.url(of: environment)) }
+    func nextRequest() -> TransportRequest {
+      request.transportRequest(to: environment.select(configuration.productionURL, configuration.sandboxURL))
+    }
 
-    func outcome(of answer: CallResponse) async throws(VerifyReceiptError) -> AttemptOutcome {
+    func outcome(of answer: CallResponse) async throws(AppStoreError) -> AttemptOutcome {
       guard answer.response.status == 200 else {
         return .http(answer.response.status, retryAfter: answer.retryAfter)
       }
@@ -132,28 +125,24 @@ package struct VerifyReceiptClient: Sendable {
   }
 }
 
-extension VerifyReceiptAnswer {
-  fileprivate init(_ answer: AttemptOutcome.Answer, attempts: [VerifyReceiptAttempt]) {
+extension AppStoreAnswer {
+  fileprivate init(_ answer: AttemptOutcome.Answer) {
     let body = answer.body
-    let isAccountGone = body.status == .accountGone
-    // An answer about a vanished account carries no time of Apple's but the one in its HTTP header.
+    // 21010 comes without a time of Apple's but the HTTP header.
     let moment = answer.answeredAt ?? answer.askedAt
     let history =
-      isAccountGone
+      body.status == .accountGone
       ? PurchaseHistory(
         environment: body.environment ?? answer.endpoint, source: .verifyReceipt, evidenceTime: moment,
         evaluatedAt: moment, purchases: [], isAccountGone: true)
       : body.purchaseHistory(
         environment: answer.endpoint, answeredAt: answer.answeredAt, askedAt: answer.askedAt)
-    self.init(
-      environment: history.environment, appleStatus: body.status.rawValue,
-      verdict: isAccountGone ? .accountGone : .purchases(body), history: history, bundleID: body.bundleID,
-      attempts: attempts)
+    self.init(history: history, bundleID: body.bundleID, appleStatus: body.status)
   }
 }
 
 extension JSONError {
-  /// For the log: what is wrong, and where.
+  /// What is wrong and where, for the log.
   var summary: String {
     switch self {
     case .syntax: "not one whole JSON object"

@@ -5,20 +5,20 @@ import JSON
 ///
 /// https://developer.apple.com/documentation/appstorereceipts/requestbody
 struct VerifyReceiptRequest: Sendable {
-  /// It holds the receipt and the shared secret; it is sent and never shown.
+  /// The receipt and the shared secret: sent, never logged.
   private let body: [UInt8]
   private let answerLimit: Int
 
   /// - Parameter receipt: standard base64.
   init(receipt: String, sharedSecret: Secret, answerLimit: Int) {
-    // The one copy of the receipt that is made; attempts share the buffer.
+    // The only copy of the receipt; attempts share the buffer.
     var body: [UInt8] = []
     body.reserveCapacity(receipt.utf8.count + sharedSecret.exposed.utf8.count + 128)
     body += #"{"receipt-data":"#.utf8
     body.append(jsonString: receipt)
     body += #","password":"#.utf8
     body.append(jsonString: sharedSecret.exposed)
-    // Only the last row of each subscription: nothing older decides anything, and the answer stays small.
+    // Only the last row of each subscription: older ones decide nothing, and the answer stays small.
     body += #","exclude-old-transactions":true}"#.utf8
     self.body = body
     self.answerLimit = answerLimit

@@ -1,19 +1,20 @@
-package import Entitlements
-package import struct FoundationEssentials.Date
+import Entitlements
+
+import struct FoundationEssentials.Date
 
 extension VerifyReceiptResponse {
-  /// What the answer says about the customer's purchases.
+  /// The purchases of the answer.
   ///
-  /// Subscriptions are taken from `latest_receipt_info` where the answer has it, else from the receipt: only the former
-  /// tells `is_upgraded`, and an upgraded row of the receipt would outlive its successor. What does not expire is taken
-  /// from both, joined by transaction ID; a refund that either tells counts.
+  /// Subscriptions come from `latest_receipt_info` if the answer has it, else from the receipt: only the former has
+  /// `is_upgraded`, and an upgraded row of the receipt would outlive its successor. Purchases without an expiry come
+  /// from both, joined by transaction ID; a refund in either counts.
   ///
   /// - Parameters:
   ///   - environment: the endpoint that answered, for an answer that does not name its store.
-  ///   - answeredAt: the `Date` of the HTTP answer (RFC 9110, section 6.6.1). It orders iOS 6-style answers, which name
-  ///     no time of their own: a purchase date would let an older answer of the newer style stand against a refund.
-  ///   - askedAt: our clock; used only where Apple names no time.
-  package func purchaseHistory(
+  ///   - answeredAt: the `Date` of the HTTP answer (RFC 9110, section 6.6.1). It orders iOS 6-style answers, which have
+  ///     no time of their own: a purchase date would let an older answer of the newer style win over a refund.
+  ///   - askedAt: our clock, used only if Apple gives no time.
+  func purchaseHistory(
     environment endpoint: StoreEnvironment, answeredAt: Date? = nil, askedAt: Date
   ) -> PurchaseHistory {
     let latest = (latestRows ?? []).map(\.purchase)
@@ -28,10 +29,10 @@ extension VerifyReceiptResponse {
       evidenceTime: requestDate ?? creationDate ?? answeredAt ?? newestPurchase ?? askedAt,
       evaluatedAt: requestDate ?? askedAt,
       purchases: purchases,
-      renewals: (renewals ?? []).map(\.renewal))
+      renewals: renewals ?? [])
   }
 
-  /// Rows of the receipt that do not expire: those that the latest rows lack, and those that tell a refund.
+  /// The rows of the receipt without an expiry that the latest rows lack, or that have a refund.
   private static func unexpiring(_ sent: [Purchase], beside latest: [Purchase]) -> [Purchase] {
     let known = Dictionary(latest.map { ($0.transactionID, $0) }) { first, _ in first }
     return sent.filter { row in
@@ -41,7 +42,7 @@ extension VerifyReceiptResponse {
     }
   }
 
-  /// Each row once. Where the same transaction is there as taken back and as running, the former counts.
+  /// Each row once. A transaction that is listed as cancelled and as running counts as cancelled.
   private static func withoutRepetition(_ rows: [Purchase]) -> [Purchase] {
     let cancelled = Set(rows.lazy.filter { $0.cancellationDate != nil }.map(\.transactionID))
     var seen: Set<Purchase> = []

@@ -4,7 +4,7 @@ import JSON
 
 import struct FoundationEssentials.Date
 
-/// What came of one call.
+/// The outcome of one call.
 enum AttemptOutcome: CallOutcome {
   struct Answer {
     var body: VerifyReceiptResponse
@@ -16,7 +16,7 @@ enum AttemptOutcome: CallOutcome {
 
   case answer(Answer)
   case http(Int, retryAfter: Duration?)
-  /// HTTP 200, and the body is no answer.
+  /// HTTP 200 with an unreadable body.
   case malformed(JSONError)
   case noAnswer(TransportError)
 
@@ -35,24 +35,24 @@ enum AttemptOutcome: CallOutcome {
   }
 }
 
-/// Decides after each call what to do next. Pure: it neither waits nor calls.
+/// The decision what to do after each call. Pure: it neither waits nor calls.
 ///
 ///     outcome                                     next
 ///     0, 21006, 21010                             conclude
 ///     21002                                       retry once, then unavailable
-///     21003                                       not authentic where our own check failed, or else when said twice
+///     21003                                       not authentic if our own check failed, or if repeated
 ///     21004                                       shared secret rejected
-///     21005, 21009, 21100…21199                   retry, then unavailable; not retried if Apple says it does not help
+///     21005, 21009, 21100…21199                   retry, then unavailable; no retry if Apple says it does not help
 ///     21007 at production, 21008 at the sandbox   the other store, once; unavailable after that
-///     21000, 21001, anything else                 unexpected status
+///     21000, 21001, anything else                 unexpected
 ///     HTTP other than 200, no readable body       retry, then unavailable; 429 and 503 not before Retry-After; of 4xx
 ///                                                 apart from 429 one retry
 ///     no connection, reset, not HTTP              retry, then unavailable
 ///     stalled, too large, TLS refused, shut down  unavailable: the next attempt would end the same way
 ///
-/// Unavailable after 21003 is doubtful. A retry after 21002, 21003 and 4xx costs nobody else's budget.
+/// Unavailable after 21003 is doubtful. A retry after 21002, 21003 and 4xx costs no token of the shared budget.
 struct VerifyReceiptRoute {
-  typealias Step = CallStep<AttemptOutcome.Answer, VerifyReceiptError>
+  typealias Step = CallStep<AttemptOutcome.Answer>
 
   private(set) var environment: StoreEnvironment
   private let retry: RetryPolicy
@@ -71,14 +71,13 @@ struct VerifyReceiptRoute {
   mutating func next(after outcome: AttemptOutcome) -> Step {
     attemptsHere += 1
     let step = ordinaryStep(after: outcome)
-    // Whatever came after Apple's refusal, it was no verdict: the refusal is the last that Apple said.
+    // The refusal is Apple's last verdict; what came after it is none.
     guard refusals > 0 else { return step }
-    let doubtful = VerifyReceiptError.doubtful(appleStatus: AppleStatus.notAuthentic.rawValue)
     return switch step {
-    case .fail(.unavailable), .fail(.unexpectedStatus), .fail(.sharedSecretRejected): .fail(doubtful)
+    case .fail(.unavailable), .fail(.unexpected), .fail(.sharedSecretRejected): .fail(.doubtful)
     case .retry(let ceiling, let least, .unavailable, let isProvoked):
-      .retry(ceiling: ceiling, least: least, failure: doubtful, isProvoked: isProvoked)
-    default: step
+      .retry(ceiling: ceiling, least: least, failure: .doubtful, isProvoked: isProvoked)
+    case .conclude, .ask, .retry, .fail: step
     }
   }
 
@@ -87,27 +86,22 @@ struct VerifyReceiptRoute {
     case .answer(let answer):
       return next(after: answer)
     case .http(429, let retryAfter):
-      return again(.unavailable(appleStatus: nil, .rateLimited(retryAfter: retryAfter)), least: retryAfter ?? .zero)
+      return again(.unavailable(.rateLimited(retryAfter: retryAfter)), least: retryAfter ?? .zero)
     case .http(let status, let retryAfter):
-      let failure = VerifyReceiptError.unavailable(appleStatus: nil, .http(status))
       let least = retryAfter ?? .zero
-      return failure.mayBeProvoked ? onceMore(failure, least: least) : again(failure, least: least)
+      return AttemptOutcome.mayBeProvoked(httpStatus: status)
+        ? onceMore(.unavailable(.receiptRefused(httpStatus: status)), least: least)
+        : again(.unavailable(.http(status)), least: least)
     case .malformed(let error):
-      return again(.unavailable(appleStatus: nil, .malformedAnswer(error.summary)))
+      return again(.unavailable(.malformedAnswer(error.summary)))
     case .noAnswer(let error):
-      let failure = VerifyReceiptError.unavailable(appleStatus: nil, .noAnswer(error))
-      return switch error {
-      case .resolve, .connect, .reset, .protocolViolation, .other: again(failure)
-      case .timedOut, .tooLarge, .tls, .invalidRequest, .shutDown: .fail(failure)
-      case .overloaded: .fail(.overloaded)
-      case .cancelled: .fail(.cancelled)
-      }
+      return error.isWorthRetry ? again(AppStoreError(error)) : .fail(AppStoreError(error))
     }
   }
 
   private mutating func next(after answer: AttemptOutcome.Answer) -> Step {
     let status = answer.body.status
-    let trouble = VerifyReceiptError.unavailable(appleStatus: status.rawValue, .trouble)
+    let trouble = AppStoreError.unavailable(appleStatus: status.rawValue, .trouble)
     switch status {
     case .valid, .expired, .accountGone:
       return .conclude(answer)
@@ -117,10 +111,9 @@ struct VerifyReceiptRoute {
       return again(trouble)
     case .notAuthentic:
       refusals += 1
-      // Refused for good only when it was said twice, by Apple or by our own check: the caller drops a purchase on this
-      // word.
-      guard refusals == 1, check != .failed else { return .fail(.notAuthentic(appleStatus: status.rawValue)) }
-      return again(.doubtful(appleStatus: status.rawValue), isProvoked: true)
+      // Two refusals are needed, by Apple or by our own check: the app drops the purchase on this answer.
+      guard refusals == 1, check != .failed else { return .fail(.notAuthentic) }
+      return again(.doubtful, isProvoked: true)
     case .wrongSharedSecret:
       return .fail(.sharedSecretRejected)
     case .belongsToSandbox, .belongsToProduction:
@@ -137,18 +130,18 @@ struct VerifyReceiptRoute {
     case _ where status.isInternalDataAccessError:
       return answer.body.isRetryable == false ? .fail(trouble) : again(trouble)
     default:
-      return .fail(.unexpectedStatus(status.rawValue))
+      return .fail(.unexpected(appleStatus: status.rawValue))
     }
   }
 
-  /// One attempt more about what may be the submission's own fault.
-  private mutating func onceMore(_ failure: VerifyReceiptError, least: Duration = .zero) -> Step {
+  /// One more attempt after an answer that the submission itself may have caused.
+  private mutating func onceMore(_ failure: AppStoreError, least: Duration = .zero) -> Step {
     complaints += 1
     return complaints > 1 ? .fail(failure) : again(failure, least: least, isProvoked: true)
   }
 
-  /// Another attempt at the same store if there is one left.
-  private func again(_ failure: VerifyReceiptError, least: Duration = .zero, isProvoked: Bool = false) -> Step {
+  /// Another attempt at the same store, if one is left.
+  private func again(_ failure: AppStoreError, least: Duration = .zero, isProvoked: Bool = false) -> Step {
     guard attemptsHere < retry.attempts else { return .fail(failure) }
     return .retry(
       ceiling: retry.ceiling(before: attemptsHere + 1), least: least, failure: failure, isProvoked: isProvoked)
@@ -159,6 +152,6 @@ struct VerifyReceiptRoute {
 package enum SignatureCheck: Hashable, Sendable {
   case passed
   case failed
-  /// The receipt carries nothing to check it by, or the check could not be carried out.
+  /// The receipt has no certificate chain, or the check could not be carried out.
   case impossible
 }

@@ -1,35 +1,32 @@
-package import Entitlements
+import Entitlements
 import JSON
 
 /// A row of `in_app` or `latest_receipt_info`, or the one object of an iOS 6-style answer.
 ///
 /// https://developer.apple.com/documentation/appstorereceipts/responsebody/latest_receipt_info
-package struct VerifyReceiptRow: Hashable, Sendable {
-  package var purchase: Purchase
-  /// `in_app_ownership_type` as sent; anything but `FAMILY_SHARED` counts as purchased.
-  package var ownershipName: String?
-  package var promotionalOfferID: String?
-  package var offerCodeReferenceName: String?
+struct VerifyReceiptRow: Hashable, Sendable {
+  var purchase: Purchase
+  var promotionalOfferID: String?
+  var offerCodeReferenceName: String?
 
   private static let purchaseDate: AppleDateNames = "purchase_date"
   private static let expiryDate: AppleDateNames = "expires_date"
   private static let cancellationDate: AppleDateNames = "cancellation_date"
 
-  /// What is looked at, but for flags and dates.
+  /// The members that are read, without flags and dates.
   static let names = [
     "app_account_token", "bid", "cancellation_reason", "in_app_ownership_type", "offer_code_ref_name",
     "original_transaction_id", "product_id", "promotional_offer_id", "subscription_group_identifier", "transaction_id",
     "web_order_line_item_id",
   ]
-  /// Without them it is no trial, no introductory offer and no upgrade.
+  /// The flags; `false` if missing.
   static let flags = ["is_in_intro_offer_period", "is_trial_period", "is_upgraded"]
   static let dates = [purchaseDate, expiryDate, cancellationDate]
 
-  /// - Throws: `JSONError` for a row without a product or without any transaction ID, and for a value that is there
-  ///   and cannot be read.
+  /// - Throws: `JSONError` for a row without a product or any transaction ID, and for an unreadable value.
   init(_ row: JSONValue) throws(JSONError) {
     guard let product = try row.text("product_id") else { throw row.missing("product_id") }
-    // Each stands in for the other: a first purchase is its own original.
+    // Each replaces the other: a first purchase is its own original.
     let transaction = try row.text("transaction_id")
     let original = try row.text("original_transaction_id")
     guard let transactionID = transaction ?? original, let originalID = original ?? transaction else {
@@ -37,11 +34,9 @@ package struct VerifyReceiptRow: Hashable, Sendable {
     }
     let cancellationDate = try row.date(Self.cancellationDate)
     let cancellationReason = try row.state("cancellation_reason")
-    // A reason is only given for what was taken back: without its date the row would read as still running.
+    // Only a refund has a reason: without its date the row would read as still running.
     if cancellationReason != nil, cancellationDate == nil { throw row.missing("cancellation_date") }
 
-    let ownershipName = try row.text("in_app_ownership_type")
-    self.ownershipName = ownershipName
     promotionalOfferID = try row.text("promotional_offer_id")
     offerCodeReferenceName = try row.text("offer_code_ref_name")
     purchase = Purchase(
@@ -55,7 +50,8 @@ package struct VerifyReceiptRow: Hashable, Sendable {
       cancellationDate: cancellationDate,
       cancellationReason: cancellationReason,
       isUpgraded: try row.flag("is_upgraded") ?? false,
-      ownership: ownershipName?.uppercased() == "FAMILY_SHARED" ? .familyShared : .purchased,
+      // Anything but FAMILY_SHARED counts as purchased.
+      ownership: try row.text("in_app_ownership_type")?.uppercased() == "FAMILY_SHARED" ? .familyShared : .purchased,
       isTrial: try row.flag("is_trial_period") ?? false,
       isIntroductoryOffer: try row.flag("is_in_intro_offer_period") ?? false,
       appAccountToken: try row.text("app_account_token")?.lowercased())

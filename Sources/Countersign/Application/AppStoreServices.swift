@@ -74,7 +74,7 @@ extension ServiceConfiguration.AppStore {
     let signedData = SignedDataVerifier(roots: trustedRoots, acceptsXcode: acceptsXcode)
     let observer = AppStoreObserver(
       clock: environment.clock, isApple: productionURL == AppleEndpoint.production,
-      metrics: AppStoreMetrics(environment.metrics), logger)
+      metrics: AppStoreMetrics(environment.metrics), logger: logger)
     var services = AppStoreServices(
       verifier: ReceiptVerifier(roots: trustedRoots), signedData: signedData, health: AppStoreHealth(),
       verifyReceiptBreakers: Self.breakers("app_store", logger), serverAPIBreakers: Self.breakers("server_api", logger),
@@ -128,13 +128,6 @@ private struct AppStoreObserver: Sendable {
   let isApple: Bool
   let metrics: AppStoreMetrics
   let logger: Logger
-
-  init(clock: ServiceClock, isApple: Bool, metrics: AppStoreMetrics, _ logger: Logger) {
-    self.clock = clock
-    self.isApple = isApple
-    self.metrics = metrics
-    self.logger = logger
-  }
 
   func note(_ attempt: VerifyReceiptAttempt) {
     compare(attempt.answeredAt)

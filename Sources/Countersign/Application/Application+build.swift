@@ -11,6 +11,7 @@ import NIOPosix
 import Profiles
 import Resilience
 import ServiceLifecycle
+import Synchronization
 import Tokens
 import Validation
 
@@ -55,7 +56,8 @@ func buildApplication(
   let ledger: SQLiteLedger
   do {
     ledger = try await SQLiteLedger.open(
-      path: configuration.ledger.path, onFatal: environment.ledgerFailed, onCommit: ledgerMetrics.note)
+      path: configuration.ledger.path, onFatal: environment.ledgerFailed, onCommit: ledgerMetrics.note,
+      onUpgrade: upgradeReport(to: logger))
   } catch {
     appStore.transport.shutdown()
     throw StartError(description: error.description)
@@ -82,7 +84,7 @@ func buildApplication(
         from: ledger, share: Double(configuration.revalidation.maxDowngrades) / 100, now: now)
       review = try await RulesReview.restored(from: ledger, rules: rules)
     } catch { throw StartError(description: "The ledger cannot be read: \(error)") }
-    if review.isChanged { try await configuration.compareCatalog(with: ledger, at: now(), logger) }
+    if review.isChanged { try await configuration.compareCatalog(with: ledger, logger) }
     profileStore = try configuration.profileStore?.services(environment: environment)
     writeBack = profileStore.map { services in
       ProfileWriteBack(
@@ -90,7 +92,7 @@ func buildApplication(
         now: now, startedAt: now(),
         jitter: environment.jitter, health: ProfileStoreHealth())
     }
-    userTokens = try await configuration.auth.jwt?.services(environment: environment)
+    userTokens = try configuration.auth.jwt?.services(environment: environment)
   } catch {
     await ledger.close()
     appStore.transport.shutdown()
@@ -112,8 +114,6 @@ func buildApplication(
       secret.map(notification.hasPassword) ?? false
     },
     onOutcome: notificationMetrics.note)
-  let check = SubscriptionCheck(validator: validator, ledger: ledger, brake: brake)
-  let pacer = Pacer(rate: configuration.revalidation.rate)
   let runProgress = RunProgress()
   let isAppleAway: @Sendable () -> Bool = {
     appStore.recheckBreaker?.state == .open || appStore.serverAPI?.isClosed(.production) == true
@@ -123,57 +123,28 @@ func buildApplication(
     breakers: appStore.allBreakers
       + (profileStore.map { [(upstream: "profile_store", breaker: $0.breaker)] } ?? []),
     brake: brake, review: review, clock: environment.clock, userKeys: userTokens?.verifier.keySet)
-  let budgets = BodyBudgets(configuration.server)
-  let line = AdmissionQueue(configuration)
   let keyring = APIKeyring(configuration.auth.apiKeys)
   let router = ServiceRouter(
-    validations: ValidationsController(
-      validator: validator, body: JSONRequestBody(limit: configuration.server.maxBody), budgets: budgets, line: line),
-    profiles: ProfilesController(ledger: ledger, rules: rules, hasProfileStore: writeBack != nil, now: now),
-    revalidations: RevalidationsController(ledger: ledger, progress: runProgress, budget: budgets.runs, now: now),
-    support: SupportController(
-      ledger: ledger, revalidation: UserRevalidation(validator: validator, ledger: ledger),
-      transfer: PurchaseTransfer(validator: validator, ledger: ledger),
-      lookUp: SupportLookUp(
-        ledger: ledger, serverAPI: appStore.serverAPI, appStoreHealth: appStore.health,
-        bundleIDs: configuration.appStore.orderedBundleIDs, deadline: configuration.appStore.deadline),
-      rules: rules, budget: budgets.support, now: now),
-    notifications: NotificationsController(receiver: receiver, budgets: budgets),
-    brake: BrakeController(brake: brake, review: review),
-    health: HealthController(
-      ledger: LedgerCheck(ledger: ledger, lifetime: environment.readinessLifetime, now: now), status: status, now: now),
-    metrics: MetricsController(
-      ledger: ledger, status: status, registry: environment.metrics, waitingWrites: { ledger.statistics.waiting },
-      waitingValidations: { line.waiting },
-      certificateEnd: { identities?.current.end }, now: now),
-    keyring: keyring,
-    tokens: userTokens?.verifier,
-    limits: RequestLimits(configuration.server),
-    speaksTLS: identities != nil,
-    httpMetrics: HTTPMetrics(environment.metrics))
+    configuration.server, validator: validator, receiver: receiver,
+    lookUp: SupportLookUp(
+      ledger: ledger, serverAPI: appStore.serverAPI, appStoreHealth: appStore.health,
+      bundleIDs: configuration.appStore.orderedBundleIDs, deadline: configuration.appStore.deadline),
+    ledger: ledger, rules: rules, hasProfileStore: writeBack != nil, status: status, progress: runProgress,
+    line: AdmissionQueue(configuration), keyring: keyring, tokens: userTokens?.verifier, registry: environment.metrics,
+    readinessLifetime: environment.readinessLifetime, waitingWrites: { ledger.statistics.waiting },
+    certificateEnd: { identities?.current.end }, now: now)
   var services: [any Service] = [
     Closing { appStore.transport.shutdown() },
     Closing { profileStore?.transport.shutdown() },
     Closing { userTokens?.transport?.shutdown() },
     Closing { await ledger.close() },
-    ClockWatch(clock: environment.clock, ledger: ledger, logger: logger, pause: environment.jobPause),
-    PendingSettler(validator: validator, ledger: ledger, logger: logger, now: now, pause: environment.jobPause),
-    RecheckScheduler(
-      check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
-      pause: environment.jobPause),
-    RulesReviewer(
-      review: review, rules: rules, ledger: ledger, brake: brake, logger: logger, now: now, pause: environment.jobPause),
-    NotificationPruner(ledger: ledger, logger: logger, now: now),
-    RevalidationRunner(
-      check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
-      // Callers come first: half of the calls are theirs however slow Apple gets.
-      width: max(1, configuration.appStore.concurrency / 2), progress: runProgress, pause: environment.jobPause),
   ]
-  if let writeBack {
-    services.append(
-      UpdateDeliverer(
-        writeBack: writeBack, ledger: ledger, logger: logger, now: now, pause: environment.jobPause))
-  }
+  services += backgroundJobs(
+    validator: validator, ledger: ledger, brake: brake, review: review, clock: environment.clock, progress: runProgress,
+    rate: configuration.revalidation.rate,
+    // Callers come first: half of the calls are theirs however slow Apple gets.
+    width: max(1, configuration.appStore.concurrency / 2), isAppleAway: isAppleAway, pause: environment.jobPause,
+    logger: logger)
   if let identities {
     services.append(CertificateWatch(identities: identities, logger: logger, pause: environment.certificatePause))
   }
@@ -183,7 +154,7 @@ func buildApplication(
   if let admin = configuration.server.admin {
     services.append(
       AdminServer(
-        responder: router.buildAdmin().buildResponder(), http1: configuration.server.http1(), admin: admin,
+        responder: router.buildAdmin().buildResponder(), settings: configuration.server, admin: admin,
         onListening: environment.onAdminListening, logger: logger.withoutTrace))
   }
   if let keySet = userTokens?.verifier.keySet { services.append(keySet) }
@@ -235,8 +206,8 @@ extension AppStoreGateway {
       serverAPI: services.serverAPI,
       appStoreHealth: services.health,
       recent: RecentAnswers(lifetime: configuration.policy.reuse),
-      bundleIDs: configuration.appStore.orderedBundleIDs,
-      appAppleIDs: configuration.appStore.appAppleIDs,
+      apps: ServedApps(
+        bundleIDs: configuration.appStore.orderedBundleIDs, appAppleIDs: configuration.appStore.appAppleIDs),
       rules: EntitlementRules(configuration),
       deadline: configuration.appStore.deadline,
       now: now)
@@ -265,12 +236,10 @@ extension EntitlementRules {
 
 extension ServiceConfiguration {
   /// Refuses a catalog that lacks what too many have, and names what it lacks in any case.
-  fileprivate func compareCatalog(
-    with ledger: any Ledger, at now: Date, _ logger: Logger
-  ) async throws(StartError) {
+  fileprivate func compareCatalog(with ledger: any Ledger, _ logger: Logger) async throws(StartError) {
     let counts: [AccessCount]
     do throws(LedgerError) {
-      counts = try await ledger.accessGiven(endingAfter: now.advanced(by: .zero - policy.outageHold))
+      counts = try await ledger.accessGiven()
     } catch { throw StartError(description: "The ledger cannot be read: \(error)") }
     let comparison = CatalogComparison(counts, catalog: catalog)
     if let refusal = comparison.refusal(accepting: acceptedLoss, percent: revalidation.maxDowngrades) {
@@ -290,24 +259,6 @@ extension SandboxPolicy {
       case .testers: .testers(policy.testers)
       case .reject: .reject
       }
-  }
-}
-
-extension ServerSettings {
-  /// Connections that are accepted at each turn of the event loop. By NIO's own four, a crowd would be let in over many
-  /// seconds where every turn is full of work. They come in before they are counted: few where few may be held.
-  var acceptedAtOnce: Int { min(256, max(1, maxConnections / 32)) }
-
-  /// Connections are bounded in every direction by `ConnectionGuard`; headers by the decoder.
-  func http1(
-    _ counts: ConnectionCounts? = nil, patience: TimeAmount = BodyPace.usualPatience
-  ) -> HTTP1Channel.Configuration {
-    let limits = ConnectionGuard.Limits(
-      idle: TimeAmount(idleTimeout), request: TimeAmount(requestDeadline), patience: patience)
-    return HTTP1Channel.Configuration(
-      additionalChannelHandlers: [ConnectionGuard(limits: limits, counts: counts)],
-      httpDecoderConfiguration: .init(
-        maxHeaderFieldSize: 16 * 1024, maxHeaderListSize: 16 * 1024, maxHeaderFieldCount: 64))
   }
 }
 
@@ -333,5 +284,20 @@ extension ServiceConfiguration.ProfileStoreConfiguration {
     return ProfileStoreServices(
       store: GuardedProfileStore(PostgRESTProfileStore(postgREST, transport: transport), breaker: breaker),
       breaker: breaker, deadline: deadline, transport: transport)
+  }
+}
+
+/// Logs how far the upgrade of an older ledger has got, every five seconds.
+private func upgradeReport(to logger: Logger) -> @Sendable (LedgerUpgrade.Progress) -> Void {
+  let next = Mutex(ContinuousClock.now)
+  return { progress in
+    let isDue = next.withLock { next in
+      guard ContinuousClock.now >= next || progress.users == progress.total else { return false }
+      next = .now.advanced(by: .seconds(5))
+      return true
+    }
+    guard isDue else { return }
+    logger.notice(
+      "the ledger is being upgraded", metadata: ["users": "\(progress.users)", "of": "\(progress.total)"])
   }
 }

@@ -10,11 +10,11 @@ struct UserTokenServices: Sendable {
 }
 
 extension ServiceConfiguration.Auth.JWT {
-  func services(environment: ServiceEnvironment) async throws(StartError) -> UserTokenServices {
+  func services(environment: ServiceEnvironment) throws(StartError) -> UserTokenServices {
     var verifier = UserTokenVerifier(
       rules: TokenRules(issuer: issuer, audience: audience, leeway: leeway), now: { environment.clock.machineTime })
     if let secret {
-      do { verifier.secret = try await TokenKey(secret: secret) } catch {
+      do { verifier.secret = try TokenKey(secret: secret) } catch {
         throw StartError(description: "auth.jwt.secret cannot be used as a key for HS256.")
       }
     }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CountersignAPI
 import CountersignServer
 import Entitlements
 import Foundation
@@ -10,9 +11,9 @@ struct Backup: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Copy the ledger, while the service runs or not, and check the copy.",
     discussion: """
-      The copy is the ledger of one moment; the service goes on meanwhile. Only its \
-      owner can read it. It is called FILE.partial until it is whole, checked and on \
-      the disk; a file that exists is never overwritten. Run it as the service's user.
+      The copy shows the ledger at one moment; the service keeps running. Only the \
+      copy's owner can read it. It is called FILE.partial until it is complete, checked \
+      and on disk; an existing file is never overwritten. Run it as the service's user.
 
       EXIT CODES
           0  done
@@ -47,7 +48,7 @@ struct Backup: AsyncParsableCommand {
   }
 
   private static func text(_ backup: LedgerBackup) -> String {
-    let size = ConfigurationValue.describe(roughSize: UInt64(clamping: backup.bytes))
+    let size = Wording.roughSize(UInt64(clamping: backup.bytes))
     let users = "\(RunText.grouped(backup.users)) \(backup.users == 1 ? "user" : "users")"
     let newest = backup.newestEntry.map { "the newest entry of \($0.rfc3339)" } ?? "no entry"
     return "\(backup.file): \(size), \(users), \(newest); its structure is sound.\n"
@@ -57,7 +58,7 @@ struct Backup: AsyncParsableCommand {
     var file: String
     var bytes: Int64
     var users: Int
-    var newestEntryAt: Date?
+    @Nullable var newestEntryAt: Date?
 
     enum CodingKeys: String, CodingKey {
       case file, bytes, users
@@ -69,14 +70,6 @@ struct Backup: AsyncParsableCommand {
       bytes = backup.bytes
       users = backup.users
       newestEntryAt = backup.newestEntry
-    }
-
-    func encode(to encoder: any Encoder) throws {
-      var container = encoder.container(keyedBy: CodingKeys.self)
-      try container.encode(file, forKey: .file)
-      try container.encode(bytes, forKey: .bytes)
-      try container.encode(users, forKey: .users)
-      try container.encode(newestEntryAt, forKey: .newestEntryAt)
     }
   }
 }

@@ -10,11 +10,12 @@ struct BrakeCommand: AsyncParsableCommand {
     commandName: "brake",
     abstract: "Show the downgrade brake of the running service, or release it.",
     discussion: """
-      Where too many subscribers would be lowered, the service lowers nobody until a \
-      person has looked into it. Released, everything passes for an hour.
+      When too many subscribers would be downgraded, the service downgrades nobody \
+      until a person has looked into it. Releasing the brake lets everything through \
+      for an hour.
 
-      The key is of the role 'service' or 'support', in COUNTERSIGN_API_KEY or in the \
-      file of --key-file.
+      The command needs an API key of the role 'service' or 'support', in \
+      COUNTERSIGN_API_KEY or in the file that --key-file names.
 
       EXIT CODES
           0  it is released: nobody is held back
@@ -32,14 +33,14 @@ struct BrakeCommand: AsyncParsableCommand {
 
   struct Show: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Say whether it is engaged, and why. This is what 'brake' alone does.")
+      abstract: "Show whether it is engaged, and why. This is the default.")
     @OptionGroup var request: BrakeRequest
     func run() async throws { throw try await request.perform(.get) }
   }
 
   struct Release: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Release it, engaged or not: for an hour, what would be held back comes to pass.")
+      abstract: "Release it, engaged or not: for an hour nothing is held back.")
     @OptionGroup var request: BrakeRequest
     func run() async throws { throw try await request.perform(.delete) }
   }
@@ -82,7 +83,7 @@ extension BrakeState {
   var text: String {
     var lines = [
       isEngaged
-        ? "The brake is engaged: nobody is lowered unannounced until it is released. Look into it, then 'brake release'."
+        ? "The brake is engaged: nobody is lowered unexpectedly until it is released. Look into it, then 'brake release'."
         : withheldByRules == 0 ? "The brake is released: nobody is held back." : "The brake is not engaged."
     ]
     if withheldByRules > 0 {

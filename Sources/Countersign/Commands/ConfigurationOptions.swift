@@ -1,12 +1,12 @@
 import ArgumentParser
 import Foundation
 
-/// Where the configuration comes from, for every command that needs it.
+/// The source of the configuration, for every command that needs it.
 struct ConfigurationOptions: ParsableArguments {
-  @Option(name: .long, help: "The YAML file to read; COUNTERSIGN_CONFIG names it otherwise.")
+  @Option(name: .long, help: "The configuration file, in YAML; COUNTERSIGN_CONFIG names it otherwise.")
   var config: String?
 
-  /// Reads the configuration, or tells every problem on standard error and ends with exit code 78.
+  /// Reads the configuration, or writes every problem to standard error and ends with exit code 78.
   func load(requiresCredential: Bool) throws -> ServiceConfiguration {
     let environment = ProcessInfo.processInfo.environment
     do {

@@ -6,7 +6,7 @@ import CountersignServer
 struct Countersign: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "countersign",
-    abstract: "Validates App Store receipts and keeps each user's subscription tier true.",
+    abstract: "Validates App Store receipts and keeps each user's subscription tier up to date.",
     discussion: """
       EXAMPLES
         countersign serve --config countersign.yaml
@@ -15,12 +15,14 @@ struct Countersign: AsyncParsableCommand {
         countersign revalidate --expiring-within 24h --key-file cron.key
         countersign brake release --key-file support.key
         countersign backup backup.sqlite --config countersign.yaml
+        countersign ledger verify --config countersign.yaml
         countersign doctor --config countersign.yaml
         countersign demo
       """,
     version: BuildInformation.version,
     subcommands: [
-      Serve.self, Validate.self, Inspect.self, Revalidate.self, BrakeCommand.self, Backup.self, Doctor.self, Demo.self,
+      Serve.self, Validate.self, Inspect.self, Revalidate.self, BrakeCommand.self, Backup.self, LedgerCommand.self,
+      Doctor.self, Demo.self,
     ])
 }
 

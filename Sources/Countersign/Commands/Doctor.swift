@@ -8,15 +8,14 @@ import NIOCore
 /// `countersign doctor`
 struct Doctor: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Look at everything the service depends on, and say what to do.",
+    abstract: "Check everything the service depends on, and say what to do.",
     discussion: """
-      It changes nothing, may run beside the service, and takes half a minute at most. Run it as the service's user, or it \
-      cannot tell what that user may do. Each line says what is right ('ok'), worth a look ('warning'), or wrong \
-      ('fail').
+      It changes nothing, may run beside the service, and takes half a minute at most. Run it as the service's user: it \
+      checks what that user may do. Each line is right ('ok'), worth a look ('warning') or wrong ('fail').
 
-      Apple is sent the shared secret, with the newest receipt of the ledger or with --receipt; without either, with a \
-      few bytes that are no receipt, which does not prove the secret. Where there is a key of the Server API, it is shown \
-      to both stores with a question about a transaction that does not exist.
+      The shared secret is sent to Apple with the receipt of --receipt, else with the newest one in the ledger, else with a \
+      few bytes that are no receipt, which does not prove the secret. A key of the Server API is tried at both stores, by \
+      asking about a transaction that does not exist.
 
       Exit codes: 0 nothing to fix, 1 something to fix, 78 the configuration is wrong.
 
@@ -29,7 +28,7 @@ struct Doctor: AsyncParsableCommand {
   @OptionGroup var options: ConfigurationOptions
 
   @Option(
-    name: .long, help: "A file with a receipt of a subscription, to prove the shared secret; '-' is standard input.")
+    name: .long, help: "A file with the receipt of a subscription, to prove the shared secret; '-' is standard input.")
   var receipt: String?
 
   @Flag(name: .long, help: "Print JSON.")

@@ -7,8 +7,8 @@ struct Inspect: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Say what a receipt is, who signed it and what it proves, without asking Apple.",
     discussion: """
-      Takes a receipt, a StoreKit 2 transaction or renewal info (JWS), a server notification, and an answer of the App \
-      Store Server API as JSON. What is signed inside is checked too; nothing of a notification's shared secret is shown.
+      Takes a receipt, a StoreKit 2 transaction or renewal info (JWS), a server notification, or an answer of the App \
+      Store Server API as JSON. Signed parts inside are verified too; the shared secret in a notification is not shown.
 
       Exit codes: 0 authentic, 1 not authentic, 2 cannot be decoded.
 
@@ -20,7 +20,7 @@ struct Inspect: AsyncParsableCommand {
         countersign inspect --roots simulator-root.pem samples/receipts/renewing.b64
       """)
 
-  @Argument(help: "A file: base64, bytes, a JWS or JSON; standard input without it, or with '-'.")
+  @Argument(help: "A file with base64, bytes, a JWS or JSON; without it, or with '-', standard input.")
   var file: String?
 
   @Option(name: .long, help: "A file of root certificates to trust in place of Apple's; may be repeated.")

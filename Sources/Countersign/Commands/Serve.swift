@@ -11,9 +11,9 @@ struct Serve: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Run the service.",
     discussion: """
-      Listens until it is told to stop by SIGTERM or SIGINT, then finishes the requests it has accepted. SIGHUP has it \
-      read the configuration again: the API keys of the file count from then on, anything else from the next start.
-      Exit codes: 0 stopped as told, 1 cannot start (the ledger, the port), 74 the ledger's disk failed, 78 the \
+      Runs until SIGTERM or SIGINT, then finishes the requests it has accepted. SIGHUP makes it read the configuration \
+      again: the API keys in the file apply at once, everything else from the next start.
+      Exit codes: 0 stopped as requested, 1 cannot start (the ledger, the port), 74 the ledger's disk failed, 78 the \
       configuration is wrong.
 
       EXAMPLES

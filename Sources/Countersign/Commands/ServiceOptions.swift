@@ -4,12 +4,12 @@ import Files
 import Foundation
 import HTTPTransport
 
-/// Where the running service is, and the key that it takes, for every command that asks it.
+/// The address of the running service and an API key for it, for every command that calls it.
 struct ServiceOptions: ParsableArguments {
-  @Option(name: .long, help: "Where the service is; COUNTERSIGN_URL names it otherwise.")
+  @Option(name: .long, help: "The address of the service; COUNTERSIGN_URL names it otherwise.")
   var url: String?
 
-  @Option(name: .long, help: "A file with the API key, and nothing else.")
+  @Option(name: .long, help: "A file that contains the API key and nothing else.")
   var keyFile: String?
 
   @Option(name: .long, help: "Certificate authorities to trust for TLS (PEM), in place of the system's.")
@@ -17,12 +17,12 @@ struct ServiceOptions: ParsableArguments {
 
   static let defaultURL = "http://127.0.0.1:8080"
 
-  /// The client, and its transport, which has to be shut down; or tells what is wrong and ends with 64 or 69.
+  /// The client, and its transport, which has to be shut down; or reports what is wrong and ends with 64 or 69.
   func client(environment: [String: String]) throws -> (client: ServiceClient, transport: CurlTransport) {
     let origin: String
     let key: String
     do throws(CommandUsage) {
-      origin = try Self.origin(url ?? environment[CommandVariable.url] ?? Self.defaultURL)
+      origin = try Self.origin(url ?? environment[ConfigurationKey.urlVariable] ?? Self.defaultURL)
       key = try Self.key(file: keyFile, environment: environment)
     } catch {
       CommandOutput.error(error.description)
@@ -40,7 +40,7 @@ struct ServiceOptions: ParsableArguments {
   }
 
   static func origin(_ url: String) throws(CommandUsage) -> String {
-    do throws(BadValue) { try ConfigurationValue.baseURL(url) } catch {
+    do throws(BadValue) { _ = try ValueForm.baseURL.read(url) } catch {
       throw CommandUsage(
         description:
           "--url has to be the address of the service, such as \(defaultURL) or https://countersign.example.com.")
@@ -57,19 +57,17 @@ struct ServiceOptions: ParsableArguments {
         let bytes = try BoundedFile(path: file, limit: AuthenticationMiddleware.longestCredential).bytes
         text = String(decoding: bytes, as: UTF8.self)
       } catch {
-        throw CommandUsage(description: "--key-file: \(ConfigurationValue.quoted(path: file)) \(error.reason).")
+        throw CommandUsage(description: "--key-file: \(Quotation.of(file, length: 4_096)) \(error.reason).")
       }
-    } else if let given = environment[CommandVariable.apiKey] {
+    } else if let given = environment[ConfigurationKey.apiKeyVariable] {
       text = given
     } else {
       throw CommandUsage(
-        description: "an API key is needed: set \(CommandVariable.apiKey), or name a file with --key-file.")
+        description: "an API key is needed: set \(ConfigurationKey.apiKeyVariable), or name a file with --key-file.")
     }
-    let key = String(text.drop { $0.isWhitespace }.reversed().drop { $0.isWhitespace }.reversed())
-    do throws(BadValue) { try ConfigurationValue.secret(key) } catch {
+    do throws(BadValue) { return try ValueForm.word.read(text.trimmed).exposed } catch {
       throw CommandUsage(description: "the API key \(error.sentence).")
     }
-    return key
   }
 }
 

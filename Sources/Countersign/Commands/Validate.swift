@@ -13,8 +13,8 @@ struct Validate: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Ask Apple about one receipt or signed transaction and print the verdict. Nothing is recorded.",
     discussion: """
-      Whom it asks is whom the service asks: verifyReceipt, or the Server API where there is a key; of a signed transaction \
-      (JWS) without a key nobody, and 'source' says 'signature'.
+      It asks what the service would ask: verifyReceipt, or the Server API if there is a key for it. Without a key, nobody \
+      is asked about a signed transaction (JWS), and 'source' is 'signature'.
 
       Exit codes: 0 a verdict, whatever it says; 1 no verdict; 78 the configuration is wrong.
 
@@ -23,12 +23,12 @@ struct Validate: AsyncParsableCommand {
         countersign validate --json < transaction.jws
       """)
 
-  @Argument(help: "A file: a receipt, in base64 or as bytes, or a JWS; standard input without it, or with '-'.")
+  @Argument(help: "A file with a receipt, in base64 or as bytes, or a JWS; without it, or with '-', standard input.")
   var file: String?
 
   @OptionGroup var options: ConfigurationOptions
 
-  @Option(name: .long, help: "The user to judge for; it matters to policy.testers only.")
+  @Option(name: .long, help: "The user to evaluate for; only policy.testers depends on it.")
   var user = "command-line"
 
   @Flag(name: .long, help: "Print JSON.")
@@ -70,16 +70,8 @@ struct Validate: AsyncParsableCommand {
     do throws(Validation.ValidationError) {
       let receipt = try gateway.decode(contents: contents)
       let reference = PurchaseReference(receipt: receipt, proof: try gateway.proof(of: receipt))
-      let accepted: AppStoreGateway.AcceptedAnswer
-      do throws(AppStoreTrouble) {
-        accepted = try await gateway.ask(about: reference, for: user, mayReuse: false, logger: logger)
-      } catch {
-        throw Validation.ValidationError(error)
-      }
-      // A signature proves what was; what is left of it today is what is asked.
-      let moment =
-        accepted.source == .signature ? max(accepted.history.evaluatedAt, now()) : accepted.history.evaluatedAt
-      return gateway.rules.evaluate(user, accepted.history.evidence(), at: moment)
+      let accepted = try await gateway.ask(about: reference, for: user, mayReuse: false, logger: logger)
+      return gateway.rules.evaluate(user, accepted.history.evidence(), at: accepted.evaluatedAt)
     } catch {
       throw ReceiptFile.Unreadable(description: Problem(error).detail)
     }

@@ -1,12 +1,8 @@
-import Configuration
 import CountersignServer
 import Files
 import Yams
 
-/// The YAML file, split by the keys of `ConfigurationKey`, with the line of every value.
-///
-/// Scalars and lists of scalars become a provider's values. Products and API keys stay trees: a product ID contains
-/// dots, and providers do not support lists of objects.
+/// The YAML file, split by the names of `ConfigurationKey`. `ConfigurationReader` checks the form of the values.
 struct ConfigurationFile {
   static let sizeLimit = 256 << 10
   /// Aliases multiply: ten lines of nine aliases each would expand to a billion nodes. No configuration needs more than
@@ -15,11 +11,8 @@ struct ConfigurationFile {
 
   /// The file's name in messages.
   let name: String
-  private(set) var values: [AbsoluteConfigKey: ConfigValue] = [:]
-  private(set) var products: Node.Mapping?
-  private(set) var apiKeys: Node.Sequence?
-  /// Keys that are present but malformed. The form is reported; reporting them as missing would be wrong.
-  private(set) var misshapen: Set<String> = []
+  /// The values that are given, by the dotted names of their keys.
+  private(set) var values: [String: Node] = [:]
   /// The file cannot be read. Its keys are then not reported as missing.
   private(set) var isUnreadable = false
   /// Whether every user of the machine may read it.
@@ -64,7 +57,7 @@ struct ConfigurationFile {
 
   private mutating func parse(_ bytes: [UInt8], findings: inout ConfigurationFindings) {
     do throws(BadValue) {
-      for (key, value) in try Self.sections(of: bytes) { readSection(key, value, findings: &findings) }
+      readMembers(of: nil, try Self.sections(of: bytes), findings: &findings)
     } catch {
       isUnreadable = true
       findings.problem(name, error.sentence)
@@ -75,97 +68,51 @@ struct ConfigurationFile {
     let byteOrderMark: [UInt8] = [0xef, 0xbb, 0xbf]
     guard
       let text = String(validating: bytes.starts(with: byteOrderMark) ? bytes.dropFirst(3) : bytes[...], as: UTF8.self)
-    else { throw BadValue(sentence: "the configuration file is not text in UTF-8") }
+    else { throw BadValue("the configuration file is not text in UTF-8") }
     guard aliases(in: text) <= aliasLimit else {
       throw BadValue(
-        sentence:
-          "the configuration file has more than \(aliasLimit) asterisks outside of comment lines, where each may be an alias"
+        "the configuration file has more than \(aliasLimit) asterisks outside of comment lines, where each may be an alias"
       )
     }
     let root: Node?
     do {
       root = try Parser(yaml: text, encoding: .utf8).singleRoot()
     } catch {
-      throw BadValue(sentence: sentence(for: error))
+      throw BadValue(sentence(for: error))
     }
-    guard let root, !root.isNull else { throw BadValue(sentence: "the configuration file is empty") }
+    guard let root, !root.isNull else { throw BadValue("the configuration file is empty") }
     guard case .mapping(let sections) = root else {
-      throw BadValue(sentence: "the configuration file must be a mapping of sections such as server: and app_store:")
+      throw BadValue("the configuration file must be a mapping of sections such as server: and app_store:")
     }
     return sections
   }
 
-  private mutating func readSection(_ keyNode: Node, _ node: Node, findings: inout ConfigurationFindings) {
-    let section = keyNode.plainKey
-    let line = keyNode.mark?.line
-    guard let section, ConfigurationKey.sections.contains(section) else {
-      return reportUnknown(section, line, among: ConfigurationKey.sections, findings: &findings)
-    }
-    readMembers(of: section, node, line: line, findings: &findings)
-  }
-
+  /// - Parameter path: the name of the group that they are in; `nil` at the top.
   private mutating func readMembers(
-    of path: String, _ node: Node, line: Int?, findings: inout ConfigurationFindings
+    of path: String?, _ members: Node.Mapping, findings: inout ConfigurationFindings
   ) {
-    guard !node.isNull else { return }
-    guard case .mapping(let members) = node else {
-      return findings.problem(origin(of: path, line: line), "must be a mapping of keys to values")
-    }
-    for (memberKey, member) in members {
-      let line = memberKey.mark?.line
-      let key = memberKey.plainKey.map { "\(path).\($0)" }
+    for (keyNode, node) in members {
+      let line = keyNode.mark?.line
+      let member = keyNode.plainKey
+      let key = member.map { member in path.map { "\($0).\(member)" } ?? member }
       // A dot in the name would look like nesting.
-      if let key, memberKey.plainKey?.contains(".") == false {
-        if ConfigurationKey.groups.contains(key) {
-          readMembers(of: key, member, line: line, findings: &findings)
-          continue
-        }
-        if ConfigurationKey.fileKeys.contains(key) {
-          readValue(key, member, line: line, findings: &findings)
-          continue
-        }
+      guard let key, let member, !member.contains("."),
+        ConfigurationKey.groups.contains(key) || ConfigurationKey.allFileNames.contains(key)
+      else {
+        let known = path == nil ? ConfigurationKey.groups.filter { !$0.contains(".") } : ConfigurationKey.allFileNames
+        reportUnknown(key, line, among: known, findings: &findings)
+        continue
       }
-      reportUnknown(key, line, among: ConfigurationKey.fileKeys, findings: &findings)
-    }
-  }
-
-  private mutating func readValue(_ key: String, _ node: Node, line: Int?, findings: inout ConfigurationFindings) {
-    lines[key] = line
-    // `key:` without a value, and `key: null`, leave the default.
-    guard !node.isNull else { return }
-    do throws(BadValue) {
-      try readShape(key, node)
-    } catch {
-      misshapen.insert(key)
-      findings.problem(origin(of: key), error.sentence)
-    }
-  }
-
-  private mutating func readShape(_ key: String, _ node: Node) throws(BadValue) {
-    switch ConfigurationKey(rawValue: key)?.entry.kind {
-    case .products:
-      guard case .mapping(let mapping) = node else {
-        throw BadValue(sentence: "must be a mapping from product ID to {tier: …}")
+      lines[key] = line
+      // `key:` without a value, and `key: null`, leave the default.
+      guard !node.isNull else { continue }
+      if !ConfigurationKey.groups.contains(key) {
+        values[key] = node
+      } else if case .mapping(let members) = node {
+        readMembers(of: key, members, findings: &findings)
+      } else {
+        findings.problem(origin(of: key), "must be a mapping of keys to values")
       }
-      products = mapping
-    case .apiKeys:
-      guard case .sequence(let sequence) = node else {
-        throw BadValue(sentence: "must be a list of {name, role, sha256}")
-      }
-      apiKeys = sequence
-    case .list, .fileList:
-      guard case .sequence(let sequence) = node else { throw BadValue(sentence: "must be a list") }
-      var items: [String] = []
-      for item in sequence {
-        guard let text = item.scalar?.string else { throw BadValue(sentence: "must be a list of single values") }
-        items.append(item.isNull ? "" : text)
-      }
-      values[AbsoluteConfigKey(ConfigKey(key))] = ConfigValue(.stringArray(items), isSecret: false)
-    case .text, .integer, .size, .duration, .choice, .url, .keySetURL, .baseURL, .name, .file, .secret, .privateKey,
-      nil:
-      // `nil` is the `_file` form of a secret. All values are marked secret: no provider may print one.
-      guard let text = node.scalar?.string else { throw BadValue(sentence: "must be a single value") }
-      values[AbsoluteConfigKey(ConfigKey(key))] = ConfigValue(.string(text), isSecret: true)
     }
   }
 
@@ -173,12 +120,21 @@ struct ConfigurationFile {
   {
     let place = line.map { "\(name) line \($0)" } ?? name
     guard let key, key.first?.isLetter == true else { return findings.problem(place, "a key must be a plain word") }
-    if let nested = ConfigurationKey.fileKeys.first(where: { $0 == key }), let dot = nested.lastIndex(of: ".") {
-      let member = nested[nested.index(after: dot)...]
-      return findings.problem(place, "write \(nested) as the key \(member) under \(nested[..<dot]):")
+    if ConfigurationKey.allFileNames.contains(key), let dot = key.lastIndex(of: ".") {
+      let member = key[key.index(after: dot)...]
+      return findings.problem(place, "write \(key) as the key \(member) under \(key[..<dot]):")
     }
-    findings.problem(
-      place, "unknown key \(ConfigurationValue.quoted(key: key))" + Suggestion.clause(for: key, among: known))
+    findings.problem(place, "unknown key \(Self.quoted(key: key))" + Suggestion.clause(for: key, among: known))
+  }
+
+  /// A misspelt key, up to the first character that no key contains: without the blank, `shared_secret:…` is one word
+  /// in YAML, and its rest is a secret.
+  private static func quoted(key: String) -> String {
+    let word = key.unicodeScalars.prefix {
+      ("a"..."z").contains($0) || ("A"..."Z").contains($0) || ("0"..."9").contains($0)
+        || "_.-".unicodeScalars.contains($0)
+    }
+    return Quotation.of(String(word)) + (word.endIndex == key.unicodeScalars.endIndex ? "" : " (…)")
   }
 
   // MARK: - YAML
@@ -211,7 +167,7 @@ struct ConfigurationFile {
     case YamlError.reader(let problem, _, _, _):
       return "the configuration file is not YAML: \(problem)"
     case YamlError.duplicatedKeysInMapping(let keys, let context):
-      let names = keys.prefix(5).map { ConfigurationValue.quoted(key: $0) }.joined(separator: ", ")
+      let names = keys.prefix(5).map { quoted(key: $0) }.joined(separator: ", ")
       return "line \(context.mark.line): given twice in one mapping: \(names)"
     default:
       return "the configuration file is not YAML"

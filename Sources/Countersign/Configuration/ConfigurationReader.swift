@@ -1,263 +1,132 @@
-import Configuration
+import CountersignServer
 import Files
 import HTTPTransport
-import Profiles
 import Yams
 
-/// Looks values up, environment before file before default, and checks each against the table.
+/// Reads values: environment before file before default.
 ///
-/// The layers are swift-configuration's providers, called directly instead of through its `ConfigReader`, which does
-/// not report the layer of a value, and uses the default if a value cannot be read.
+/// Each call declares the key that it reads. Read every key unconditionally, and consider what depends on what afterwards:
+/// `ConfigurationKey.all` is what a reader without any value is asked for.
 struct ConfigurationReader {
   static let secretFileLimit = 64 << 10
   static let certificateFileLimit = 1 << 20
 
   let file: ConfigurationFile
   var findings: ConfigurationFindings
-  /// Every key that was requested.
-  private(set) var keysRead: Set<ConfigurationKey> = []
-  private var origins: [ConfigurationKey: String] = [:]
+  /// The keys that were read.
+  private(set) var keys: [ConfigurationKey] = []
+  private let environment: [String: String]
+  private var origins: [String: String] = [:]
   /// Secrets given in the file itself.
-  private var secretsInFile: [ConfigurationKey] = []
-  private let layers: [Layer]
-
-  private struct Layer {
-    enum Place { case environment, file, defaults }
-    let place: Place
-    let provider: any ConfigProvider
-  }
+  private var secretsInFile: [String] = []
 
   /// A value with its source for error messages.
-  struct Found<Value> {
+  private struct Found<Value> {
     let value: Value
     let origin: String
   }
 
   init(file: ConfigurationFile, environment: [String: String], findings: ConfigurationFindings) {
     self.file = file
+    self.environment = environment
     self.findings = findings
-    let known = environment.filter { ConfigurationKey.environmentNames.contains($0.key) }
-    let prefix = ConfigKey(["countersign"])
-    layers = [
-      // All values are marked secret: no provider may print one.
-      Layer(
-        place: .environment,
-        provider: EnvironmentVariablesProvider(environmentVariables: known, secretsSpecifier: .all)
-          .prefixKeys(with: prefix)),
-      Layer(place: .file, provider: InMemoryProvider(name: "file", values: file.values)),
-      Layer(place: .defaults, provider: InMemoryProvider(name: "defaults", values: Self.defaults)),
-    ]
-  }
-
-  private static var defaults: [AbsoluteConfigKey: ConfigValue] {
-    var values: [AbsoluteConfigKey: ConfigValue] = [:]
-    for key in ConfigurationKey.allCases {
-      switch key.entry.default {
-      case .text(let text): values[key.path] = ConfigValue(.string(text), isSecret: false)
-      case .emptyList: values[key.path] = ConfigValue(.stringArray([]), isSecret: false)
-      case .required, .absent: break
-      }
-    }
-    return values
   }
 
   // MARK: - Single values
 
-  mutating func text(_ key: ConfigurationKey) -> String? {
-    parsed(key) { text throws(BadValue) in text }
+  /// A value with a default, which also stands in for a value that cannot be read: that is reported, and no configuration
+  /// with a problem is used.
+  mutating func read<Value>(
+    _ name: String, _ form: ValueForm<Value>, default standard: Value, _ summary: String
+  ) -> Value {
+    declare(name, form.name, standard: "`\(form.write(standard))`", summary)
+    return given(name, form) ?? standard
   }
 
-  mutating func integer(_ key: ConfigurationKey) -> Int? {
-    guard case .integer(let range) = key.entry.kind else { return nil }
-    return parsed(key) { text throws(BadValue) in try ConfigurationValue.integer(text, in: range) }
+  /// A value without a default.
+  ///
+  /// - Returns: `nil` if it is not given, and if it cannot be read, which is reported.
+  mutating func read<Value>(_ name: String, _ form: ValueForm<Value>, _ summary: String) -> Value? {
+    declare(name, form.name, standard: "none", summary)
+    return given(name, form)
   }
 
-  mutating func size(_ key: ConfigurationKey) -> Int? {
-    guard case .size(let range) = key.entry.kind else { return nil }
-    return parsed(key) { text throws(BadValue) in try ConfigurationValue.size(text, in: range) }
+  private mutating func given<Value>(_ name: String, _ form: ValueForm<Value>) -> Value? {
+    // Looked up in any case, so that its form is checked.
+    let inFile = textInFile(name)
+    guard let found = textInEnvironment(name) ?? inFile else { return nil }
+    origins[name] = found.origin
+    return parsed(found, as: form)
   }
 
-  mutating func duration(_ key: ConfigurationKey) -> Duration? {
-    guard case .duration(let range) = key.entry.kind else { return nil }
-    return parsed(key) { text throws(BadValue) in try ConfigurationValue.duration(text, in: range) }
-  }
-
-  mutating func choice<Choice: CaseIterable & RawRepresentable<String>>(
-    _ key: ConfigurationKey, as _: Choice.Type = Choice.self
-  ) -> Choice? {
-    parsed(key) { text throws(BadValue) in
-      try ConfigurationValue.choice(text, of: Choice.allCases.map(\.rawValue))
-      return Choice(rawValue: text)
-    } ?? nil
-  }
-
-  mutating func url(_ key: ConfigurationKey) -> String? {
-    parsed(key) { text throws(BadValue) in
-      try ConfigurationValue.url(text)
-      return text
-    }
-  }
-
-  mutating func keySetURL(_ key: ConfigurationKey) -> String? {
-    parsed(key) { text throws(BadValue) in
-      try ConfigurationValue.keySetURL(text)
-      return text
-    }
-  }
-
-  mutating func baseURL(_ key: ConfigurationKey) -> String? {
-    parsed(key) { text throws(BadValue) in
-      try ConfigurationValue.baseURL(text)
-      return text
-    }
-  }
-
-  mutating func name(_ key: ConfigurationKey) -> PostgRESTName? {
-    parsed(key) { text throws(BadValue) in try ConfigurationValue.name(text) }
-  }
-
-  /// A file that has to exist. It is opened now, so that a wrong path fails at the start and not at the first use.
-  mutating func existingFile(_ key: ConfigurationKey) -> String? {
-    guard let path = text(key) else { return nil }
-    return check(path, origin: origin(of: key)) ? path : nil
-  }
-
-  /// A secret, from its value or from its file; an error if one layer has both.
-  mutating func secret(_ key: ConfigurationKey) -> Secret? {
-    secret(key, checkedBy: ConfigurationValue.secret)
-  }
-
-  /// A private key: a secret of several lines.
-  mutating func privateKey(_ key: ConfigurationKey) -> Secret? {
-    secret(key, checkedBy: ConfigurationValue.privateKey)
-  }
-
-  private mutating func secret(
-    _ key: ConfigurationKey, checkedBy check: (String) throws(BadValue) -> Void
-  ) -> Secret? {
-    keysRead.insert(key)
-    guard let variant = key.fileVariant else { return nil }
-    for layer in layers {
-      let value = lookUp(key.rawValue, in: layer)
-      let path = lookUp(variant, in: layer)
-      switch (value, path) {
-      case (nil, nil): continue
-      case (let value?, nil):
-        origins[key] = value.origin
-        if layer.place == .file { secretsInFile.append(key) }
-        return parse(value) { text throws(BadValue) in
-          try check(text)
-          return Secret(text)
-        }
-      case (nil, let path?):
-        origins[key] = path.origin
-        return secret(inFile: path, checkedBy: check)
-      case (let value?, let path?):
-        findings.problem(value.origin, "is given as a value and as a file (\(path.origin)); give one of them")
-        return nil
-      }
-    }
-    reportMissing(key)
-    return nil
-  }
-
-  // MARK: - Lists
-
-  mutating func list(_ key: ConfigurationKey) -> [String]? {
-    keysRead.insert(key)
-    guard let found = lookUpList(key) else {
-      reportMissing(key)
-      return nil
-    }
-    var seen: Set<String> = []
-    for item in found.value {
-      do throws(BadValue) {
-        try ConfigurationValue.text(item)
-        guard seen.insert(item).inserted else {
-          throw BadValue(sentence: "lists \(ConfigurationValue.quoted(item)) twice")
-        }
-      } catch {
-        findings.problem(found.origin, item.isEmpty ? "must not have empty items" : error.sentence)
-        return nil
-      }
-    }
-    return found.value
-  }
-
-  mutating func existingFiles(_ key: ConfigurationKey) -> [String]? {
-    guard let paths = list(key) else { return nil }
-    let origin = origin(of: key)
-    // Every path is checked, so that all missing ones are reported.
-    return paths.map { check($0, origin: origin) }.allSatisfy(\.self) ? paths : nil
-  }
-
-  /// The YAML tree of a key allowed only in a file.
-  mutating func products() -> Node.Mapping? {
-    keysRead.insert(.catalogProducts)
-    return file.products
-  }
-
-  mutating func apiKeys() -> Node.Sequence? {
-    keysRead.insert(.authAPIKeys)
-    return file.apiKeys
-  }
-
-  /// The source of a value that was read, as named in messages.
-  func origin(of key: ConfigurationKey) -> String { origins[key] ?? key.rawValue }
-
-  // MARK: - Parts
-
-  private mutating func parsed<Value>(
-    _ key: ConfigurationKey, _ read: (String) throws(BadValue) -> Value
-  ) -> Value? {
-    keysRead.insert(key)
-    for layer in layers {
-      guard let found = lookUp(key.rawValue, in: layer) else { continue }
-      origins[key] = found.origin
-      return parse(found) { text throws(BadValue) in
-        try ConfigurationValue.text(text)
-        return try read(text)
-      }
-    }
-    reportMissing(key)
-    return nil
-  }
-
-  private mutating func parse<Value>(_ found: Found<String>, _ read: (String) throws(BadValue) -> Value) -> Value? {
+  private mutating func parsed<Value>(_ found: Found<String>, as form: ValueForm<Value>) -> Value? {
     do throws(BadValue) {
-      return try read(found.value)
+      try Self.checkText(found.value)
+      return try form.read(found.value)
     } catch {
       findings.problem(found.origin, error.sentence)
       return nil
     }
   }
 
+  /// Non-empty text without characters that could split a log line or a path.
+  private static func checkText(_ text: String) throws(BadValue) {
+    guard !text.isEmpty else { throw BadValue("must not be empty") }
+    guard text.unicodeScalars.allSatisfy({ $0.properties.generalCategory != .control }) else {
+      throw BadValue("must not contain control characters or line breaks")
+    }
+  }
+
+  // MARK: - Secrets
+
+  /// A secret, from its value or from its file; an error if one layer has both.
+  ///
+  /// - Returns: `nil` if it is not given, and if it cannot be read, which is reported.
+  mutating func secret(_ name: String, _ form: ValueForm<Secret>, _ summary: String) -> Secret? {
+    declare(name, form.name, standard: "none", place: .anywhereOrOwnFile, summary)
+    let inFile = (textInFile(name), textInFile(name + "_file"))
+    let layers = [(textInEnvironment(name), textInEnvironment(name + "_file")), inFile]
+    for (index, layer) in layers.enumerated() {
+      switch layer {
+      case (nil, nil): continue
+      case (let value?, nil):
+        origins[name] = value.origin
+        if index == 1 { secretsInFile.append(name) }
+        do throws(BadValue) { return try form.read(value.value) } catch {
+          findings.problem(value.origin, error.sentence)
+        }
+      case (nil, let path?):
+        origins[name] = path.origin
+        return secret(inFile: path, form)
+      case (let value?, let path?):
+        findings.problem(value.origin, "is given as a value and as a file (\(path.origin)); give one of them")
+      }
+      return nil
+    }
+    return nil
+  }
+
   /// The path is not quoted: a secret in place of its file's path is a common mistake.
-  private mutating func secret(
-    inFile found: Found<String>, checkedBy check: (String) throws(BadValue) -> Void
-  ) -> Secret? {
+  private mutating func secret(inFile path: Found<String>, _ form: ValueForm<Secret>) -> Secret? {
     let file: BoundedFile
     do throws(BoundedFile.Unusable) {
-      file = try BoundedFile(path: found.value, limit: Self.secretFileLimit)
+      file = try BoundedFile(path: path.value, limit: Self.secretFileLimit)
     } catch {
-      findings.problem(found.origin, "the file that it names \(error.reason)")
+      findings.problem(path.origin, "the file that it names \(error.reason)")
       return nil
     }
     if file.isWorldReadable {
       findings.warning(
-        found.origin, "every user of this machine may read the file that it names; chmod 0400 keeps it to its owner")
+        path.origin, "every user of this machine may read the file that it names; chmod 0400 keeps it to its owner")
     }
     guard var text = String(validating: file.bytes, as: UTF8.self) else {
-      findings.problem(found.origin, "the file that it names is not text in UTF-8")
+      findings.problem(path.origin, "the file that it names is not text in UTF-8")
       return nil
     }
     // Editors and `echo` end a file with a line break; "\r\n" is one character.
     if text.last?.isNewline == true { text.removeLast() }
-    do throws(BadValue) {
-      try check(text)
-      return Secret(text)
-    } catch {
-      findings.problem(found.origin, "the text in the file that it names \(error.sentence)")
+    do throws(BadValue) { return try form.read(text) } catch {
+      findings.problem(path.origin, "the text in the file that it names \(error.sentence)")
       return nil
     }
   }
@@ -267,91 +136,171 @@ struct ConfigurationReader {
     guard file.isWorldReadable, !secretsInFile.isEmpty else { return }
     findings.warning(
       file.name,
-      "every user of this machine may read it, and \(ConfigurationValue.list(secretsInFile.map(\.rawValue))) with it; "
+      "every user of this machine may read it, and \(Wording.list(secretsInFile)) with it; "
         + "chmod 600 keeps it to its owner")
   }
 
-  private mutating func check(_ path: String, origin: String) -> Bool {
-    do throws(BoundedFile.Unusable) {
-      guard try !BoundedFile(path: path, limit: Self.certificateFileLimit).bytes.isEmpty else {
-        throw BoundedFile.Unusable(reason: "is empty")
-      }
-      return true
-    } catch {
-      findings.problem(origin, "the file \(ConfigurationValue.quoted(path: path)) \(error.reason)")
-      return false
-    }
-  }
+  // MARK: - Lists
 
-  private mutating func reportMissing(_ key: ConfigurationKey) {
-    guard case .required = key.entry.default else { return }
-    reportMissing(key, unless: nil)
-  }
-
-  /// Reports a key required by other keys.
+  /// A list without duplicates; commas separate its items in the environment.
   ///
-  /// - Parameter alternative: what to do instead of setting it.
-  mutating func reportMissing(_ key: ConfigurationKey, unless alternative: String?) {
-    guard !isExcused(key) else { return }
-    let ways = [
-      "\(key.rawValue) in the file", key.environmentName, key.fileVariant.map { "\($0) (a path)" },
-      key.fileVariant.map { "\(ConfigurationKey.environmentName(of: $0)) (a path)" },
-    ]
-    findings.problem(
-      key.rawValue,
-      "is missing; set \(ConfigurationValue.alternatives(ways.compactMap(\.self)))"
-        + (alternative.map { ", or \($0)" } ?? ""))
-  }
-
-  /// Whether a key has a value, or a file, in any layer; readable or not.
-  mutating func isGiven(_ key: ConfigurationKey) -> Bool {
-    layers.contains { layer in
-      [key.rawValue, key.fileVariant].compactMap(\.self).contains { lookUp($0, in: layer) != nil }
+  /// - Parameter item: the name of an item, where the list must be given and have one. Otherwise it is empty by default.
+  mutating func list<Value>(
+    _ name: String, of form: ValueForm<Value>, atLeastOne item: String? = nil, _ summary: String
+  ) -> [Value] {
+    declare(
+      name, form.name == "text" ? "list" : "list of \(form.name)s", standard: item == nil ? "`[]`" : "required", summary
+    )
+    let inFile = listInFile(name)
+    guard let found = listInEnvironment(name) ?? inFile else {
+      if item != nil { reportMissing(name) }
+      return []
     }
-  }
-
-  /// Whether a missing value was already reported, as the file or the key's entry cannot be read.
-  func isExcused(_ key: ConfigurationKey) -> Bool {
-    file.isUnreadable || file.misshapen.contains(key.rawValue) || key.fileVariant.map(file.misshapen.contains) == true
-  }
-
-  private mutating func lookUp(_ key: String, in layer: Layer) -> Found<String>? {
-    guard let content = content(of: key, type: .string, in: layer), case .string(let text) = content else { return nil }
-    return Found(value: text, origin: origin(of: key, at: layer.place))
-  }
-
-  private mutating func lookUpList(_ key: ConfigurationKey) -> Found<[String]>? {
-    for layer in layers {
-      guard let content = content(of: key.rawValue, type: .stringArray, in: layer),
-        case .stringArray(let items) = content
-      else { continue }
-      let origin = origin(of: key.rawValue, at: layer.place)
-      origins[key] = origin
-      // An empty variable is an empty list, not a list of one empty item.
-      return Found(value: items == [""] && layer.place == .environment ? [] : items, origin: origin)
-    }
-    return nil
-  }
-
-  private mutating func content(of key: String, type: ConfigType, in layer: Layer) -> ConfigContent? {
-    do {
-      return try layer.provider.value(forKey: AbsoluteConfigKey(ConfigKey(key)), type: type).value?.content
-    } catch {
-      findings.problem(origin(of: key, at: layer.place), "cannot be read as a \(type)")
+    origins[name] = found.origin
+    if let item, found.value.isEmpty { problem(name, "must list at least one \(item)") }
+    var seen: Set<String> = []
+    return found.value.compactMap { item in
+      if item.isEmpty {
+        findings.problem(found.origin, "must not have empty items")
+      } else if !seen.insert(item).inserted {
+        findings.problem(found.origin, "lists \(Quotation.of(item)) twice")
+      } else {
+        return parsed(Found(value: item, origin: found.origin), as: form)
+      }
       return nil
     }
   }
 
-  private func origin(of key: String, at place: Layer.Place) -> String {
-    switch place {
-    case .environment: ConfigurationKey.environmentName(of: key)
-    case .file: file.origin(of: key)
-    case .defaults: key
+  // MARK: - Trees
+
+  /// A mapping, which only the file can hold; without an item if it is not given.
+  ///
+  /// - Parameter content: its content in words, for a problem.
+  mutating func mapping(_ name: String, _ content: String, _ summary: String) -> [Node.Mapping.Element] {
+    declare(name, "mapping", standard: "none", place: .configurationFile, summary)
+    guard let node = file.values[name] else { return [] }
+    if node.mapping == nil { findings.problem(file.origin(of: name), "must be a mapping \(content)") }
+    return node.mapping.map { Array($0) } ?? []
+  }
+
+  /// A list of mappings, which only the file can hold; empty if it is not given.
+  mutating func mappings(_ name: String, _ content: String, _ summary: String) -> [Node] {
+    declare(name, "list of mappings", standard: "none", place: .configurationFile, summary)
+    guard let node = file.values[name] else { return [] }
+    if node.sequence == nil { findings.problem(file.origin(of: name), "must be a list \(content)") }
+    return node.sequence.map { Array($0) } ?? []
+  }
+
+  /// The members of a small mapping of single values; a `null` counts as absent.
+  ///
+  /// - Returns: `nil` if anything is invalid, which is reported.
+  mutating func fields(
+    of node: Node, known: [String], required: [String], what: String, origin: String
+  ) -> [String: String]? {
+    guard case .mapping(let mapping) = node else {
+      findings.problem(origin, "\(what) must be a mapping {\(known.joined(separator: ", "))}")
+      return nil
     }
+    let problemsBefore = findings.problems.count
+    var fields: [String: String] = [:]
+    for (keyNode, value) in mapping {
+      guard let key = keyNode.plainKey, known.contains(key) else {
+        // The name is not quoted: in an API key's mapping it may be the key.
+        let suggestion = Suggestion.clause(for: keyNode.plainKey ?? "", among: known)
+        findings.problem(origin, "\(what) has a key that is none of \(known.joined(separator: ", "))" + suggestion)
+        continue
+      }
+      guard let text = value.scalar?.string else {
+        findings.problem(origin, "\(what): \(key) must be a single value")
+        continue
+      }
+      if !value.isNull { fields[key] = text }
+    }
+    for key in required where findings.problems.count == problemsBefore && fields[key] == nil {
+      findings.problem(origin, "\(what) lacks \(key)")
+    }
+    return findings.problems.count == problemsBefore ? fields : nil
+  }
+
+  /// The value of one field.
+  mutating func field<Value>(_ text: String, _ form: ValueForm<Value>, _ what: String, origin: String) -> Value? {
+    do throws(BadValue) { return try form.read(text) } catch {
+      findings.problem(origin, "\(what) \(error.sentence)")
+      return nil
+    }
+  }
+
+  // MARK: - Findings
+
+  /// The source of a value that was read, as named in messages.
+  func origin(of name: String) -> String {
+    assert(keys.contains { $0.name == name }, "\(name) is no key that was read")
+    return origins[name] ?? name
+  }
+
+  mutating func problem(_ name: String, _ sentence: String) { findings.problem(origin(of: name), sentence) }
+
+  mutating func warning(_ name: String, _ sentence: String) { findings.warning(origin(of: name), sentence) }
+
+  /// Whether a key has a value, or a file, in any layer; readable or not.
+  func isGiven(_ name: String) -> Bool {
+    [name, name + "_file"].contains { file.values[$0] != nil || environment[ConfigurationKey.variable(of: $0)] != nil }
+  }
+
+  /// Reports a key without a value that it needs. A file that cannot be read may have it.
+  ///
+  /// - Parameter alternative: what to do instead of setting it.
+  mutating func reportMissing(_ name: String, unless alternative: String? = nil) {
+    guard !file.isUnreadable, !isGiven(name), let key = keys.first(where: { $0.name == name }) else { return }
+    let ways = zip(key.fileNames, key.variables).flatMap { name, variable in
+      name == key.name ? ["\(name) in the file", variable] : ["\(name) (a path)", "\(variable) (a path)"]
+    }
+    findings.problem(
+      name, "is missing; set \(Wording.alternatives(ways))" + (alternative.map { ", or \($0)" } ?? ""))
+  }
+
+  // MARK: - Parts
+
+  private mutating func declare(
+    _ name: String, _ form: String, standard: String, place: ConfigurationKey.Place = .anywhere, _ summary: String
+  ) {
+    keys.append(ConfigurationKey(name: name, form: form, standard: standard, place: place, summary: summary))
+  }
+
+  private func textInEnvironment(_ name: String) -> Found<String>? {
+    let variable = ConfigurationKey.variable(of: name)
+    return environment[variable].map { Found(value: $0, origin: variable) }
+  }
+
+  private func listInEnvironment(_ name: String) -> Found<[String]>? {
+    textInEnvironment(name).map { found in
+      // An empty variable is an empty list, not a list of one empty item.
+      let items = found.value.split(separator: ",", omittingEmptySubsequences: false).map { $0.trimmed }
+      return Found(value: items == [""] ? [] : items, origin: found.origin)
+    }
+  }
+
+  private mutating func textInFile(_ name: String) -> Found<String>? {
+    guard let node = file.values[name] else { return nil }
+    guard let text = node.scalar?.string else {
+      findings.problem(file.origin(of: name), "must be a single value")
+      return nil
+    }
+    return Found(value: text, origin: file.origin(of: name))
+  }
+
+  private mutating func listInFile(_ name: String) -> Found<[String]>? {
+    guard let node = file.values[name] else { return nil }
+    let items = node.sequence?.map { $0.isNull ? "" : $0.scalar?.string }
+    guard let items, !items.contains(nil) else {
+      findings.problem(file.origin(of: name), items == nil ? "must be a list" : "must be a list of single values")
+      return nil
+    }
+    return Found(value: items.compactMap(\.self), origin: file.origin(of: name))
   }
 }
 
-extension ConfigurationKey {
-  /// The key in swift-configuration's form.
-  var path: AbsoluteConfigKey { AbsoluteConfigKey(ConfigKey(rawValue)) }
+extension StringProtocol {
+  /// The text without white space around it.
+  var trimmed: String { String(drop { $0.isWhitespace }.reversed().drop { $0.isWhitespace }.reversed()) }
 }

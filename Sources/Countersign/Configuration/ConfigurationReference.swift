@@ -1,28 +1,20 @@
-import Entitlements
-
 /// The reference of all keys, for people.
 enum ConfigurationReference {
   /// For `docs/reference/configuration.md`: one row per key.
   static func markdownTable() -> String {
-    var lines = ["| key | value | default | environment | what |", "|---|---|---|---|---|"]
-    for key in ConfigurationKey.allCases {
-      let names = ["`\(key.rawValue)`", key.fileVariant.map { "`\($0)`" }]
-      let variables = [key.environmentName, key.fileVariant.map(ConfigurationKey.environmentName(of:))]
-        .compactMap { $0.map { "`\($0)`" } }
-      let cells = [
-        names.compactMap(\.self).joined(separator: " or "), value(of: key), standard(of: key),
-        variables.isEmpty ? "file only" : variables.joined(separator: " or "), key.entry.summary,
-      ]
-      lines.append("| " + cells.joined(separator: " | ") + " |")
+    func quoted(_ names: [String]) -> String { names.map { "`\($0)`" }.joined(separator: " or ") }
+    let head = "| key | value | default | environment | what |\n|---|---|---|---|---|\n"
+    return ConfigurationKey.all.reduce(into: head) { table, key in
+      let variables = key.variables.isEmpty ? "file only" : quoted(key.variables)
+      table += "| \(quoted(key.fileNames)) | \(key.form) | \(key.standard) | \(variables) | \(key.summary) |\n"
     }
-    return lines.joined(separator: "\n") + "\n"
   }
 
   /// For `--help`: a line with the key, and its purpose below.
   static func plainText() -> String {
-    ConfigurationKey.allCases.flatMap { key in
-      lines("\(key.rawValue) (\(value(of: key)); \(standard(of: key)))", indentation: 2, hanging: 10)
-        + lines(key.entry.summary, indentation: 6, hanging: 6)
+    ConfigurationKey.all.flatMap { key in
+      lines("\(key.name) (\(key.form); \(key.standard))", indentation: 2, hanging: 10)
+        + lines(key.summary, indentation: 6, hanging: 6)
     }.joined(separator: "\n") + "\n"
   }
 
@@ -41,38 +33,5 @@ enum ConfigurationReference {
       isEmpty = false
     }
     return lines + [line]
-  }
-
-  private static func value(of key: ConfigurationKey) -> String {
-    switch key.entry.kind {
-    case .text: "text"
-    case .integer(let range): "\(range.lowerBound) to \(range.upperBound)"
-    case .size(let range):
-      "size, \(ConfigurationValue.describe(size: range.lowerBound)) to "
-        + ConfigurationValue.describe(size: range.upperBound)
-    case .duration(let range):
-      "duration, \(range.lowerBound.configurationText) to \(range.upperBound.configurationText)"
-    case .choice(let choices): choices.map { "`\($0)`" }.joined(separator: ", ")
-    case .url: "https URL"
-    case .keySetURL: "https URL"
-    case .baseURL: "https or http URL"
-    case .name: "name"
-    case .file: "file"
-    case .secret: "secret"
-    case .privateKey: "private key (PEM)"
-    case .list: "list"
-    case .fileList: "list of files"
-    case .products: "mapping"
-    case .apiKeys: "list of mappings"
-    }
-  }
-
-  private static func standard(of key: ConfigurationKey) -> String {
-    switch key.entry.default {
-    case .required: "required"
-    case .absent: "none"
-    case .text(let text): "`\(text)`"
-    case .emptyList: "`[]`"
-    }
   }
 }

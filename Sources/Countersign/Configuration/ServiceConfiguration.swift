@@ -1,144 +1,11 @@
 import CountersignServer
 import Entitlements
-import HTTPTransport
-import Ledger
-import Profiles
-import Validation
+import Logging
 
-/// All settings of the operator, read once at the start and checked by `load`.
+/// All settings of the operator, read once at the start.
 ///
-/// `ConfigurationKey` lists every key with its default and its meaning.
+/// Each section reads its keys itself, with their forms, defaults and summaries: see `ConfigurationKey`.
 struct ServiceConfiguration: Sendable {
-  struct AppStore: Hashable, Sendable {
-    /// The App Store Server API, and its key.
-    struct ServerAPI: Hashable, Sendable {
-      /// In PEM; already parsed as a key when the configuration was read.
-      let key: Secret
-      let keyID: String
-      let issuerID: String
-      let productionURL: String
-      let sandboxURL: String
-    }
-
-    /// Never empty; in the order of the file, which is the order of attempts for a purchase of an unknown app.
-    let orderedBundleIDs: [BundleID]
-    /// `nil`: verifyReceipt is not called. At least one of this and `serverAPI` is set.
-    let sharedSecret: Secret?
-    let serverAPI: ServerAPI?
-    /// App IDs that production notifications may name; any when empty.
-    let appAppleIDs: Set<Int64>
-    let productionURL: String
-    let sandboxURL: String
-    /// CA certificates for TLS, in place of the system's.
-    let caFile: String?
-    /// Files of root certificates; Apple's own when empty.
-    let roots: [String]
-    let concurrency: Int
-    let deadline: Duration
-
-    var bundleIDs: Set<BundleID> { Set(orderedBundleIDs) }
-  }
-
-  struct Policy: Hashable, Sendable {
-    /// The users whose sandbox purchases count.
-    enum Sandbox: String, Hashable, Sendable, CaseIterable {
-      case accept
-      case testers
-      case reject
-    }
-
-    /// The meaning of a purchase's `appAccountToken`.
-    enum AppAccountToken: String, Hashable, Sendable, CaseIterable {
-      /// A hint at the user of the purchase, if that user is known.
-      case hint
-      /// The ID of a user, known or not.
-      case userID = "user_id"
-    }
-
-    /// The treatment of transactions signed by Xcode's StoreKit testing.
-    enum Xcode: String, Hashable, Sendable, CaseIterable {
-      case reject
-      case accept
-    }
-
-    /// Zero: a failed renewal ends access at once, unless Apple grants grace.
-    let billingRetryAccess: Duration
-    let sandbox: Sandbox
-    let testers: Set<UserID>
-    let ownership: OwnershipPolicy
-    let appAccountToken: AppAccountToken
-    let outageHold: Duration
-    /// Zero: Apple is asked every time.
-    let reuse: Duration
-    /// Zero: nothing counts before Apple was asked.
-    let provisional: Duration
-    let localVerification: LocalVerificationPolicy
-    let xcode: Xcode
-  }
-
-  /// The service's own checks with Apple.
-  struct Revalidation: Hashable, Sendable {
-    /// Subscriptions a second.
-    let rate: Int
-    /// Percent of the subscriptions checked.
-    let maxDowngrades: Int
-  }
-
-  struct LedgerConfiguration: Hashable, Sendable {
-    let path: String
-  }
-
-  /// The location of the app's profiles, and the settings of their updates.
-  struct ProfileStoreConfiguration: Hashable, Sendable {
-    let postgREST: PostgRESTProfileStore.Configuration
-    /// For one update, all of its requests included.
-    let deadline: Duration
-    /// CA certificates for TLS, in place of the system's.
-    let caFile: String?
-
-    /// Whether the store has no TLS, which a transport has to be told to allow.
-    var isPlain: Bool { postgREST.url.lowercased().hasPrefix("http://") }
-  }
-
-  struct Auth: Hashable, Sendable {
-    /// The settings for verifying users' tokens.
-    struct JWT: Hashable, Sendable {
-      /// For HS256. At least one of this and `keySetURL` is set.
-      let secret: Secret?
-      /// For RS256 and ES256.
-      let keySetURL: String?
-      let issuer: String?
-      let audience: String?
-      /// The tolerated difference of clocks.
-      let leeway: Duration
-    }
-
-    let apiKeys: [APIKey]
-    /// `nil`: users cannot call.
-    let jwt: JWT?
-  }
-
-  struct Log: Hashable, Sendable {
-    /// The levels of swift-log.
-    enum Level: String, Hashable, Sendable, CaseIterable {
-      case trace
-      case debug
-      case info
-      case notice
-      case warning
-      case error
-      case critical
-    }
-
-    enum Format: String, Hashable, Sendable, CaseIterable {
-      case json
-      case text
-    }
-
-    let level: Level
-    let format: Format
-  }
-
   let server: ServerSettings
   let appStore: AppStore
   let catalog: Catalog
@@ -153,4 +20,123 @@ struct ServiceConfiguration: Sendable {
   let log: Log
   /// Allowed settings that deserve a line in the log at every start.
   let warnings: [ConfigurationFinding]
+
+  /// Reads the whole configuration, once: environment before file before default.
+  ///
+  /// Paths in it are relative to the working directory.
+  ///
+  /// - Parameters:
+  ///   - file: the path given on the command line, else the path in `COUNTERSIGN_CONFIG`. Without either there is no
+  ///     file, and everything comes from the environment.
+  ///   - environment: all variables of the process. Those that begin with `COUNTERSIGN_` have to be known.
+  ///   - requiresCredential: whether a configuration without callers is an error; `false` for a command that serves no
+  ///     requests.
+  /// - Throws: every problem that was found, not only the first.
+  static func load(
+    file: String?, environment: [String: String], requiresCredential: Bool = true
+  ) throws(ConfigurationError) -> ServiceConfiguration {
+    var findings = ConfigurationFindings()
+    ConfigurationKey.reportUnknownVariables(environment, &findings)
+    let path = file ?? environment[ConfigurationKey.fileVariable]
+    let tree = path.map { ConfigurationFile(path: $0, findings: &findings) } ?? ConfigurationFile()
+    var reader = ConfigurationReader(file: tree, environment: environment, findings: findings)
+    return try ServiceConfiguration(&reader, requiresCredential: requiresCredential)
+  }
+
+  /// Every section is read before a problem is thrown, so that one run reports all of them.
+  init(_ reader: inout ConfigurationReader, requiresCredential: Bool) throws(ConfigurationError) {
+    let problemsBefore = reader.findings.problems.count
+    server = ServerSettings(&reader)
+    appStore = AppStore(&reader)
+    let areComparable = reader.findings.problems.count == problemsBefore
+    let catalog = Catalog(&reader)
+    acceptedLoss = Set(
+      reader.list(
+        "catalog.accept_loss", of: .text,
+        "Products that the catalog may take away from users who have them: the service starts nevertheless, and "
+          + "nobody is downgraded until the downgrade brake is released"
+      ).map { ProductID($0) })
+    policy = Policy(&reader)
+    revalidation = Revalidation(&reader)
+    ledger = LedgerConfiguration(&reader)
+    profileStore = ProfileStoreConfiguration(&reader)
+    auth = Auth(&reader, requiresCredential: requiresCredential)
+    log = Log(&reader)
+    if areComparable { Self.compare(server, appStore, profileStore, &reader) }
+    reader.warnOfReadableSecrets()
+    warnings = reader.findings.warnings
+    guard reader.findings.problems.isEmpty, let catalog else {
+      throw ConfigurationError(problems: reader.findings.problems)
+    }
+    self.catalog = catalog
+  }
+
+  private static func compare(
+    _ server: ServerSettings, _ appStore: AppStore, _ profileStore: ProfileStoreConfiguration?,
+    _ reader: inout ConfigurationReader
+  ) {
+    if server.maxBody > server.maxBytesInFlight {
+      reader.problem(
+        "server.max_body", "must not be more than server.max_bytes_in_flight: no such body could be read")
+    }
+    if appStore.deadline >= server.requestDeadline {
+      reader.problem(
+        "app_store.deadline",
+        "must be shorter than server.request_deadline: no request would live to see Apple's answer")
+    }
+    if let profileStore, appStore.deadline + profileStore.deadline >= server.requestDeadline {
+      reader.problem(
+        "profile_store.deadline",
+        "must be shorter than server.request_deadline less app_store.deadline: a request may need both")
+    }
+    if server.shutdownGrace < server.requestDeadline {
+      reader.warning(
+        "server.shutdown_grace",
+        "is shorter than server.request_deadline: requests in progress may be cut off at shutdown")
+    }
+  }
+
+  // MARK: - Small sections
+
+  /// The service's own checks with Apple.
+  struct Revalidation: Hashable, Sendable {
+    /// Subscriptions a second.
+    let rate: Int
+    /// Percent of the subscriptions checked.
+    let maxDowngrades: Int
+
+    init(_ reader: inout ConfigurationReader) {
+      rate = reader.read(
+        "revalidation.rate", .integer(1...1_000), default: 10,
+        "Subscriptions per second that the service re-validates on its own")
+      maxDowngrades = reader.read(
+        "revalidation.max_downgrades", .integer(1...100), default: 20,
+        "Percentage of the subscriptions evaluated in a day (at least 50 are assumed) that the service may downgrade "
+          + "unexpectedly before it waits for a person")
+    }
+  }
+
+  struct LedgerConfiguration: Hashable, Sendable {
+    let path: String
+
+    init(_ reader: inout ConfigurationReader) {
+      path = reader.read(
+        "ledger.path", .databaseFile, default: "countersign.sqlite", "The ledger's SQLite file")
+    }
+  }
+
+  struct Log: Hashable, Sendable {
+    enum Format: String, Hashable, Sendable, CaseIterable {
+      case json
+      case text
+    }
+
+    let level: Logger.Level
+    let format: Format
+
+    init(_ reader: inout ConfigurationReader) {
+      level = reader.read("log.level", .choice, default: .info, "The least severe level that is logged")
+      format = reader.read("log.format", .choice, default: .json, "One JSON object per line, or text")
+    }
+  }
 }

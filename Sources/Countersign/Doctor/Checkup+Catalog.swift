@@ -4,10 +4,7 @@ import Ledger
 extension Checkup {
   /// Compares the catalog with the recorded verdicts, as a start does; empty without a ledger.
   func catalogFindings() async -> [Finding] {
-    let ended = now().advanced(by: .zero - configuration.policy.outageHold)
-    guard let counts = await LedgerInspection.accessGiven(path: configuration.ledger.path, endingAfter: ended) else {
-      return []
-    }
+    guard let counts = await LedgerInspection.accessGiven(path: configuration.ledger.path) else { return [] }
     let comparison = CatalogComparison(counts, catalog: configuration.catalog)
     let refusal = comparison.refusal(
       accepting: configuration.acceptedLoss, percent: configuration.revalidation.maxDowngrades)

@@ -77,7 +77,7 @@ struct Checkup: Sendable {
     let keys = Finding("auth.api_keys", .ok, "\(count) API \(count == 1 ? "key" : "keys")")
     guard let jwt = configuration.auth.jwt else { return [keys] }
     let services: UserTokenServices
-    do throws(StartError) { services = try await jwt.services(environment: .silent) } catch {
+    do throws(StartError) { services = try jwt.services(environment: .silent) } catch {
       return [keys, Finding("auth.jwt", .fail, error.description)]
     }
     defer { services.transport?.shutdown() }
@@ -106,7 +106,7 @@ struct Checkup: Sendable {
       return [
         Finding(
           "server.tls", .ok,
-          ListeningAddress.isLoopback(server.host)
+          Loopback.contains(host: server.host)
             ? "plain HTTP, which only this machine can reach" : "plain HTTP, as configured")
       ]
     }
@@ -189,13 +189,13 @@ struct Checkup: Sendable {
         Finding(
           "ledger", isToEverybody ? .fail : .warning,
           "\(isToEverybody ? "every user of this machine" : "the group") may read or write "
-            + "\(ConfigurationValue.list(files)), where receipts are; chmod 600 keeps them to their owner"))
+            + "\(Wording.list(files)), where receipts are; chmod 600 keeps them to their owner"))
     }
     if let problem = inspection.fileSystemProblem {
       findings.append(Finding("ledger", .warning, "its file system \(problem)"))
     }
     if let free = inspection.freeBytes {
-      let text = ConfigurationValue.describe(roughSize: free)
+      let text = Wording.roughSize(free)
       findings.append(
         free < Self.leastFreeBytes
           ? Finding("ledger", .fail, "only \(text) are free on its disk; when it is full, nothing can be recorded")
@@ -227,21 +227,6 @@ struct Checkup: Sendable {
           "\(trouble). Verdicts are recorded meanwhile, and written when it is back; is profile_store.url right?")
       ]
     }
-  }
-}
-
-extension ConfigurationValue {
-  /// For people: `12.3 GiB`.
-  static func describe(roughSize bytes: UInt64) -> String {
-    let units = ["bytes", "KiB", "MiB", "GiB", "TiB"]
-    var value = Double(bytes)
-    var unit = 0
-    while value >= 1024, unit < units.count - 1 {
-      value /= 1024
-      unit += 1
-    }
-    let text = value >= 100 || unit == 0 ? "\(Int(value))" : "\((value * 10).rounded() / 10)"
-    return "\(text) \(units[unit])"
   }
 }
 

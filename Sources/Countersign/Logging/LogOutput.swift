@@ -1,3 +1,4 @@
+import Dispatch
 import Synchronization
 
 #if canImport(Glibc)
@@ -8,18 +9,62 @@ import Synchronization
   import Darwin
 #endif
 
-/// The destination of log lines, written one whole line at a time.
+/// The destination of log lines, written in the order in which they came, as whole lines.
+///
+/// Lines are gathered for 5 ms and written together: a write for each line took as long as making it. A line of level
+/// `warning` or above is written at once, with all before it, and the rest at the end of the process. A kill loses what
+/// was gathered.
 final class LogOutput: Sendable {
-  /// Guards the output, so that lines of two threads do not mix.
-  private let lock = Mutex(())
-  private let sink: @Sendable (String) -> Void
+  private struct State {
+    var lines: [UInt8] = []
+    /// Whether `flush` will be called.
+    var isFlushPlanned = false
+  }
 
-  init(sink: @escaping @Sendable (String) -> Void) { self.sink = sink }
+  /// Guards the gathered lines.
+  private let state = Mutex(State())
+  /// Held while lines are written, so that they keep their order.
+  private let order = Mutex(())
+  private let interval: DispatchTimeInterval?
+  private let sink: @Sendable ([UInt8]) -> Void
 
-  func write(_ line: String) { lock.withLock { _ in sink(line) } }
+  /// Lines are written at once when this many bytes wait.
+  private static let limit = 64 * 1024
 
-  static let standardError = LogOutput { line in
-    var rest = Array(line.utf8)[...]
+  /// - Parameter interval: how long lines are gathered; `nil` writes each at once.
+  init(every interval: DispatchTimeInterval? = nil, sink: @escaping @Sendable ([UInt8]) -> Void) {
+    self.interval = interval
+    self.sink = sink
+  }
+
+  /// - Parameter isUrgent: written before this function returns.
+  func write(_ line: String, isUrgent: Bool = true) {
+    let (isDue, isPlanned) = state.withLock { state in
+      state.lines.append(contentsOf: line.utf8)
+      guard let _ = interval, !isUrgent, state.lines.count < Self.limit else { return (true, true) }
+      defer { state.isFlushPlanned = true }
+      return (false, state.isFlushPlanned)
+    }
+    if isDue { return flush() }
+    guard !isPlanned, let interval else { return }
+    DispatchQueue.global().asyncAfter(deadline: .now() + interval) { self.flush() }
+  }
+
+  /// Writes what was gathered.
+  func flush() {
+    order.withLock { _ in
+      let lines = state.withLock { state in
+        defer { state = State() }
+        return state.lines
+      }
+      if !lines.isEmpty { sink(lines) }
+    }
+  }
+
+  static let standardError = LogOutput(every: .milliseconds(5), sink: writeToStandardError)
+
+  private static func writeToStandardError(_ lines: [UInt8]) {
+    var rest = lines[...]
     while !rest.isEmpty {
       let written = rest.withUnsafeBytes { bytes -> Int in
         #if canImport(Glibc)

@@ -1,5 +1,5 @@
 package import Hummingbird
-package import HummingbirdCore
+import HummingbirdCore
 package import Logging
 package import NIOCore
 import ServiceLifecycle
@@ -18,18 +18,18 @@ import ServiceLifecycle
 package struct AdminServer: Service {
   package static let maxConnections = 64
 
-  package var responder: RouterResponder<ServiceRequestContext>
-  package var http1: HTTP1Channel.Configuration
-  package var admin: ServerSettings.Admin
-  package var onListening: @Sendable (SocketAddress) async -> Void
-  package var logger: Logger
+  private let responder: RouterResponder<ServiceRequestContext>
+  private let http1: HTTP1Channel.Configuration
+  private let admin: ServerSettings.Admin
+  private let onListening: @Sendable (SocketAddress) async -> Void
+  private let logger: Logger
 
   package init(
-    responder: RouterResponder<ServiceRequestContext>, http1: HTTP1Channel.Configuration, admin: ServerSettings.Admin,
+    responder: RouterResponder<ServiceRequestContext>, settings: ServerSettings, admin: ServerSettings.Admin,
     onListening: @escaping @Sendable (SocketAddress) async -> Void, logger: Logger
   ) {
     self.responder = responder
-    self.http1 = http1
+    http1 = settings.http1()
     self.admin = admin
     self.onListening = onListening
     self.logger = logger

@@ -10,7 +10,7 @@ import Entitlements
 ///
 /// So no user keeps another out for long, users and servers do not keep each other out, and neither keeps out senders without a
 /// credential.
-package struct BodyBudgets: Sendable {
+struct BodyBudgets: Sendable {
   /// The most bytes of a body of `POST /v1/revalidations`, which has a few members.
   static let runLimit = 4 * 1024
   /// The most bytes of a request of support, whose largest part is a note.
@@ -24,10 +24,10 @@ package struct BodyBudgets: Sendable {
   private let users: ByteBudget
   private let servers: ByteBudget
   private let notifications: ByteBudget
-  package let support = ByteBudget(limit: 16 * supportLimit)
-  package let runs = ByteBudget(limit: 64 * runLimit)
+  let support = ByteBudget(limit: 16 * supportLimit)
+  let runs = ByteBudget(limit: 64 * runLimit)
 
-  package init(_ server: ServerSettings) {
+  init(_ server: ServerSettings) {
     let whole = ByteBudget(limit: server.maxBytesInFlight)
     // One body must fit, however small the total is.
     let part = max(server.maxBody, server.maxBytesInFlight / 4 * 3)
@@ -48,5 +48,5 @@ package struct BodyBudgets: Sendable {
   /// An empty loan for a notification.
   ///
   /// - Parameter client: `nil` for an unknown client.
-  package func notification(from client: ClientAddress?) -> ByteBudget.Loan { notifications.loan(to: client?.client) }
+  func notification(from client: ClientAddress?) -> ByteBudget.Loan { notifications.loan(to: client?.client) }
 }

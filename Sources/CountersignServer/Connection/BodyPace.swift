@@ -10,7 +10,7 @@ package import NIOCore
 package struct BodyPace: Hashable, Sendable {
   package static let usualPatience = TimeAmount.seconds(5)
   /// Bytes a second.
-  package static let rate: Int64 = 1024
+  static let rate: Int64 = 1024
 
   private let patience: TimeAmount
   /// How long nothing may come, counted from when the waiting began.
@@ -18,7 +18,7 @@ package struct BodyPace: Hashable, Sendable {
   /// When the waiting began; `nil` while nothing is waited for.
   private var since: NIODeadline?
 
-  package init(patience: TimeAmount = Self.usualPatience) {
+  init(patience: TimeAmount = Self.usualPatience) {
     self.patience = patience
     left = patience
   }
@@ -27,13 +27,13 @@ package struct BodyPace: Hashable, Sendable {
   mutating func wait(from now: NIODeadline) { since = since ?? now }
 
   /// The peer is no longer waited for: what it sent is still to be looked at.
-  package mutating func pause(at now: NIODeadline) {
+  mutating func pause(at now: NIODeadline) {
     spend(until: now)
     since = nil
   }
 
   /// Bytes of the body came.
-  package mutating func note(_ bytes: Int, at now: NIODeadline) {
+  mutating func note(_ bytes: Int, at now: NIODeadline) {
     spend(until: now)
     // More than this buys no more time.
     let bytes = min(Int64(bytes), Self.rate * 60)
@@ -41,7 +41,7 @@ package struct BodyPace: Hashable, Sendable {
   }
 
   /// When the peer will have been too slow; `nil` while it is not waited for.
-  package var deadline: NIODeadline? { since.map { $0 + left } }
+  var deadline: NIODeadline? { since.map { $0 + left } }
 
   func isTooSlow(at now: NIODeadline) -> Bool { deadline.map { $0 <= now } ?? false }
 

@@ -4,7 +4,7 @@ import Synchronization
 ///
 /// A limit per body is not enough: four hundred bodies of 2 MB are close to a gigabyte. A limit on the total is not enough
 /// either: one caller could use all of it. So each borrower has a share, and a budget may be part of another.
-package final class ByteBudget: Sendable {
+final class ByteBudget: Sendable {
   /// The reason why no bytes are lent.
   enum Shortage: Error, Hashable {
     /// The borrower has used its share.
@@ -34,7 +34,7 @@ package final class ByteBudget: Sendable {
   }
 
   /// Bytes taken from the budget; they return when the value is released.
-  package final class Loan: Sendable {
+  final class Loan: Sendable {
     private let budget: ByteBudget
     private let borrower: String?
     /// Guards the size of this loan.

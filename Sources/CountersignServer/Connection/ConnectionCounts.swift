@@ -1,5 +1,5 @@
 package import Logging
-package import Resilience
+import Resilience
 import Synchronization
 
 /// Counts the open connections of a listener: in total, and per client address.
@@ -23,7 +23,7 @@ package final class ConnectionCounts: Sendable {
   /// - Parameters:
   ///   - limit: the most connections the acceptor holds; this type counts them and refuses none.
   ///   - limitPerAddress: the most connections of one client address; zero is no limit.
-  package init(
+  init(
     limit: Int, limitPerAddress: Int, proxies: TrustedProxies, logger: Logger,
     isWorthALine: Occasional = Occasional(most: 1, every: .seconds(60))
   ) {
@@ -41,7 +41,7 @@ package final class ConnectionCounts: Sendable {
   }
 
   /// An open connection; `end` releases its place.
-  package struct Place: Sendable {
+  struct Place: Sendable {
     /// `nil` for a peer without a limit.
     fileprivate var client: String?
   }
@@ -71,7 +71,7 @@ package final class ConnectionCounts: Sendable {
     return Place(client: client)
   }
 
-  package func end(_ place: Place) {
+  func end(_ place: Place) {
     state.withLock { state in
       state.all -= 1
       guard let client = place.client, let count = state.byClient[client] else { return }

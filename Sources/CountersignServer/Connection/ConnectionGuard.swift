@@ -1,7 +1,7 @@
 import HTTPTypes
-package import NIOCore
+import NIOCore
 import NIOHTTP1
-package import NIOHTTPTypes
+import NIOHTTPTypes
 
 /// Bounds how long a connection may take over anything: idling, sending a request, taking its answer.
 ///
@@ -14,34 +14,23 @@ package import NIOHTTPTypes
 /// reading the answers. A body must also keep a minimum pace (`BodyPace`); a slower one fails with `SlowBody`. A request that
 /// is answered before its body has arrived (no credential, too large, too slow) is not read to its end: the answer says
 /// `Connection: close`, and the connection closes after a moment in which the peer can read it.
-package final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
-  package typealias InboundIn = HTTPRequestPart
-  package typealias InboundOut = HTTPRequestPart
-  package typealias OutboundIn = HTTPResponsePart
-  package typealias OutboundOut = HTTPResponsePart
+final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
+  typealias InboundIn = HTTPRequestPart
+  typealias InboundOut = HTTPRequestPart
+  typealias OutboundIn = HTTPResponsePart
+  typealias OutboundOut = HTTPResponsePart
 
-  package struct Limits: Sendable {
+  struct Limits: Sendable {
     /// From the connection, or the last answer, to the end of the next request's head.
-    package var idle: TimeAmount
+    var idle: TimeAmount
     /// The same, while more than three quarters of the connections are in use.
     var idleWhenNearlyFull: TimeAmount = .seconds(3)
     /// From a request's head, or from the answer before it, to the end of its answer.
-    package var request: TimeAmount
+    var request: TimeAmount
     /// The longest pause within a body.
-    package var patience = BodyPace.usualPatience
+    var patience = BodyPace.usualPatience
     /// From an early answer to the close of the connection.
     var linger: TimeAmount = .seconds(2)
-
-    package init(
-      idle: TimeAmount, idleWhenNearlyFull: TimeAmount = .seconds(3), request: TimeAmount,
-      patience: TimeAmount = BodyPace.usualPatience, linger: TimeAmount = .seconds(2)
-    ) {
-      self.idle = idle
-      self.idleWhenNearlyFull = idleWhenNearlyFull
-      self.request = request
-      self.patience = patience
-      self.linger = linger
-    }
   }
 
   private let limits: Limits
@@ -64,23 +53,23 @@ package final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandl
   /// An early answer was sent; further input is dropped.
   private var isLingering = false
 
-  package init(limits: Limits, counts: ConnectionCounts? = nil) {
+  init(limits: Limits, counts: ConnectionCounts? = nil) {
     self.limits = limits
     self.counts = counts
   }
 
-  package func handlerAdded(context: ChannelHandlerContext) {
+  func handlerAdded(context: ChannelHandlerContext) {
     if context.channel.isActive { begin(context) }
   }
 
-  package func handlerRemoved(context: ChannelHandlerContext) { end() }
+  func handlerRemoved(context: ChannelHandlerContext) { end() }
 
-  package func channelActive(context: ChannelHandlerContext) {
+  func channelActive(context: ChannelHandlerContext) {
     begin(context)
     context.fireChannelActive()
   }
 
-  package func channelInactive(context: ChannelHandlerContext) {
+  func channelInactive(context: ChannelHandlerContext) {
     end()
     context.fireChannelInactive()
   }
@@ -104,7 +93,7 @@ package final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandl
     counts?.isNearlyFull == true ? min(limits.idle, limits.idleWhenNearlyFull) : limits.idle
   }
 
-  package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     guard !isLingering else { return }
     switch unwrapInboundIn(data) {
     case .head(var head):
@@ -126,7 +115,7 @@ package final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandl
     context.fireChannelRead(data)
   }
 
-  package func channelReadComplete(context: ChannelHandlerContext) {
+  func channelReadComplete(context: ChannelHandlerContext) {
     // Nearly every body arrives with its head and needs no timer.
     if isReadingRequest, !isLingering, !isTooSlow {
       if pace == nil { pace = BodyPace(patience: limits.patience) }
@@ -136,7 +125,7 @@ package final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandl
   }
 
   /// The reader asks for more. Until it does, the peer is not the slow one.
-  package func read(context: ChannelHandlerContext) {
+  func read(context: ChannelHandlerContext) {
     if pace != nil {
       pace?.wait(from: .now())
       arm(context)
@@ -144,7 +133,7 @@ package final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandl
     context.read()
   }
 
-  package func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+  func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
     switch unwrapOutboundIn(data) {
     case .head(var head) where isAnsweringEarly && head.status.kind != .informational:
       head.headerFields[.connection] = "close"
@@ -169,7 +158,7 @@ package final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandl
   private var isAnsweringEarly: Bool { isReadingRequest && unanswered == 1 }
 
   /// Answers input that is not HTTP with a problem, and closes the connection.
-  package func errorCaught(context: ChannelHandlerContext, error: any Error) {
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
     // It has its answer; the server behind this handler would add a second.
     if error is HTTPParserError, isLingering { return }
     guard error is HTTPParserError, unanswered == 0, context.channel.isActive else {

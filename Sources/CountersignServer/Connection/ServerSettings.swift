@@ -1,50 +1,30 @@
 /// What an operator decides about the server: its addresses, limits and TLS.
 package struct ServerSettings: Hashable, Sendable {
-  package let host: String
-  package let port: Int
+  package var host = "127.0.0.1"
+  package var port = 8080
   /// Bytes of one request body.
-  package let maxBody: Int
-  package let maxConnections: Int
+  package var maxBody = 4 << 20
+  package var maxConnections = 10_000
   /// Connections of one client address; zero is no limit.
-  package let maxConnectionsPerAddress: Int
+  package var maxConnectionsPerAddress = 200
   /// Bytes of all request bodies in memory.
-  package let maxBytesInFlight: Int
-  package let requestDeadline: Duration
-  package let idleTimeout: Duration
-  package let shutdownGrace: Duration
+  package var maxBytesInFlight = 64 << 20
+  package var requestDeadline: Duration = .seconds(15)
+  package var idleTimeout: Duration = .seconds(10)
+  package var shutdownGrace: Duration = .seconds(20)
   /// Requests a second of one API key; zero is no limit.
-  package let rateLimit: Int
+  package var rateLimit = 0
   /// Requests a second of one user; zero is no limit.
-  package let userRateLimit: Int
+  package var userRateLimit = 10
   /// Requests a second of one client address; zero is no limit.
-  package let addressRateLimit: Int
-  package let trustedProxies: [AddressRange]
+  package var addressRateLimit = 300
+  package var trustedProxies: [AddressRange] = []
   /// `nil`: plain HTTP.
-  package let tls: TLS?
+  package var tls: TLS?
   /// `nil`: operators are served at the address of everybody.
-  package let admin: Admin?
+  package var admin: Admin?
 
-  package init(
-    host: String, port: Int, maxBody: Int, maxConnections: Int, maxConnectionsPerAddress: Int, maxBytesInFlight: Int,
-    requestDeadline: Duration, idleTimeout: Duration, shutdownGrace: Duration, rateLimit: Int, userRateLimit: Int,
-    addressRateLimit: Int, trustedProxies: [AddressRange], tls: TLS?, admin: Admin?
-  ) {
-    self.host = host
-    self.port = port
-    self.maxBody = maxBody
-    self.maxConnections = maxConnections
-    self.maxConnectionsPerAddress = maxConnectionsPerAddress
-    self.maxBytesInFlight = maxBytesInFlight
-    self.requestDeadline = requestDeadline
-    self.idleTimeout = idleTimeout
-    self.shutdownGrace = shutdownGrace
-    self.rateLimit = rateLimit
-    self.userRateLimit = userRateLimit
-    self.addressRateLimit = addressRateLimit
-    self.trustedProxies = trustedProxies
-    self.tls = tls
-    self.admin = admin
-  }
+  package init() {}
 
   /// Files in PEM; both were there and belonged together when the configuration was read.
   package struct TLS: Hashable, Sendable {

@@ -96,7 +96,7 @@
     }
     const id = error.requestID ? ` (request ${error.requestID})` : ''
     tell(form, error.code === 'forbidden'
-      ? 'This key may not do that: it needs one of the role “support”.' : `${error.message}${id}`, 'bad')
+      ? 'This key may not do that: use one of the role “support”.' : `${error.message}${id}`, 'bad')
   }
 
   /// What a form's button says when it does not wait.
@@ -168,7 +168,7 @@
     const typed = ui.key.value.trim()
     ui.key.value = ''
     if (!/^[\x21-\x7e]+$/.test(typed)) {
-      tell(ui.keyForm, 'A key is letters, digits and signs, without spaces.', 'bad')
+      tell(ui.keyForm, 'A key has letters, digits and signs, and no spaces.', 'bad')
       return
     }
     key = typed
@@ -277,7 +277,7 @@
   function foundText(found, history) {
     if (history) {
       const also = found.found_as.length > 1
-        ? ' The same number is the ID of a purchase: see below the history.' : ''
+        ? ' The same number is also the ID of a purchase: see below the history.' : ''
       return [stateText(history) + also, also ? 'warn' : '']
     }
     const [first] = found.found_as
@@ -285,28 +285,28 @@
     const owners = [...new Set(found.purchases.map((one) => one.user_id))]
     return owners.length > 0
       ? [`${ways[first]}: the purchase belongs to ${owners.join(' and ')}.`, '']
-      : [`${ways[first]}: nobody has this purchase here.`, 'warn']
+      : [`${ways[first]}: no user has this purchase here.`, 'warn']
   }
 
   /// Nobody's: there is nothing to judge, to ask about or to move.
   function neverSeenCard(found) {
     const isNumber = /^[0-9]+$/.test(found.id)
-    const asked = ['users, and the original transaction IDs of purchases']
-    if (isNumber) asked.push('the later transactions that are kept of purchases')
+    const asked = ['users and the original transaction IDs of purchases']
+    if (isNumber) asked.push('the later transactions of purchases, as far as they are kept')
     // What is neither all digits nor about as long as an order ID is a name.
     const mayBeApples = isNumber || /^[0-9A-Za-z]{7,16}$/.test(found.id)
     const apple = !mayBeApples ? ['', ''] : {
-      not_configured: ['There is no key of the App Store Server API (app_store.server_api), and it takes one to look up ' +
-        'order IDs, and transactions that are not kept.', 'warn'],
+      not_configured: ['There is no key of the App Store Server API (app_store.server_api): without one, order IDs and ' +
+        'transactions that are not kept cannot be looked up.', 'warn'],
       answered: [`Apple was asked, and knows no such ${isNumber ? 'transaction' : 'order'} of this app.`, ''],
       unavailable: ['Apple could not be asked. Try again in a minute.', 'warn'],
     }[found.app_store] || ['', '']
     return el('section', {class: 'card', 'aria-labelledby': 'never-title'},
       el('h2', {id: 'never-title', tabindex: -1}, 'Never seen here: ', bdi(found.id)),
-      el('p', null, 'No user and no purchase of this service has this ID. Is there a slip in it?'),
-      el('p', {class: 'soft'}, `Looked for among ${asked.join(', and among ')}.`),
+      el('p', null, 'No user and no purchase of this service has this ID. Is it typed correctly?'),
+      el('p', {class: 'soft'}, `Searched: ${asked.join('; ')}.`),
       found.searched_all ? null : el('p', {class: 'notice warn'},
-        'The search took too long and was ended before everything was seen. The original transaction ID is found at once.'),
+        'The search took too long and ended before everything was searched. An original transaction ID is found at once.'),
       apple[0] ? el('p', {class: `notice ${apple[1]}`}, apple[0]) : null)
   }
 
@@ -321,17 +321,18 @@
     ui.brake.hidden = brake.engaged !== true && byRules === 0
     if (ui.brake.hidden) return
     const parts = []
-    if (brake.engaged === true) parts.push('The service lowers nobody by itself until somebody releases the brake.')
-    if (brake.since) parts.push(`It holds since ${date(brake.since)}.`)
+    if (brake.engaged === true) parts.push('The service downgrades nobody on its own until somebody releases the brake.')
+    if (brake.since) parts.push(`It was engaged on ${date(brake.since)}.`)
     if (typeof brake.looked_at === 'number' && typeof brake.lowered === 'number') {
-      parts.push(`Of the ${brake.looked_at} verdicts of the day before, ${brake.lowered} had lowered somebody.`)
+      parts.push(`Of the ${brake.looked_at} verdicts of the day before, ${brake.lowered} downgraded somebody.`)
     }
     if (typeof brake.withheld === 'number') parts.push(`Verdicts held back since: ${brake.withheld}.`)
     if (byRules > 0) {
-      parts.push(`A changed catalog or policy would lower ${byRules} of the users. They keep what they have until ` +
+      parts.push(`A changed catalog or policy would downgrade ${byRules} of the users. They keep what they have until ` +
         'somebody fixes the configuration, or releases the brake.')
     }
-    ui.brakeTitle.textContent = brake.engaged === true ? 'The downgrade brake holds' : 'A changed configuration is held back'
+    ui.brakeTitle.textContent =
+      brake.engaged === true ? 'The downgrade brake is engaged' : 'A changed configuration is held back'
     ui.brakeText.textContent = parts.join(' ')
     tell(ui.brakeForm, '')
     buttonOf(ui.brakeForm).hidden = false
@@ -339,15 +340,16 @@
 
   ui.brakeForm.addEventListener('submit', async (event) => {
     event.preventDefault()
-    if (!await confirmed('Release the brake?', 'What it holds back comes to pass: for an hour every verdict counts, and ' +
-      'whoever it lowers loses access. Release it only when you know why so many end at once.', 'Release it')) return
+    if (!await confirmed('Release the brake?', 'Nothing is held back any longer: for an hour every verdict counts, and ' +
+      'users who are downgraded lose access. Release it only when you know why so many subscriptions end at once.',
+    'Release it')) return
     work(ui.brakeForm, 'Releasing…', async (isCurrent) => {
       await ask('DELETE', 'v1/brake')
       if (!isCurrent()) return
       ui.brakeTitle.textContent = 'The downgrade brake is released'
       ui.brakeText.textContent = ''
       buttonOf(ui.brakeForm).hidden = true
-      tell(ui.brakeForm, 'Every verdict counts for an hour. Then the brake watches anew.', 'good')
+      tell(ui.brakeForm, 'Every verdict counts for an hour. After that the brake works again.', 'good')
     })
   })
 
@@ -464,7 +466,7 @@
         entries.push(...page.entries)
         next = page.next
         render()
-        tell(olderForm, `${entries.length} entries are shown${next ? '.' : ', which are all.'}`)
+        tell(olderForm, next ? `${entries.length} entries are shown.` : `All ${entries.length} entries are shown.`)
       })
     })
 
@@ -512,7 +514,7 @@
   const noteOf = (entry) => entry.note === null || entry.note === undefined ? null : el('p', {class: 'said'},
     el('small', null, `Note of ${entry.asked_by}`), el('bdi', null, entry.note))
 
-  const kinds = {verdict: 'Verdict', ownership_change: 'Owner', revalidation: 'Apple asked anew'}
+  const kinds = {verdict: 'Verdict', ownership_change: 'Owner', revalidation: 'Apple asked again'}
 
   /// Verdicts that change nothing, two or more in a row, are one line to be opened.
   function folded(entries) {
@@ -620,7 +622,7 @@
   /// Tells the outcome once the page shows it, or that it does not.
   async function refreshed(form, refresh, isCurrent, outcome, tone) {
     try { await refresh(isCurrent) } catch {
-      if (isCurrent()) tell(form, `${outcome} What else is on this page is from before: look the ID up again.`, 'warn')
+      if (isCurrent()) tell(form, `${outcome} The rest of this page is out of date: look the ID up again.`, 'warn')
       return
     }
     if (isCurrent()) tell(form, outcome, tone)
@@ -646,7 +648,7 @@
     const form = el('form', {autocomplete: 'off', novalidate: true, 'aria-labelledby': `move-${name}`},
       el('h3', {id: `move-${name}`}, 'Move it to another user'),
       el('p', {class: 'soft'}, 'Both users are re-evaluated at once, and the note is kept in the history of both.'),
-      field(to, 'User ID of the new owner'), field(note, 'Note: why does it move?'),
+      field(to, 'User ID of the new owner'), field(note, 'Note: why is it moved?'),
       el('button', {type: 'submit', class: 'danger'}, 'Move the purchase…'), message())
 
     function render() {
@@ -668,7 +670,7 @@
     form.addEventListener('submit', async (event) => {
       event.preventDefault()
       const owner = needed(to, 'Name the new owner.')
-      const text = owner === null ? null : needed(note, 'Say in the note why it moves.')
+      const text = owner === null ? null : needed(note, 'Say in the note why it is moved.')
       if (text === null) return
       if (!await confirmed('Move the purchase?', `The purchase ${id} moves from ${purchase.user_id} to ${owner}. ` +
         `${purchase.user_id} loses what it gives at once.`, 'Move it')) return
@@ -697,18 +699,18 @@
     const rows = [['Product', purchase.product_id && bdi(purchase.product_id)], ['Store', purchase.environment],
       ['Made for the account', purchase.app_account_token && bdi(purchase.app_account_token)]].filter(([, value]) => value)
     const card = el('section', {class: 'card', 'aria-labelledby': `purchase-${name}`}, purchaseTitle(purchase),
-      el('p', null, 'Nobody has it here. ', purchase.told_by === 'notification'
-        ? 'Apple has told of it by itself.' : 'Apple knows it, and was asked just now.'),
+      el('p', null, 'No user has it here. ', purchase.told_by === 'notification'
+        ? 'Apple reported it in a notification.' : 'Apple was asked just now, and knows it.'),
       el('dl', null, rows.map(([label, value]) => [el('dt', null, label), el('dd', null, value)])))
     if (!canAttach) {
-      card.append(el('p', {class: 'notice warn'}, 'It takes a key of the App Store Server API (app_store.server_api) to ' +
-        'attach it to a user, and there is none. The customer can present it: “Restore purchases” in the app.'))
+      card.append(el('p', {class: 'notice warn'}, 'There is no key of the App Store Server API (app_store.server_api): ' +
+        'without one it cannot be attached to a user. The customer can present it: “Restore purchases” in the app.'))
       return card
     }
     const [to, note] = [userBox(`to-${name}`, purchase.app_account_token || ''), noteBox(`why-${name}`)]
     const form = el('form', {autocomplete: 'off', novalidate: true, 'aria-labelledby': `attach-${name}`},
       el('h3', {id: `attach-${name}`}, 'Attach it to a user'),
-      el('p', {class: 'soft'}, 'Apple is asked about it, and the user is judged anew. The note is kept in the history.'),
+      el('p', {class: 'soft'}, 'Apple is asked about it, and the user is re-evaluated. The note is kept in the history.'),
       field(to, 'User ID of the owner'), field(note, 'Note: how do you know that it is theirs?'),
       el('button', {type: 'submit'}, 'Attach the purchase'), message())
     form.addEventListener('submit', (event) => {
@@ -845,7 +847,7 @@
       y += 26
     }
     if (events.length > 0) {
-      lane('What people and owners did')
+      lane('Requests and changes of owner')
       for (const entry of events) {
         const middle = x(at(entry.recorded_at))
         const title = svg('title', null, `${date(entry.recorded_at)}: ${entry.note || entry.explanation}`)
@@ -870,7 +872,7 @@
     box.replaceChildren(
       svg('svg', {viewBox: `0 0 ${width} ${y + 22}`, role: 'img', 'aria-labelledby': 'drawing-title drawing-text'},
         svg('title', {id: 'drawing-title'}, 'Timeline of access and purchases'),
-        svg('desc', {id: 'drawing-text'}, `${summary.join('; ')}. The history below tells the same in words.`),
+        svg('desc', {id: 'drawing-text'}, `${summary.join('; ')}. The history below says the same in words.`),
         svg('defs', null, hatch('grace', 45), hatch('retry', -45)),
         grid, bars,
         svg('line', {class: 'now', x1: here, y1: 14, x2: here, y2: y}),
@@ -891,7 +893,7 @@
       [swatch(svg('rect', {...box, class: `s-${state}`}), state === 'grace' || state === 'retry'
         ? svg('rect', {...box, fill: `url(#${state}-hatch)`}) : null), text])
     if (used.has('refund')) items.push([swatch(svg('path', {class: 'refund', d: 'M6 2l8 8m0 -8l-8 8'})), 'taken back'])
-    if (used.has('note')) items.push([swatch(svg('circle', {class: 'm-note', cx: 11, cy: 6, r: 5})), 'Apple asked anew'])
+    if (used.has('note')) items.push([swatch(svg('circle', {class: 'm-note', cx: 11, cy: 6, r: 5})), 'Apple asked again'])
     if (used.has('owner')) {
       items.push([swatch(svg('path', {class: 'm-owner', d: 'M11 0l6 6l-6 6l-6 -6z'})), 'change of owner'])
     }

@@ -11,44 +11,34 @@ package final class AppStoreMetrics: Sendable {
   private struct Endpoint: Hashable {
     var name: String
     var environment: StoreEnvironment
+    var labels: [(String, String)] { [("endpoint", name), ("environment", environment.rawValue)] }
   }
 
   private struct Call: Hashable {
     var endpoint: Endpoint
-    var status: AppStoreCallStatus
+    var status: String
   }
 
   private let calls: Handles<Call, Counter>
   private let durations: Handles<Endpoint, Timer>
 
   package init(_ factory: any MetricsFactory) {
-    calls = Handles {
-      Counter(
-        .appStoreRequests,
-        [
-          ("endpoint", $0.endpoint.name), ("environment", $0.endpoint.environment.rawValue),
-          ("status", $0.status.label),
-        ], in: factory)
-    }
-    durations = Handles {
-      Timer(
-        .appStoreRequestDuration, [("endpoint", $0.name), ("environment", $0.environment.rawValue)], in: factory)
-    }
+    calls = Handles { Counter(.appStoreRequests, $0.endpoint.labels + [("status", $0.status)], in: factory) }
+    durations = Handles { Timer(.appStoreRequestDuration, $0.labels, in: factory) }
   }
 
   package func note(_ attempt: VerifyReceiptAttempt) {
     note(
-      Endpoint(name: "verify_receipt", environment: attempt.environment), AppStoreCallStatus(attempt.outcome),
-      attempt.duration)
+      Endpoint(name: "verify_receipt", environment: attempt.environment), attempt.outcome.label, attempt.duration)
   }
 
   package func note(_ attempt: ServerAPIAttempt) {
     note(
-      Endpoint(name: attempt.endpoint.metricName, environment: attempt.environment),
-      AppStoreCallStatus(attempt.outcome), attempt.duration)
+      Endpoint(name: attempt.endpoint.metricName, environment: attempt.environment), attempt.outcome.label,
+      attempt.duration)
   }
 
-  private func note(_ endpoint: Endpoint, _ status: AppStoreCallStatus, _ duration: Duration) {
+  private func note(_ endpoint: Endpoint, _ status: String, _ duration: Duration) {
     calls[Call(endpoint: endpoint, status: status)].increment()
     durations[endpoint].record(duration)
   }
@@ -86,68 +76,44 @@ package final class NotificationMetrics: Sendable {
 }
 
 /// How a call to Apple ended, as a label: one of some thirty words, whatever Apple answers.
-enum AppStoreCallStatus: Hashable {
-  /// Apple's own, where it is known.
-  case status(Int)
-  /// 21100 to 21199.
-  case internalDataAccess
-  case unknownStatus
-  case rateLimited
-  /// An answer of the Server API.
-  case answered
-  /// A code of the Server API, where it is known.
-  case serverAPIError(Int)
-  case http(hundreds: Int)
-  case malformed
-  case failed(String)
-
-  init(_ outcome: VerifyReceiptAttempt.Outcome) {
-    self =
-      switch outcome {
-      case .status(let status) where status == 0 || (21000...21010).contains(status): .status(status)
-      case .status(let status) where (21100...21199).contains(status): .internalDataAccess
-      case .status: .unknownStatus
-      case .http(429): .rateLimited
-      case .http(let status): .http(hundreds: min(max(status / 100, 1), 9))
-      case .malformed: .malformed
-      case .transport(let error): .failed(Self.word(for: error))
-      }
+extension VerifyReceiptAttempt.Outcome {
+  var label: String {
+    switch self {
+    case .status(let status) where status == 0 || (21000...21010).contains(status): "\(status)"
+    case .status(let status) where (21100...21199).contains(status): "21100-21199"
+    case .status: "unknown"
+    case .http(let status): httpLabel(status)
+    case .malformed: "malformed"
+    case .transport(let error): error.label
+    }
   }
+}
 
+extension ServerAPIAttempt.Outcome {
   /// The documented codes that our calls can meet; all others share one label.
-  private static let serverAPICodes: Set<Int> = [
+  private static let codes: Set<Int> = [
     4_000_006, 4_000_008, 4_040_001, 4_040_002, 4_040_003, 4_040_004, 4_040_005, 4_040_006, 4_040_010, 4_290_000,
     5_000_000, 5_000_001,
   ]
 
-  init(_ outcome: ServerAPIAttempt.Outcome) {
-    self =
-      switch outcome {
-      case .answered: .answered
-      case .error(_, let code): Self.serverAPICodes.contains(code) ? .serverAPIError(code) : .unknownStatus
-      case .http(429): .rateLimited
-      case .http(let status): .http(hundreds: min(max(status / 100, 1), 9))
-      case .malformed, .refused: .malformed
-      case .transport(let error): .failed(Self.word(for: error))
-      }
-  }
-
   var label: String {
     switch self {
     case .answered: "200"
-    case .serverAPIError(let code): "\(code)"
-    case .status(let status): "\(status)"
-    case .internalDataAccess: "21100-21199"
-    case .unknownStatus: "unknown"
-    case .rateLimited: "http_429"
-    case .http(let hundreds): "http_\(hundreds)xx"
-    case .malformed: "malformed"
-    case .failed(let word): word
+    case .error(_, let code): Self.codes.contains(code) ? "\(code)" : "unknown"
+    case .http(let status): httpLabel(status)
+    case .malformed, .refused: "malformed"
+    case .transport(let error): error.label
     }
   }
+}
 
-  private static func word(for error: TransportError) -> String {
-    switch error {
+private func httpLabel(_ status: Int) -> String {
+  status == 429 ? "http_429" : "http_\(min(max(status / 100, 1), 9))xx"
+}
+
+extension TransportError {
+  fileprivate var label: String {
+    switch self {
     case .resolve: "resolve"
     case .connect: "connect"
     case .tls: "tls"

@@ -1,4 +1,4 @@
-package import CoreMetrics
+import CoreMetrics
 import HTTPTypes
 import Hummingbird
 
@@ -6,7 +6,7 @@ import Hummingbird
 ///
 /// Labels are bounded: a route's template (never a path, which may hold a user ID), one of the methods that exist, a
 /// status of ours.
-package final class HTTPMetrics: Sendable {
+final class HTTPMetrics: Sendable {
   private struct Answer: Hashable {
     var route: String
     /// `nil`: one that nobody knows.
@@ -23,7 +23,7 @@ package final class HTTPMetrics: Sendable {
   private let durations: Handles<String, Timer>
   private let inFlight: Meter
 
-  package init(_ factory: any MetricsFactory) {
+  init(_ factory: any MetricsFactory) {
     answers = Handles { answer in
       Counter(
         .httpRequests,

@@ -1,4 +1,4 @@
-package import CoreMetrics
+import CoreMetrics
 import Synchronization
 
 /// Cached handles of one metric, by label values. After the first use of a handle no text is built.
@@ -20,7 +20,7 @@ final class Handles<Key: Hashable & Sendable, Handle: Sendable>: Sendable {
 }
 
 extension Timer {
-  package convenience init(
+  convenience init(
     _ metric: ServiceMetric, _ dimensions: [(String, String)] = [], in factory: any MetricsFactory
   ) {
     self.init(label: metric.rawValue, dimensions: dimensions, factory: factory)
@@ -33,7 +33,7 @@ extension Timer {
 }
 
 extension Counter {
-  package convenience init(
+  convenience init(
     _ metric: ServiceMetric, _ dimensions: [(String, String)] = [], in factory: any MetricsFactory
   ) {
     self.init(label: metric.rawValue, dimensions: dimensions, factory: factory)

@@ -1,42 +1,28 @@
 import HTTPTypes
-package import Hummingbird
-package import Ledger
+import Hummingbird
+import Ledger
 import NIOCore
-package import Prometheus
+import Prometheus
 import Resilience
 import Validation
 
-package import struct FoundationEssentials.Date
+import struct FoundationEssentials.Date
 
 /// `/metrics`: what was counted and what waits, in Prometheus' text format. It names no user and no secret, and is open.
-package struct MetricsController: Sendable {
-  package var ledger: any Ledger
-  package var status: OperationalStatus
+struct MetricsController: Sendable {
+  var ledger: any Ledger
+  var status: OperationalStatus
   /// The counters.
-  package var registry: PrometheusRegistry
+  var registry: PrometheusRegistry
   /// Writes that wait for the ledger.
-  package var waitingWrites: @Sendable () -> Int
+  var waitingWrites: @Sendable () -> Int
   /// Validations that wait for their turn.
-  package var waitingValidations: @Sendable () -> Int
+  var waitingValidations: @Sendable () -> Int
   /// When the server's certificate ends; `nil` without one.
-  package var certificateEnd: @Sendable () -> Date? = { nil }
-  package var now: @Sendable () -> Date
+  var certificateEnd: @Sendable () -> Date? = { nil }
+  var now: @Sendable () -> Date
 
-  package init(
-    ledger: any Ledger, status: OperationalStatus, registry: PrometheusRegistry,
-    waitingWrites: @escaping @Sendable () -> Int, waitingValidations: @escaping @Sendable () -> Int,
-    certificateEnd: @escaping @Sendable () -> Date? = { nil }, now: @escaping @Sendable () -> Date
-  ) {
-    self.ledger = ledger
-    self.status = status
-    self.registry = registry
-    self.waitingWrites = waitingWrites
-    self.waitingValidations = waitingValidations
-    self.certificateEnd = certificateEnd
-    self.now = now
-  }
-
-  package func metrics(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+  func metrics(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let now = now()
     var page = MetricsPage(registry.collect())
     do {

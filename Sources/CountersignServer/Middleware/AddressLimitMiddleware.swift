@@ -18,8 +18,6 @@ struct AddressLimitMiddleware: RouterMiddleware {
   private let forwarded = HTTPField.Name("Forwarded")
   private let isWorthALine = Occasional(most: 1, every: .seconds(86_400))
 
-  init(limits: RequestLimits) { self.limits = limits }
-
   func handle(
     _ request: Request, context: Context, next: (Request, Context) async throws -> Response
   ) async throws -> Response {
@@ -52,13 +50,13 @@ struct AddressLimitMiddleware: RouterMiddleware {
 }
 
 /// The rate limiters of keys, users and client addresses.
-package struct RequestLimits: Sendable {
+struct RequestLimits: Sendable {
   var perKey: RateLimiter
   var perUser: RateLimiter
   var perAddress: RateLimiter
   var proxies: TrustedProxies
 
-  package init(_ server: ServerSettings) {
+  init(_ server: ServerSettings) {
     perKey = RateLimiter(rate: server.rateLimit)
     perUser = RateLimiter(rate: server.userRateLimit)
     perAddress = RateLimiter(rate: server.addressRateLimit)

@@ -67,7 +67,16 @@ extension Problem {
 extension ServiceRequestContext {
   /// The caller, where the route lets in servers of one of these roles.
   /// - Throws: a 403 problem for another role, and for users.
-  func requireCaller(_ roles: APIKey.Role...) throws(Problem) -> ServerCaller {
+  func requireCaller(_ roles: APIKey.Role...) throws(Problem) -> ServerCaller { try requireServer(roles) }
+
+  /// The caller, where the route lets in users for what is their own, and servers of one of these roles.
+  /// - Throws: a 403 problem for another role.
+  func requireUserOr(_ roles: APIKey.Role...) throws(Problem) -> Caller {
+    if case .user(let user) = caller { return .user(user) }
+    return .server(try requireServer(roles))
+  }
+
+  private func requireServer(_ roles: [APIKey.Role]) throws(Problem) -> ServerCaller {
     switch caller {
     case nil: throw .unauthenticated
     case .user: throw Problem(.forbidden, "A user's token may not do this.")
@@ -76,20 +85,6 @@ extension ServiceRequestContext {
         throw Problem(.forbidden, "A key of the role '\(server.role.rawValue)' may not do this.")
       }
       return server
-    }
-  }
-
-  /// The caller, where the route lets in users for what is their own, and servers of one of these roles.
-  /// - Throws: a 403 problem for another role.
-  func requireUserOr(_ roles: APIKey.Role...) throws(Problem) -> Caller {
-    switch caller {
-    case nil: throw .unauthenticated
-    case .user(let user): return .user(user)
-    case .server(let server):
-      guard roles.contains(server.role) else {
-        throw Problem(.forbidden, "A key of the role '\(server.role.rawValue)' may not do this.")
-      }
-      return .server(server)
     }
   }
 }

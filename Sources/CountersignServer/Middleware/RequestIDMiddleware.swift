@@ -11,7 +11,7 @@ extension HTTPField.Name {
 /// Names every request, in its answer and in every log line.
 ///
 /// A caller's own `X-Request-Id` is kept where it is harmless: up to 128 letters, digits, `.`, `_` and `-`.
-package struct RequestIDMiddleware: RouterMiddleware {
+struct RequestIDMiddleware: RouterMiddleware {
   typealias Context = ServiceRequestContext
 
   func handle(

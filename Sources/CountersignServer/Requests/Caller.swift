@@ -1,4 +1,4 @@
-import Crypto
+import Cryptography
 import Entitlements
 import Synchronization
 
@@ -45,21 +45,14 @@ package final class APIKeyring: Sendable {
   ///
   /// Every byte of every key is compared, so that the time taken reveals nothing about a near miss.
   func caller(presenting presented: String) -> ServerCaller? {
-    let digest = Array(SHA256.hash(data: Array(presented.utf8)))
+    let digest = SHA256Digest(of: presented.utf8).bytes
     var found: APIKey?
-    for key in keys.withLock({ $0 }) {
-      // Both are SHA-256 digests, so they are of one length.
-      var difference: UInt8 = 0
-      for (a, b) in zip(key.digest.bytes, digest) { difference |= a ^ b }
-      if difference == 0 { found = key }
-    }
+    for key in keys.withLock({ $0 }) where isEqualInConstantTime(key.digest.bytes, digest) { found = key }
     return found.map { ServerCaller(name: $0.name, role: $0.role) }
   }
 
   /// The form in which a key is configured: SHA-256 of its UTF-8, in lower-case hex.
   package static func sha256(_ key: String) -> String {
-    SHA256.hash(data: Array(key.utf8)).map { byte in
-      String(byte >> 4, radix: 16) + String(byte & 15, radix: 16)
-    }.joined()
+    SHA256Digest(of: key.utf8).hexadecimal
   }
 }

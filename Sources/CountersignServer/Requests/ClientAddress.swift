@@ -1,7 +1,7 @@
 import NIOCore
 
 /// An IP address, as numbers: one client is one value, however its address is spelled.
-package struct ClientAddress: Hashable, Sendable {
+struct ClientAddress: Hashable, Sendable {
   /// The address in 16 bytes, most significant first; IPv4 as `::ffff:a.b.c.d` (RFC 4291, section 2.5.5.2).
   let bytes: [UInt8]
 
@@ -76,7 +76,7 @@ package struct AddressRange: Hashable, Sendable {
     bits = 128 - width + count
   }
 
-  package func contains(_ address: ClientAddress) -> Bool {
+  func contains(_ address: ClientAddress) -> Bool {
     var left = bits
     for (a, b) in zip(first.bytes, address.bytes) where left > 0 {
       let mask: UInt8 = left >= 8 ? 0xff : ~(0xff >> UInt8(left))
@@ -96,7 +96,7 @@ package struct AddressRange: Hashable, Sendable {
 ///                               └ the client  └ a proxy of ours
 ///
 /// `Forwarded` (RFC 7239) is not read: proxies that write the one pass on the other as a caller sent it.
-package struct TrustedProxies: Sendable {
+struct TrustedProxies: Sendable {
   var ranges: [AddressRange]
 
   func contains(_ address: ClientAddress) -> Bool { ranges.contains { $0.contains(address) } }

@@ -136,15 +136,10 @@ extension Problem {
       switch error {
       case .undecodableReceipt(let detail): Problem(.undecodableReceipt, detail)
       case .unsupportedReceipt(let detail): Problem(.unsupportedReceipt, detail)
-      case .notAuthentic(let detail, let appleStatus): Problem(.notAuthentic, detail, appleStatus: appleStatus)
-      case .wrongApp(let appleStatus):
-        Problem(
-          .wrongApp, "The receipt is authentic, but of an app that this service does not serve.",
-          appleStatus: appleStatus)
-      case .sandboxRefused(let appleStatus):
-        Problem(
-          .sandboxRefused, "The receipt is of Apple's sandbox, and this service does not take it from this user.",
-          appleStatus: appleStatus)
+      case .notAuthentic(let detail, _): Problem(.notAuthentic, detail)
+      case .wrongApp: Problem(.wrongApp, "The receipt is authentic, but of an app that this service does not serve.")
+      case .sandboxRefused:
+        Problem(.sandboxRefused, "The receipt is of Apple's sandbox, and this service does not take it from this user.")
       case .ownedByAnotherUser:
         Problem(
           .ownedByAnotherUser,
@@ -154,10 +149,8 @@ extension Problem {
         Problem(
           .unknownTransaction,
           "No purchase with this original transaction ID is known; post the receipt or the signed transaction instead.")
-      case .appStoreUnavailable(let appleStatus):
-        Problem(
-          .appStoreUnavailable, "Apple could not be asked, so nothing was decided or recorded; try again.",
-          appleStatus: appleStatus)
+      case .appStoreUnavailable:
+        Problem(.appStoreUnavailable, "Apple could not be asked, so nothing was decided or recorded; try again.")
       case .clockBehind:
         Problem(
           .appStoreUnavailable,
@@ -169,5 +162,6 @@ extension Problem {
       case .cancelled: Problem(.overloaded, "The validation was ended before it had an answer; try again.")
       case .heldBack: Problem(.internalError, "The verdict was held back.")
       }
+    appleStatus = error.appleStatus
   }
 }

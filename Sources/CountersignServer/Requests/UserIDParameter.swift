@@ -29,7 +29,7 @@ extension UserID {
   ///
   /// - Parameter name: the member or parameter that it came as.
   /// - Throws: a 400 problem.
-  package init(checking text: String, named name: String = "user_id") throws(Problem) {
+  init(checking text: String, named name: String = "user_id") throws(Problem) {
     guard let user = UserID(valid: text) else {
       throw Problem(
         .malformedRequest,

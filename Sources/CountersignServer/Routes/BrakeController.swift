@@ -1,18 +1,13 @@
 import CountersignAPI
-package import Hummingbird
-package import Validation
+import Hummingbird
+import Validation
 
 /// `/v1/brake`: why the service lowers nobody by itself, and the word of a person that it may.
-package struct BrakeController: Sendable {
-  package var brake: DowngradeBrakeService
-  package var review: RulesReview
+struct BrakeController: Sendable {
+  var brake: DowngradeBrakeService
+  var review: RulesReview
 
-  package init(brake: DowngradeBrakeService, review: RulesReview) {
-    self.brake = brake
-    self.review = review
-  }
-
-  package func state(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+  func state(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)
     return response
   }

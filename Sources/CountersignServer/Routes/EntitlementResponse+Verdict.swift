@@ -12,7 +12,7 @@ extension EntitlementResponse {
       profileWrite: ProfileWrite(rawValue: write.rawValue))
   }
 
-  package init(_ answer: ValidatedEntitlement) {
+  init(_ answer: ValidatedEntitlement) {
     self.init(
       user: answer.user, entitlement: answer.entitlement, isFromLedger: answer.isFromLedger, write: answer.write)
   }

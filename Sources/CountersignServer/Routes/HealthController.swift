@@ -4,19 +4,13 @@ import Ledger
 import Tokens
 import Validation
 
-package import struct FoundationEssentials.Date
+import struct FoundationEssentials.Date
 
 /// `/livez` and `/readyz`, for whoever keeps the service running. They name no user and no secret, and are open.
-package struct HealthController: Sendable {
-  package var ledger: LedgerCheck
-  package var status: OperationalStatus
-  package var now: @Sendable () -> Date
-
-  package init(ledger: LedgerCheck, status: OperationalStatus, now: @escaping @Sendable () -> Date) {
-    self.ledger = ledger
-    self.status = status
-    self.now = now
-  }
+struct HealthController: Sendable {
+  var ledger: LedgerCheck
+  var status: OperationalStatus
+  var now: @Sendable () -> Date
 
   /// The process answers. It says nothing about what the process depends on: a restart would not mend that.
   func live(_ request: Request, _ context: ServiceRequestContext) -> Response {

@@ -1,6 +1,6 @@
 import CountersignAPI
-package import Entitlements
-package import Ledger
+import Entitlements
+import Ledger
 
 import struct FoundationEssentials.Date
 
@@ -57,7 +57,7 @@ extension HistoryEvent {
 
 extension OwnershipChange {
   /// As the user is told whose history it is. The other user is none of their business: the machine's members name them.
-  package func words(for user: UserID) -> String {
+  func words(for user: UserID) -> String {
     guard from != nil else { return "The purchase \(key.originalTransactionID) was presented for the first time." }
     return user == to
       ? "The purchase \(key.originalTransactionID) came here from another user of the app."

@@ -13,10 +13,10 @@ protocol PlainlyPosted: Decodable {
 }
 
 /// Reads a JSON body within its bounds: its own size, and the bytes that all bodies may take together.
-package struct JSONRequestBody: Sendable {
+struct JSONRequestBody: Sendable {
   private let bytes: RequestBytes
 
-  package init(limit: Int) { bytes = RequestBytes(limit: limit) }
+  init(limit: Int) { bytes = RequestBytes(limit: limit) }
 
   /// - Throws: a problem: 415 for another media type, 400 for broken JSON or another shape, and those of `RequestBytes`.
   func decode<Value: Decodable>(

@@ -1,14 +1,14 @@
-package import Ledger
+import Ledger
 import Synchronization
 
-package import struct FoundationEssentials.Date
+import struct FoundationEssentials.Date
 
 /// Whether the ledger takes records, and what waits in it: found out now and then, however many ask.
 ///
 /// Finding it out costs an fsync, and anybody may ask. So what was found stands for a moment, and while it is being found out
 /// all who ask wait for the same.
-package final class LedgerCheck: Sendable {
-  package struct Finding: Sendable {
+final class LedgerCheck: Sendable {
+  struct Finding: Sendable {
     /// `nil`: it takes records.
     var error: LedgerError?
     /// `nil` where it could not be read.
@@ -29,7 +29,7 @@ package final class LedgerCheck: Sendable {
   private let clock: @Sendable () -> ContinuousClock.Instant
 
   /// - Parameter lifetime: how long what was found stands.
-  package init(
+  init(
     ledger: any Ledger, lifetime: Duration, now: @escaping @Sendable () -> Date,
     clock: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
   ) {
@@ -39,7 +39,7 @@ package final class LedgerCheck: Sendable {
     self.clock = clock
   }
 
-  package func finding() async -> Finding {
+  func finding() async -> Finding {
     let check = state.withLock { state in
       let stands = state.endedAt.map { $0.duration(to: clock()) < lifetime } ?? true
       if let check = state.check, stands { return check }

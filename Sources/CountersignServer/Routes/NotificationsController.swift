@@ -2,21 +2,16 @@ import CountersignAPI
 import Hummingbird
 import NIOCore
 import Resilience
-package import Validation
+import Validation
 
 /// `POST /v1/notifications/app-store`: a thin adapter over `NotificationReceiver`.
 ///
 /// Apple sends no credential: the signature is one. What is signed and was kept is answered with 200, also where it is
 /// refused: Apple sends again what is answered otherwise, and has taken some errors for a final word.
-package struct NotificationsController: Sendable {
-  package var receiver: NotificationReceiver
+struct NotificationsController: Sendable {
+  var receiver: NotificationReceiver
   private let body = RequestBytes(limit: BodyBudgets.notificationLimit)
-  package var budgets: BodyBudgets
-
-  package init(receiver: NotificationReceiver, budgets: BodyBudgets) {
-    self.receiver = receiver
-    self.budgets = budgets
-  }
+  var budgets: BodyBudgets
 
   func receive(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let posted = try await body.collect(request, budgets.notification(from: context.clientAddress))

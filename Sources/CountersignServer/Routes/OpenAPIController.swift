@@ -3,7 +3,7 @@ import Hummingbird
 import NIOCore
 
 /// `GET /openapi.yaml`: the contract of this version, as it lies in the source beside this file.
-package struct OpenAPIController: Sendable {
+struct OpenAPIController: Sendable {
   func document(_ request: Request, _ context: ServiceRequestContext) -> Response {
     Response(
       status: .ok,

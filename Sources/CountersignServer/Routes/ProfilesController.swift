@@ -1,48 +1,69 @@
 import CountersignAPI
-import Crypto
-package import Entitlements
+import Cryptography
+import Entitlements
 import HTTPTypes
-package import Hummingbird
-package import Ledger
+import Hummingbird
+import Ledger
 import NIOCore
+import Resilience
 import Validation
 
-package import struct FoundationEssentials.Date
+import struct FoundationEssentials.Date
 
 /// `GET /v1/profiles/{user_id}`, or `me` for a user: the entitlement as the ledger knows it, without asking Apple.
-package struct ProfilesController: Sendable {
-  package var ledger: any Ledger
-  package var rules: EntitlementRules
-  package var hasProfileStore: Bool
-  package var now: @Sendable () -> Date
+struct ProfilesController: Sendable {
+  var ledger: any Ledger
+  var rules: EntitlementRules
+  var hasProfileStore: Bool
+  var now: @Sendable () -> Date
+  /// Answers as sent before: some 10 MB of them.
+  private let answers = LRUCache<UserID, Answer>(limit: 10_000)
 
-  package init(ledger: any Ledger, rules: EntitlementRules, hasProfileStore: Bool, now: @escaping @Sendable () -> Date)
-  {
-    self.ledger = ledger
-    self.rules = rules
-    self.hasProfileStore = hasProfileStore
-    self.now = now
+  /// An answer with what it rests on.
+  private struct Answer: Sendable {
+    var body: ByteBuffer
+    var tag: String
+    /// The ledger's number of the user from before it was read.
+    var generation: UInt64
+    var readAt: Date
+    /// When time alone may change it.
+    var until: Date?
+
+    func holds(at now: Date, _ generation: UInt64) -> Bool {
+      self.generation == generation && readAt <= now && (until.map { now < $0 } ?? true)
+    }
   }
 
-  package func profile(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+  func profile(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireUserOr(.service, .support)
     guard let name = context.parameters.get("user_id").flatMap(UserID.percentDecoded) else {
       throw Problem(.malformedRequest, "The user ID in the path is not percent-encoded UTF-8.")
     }
     let user = try Self.user(name, as: caller)
+    let now = now()
+    let generation = ledger.generation(of: user)
+    if let known = answers.value(for: user), known.holds(at: now, generation) {
+      return Self.response(known, to: request)
+    }
     let profile: LedgerProfile?
     do { profile = try await ledger.profile(of: user) } catch {
       context.logLedgerTrouble(error)
       throw Problem(.ledgerUnavailable, "The ledger cannot be read now; try again.")
     }
     // Unknown and never bought read the same.
-    let entitlement = rules.standing(of: user, profile, at: now())
+    let entitlement = rules.standing(of: user, profile, at: now)
     let write: ProfileWrite =
       if hasProfileStore, let profile {
         ProfileWrite(profile.write).telling(entitlement, recorded: profile.entitlement)
       } else { .none }
-    return Self.response(
-      EntitlementResponse(user: user, entitlement: entitlement, isFromLedger: true, write: write), to: request)
+    let body = JSONBody.write(
+      EntitlementResponse(user: user, entitlement: entitlement, isFromLedger: true, write: write))
+    let answer = Answer(
+      body: body, tag: Self.tag(of: body), generation: generation, readAt: now,
+      until: rules.nextChange(of: profile?.evidence ?? [], recorded: profile?.entitlement, after: now))
+    // Of unknown users there are as many as somebody cares to make up.
+    if profile != nil { answers.insert(answer, for: user) }
+    return Self.response(answer, to: request)
   }
 
   /// The user whom a caller may ask about.
@@ -61,24 +82,18 @@ package struct ProfilesController: Sendable {
   }
 
   /// With a strong entity tag over the bytes, and 304 where the caller has them already (RFC 9110, section 13.1.2).
-  private static func response(_ entitlement: EntitlementResponse, to request: Request) -> Response {
-    let body = JSONBody.write(entitlement)
-    let tag = Self.tag(of: body)
+  private static func response(_ answer: Answer, to request: Request) -> Response {
+    let tag = answer.tag
     let headers: HTTPFields = [.eTag: tag, .cacheControl: "private, no-cache", .vary: "Authorization"]
     let known = request.headers[values: .ifNoneMatch].flatMap { $0.split(separator: ",") }
     if known.contains(where: { matches(tag, $0) }) { return Response(status: .notModified, headers: headers) }
-    var response = Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: body))
+    var response = Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: answer.body))
     response.headers[.contentType] = "application/json"
     return response
   }
 
   private static func tag(of body: ByteBuffer) -> String {
-    let digest = body.withUnsafeReadableBytes { SHA256.hash(data: $0) }
-    let digits = Array("0123456789abcdef".utf8)
-    var tag = [UInt8(ascii: "\"")]
-    for byte in digest.prefix(12) { tag += [digits[Int(byte >> 4)], digits[Int(byte & 15)]] }
-    tag.append(UInt8(ascii: "\""))
-    return String(decoding: tag, as: UTF8.self)
+    "\"\(SHA256Digest(of: body.readableBytesView).hexadecimal.prefix(24))\""
   }
 
   private static func matches(_ tag: String, _ candidate: Substring) -> Bool {

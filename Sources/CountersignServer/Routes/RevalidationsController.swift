@@ -1,16 +1,16 @@
 import CountersignAPI
-package import HTTPTypes
-package import Hummingbird
-package import Ledger
+import HTTPTypes
+import Hummingbird
+import Ledger
 import Logging
-package import Validation
+import Validation
 
-package import struct FoundationEssentials.Date
+import struct FoundationEssentials.Date
 
 extension HTTPField.Name {
   // A constant that is a valid field name.
   // swift-format-ignore: NeverForceUnwrap
-  package static let idempotencyKey = HTTPField.Name("Idempotency-Key")!
+  static let idempotencyKey = HTTPField.Name("Idempotency-Key")!
 }
 
 /// `/v1/revalidations`: runs over subscriptions whose state ends soon, for cron jobs.
@@ -19,29 +19,18 @@ extension HTTPField.Name {
 /// whose connection ended before the answer, finds its run and doubles no work. So does one that repeats its
 /// `Idempotency-Key`, also after the run has ended.
 package struct RevalidationsController: Sendable {
-  package var ledger: any Ledger
-  package var progress: RunProgress
-  package var body = JSONRequestBody(limit: BodyBudgets.runLimit)
-  package var budget: ByteBudget
-  package var now: @Sendable () -> Date
-
-  package init(
-    ledger: any Ledger, progress: RunProgress, body: JSONRequestBody = JSONRequestBody(limit: BodyBudgets.runLimit),
-    budget: ByteBudget, now: @escaping @Sendable () -> Date
-  ) {
-    self.ledger = ledger
-    self.progress = progress
-    self.body = body
-    self.budget = budget
-    self.now = now
-  }
+  var ledger: any Ledger
+  var progress: RunProgress
+  var body = JSONRequestBody(limit: BodyBudgets.runLimit)
+  var budget: ByteBudget
+  var now: @Sendable () -> Date
 
   package static let expiringWithin: ClosedRange<Duration> = .zero ... .seconds(366 * 86_400)
   /// The most subscriptions of one run; also where no limit is given.
   package static let limit = 1...100_000
   static let keyLimit = 128
 
-  package func start(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+  func start(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service)
     let key = try Self.idempotencyKey(request.headers[values: .idempotencyKey])
     let posted = try await body.decode(RevalidationRequestBody.self, from: request, budget.loan()).value
@@ -63,7 +52,7 @@ package struct RevalidationsController: Sendable {
     }
   }
 
-  package func run(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+  func run(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)
     guard let id = context.parameters.get("run_id").flatMap(RunID.init(text:)) else { throw Self.unknown }
     let run: Run?

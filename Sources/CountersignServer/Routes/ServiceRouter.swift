@@ -1,6 +1,12 @@
+package import Entitlements
 import HTTPTypes
 package import Hummingbird
+package import Ledger
+package import Prometheus
 package import Tokens
+package import Validation
+
+package import struct FoundationEssentials.Date
 
 /// A path as it is registered, `/v1/profiles/{user_id}`, and a method that it answers to, if only with 405.
 package struct ServiceRoute: Hashable, Sendable {
@@ -18,44 +24,56 @@ package struct ServiceRoute: Hashable, Sendable {
 ///     request ─▶ request ID ─▶ metrics ─▶ access log ─▶ problems ─▶ one Host ─▶ exact path
 ///       ─▶ [ address limit ─▶ [ authentication ─▶ rate limit ─▶ ] ] controller
 package struct ServiceRouter {
-  package var validations: ValidationsController
-  package var profiles: ProfilesController
-  package var revalidations: RevalidationsController
-  package var support: SupportController
-  package var notifications: NotificationsController
-  package var brake: BrakeController
-  package var health: HealthController
-  package var metrics: MetricsController
-  var contract = OpenAPIController()
-  package var keyring: APIKeyring
-  /// `nil` where users cannot call.
-  package var tokens: UserTokenVerifier?
-  package var limits: RequestLimits
+  let validations: ValidationsController
+  let profiles: ProfilesController
+  let revalidations: RevalidationsController
+  let support: SupportController
+  let notifications: NotificationsController
+  let brake: BrakeController
+  let health: HealthController
+  let metrics: MetricsController
+  let contract = OpenAPIController()
+  let keyring: APIKeyring
+  let tokens: UserTokenVerifier?
+  let limits: RequestLimits
   /// Whether the public address speaks TLS by itself.
-  package var speaksTLS: Bool
-  package var httpMetrics: HTTPMetrics
+  let speaksTLS: Bool
+  let httpMetrics: HTTPMetrics
 
+  /// - Parameters:
+  ///   - line: the queue for validations.
+  ///   - tokens: `nil` where users cannot call.
+  ///   - readinessLifetime: how long a check of the ledger stands.
+  ///   - waitingWrites: writes that wait for the ledger.
+  ///   - certificateEnd: when the server's certificate ends; `nil` without one.
   package init(
-    validations: ValidationsController, profiles: ProfilesController, revalidations: RevalidationsController,
-    support: SupportController, notifications: NotificationsController, brake: BrakeController,
-    health: HealthController, metrics: MetricsController, contract: OpenAPIController = OpenAPIController(),
-    keyring: APIKeyring, tokens: UserTokenVerifier? = nil, limits: RequestLimits, speaksTLS: Bool,
-    httpMetrics: HTTPMetrics
+    _ settings: ServerSettings, validator: ReceiptValidator, receiver: NotificationReceiver, lookUp: SupportLookUp,
+    ledger: any SupportLedger, rules: EntitlementRules, hasProfileStore: Bool, status: OperationalStatus,
+    progress: RunProgress, line: AdmissionQueue, keyring: APIKeyring, tokens: UserTokenVerifier?,
+    registry: PrometheusRegistry, readinessLifetime: Duration, waitingWrites: @escaping @Sendable () -> Int,
+    certificateEnd: @escaping @Sendable () -> Date?, now: @escaping @Sendable () -> Date
   ) {
-    self.validations = validations
-    self.profiles = profiles
-    self.revalidations = revalidations
-    self.support = support
-    self.notifications = notifications
-    self.brake = brake
-    self.health = health
-    self.metrics = metrics
-    self.contract = contract
+    let budgets = BodyBudgets(settings)
+    validations = ValidationsController(
+      validator: validator, body: JSONRequestBody(limit: settings.maxBody), budgets: budgets, line: line)
+    profiles = ProfilesController(ledger: ledger, rules: rules, hasProfileStore: hasProfileStore, now: now)
+    revalidations = RevalidationsController(ledger: ledger, progress: progress, budget: budgets.runs, now: now)
+    support = SupportController(
+      ledger: ledger, revalidation: UserRevalidation(validator: validator, ledger: ledger),
+      transfer: PurchaseTransfer(validator: validator, ledger: ledger), lookUp: lookUp, rules: rules,
+      budget: budgets.support, now: now)
+    notifications = NotificationsController(receiver: receiver, budgets: budgets)
+    brake = BrakeController(brake: status.brake, review: status.review)
+    health = HealthController(
+      ledger: LedgerCheck(ledger: ledger, lifetime: readinessLifetime, now: now), status: status, now: now)
+    metrics = MetricsController(
+      ledger: ledger, status: status, registry: registry, waitingWrites: waitingWrites,
+      waitingValidations: { line.waiting }, certificateEnd: certificateEnd, now: now)
     self.keyring = keyring
     self.tokens = tokens
-    self.limits = limits
-    self.speaksTLS = speaksTLS
-    self.httpMetrics = httpMetrics
+    limits = RequestLimits(settings)
+    speaksTLS = settings.tls != nil
+    httpMetrics = HTTPMetrics(registry)
   }
 
   /// The routes of the public address.

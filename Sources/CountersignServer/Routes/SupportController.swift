@@ -1,37 +1,22 @@
 import CountersignAPI
-package import Entitlements
+import Entitlements
 import HTTPTypes
-package import Hummingbird
-package import Ledger
-package import Validation
+import Hummingbird
+import Ledger
+import Validation
 
-package import struct FoundationEssentials.Date
+import struct FoundationEssentials.Date
 
 /// What support sees and may do: whose an ID is, a user's history, asking Apple anew, and whose a purchase is.
-package struct SupportController: Sendable {
-  package var ledger: any SupportLedger
-  package var revalidation: UserRevalidation
-  package var transfer: PurchaseTransfer
-  package var lookUp: SupportLookUp
-  package var rules: EntitlementRules
-  package var body = JSONRequestBody(limit: BodyBudgets.supportLimit)
-  package var budget: ByteBudget
-  package var now: @Sendable () -> Date
-
-  package init(
-    ledger: any SupportLedger, revalidation: UserRevalidation, transfer: PurchaseTransfer, lookUp: SupportLookUp,
-    rules: EntitlementRules, body: JSONRequestBody = JSONRequestBody(limit: BodyBudgets.supportLimit),
-    budget: ByteBudget, now: @escaping @Sendable () -> Date
-  ) {
-    self.ledger = ledger
-    self.revalidation = revalidation
-    self.transfer = transfer
-    self.lookUp = lookUp
-    self.rules = rules
-    self.body = body
-    self.budget = budget
-    self.now = now
-  }
+struct SupportController: Sendable {
+  var ledger: any SupportLedger
+  var revalidation: UserRevalidation
+  var transfer: PurchaseTransfer
+  var lookUp: SupportLookUp
+  var rules: EntitlementRules
+  var body = JSONRequestBody(limit: BodyBudgets.supportLimit)
+  var budget: ByteBudget
+  var now: @Sendable () -> Date
 
   // MARK: GET /v1/lookup/{id}
 
@@ -150,7 +135,7 @@ package struct SupportController: Sendable {
     return bodies
   }
 
-  package func transfer(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+  func transfer(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireCaller(.support)
     let id = try Self.originalTransactionID(context)
     let posted = try await body.decode(TransferRequest.self, from: request, budget.loan())

@@ -2,21 +2,14 @@ import CountersignAPI
 import Entitlements
 import Hummingbird
 import JSON
-package import Validation
+import Validation
 
 /// `POST /v1/validations`: a thin adapter over `ReceiptValidator`.
-package struct ValidationsController: Sendable {
-  package var validator: ReceiptValidator
-  package var body: JSONRequestBody
-  package var budgets: BodyBudgets
-  package var line: AdmissionQueue
-
-  package init(validator: ReceiptValidator, body: JSONRequestBody, budgets: BodyBudgets, line: AdmissionQueue) {
-    self.validator = validator
-    self.body = body
-    self.budgets = budgets
-    self.line = line
-  }
+struct ValidationsController: Sendable {
+  var validator: ReceiptValidator
+  var body: JSONRequestBody
+  var budgets: BodyBudgets
+  var line: AdmissionQueue
 
   /// The body from a user. A user ID in it is ignored, because the token names the user.
   private struct UserRequest: PlainlyPosted {

@@ -16,6 +16,39 @@ extension EntitlementRules {
     return recorded
   }
 
+  /// The first moment after `now` at which a standing may be another one; `nil` if time alone changes nothing.
+  ///
+  /// Every rule compares the time with a date of the evidence, or with one that lies a policy's duration after it. A
+  /// moment may be named at which nothing changes; none is left out.
+  package func nextChange(
+    of evidence: [SubscriptionEvidence], recorded: Entitlement?, after now: Date
+  ) -> Date? {
+    var dates = [recorded?.accessUntil, recorded?.expiresAt]
+    for one in evidence {
+      dates += [one.provisionalUntil, one.evidenceTime, one.evaluatedAt]
+      for purchase in one.purchases {
+        dates += [purchase.expiresDate, purchase.cancellationDate, purchase.purchaseDate, purchase.reportedAt]
+      }
+      for renewal in one.renewals {
+        dates += [renewal.gracePeriodExpiresDate, renewal.periodEnd, renewal.reportedAt]
+      }
+    }
+    let delays: [Duration] = [
+      .zero, policy.billingRetryAccess, policy.outageHold, policy.billingRetryAccess + policy.outageHold,
+      EntitlementPolicy.appleBillingRetryWindow, EntitlementPolicy.appleBillingRetryWindow + policy.outageHold,
+      policy.provisional,
+    ]
+    var next: Date?
+    for date in dates {
+      guard let date else { continue }
+      for delay in delays {
+        let moment = date.advanced(by: delay)
+        if moment > now, next.map({ moment < $0 }) ?? true { next = moment }
+      }
+    }
+    return next
+  }
+
   /// Whether a verdict is lower only because of the rules: a product removed from the catalog, or a sandbox purchase
   /// that is no longer accepted.
   ///

@@ -26,7 +26,7 @@ struct NotificationOperation {
   }
 
   private func take(_ evidence: SubscriptionEvidence) throws -> NotificationOutcome {
-    if let owner = try tables.subscription(evidence.key)?.owner {
+    if let owner = try tables.purchase(evidence.key)?.owner {
       // The stored receipt of the purchase takes precedence, so this one is never written.
       let receipt = KeptReceipt(
         base64: entry.proof?.base64 ?? entry.payload, environment: evidence.key.environment,
@@ -75,12 +75,11 @@ struct NotificationOperation {
   private func keep(_ evidence: SubscriptionEvidence, with stored: LedgerTables.StoredUnclaimed?) throws {
     let merged = stored.map { $0.evidence.merging(evidence) } ?? evidence
     var unclaimed = LedgerTables.StoredUnclaimed(
-      evidence: merged, evidenceAt: try StoredForm.milliseconds(merged.evidenceTime),
-      evaluatedAt: try StoredForm.milliseconds(merged.evaluatedAt), rows: try StoredForm.text(StoredForm.Rows(merged)),
-      bundleID: stored?.bundleID, proof: stored?.proof, proofAt: stored?.proofAt)
+      evidence: merged, rows: try StoredForm.text(merged), bundleID: stored?.bundleID, proof: stored?.proof,
+      proofAt: stored?.proofAt)
     let reported = try StoredForm.milliseconds(evidence.evidenceTime)
     if let proof = proof(of: evidence.key), unclaimed.proofAt.map({ $0 < reported }) ?? true {
-      unclaimed.bundleID = proof.bundleID.rawValue
+      unclaimed.bundleID = proof.bundleID
       unclaimed.proof = proof.base64
       unclaimed.proofAt = reported
     }

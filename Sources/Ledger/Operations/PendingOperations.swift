@@ -19,8 +19,9 @@ struct PostponeOperation {
     let granted = try provisional.filter { try grant($0, by: pending) }
     guard let newest = granted.map(\.evidenceTime).max() else { return .kept }
     try VerdictWriter(
-      tables: tables, recordedAt: try StoredForm.milliseconds(evaluationContext.recordedAt),
-      requestID: receipt.requestID,
+      tables: tables,
+      head: .init(
+        recordedAt: try StoredForm.milliseconds(evaluationContext.recordedAt), requestID: receipt.requestID),
       digest: digest, evidenceAt: try StoredForm.milliseconds(newest)
     ).judgeIfChanged(receipt.user, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
     return .kept
@@ -38,7 +39,7 @@ struct PostponeOperation {
       guard !evidence.purchases.isEmpty else { return false }
     }
     guard let until = evidence.provisionalUntil else { return false }
-    if let known = try tables.subscription(evidence.key) {
+    if let known = try tables.purchase(evidence.key) {
       guard known.owner == receipt.user, known.evidenceAt < (try StoredForm.milliseconds(evidence.evidenceTime)) else {
         return false
       }
@@ -80,8 +81,9 @@ struct WithdrawOperation {
 
   private func evaluate(_ user: UserID, for pending: LedgerTables.StoredPending) throws {
     try VerdictWriter(
-      tables: tables, recordedAt: try StoredForm.milliseconds(evaluationContext.recordedAt),
-      requestID: pending.requestID,
+      tables: tables,
+      head: .init(
+        recordedAt: try StoredForm.milliseconds(evaluationContext.recordedAt), requestID: pending.requestID),
       digest: pending.digest, evidenceAt: nil
     ).judgeIfChanged(user, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
   }

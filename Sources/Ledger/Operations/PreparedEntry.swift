@@ -11,17 +11,14 @@ struct PreparedEntry: Sendable {
     var rows: String
 
     init(_ evidence: SubscriptionEvidence) throws {
+      var evidence = evidence
+      // As it will be read.
+      evidence.evidenceTime = evidence.evidenceTime.inWholeMilliseconds
+      evidence.evaluatedAt = evidence.evaluatedAt.inWholeMilliseconds
       self.evidence = evidence
       evidenceAt = try StoredForm.milliseconds(evidence.evidenceTime)
       evaluatedAt = try StoredForm.milliseconds(evidence.evaluatedAt)
-      rows = try StoredForm.text(StoredForm.Rows(evidence))
-    }
-
-    /// The evidence as the ledger returns it: stored dates are truncated to milliseconds.
-    func kept() throws -> SubscriptionEvidence {
-      try StoredForm.value(StoredForm.Rows.self, rows).evidence(
-        of: evidence.key, source: evidence.source, evidenceAt: evidenceAt, evaluatedAt: evaluatedAt,
-        isAccountGone: evidence.isAccountGone)
+      rows = try StoredForm.text(evidence)
     }
   }
 

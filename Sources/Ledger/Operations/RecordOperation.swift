@@ -26,10 +26,13 @@ struct RecordOperation {
   private let tables: LedgerTables
   /// How the user acquires unowned purchases.
   private let claim: LedgerTables.Claim
+  /// The user's account before.
+  private let account: Account
 
   init(prepared: PreparedEntry, tables: LedgerTables, claim: LedgerTables.Claim = .proof) throws {
+    account = try tables.account(of: prepared.entry.user) ?? Account(of: tables.name(of: prepared.entry.user))
     var prepared = prepared
-    prepared.entry.user = try tables.name(of: prepared.entry.user)
+    prepared.entry.user = account.user
     self.prepared = prepared
     self.tables = tables
     self.claim = claim
@@ -38,22 +41,23 @@ struct RecordOperation {
   private var entry: LedgerEntry { prepared.entry }
   private var writer: VerdictWriter {
     VerdictWriter(
-      tables: tables, recordedAt: prepared.recordedAt, requestID: entry.requestID, digest: prepared.digest,
-      evidenceAt: prepared.evidenceAt, note: entry.note, rowsDueAt: prepared.rowsDueAt)
+      tables: tables,
+      head: .init(recordedAt: prepared.recordedAt, requestID: entry.requestID, note: entry.note),
+      digest: prepared.digest, evidenceAt: prepared.evidenceAt, rowsDueAt: prepared.rowsDueAt)
   }
 
-  /// The stored subscriptions of the answer, before and after the merge.
+  /// The stored purchases of the answer, before and after the merge.
   private struct Knowledge {
-    var stored: [SubscriptionKey: LedgerTables.StoredSubscription] = [:]
+    var stored: [SubscriptionKey: LedgerTables.StoredPurchase] = [:]
     var unclaimed: [SubscriptionKey: LedgerTables.StoredUnclaimed] = [:]
     var merged: [SubscriptionKey: SubscriptionEvidence] = [:]
   }
 
-  /// A subscription of the user, to be stored.
+  /// A purchase of the user, to be stored.
   private struct News {
     enum Receipt {
       case entry
-      /// The receipt row that is already stored.
+      /// The proof that is already stored.
       case kept(Int64)
       case proof(KeptReceipt)
     }
@@ -68,7 +72,7 @@ struct RecordOperation {
     var known = Knowledge()
     for subscription in prepared.subscriptions {
       let key = subscription.evidence.key
-      known.stored[key] = try tables.subscription(key)
+      known.stored[key] = try tables.purchase(key)
       known.unclaimed[key] = try tables.unclaimed(key)
       var stored = known.stored[key]?.evidence
       // Two answers of the same time: the later arrival stands, since the caller has just seen it.
@@ -129,41 +133,42 @@ struct RecordOperation {
     let own = prepared.subscriptions.filter { grant.belongsToUser($0.evidence.key) }
     let named = try namingThisUser()
     let news = try own.map { try merge($0, over: known) } + named
-    let evidence = try evidence(with: news)
+    let evidence = try evidence(with: news, over: known.stored)
     let moment = VerdictWriter.moment(of: evidence, notBefore: entry.evaluatedAt)
     let verdict = entry.evaluate(entry.user, evidence, moment)
-    let before = try tables.profile(of: entry.user)
-    guard entry.approves(before?.entitlement, verdict) else { return .heldBack }
+    let before = try tables.profile(of: account)?.entitlement
+    guard entry.approves(before, verdict) else { return .heldBack }
     let hasNewEvidence = news.contains { changesKnowledge($0, over: known.stored[$0.key]) }
-    let gains = !grant.claimed.isEmpty || !grant.moved.isEmpty || !named.isEmpty
+    let gained =
+      own.map(\.evidence.key).filter { grant.claimed.contains($0) || grant.moved[$0] != nil } + named.map(\.key)
 
-    // The write state after each stored verdict.
-    var recorded = Recorded(
-      entitlement: verdict, changed: false, losers: [], keptByOthers: grant.leftWithOthers.count, write: .waiting)
-    if let before, !gains, !hasNewEvidence,
-      try VerdictWriter.isSame(verdict, before.entitlement, by: \.apartFromMoment)
-    {
-      recorded.entitlement = before.entitlement
-      recorded.write = try tables.updateState(of: entry.user)
-    } else {
-      (recorded.entitlement, recorded.changed) = try writer.save(verdict, of: entry.user, after: before)
-    }
-
-    try save(news, over: known.stored)
-    let gained = own.map(\.evidence.key).filter { grant.claimed.contains($0) || grant.moved[$0] != nil }
-    for key in gained + named.map(\.key) {
-      try tables.log(
-        change: key, from: grant.moved[key], to: entry.user, recordedAt: prepared.recordedAt,
-        requestID: entry.requestID, note: entry.note)
+    let rows = try save(news, over: known.stored, at: moment)
+    var account = account
+    for key in gained {
+      guard let row = rows[key] else { throw StoredForm.Unstorable() }
+      try tables.appendGain(of: row, from: grant.moved[key], to: &account, writer.head)
     }
     for key in own.map(\.evidence.key).filter({ known.unclaimed[$0] != nil }) + named.map(\.key) {
       try tables.removeUnclaimed(key)
     }
-    try schedule(news, at: moment)
+    var recorded = Recorded(
+      entitlement: verdict, changed: false, losers: [], keptByOthers: grant.leftWithOthers.count, write: .waiting)
+    if let before, gained.isEmpty, !hasNewEvidence, VerdictWriter.isSame(verdict, before, by: \.apartFromMoment) {
+      recorded.entitlement = before
+      recorded.write = try tables.writeState(of: entry.user)
+    } else {
+      let saved = try writer.save(verdict, of: &account, after: before)
+      (recorded.entitlement, recorded.changed, recorded.update) = (saved.entitlement, saved.changed, saved.update)
+    }
     let owners = Set(grant.moved.values)
     let disproven = try endGrants(on: own + named.map(\.subscription)).subtracting(owners)
-    for loser in owners.sorted(by: { $0.rawValue < $1.rawValue }) {
-      try writer.reevaluate(loser, by: entry.evaluate, at: entry.evaluatedAt)
+    for owner in owners.sorted(by: { $0.rawValue < $1.rawValue }) {
+      guard var loser = try tables.account(of: owner) else { throw StoredForm.Unstorable() }
+      for key in gained where grant.moved[key] == owner {
+        guard let row = rows[key] else { throw StoredForm.Unstorable() }
+        try tables.appendLoss(of: row, to: entry.user, from: &loser, writer.head)
+      }
+      try writer.reevaluate(&loser, by: entry.evaluate, at: entry.evaluatedAt)
     }
     for user in disproven.sorted(by: { $0.rawValue < $1.rawValue }) {
       try writer.judgeIfChanged(user, by: entry.evaluate, at: entry.evaluatedAt)
@@ -177,20 +182,12 @@ struct RecordOperation {
     let reported = Set(prepared.subscriptions.map(\.evidence.key))
     return try tables.unclaimed(naming: entry.user).compactMap { unclaimed in
       let key = unclaimed.evidence.key
-      guard let receipt = unclaimed.receipt, !reported.contains(key), try tables.subscription(key) == nil else {
+      guard let receipt = unclaimed.receipt, !reported.contains(key), try tables.purchase(key) == nil else {
         return nil
       }
       return News(
         subscription: try PreparedEntry.Subscription(unclaimed.evidence), receipt: .proof(receipt), claim: .accountToken
       )
-    }
-  }
-
-  /// Schedules the next check of each subscription of the answer, from the merged evidence.
-  private func schedule(_ news: [News], at moment: Date) throws {
-    for new in news {
-      let kept = try new.subscription.kept()
-      try tables.schedule(new.key, at: entry.nextCheck(kept, moment), asOf: moment)
     }
   }
 
@@ -228,11 +225,11 @@ struct RecordOperation {
       ? merged.isAnswered(by: new.evidence) : subscription.evidenceAt == new.evidenceAt
     return News(
       subscription: subscription,
-      receipt: stands && !entry.keepsReceipts ? .entry : .kept(stored.receiptID),
+      receipt: stands && !entry.keepsReceipts ? .entry : .kept(stored.proof),
       claim: stored.owner == entry.user && !entry.isPresented ? stored.claim : claim)
   }
 
-  private func changesKnowledge(_ news: News, over stored: LedgerTables.StoredSubscription?) -> Bool {
+  private func changesKnowledge(_ news: News, over stored: LedgerTables.StoredPurchase?) -> Bool {
     guard let stored else { return true }
     let new = news.subscription
     return new.evidenceAt != stored.evidenceAt || new.rows != stored.rows
@@ -240,49 +237,78 @@ struct RecordOperation {
   }
 
   /// All evidence of the user after this answer, in the order in which the ledger will return it.
-  private func evidence(with news: [News]) throws -> [SubscriptionEvidence] {
-    var all: [SubscriptionKey: SubscriptionEvidence] = [:]
-    for new in news { all[new.key] = new.subscription.evidence }
-    for stored in try tables.subscriptions(of: entry.user, without: Set(all.keys)) {
-      all[stored.evidence.key] = stored.evidence
-    }
+  private func evidence(
+    with news: [News], over stored: [SubscriptionKey: LedgerTables.StoredPurchase]
+  ) throws -> [SubscriptionEvidence] {
+    let known = Set(news.compactMap { stored[$0.key]?.id })
+    let others = try tables.purchases(of: account, without: known).map(\.evidence)
     let reported = Dictionary(uniqueKeysWithValues: prepared.subscriptions.map { ($0.evidence.key, $0) })
-    return all.values.sorted { $0.key.precedes($1.key) }
+    return (news.map(\.subscription.evidence) + others).sorted { $0.key.precedes($1.key) }
       + (try tables.provisionalEvidence(of: entry.user).filter { grant in
         try reported[grant.key].map { try isOlder($0, than: grant) } ?? true
       })
   }
 
   /// Writes only differences: a post that repeats stored evidence writes nothing and costs no fsync.
-  private func save(_ news: [News], over known: [SubscriptionKey: LedgerTables.StoredSubscription]) throws {
-    let kept = known.isEmpty ? nil : try tables.receiptID(of: entry.receipt, digest: prepared.digest)
-    let differing = news.filter { new in
-      guard let stored = known[new.key] else { return true }
-      if case .entry = new.receipt, stored.receiptID != kept { return true }
-      return changesKnowledge(new, over: stored) || new.subscription.evaluatedAt != stored.evaluatedAt
-        || stored.owner != entry.user || stored.claim != new.claim
-    }
-    var used: Set<Int64> = []
-    for new in differing {
-      let receiptID = try receiptID(of: new)
-      used.insert(receiptID)
-      try tables.save(
-        .init(
-          evidence: new.subscription.evidence, owner: entry.user, receiptID: receiptID,
+  /// - Returns: the rows of the purchases.
+  private func save(
+    _ news: [News], over known: [SubscriptionKey: LedgerTables.StoredPurchase], at moment: Date
+  ) throws -> [SubscriptionKey: Int64] {
+    var shared = try known.values.map(\.proof).first { try tables.isProof($0, entry.receipt, prepared.digest) }
+    var rows: [SubscriptionKey: Int64] = [:]
+    for new in news {
+      let stored = known[new.key]
+      let evidence = new.subscription.evidence
+      let schedule = try LedgerTables.Schedule.next(
+        after: stored?.schedule, of: new.key, at: entry.nextCheck(evidence, moment), asOf: moment)
+      if let stored, let row = stored.id, isSame(new, as: stored, proof: shared) {
+        if schedule != stored.schedule { try tables.schedule(row, schedule) }
+        rows[new.key] = row
+        continue
+      }
+      let proof = try proof(of: new, insteadOf: stored?.proof, &shared)
+      rows[new.key] = try tables.save(
+        LedgerTables.StoredPurchase(
+          id: stored?.id, evidence: evidence, owner: entry.user, claim: new.claim, proof: proof,
           evidenceAt: new.subscription.evidenceAt, evaluatedAt: new.subscription.evaluatedAt,
           rows: new.subscription.rows,
-          claim: new.claim))
+          renewalOffAt: evidence.renewals.contains { $0.autoRenews == false }
+            ? stored?.renewalOffAt ?? new.subscription.evidenceAt : nil,
+          billingFailedAt: evidence.renewals.contains { $0.isInBillingRetry == true }
+            ? stored?.billingFailedAt ?? new.subscription.evidenceAt : nil,
+          schedule: schedule))
     }
-    let replaced = Set(differing.compactMap { known[$0.key]?.receiptID }).subtracting(used)
-    for id in replaced.sorted() { try tables.pruneReceipt(id) }
+    return rows
   }
 
-  private func receiptID(of new: News) throws -> Int64 {
+  private func isSame(_ new: News, as stored: LedgerTables.StoredPurchase, proof: Int64?) -> Bool {
+    if case .entry = new.receipt, stored.proof != proof { return false }
+    return !changesKnowledge(new, over: stored) && new.subscription.evaluatedAt == stored.evaluatedAt
+      && stored.owner == entry.user && stored.claim == new.claim
+  }
+
+  /// The stored proof of a purchase, which takes the place of another one.
+  /// - Parameter shared: the row of this entry's receipt, which may prove several purchases.
+  private func proof(of new: News, insteadOf former: Int64?, _ shared: inout Int64?) throws -> Int64 {
     switch new.receipt {
-    case .entry: try tables.save(entry.receipt, digest: prepared.digest, seenAt: prepared.recordedAt)
-    case .kept(let id): id
+    case .kept(let id): return id
     case .proof(let receipt):
-      try tables.save(receipt, digest: ReceiptDigest(of: receipt.base64), seenAt: prepared.recordedAt)
+      return try tables.add(receipt, ReceiptDigest(of: receipt.base64), at: prepared.recordedAt)
+    case .entry:
+      if let shared {
+        guard shared != former else { return shared }
+        try tables.use(proof: shared)
+        if let former { try tables.leave(proof: former) }
+        return shared
+      }
+      if let former, try tables.replace(proof: former, by: entry.receipt, prepared.digest, at: prepared.recordedAt) {
+        shared = former
+        return former
+      }
+      let added = try tables.add(entry.receipt, prepared.digest, at: prepared.recordedAt)
+      if let former { try tables.leave(proof: former) }
+      shared = added
+      return added
     }
   }
 }

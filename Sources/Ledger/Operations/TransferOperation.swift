@@ -7,31 +7,31 @@ struct TransferOperation {
   let tables: LedgerTables
 
   func run() throws -> TransferOutcome {
-    guard var stored = try tables.subscription(transfer.key) else { return .unknown }
-    let loser = stored.owner
-    guard loser != transfer.to else { return .unchanged }
-    let winner = try tables.name(of: transfer.to)
-    let note = try tables.keep(transfer.note, about: nil)
+    guard var purchase = try tables.purchase(transfer.key), let id = purchase.id else { return .unknown }
+    var winner = try tables.account(of: transfer.to) ?? Account(of: tables.name(of: transfer.to))
+    guard purchase.owner.key != winner.user.key else { return .unchanged }
+    guard var loser = try tables.account(of: purchase.owner) else { throw StoredForm.Unstorable() }
+    var nobody: Account?
+    let note = try tables.append(transfer.note, to: &nobody)
     let evaluationContext = transfer.evaluationContext
-    let recordedAt = try StoredForm.milliseconds(evaluationContext.recordedAt)
     let writer = VerdictWriter(
-      tables: tables, recordedAt: recordedAt, requestID: transfer.note.requestID,
-      digest: try tables.digest(ofReceipt: stored.receiptID), evidenceAt: stored.evidenceAt, note: note,
+      tables: tables,
+      head: .init(
+        recordedAt: try StoredForm.milliseconds(evaluationContext.recordedAt), requestID: transfer.note.requestID,
+        note: note),
+      digest: try tables.digest(ofProof: purchase.proof), evidenceAt: purchase.evidenceAt,
       rowsDueAt: try transfer.rowsClaimedUntil.map(StoredForm.milliseconds) ?? 0)
     // A grant on the signature of a newer renewal belonged to the former owner.
     if let grant = try tables.grant(on: transfer.key), grant.owner != transfer.to {
       try tables.endGrant(on: transfer.key)
     }
-    // The foreign key needs a profile row of the new owner; the verdict creates it.
-    try writer.reevaluate(
-      winner, with: [stored.evidence], by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
-    stored.owner = winner
-    stored.claim = .proof
-    try tables.save(stored)
-    try tables.log(
-      change: transfer.key, from: loser, to: winner, recordedAt: recordedAt, requestID: transfer.note.requestID,
-      note: note)
-    try writer.reevaluate(loser, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
-    return .moved(from: loser)
+    purchase.owner = winner.user
+    purchase.claim = .proof
+    _ = try tables.save(purchase)
+    try tables.appendGain(of: id, from: loser.user, to: &winner, writer.head)
+    try writer.reevaluate(&winner, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
+    try tables.appendLoss(of: id, to: winner.user, from: &loser, writer.head)
+    try writer.reevaluate(&loser, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
+    return .moved(from: loser.user)
   }
 }

@@ -1,32 +1,24 @@
 internal import Entitlements
 internal import struct FoundationEssentials.Date
 
-/// Writes verdicts inside an open transaction, each with its history line and its update for the app's row.
+/// Writes verdicts inside an open transaction, each with its event and its update for the app's row.
 ///
 /// One transaction holds all three, so every verdict reaches the app.
 struct VerdictWriter {
   let tables: LedgerTables
-  let recordedAt: Int64
-  let requestID: String
+  let head: LedgerTables.EventHead
   /// The receipt behind the verdict.
   let digest: ReceiptDigest
   /// The evidence time (Apple's clock) behind the verdict.
   let evidenceAt: Int64?
-  /// The support note that caused the verdicts.
-  var note: NoteID?
   /// When the updates of the app's rows become due.
   var rowsDueAt: Int64 = 0
 
   /// Reevaluates a user over all evidence, and stores the verdict.
-  /// - Parameter gains: evidence that becomes the user's and is not written yet.
-  func reevaluate(
-    _ user: UserID, with gains: [SubscriptionEvidence] = [], by evaluate: Evaluator, at moment: Date
-  ) throws {
-    let user = try tables.name(of: user)
-    let proven = try tables.subscriptions(of: user).map(\.evidence) + gains
-    let evidence = proven.sorted { $0.key.precedes($1.key) } + (try tables.provisionalEvidence(of: user))
-    let verdict = evaluate(user, evidence, Self.moment(of: evidence, notBefore: moment))
-    _ = try save(verdict, of: user, after: try tables.profile(of: user))
+  func reevaluate(_ account: inout Account, by evaluate: Evaluator, at moment: Date) throws {
+    let evidence = try tables.evidence(of: account)
+    let verdict = evaluate(account.user, evidence, Self.moment(of: evidence, notBefore: moment))
+    _ = try save(verdict, of: &account, after: try tables.profile(of: account)?.entitlement)
   }
 
   /// As `reevaluate`, but writes nothing if the verdict is unchanged.
@@ -34,14 +26,29 @@ struct VerdictWriter {
   @discardableResult func judgeIfChanged(
     _ user: UserID, by evaluate: Evaluator, at moment: Date, approves: Approval = { _, _ in true }
   ) throws -> Bool {
-    let user = try tables.name(of: user)
-    let evidence = try tables.evidence(of: user)
-    let verdict = evaluate(user, evidence, Self.moment(of: evidence, notBefore: moment))
-    let before = try tables.profile(of: user)
-    if let before, try Self.isSame(verdict, before.entitlement, by: \.apartFromMoment) { return true }
-    guard approves(before?.entitlement, verdict) else { return false }
-    _ = try save(verdict, of: user, after: before)
+    var account = try tables.account(of: user) ?? Account(of: tables.name(of: user))
+    let evidence = try tables.evidence(of: account)
+    let verdict = evaluate(account.user, evidence, Self.moment(of: evidence, notBefore: moment))
+    let before = try tables.profile(of: account)?.entitlement
+    if let before, Self.isSame(verdict, before, by: \.apartFromMoment) { return true }
+    guard approves(before, verdict) else { return false }
+    _ = try save(verdict, of: &account, after: before)
     return true
+  }
+
+  /// As `judgeIfChanged`, for a verdict that need not come of the evidence alone.
+  func reevaluate(
+    _ user: UserID, by successor: Reevaluation.Successor, at moment: Date, approves: Approval
+  ) throws -> ReevaluationOutcome {
+    guard var account = try tables.account(of: user), let before = try tables.profile(of: account)?.entitlement
+    else { return .unchanged }
+    let evidence = try tables.evidence(of: account)
+    guard let verdict = successor(evidence, before, Self.moment(of: evidence, notBefore: moment)),
+      !Self.isSame(verdict, before, by: \.apartFromMoment)
+    else { return .unchanged }
+    guard approves(before, verdict) else { return .heldBack }
+    _ = try save(verdict, of: &account, after: before)
+    return .recorded
   }
 
   /// The evaluation time: not before the newest of Apple's evidence. Provisional grants are left out, since our own
@@ -50,28 +57,37 @@ struct VerdictWriter {
     evidence.filter { $0.provisionalUntil == nil }.map(\.evaluatedAt).reduce(moment, max)
   }
 
-  /// Stores a verdict as the next version.
-  /// - Returns: the verdict as it will be read, and whether it is a change.
-  func save(
-    _ verdict: Entitlement, of user: UserID, after before: LedgerTables.StoredProfile?
-  ) throws -> (Entitlement, Bool) {
-    let text = try StoredForm.text(verdict)
-    let version = (before?.version ?? 0) + 1
-    let changed =
-      if let before { try !Self.isSame(verdict, before.entitlement, by: \.apartFromEvidence) } else { true }
-    try tables.save(verdict, text: text, of: user, version: version, recordedAt: recordedAt)
-    try tables.append(
-      .init(
-        user: user, version: version, recordedAt: recordedAt, requestID: requestID, changed: changed,
-        entitlement: text, digest: digest, evidenceAt: evidenceAt, note: note))
-    try tables.enqueueUpdate(of: user, evidenceAt: evidenceAt, recordedAt: recordedAt, dueAt: rowsDueAt)
-    return (try StoredForm.value(Entitlement.self, text), changed)
+  /// A stored verdict.
+  struct Saved {
+    /// The verdict as it will be read.
+    var entitlement: Entitlement
+    var changed: Bool
+    var update: WaitingUpdate
   }
 
-  /// Compares the stored forms, since stored dates are truncated to milliseconds.
-  static func isSame(
-    _ one: Entitlement, _ other: Entitlement, by part: (Entitlement) -> Entitlement
-  ) throws -> Bool {
-    try StoredForm.text(part(one)) == StoredForm.text(part(other))
+  /// Stores a verdict as the next version, and the user's account.
+  func save(_ verdict: Entitlement, of account: inout Account, after before: Entitlement?) throws -> Saved {
+    let verdict = verdict.inWholeMilliseconds
+    let changed = before.map { !Self.isSame(verdict, $0, by: \.apartFromEvidence) } ?? true
+    try tables.append(
+      .init(
+        version: account.version + 1, changed: changed, digest: digest, evidenceAt: evidenceAt,
+        text: try StoredForm.text(verdict)), to: &account, head)
+    let waitingSince = try tables.enqueueUpdate(
+      of: &account, evidenceAt: evidenceAt, recordedAt: head.recordedAt, dueAt: rowsDueAt)
+    let access = Account.Access(verdict)
+    try tables.count(account.access, replacedBy: access)
+    account.access = access
+    try tables.save(account, at: head.recordedAt)
+    return Saved(
+      entitlement: verdict, changed: changed,
+      update: WaitingUpdate(
+        user: account.user, version: account.rowVersion, entitlement: verdict, waitingSince: waitingSince, attempts: 0,
+        state: .waiting))
+  }
+
+  /// Compares verdicts as they are stored: in whole milliseconds.
+  static func isSame(_ one: Entitlement, _ other: Entitlement, by part: (Entitlement) -> Entitlement) -> Bool {
+    part(one.inWholeMilliseconds) == part(other.inWholeMilliseconds)
   }
 }

@@ -2,11 +2,11 @@ internal import GRDB
 
 /// The ledger's tables. A migration, once shipped, is never edited: a change is a new one below the last.
 ///
-///     profile_update 1 ──── 1 profile 1 ──── * subscription * ──── 1 receipt
-///                           1 └──── * history    1 └──── 0…1 recheck
-///     pending_receipt 1 ──── * provisional_grant    pending_total    memo    heartbeat
+///     account 1 ──── * purchase * ──── 1 proof
+///        │ 1 ──── 0…1 outbox
+///        └─► event ─► event ─► …  (each names the one before)
+///     pending_receipt 1 ──── * provisional_grant    pending_total    memo    heartbeat    access_count
 ///     run 1 ──── * run_item
-///     note 1 ──── * ownership_change, history
 ///     notification    refused_notification    unclaimed_evidence
 ///
 /// Times are milliseconds since 1970 (UTC). JSON columns are the forms of `StoredForm`.
@@ -27,6 +27,8 @@ enum LedgerSchema {
       try db.execute(sql: pendingTotal)
     }
     migrator.registerMigration("0009 refused by whom") { db in try db.execute(sql: refusedKinds) }
+    // Rows are moved by `LedgerUpgrade`.
+    migrator.registerMigration("0010 lean", foreignKeyChecks: .immediate) { db in try db.execute(sql: lean) }
     return migrator
   }
 

@@ -1,3 +1,4 @@
+internal import Dispatch
 internal import GRDB
 internal import GRDBSQLite
 internal import Synchronization
@@ -21,6 +22,9 @@ internal import Synchronization
 /// means many concurrent callers: after it, and for a few batches more, the writer gathers for a moment. Each fsync
 /// then serves more of them, and pages that all of them touch are written once.
 ///
+/// What nobody waits for (`submitLater`) is written with the next batch, or after a moment without one: it costs no fsync
+/// of its own under load.
+///
 /// A caller resumes only after the commit of its write has returned. A cancelled caller waits as well, and the write is
 /// made: Apple's answer is worth keeping even when nobody waits for it any more.
 ///
@@ -43,6 +47,10 @@ final class CommitQueue: Sendable {
 
   private struct State {
     var waiting: [Write] = []
+    /// Writes that nobody waits for.
+    var later: [Write] = []
+    /// Whether `flush` will be called.
+    var isFlushPlanned = false
     var isWriting = false
     /// A decaying maximum of batch sizes: the last one, or three quarters of the previous value.
     var recentBatchSize = 0
@@ -64,18 +72,22 @@ final class CommitQueue: Sendable {
   private let isInPlace: @Sendable () -> Bool
   private let onFatal: @Sendable (String) -> Void
   private let onCommit: @Sendable (SQLiteLedger.Commit) -> Void
+  /// Called after a commit and before its callers resume.
+  private let onChanged: @Sendable (TransactionChanges.Changes) -> Void
   private let pause: @Sendable () -> Void
 
   /// - Parameter pause: blocks the writer's thread between two polls.
   init(
     pool: DatabasePool, isInPlace: @escaping @Sendable () -> Bool, onFatal: @escaping @Sendable (String) -> Void,
     onCommit: @escaping @Sendable (SQLiteLedger.Commit) -> Void = { _ in },
+    onChanged: @escaping @Sendable (TransactionChanges.Changes) -> Void = { _ in },
     pause: @escaping @Sendable () -> Void
   ) {
     self.pool = pool
     self.isInPlace = isInPlace
     self.onFatal = onFatal
     self.onCommit = onCommit
+    self.onChanged = onChanged
     self.pause = pause
   }
 
@@ -113,6 +125,36 @@ final class CommitQueue: Sendable {
     return try result.get()
   }
 
+  /// The longest that a write waits for others to join.
+  private static let patience = DispatchTimeInterval.milliseconds(20)
+
+  /// Writes with the next batch, or by itself after a moment. A failure is lost: only for what the ledger can do without.
+  func submitLater(_ operation: @escaping @Sendable (LedgerTables) throws -> Void) {
+    let write = Write(
+      run: { tables in
+        try operation(tables)
+        return {}
+      }, fail: { _ in })
+    let isPlanned = state.withLock { state in
+      state.later.append(write)
+      defer { state.isFlushPlanned = true }
+      return state.isFlushPlanned
+    }
+    guard !isPlanned else { return }
+    DispatchQueue.global().asyncAfter(deadline: .now() + Self.patience) { self.flush() }
+  }
+
+  /// Writes what nobody waits for, if no batch has taken it along.
+  private func flush() {
+    let startsWriter = state.withLock { state in
+      state.isFlushPlanned = false
+      guard !state.later.isEmpty, !state.isWriting, !state.isClosed else { return false }
+      state.isWriting = true
+      return true
+    }
+    if startsWriter { pool.asyncWriteWithoutTransaction { db in self.drain(db) } }
+  }
+
   /// Releases the prepared statements, so that the connection can be closed. Only when no write is running.
   func releaseStatements() { tables.withLock { $0 = nil } }
 
@@ -129,12 +171,15 @@ final class CommitQueue: Sendable {
   /// - Returns: whether this was the first call, which has to close the file.
   func close() async -> Bool {
     await withCheckedContinuation { continuation in
-      let (isFirst, isIdle) = state.withLock { state in
+      let (isFirst, isIdle, startsWriter) = state.withLock { state in
         let isFirst = !state.isClosed
         state.isClosed = true
+        let startsWriter = !state.isWriting && !state.later.isEmpty
+        if startsWriter { state.isWriting = true }
         if state.isWriting { state.idle.append { continuation.resume(returning: isFirst) } }
-        return (isFirst, !state.isWriting)
+        return (isFirst, !state.isWriting, startsWriter)
       }
+      if startsWriter { pool.asyncWriteWithoutTransaction { db in self.drain(db) } }
       if isIdle { continuation.resume(returning: isFirst) }
     }
   }
@@ -205,10 +250,12 @@ final class CommitQueue: Sendable {
 
   private func nextBatch() -> [Write]? {
     let (batch, idle) = state.withLock { state -> ([Write]?, [@Sendable () -> Void]) in
-      guard state.waiting.isEmpty else {
+      guard state.waiting.isEmpty, state.later.isEmpty else {
         let batch = Array(state.waiting.prefix(Self.batchLimit))
         state.waiting.removeFirst(batch.count)
-        return (batch, [])
+        // First, so that the others see them.
+        defer { state.later = [] }
+        return (state.later + batch, [])
       }
       state.isWriting = false
       defer { state.idle = [] }
@@ -226,6 +273,7 @@ final class CommitQueue: Sendable {
     do {
       let begin = ContinuousClock.now
       let outcomes = try commit(batch, db)
+      onChanged(tables(of: db).changes.take())
       onCommit(SQLiteLedger.Commit(writes: batch.count, duration: begin.duration(to: .now)))
       state.withLock { state in
         state.statistics.commits += 1
@@ -277,6 +325,7 @@ final class CommitQueue: Sendable {
   /// - Throws: when a failure reaches the transaction.
   private func run(_ batch: [Write], _ db: Database) throws -> [Result<@Sendable () -> Void, LedgerFailure>] {
     let tables = tables(of: db)
+    _ = tables.changes.take()
     do {
       return try batch.map { .success(try $0.run(tables)) }
     } catch {
@@ -284,6 +333,7 @@ final class CommitQueue: Sendable {
       guard failure.reach == .entry, db.isInsideTransaction else { throw failure }
     }
     try db.rollback()
+    _ = tables.changes.take()
     try db.beginTransaction(.immediate)
     return try batch.map { try runAlone($0, tables, db) }
   }

@@ -52,6 +52,13 @@ package protocol Ledger: RunLedger, NotificationLedger, ReevaluationLedger {
   /// The outbox entry of a user's row; `nil` if the row is up to date.
   func waitingUpdate(of user: UserID) async throws(LedgerError) -> WaitingUpdate?
 
+  /// Whether an update is certainly its user's newest, and not written yet. It then need not be read again.
+  func isNewest(_ update: WaitingUpdate) -> Bool
+
+  /// As `settleUpdate` of a waiting row, without an fsync of its own: the next commit takes it along. After a crash the
+  /// row is written once more, with the same version.
+  func settleLater(_ update: WaitingUpdate, isDoubtful: Bool, confirmingAt again: Date?)
+
   /// Claims the due updates of the outbox, the longest waiting first. An unsettled one becomes due again at `lease`.
   func claimUpdates(dueAt now: Date, until lease: Date, limit: Int) async throws(LedgerError) -> [WaitingUpdate]
 
@@ -97,6 +104,10 @@ package protocol Ledger: RunLedger, NotificationLedger, ReevaluationLedger {
 
   /// The state of the queues.
   func backlog(at now: Date) async throws(LedgerError) -> LedgerBacklog
+
+  /// A number that grows with every commit that changes what `profile` says of a user, before the commit is
+  /// acknowledged: what was read holds while the number from before the read does.
+  func generation(of user: UserID) -> UInt64
 
   /// All evidence of a user and the last recorded verdict; `nil` for an unknown user.
   func profile(of user: UserID) async throws(LedgerError) -> LedgerProfile?

@@ -73,12 +73,19 @@ package struct LedgerBackup: Hashable, Sendable {
       // The copy is checked, since it is what counts; a damaged page of the ledger is damaged here too.
       try LedgerInspection.expectOurs(copy, path: path)
       try LedgerInspection.expectSound(copy, path: path)
-      let (users, newest) = try copy.read { db in
-        try db.tableExists("history")
-          ? (
-            Int.fetchOne(db, sql: "SELECT count(*) FROM profile") ?? 0,
-            Int64.fetchOne(db, sql: "SELECT recorded_at FROM history ORDER BY sequence DESC LIMIT 1")
-          ) : (0, nil)
+      let (users, newest): (Int, Int64?) = try copy.read { db in
+        // A ledger of an older version is copied as it is.
+        if try db.tableExists("history") {
+          return (
+            try Int.fetchOne(db, sql: "SELECT count(*) FROM profile") ?? 0,
+            try Int64.fetchOne(db, sql: "SELECT recorded_at FROM history ORDER BY sequence DESC LIMIT 1")
+          )
+        }
+        guard try db.tableExists("event") else { return (0, nil) }
+        return (
+          try Int.fetchOne(db, sql: "SELECT count(*) FROM account WHERE version > 0") ?? 0,
+          try Int64.fetchOne(db, sql: "SELECT recorded_at FROM event ORDER BY sequence DESC LIMIT 1")
+        )
       }
       try copy.close()
       return LedgerBackup(

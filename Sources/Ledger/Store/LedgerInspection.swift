@@ -1,5 +1,4 @@
 internal import Dispatch
-package import struct FoundationEssentials.Date
 internal import GRDB
 internal import Glibc
 
@@ -36,14 +35,20 @@ package struct LedgerInspection: Hashable, Sendable {
   /// Reading does not block a service that has the ledger open: in a write-ahead log, readers see the last commit.
   package static func newestReceipt(path given: String) async -> String? {
     await value(in: given) { db in
-      try String.fetchOne(
-        db, sql: "SELECT base64 FROM receipt WHERE environment = 'production' ORDER BY id DESC LIMIT 1")
+      guard try db.tableExists("proof") else { return nil }
+      let tables = LedgerTables(db: db)
+      let newest = try tables.first(
+        "SELECT id FROM proof WHERE environment = 'production' ORDER BY id DESC LIMIT 1"
+      ) { try $0.get(0, as: Int64.self) }
+      return try newest.map { try tables.proof($0).receipt.base64 }
     }
   }
 
   /// Recorded verdicts that give access, as `ReevaluationLedger.accessGiven`; `nil` if they cannot be read.
-  package static func accessGiven(path given: String, endingAfter moment: Date) async -> [AccessCount]? {
-    await value(in: given) { db in try LedgerTables(db: db).accessGiven(endingAfter: moment) }
+  package static func accessGiven(path given: String) async -> [AccessCount]? {
+    await value(in: given) { db in
+      try db.tableExists("access_count") ? try LedgerTables(db: db).accessGiven() : nil
+    }
   }
 
   private static func value<Value: Sendable>(

@@ -18,8 +18,7 @@ package protocol ReevaluationLedger: Sendable {
   ) async throws(LedgerError) -> ReevaluationOutcome
 
   /// Recorded verdicts that give access, counted by tier and product.
-  /// - Parameter moment: access that ended before it is left out.
-  func accessGiven(endingAfter moment: Date) async throws(LedgerError) -> [AccessCount]
+  func accessGiven() async throws(LedgerError) -> [AccessCount]
 }
 
 extension SQLiteLedger {
@@ -36,15 +35,17 @@ extension SQLiteLedger {
   ) async throws(LedgerError) -> ReevaluationOutcome {
     let approves = ApprovalCache.remembering(reevaluation.approves)
     return try await queue.submit { tables in
-      guard let digest = try tables.newestDigest(of: user) else { return .unchanged }
+      guard let account = try tables.account(of: user), let digest = try tables.newestDigest(of: account)
+      else { return .unchanged }
       return try VerdictWriter(
-        tables: tables, recordedAt: try StoredForm.milliseconds(reevaluation.recordedAt), requestID: requestID,
+        tables: tables,
+        head: .init(recordedAt: try StoredForm.milliseconds(reevaluation.recordedAt), requestID: requestID),
         digest: digest, evidenceAt: nil
       ).reevaluate(user, by: reevaluation.successor, at: reevaluation.evaluatedAt, approves: approves)
     }
   }
 
-  package func accessGiven(endingAfter moment: Date) async throws(LedgerError) -> [AccessCount] {
-    try await read { tables in try tables.accessGiven(endingAfter: moment) }
+  package func accessGiven() async throws(LedgerError) -> [AccessCount] {
+    try await read { tables in try tables.accessGiven() }
   }
 }

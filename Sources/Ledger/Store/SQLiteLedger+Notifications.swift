@@ -43,32 +43,32 @@ extension SQLiteLedger {
     _ nextCheck: @escaping NextCheck, at now: Date, limit: Int
   ) async throws(LedgerError) -> Int {
     var scheduled = 0
-    var place: SubscriptionKey?
-    repeat {
+    var place: Int64 = 0
+    while true {
       let after = place
       let page = try await queue.submit { tables in
         try tables.scheduleMissing(nextCheck, at: now, after: after, limit: limit)
       }
       scheduled += page.scheduled
-      place = page.last
-    } while place != nil
-    return scheduled
+      guard let last = page.last else { return scheduled }
+      place = last
+    }
   }
 }
 
 extension LedgerTables {
-  /// - Returns: how many were scheduled, and the last key examined; `nil` if there was none.
+  /// - Returns: how many were scheduled, and the last row examined; `nil` if there was none.
   func scheduleMissing(
-    _ nextCheck: NextCheck, at now: Date, after key: SubscriptionKey?, limit: Int
-  ) throws -> (scheduled: Int, last: SubscriptionKey?) {
-    let page = try unscheduled(after: key, limit: limit)
+    _ nextCheck: NextCheck, at now: Date, after id: Int64, limit: Int
+  ) throws -> (scheduled: Int, last: Int64?) {
+    let page = try unscheduled(after: id, limit: limit)
     var scheduled = 0
-    for stored in page {
-      let moment = max(now, stored.evidence.evaluatedAt)
-      guard let due = nextCheck(stored.evidence, moment) else { continue }
-      try schedule(stored.evidence.key, at: due, asOf: moment)
+    for purchase in page {
+      let moment = max(now, purchase.evidence.evaluatedAt)
+      guard let due = nextCheck(purchase.evidence, moment), let id = purchase.id else { continue }
+      try schedule(id, Schedule.next(after: nil, of: purchase.evidence.key, at: due, asOf: moment))
       scheduled += 1
     }
-    return (scheduled, page.last?.evidence.key)
+    return (scheduled, page.last?.id)
   }
 }

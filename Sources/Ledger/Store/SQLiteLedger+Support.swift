@@ -3,7 +3,12 @@ internal import GRDB
 
 extension SQLiteLedger: SupportLedger {
   package func keepNote(_ note: Note, about user: UserID) async throws(LedgerError) -> NoteID {
-    try await queue.submit { tables in try tables.keep(note, about: tables.name(of: user)) }
+    try await queue.submit { tables in
+      var account: Account? = try tables.account(of: user) ?? Account(of: tables.name(of: user))
+      let id = try tables.append(note, to: &account)
+      if let account { try tables.save(account, at: StoredForm.milliseconds(note.recordedAt)) }
+      return id
+    }
   }
 
   package func receipts(of user: UserID, limit: Int) async throws(LedgerError) -> [OwnedReceipt] {
@@ -13,7 +18,7 @@ extension SQLiteLedger: SupportLedger {
   package func timeline(
     of user: UserID, before: TimelinePosition?, limit: Int
   ) async throws(LedgerError) -> TimelinePage {
-    try await read { tables in try tables.timeline(of: tables.name(of: user), before: before, limit: limit) }
+    try await read { tables in try tables.timeline(of: user, before: before, limit: limit) }
   }
 
   package func ownedPurchases(_ id: OriginalTransactionID) async throws(LedgerError) -> [OwnedPurchase] {

@@ -50,6 +50,8 @@ package final class SQLiteLedger: Ledger {
   private let pool: DatabasePool
   let queue: CommitQueue
   private let reads: ReadQueue
+  private let rows = RowsInFlight()
+  private let generations = ReadGenerations()
 
   private init(
     file: LedgerFile, pool: DatabasePool, reader: DatabaseQueue, onFatal: @escaping @Sendable (String) -> Void,
@@ -59,7 +61,11 @@ package final class SQLiteLedger: Ledger {
     self.pool = pool
     reads = ReadQueue(connection: reader)
     queue = CommitQueue(
-      pool: pool, isInPlace: { file.isInPlace }, onFatal: onFatal, onCommit: onCommit, pause: pause)
+      pool: pool, isInPlace: { file.isInPlace }, onFatal: onFatal, onCommit: onCommit,
+      onChanged: { [rows, generations] changes in
+        rows.note(changes.rows)
+        generations.advance(changes)
+      }, pause: pause)
   }
 
   /// Opens the ledger, creating it or migrating it to the present schema first.
@@ -69,24 +75,29 @@ package final class SQLiteLedger: Ledger {
   ///   - onFatal: called once, from any thread, when the disk failed or the file is corrupt. The process has to stop
   ///     and recover from the log at its next start.
   ///   - onCommit: called after each commit, on the writer's thread, before its callers resume.
+  ///   - onUpgrade: called after each step of the upgrade of an older ledger.
   package static func open(
     path: String, onFatal: @escaping @Sendable (String) -> Void,
-    onCommit: @escaping @Sendable (Commit) -> Void = { _ in }
+    onCommit: @escaping @Sendable (Commit) -> Void = { _ in },
+    onUpgrade: @escaping @Sendable (LedgerUpgrade.Progress) -> Void = { _ in }
   ) async throws(LedgerOpenError) -> SQLiteLedger {
-    try await open(path: path, synchronous: .full, onFatal: onFatal, onCommit: onCommit)
+    try await open(path: path, synchronous: .full, onFatal: onFatal, onCommit: onCommit, onUpgrade: onUpgrade)
   }
 
   /// - Parameter pause: blocks the writer's thread for a moment while it gathers more writes.
   static func open(
     path: String, synchronous: Synchronous, onFatal: @escaping @Sendable (String) -> Void,
     onCommit: @escaping @Sendable (Commit) -> Void = { _ in },
+    onUpgrade: @escaping @Sendable (LedgerUpgrade.Progress) -> Void = { _ in },
     pause: @escaping @Sendable () -> Void = { usleep(2_000) }
   ) async throws(LedgerOpenError) -> SQLiteLedger {
     let result: Result<SQLiteLedger, LedgerOpenError> = await withCheckedContinuation { continuation in
       DispatchQueue.global().async {
         continuation.resume(
           returning: Result { () throws(LedgerOpenError) in
-            try openNow(path: path, synchronous: synchronous, onFatal: onFatal, onCommit: onCommit, pause: pause)
+            try openNow(
+              path: path, synchronous: synchronous, onFatal: onFatal, onCommit: onCommit, onUpgrade: onUpgrade,
+              pause: pause)
           })
       }
     }
@@ -95,14 +106,15 @@ package final class SQLiteLedger: Ledger {
 
   private static func openNow(
     path: String, synchronous: Synchronous, onFatal: @escaping @Sendable (String) -> Void,
-    onCommit: @escaping @Sendable (Commit) -> Void, pause: @escaping @Sendable () -> Void
+    onCommit: @escaping @Sendable (Commit) -> Void, onUpgrade: @Sendable (LedgerUpgrade.Progress) -> Void,
+    pause: @escaping @Sendable () -> Void
   ) throws(LedgerOpenError) -> SQLiteLedger {
     let file = try LedgerFile(path: path)
     do {
       if file.isNew { try stamp(file.path) }
       let pool = try DatabasePool(path: file.path, configuration: configuration)
       do {
-        try prepare(pool, synchronous: synchronous, path: file.path)
+        try prepare(pool, synchronous: synchronous, path: file.path, onUpgrade: onUpgrade)
         var reading = configuration
         reading.readonly = true
         reading.prepareDatabase { db in try db.execute(sql: "PRAGMA cache_size = -\(cacheSize)") }
@@ -156,7 +168,10 @@ package final class SQLiteLedger: Ledger {
   /// record touches some twenty. A small ledger does not fill it.
   private static let cacheSize = 16_384
 
-  private static func prepare(_ pool: DatabasePool, synchronous: Synchronous, path: String) throws {
+  private static func prepare(
+    _ pool: DatabasePool, synchronous: Synchronous, path: String,
+    onUpgrade: @Sendable (LedgerUpgrade.Progress) -> Void
+  ) throws {
     // GRDB sets NORMAL while it opens, under which a power cut loses acknowledged records: set FULL now, and read it
     // back from SQLite.
     try pool.writeWithoutTransaction { db in
@@ -172,6 +187,7 @@ package final class SQLiteLedger: Ledger {
     let migrator = LedgerSchema.migrator
     guard try !pool.read(migrator.hasBeenSuperseded) else { throw LedgerOpenError.newerSchema(path: path) }
     try migrator.migrate(pool)
+    try LedgerUpgrade.run(pool, progress: onUpgrade)
     // A migration may change settings temporarily.
     try pool.writeWithoutTransaction { db in
       try expect(db, "synchronous", synchronous.rawValue, path: path)
@@ -278,15 +294,22 @@ package final class SQLiteLedger: Ledger {
     let approves = ApprovalCache.remembering(approves)
     return try await queue.submit { tables in
       try VerdictWriter(
-        tables: tables, recordedAt: try StoredForm.milliseconds(evaluationContext.recordedAt),
-        requestID: requestID, digest: digest, evidenceAt: nil
+        tables: tables,
+        head: .init(recordedAt: try StoredForm.milliseconds(evaluationContext.recordedAt), requestID: requestID),
+        digest: digest, evidenceAt: nil
       ).judgeIfChanged(user, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt, approves: approves)
     }
   }
 
   package func waitingUpdate(of user: UserID) async throws(LedgerError) -> WaitingUpdate? {
-    try await readShort { tables in try tables.waitingUpdate(of: tables.name(of: user)) }
+    let update = try await readShort { tables in try tables.waitingUpdate(of: user) }
+    guard let update, update.state != .waiting || !rows.isSettled(update.version, of: user) else { return nil }
+    return update
   }
+
+  package func generation(of user: UserID) -> UInt64 { generations[user] }
+
+  package func isNewest(_ update: WaitingUpdate) -> Bool { rows.isNewest(update.version, of: update.user) }
 
   package func claimUpdates(
     dueAt now: Date, until lease: Date, limit: Int
@@ -303,6 +326,15 @@ package final class SQLiteLedger: Ledger {
   ) async throws(LedgerError) {
     try await queue.submit { tables in
       try tables.settleUpdate(of: user, version: version, isDoubtful: isDoubtful, confirmingAt: again)
+    }
+  }
+
+  package func settleLater(_ update: WaitingUpdate, isDoubtful: Bool, confirmingAt again: Date?) {
+    rows.settle(update.version, of: update.user)
+    generations.advance(update.user)
+    queue.submitLater { tables in
+      try tables.settleUpdate(
+        of: update.user, version: update.version, isDoubtful: isDoubtful, confirmingAt: again)
     }
   }
 
@@ -363,7 +395,11 @@ package final class SQLiteLedger: Ledger {
   }
 
   package func profile(of user: UserID) async throws(LedgerError) -> LedgerProfile? {
-    try await readShort { tables in try tables.ledgerProfile(of: tables.name(of: user)) }
+    var profile = try await readShort { tables in try tables.ledgerProfile(of: user) }
+    if let known = profile, known.write == .waiting, rows.isSettled(known.rowVersion, of: user) {
+      profile?.write = .written
+    }
+    return profile
   }
 
   package func knowledge(of receiptBase64: String, for user: UserID) async throws(LedgerError) -> ReceiptKnowledge {
@@ -378,7 +414,7 @@ package final class SQLiteLedger: Ledger {
   package func history(
     of user: UserID, before: Int64?, limit: Int
   ) async throws(LedgerError) -> [HistoryEntry] {
-    try await read { tables in try tables.history(of: tables.name(of: user), before: before, limit: limit) }
+    try await read { tables in try tables.history(of: user, before: before, limit: limit) }
   }
 
   /// Reads, and writes one row durably.

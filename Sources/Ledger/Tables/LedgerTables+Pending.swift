@@ -24,71 +24,63 @@ extension LedgerTables {
   }
 
   func postpone(_ receipt: PendingReceipt, digest: ReceiptDigest) throws -> Place {
-    let sha256 = digest.bytes
-    let user = receipt.user.rawValue
-    if let known = try row("SELECT id FROM pending_receipt WHERE user_id = \(user) AND sha256 = \(sha256)") {
-      return .row(try known.decode(forColumn: "id"))
+    let user = receipt.user
+    let known = try first("SELECT id FROM pending_receipt WHERE user_id = ? AND sha256 = ?", user, digest) {
+      try $0.get(0, as: Int64.self)
     }
+    if let known { return .row(known) }
     // Base64 has as many bytes as characters.
     let size = receipt.base64.utf8.count
-    let own = try row(
-      """
-      SELECT count(*) AS waiting, coalesce(sum(length(base64)), 0) AS bytes FROM pending_receipt WHERE user_id = \(user)
-      """)
-    guard let own, try own.decode(Int.self, forColumn: "waiting") < Self.pendingPerUser,
-      try own.decode(Int.self, forColumn: "bytes") + size <= Self.pendingBytesPerUser
-    else { return .tooMany }
-    let all = try row("SELECT bytes FROM pending_total WHERE id = 1")
-    guard let all, try all.decode(Int.self, forColumn: "bytes") + size <= Self.pendingBytes else { return .full }
-    let receivedAt = try StoredForm.milliseconds(receipt.receivedAt)
-    let saved = try row(
+    let own = try first(
+      "SELECT count(*), coalesce(sum(length(base64)), 0) FROM pending_receipt WHERE user_id = ?", user
+    ) { (waiting: try $0.get(0, as: Int.self), bytes: try $0.get(1, as: Int.self)) }
+    guard let own, own.waiting < Self.pendingPerUser, own.bytes + size <= Self.pendingBytesPerUser else {
+      return .tooMany
+    }
+    let all = try first("SELECT bytes FROM pending_total WHERE id = 1") { try $0.get(0, as: Int.self) }
+    guard let all, all + size <= Self.pendingBytes else { return .full }
+    let saved = try first(
       """
       INSERT INTO pending_receipt (user_id, sha256, base64, request_id, received_at, attempts, due_at)
-      VALUES (\(user), \(sha256), \(receipt.base64), \(receipt.requestID), \(receivedAt), 0, \(receivedAt))
-      RETURNING id
-      """)
+      VALUES (?, ?, ?, ?, ?, 0, ?) RETURNING id
+      """, user, digest, receipt.base64, receipt.requestID, receipt.receivedAt, receipt.receivedAt
+    ) { try $0.get(0, as: Int64.self) }
     guard let saved else { throw StoredForm.Unstorable() }
-    return .row(try saved.decode(forColumn: "id"))
+    return .row(saved)
   }
 
   func pending(_ id: Int64) throws -> StoredPending? {
-    try row("SELECT user_id, sha256, request_id FROM pending_receipt WHERE id = \(id)").map { row in
-      let sha256: [UInt8] = try row.decode(forColumn: "sha256")
-      return StoredPending(
-        user: UserID(try row.decode(String.self, forColumn: "user_id")), digest: ReceiptDigest(bytes: sha256),
-        requestID: try row.decode(forColumn: "request_id"))
+    try first("SELECT user_id, sha256, request_id FROM pending_receipt WHERE id = ?", id) { row in
+      StoredPending(user: try row.get(0), digest: try row.get(1), requestID: try row.get(2))
     }
   }
 
   func pendingReceipts(dueAt now: Date, limit: Int) throws -> [PendingReceipt] {
-    try rows(
+    try all(
       """
       SELECT id, user_id, base64, request_id, received_at, attempts FROM pending_receipt
-      WHERE due_at <= \(try StoredForm.milliseconds(now))
-      ORDER BY due_at, id LIMIT \(max(0, limit))
-      """
-    ).map { row in
+      WHERE due_at <= ? ORDER BY due_at, id LIMIT ?
+      """, now, max(0, limit)
+    ) { row in
       PendingReceipt(
-        id: try row.decode(forColumn: "id"), user: UserID(try row.decode(String.self, forColumn: "user_id")),
-        base64: try row.decode(forColumn: "base64"), requestID: try row.decode(forColumn: "request_id"),
-        receivedAt: StoredForm.date(try row.decode(forColumn: "received_at")),
-        attempts: try row.decode(forColumn: "attempts"))
+        id: try row.get(0), user: try row.get(1), base64: try row.get(2), requestID: try row.get(3),
+        receivedAt: try row.get(4), attempts: try row.get(5))
     }
   }
 
   func retryPending(_ id: Int64, at due: Date) throws {
-    try execute(
-      """
-      UPDATE pending_receipt SET attempts = attempts + 1, due_at = \(try StoredForm.milliseconds(due)) WHERE id = \(id)
-      """)
+    try execute("UPDATE pending_receipt SET attempts = attempts + 1, due_at = ? WHERE id = ?", due, id)
   }
 
   func makePendingDue(at now: Int64) throws {
-    try execute("UPDATE pending_receipt SET due_at = \(now) WHERE due_at > \(now)")
+    try execute("UPDATE pending_receipt SET due_at = ? WHERE due_at > ?", now, now)
   }
 
   /// Deletes a queued receipt; its grants go with it.
-  func removePending(_ id: Int64) throws { try execute("DELETE FROM pending_receipt WHERE id = \(id)") }
+  func removePending(_ id: Int64) throws {
+    changes.noteAll()
+    try execute("DELETE FROM pending_receipt WHERE id = ?", id)
+  }
 
   // MARK: Provisional grants
 
@@ -106,86 +98,78 @@ extension LedgerTables {
   /// Grants that count, in the order of `SubscriptionKey.precedes`.
   func provisionalEvidence(of user: UserID) throws -> [SubscriptionEvidence] {
     try user.spellings.flatMap { name in
-      try rows("SELECT * FROM provisional_grant WHERE user_id = \(name) AND is_over = 0")
+      try all(
+        """
+        SELECT environment, original_transaction_id, source, evidence_at, judged_at, evidence, until, user_id,
+          pending_receipt_id, is_over
+        FROM provisional_grant WHERE user_id = ? AND is_over = 0
+        """, name, read: Self.grant)
     }
-    .map { try Self.grant($0).evidence }
+    .map(\.evidence)
     .sorted { $0.key.precedes($1.key) }
   }
 
   /// The grant, even an expired one.
   func grant(on key: SubscriptionKey) throws -> StoredGrant? {
-    try row(
+    try first(
       """
-      SELECT * FROM provisional_grant
-      WHERE environment = \(key.environment.rawValue)
-        AND original_transaction_id = \(key.originalTransactionID.rawValue)
-      """
-    ).map(Self.grant)
+      SELECT environment, original_transaction_id, source, evidence_at, judged_at, evidence, until, user_id,
+        pending_receipt_id, is_over
+      FROM provisional_grant WHERE environment = ? AND original_transaction_id = ?
+      """, key.environment, key.originalTransactionID, read: Self.grant)
   }
 
   func grants(of pending: Int64) throws -> [StoredGrant] {
-    try rows("SELECT * FROM provisional_grant WHERE pending_receipt_id = \(pending)").map(Self.grant)
+    try all(
+      """
+      SELECT environment, original_transaction_id, source, evidence_at, judged_at, evidence, until, user_id,
+        pending_receipt_id, is_over
+      FROM provisional_grant WHERE pending_receipt_id = ?
+      """, pending, read: Self.grant)
   }
 
   func grants(endedAt now: Date) throws -> [StoredGrant] {
-    try rows(
+    try all(
       """
-      SELECT * FROM provisional_grant
-      WHERE is_over = 0 AND until <= \(try StoredForm.milliseconds(now)) LIMIT 1000
-      """
-    ).map(Self.grant)
+      SELECT environment, original_transaction_id, source, evidence_at, judged_at, evidence, until, user_id,
+        pending_receipt_id, is_over
+      FROM provisional_grant WHERE is_over = 0 AND until <= ? LIMIT 1000
+      """, now, read: Self.grant)
+  }
+
+  private static func grant(_ row: SQLRow) throws -> StoredGrant {
+    var evidence = try StoredForm.evidence(
+      row.get(5), of: row.key(0), source: row.get(2), evidenceAt: row.get(3), evaluatedAt: row.get(4))
+    evidence.provisionalUntil = try row.get(6)
+    return StoredGrant(
+      evidence: evidence, owner: try row.get(7), pending: try row.get(8), isOver: try row.get(9))
   }
 
   func save(_ grant: StoredGrant, until: Int64) throws {
+    changes.note(grant.owner)
     let evidence = grant.evidence
-    let text = try StoredForm.text(StoredForm.Rows(evidence))
     try execute(
       """
       INSERT INTO provisional_grant
         (environment, original_transaction_id, user_id, pending_receipt_id, source, evidence_at, judged_at, until,
          is_over, evidence)
-      VALUES
-        (\(evidence.key.environment.rawValue), \(evidence.key.originalTransactionID.rawValue),
-         \(grant.owner.rawValue), \(grant.pending), \(evidence.source.rawValue),
-         \(try StoredForm.milliseconds(evidence.evidenceTime)), \(try StoredForm.milliseconds(evidence.evaluatedAt)),
-         \(until), \(grant.isOver), \(text))
-      """)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      """, evidence.key.environment, evidence.key.originalTransactionID, grant.owner, grant.pending, evidence.source,
+      evidence.evidenceTime, evidence.evaluatedAt, until, grant.isOver, StoredForm.text(evidence))
   }
 
   /// Marks a grant as expired. It stays, so that no further grant is made on the purchase.
   func endGrant(on key: SubscriptionKey) throws {
+    changes.noteAll()
     try execute(
-      """
-      UPDATE provisional_grant SET is_over = 1
-      WHERE environment = \(key.environment.rawValue)
-        AND original_transaction_id = \(key.originalTransactionID.rawValue)
-      """)
+      "UPDATE provisional_grant SET is_over = 1 WHERE environment = ? AND original_transaction_id = ?",
+      key.environment, key.originalTransactionID)
   }
 
   func removeGrant(on key: SubscriptionKey) throws {
+    changes.noteAll()
     try execute(
-      """
-      DELETE FROM provisional_grant
-      WHERE environment = \(key.environment.rawValue)
-        AND original_transaction_id = \(key.originalTransactionID.rawValue)
-      """)
-  }
-
-  private static func grant(_ row: StoredRow) throws -> StoredGrant {
-    let environment: String = try row.decode(forColumn: "environment")
-    let source: String = try row.decode(forColumn: "source")
-    guard let environment = StoreEnvironment(rawValue: environment), let source = EvidenceSource(rawValue: source)
-    else { throw StoredForm.Unstorable() }
-    let rows = try StoredForm.value(StoredForm.Rows.self, try row.decode(forColumn: "evidence"))
-    var evidence = rows.evidence(
-      of: SubscriptionKey(
-        environment: environment,
-        originalTransactionID: OriginalTransactionID(try row.decode(String.self, forColumn: "original_transaction_id"))),
-      source: source, evidenceAt: try row.decode(forColumn: "evidence_at"),
-      evaluatedAt: try row.decode(forColumn: "judged_at"))
-    evidence.provisionalUntil = StoredForm.date(try row.decode(forColumn: "until"))
-    return StoredGrant(
-      evidence: evidence, owner: UserID(try row.decode(String.self, forColumn: "user_id")),
-      pending: try row.decode(forColumn: "pending_receipt_id"), isOver: try row.decode(forColumn: "is_over"))
+      "DELETE FROM provisional_grant WHERE environment = ? AND original_transaction_id = ?", key.environment,
+      key.originalTransactionID)
   }
 }

@@ -134,6 +134,8 @@ package struct Recorded: Sendable {
   package var keptByOthers: Int
   /// The write state of the user's row in the app's table.
   package var write: ProfileWriteState
+  /// The update of the user's row, if this answer brought one.
+  package var update: WaitingUpdate?
 
   package init(
     entitlement: Entitlement, changed: Bool, losers: [UserID], keptByOthers: Int, write: ProfileWriteState

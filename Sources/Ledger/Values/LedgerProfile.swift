@@ -10,6 +10,8 @@ package struct LedgerProfile: Sendable {
   package var version: Int64
   /// The write state of the user's row in the app's table.
   package var write: ProfileWriteState
+  /// The version of that row.
+  var rowVersion: Int64 = 0
 
   package init(
     evidence: [SubscriptionEvidence], entitlement: Entitlement, version: Int64, write: ProfileWriteState

@@ -78,19 +78,11 @@ package enum TimelineEvent: Sendable {
   }
 }
 
-/// A position between two events of a timeline: later pages have lower numbers.
-///
-/// Three tables make up the timeline, each in its own order, independent of clocks: the position is one number in each.
+/// A position between two events of a user: below the event with this number.
 package struct TimelinePosition: Hashable, Sendable {
-  package var verdict: Int64
-  package var change: Int64
-  package var inquiry: Int64
+  package var sequence: Int64
 
-  package init(verdict: Int64, change: Int64, inquiry: Int64) {
-    self.verdict = verdict
-    self.change = change
-    self.inquiry = inquiry
-  }
+  package init(_ sequence: Int64) { self.sequence = sequence }
 }
 
 package struct TimelinePage: Sendable {

@@ -1,26 +1,26 @@
 package import struct FoundationEssentials.Date
 
-/// Stops a mass downgrade that is our own mistake: a wrong secret, a catalog that lost a product.
+/// The brake on a mass downgrade that is our own mistake: a wrong secret, a catalog that lost a product.
 ///
-/// Scheduler and runs count each user that they look at, and ask before they record a verdict that lowers a tier:
+/// Scheduler and runs count each user whom they check, and ask before they record a verdict that lowers a tier:
 ///
-///     looked at in 24 h    0     50    100    101    1000
+///     checked in 24 h      0     50    100    101    1000
 ///     may be lowered      10     10     20     20     200     (`share` 20 % of at least 50)
 ///
-/// One more engages the brake: nothing is lowered from then on, until a person releases it. Released, it lets everything
-/// through for an hour, as the person decided, and then watches anew. Looks are counted, not users: one who is looked
-/// at four times a day counts four times.
+/// One more engages the brake: nobody is lowered from then on, until a person releases it. Released, it lets everything
+/// pass for an hour, as the person decided, and then starts anew. Checks are counted, not users: a user who is checked
+/// four times a day counts four times.
 ///
-/// **Time** is the brake's own: how long it has run, by a clock that only goes forward. A wall clock that jumps neither
-/// empties the window nor ends a release. Time in which the process was down does not count, so a restart forgets
-/// nothing: the window then reaches back further than a day, never less far. The one date here is for people to read.
+/// **Time** is the brake's own: how long it has run, by a monotonic clock. A wall clock that jumps neither empties the
+/// window nor ends a release. Time in which the process is down does not count, so a restart forgets nothing: the
+/// window then reaches back further than a day, never less far. The only date here is for display.
 ///
-/// The window is kept by the hour, so it is at least 24 and less than 25 hours long, in 25 counts however many users.
+/// The window is kept by the hour: it is at least 24 and less than 25 hours long, in 25 counts however many users.
 package struct DowngradeBrake: Sendable {
-  package typealias Instant = ContinuousClock.Instant
+  typealias Instant = ContinuousClock.Instant
 
   /// The state that survives a restart.
-  package struct Snapshot: Hashable, Codable, Sendable {
+  struct Snapshot: Hashable, Codable, Sendable {
     /// An hour of the brake's own time.
     struct Hour: Hashable, Codable, Sendable {
       var number: Int64
@@ -30,21 +30,21 @@ package struct DowngradeBrake: Sendable {
 
     /// How long the brake has run, over all restarts.
     var runningMilliseconds: Int64 = 0
-    /// Ascending; only those in which something happened.
+    /// The hours in which something happened, ascending.
     var hours: [Hour] = []
     var engagement: Engagement?
-    /// In running time.
+    /// The end of a release, in running time.
     var releasedUntilMilliseconds: Int64?
   }
 
-  /// Why nobody is being lowered: what the alarm says.
+  /// The reason why nobody is lowered, for the alarm.
   package struct Engagement: Hashable, Codable, Sendable {
     /// The wall-clock time, for display only.
     package var since: Date
-    /// In the window, when the brake engaged; the one that it refused is not among them.
+    /// The verdicts in the window when the brake engaged, without the one that it refused.
     package var lowered: Int
     package var looked: Int
-    /// Verdicts refused since, the first included.
+    /// The verdicts refused since, the first included.
     package var withheld: Int
   }
 
@@ -57,27 +57,27 @@ package struct DowngradeBrake: Sendable {
   private var state: Snapshot
   private var seenAt: Instant
 
-  /// - Parameter share: of the users looked at, how many may be lowered; 0 to 1.
-  package init(share: Double = 0.20, restoring snapshot: Snapshot = Snapshot(), at instant: Instant) {
+  /// - Parameter share: the share of checked users who may be lowered, 0 to 1.
+  init(share: Double = 0.20, restoring snapshot: Snapshot = Snapshot(), at instant: Instant) {
     self.share = share
     self.state = snapshot
     self.seenAt = instant
   }
 
   /// `nil` while verdicts pass.
-  package var engagement: Engagement? { state.engagement }
+  var engagement: Engagement? { state.engagement }
 
-  /// A user was looked at, whatever came of it.
-  package mutating func looked(at instant: Instant) {
+  /// Counts a check of a user, whatever its result.
+  mutating func looked(at instant: Instant) {
     advance(to: instant)
     guard !isReleased else { return }
     currentHour { $0.looked += 1 }
   }
 
-  /// Whether a verdict that lowers a tier may be recorded; it is counted when it may. Its user counts as looked at by
+  /// Whether a verdict that lowers a tier may be recorded; if so, it is counted. The check of the user is counted by
   /// `looked(at:)` alone.
   ///
-  /// - Parameter date: what the wall clock says, for the alarm.
+  /// - Parameter date: the wall clock, for the alarm.
   mutating func mayLower(at instant: Instant, date: Date) -> Bool {
     advance(to: instant)
     guard !isReleased else { return true }
@@ -87,7 +87,7 @@ package struct DowngradeBrake: Sendable {
     }
     let looked = state.hours.reduce(0) { $0 + $1.looked }
     let lowered = state.hours.reduce(0) { $0 + $1.lowered }
-    // 0.29 * 100 is a hair less than 29.
+    // The product may be a hair too small: 0.29 * 100 is less than 29.
     guard Double(lowered + 1) <= share * Double(max(Self.fewestCounted, looked)) + 1e-6 else {
       state.engagement = Engagement(since: date, lowered: lowered, looked: looked, withheld: 1)
       return false
@@ -96,15 +96,15 @@ package struct DowngradeBrake: Sendable {
     return true
   }
 
-  /// A person looked into it and wants what comes to pass: for an hour from now, engaged or not.
-  package mutating func release(at instant: Instant) {
+  /// Lets everything pass for an hour, engaged or not, on a person's decision.
+  mutating func release(at instant: Instant) {
     advance(to: instant)
     state.engagement = nil
     state.hours = []
     state.releasedUntilMilliseconds = state.runningMilliseconds + Self.releaseMilliseconds
   }
 
-  /// The state to keep; write it after each change of `engagement`, and now and then for the counts.
+  /// The state to keep, after each change of `engagement` and now and then for the counts.
   mutating func snapshot(at instant: Instant) -> Snapshot {
     advance(to: instant)
     return state
@@ -116,7 +116,7 @@ package struct DowngradeBrake: Sendable {
   /// Advances the brake's time. An earlier instant changes nothing.
   private mutating func advance(to instant: Instant) {
     let passed = Int64((instant - seenAt) / .milliseconds(1))
-    // Moved by what was counted only, so that fractions of a millisecond add up.
+    // Advanced by whole milliseconds, so that fractions add up.
     guard passed > 0 else { return }
     seenAt += .milliseconds(passed)
     state.runningMilliseconds += passed

@@ -4,14 +4,14 @@ package import Ledger
 package import Logging
 import Synchronization
 
-/// The downgrade brake as the service's jobs share it: it survives a restart, and a person can release it.
+/// The downgrade brake that the jobs share. It survives a restart, and a person can release it.
 package final class DowngradeBrakeService: Sendable {
-  /// Under which the ledger keeps its state.
+  /// The name of the state in the ledger.
   static let memo = "downgrade_brake"
 
   private struct State {
     var brake: DowngradeBrake
-    /// Somebody was told since it engaged.
+    /// Whether the engagement was announced.
     var isAnnounced = false
   }
 
@@ -20,7 +20,7 @@ package final class DowngradeBrakeService: Sendable {
   private let ledger: any Ledger
   private let now: @Sendable () -> Date
 
-  /// Takes up where the process before left off.
+  /// Restores the state of the previous process.
   package static func restored(
     from ledger: any Ledger, share: Double, now: @escaping @Sendable () -> Date
   ) async throws(LedgerError) -> DowngradeBrakeService {
@@ -30,7 +30,7 @@ package final class DowngradeBrakeService: Sendable {
       if let kept = try? JSONDecoder().decode(DowngradeBrake.Snapshot.self, from: Data(text.utf8)) {
         snapshot = kept
       } else {
-        // The brake may have been engaged. Asking a person once too often does less harm.
+        // The brake may have been engaged: to ask a person in vain does less harm.
         snapshot.engagement = DowngradeBrake.Engagement(since: now(), lowered: 0, looked: 0, withheld: 0)
       }
     }
@@ -43,16 +43,16 @@ package final class DowngradeBrakeService: Sendable {
     self.now = now
   }
 
-  /// Why nobody is lowered; `nil` while verdicts pass.
+  /// The reason why nobody is lowered; `nil` while verdicts pass.
   package var engagement: DowngradeBrake.Engagement? { state.withLock { $0.brake.engagement } }
   package var isEngaged: Bool { engagement != nil }
 
-  /// Counts each verdict, and lets those pass that lower nobody, those that were announced, and others while they are not
-  /// too many.
+  /// The approval of verdicts: counts each, and passes those that lower nobody, those with an expected end, and others
+  /// while they are not too many.
   ///
-  /// Announced: the customer had turned renewal off, or was in a grace period, and the time of that is over. Such ends come
-  /// every day, and no mistake of ours makes more of them. Or the verdict before ended so long ago that it counts no more
-  /// for anybody who reads it, as after a long time without the service.
+  /// Expected ends come every day, and no mistake of ours makes more of them: the customer had turned renewal off or
+  /// was in a grace period, and that time is over. Or the previous verdict ended so long ago that it counts for no
+  /// reader, as after a long downtime.
   func approval(of rules: EntitlementRules) -> Approval {
     { [self] before, after in
       state.withLock { $0.brake.looked(at: .now) }
@@ -63,8 +63,7 @@ package final class DowngradeBrakeService: Sendable {
     }
   }
 
-  /// Writes the state down. What is lost with a crash before it are counts of some seconds, never the engagement of which
-  /// somebody was told.
+  /// Writes the state down. A crash before it loses counts of some seconds, but no announced engagement.
   func keep(_ logger: Logger) async {
     let snapshot = state.withLock { $0.brake.snapshot(at: .now) }
     guard let text = try? JSONEncoder().encode(snapshot) else { return }
@@ -75,7 +74,7 @@ package final class DowngradeBrakeService: Sendable {
     }
   }
 
-  /// Wakes somebody, once for each time it engaged and once after each start.
+  /// Raises the alarm, once for each engagement and once after each start.
   func announce(_ logger: Logger) async {
     let engagement = state.withLock { state -> DowngradeBrake.Engagement? in
       guard !state.isAnnounced, let engagement = state.brake.engagement else { return nil }
@@ -91,7 +90,7 @@ package final class DowngradeBrakeService: Sendable {
       ])
   }
 
-  /// A person has looked into it and wants what comes to pass.
+  /// Releases the brake, on a person's decision.
   package func release(_ logger: Logger) async {
     state.withLock { state in
       state.brake.release(at: .now)
@@ -103,7 +102,7 @@ package final class DowngradeBrakeService: Sendable {
 }
 
 extension Entitlement {
-  /// Whether this verdict foretold the end that the next one finds.
+  /// Whether this verdict announced the end that the next one finds.
   fileprivate func announcesEnd(by next: Entitlement, hold: Duration) -> Bool {
     guard next.status == .expired, let accessUntil, let evaluatedAt = next.explanation.evaluatedAt else { return false }
     let isForetold = status == .cancelled || status == .gracePeriod

@@ -1,23 +1,16 @@
-package import Ledger
-package import Logging
+import Ledger
+import Logging
 import Resilience
 import ServiceLifecycle
 
-/// Makes due what was put off by a clock that was wrong, as soon as Apple has put the clock right.
-package struct ClockWatch: Service {
-  package var clock: ServiceClock
-  package var ledger: any Ledger
-  package var logger: Logger
-  package var pause: Duration = .seconds(1)
+/// The job that makes due what a wrong clock delayed, as soon as Apple has corrected the clock.
+struct ClockWatch: Service {
+  var clock: ServiceClock
+  var ledger: any Ledger
+  var logger: Logger
+  var pause: Duration = .seconds(1)
 
-  package init(clock: ServiceClock, ledger: any Ledger, logger: Logger, pause: Duration = .seconds(1)) {
-    self.clock = clock
-    self.ledger = ledger
-    self.logger = logger
-    self.pause = pause
-  }
-
-  package func run() async throws {
+  func run() async throws {
     await cancelWhenGracefulShutdown {
       var seen = 0
       await repeatUntilCancelled {

@@ -3,32 +3,32 @@ import Synchronization
 
 package import struct FoundationEssentials.Date
 
-/// The time of day as this service believes it: the machine's clock at the start, moved on by its uptime, put right by
-/// Apple's.
+/// The service's own time of day: the machine's clock at the start, advanced by its uptime, corrected by Apple's.
 ///
-/// Access ends by the time of day in one place only, when Apple cannot be asked. A machine whose clock jumps must not end
-/// it: the clock is therefore read once, and a jump is seen and told, but not followed. Apple's word is, as a machine may
-/// have started with a wrong clock. One answer may come from a server of Apple's whose own clock is wrong: only answers in a
-/// row that agree with each other move this clock.
+/// The time of day ends access in one case only: while Apple cannot be asked. A machine whose clock jumps must not do
+/// so: the clock is therefore read once, and a jump is noticed and reported, but not followed. Apple's time is, as the
+/// machine may have started with a wrong clock. One of Apple's servers may be wrong too: only answers in a row that
+/// agree with each other correct this clock.
 ///
-/// What others than Apple date, users' tokens among it, goes by the machine's clock (`machineTime`), as their clocks do.
+/// Times from others than Apple, in users' tokens for instance, are compared with the machine's clock (`machineTime`),
+/// as theirs is one.
 ///
 ///     machine's clock   ──12:00──12:01──[jumps a year]──…
 ///     uptime            ──0 s────60 s───120 s──────────…
 ///     this clock        ──12:00──12:01──12:02──────────…
 package final class ServiceClock: Sendable {
-  /// Differences up to this are not worth a word: clocks are slewed, answers take seconds.
+  /// The largest difference in seconds that is ignored: clocks are slewed, answers take time.
   package static let tolerance: Double = 300
   /// The number of agreeing answers in a row that correct the clock.
   static let witnesses = 3
-  /// The tolerance between those answers: an answer takes seconds.
+  /// The tolerance between those answers in seconds.
   static let agreement: Double = 60
 
   private struct State {
     var anchor: Date
     var anchoredAt: Duration
     var corrections = 0
-    /// By how many seconds this clock is ahead of Apple's, by each of the last answers that tell one other time.
+    /// The seconds that this clock is ahead of Apple's, by each of the last answers that agree on another time.
     var dissent: [Double] = []
 
     func time(at uptime: Duration) -> Date { anchor.advanced(by: (uptime - anchoredAt) / .seconds(1)) }
@@ -36,13 +36,13 @@ package final class ServiceClock: Sendable {
 
   private let wall: @Sendable () -> Date
   private let uptime: @Sendable () -> Duration
-  /// Guards what the time of day was at which uptime.
+  /// Guards the time of day with its uptime.
   private let state: Mutex<State>
 
   /// - Parameters:
   ///   - wall: the machine's time of day; it may jump.
   ///   - uptime: time since some fixed moment; it never jumps.
-  package init(wall: @escaping @Sendable () -> Date, uptime: @escaping @Sendable () -> Duration) {
+  init(wall: @escaping @Sendable () -> Date, uptime: @escaping @Sendable () -> Duration) {
     self.wall = wall
     self.uptime = uptime
     state = Mutex(State(anchor: wall(), anchoredAt: uptime()))
@@ -62,12 +62,12 @@ package final class ServiceClock: Sendable {
     return state.withLock { $0.time(at: uptime) }
   }
 
-  /// The machine's time of day, wherever it jumps.
+  /// The machine's time of day, with its jumps.
   package var machineTime: Date { wall() }
 
-  /// Apple has told the time, in an answer to one request.
-  /// - Returns: by how many seconds this clock was ahead of Apple's, where this answer puts it right; it goes by Apple's
-  ///   from now on.
+  /// Compares the clock with the time of an answer of Apple's.
+  ///
+  /// - Returns: the seconds that this clock was ahead of Apple's, if this answer corrects it.
   package func observe(_ apple: Date) -> Double? {
     let uptime = uptime()
     return state.withLock { state in
@@ -84,10 +84,10 @@ package final class ServiceClock: Sendable {
     }
   }
 
-  /// How often Apple has put this clock right.
+  /// The number of corrections by Apple.
   var corrections: Int { state.withLock { $0.corrections } }
 
-  /// By how many seconds the machine's clock is ahead of this one, where that is more than clocks differ by anyway.
+  /// The seconds that the machine's clock is ahead of this one, if more than usual.
   package var skew: Double? {
     let ahead = wall().timeIntervalSince(now)
     return abs(ahead) > Self.tolerance ? ahead : nil

@@ -2,32 +2,32 @@ package import AppStore
 import Entitlements
 package import Ledger
 package import Logging
-package import Resilience
+import Resilience
 
 import struct FoundationEssentials.Date
 
-/// Takes in what Apple tells by itself: that somebody subscribed, renewed, was refunded.
+/// The receiver of Apple's server notifications: somebody subscribed, renewed, was refunded.
 ///
 ///     signed (version 2)   signatures, app ─▶ known already? ─▶ evidence ─▶ the owner's, or kept until somebody claims it
 ///     version 1            password ─▶ a hint: Apple is asked about the purchases that it names
 ///
-/// The type decides nothing: what a notification brings is evidence like any other, merged with what is known in the order
-/// in which Apple signed it, whatever the order of arrival.
+/// The type decides nothing: a notification is evidence like any other, merged by the time of its signature, whatever
+/// the order of arrival.
 ///
-/// What is taken is written down before it is answered, once. What is refused, and what cannot be read, is kept as well, so
-/// that it can be looked at: Apple does not send it for ever. Anybody can send what Apple did not sign, so that only some of it
-/// is kept: what is beyond that is not acknowledged either. Of version 1 nothing is kept but that it came: nobody vouches for
-/// what it says, and the shared secret is in it.
+/// An accepted notification is recorded once, before it is answered. Refused and unreadable ones are kept too, for
+/// inspection, as Apple does not repeat them for ever. Anybody can send unsigned ones, so only some of those are kept;
+/// the others are not acknowledged. Of version 1 only the arrival is kept: nothing proves its contents, and the shared
+/// secret is in it.
 ///
 /// https://developer.apple.com/documentation/appstoreservernotifications
 package struct NotificationReceiver: Sendable {
   /// The outcome of a notification. The raw values are part of the answer.
   package enum Outcome: String, Sendable, CaseIterable {
-    /// Its evidence counts for the user whose purchase it is of.
+    /// The evidence counts for the owner of the purchase.
     case recorded
-    /// Its evidence waits for whoever presents the purchase.
+    /// The evidence waits until somebody presents the purchase.
     case unclaimed
-    /// There is nothing in it that bears on what anybody has.
+    /// The notification changes nothing for anybody.
     case noted
     /// The notification was received before.
     case duplicate
@@ -35,46 +35,45 @@ package struct NotificationReceiver: Sendable {
     case refused
     /// The notification cannot be read.
     case unreadable
-    /// Apple is asked about what it names (version 1).
+    /// Apple is asked about the purchases in it (version 1).
     case rechecking
   }
 
+  /// The answer to a notification.
   package struct Reception: Sendable {
     package var outcome: Outcome
-    /// As it names itself; `nil` where it has no name.
+    /// The notification's UUID; `nil` if it has none.
     package var uuid: String?
   }
 
-  /// Why a notification was refused in.
+  /// The reason why a notification is not acknowledged, so that Apple repeats it.
   package enum Failure: Error, Sendable {
     case ledgerUnavailable(LedgerError)
-    /// Version 1 without our shared secret: not from Apple, or our secret is wrong. Apple sends it again.
+    /// Version 1 without our shared secret: it is not from Apple, or our secret is wrong.
     case wrongPassword
-    /// Apple signed it, later than it is by our clock: it is ours that is wrong, and Apple is to send it again.
+    /// The signature is later than our clock, which is wrong.
     case clockBehind
-    /// Apple did not sign it, and too many came of which that is true.
+    /// Too many came that Apple did not sign.
     case tooManyUnproven
   }
 
-  package var signedData: SignedDataVerifier
-  package var ledger: any Ledger
-  package var validator: ReceiptValidator
+  var signedData: SignedDataVerifier
+  var ledger: any Ledger
+  var validator: ReceiptValidator
   /// Whether a purchase's `appAccountToken` is the ID of a user, known or not (`policy.app_account_token`).
-  package var accountTokenIsUserID: Bool
+  var accountTokenIsUserID: Bool
   /// Whether a password is our shared secret; compared in constant time.
-  package var isOurPassword: @Sendable (NotificationV1) -> Bool
-  package var onOutcome: @Sendable (_ version: Int, Outcome) -> Void = { _, _ in }
-  /// How many are written down, and told of in the log, that Apple did not sign.
+  var isOurPassword: @Sendable (NotificationV1) -> Bool
+  var onOutcome: @Sendable (_ version: Int, Outcome) -> Void = { _, _ in }
+  /// The limit of unsigned notifications that are kept and logged.
   var unproven = Occasional(most: 20, every: .seconds(60))
-  /// How many wrong passwords are told of in the log.
+  /// The limit of wrong passwords that are logged.
   var wrongPasswords = Occasional(most: 20, every: .seconds(60))
 
   package init(
     signedData: SignedDataVerifier, ledger: any Ledger, validator: ReceiptValidator, accountTokenIsUserID: Bool,
     isOurPassword: @escaping @Sendable (NotificationV1) -> Bool,
-    onOutcome: @escaping @Sendable (_ version: Int, Outcome) -> Void = { _, _ in },
-    unproven: Occasional = Occasional(most: 20, every: .seconds(60)),
-    wrongPasswords: Occasional = Occasional(most: 20, every: .seconds(60))
+    onOutcome: @escaping @Sendable (_ version: Int, Outcome) -> Void = { _, _ in }
   ) {
     self.signedData = signedData
     self.ledger = ledger
@@ -82,12 +81,11 @@ package struct NotificationReceiver: Sendable {
     self.accountTokenIsUserID = accountTokenIsUserID
     self.isOurPassword = isOurPassword
     self.onOutcome = onOutcome
-    self.unproven = unproven
-    self.wrongPasswords = wrongPasswords
   }
 
   private var gateway: AppStoreGateway { validator.gateway }
 
+  /// Records a posted notification, or refuses it.
   package func receive(_ body: [UInt8], logger: Logger) async throws(Failure) -> Reception {
     switch PostedNotification.decode(body) {
     case .signed(let payload):
@@ -137,15 +135,12 @@ package struct NotificationReceiver: Sendable {
     return reception
   }
 
-  /// Why a notification that Apple signed is not about our app; `nil` where it is, or names none.
+  /// The reason why a signed notification is not about our app; `nil` if it is, or names none.
   private func rejectionReason(of verified: VerifiedNotification) -> String? {
-    if let bundleID = verified.bundleID, !gateway.bundleIDs.contains(bundleID) {
+    if let bundleID = verified.bundleID, !gateway.apps.contains(bundleID) {
       return "It is about an app that this service does not serve."
     }
-    if verified.environment == .production, !gateway.appAppleIDs.isEmpty,
-      let number = verified.notification.appAppleID,
-      !gateway.appAppleIDs.contains(number)
-    {
+    if !gateway.apps.mayContain(appAppleID: verified.notification.appAppleID, in: verified.environment) {
       return "It is about an app whose number is not in app_store.app_apple_ids."
     }
     return nil
@@ -173,8 +168,8 @@ package struct NotificationReceiver: Sendable {
     return KeptReceipt(base64: signed, environment: environment, bundleID: bundleID)
   }
 
-  /// The user whom the app named when the purchase was made. Only a UUID can be named, so that where users are named
-  /// otherwise this is nobody; whoever presents the purchase then gets it.
+  /// The user whom the app named at the purchase. Only a UUID can be named; with other user IDs there is none, and the
+  /// purchase belongs to the user who presents it.
   private func claimant(of evidence: [SubscriptionEvidence]) -> UserID? {
     let rows = evidence.flatMap(\.purchases).filter { $0.ownership == .purchased && $0.appAccountToken != nil }
     let newest = rows.max { ($0.purchaseDate ?? .distantPast) < ($1.purchaseDate ?? .distantPast) }
@@ -192,7 +187,7 @@ package struct NotificationReceiver: Sendable {
     case .noted: return Reception(outcome: .noted, uuid: entry.uuid)
     case .recorded(let user, let recorded):
       validator.onVerdict(recorded.entitlement)
-      _ = await validator.write(user, recorded.write, after: recorded.losers, logger: logger)
+      _ = await validator.write(user, recorded.write, recorded.update, after: recorded.losers, logger: logger)
       return Reception(outcome: .recorded, uuid: entry.uuid)
     }
   }
@@ -215,7 +210,7 @@ package struct NotificationReceiver: Sendable {
 
   // MARK: - Version 1
 
-  /// Handles version 1, which is not signed: it only shows that it is time to ask Apple.
+  /// Handles version 1, which is unsigned and only a hint to ask Apple.
   private func receive(
     _ notification: NotificationV1, digest: ReceiptFingerprint, _ logger: Logger
   ) async throws(Failure) -> Reception {
@@ -225,7 +220,7 @@ package struct NotificationReceiver: Sendable {
       }
       throw .wrongPassword
     }
-    if let bundleID = notification.bundleID, !gateway.bundleIDs.contains(bundleID) {
+    if let bundleID = notification.bundleID, !gateway.apps.contains(bundleID) {
       logger.warning("a notification of version 1 is about an app that this service does not serve")
       return Reception(outcome: .refused)
     }
@@ -247,7 +242,7 @@ package struct NotificationReceiver: Sendable {
 }
 
 extension String {
-  /// A word of Apple's, fit for a log: it is not ours to trust, though it is signed.
+  /// The text if it is fit for a log, else `?`: signed texts are not to be trusted either.
   fileprivate var loggable: String {
     let isWord = (1...64).contains(utf8.count) && utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
     return isWord ? self : "?"

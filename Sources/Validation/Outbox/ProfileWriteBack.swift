@@ -7,11 +7,11 @@ import Synchronization
 
 package import struct FoundationEssentials.Date
 
-/// How far the app's own row of a user has got, as callers are told.
+/// The state of a user's row in the app's own table, for callers.
 package enum ProfileWrite: String, Hashable, Sendable, CaseIterable {
   /// A reader of the row sees the verdict now.
   case committed
-  /// Recorded; the store is slow or away, or its row is of a newer verdict than the ledger's, and the row will follow.
+  /// The verdict is recorded, and the row will follow: the store is slow or away, or its row is newer than the ledger.
   case queued
   /// The store has no such row.
   case missing
@@ -27,18 +27,18 @@ package enum ProfileWrite: String, Hashable, Sendable, CaseIterable {
       }
   }
 
-  /// The same for what a caller is shown. The row was told what is recorded; where time or the rules have moved on from
-  /// that, it will be told.
+  /// The state for a caller who is shown another verdict. The row has the recorded one; if time or the rules have moved
+  /// on, it will follow.
   package func telling(_ shown: Entitlement, recorded: Entitlement) -> ProfileWrite {
     self == .committed && shown.profileRow != recorded.profileRow ? .queued : self
   }
 }
 
-/// A verdict as the app's own row holds it.
+/// The part of a verdict that the app's row has.
 struct ProfileRow: Hashable, Sendable {
   var tier: Tier
   var status: SubscriptionStatus
-  /// Where access ends, or where it ended. An app that compares this with its own clock is right in both cases.
+  /// The end of access, past or future: an app can compare it with its own clock.
   var expiresAt: Date?
   var originalTransactionID: OriginalTransactionID?
 }
@@ -51,21 +51,23 @@ extension Entitlement {
   }
 }
 
-/// Brings the app's own rows to the newest verdicts.
+/// Writes the newest verdicts to the app's own rows.
 ///
 /// A row is written once in line with the request, so that the app reads its own write, and otherwise by the deliverer.
-/// What is to be written is read from the ledger at the moment of writing, and one user's row is written by one task at a
-/// time: the store sees a user's verdicts in their order, and of those that came in between only the newest.
+/// The verdict is read from the ledger at the moment of writing, and only one task writes a user's row at a time: the
+/// store sees the verdicts of a user in order, and of several pending ones only the newest.
 package struct ProfileWriteBack: Sendable {
-  package var store: any ProfileStore
-  package var ledger: any Ledger
-  /// How long one write may take, the wait for another write of the same row included.
-  package var deadline: Duration
+  var store: any ProfileStore
+  var ledger: any Ledger
+  /// The time of one write, the wait for another write of the same row included.
+  var deadline: Duration
   package var now: @Sendable () -> Date
-  /// When this process began.
-  package var startedAt: Date
-  package var jitter: @Sendable (_ ceiling: Duration) -> Duration
+  /// The start of this process.
+  var startedAt: Date
+  var jitter: @Sendable (_ ceiling: Duration) -> Duration
   package var health: ProfileStoreHealth
+  /// One lock for each user's row.
+  var rowLocks = KeyedLock<UserID>()
 
   package init(
     store: any ProfileStore, ledger: any Ledger, deadline: Duration, now: @escaping @Sendable () -> Date,
@@ -79,31 +81,35 @@ package struct ProfileWriteBack: Sendable {
     self.jitter = jitter
     self.health = health
   }
-  var rowLocks = KeyedLock<UserID>()
 
   enum Outcome: Hashable, Sendable {
-    /// There is nothing to write now.
+    /// Nothing is left to write now.
     case settled(ProfileWriteState)
-    /// The store will not take this one as it is; others may pass. It stays in the ledger.
+    /// The store refuses this update; others may pass. It stays in the ledger.
     case refused
-    /// Not now; it stays in the ledger.
+    /// The update did not get through, and stays in the ledger.
     case failed
   }
 
   /// Writes a user's row, if there is anything to write.
   ///
-  /// - Parameter version: what was written and is due to be confirmed. Any other that was written waits until it is due: to
-  ///   write it sooner would confirm nothing.
-  func write(_ user: UserID, confirming version: Int64? = nil, logger: Logger) async -> Outcome {
+  /// - Parameters:
+  ///   - version: the written version that is due for confirmation. Other written ones wait until they are due: an earlier
+  ///     write would confirm nothing.
+  ///   - recorded: the update as recorded a moment ago. It is not read again if it is still the newest.
+  func write(
+    _ user: UserID, confirming version: Int64? = nil, recorded: WaitingUpdate? = nil, logger: Logger
+  ) async -> Outcome {
     let end = ContinuousClock.now.advanced(by: deadline)
     guard await rowLocks.lock(user, until: end) else { return .failed }
     defer { rowLocks.unlock(user) }
     do throws(LedgerError) {
+      if let recorded, ledger.isNewest(recorded) { return try await send(recorded, deadline: end, logger: logger) }
       guard let update = try await ledger.waitingUpdate(of: user), update.state != .written || update.version == version
       else { return .settled(.written) }
       return try await send(update, deadline: end, logger: logger)
     } catch {
-      // The verdict is recorded, and so is that it has to be written.
+      // The verdict is recorded, and that its row is to be written.
       logger.warning("the waiting update of a profile cannot be read", metadata: ["error": "\(error)"])
       return .failed
     }
@@ -126,8 +132,8 @@ package struct ProfileWriteBack: Sendable {
       guard let raised = try await ledger.waitingUpdate(of: update.user) else { return .settled(.written) }
       return try await send(raised, isRaised: true, deadline: deadline, logger: logger)
     case .superseded(let version):
-      // What the row says was proven by something that this ledger never saw, or has lost. An older verdict does not take
-      // its place: it may lower somebody. Apple's next answer is newer than both.
+      // The row was proven by something that this ledger never saw, or has lost. An older verdict does not replace it,
+      // as it may lower somebody. Apple's next answer is newer than both.
       logger.error(
         "the profile is newer than the ledger: it stays until Apple is asked again", metadata: ["version": "\(version)"]
       )
@@ -151,7 +157,7 @@ package struct ProfileWriteBack: Sendable {
         return try await settle(update)
     #endif
     case .unavailable(let trouble, _) where trouble.code == GuardedProfileStore.refusal:
-      // The store was not asked. It is due as it was: to count this would only keep the disk busy.
+      // The store was not called. The update stays due: to count this would only cost disk writes.
       break
     case .unavailable(let trouble, let retryAfter):
       logger.warning("the profile store is away", metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
@@ -160,7 +166,7 @@ package struct ProfileWriteBack: Sendable {
     return .failed
   }
 
-  /// Whether a version comes of no evidence: it stands for a moment that has not come.
+  /// Whether a version lies in the future, so that no evidence can have given it.
   private func isInTheFuture(_ version: Int64) -> Bool {
     version > now().advanced(by: UpdateSchedule.clockTolerance).millisecondsSince1970
   }
@@ -180,8 +186,12 @@ package struct ProfileWriteBack: Sendable {
 
   private func settle(_ update: WaitingUpdate) async throws(LedgerError) -> Outcome {
     let again = store.refusesOlder ? nil : now().advanced(by: UpdateSchedule.confirmation)
-    // An update from before this process may have been under way when the last one ended.
+    // The previous process may have been sending an earlier update when it ended.
     let isDoubtful = update.state == .waiting && update.waitingSince < startedAt
+    if update.state == .waiting {
+      ledger.settleLater(update, isDoubtful: isDoubtful, confirmingAt: again)
+      return .settled(.written)
+    }
     try await ledger.settleUpdate(
       of: update.user, version: update.version, isDoubtful: isDoubtful, confirmingAt: again)
     return .settled(.written)
@@ -197,30 +207,31 @@ package struct ProfileWriteBack: Sendable {
   }
 }
 
-/// When an update that failed is tried again: for ever, with full jitter below a ceiling that doubles.
+/// The schedule of failed updates: for ever, with full jitter below a ceiling that doubles.
 ///
 ///     failures   1     2     3     4      5      6      7 …
 ///     ceiling    2 s   4 s   8 s   16 s   32 s   64 s   2 min
 enum UpdateSchedule {
   static let backoff = Backoff(base: .seconds(2), cap: .seconds(120))
-  /// An update that the store will not take may be taken when another was, or when somebody has fixed the table.
+  /// The pause after a refusal: another update or a repair of the table may change it.
   static let refusal: Duration = .seconds(30)
   /// The pause after a refusal that only a person can fix.
   static let misconfiguration: Duration = .seconds(30)
 
-  /// A write of which no answer came is carried out by then, or never: no gateway and no lock waits longer.
+  /// The time after which a write without an answer is carried out, or never will be: no gateway and no lock waits
+  /// longer.
   static let confirmation: Duration = .seconds(60)
 
-  /// Clocks differ by less, and versions of updates that came within one millisecond as well.
+  /// The tolerance for versions ahead of our clock: clocks differ by less.
   static let clockTolerance: Duration = .seconds(3600)
 
-  /// When to look again for a row that is missing, or newer than the ledger: after a minute, twice as long each time, a
-  /// day at most.
+  /// The pauses before a row that is missing, or newer than the ledger, is tried again: a minute, doubling, a day at
+  /// most.
   static let look = Backoff(base: .seconds(60), cap: .seconds(86_400))
 }
 
 extension ProfileStoreTrouble {
-  /// The code of an update that waits for a newer verdict.
+  /// The trouble of an update that waits for a newer verdict.
   static let newerRow = ProfileStoreTrouble(
     code: "newer_row", sentence: "The profile is of a newer verdict than the ledger's")
 }
@@ -234,8 +245,9 @@ extension ProfileUpdate {
   }
 }
 
-/// The profile store as last seen by this process, for operators.
+/// The last known state of the profile store, for operators.
 package final class ProfileStoreHealth: Sendable {
+  /// The state of the store.
   package enum State: Hashable, Sendable {
     case unknown
     case ok
@@ -245,13 +257,13 @@ package final class ProfileStoreHealth: Sendable {
 
   private struct Observation {
     var state = State.unknown
-    /// Whether the key saw no row when the store was looked at. What is hidden from it is missing, as what is not there.
+    /// Whether the key saw no row at the last check. Rows that are hidden from it look missing.
     var seesNoRow = false
     /// The user whose row alone failed recently.
     var suspect: UserID?
   }
 
-  /// Guards the last sight.
+  /// Guards the last observation.
   private let last = Mutex(Observation())
 
   package init() {}
@@ -279,15 +291,15 @@ package final class ProfileStoreHealth: Sendable {
       switch outcome {
       case .applied, .superseded: last = Observation(state: .ok)
       case .noSuchProfile, .refused: last.state = .ok
-      // Told before the database asks whether we may.
+      // The database reports it before it checks our permission.
       case .impossibleUserID: if case .unavailable = last.state { last.state = .ok }
       case .misconfigured(let trouble): last.state = .misconfigured(code: trouble.code)
       case .unavailable(let trouble, _) where trouble.code == GuardedProfileStore.refusal: break
-      // One row that somebody has locked is not a store that is away; a second user's is.
+      // A locked row does not make the store unavailable; a second user's failure does.
       case .unavailable(let trouble, _) where trouble.mayBeOneRows && last.suspect ?? user == user:
         last.suspect = user
         if last.state != .ok { last.state = .unavailable(code: trouble.code) }
-      // A column that is unknown may become known within a minute. Where the look at the start has told it, it stays told.
+      // An unknown column may become known within a minute. If the check at the start reported it, it stays reported.
       case .unavailable(let trouble, _) where last.state == .misconfigured(code: trouble.code): break
       case .unavailable(let trouble, _): last.state = .unavailable(code: trouble.code)
       }

@@ -1,13 +1,13 @@
 import Entitlements
-package import Ledger
-package import Logging
+import Ledger
+import Logging
 import Profiles
 import Resilience
 import ServiceLifecycle
 
-package import struct FoundationEssentials.Date
+import struct FoundationEssentials.Date
 
-/// Delivers the updates of the app's own rows that did not get through in line with their request.
+/// The job that delivers updates of the app's own rows which did not get through in line with their request.
 ///
 /// While the store answers, many at once; after a failure one at a time and ever more rarely, until one gets through:
 ///
@@ -15,44 +15,33 @@ package import struct FoundationEssentials.Date
 ///     pause          1 s   2 s   4 s   8 s  10 s
 ///     claimed        200   1     1     1     1
 ///
-/// A row that the store refuses is no failure of this kind: it waits for its own time, and the others go on.
-package struct UpdateDeliverer: Service {
-  package var writeBack: ProfileWriteBack
-  package var ledger: any Ledger
-  package var logger: Logger
-  package var now: @Sendable () -> Date
-  /// The pause after a sweep in which nothing failed and nothing was left.
-  package var pause: Duration = .seconds(1)
-
-  package init(
-    writeBack: ProfileWriteBack, ledger: any Ledger, logger: Logger, now: @escaping @Sendable () -> Date,
-    pause: Duration = .seconds(1)
-  ) {
-    self.writeBack = writeBack
-    self.ledger = ledger
-    self.logger = logger
-    self.now = now
-    self.pause = pause
-  }
+/// A row that the store refuses is no such failure: it waits for its own time, and the others go on.
+struct UpdateDeliverer: Service {
+  var writeBack: ProfileWriteBack
+  var ledger: any Ledger
+  var logger: Logger
+  var now: @Sendable () -> Date
+  /// The pause after a sweep without failure that left nothing.
+  var pause: Duration = .seconds(1)
 
   static let longestPause: Duration = .seconds(10)
   static let batch = 200
   /// Rows written at the same time.
-  package static let width = 8
+  static let width = 8
   /// The lease of a claim.
   static let lease: Duration = .seconds(30)
 
-  package func run() async throws {
+  func run() async throws {
     await cancelWhenGracefulShutdown {
       var hasAnswered = await probe()
       var failedSweeps = 0
       await repeatUntilCancelled {
         let claimed = await sweep(limit: failedSweeps > 0 ? 1 : Self.batch)
-        // Away at the start, and back.
+        // The store was away at the start, and is back.
         if !hasAnswered, let claimed, claimed > 0 { hasAnswered = await probe() }
         guard claimed != Self.batch else { return nil }
         if failedSweeps > 0, claimed == 1 {
-          // The store is back: the rest without a rest.
+          // The store is back: the others follow without a pause.
           failedSweeps = 0
           return nil
         }
@@ -62,7 +51,8 @@ package struct UpdateDeliverer: Service {
     }
   }
 
-  /// Says at the start what is wrong with the store, while somebody is looking.
+  /// Logs at the start what is wrong with the store, while somebody is looking.
+  ///
   /// - Returns: whether the store answered.
   private func probe() async -> Bool {
     let check = await writeBack.store.check(deadline: .now.advanced(by: writeBack.deadline))
@@ -83,8 +73,9 @@ package struct UpdateDeliverer: Service {
     }
   }
 
-  /// Delivers what is due.
-  /// - Returns: how many were claimed; `nil` when one of them failed, or the ledger did.
+  /// Delivers the updates that are due.
+  ///
+  /// - Returns: the number of claimed updates; `nil` if one of them failed, or the ledger did.
   func sweep(limit: Int) async -> Int? {
     let due: [WaitingUpdate]
     let lease = now().advanced(by: Self.lease)

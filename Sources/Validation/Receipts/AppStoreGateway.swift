@@ -5,36 +5,34 @@ import Resilience
 
 package import struct FoundationEssentials.Date
 
-/// Finds out what a receipt or a signed transaction proves, from its signature and from Apple. It records nothing.
+/// The gateway to Apple: finds out what a receipt or a signed transaction proves, by its signature and by Apple's
+/// answer. It records nothing.
 package struct AppStoreGateway: Sendable {
-  package var verifier: ReceiptVerifier
-  package var signedData: SignedDataVerifier
-  package var localVerification: LocalVerificationPolicy
-  /// `nil` where there is no shared secret.
-  package var verifyReceipt: VerifyReceiptClient?
-  /// `nil` where no key is configured.
-  package var serverAPI: ServerAPIClient?
-  package var appStoreHealth: AppStoreHealth
-  /// One call to Apple about the same thing at the same moment, however many ask: an app that posts its receipt at every
-  /// launch does so from all its users' devices at once.
-  var flights = SingleFlight<PurchaseReference.Identity, Result<AppleAnswer, AppStoreError>>()
-  /// Apple's answers of the last moments (`policy.reuse`).
-  package var recent: RecentAnswers
-  /// Our apps, in the order in which they are tried where a purchase may be of any.
-  package var bundleIDs: [BundleID]
-  /// Apps' numbers that answers of production's may name; any when empty.
-  package var appAppleIDs: Set<Int64> = []
+  var verifier: ReceiptVerifier
+  var signedData: SignedDataVerifier
+  var localVerification: LocalVerificationPolicy
+  /// `nil` without a shared secret.
+  var verifyReceipt: VerifyReceiptClient?
+  /// `nil` without a key.
+  var serverAPI: ServerAPIClient?
+  var appStoreHealth: AppStoreHealth
+  /// Calls in flight. Concurrent questions about the same thing share one: an app that posts its receipt at every
+  /// launch does so from many devices at once.
+  var flights = SingleFlight<PurchaseReference.Identity, Result<AppStoreAnswer, AppStoreError>>()
+  /// Apple's recent answers (`policy.reuse`).
+  var recent: RecentAnswers
+  var apps: ServedApps
   package var rules: EntitlementRules
-  /// How long one validation may take Apple in all, retries included.
-  package var deadline: Duration
+  /// The time that one validation may take Apple, with retries.
+  var deadline: Duration
   /// Our own clock.
   package var now: @Sendable () -> Date
 
   package init(
     verifier: ReceiptVerifier, signedData: SignedDataVerifier, localVerification: LocalVerificationPolicy,
     verifyReceipt: VerifyReceiptClient? = nil, serverAPI: ServerAPIClient? = nil, appStoreHealth: AppStoreHealth,
-    recent: RecentAnswers, bundleIDs: [BundleID], appAppleIDs: Set<Int64> = [], rules: EntitlementRules,
-    deadline: Duration, now: @escaping @Sendable () -> Date
+    recent: RecentAnswers, apps: ServedApps, rules: EntitlementRules, deadline: Duration,
+    now: @escaping @Sendable () -> Date
   ) {
     self.verifier = verifier
     self.signedData = signedData
@@ -43,21 +41,23 @@ package struct AppStoreGateway: Sendable {
     self.serverAPI = serverAPI
     self.appStoreHealth = appStoreHealth
     self.recent = recent
-    self.bundleIDs = bundleIDs
-    self.appAppleIDs = appAppleIDs
+    self.apps = apps
     self.rules = rules
     self.deadline = deadline
     self.now = now
   }
 
-  /// An answer from Apple about one of our apps, for a user who may use its store.
+  /// An answer about one of our apps, for a user who may use its store.
   package struct AcceptedAnswer: Sendable {
     package var history: PurchaseHistory
     var bundleID: BundleID
-    package var source: PurchaseReference.Source
-    var proofs: [OriginalTransactionID: String]
-    /// Said a moment ago, to somebody else or to the same caller.
+    var source: PurchaseReference.Source
+    var signedTransactions: [OriginalTransactionID: String]
+    /// Whether Apple gave it to an earlier request.
     var isReused: Bool
+    /// The moment to evaluate at. A signature shows the state when it was made but is presented now; an answer shows the
+    /// state at its own time.
+    package var evaluatedAt: Date
   }
 
   /// Decodes a submitted text, as a receipt or a signed transaction.
@@ -74,8 +74,8 @@ package struct AppStoreGateway: Sendable {
     }
   }
 
-  /// What our own check of the signature says. Apple has the last word on an app receipt, unless the policy requires the
-  /// proof or there is no shared secret to ask with; a signed transaction is proven here or nowhere.
+  /// Checks the signature here. Apple has the last word on an app receipt, unless the policy requires the proof or
+  /// there is no shared secret; a signed transaction is proven here or nowhere.
   package func proof(of receipt: SubmittedReceipt) throws(ValidationError) -> LocalProof {
     let proof = unrequiredProof(of: receipt)
     let isRequired = localVerification == .require || verifyReceipt == nil
@@ -86,10 +86,10 @@ package struct AppStoreGateway: Sendable {
           + "Server API can tell which store it is of (app_store.server_api).")
     case (.verified, _), (.signedTransaction, _): break
     case (.refuted(.xcode), _):
-      // No server can vouch for it, and Apple answers 21002, which reads like trouble.
+      // Only Xcode knows it: Apple answers 21002, which reads like trouble.
       throw .notAuthentic(detail: NotAuthentic.xcode.description, appleStatus: nil)
     case (.refuted(.createdInFuture), .signedTransaction):
-      // The signature holds, so that it is not the customer whose clock is wrong.
+      // The signature is valid, so the wrong clock is ours and not the customer's.
       throw .clockBehind
     case (.refuted(let reason), .signedTransaction):
       throw .notAuthentic(detail: reason.description, appleStatus: nil)
@@ -119,80 +119,56 @@ package struct AppStoreGateway: Sendable {
   /// Asks Apple, and checks that the answer is about our app and an environment that this user may use.
   ///
   /// - Parameters:
-  ///   - mayReuse: whether an answer of a moment ago will do.
-  ///   - retriesTrouble: whether a retry is worth what all callers have of them.
+  ///   - mayReuse: whether an answer of the last moments will do.
+  ///   - retriesTrouble: whether retries may use the budget that all callers share.
   package func ask(
     about reference: PurchaseReference, for user: UserID, mayReuse: Bool, retriesTrouble: Bool = true, logger: Logger
-  ) async throws(AppStoreTrouble) -> AcceptedAnswer {
-    let sources = reference.sources(hasVerifyReceipt: verifyReceipt != nil, hasServerAPI: serverAPI != nil)
-    var failure: AppStoreError = .noSource
-    for source in sources {
-      if source == .signature {
+  ) async throws(ValidationError) -> AcceptedAnswer {
+    var failure: AppStoreError?
+    for source in reference.sources(hasVerifyReceipt: verifyReceipt != nil, hasServerAPI: serverAPI != nil) {
+      let question: Question
+      switch source {
+      case .signature:
         guard var history = reference.proof.history(evaluatedAt: now()) else { continue }
         history.coverage = .partial(since: nil)
-        return try accepted(AppleAnswer(history: history), reference, source, isReused: false, for: user)
+        return try accepted(AppStoreAnswer(history: history), reference, source, isReused: false, for: user)
+      case .verifyReceipt:
+        guard let verifyReceipt, let receipt = reference.receipt else { continue }
+        question = { deadline throws(AppStoreError) in
+          try await verifyReceipt.verify(
+            receipt.base64, check: reference.proof.check, of: user, retriesTrouble: retriesTrouble, deadline: deadline)
+        }
+      case .serverAPI:
+        // An app receipt without a purchase gives no transaction ID to ask the Server API about.
+        guard let serverAPI, let id = reference.askedPurchase else { continue }
+        question = { deadline throws(AppStoreError) in
+          try await serverAPI.history(
+            of: id, bundleIDs: bundleIDs(of: reference), stores: stores(of: reference),
+            includesOneTimePurchases: rules.catalog.sellsLifetime, retriesTrouble: retriesTrouble, deadline: deadline)
+        }
       }
-      // An app receipt without a purchase names nobody whom the Server API could be asked about.
-      guard let identity = reference.identity(for: source), source != .serverAPI || reference.askedPurchase != nil
-      else {
-        continue
-      }
+      guard let identity = reference.identity(for: source) else { continue }
       if mayReuse, let answer = recent[identity], stillHolds(answer.history) {
         return try accepted(answer, reference, source, isReused: true, for: user)
       }
-      let question = Question(reference: reference, user: user, retriesTrouble: retriesTrouble)
-      switch await flights.run(identity, { await ask(source, question, identity, logger: logger) }) {
+      switch await flights.run(identity, { await answer(to: question, identity, logger: logger) }) {
       case .success(let answer): return try accepted(answer, reference, source, isReused: false, for: user)
       case .failure(let error):
-        failure = failure.outweighed(by: error)
-        guard error.mayAskElsewhere(reference) else { throw AppStoreTrouble(failure) }
+        failure = error
+        guard error.mayAskElsewhere(reference) else { throw ValidationError(error) }
       }
     }
-    throw AppStoreTrouble(failure)
+    throw failure.map { ValidationError($0) } ?? .notAskable
   }
 
-  /// Whether nothing that the answer names has ended since it was given.
-  private func stillHolds(_ history: PurchaseHistory) -> Bool {
-    let now = now()
-    let ends = history.purchases.compactMap(\.expiresDate) + history.renewals.compactMap(\.gracePeriodExpiresDate)
-    return !ends.contains { history.evaluatedAt < $0 && $0 <= now }
-  }
+  /// A call to Apple, given its deadline. Of concurrent users with the same question, the first one's call is made.
+  private typealias Question = @Sendable (ContinuousClock.Instant) async throws(AppStoreError) -> AppStoreAnswer
 
-  private func accepted(
-    _ answer: AppleAnswer, _ reference: PurchaseReference, _ source: PurchaseReference.Source, isReused: Bool,
-    for user: UserID
-  ) throws(AppStoreTrouble) -> AcceptedAnswer {
-    let appleStatus = answer.appleStatus
-    let claimed = answer.history.isAccountGone ? reference.receipt?.claimedBundleID : nil
-    // An answer that names no app is no verdict; only another app's is another app's.
-    guard let bundle = answer.bundleID ?? reference.proof.bundleID ?? claimed else {
-      throw .unavailable(.init(appleStatus: appleStatus))
-    }
-    guard bundleIDs.contains(bundle) else { throw .refused(.wrongApp(appleStatus: appleStatus)) }
-    if answer.history.environment == .production, !appAppleIDs.isEmpty, let number = answer.appAppleID,
-      !appAppleIDs.contains(number)
-    {
-      throw .refused(.wrongApp(appleStatus: appleStatus))
-    }
-    guard rules.accepts(answer.history.environment, for: user) else {
-      throw .refused(.sandboxRefused(appleStatus: appleStatus))
-    }
-    return AcceptedAnswer(
-      history: answer.history, bundleID: bundle, source: source, proofs: answer.proofs, isReused: isReused)
-  }
-
-  private struct Question: Sendable {
-    var reference: PurchaseReference
-    /// On whose behalf; of several who ask at the same moment, the first.
-    var user: UserID
-    var retriesTrouble: Bool
-  }
-
-  private func ask(
-    _ source: PurchaseReference.Source, _ question: Question, _ identity: PurchaseReference.Identity, logger: Logger
-  ) async -> Result<AppleAnswer, AppStoreError> {
+  private func answer(
+    to question: Question, _ identity: PurchaseReference.Identity, logger: Logger
+  ) async -> Result<AppStoreAnswer, AppStoreError> {
     do throws(AppStoreError) {
-      let answer = try await answer(of: source, question)
+      let answer = try await question(ContinuousClock.now.advanced(by: deadline))
       appStoreHealth.answered()
       recent.keep(answer, of: identity)
       return .success(answer)
@@ -203,36 +179,37 @@ package struct AppStoreGateway: Sendable {
     }
   }
 
-  private func answer(
-    of source: PurchaseReference.Source, _ question: Question
-  ) async throws(AppStoreError) -> AppleAnswer {
-    let reference = question.reference
-    let deadline = ContinuousClock.now.advanced(by: deadline)
-    switch source {
-    case .verifyReceipt:
-      guard let verifyReceipt, let receipt = reference.receipt else { throw .noSource }
-      do throws(VerifyReceiptError) {
-        return AppleAnswer(
-          try await verifyReceipt.verify(
-            receipt.base64, check: reference.proof.check, of: question.user, retriesTrouble: question.retriesTrouble,
-            deadline: deadline))
-      } catch { throw .verifyReceipt(error) }
-    case .serverAPI:
-      guard let serverAPI, let id = reference.askedPurchase else { throw .noSource }
-      do throws(ServerAPIError) {
-        return AppleAnswer(
-          try await serverAPI.history(
-            of: id, bundleIDs: apps(of: reference), stores: stores(of: reference),
-            includesOneTimePurchases: rules.catalog.sellsLifetime, retriesTrouble: question.retriesTrouble,
-            deadline: deadline))
-      } catch { throw .serverAPI(error) }
-    case .signature: throw .noSource
-    }
+  /// Whether no period in the answer has ended since.
+  private func stillHolds(_ history: PurchaseHistory) -> Bool {
+    let now = now()
+    let ends = history.purchases.compactMap(\.expiresDate) + history.renewals.compactMap(\.gracePeriodExpiresDate)
+    return !ends.contains { history.evaluatedAt < $0 && $0 <= now }
   }
 
-  private func apps(of reference: PurchaseReference) -> [BundleID] {
-    guard let known = reference.proof.bundleID ?? reference.bundleID, bundleIDs.contains(known) else {
-      return bundleIDs
+  private func accepted(
+    _ answer: AppStoreAnswer, _ reference: PurchaseReference, _ source: PurchaseReference.Source, isReused: Bool,
+    for user: UserID
+  ) throws(ValidationError) -> AcceptedAnswer {
+    let appleStatus = answer.appleStatus
+    let claimed = answer.history.isAccountGone ? reference.receipt?.claimedBundleID : nil
+    // An answer without an app is no verdict.
+    guard let bundle = answer.bundleID ?? reference.proof.bundleID ?? claimed else {
+      throw .appStoreUnavailable(
+        .unavailable(appleStatus: appleStatus?.rawValue, .malformedAnswer("it does not name the app")))
+    }
+    guard apps.contains(bundle), apps.mayContain(appAppleID: answer.appAppleID, in: answer.history.environment) else {
+      throw .wrongApp(appleStatus: appleStatus)
+    }
+    guard rules.accepts(answer.history.environment, for: user) else { throw .sandboxRefused(appleStatus: appleStatus) }
+    return AcceptedAnswer(
+      history: answer.history, bundleID: bundle, source: source, signedTransactions: answer.signedTransactions,
+      isReused: isReused,
+      evaluatedAt: source == .signature ? max(answer.history.evaluatedAt, now()) : answer.history.evaluatedAt)
+  }
+
+  private func bundleIDs(of reference: PurchaseReference) -> [BundleID] {
+    guard let known = reference.proof.bundleID ?? reference.bundleID, apps.contains(known) else {
+      return apps.bundleIDs
     }
     return [known]
   }
@@ -244,6 +221,6 @@ package struct AppStoreGateway: Sendable {
 }
 
 extension Catalog {
-  /// Whether there is anything that is bought once and for ever.
+  /// Whether the catalog has a lifetime product.
   fileprivate var sellsLifetime: Bool { products.values.contains { $0.kind == .lifetime } }
 }

@@ -1,10 +1,11 @@
 import AppStore
 import Synchronization
 
-/// Apple as last seen by this process, for operators.
+/// The last known state of Apple, for operators.
 package final class AppStoreHealth: Sendable {
+  /// The state of Apple. The raw values are part of the answer of `/readyz`.
   package enum State: String, Sendable {
-    /// Not asked yet, or not for a while.
+    /// Not asked, or not for a while.
     case unknown
     case answering
     case unavailable
@@ -14,10 +15,10 @@ package final class AppStoreHealth: Sendable {
     case serverAPIKeyRejected = "server_api_key_rejected"
   }
 
-  /// How long a bad sight counts. Readiness keeps callers away, and without calls nothing could ever clear it.
+  /// How long a state counts. Readiness keeps callers away, and without calls no better state could follow.
   static let memory: Duration = .seconds(60)
 
-  /// Guards the last sight and when it was.
+  /// Guards the last state and its time.
   private let last = Mutex<(state: State, at: ContinuousClock.Instant)?>(nil)
   private let clock: @Sendable () -> ContinuousClock.Instant
 
@@ -29,18 +30,13 @@ package final class AppStoreHealth: Sendable {
 
   func failed(_ error: AppStoreError) {
     switch error {
-    case .verifyReceipt(.notAuthentic), .serverAPI(.notFound), .serverAPI(.wrongApp): note(.answering)
+    case .notAuthentic, .notFound, .wrongApp: note(.answering)
+    case .sharedSecretRejected: note(.sharedSecretRejected)
+    case .keyRejected: note(.serverAPIKeyRejected)
     // The receipt alone may be the cause. In a real outage the breaker opens, which health shows.
-    case .verifyReceipt(let error) where error.mayBeProvoked: break
-    case .verifyReceipt(.sharedSecretRejected): note(.sharedSecretRejected)
-    case .serverAPI(.keyRejected): note(.serverAPIKeyRejected)
-    case .verifyReceipt(.unavailable), .verifyReceipt(.unexpectedStatus), .serverAPI(.unavailable),
-      .serverAPI(.unexpected), .serverAPI(.invalidAnswer):
-      note(.unavailable)
-    case .verifyReceipt(.doubtful), .verifyReceipt(.overloaded), .verifyReceipt(.cancelled), .serverAPI(.overloaded),
-      .serverAPI(.cancelled),
-      .noSource:
-      break
+    case .unavailable where error.mayBeProvoked: break
+    case .unavailable, .unexpected, .invalidAnswer: note(.unavailable)
+    case .doubtful, .overloaded, .cancelled: break
     }
   }
 

@@ -1,7 +1,7 @@
 import Ledger
 
-/// What the ledger says, or the error of whoever asks: whatever the ledger's trouble is, the caller can only come back later;
-/// the cause is for the log.
+/// The ledger's answer, or the error of the caller: whatever the ledger's trouble is, the caller can only come back
+/// later, and the cause is for the log.
 ///
 ///     let purchases = try await consult(await ledger.ownedPurchases(id))
 func consult<Value, Failure: Error>(

@@ -2,10 +2,10 @@ import Entitlements
 
 import struct FoundationEssentials.Date
 
-/// Tells whether a purchase is news to the ledger.
+/// The purchases that the ledger knows.
 ///
-/// A subscription bought again keeps its original transaction ID, so that ID alone does not make a purchase known: its
-/// transaction has to be, or a period of the same subscription that lasts at least as long.
+/// A subscription that is bought again keeps its original transaction ID, so the ID alone is not enough: the ledger has
+/// to know the transaction, or a period of the same subscription that ends no earlier.
 struct KnownPurchases {
   private struct Subscription {
     var transactions: Set<TransactionID>
@@ -15,7 +15,7 @@ struct KnownPurchases {
   /// Subscriptions by original transaction ID: one for each store that knows the ID.
   private var subscriptions: [OriginalTransactionID: [Subscription]] = [:]
 
-  /// - Parameter evidence: what is granted only provisionally does not make a purchase known.
+  /// - Parameter evidence: provisional evidence makes no purchase known.
   init(_ evidence: [SubscriptionEvidence]) {
     for item in evidence where item.provisionalUntil == nil {
       subscriptions[item.key.originalTransactionID, default: []].append(
@@ -24,7 +24,7 @@ struct KnownPurchases {
     }
   }
 
-  /// A receipt need not say which store it is of, so every store that knows the ID has to know the purchase.
+  /// Whether the purchase is known to every store that knows its ID: a receipt may not name its store.
   func contains(_ purchase: Purchase) -> Bool {
     guard let known = subscriptions[purchase.originalTransactionID] else { return false }
     return known.allSatisfy { subscription in

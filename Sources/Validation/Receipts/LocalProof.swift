@@ -5,12 +5,12 @@ import struct FoundationEssentials.Date
 
 /// The result of our own check of a receipt or a signed transaction.
 ///
-/// Not held in place: it is large, and those who wait for Apple hold it several times.
+/// Indirect, as it is large, and requests that wait for Apple hold it several times.
 package indirect enum LocalProof: Sendable {
   case verified(VerifiedAppReceipt)
   case signedTransaction(VerifiedTransaction)
   case refuted(NotAuthentic)
-  /// A receipt that carries no chain to check: only Apple can tell.
+  /// A receipt without a chain to check: only Apple can tell.
   case unavailable
 
   init(_ receipt: SubmittedReceipt, verifier: ReceiptVerifier, signedData: SignedDataVerifier, now: Date) {
@@ -33,8 +33,8 @@ package indirect enum LocalProof: Sendable {
     }
   }
 
-  /// For whoever asks Apple. A check that could not be carried out proves nothing, nor does one by a clock that may be
-  /// wrong.
+  /// The result for the question to Apple. A check that was not possible proves nothing, and neither does one by a
+  /// clock that may be wrong.
   var check: SignatureCheck {
     switch self {
     case .verified, .signedTransaction: .passed
@@ -43,18 +43,17 @@ package indirect enum LocalProof: Sendable {
     }
   }
 
-  /// Whether a receipt may be kept for later when Apple was asked in vain. What is not proven here and got an answer that
-  /// its own bytes may have provoked is worth no room on the disk; nor is what is refuted here, once Apple has said
-  /// anything at all.
-  func mayWait(after trouble: AppStoreTrouble.Outage) -> Bool {
+  /// Whether a receipt may be kept until Apple can be asked. An unproven one is not worth the disk space if its own
+  /// bytes may have caused the failure; nor is a refuted one, once Apple has answered at all.
+  func mayWait(after cause: AppStoreError) -> Bool {
     switch self {
     case .verified, .signedTransaction: true
-    case .refuted: trouble.appleStatus == nil && !trouble.mayBeProvoked
-    case .unavailable: !trouble.mayBeProvoked
+    case .refuted: cause.appleStatus == nil && !cause.mayBeProvoked
+    case .unavailable: !cause.mayBeProvoked
     }
   }
 
-  /// Whether Apple's signature is under it.
+  /// Whether Apple's signature was verified.
   var isVerified: Bool {
     switch self {
     case .verified, .signedTransaction: true
@@ -62,7 +61,7 @@ package indirect enum LocalProof: Sendable {
     }
   }
 
-  /// The evidence that the signature proves; `nil` where it proves none or names no store.
+  /// The evidence of the signature; `nil` if it proves none or names no store.
   func history(evaluatedAt now: Date) -> PurchaseHistory? {
     switch self {
     case .verified(let receipt): receipt.history(evaluatedAt: now)
@@ -71,7 +70,7 @@ package indirect enum LocalProof: Sendable {
     }
   }
 
-  /// The app, where the signature proves it.
+  /// The app; `nil` if the signature does not prove it.
   var bundleID: BundleID? {
     switch self {
     case .verified(let receipt): receipt.receipt.bundleID
@@ -80,7 +79,7 @@ package indirect enum LocalProof: Sendable {
     }
   }
 
-  /// Whether Xcode signed it, and the policy takes that.
+  /// Whether Xcode signed it, and the policy accepts that.
   var isXcode: Bool {
     guard case .signedTransaction(let transaction) = self else { return false }
     return transaction.transaction.signedEnvironment.isLocal

@@ -3,16 +3,16 @@ package import Entitlements
 
 import struct FoundationEssentials.Date
 
-/// The purchase that a submission refers to: by a receipt or a signed transaction, by its ID, or both.
+/// The reference of a submission to a purchase: a receipt or a signed transaction, an ID, or both.
 package struct PurchaseReference: Sendable {
   /// The submitted or stored receipt; `nil` for an ID that the service has never seen.
-  package var receipt: SubmittedReceipt?
+  var receipt: SubmittedReceipt?
   package var proof: LocalProof = .unavailable
-  /// The purchase that was asked for by its ID, where one was.
+  /// The ID of the purchase, if it was asked for by ID.
   var id: OriginalTransactionID?
-  /// The store that it is known to be of.
-  package var environment: StoreEnvironment?
-  /// The app that it is known to be of.
+  /// The store of the purchase, if known.
+  var environment: StoreEnvironment?
+  /// The app of the purchase, if known.
   var bundleID: BundleID?
 
   package init(
@@ -26,18 +26,18 @@ package struct PurchaseReference: Sendable {
     self.bundleID = bundleID
   }
 
-  /// The identity of the question, for the same one a moment later or from another caller.
+  /// The identity of a question to Apple, which repeated and concurrent questions share.
   package enum Identity: Hashable, Sendable {
     case receipt(ReceiptFingerprint)
     case purchase(OriginalTransactionID, StoreEnvironment?)
   }
 
-  /// - Parameter source: who is asked. The Server API is asked about a purchase, however often its transactions were
-  ///   signed.
+  /// - Parameter source: the source to ask. The Server API is asked about a purchase, however often its transactions
+  ///   were signed.
   func identity(for source: Source) -> Identity? {
     switch source {
     case .serverAPI:
-      // Exact bytes: an answer about another signature may be older than this purchase.
+      // The exact bytes: an answer about another signature may be older than this purchase.
       if id == nil, let receipt { return .receipt(receipt.fingerprint) }
       return id.map { .purchase($0, environment) }
     case .verifyReceipt, .signature: return receipt.map { .receipt($0.fingerprint) }
@@ -45,7 +45,7 @@ package struct PurchaseReference: Sendable {
   }
 
   /// The name for the log, which reveals nothing of the submission.
-  package var name: String { receipt?.fingerprint.short ?? "none" }
+  var name: String { receipt?.fingerprint.short ?? "none" }
 
   /// A source that can answer about a purchase.
   package enum Source: Hashable, Sendable {
@@ -55,18 +55,18 @@ package struct PurchaseReference: Sendable {
     case signature
   }
 
-  /// The sources to ask, best first; the next is asked when one knows nothing of the purchase.
+  /// The sources to ask, best first; the next is asked if one does not know the purchase.
   ///
-  ///     subject                         with the Server API           without
+  ///     reference                       with the Server API           without
   ///     app receipt, as sent            verifyReceipt                 verifyReceipt
   ///     iOS 6-style receipt, as sent    verifyReceipt                 verifyReceipt
   ///     signed transaction, as sent     Server API, its signature     its signature
-  ///       of Xcode's                    its signature                 its signature
-  ///     a purchase known by a receipt   Server API, verifyReceipt     verifyReceipt
-  ///     a purchase known otherwise      Server API                    nobody
+  ///       by Xcode                      its signature                 its signature
+  ///     a purchase with a receipt       Server API, verifyReceipt     verifyReceipt
+  ///     a purchase without one          Server API                    none
   ///
-  /// verifyReceipt only where there is a shared secret. Without one an app receipt has to be proven here, and is treated
-  /// like a signed transaction.
+  /// verifyReceipt needs a shared secret. Without one an app receipt has to be proven here, and is treated like a
+  /// signed transaction.
   func sources(hasVerifyReceipt: Bool, hasServerAPI: Bool) -> [Source] {
     let candidates: [Source] =
       switch receipt?.content {
@@ -87,11 +87,11 @@ package struct PurchaseReference: Sendable {
     }
   }
 
-  /// The purchase that the Server API is asked about; any one names the customer.
+  /// The purchase to ask the Server API about; each one leads to all of the customer's.
   var askedPurchase: OriginalTransactionID? {
     if let id { return id }
     guard let purchases = receipt?.purchases else { return nil }
-    // The newest: of old ones Apple may know no more.
+    // The newest: Apple may have forgotten old ones.
     return purchases.max { ($0.purchaseDate ?? .distantPast) < ($1.purchaseDate ?? .distantPast) }?
       .originalTransactionID
   }

@@ -3,16 +3,17 @@ package import Ledger
 
 /// A request to validate: the proof, and the user it is for.
 package struct ReceiptSubmission: Sendable {
+  /// What the user presents.
   package enum Proof: Sendable {
     /// The receipt as the app sent it, not yet decoded.
     case receipt(String)
-    /// A purchase by its ID: one that the service has seen before, or that Apple is to tell of.
+    /// A purchase by its ID, which the ledger or Apple knows.
     case originalTransactionID(OriginalTransactionID)
-    /// A purchase of the user's, by the receipt that the ledger keeps for it.
+    /// A purchase of the user, by the receipt in the ledger.
     case kept(SubscriptionKey, KeptReceipt)
 
-    /// Where the proof is no more than an ID: it moves nothing from one user to another.
-    package var originalTransactionID: OriginalTransactionID? {
+    /// The ID, if it is the only proof: it moves nothing from one user to another.
+    var originalTransactionID: OriginalTransactionID? {
       switch self {
       case .receipt: nil
       case .originalTransactionID(let id): id
@@ -23,13 +24,13 @@ package struct ReceiptSubmission: Sendable {
 
   package var user: UserID
   package var proof: Proof
-  /// Names the request in logs and in the history.
-  package var requestID: String
+  /// The ID of the request in logs and in the history.
+  var requestID: String
   /// The note of the person who requested the check.
   var note: NoteID?
-  /// Whether the caller vouches for the user: a purchase that nobody has, and that names nobody, becomes theirs by its ID
-  /// alone. Anybody can write down an ID, so that a user cannot.
-  package var isVouchedFor = false
+  /// Whether the caller vouches for the user: a purchase without an owner, and made for nobody by name, then becomes
+  /// theirs by its ID alone. A user cannot do so, as anybody can write down an ID.
+  var isVouchedFor = false
 
   package init(user: UserID, proof: Proof, requestID: String, note: NoteID? = nil, isVouchedFor: Bool = false) {
     self.user = user
@@ -44,10 +45,10 @@ package struct ReceiptSubmission: Sendable {
 package struct ValidatedEntitlement: Sendable {
   package var user: UserID
   package var entitlement: Entitlement
-  /// Read from the ledger: Apple was not asked, or could not be.
+  /// Whether the entitlement is from the ledger: Apple was not asked, or could not be.
   package var isFromLedger: Bool
-  /// The receipt is recorded and waits until Apple can be asked; the entitlement is what stood before.
+  /// Whether the receipt is recorded and waits until Apple can be asked; the entitlement is the one before it.
   package var isPending = false
-  /// How far the app's own row has got.
+  /// The state of the app's own row.
   package var write: ProfileWrite
 }

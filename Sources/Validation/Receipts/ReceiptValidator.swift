@@ -6,22 +6,22 @@ import Resilience
 
 import struct FoundationEssentials.Date
 
-/// The job of the service: a receipt comes in, Apple is asked, the answer is judged, recorded, written back, and given
-/// back.
+/// The use case of the service: takes a receipt, asks Apple, evaluates the answer, records the verdict, writes it back
+/// and answers.
 package struct ReceiptValidator: Sendable {
-  package var gateway: AppStoreGateway
-  package var ledger: any Ledger
-  package var ownership: OwnershipPolicy
-  /// How long a new purchase counts on its signature while Apple cannot be asked (`policy.provisional`); zero for not at
-  /// all.
-  package var provisional: Duration
-  /// `nil` where no profile store is configured.
-  package var writeBack: ProfileWriteBack?
-  /// Users can make up IDs, and each that is not known costs calls to both stores, of the few that Apple allows: so many
-  /// at once keep no purchase waiting, and one of each user keeps no other user out.
+  var gateway: AppStoreGateway
+  var ledger: any Ledger
+  var ownership: OwnershipPolicy
+  /// How long a new purchase counts on its signature alone while Apple cannot be asked (`policy.provisional`); zero:
+  /// not at all.
+  var provisional: Duration
+  /// `nil` without a profile store.
+  var writeBack: ProfileWriteBack?
+  /// The look-ups of unknown IDs. Users can invent IDs, and each costs calls to both stores, of the few that Apple
+  /// allows: a few at once delay no purchase, and one for each user keeps no other user out.
   var lookUps = ConcurrencyLimit<UserID>(limit: 4)
-  /// Told of each verdict on an answer of Apple's once it is recorded.
-  package var onVerdict: @Sendable (Entitlement) -> Void = { _ in }
+  /// Called with each verdict on an answer of Apple's, once it is recorded.
+  var onVerdict: @Sendable (Entitlement) -> Void = { _ in }
 
   package init(
     gateway: AppStoreGateway, ledger: any Ledger, ownership: OwnershipPolicy, provisional: Duration,
@@ -37,16 +37,16 @@ package struct ReceiptValidator: Sendable {
 
   private var rules: EntitlementRules { gateway.rules }
 
-  /// On whose behalf a receipt is validated, and what follows from that.
+  /// The reason of a validation, and its consequences.
   package enum ValidationMode: Sendable {
-    /// A caller waits. While Apple cannot be asked, a purchase never seen before is kept and acknowledged.
+    /// A caller waits. While Apple cannot be asked, a new purchase is kept and acknowledged.
     case request
-    /// Somebody wants to know what Apple says now, about a purchase that is known: no answer of a moment ago will do.
+    /// A caller wants Apple's present answer about a known purchase: a recent one is not enough.
     case inquiry
-    /// The receipt was acknowledged and waits, under this ID.
+    /// A receipt was acknowledged and waits, under this ID.
     case settlement(Int64)
-    /// The service asks by itself, and does not record a verdict that is not admitted. A run's subscription is settled
-    /// with what is recorded.
+    /// A job of the service. A verdict that is not approved is not recorded. The recorded verdict settles an item of a
+    /// run.
     case recheck(approves: Approval, settling: RunItem? = nil)
 
     fileprivate var approves: Approval {
@@ -64,7 +64,7 @@ package struct ReceiptValidator: Sendable {
       return id
     }
 
-    /// Whether a caller waits who is told the last proven state where Apple cannot be asked.
+    /// Whether a caller waits, who gets the last proven state if Apple cannot be asked.
     fileprivate var isRequest: Bool {
       switch self {
       case .request, .inquiry: true
@@ -72,7 +72,7 @@ package struct ReceiptValidator: Sendable {
       }
     }
 
-    /// Whether retries use the shared budget. A pending receipt is asked about again anyway, and leaves them to callers.
+    /// Whether retries may use the shared budget. A pending receipt is tried again anyway, and leaves them to callers.
     fileprivate var retriesTrouble: Bool { pendingID == nil }
 
     fileprivate var mayReuse: Bool {
@@ -81,11 +81,11 @@ package struct ReceiptValidator: Sendable {
     }
   }
 
-  /// Decode, verify, evaluate, record, write back, answer.
+  /// Decodes, verifies, evaluates, records, writes back, and answers.
   ///
-  /// The result is durable: it survives a power cut the instant after.
+  /// The result is durable: it survives a power cut right after.
   ///
-  /// - Parameter onWait: told when all is done but the app's rows, and somebody else is writing the user's just now.
+  /// - Parameter onWait: called when only the app's rows are left to write, and another task is writing the user's.
   package func validate(
     _ submission: ReceiptSubmission, _ mode: ValidationMode = .request, logger: Logger,
     onWait: @Sendable () -> Void = {}
@@ -95,36 +95,33 @@ package struct ReceiptValidator: Sendable {
     if isGuess, !lookUps.enter(submission.user) { throw .overloaded }
     defer { if isGuess { lookUps.leave(submission.user) } }
     let accepted: AppStoreGateway.AcceptedAnswer
-    do throws(AppStoreTrouble) {
+    do throws(ValidationError) {
       accepted = try await gateway.ask(
         about: reference, for: submission.user, mayReuse: mode.mayReuse, retriesTrouble: mode.retriesTrouble,
         logger: logger)
     } catch {
-      switch error {
-      case .refused(.notAskable) where mode.isRequest:
+      if case .notAskable = error, mode.isRequest {
         guard let proven = try await lastProvenState(of: submission, covering: reference) else {
           throw .unknownTransaction
         }
         return proven
-      case .refused(let refusal): throw refusal
-      case .unavailable(let outage):
-        #if PLANTED_DEFECTS
-          if PlantedDefect.troubleEndsAccess.isActive, let receipt = reference.receipt {
-            return try await endAccess(receipt, reference.proof, of: submission)
-          }
-        #endif
-        // The service's own checks want a fresh answer or none.
-        guard mode.isRequest else { throw .appStoreUnavailable(appleStatus: outage.appleStatus) }
-        if let proven = try await lastProvenState(of: submission, covering: reference) { return proven }
-        guard let receipt = reference.receipt, reference.proof.mayWait(after: outage) else {
-          throw .appStoreUnavailable(appleStatus: outage.appleStatus)
-        }
-        return try await postpone(
-          receipt, reference.proof, of: submission, after: outage, logger: logger, onWait: onWait)
       }
+      // A receipt that Apple has rejected once does not wait for the end of an outage: the client has to send it again.
+      guard case .appStoreUnavailable(let cause) = error, cause != .doubtful else { throw error }
+      #if PLANTED_DEFECTS
+        if PlantedDefect.troubleEndsAccess.isActive, let receipt = reference.receipt {
+          return try await endAccess(receipt, reference.proof, of: submission)
+        }
+      #endif
+      // The service's own checks want a fresh answer or none.
+      guard mode.isRequest else { throw error }
+      if let proven = try await lastProvenState(of: submission, covering: reference) { return proven }
+      guard let receipt = reference.receipt, reference.proof.mayWait(after: cause) else { throw error }
+      return try await postpone(
+        receipt, reference.proof, of: submission, after: cause, logger: logger, onWait: onWait)
     }
     let evidence = try await evidence(of: accepted, reference, for: submission)
-    // Evaluated by the rules and recorded in one transaction, as the verdict is over everything known of the user.
+    // The verdict is over everything known of the user, and so evaluated and recorded in one transaction.
     let recorded = try await record(evidence, accepted, reference, for: submission, mode)
     onVerdict(recorded.entitlement)
     logger.info(
@@ -136,25 +133,25 @@ package struct ReceiptValidator: Sendable {
         "source": "\(accepted.history.source.rawValue)", "receipt": "\(reference.name)",
       ])
     if isBeingWritten(submission.user) { onWait() }
-    let write = await write(submission.user, recorded.write, after: recorded.losers, logger: logger)
+    let write = await write(submission.user, recorded.write, recorded.update, after: recorded.losers, logger: logger)
     return ValidatedEntitlement(
       user: submission.user, entitlement: recorded.entitlement, isFromLedger: accepted.isReused, write: write)
   }
 
-  /// Until when the rows of a verdict that is recorded now are nobody else's: `write` may take as long for a loser's as for
-  /// the user's own. More than one loser is rare, and whoever delivers the rows may then come in between.
+  /// The time until which a new verdict's rows are claimed: `write` may take as long for a loser's row as for the
+  /// user's own. With more than one loser, which is rare, the deliverer may come in between.
   var rowsClaim: Date? { writeBack.map { gateway.now().advanced(by: $0.deadline * 2) } }
 
-  /// Brings the app's own rows up to date: of those who lost a purchase first, as a row may be the only one that may name
-  /// it.
+  /// Updates the app's own rows, those of losers first: a unique column may allow only one row to name the purchase.
   func write(
-    _ user: UserID, _ state: ProfileWriteState, after losers: [UserID] = [], logger: Logger
+    _ user: UserID, _ state: ProfileWriteState, _ update: WaitingUpdate? = nil, after losers: [UserID] = [],
+    logger: Logger
   ) async -> ProfileWrite {
     guard let writeBack else { return .none }
     for loser in losers { _ = await writeBack.write(loser, logger: logger) }
-    // An app that makes its rows after the purchase need not wait until somebody looks for them again.
+    // Also a missing row is tried: the app may have made it after the purchase.
     guard state != .written else { return .committed }
-    switch await writeBack.write(user, logger: logger) {
+    switch await writeBack.write(user, recorded: update, logger: logger) {
     case .settled(let state): return ProfileWrite(state)
     case .refused, .failed: return .queued
     }
@@ -179,11 +176,10 @@ package struct ReceiptValidator: Sendable {
         guard gateway.serverAPI != nil else { throw .unknownTransaction }
         return PurchaseReference(id: id)
       }
-      // An ID is no proof of a purchase: anybody can guess one. It refreshes what the user owns and moves nothing.
+      // An ID proves no purchase, as anybody can guess one. It refreshes what the user owns and moves nothing.
       let owned = kept.filter { $0.owner == submission.user }
       guard let receipt = owned.first(where: { $0.environment == .production }) ?? owned.first else {
-        // Who has it by its name alone has it until somebody comes for it: that a notification was faster than whoever
-        // vouches for another user decides nothing.
+        // A user who has the purchase only by a name in a notification keeps it until somebody claims it.
         guard submission.isVouchedFor, gateway.serverAPI != nil, kept.allSatisfy(\.isOwnedByName) else {
           throw .ownedByAnotherUser
         }
@@ -193,10 +189,10 @@ package struct ReceiptValidator: Sendable {
     }
   }
 
-  /// A purchase that is known, with what is kept of it.
+  /// A known purchase with its kept receipt.
   ///
-  /// What is kept was proven, or believed on Apple's word, when it came; roots and policies may have changed since. To ask
-  /// the Server API takes the ID only; what is to be sent to verifyReceipt has to pass the check again.
+  /// The receipt was proven, or accepted by Apple, when it came; roots and policies may have changed since. The Server
+  /// API needs only the ID; for verifyReceipt the receipt has to pass the check again.
   private func reference(_ id: OriginalTransactionID, _ kept: KeptReceipt) async throws(ValidationError)
     -> PurchaseReference
   {
@@ -210,8 +206,8 @@ package struct ReceiptValidator: Sendable {
 
   /// The answer by subscription.
   ///
-  /// Of an account that is gone Apple says nothing else. What ends is what the receipt lists, what it proved before, and
-  /// the purchase that was asked for.
+  /// About an account that is gone Apple says nothing else. What ends is everything in the receipt, everything that it
+  /// proved before, and the purchase that was asked for.
   private func evidence(
     of accepted: AppStoreGateway.AcceptedAnswer, _ reference: PurchaseReference, for submission: ReceiptSubmission
   ) async throws(ValidationError) -> [SubscriptionEvidence] {
@@ -236,8 +232,7 @@ package struct ReceiptValidator: Sendable {
     return Array(evidence.values)
   }
 
-  /// What a signature proves and the Server API's answer does not speak of: it leaves out what can be bought again and
-  /// again.
+  /// The signed purchases that the Server API's answer leaves out, as it does with consumables.
   private func unmentioned(by history: PurchaseHistory, _ reference: PurchaseReference) -> [SubscriptionEvidence] {
     guard history.source == .serverAPI, var proven = reference.proof.history(evaluatedAt: gateway.now()) else {
       return []
@@ -247,18 +242,19 @@ package struct ReceiptValidator: Sendable {
     return proven.evidence().filter { !reported.contains($0.key.originalTransactionID) }
   }
 
-  /// The text to store, to ask Apple again or to show Apple's signature.
+  /// The text to store, for the next question to Apple or as the proof.
   private func keptReceipt(
     of accepted: AppStoreGateway.AcceptedAnswer, _ reference: PurchaseReference
   ) throws(ValidationError) -> KeptReceipt {
+    let transactions = accepted.signedTransactions
     let signed =
-      reference.id.flatMap { accepted.proofs[$0] } ?? accepted.proofs.min { $0.key.rawValue < $1.key.rawValue }?.value
+      reference.id.flatMap { transactions[$0] } ?? transactions.min { $0.key.rawValue < $1.key.rawValue }?.value
     guard let text = reference.receipt?.base64 ?? signed else { throw .unknownTransaction }
     return KeptReceipt(base64: text, environment: accepted.history.environment, bundleID: accepted.bundleID)
   }
 
-  /// Whether a purchase that nobody has may become this user's by its ID: somebody vouches for them, or the app named them
-  /// when it was bought.
+  /// Whether a purchase without an owner may become this user's by its ID: the caller vouches for the user, or the app
+  /// named the user at the purchase.
   private func mayClaim(
     _ reference: PurchaseReference, _ evidence: [SubscriptionEvidence], _ submission: ReceiptSubmission
   ) -> Bool {
@@ -273,24 +269,22 @@ package struct ReceiptValidator: Sendable {
     for submission: ReceiptSubmission, _ mode: ValidationMode
   ) async throws(ValidationError) -> Recorded {
     guard mayClaim(reference, evidence, submission) else { throw .unknownTransaction }
-    let history = accepted.history
     var entry = LedgerEntry(
       user: submission.user,
       evidence: evidence,
       contestedKeys: contestedKeys(evidence),
       receipt: try keptReceipt(of: accepted, reference),
-      // An ID proves nothing: whatever else its kept receipt lists stays where it is.
+      // An ID proves nothing: the rest of its kept receipt moves to nobody.
       ownership: submission.proof.originalTransactionID == nil ? ownership : .keep,
-      // A signature tells what was when it was made, and is presented now; whoever was asked has told what is.
-      evaluatedAt: accepted.source == .signature ? max(history.evaluatedAt, gateway.now()) : history.evaluatedAt,
+      evaluatedAt: accepted.evaluatedAt,
       recordedAt: gateway.now(),
       requestID: submission.requestID,
       evaluate: evaluate,
       nextCheck: nextCheck,
       approves: mode.approves)
-    // To ask about what is known is not to present it.
+    // A question about a known purchase does not present it.
     if case .kept = submission.proof { entry.isPresented = false }
-    // Only what verifyReceipt has answered about is worth more than what is kept: the rest cannot be sent to it.
+    // Only a receipt that verifyReceipt has answered about replaces the kept one: others cannot be sent to it.
     entry.keepsReceipts = accepted.source != .verifyReceipt
     entry.keysNamingOthers = Set(evidence.filter { $0.namesAnother(than: submission.user) }.map(\.key))
     entry.pendingID = mode.pendingID
@@ -304,20 +298,19 @@ package struct ReceiptValidator: Sendable {
     }
   }
 
-  /// The keys that bear on ownership: those with a product of the catalog. Where there are none, all of them: the catalog
-  /// may have the product tomorrow, and the purchase is its owner's then.
+  /// The keys that decide about ownership: those with a product of the catalog, or without any all of them, as the
+  /// catalog may get the product later.
   private func contestedKeys(_ evidence: [SubscriptionEvidence]) -> Set<SubscriptionKey> {
     let catalogued = evidence.filter(rules.isCatalogued)
     return Set((catalogued.isEmpty ? evidence : catalogued).map(\.key))
   }
 
-  /// When a purchase has to be looked at again: Apple is asked then, or where nobody can be, it is seen to that what has
-  /// ended by time alone is no longer held.
+  /// The next check of a purchase: Apple is asked then, or if that is impossible, holds that are over end.
   var nextCheck: NextCheck { { [rules] evidence, now in rules.nextCheck(of: evidence, at: now) } }
 
   private var evaluate: Evaluator { { [rules] user, evidence, now in rules.evaluate(user, evidence, at: now) } }
 
-  /// How verdicts are judged anew now, without an answer of Apple's.
+  /// The context for verdicts without an answer of Apple's.
   var evaluationContext: EvaluationContext {
     let now = gateway.now()
     return EvaluationContext(evaluatedAt: now, recordedAt: now, evaluate: evaluate)
@@ -325,8 +318,8 @@ package struct ReceiptValidator: Sendable {
 
   /// The last proven state, marked stale: trouble upstream never lowers a tier.
   ///
-  /// It stands in only where nothing new was presented: a purchase that is known, by its ID, by this very receipt, or by
-  /// every purchase that the receipt lists.
+  /// It is an answer only if nothing new was presented: a known purchase by its ID, this very receipt, or a receipt
+  /// with known purchases only.
   private func lastProvenState(
     of submission: ReceiptSubmission, covering reference: PurchaseReference
   ) async throws(ValidationError) -> ValidatedEntitlement? {
@@ -338,32 +331,31 @@ package struct ReceiptValidator: Sendable {
     return isKnown ? standing(of: submission.user, profile) : nil
   }
 
-  /// Keeps a purchase that was never seen before until Apple can be asked, and grants meanwhile what its signature proves.
+  /// Keeps a new purchase until Apple can be asked, and grants meanwhile what its signature proves.
   ///
-  /// To answer with a state that does not contain it, and not to keep it, would lose it: the app finishes the transaction
-  /// on any 2xx.
+  /// An answer without it would lose it: the app finishes the transaction on any 2xx.
   private func postpone(
     _ receipt: SubmittedReceipt, _ proof: LocalProof, of submission: ReceiptSubmission,
-    after outage: AppStoreTrouble.Outage, logger: Logger, onWait: @Sendable () -> Void
+    after cause: AppStoreError, logger: Logger, onWait: @Sendable () -> Void
   ) async throws(ValidationError) -> ValidatedEntitlement {
-    // A purchase of another app, by its signature, does not wait for Apple.
-    if let bundleID = proof.bundleID, !gateway.bundleIDs.contains(bundleID) { throw .wrongApp(appleStatus: nil) }
+    // A purchase that is signed for another app does not wait for Apple.
+    if let bundleID = proof.bundleID, !gateway.apps.contains(bundleID) { throw .wrongApp(appleStatus: nil) }
     let evaluationContext = evaluationContext
     let pending = PendingReceipt(
       user: submission.user, base64: receipt.base64, requestID: submission.requestID,
       receivedAt: evaluationContext.recordedAt)
-    // Of a receipt that Apple calls malformed, and Apple has not been failing, Apple has been asked: its outer bytes can be
-    // changed by anybody without harm to the signature, and must not be a way around Apple's word. Who comes first with
-    // the purchase is granted it when Apple cannot be asked at all, and nobody else is.
+    // Apple has answered if it calls the receipt malformed: anybody can change the outer bytes without harm to the
+    // signature, and must not get around Apple's verdict so. Such a grant is only reserved. If Apple cannot be asked at
+    // all, the first user with the purchase is granted it, and nobody else is.
     let grants = provisionalEvidence(of: proof, for: submission.user, at: evaluationContext.evaluatedAt)
-      .map { outage.mayBeProvoked ? $0.reserved : $0 }
+      .map { cause.mayBeProvoked ? $0.reserved : $0 }
     let outcome = try await consult(await ledger.postpone(pending, provisional: grants, evaluationContext))
     switch outcome {
     case .kept: break
-    case .tooMany: throw .appStoreUnavailable(appleStatus: outage.appleStatus)
+    case .tooMany: throw .appStoreUnavailable(cause)
     case .full:
       logger.error("the store for pending receipts is full until Apple answers again")
-      throw .appStoreUnavailable(appleStatus: outage.appleStatus)
+      throw .appStoreUnavailable(cause)
     }
     let profile = try await profile(of: submission.user)
     var answer = standing(of: submission.user, profile)
@@ -373,8 +365,8 @@ package struct ReceiptValidator: Sendable {
     return answer
   }
 
-  /// What a receipt proves by its signature, of our app and of a store that this user may use, unless it names another
-  /// user: they will come for it, and must find it free.
+  /// The evidence of the signature, of our app and of a store that this user may use, unless the purchase names another
+  /// user: it has to be free for them.
   private func provisionalEvidence(
     of proof: LocalProof, for user: UserID, at now: Date
   ) -> [SubscriptionEvidence] {
@@ -386,10 +378,11 @@ package struct ReceiptValidator: Sendable {
       .filter { !others.contains($0.key) }
   }
 
-  /// The user after somebody had Apple asked about all that is theirs.
+  /// The user's standing after Apple was asked about everything of theirs.
+  ///
   /// - Parameters:
-  ///   - isFresh: Apple has answered about everything: the verdict is the one that was recorded, by Apple's clock.
-  ///   - isWanting: an answer was wanted and could not be had.
+  ///   - isFresh: whether Apple has answered about everything: the verdict is the recorded one, by Apple's clock.
+  ///   - isWanting: whether an answer is missing.
   func standing(
     of user: UserID, isFresh: Bool, isWanting: Bool, logger: Logger
   ) async throws(ValidationError) -> ValidatedEntitlement {
@@ -408,7 +401,7 @@ package struct ReceiptValidator: Sendable {
     return answer
   }
 
-  /// The operator decided, after the purchase counted, that it does not: the verdict has to say so.
+  /// Re-evaluates without a purchase that the operator has excluded since it counted.
   func reevaluate(_ submission: ReceiptSubmission) async throws(ValidationError) {
     guard case .kept(_, let receipt) = submission.proof else { return }
     _ = try await consult(
@@ -441,7 +434,7 @@ package struct ReceiptValidator: Sendable {
 
 #if PLANTED_DEFECTS
   extension ReceiptValidator {
-    /// A planted defect: takes Apple's trouble for the end of the account.
+    /// A planted defect: treats Apple's trouble as the end of the account.
     private func endAccess(
       _ receipt: SubmittedReceipt, _ proof: LocalProof, of submission: ReceiptSubmission
     ) async throws(ValidationError) -> ValidatedEntitlement {
@@ -450,7 +443,8 @@ package struct ReceiptValidator: Sendable {
         history: PurchaseHistory(
           environment: .production, source: .verifyReceipt, evidenceTime: now, evaluatedAt: now, purchases: [],
           isAccountGone: true),
-        bundleID: receipt.claimedBundleID, source: .verifyReceipt, proofs: [:], isReused: false)
+        bundleID: receipt.claimedBundleID, source: .verifyReceipt, signedTransactions: [:], isReused: false,
+        evaluatedAt: now)
       let reference = PurchaseReference(receipt: receipt, proof: proof)
       let evidence = try await evidence(of: accepted, reference, for: submission)
       let recorded = try await record(evidence, accepted, reference, for: submission, .request)

@@ -1,26 +1,27 @@
+import AppStore
 import DequeModule
 import Entitlements
 import Synchronization
 
-/// Apple's answers of the last moments (`policy.reuse`).
+/// Apple's recent answers (`policy.reuse`).
 ///
-/// Apps post the same receipt at every launch, from every device, and again when an answer was slow. Each caller still gets
-/// the answer for their own user: the answer is recorded anew for whoever asks, only Apple is not asked again.
+/// Apps post the same receipt at every launch, from every device, and again if an answer was slow. Each caller still
+/// gets the answer for their own user: it is recorded for each, only Apple is not asked again.
 ///
-/// The cache is a convenience, in memory and bounded: nothing depends on an entry.
+/// The cache is bounded and in memory; nothing depends on an entry.
 package final class RecentAnswers: Sendable {
-  /// Answers kept at once, and the most rows of one: a subscriber of some years.
-  package static let limit = 1_024
+  /// The most answers, and the most rows of one: a subscriber of some years.
+  static let limit = 1_024
   static let rowLimit = 200
 
   private struct Entry {
-    var answer: AppleAnswer
+    var answer: AppStoreAnswer
     var at: ContinuousClock.Instant
   }
 
   private struct State {
     var entries: [PurchaseReference.Identity: Entry] = [:]
-    /// In order of arrival; one that was replaced is here twice.
+    /// The entries in order of arrival; a replaced one is here twice.
     var order: Deque<(PurchaseReference.Identity, ContinuousClock.Instant)> = []
   }
 
@@ -29,13 +30,13 @@ package final class RecentAnswers: Sendable {
   /// Guards the answers.
   private let state = Mutex(State())
 
-  /// - Parameter lifetime: zero keeps nothing.
+  /// - Parameter lifetime: how long an answer is kept; zero: not at all.
   package init(lifetime: Duration, clock: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
     self.lifetime = lifetime
     self.clock = clock
   }
 
-  package subscript(reference: PurchaseReference.Identity) -> AppleAnswer? {
+  subscript(reference: PurchaseReference.Identity) -> AppStoreAnswer? {
     let now = clock()
     return state.withLock { state in
       guard let entry = state.entries[reference], entry.at.duration(to: now) < lifetime else { return nil }
@@ -43,7 +44,7 @@ package final class RecentAnswers: Sendable {
     }
   }
 
-  func keep(_ answer: AppleAnswer, of reference: PurchaseReference.Identity) {
+  func keep(_ answer: AppStoreAnswer, of reference: PurchaseReference.Identity) {
     guard lifetime > .zero, answer.history.purchases.count <= Self.rowLimit else { return }
     let now = clock()
     state.withLock { state in
@@ -57,6 +58,6 @@ package final class RecentAnswers: Sendable {
     }
   }
 
-  /// How many are kept now.
+  /// The number of answers kept.
   var count: Int { state.withLock { $0.entries.count } }
 }

@@ -2,7 +2,7 @@ import AppStore
 package import Entitlements
 
 extension SubmittedReceipt {
-  /// The purchases that the receipt itself lists. Nothing vouches for them yet.
+  /// The purchases in the receipt, unproven.
   package var purchases: [Purchase] {
     switch content {
     case .app(let receipt): receipt.purchases
@@ -11,7 +11,7 @@ extension SubmittedReceipt {
     }
   }
 
-  /// The app that the receipt itself names. Nothing vouches for it yet.
+  /// The app in the receipt, unproven.
   var claimedBundleID: BundleID {
     switch content {
     case .app(let receipt): receipt.bundleID

@@ -1,38 +1,50 @@
+package import AppStore
 package import Ledger
 
-/// Why a submission got no verdict. Nothing was recorded, and nobody's tier changed.
+/// The reason why a submission got no verdict. Nothing was recorded, and nobody's tier changed.
 package enum ValidationError: Error, Sendable {
   /// Not a receipt; the sentence names what it is instead.
   case undecodableReceipt(detail: String)
-  /// A receipt of a kind of which nobody can be asked here.
+  /// A kind of receipt that no source here can answer about.
   case unsupportedReceipt(detail: String)
-  /// Apple, or the signature, says that it is no genuine receipt.
-  case notAuthentic(detail: String, appleStatus: Int?)
+  /// Apple or the signature says that the receipt is not genuine.
+  case notAuthentic(detail: String, appleStatus: AppleStatus?)
   /// Authentic, for an app that is not ours.
-  case wrongApp(appleStatus: Int?)
-  /// A sandbox purchase, and the policy does not take one from this user.
-  case sandboxRefused(appleStatus: Int?)
+  case wrongApp(appleStatus: AppleStatus?)
+  /// A sandbox purchase, which the policy does not accept from this user.
+  case sandboxRefused(appleStatus: AppleStatus?)
   case ownedByAnotherUser
-  /// An original transaction ID that the service has never seen, and that Apple does not know or cannot be asked about.
+  /// An original transaction ID that neither the ledger nor Apple knows, or that Apple cannot be asked about.
   case unknownTransaction
-  /// A purchase that is known by a signature of Apple's alone, and there is no key to ask about it.
+  /// A purchase that is known by its signature alone, without a key to ask about it.
   case notAskable
-  /// Apple signed it later than it is by our clock, which is wrong then.
+  /// The signature is later than our clock, which is wrong.
   case clockBehind
-  /// Apple could not be asked, and nothing is known that could stand in for an answer.
-  case appStoreUnavailable(appleStatus: Int?)
-  /// Too much is in flight.
+  /// Apple could not be asked, and no known state can replace the answer.
+  case appStoreUnavailable(AppStoreError)
+  /// Too many validations are in flight.
   case overloaded
   /// The ledger could not be read or written; the cause is for the log.
   case ledgerUnavailable(LedgerError)
   /// The caller went away.
   case cancelled
-  /// Not now: the verdict would lower a tier, and too many of those came at once; or another receipt comes first. Only in
-  /// work that the service does by itself.
+  /// Not now: the verdict would lower a tier and too many did at once, or another receipt comes first. Only for jobs of
+  /// the service.
   case heldBack
 
-  /// The code under which callers are told of it, and by which the log names it.
-  package var code: String {
+  /// The number of Apple's answer, if there was one.
+  package var appleStatus: Int? {
+    switch self {
+    case .notAuthentic(_, let status), .wrongApp(let status), .sandboxRefused(let status): status?.rawValue
+    case .appStoreUnavailable(let cause): cause.appleStatus
+    case .undecodableReceipt, .unsupportedReceipt, .ownedByAnotherUser, .unknownTransaction, .notAskable, .clockBehind,
+      .overloaded, .ledgerUnavailable, .cancelled, .heldBack:
+      nil
+    }
+  }
+
+  /// The code in answers and in the log.
+  var code: String {
     switch self {
     case .undecodableReceipt: "undecodable_receipt"
     case .unsupportedReceipt: "unsupported_receipt"

@@ -1,23 +1,23 @@
 import Synchronization
 
-/// Spaces out what the service asks Apple by itself (`revalidation.rate`), whoever of its jobs asks.
+/// The pace of the calls to Apple that the service makes by itself (`revalidation.rate`), for all jobs together.
 ///
 ///     rate 10    turn ─100 ms─ turn ─100 ms─ turn
 ///
-/// A turn that was taken late does not put off the next ones, so that the rate is reached even where sleeping takes longer
-/// than asked; but what was not used for a while is not made up for.
-package final class Pacer: Sendable {
-  /// How late a turn may be without putting off the next ones. Sleeping is no more exact than that.
+/// A late turn does not delay the next ones, so that the rate is reached even if sleeping takes longer than asked.
+/// Unused turns are not made up for.
+final class Pacer: Sendable {
+  /// The delay of a turn that does not delay the next ones: the precision of sleeping.
   static let tolerance: Duration = .milliseconds(20)
 
   private let interval: Duration
   private let clock: @Sendable () -> ContinuousClock.Instant
   private let sleep: @Sendable (ContinuousClock.Instant) async throws -> Void
-  /// Guards when the next turn is.
+  /// Guards the next turn.
   private let next: Mutex<ContinuousClock.Instant>
 
   /// - Parameter rate: turns a second.
-  package init(
+  init(
     rate: Int, clock: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
     sleep: @escaping @Sendable (ContinuousClock.Instant) async throws -> Void = {
       try await Task.sleep(until: $0, clock: .continuous)
@@ -29,10 +29,10 @@ package final class Pacer: Sendable {
     next = Mutex(clock())
   }
 
-  /// Waits for a turn; turns come in the order in which they were asked for. A job asks for one when it is ready to use it,
-  /// so that jobs that are at work at the same time take turns.
+  /// Waits for a turn; turns come in the order of the requests. A job asks when it can use its turn, so that concurrent
+  /// jobs alternate.
   ///
-  /// - Returns: `false` when the task was cancelled; its turn is not given to another.
+  /// - Returns: `false` if the task was cancelled; its turn is lost.
   func turn() async -> Bool {
     let now = clock()
     let turn = next.withLock { next in

@@ -1,49 +1,35 @@
 import Entitlements
-package import Ledger
-package import Logging
+import Ledger
+import Logging
 import Resilience
 import ServiceLifecycle
 
-package import struct FoundationEssentials.Date
+import struct FoundationEssentials.Date
 
-/// Asks Apple again about subscriptions whose state wants it: at the end of a paid period, through grace and billing retry.
+/// The job that asks Apple again about subscriptions that may change: at the end of a paid period, in grace and in
+/// billing retry.
 ///
-/// Work is claimed from the ledger, and a claim that nothing came of is due again by itself: after a crash, while Apple is
-/// away, after an answer that did not mention the subscription. Calls are paced, together with those of runs. When more
-/// verdicts would lower a tier than can be right (`revalidation.max_downgrades`), the brake holds back those; renewals go on
-/// being recorded, as to stop them would end the access of those who paid.
+/// Work is claimed from the ledger, and a claim without a result is due again by itself: after a crash, while Apple is
+/// away, after an answer without the subscription. Calls are paced together with those of runs. If more verdicts would
+/// lower a tier than can be right (`revalidation.max_downgrades`), the brake holds them back; renewals are still
+/// recorded, as paying users would lose access otherwise.
 ///
 /// While Apple is away for longer than a state is held, it brings the app's rows to what reads say by time alone.
-package struct RecheckScheduler: Service {
-  package var check: SubscriptionCheck
-  package var ledger: any Ledger
-  package var brake: DowngradeBrakeService
-  package var logger: Logger
-  package var now: @Sendable () -> Date
-  /// Whether Apple can be asked at all just now: claims are not spent on an outage.
-  package var isAppleAway: @Sendable () -> Bool
-  package var pacer: Pacer
+struct RecheckScheduler: Service {
+  var check: SubscriptionCheck
+  var ledger: any Ledger
+  var brake: DowngradeBrakeService
+  var logger: Logger
+  var now: @Sendable () -> Date
+  /// Whether calls to Apple are useless now: claims are not spent on an outage.
+  var isAppleAway: @Sendable () -> Bool
+  var pacer: Pacer
   /// The pause after a sweep that found nothing.
-  package var pause: Duration = .seconds(1)
-
-  package init(
-    check: SubscriptionCheck, ledger: any Ledger, brake: DowngradeBrakeService, logger: Logger,
-    now: @escaping @Sendable () -> Date,
-    isAppleAway: @escaping @Sendable () -> Bool, pacer: Pacer, pause: Duration = .seconds(1)
-  ) {
-    self.check = check
-    self.ledger = ledger
-    self.brake = brake
-    self.logger = logger
-    self.now = now
-    self.isAppleAway = isAppleAway
-    self.pacer = pacer
-    self.pause = pause
-  }
+  var pause: Duration = .seconds(1)
 
   static let batch = 20
 
-  package func run() async throws {
+  func run() async throws {
     await cancelWhenGracefulShutdown {
       await brake.announce(logger)
       await scheduleMissing()
@@ -51,7 +37,7 @@ package struct RecheckScheduler: Service {
     }
   }
 
-  /// Makes checks due that could not be made before, for want of a key for instance.
+  /// Schedules checks that were impossible before, for want of a key for instance.
   private func scheduleMissing() async {
     do throws(LedgerError) {
       let count = try await ledger.scheduleMissing(check.validator.nextCheck, at: now(), limit: 500)
@@ -63,8 +49,9 @@ package struct RecheckScheduler: Service {
     }
   }
 
-  /// Asks about what is due; while Apple is away, ends what was held for long enough.
-  /// - Returns: how many subscriptions were asked about, or users judged anew.
+  /// Asks about the subscriptions that are due; while Apple is away, ends holds that are over.
+  ///
+  /// - Returns: the number of subscriptions asked about, or of users evaluated again.
   func sweep() async -> Int {
     guard !isAppleAway() else { return await endHolds() }
     let due: [Recheck]
@@ -85,7 +72,7 @@ package struct RecheckScheduler: Service {
     return checked
   }
 
-  /// Ends holds without claiming a check: when Apple is back, everything due is asked about.
+  /// Ends holds that are over, without claiming a check: once Apple is back, everything due is asked about.
   private func endHolds() async -> Int {
     let hold = check.validator.gateway.rules.policy.outageHold
     let overdue: [UserID]
@@ -110,7 +97,7 @@ package struct RecheckScheduler: Service {
     let requestID = "recheck-\(recheck.key.originalTransactionID.rawValue)-\(recheck.attempts)"
     var logger = logger
     logger[metadataKey: "request_id"] = "\(requestID)"
-    // Whatever comes of it, the claim says when to ask again, unless an answer does.
+    // Unless an answer says when to ask again, the claim does.
     _ = await check.ask(about: recheck.key, of: recheck.owner, recheck.receipt, requestID: requestID, logger: logger)
   }
 }

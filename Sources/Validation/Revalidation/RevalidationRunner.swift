@@ -5,74 +5,56 @@ import Resilience
 import ServiceLifecycle
 import Synchronization
 
-package import struct FoundationEssentials.Date
+import struct FoundationEssentials.Date
 
-/// Works on the run of re-validation that is under way, if there is one: asks Apple about its subscriptions, several at a
-/// time, at the common pace.
+/// The job that works on the active run of re-validation: it asks Apple about its subscriptions, several at a time, at
+/// the common pace.
 ///
 ///     claim ─▶ turn ─▶ ask Apple ─▶ record and settle, in one transaction
 ///       ▲       │         └ trouble: again in 30 s, in 2 min, then failed
 ///       │       └ Apple away: give back, wait, try one ◀─┐
 ///       └─────────────────────────────────────────────────┘
 ///
-/// What is settled is in the ledger, so a run goes on after a restart where it was. An outage of Apple's fails nothing: the
-/// run waits for its end. The downgrade brake ends a run: what it held back has to be looked at by a person, and a new run
-/// takes what is left. Renewals are meanwhile recorded by the scheduler.
-package struct RevalidationRunner: Service {
-  /// Why the work on a run rests.
+/// Settled items are in the ledger, so a run continues after a restart. An outage of Apple's fails nothing: the run
+/// waits for its end. The downgrade brake ends a run: a person has to look at what it held back, and a new run takes
+/// the rest. Renewals are meanwhile recorded by the scheduler.
+struct RevalidationRunner: Service {
+  /// The reason why the work on a run rests.
   enum Pause: Hashable, Sendable {
     /// There is no run, or it has ended.
     case idle
     /// The remaining items are not due yet.
     case later
-    /// Apple, or the ledger, is away.
+    /// Apple or the ledger is unavailable.
     case obstacle
   }
 
-  package var check: SubscriptionCheck
-  package var ledger: any Ledger
-  package var brake: DowngradeBrakeService
-  package var logger: Logger
-  package var now: @Sendable () -> Date
-  /// Whether Apple can be asked at all just now.
-  package var isAppleAway: @Sendable () -> Bool
-  package var pacer: Pacer
+  var check: SubscriptionCheck
+  var ledger: any Ledger
+  var brake: DowngradeBrakeService
+  var logger: Logger
+  var now: @Sendable () -> Date
+  /// Whether calls to Apple are useless now.
+  var isAppleAway: @Sendable () -> Bool
+  var pacer: Pacer
   /// Subscriptions asked about at the same time.
-  package var width: Int
-  package var progress: RunProgress
+  var width: Int
+  var progress: RunProgress
   /// The pause when there is nothing to do.
-  package var pause: Duration = .seconds(1)
-
-  package init(
-    check: SubscriptionCheck, ledger: any Ledger, brake: DowngradeBrakeService, logger: Logger,
-    now: @escaping @Sendable () -> Date,
-    isAppleAway: @escaping @Sendable () -> Bool, pacer: Pacer, width: Int, progress: RunProgress,
-    pause: Duration = .seconds(1)
-  ) {
-    self.check = check
-    self.ledger = ledger
-    self.brake = brake
-    self.logger = logger
-    self.now = now
-    self.isAppleAway = isAppleAway
-    self.pacer = pacer
-    self.width = width
-    self.progress = progress
-    self.pause = pause
-  }
+  var pause: Duration = .seconds(1)
 
   static let longestPause: Duration = .seconds(10)
   /// Subscriptions claimed at once.
   static let batch = 100
   /// The lease of a claim: longer than a batch takes at the slowest pace.
   static let lease: Duration = .seconds(900)
-  /// How often Apple may have trouble with one subscription.
+  /// The most attempts at a subscription that Apple has trouble with.
   static let attempts = 3
 
-  /// When a subscription that Apple had trouble with is due again.
+  /// The pause before such a subscription is due again.
   static func delay(after attempts: Int) -> Duration { attempts == 0 ? .seconds(30) : .seconds(120) }
 
-  package func run() async throws {
+  func run() async throws {
     await cancelWhenGracefulShutdown {
       var failures = 0
       await repeatUntilCancelled {
@@ -83,7 +65,8 @@ package struct RevalidationRunner: Service {
   }
 
   /// Works until there is a reason to rest.
-  /// - Parameter probing: whether Apple was away; then one subscription finds out whether it still is.
+  ///
+  /// - Parameter probing: whether Apple was away; one subscription then shows whether it still is.
   func advance(probing: Bool) async -> Pause {
     do throws(LedgerError) {
       guard let run = try await ledger.activeRun() else { return .idle }
@@ -101,7 +84,7 @@ package struct RevalidationRunner: Service {
   }
 
   /// - Parameter isProbe: asks about one subscription only.
-  /// - Returns: why to rest; `nil` after a probe that was answered.
+  /// - Returns: the reason to rest; `nil` after a probe with an answer.
   private func work(on run: Run, isProbe: Bool) async throws(LedgerError) -> Pause? {
     let reachability = Reachability()
     var claimed: ArraySlice<RunItem> = []
@@ -155,7 +138,8 @@ package struct RevalidationRunner: Service {
   }
 
   /// Asks about one subscription and settles it.
-  /// - Returns: whether Apple and the ledger are there.
+  ///
+  /// - Returns: whether Apple and the ledger are available.
   private func ask(about item: RunItem) async -> Bool {
     var logger = logger
     let requestID = "run-\(item.run)-\(item.key.originalTransactionID.rawValue)"
@@ -202,9 +186,9 @@ package struct RevalidationRunner: Service {
   }
 }
 
-/// Whether Apple and the ledger were there, for those who are about to ask.
+/// Whether Apple and the ledger were reachable, for the tasks that are about to ask.
 private final class Reachability: Sendable {
-  /// Guards the one flag.
+  /// Guards the flag.
   private let clear = Mutex(true)
 
   var isClear: Bool { clear.withLock { $0 } }

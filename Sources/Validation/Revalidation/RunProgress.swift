@@ -1,21 +1,21 @@
 package import Ledger
 import Synchronization
 
-/// The progress of a run that only the process working on it knows: its rate, and what it waits for.
+/// The progress of a run that only this process knows: its rate, and what it waits for.
 package final class RunProgress: Sendable {
   /// The reason why a run waits.
   package enum Obstacle: String, Hashable, Sendable {
-    /// Apple, or our own ledger, is away.
+    /// Apple or the ledger is unavailable.
     case appStore = "app_store"
   }
 
-  /// Over how long the rate is taken.
+  /// The time over which the rate is measured.
   static let window: Duration = .seconds(10)
 
   private struct State {
     var run: RunID?
     var begin: ContinuousClock.Instant
-    /// Subscriptions settled, by the second since `begin`; the last `window` of them.
+    /// The settled subscriptions by the second since `begin`, for the last `window`.
     var settled: [(second: Int64, count: Int)] = []
     var obstacle: Obstacle?
 
@@ -36,8 +36,8 @@ package final class RunProgress: Sendable {
     state = Mutex(State(begin: clock()))
   }
 
-  /// A subscription of a run is settled: nothing is in the way.
-  package func settled(of run: RunID) {
+  /// Counts a settled subscription of a run: nothing is in the way.
+  func settled(of run: RunID) {
     let now = clock()
     state.withLock { state in
       state.take(run, at: now)
@@ -52,7 +52,7 @@ package final class RunProgress: Sendable {
     }
   }
 
-  /// Work on a run begins, goes on, or has to wait.
+  /// Sets what a run waits for.
   func set(_ obstacle: Obstacle?, of run: RunID) {
     let now = clock()
     state.withLock { state in
@@ -61,7 +61,7 @@ package final class RunProgress: Sendable {
     }
   }
 
-  /// Subscriptions a second, lately; `nil` for a run that this process has done nothing for.
+  /// The recent rate in subscriptions a second; `nil` for a run that this process has not worked on.
   package func rate(of run: RunID) -> Double? {
     let now = clock()
     return state.withLock { state -> Double? in
@@ -69,11 +69,12 @@ package final class RunProgress: Sendable {
       let second = state.second(at: now)
       let window = Int64(Self.window / .seconds(1))
       let count = state.settled.filter { $0.second > second - window }.reduce(0) { $0 + $1.count }
-      // The second that has just begun counts for as much of it as is over.
+      // The present second counts for the part of it that has passed.
       let elapsed = min(state.begin.duration(to: now) / .seconds(1), Double(window))
       return Double(count) / max(1, elapsed)
     }
   }
 
+  /// The obstacle that a run waits for; `nil` without one.
   package func obstacle(of run: RunID) -> Obstacle? { state.withLock { $0.run == run ? $0.obstacle : nil } }
 }

@@ -1,36 +1,31 @@
+import AppStore
 import Entitlements
-package import Ledger
+import Ledger
 import Logging
 
-/// Asks Apple about a subscription with nobody waiting for the answer: scheduler and runs.
-package struct SubscriptionCheck: Sendable {
-  package var validator: ReceiptValidator
-  package var ledger: any Ledger
-  package var brake: DowngradeBrakeService
-
-  package init(validator: ReceiptValidator, ledger: any Ledger, brake: DowngradeBrakeService) {
-    self.validator = validator
-    self.ledger = ledger
-    self.brake = brake
-  }
+/// The check of a subscription for scheduler and runs, where no caller waits for the answer.
+struct SubscriptionCheck: Sendable {
+  var validator: ReceiptValidator
+  var ledger: any Ledger
+  var brake: DowngradeBrakeService
 
   enum Outcome: Hashable, Sendable {
-    /// Apple's word is recorded; a run's subscription is settled with it.
+    /// Apple's answer is recorded and settles the item of a run.
     case recorded
-    /// The policy took the purchase out of count, and the user was judged anew without it.
+    /// The policy excluded the purchase, and the user was evaluated without it.
     case judgedAnew(changed: Bool)
-    /// The verdict would have lowered a tier, and the brake holds.
+    /// The verdict would have lowered a tier, and the brake held it back.
     case heldBack
-    /// Apple, or our own rules, refuse the receipt. The proven state stands.
+    /// Apple or our own rules refuse the receipt. The proven state stands.
     case refused
-    /// Apple has trouble, maybe with this one only.
+    /// Apple has trouble, possibly with this subscription only.
     case troubled
     /// Apple or the ledger is unavailable.
     case away
     case cancelled
   }
 
-  /// - Parameter item: the subscription of a run that an answer settles.
+  /// - Parameter item: the item of a run that an answer settles.
   func ask(
     about key: SubscriptionKey, of owner: UserID, _ receipt: KeptReceipt, requestID: String,
     settling item: RunItem? = nil,
@@ -46,9 +41,9 @@ package struct SubscriptionCheck: Sendable {
       case .heldBack:
         await brake.announce(logger)
         return .heldBack
-      case .appStoreUnavailable(let appleStatus):
+      case .appStoreUnavailable(let cause):
         _ = await followTime(of: owner, requestID: requestID, logger: logger)
-        return appleStatus.map(PendingSettler.mayBeTheReceipt) == true ? .troubled : .away
+        return cause.mayConcernThisReceiptOnly ? .troubled : .away
       case .overloaded: return .away
       case .cancelled: return .cancelled
       case .ledgerUnavailable(let cause):
@@ -58,7 +53,7 @@ package struct SubscriptionCheck: Sendable {
       case .notAskable: return await followTime(of: owner, requestID: requestID, logger: logger)
       case .clockBehind: return .troubled
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .ownedByAnotherUser, .unknownTransaction:
-        // The receipt counted before, so the proven state stands.
+        // The receipt counted before, and the proven state stands.
         logger.warning(
           "a kept receipt was refused", metadata: ["problem": "\(error.code)"])
         return .refused
@@ -66,8 +61,8 @@ package struct SubscriptionCheck: Sendable {
     }
   }
 
-  /// Brings the app's own row to what a read says by time alone, where Apple cannot be asked or nobody can: what has ended is
-  /// held for a while (`policy.outage_hold`), and then it is unproven.
+  /// Brings the app's own row to what a read says by time alone, while Apple cannot be asked or no source can answer:
+  /// an ended state is held for a while (`policy.outage_hold`), and is unproven then.
   func followTime(of user: UserID, requestID: String, logger: Logger) async -> Outcome {
     let rules = validator.gateway.rules
     let evaluationContext = validator.evaluationContext
@@ -100,7 +95,7 @@ package struct SubscriptionCheck: Sendable {
     }
   }
 
-  /// The operator decided, after the purchase counted, that this user's sandbox purchases do not. Until now it was withheld.
+  /// Re-evaluates the user without sandbox purchases, which the operator has excluded since they counted.
   private func reevaluate(
     _ owner: UserID, _ receipt: KeptReceipt, requestID: String, logger: Logger
   ) async -> Outcome {

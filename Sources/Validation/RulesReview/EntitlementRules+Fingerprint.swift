@@ -1,18 +1,18 @@
-import Crypto
+import Cryptography
 import Entitlements
 import FoundationEssentials
 
 extension EntitlementRules {
-  /// Names everything that bears on a verdict: verdicts of rules with the same name need not be compared.
+  /// The fingerprint of everything that decides a verdict: verdicts of rules with the same one need no comparison.
   var fingerprint: String {
     struct Rules: Encodable {
-      /// Raised where a release judges the same evidence otherwise.
+      /// The revision, raised if a release evaluates the same evidence otherwise.
       var revision = 1
       var tiers: [String]
       var products: [String: [String]]
       var billingRetryAccess: String
       var outageHold: String
-      /// `nil`: everybody's sandbox purchases count.
+      /// The testers; `nil`: everybody's sandbox purchases count.
       var testers: [String]?
     }
     let testers: [String]? =
@@ -29,10 +29,8 @@ extension EntitlementRules {
       testers: testers)
     let encoder = JSONEncoder()
     encoder.outputFormatting = .sortedKeys
-    // Strings and numbers: there is nothing in it that JSON could not hold.
+    // Strings and numbers can always be encoded.
     let text = (try? encoder.encode(rules)) ?? Data()
-    return SHA256.hash(data: text).prefix(16).map { byte in
-      String(byte >> 4, radix: 16) + String(byte & 15, radix: 16)
-    }.joined()
+    return String(SHA256Digest(of: text).hexadecimal.prefix(32))
   }
 }

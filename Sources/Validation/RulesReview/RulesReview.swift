@@ -4,44 +4,45 @@ package import Ledger
 package import Logging
 import Synchronization
 
-/// How far the recorded verdicts agree with the rules of this start; it survives a restart, and a person can release what is
-/// withheld.
+/// The progress of bringing recorded verdicts in line with the rules of this start. It survives a restart, and a person
+/// can release what is withheld.
 ///
-/// The ledger keeps the rules by which everybody was judged last. A start with others begins a pass over all users:
+/// The ledger keeps the rules by which all users were last evaluated. A start with other rules begins a pass over all
+/// users:
 ///
 ///     other rules ──▶ pass ──▶ settled, nothing withheld
 ///                      │ ▲
 ///                      ▼ │ released, or a day later
 ///                     settled, some withheld
 ///
-/// A usual start finds its own rules, and nothing is read.
+/// A usual start finds its own rules, and reads nothing.
 package final class RulesReview: Sendable {
-  /// Under which the ledger keeps it.
+  /// The name of the state in the ledger.
   static let memo = "rules"
-  /// After which a pass looks whether what it withheld still is.
+  /// The time after which a pass checks again what was withheld.
   static let recount: Duration = .seconds(86_400)
 
   /// The state that survives a restart.
   struct Snapshot: Hashable, Codable, Sendable {
-    /// The rules that all of this is about.
+    /// The fingerprint of the rules.
     var rules: String
-    /// Everybody was judged by them.
+    /// Whether all users were evaluated.
     var isSettled = false
-    /// The last user of the pass that was judged; `nil` before the first.
+    /// The last user of the pass so far; `nil` before the first.
     var cursor: String?
-    /// Users so far whom the pass withholds a verdict from, by the product that gives them more.
+    /// The users of this pass so far whose verdict is withheld, by the product that gives them more.
     var counting: [String: Int] = [:]
-    /// The same of the pass before.
+    /// The same for the previous pass.
     var withheld: [String: Int] = [:]
-    /// A person wants to come to pass what these rules say.
+    /// Whether a person has released what these rules withhold.
     var isReleased = false
   }
 
   private struct State {
     var snapshot: Snapshot
-    /// Grows with each pass that begins: what an earlier one found counts no more.
+    /// The number of the pass: results of an earlier one no longer count.
     var pass = 0
-    /// When a pass ended in this process.
+    /// The end of a pass in this process.
     var settledAt: Date?
 
     mutating func begin() {
@@ -52,27 +53,27 @@ package final class RulesReview: Sendable {
     }
   }
 
-  /// Where a pass goes on.
+  /// The place at which a pass continues.
   struct Place: Hashable, Sendable {
     fileprivate var pass: Int
     var after: UserID?
     var isReleased: Bool
   }
 
-  /// Guards how far it is.
+  /// Guards the progress.
   private let state: Mutex<State>
   private let ledger: any Ledger
-  /// The rules are not those of the last pass that ended.
+  /// Whether the rules differ from those of the last finished pass.
   package let isChanged: Bool
 
-  /// Takes up where the process before left off.
+  /// Restores the state of the previous process.
   package static func restored(from ledger: any Ledger, rules: EntitlementRules) async throws(LedgerError)
     -> RulesReview
   {
     let text = try await ledger.memo(memo)
     let kept = text.flatMap { try? JSONDecoder().decode(Snapshot.self, from: Data($0.utf8)) }
     let name = rules.fingerprint
-    // To judge everybody once more does no harm.
+    // To evaluate everybody once more does no harm.
     guard let kept, kept.rules == name else { return RulesReview(Snapshot(rules: name), ledger: ledger) }
     return RulesReview(kept, ledger: ledger)
   }
@@ -83,16 +84,16 @@ package final class RulesReview: Sendable {
     self.ledger = ledger
   }
 
-  /// The rules' name, short enough for a history.
+  /// The start of the fingerprint, short enough for a history.
   var name: String { state.withLock { String($0.snapshot.rules.prefix(8)) } }
 
-  /// Users from whom the rules would take something, and who keep it until somebody releases it: as the last pass counted
-  /// them, or the present one if that has more.
+  /// The number of users who keep what the rules would take, until a person releases it: by the previous pass, or by
+  /// the present one if that has more.
   package var withheld: Int { state.withLock { max($0.snapshot.withheld.total, $0.snapshot.counting.total) } }
   /// The same by product.
   var withheldProducts: [String: Int] { state.withLock { $0.snapshot.withheld } }
 
-  /// Where the pass goes on that is under way or due; `nil` where there is none.
+  /// The place of the pass that is under way or due; `nil` without one.
   func place(at now: Date) -> Place? {
     state.withLock { state -> Place? in
       if state.snapshot.isSettled {
@@ -105,11 +106,12 @@ package final class RulesReview: Sendable {
     }
   }
 
-  /// A page was judged.
+  /// Notes an evaluated page.
+  ///
   /// - Parameters:
-  ///   - user: the last one of it; `nil` at the end.
-  ///   - withheld: users of the page, by product.
-  /// - Returns: whether the pass is over with it.
+  ///   - user: its last user; `nil` at the end.
+  ///   - withheld: the users of the page whose verdict is withheld, by product.
+  /// - Returns: whether the pass is over.
   func passed(_ place: Place, to user: UserID?, withheld: [String: Int], at now: Date) -> Bool {
     state.withLock { state -> Bool in
       guard state.pass == place.pass else { return false }
@@ -127,7 +129,7 @@ package final class RulesReview: Sendable {
     }
   }
 
-  /// Writes the state down. What is lost with a crash before it is judged once more.
+  /// Writes the state down. What a crash loses is evaluated again.
   func keep(_ logger: Logger) async {
     let snapshot = state.withLock { $0.snapshot }
     guard let text = try? JSONEncoder().encode(snapshot) else { return }
@@ -138,7 +140,7 @@ package final class RulesReview: Sendable {
     }
   }
 
-  /// A person has looked into it and wants what the rules say to come to pass; nothing, where nothing is withheld.
+  /// Releases what is withheld, on a person's decision; does nothing if nothing is.
   package func release(_ logger: Logger) async {
     let isReleased = state.withLock { state -> Bool in
       guard !state.snapshot.isSettled || !state.snapshot.withheld.isEmpty else { return false }

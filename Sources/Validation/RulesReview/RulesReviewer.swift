@@ -1,56 +1,40 @@
-package import Entitlements
-package import Ledger
-package import Logging
+import Entitlements
+import Ledger
+import Logging
 import Resilience
 import ServiceLifecycle
 
-package import struct FoundationEssentials.Date
+import struct FoundationEssentials.Date
 
-/// Judges all users anew, once, when the rules are not those by which they were judged last: so that the app's rows say what
-/// reads say.
+/// The job that evaluates all users again, once, if the rules are not those of the last evaluation, so that the app's
+/// rows say what reads say.
 ///
-/// What the rules raise is recorded. What time has ended is recorded where the downgrade brake lets it. What only the rules
-/// would lower is withheld, and counted, until somebody releases it or Apple's next answer about the purchase decides.
+/// What the rules raise is recorded. What time has ended is recorded if the downgrade brake approves. What only the
+/// rules would lower is withheld and counted, until a person releases it or Apple's next answer about the purchase
+/// decides.
 ///
-/// It asks Apple nothing. Users are looked at in pages, in the order of their IDs; each that changes is a transaction of its
-/// own. How far it is, is kept now and then, so that a restart goes on there.
-package struct RulesReviewer: Service {
-  package var review: RulesReview
-  package var rules: EntitlementRules
-  package var ledger: any Ledger
-  package var brake: DowngradeBrakeService
-  package var logger: Logger
-  package var now: @Sendable () -> Date
-  /// The pause when there is nothing to do.
-  package var pause: Duration = .seconds(1)
-  /// Users looked at in one turn.
+/// It does not ask Apple. Users are read in pages, in the order of their IDs; each that changes is a transaction of its
+/// own. The progress is kept now and then, so that a restart continues there.
+struct RulesReviewer: Service {
+  var review: RulesReview
+  var rules: EntitlementRules
+  var ledger: any Ledger
+  var brake: DowngradeBrakeService
+  var logger: Logger
+  var now: @Sendable () -> Date
+  /// The pause if there is nothing to do.
+  var pause: Duration = .seconds(1)
+  /// The size of a page.
   var batch = 100
-  /// Spaces out the pages.
+  /// The pace of the pages.
   var pages = Pacer(rate: 20)
-  /// Spaces out the verdicts that are recorded.
+  /// The pace of the recorded verdicts.
   var writes = Pacer(rate: 100)
 
-  package init(
-    review: RulesReview, rules: EntitlementRules, ledger: any Ledger, brake: DowngradeBrakeService, logger: Logger,
-    now: @escaping @Sendable () -> Date, pause: Duration = .seconds(1), batch: Int = 100,
-    pages: Pacer = Pacer(rate: 20), writes: Pacer = Pacer(rate: 100)
-  ) {
-    self.review = review
-    self.rules = rules
-    self.ledger = ledger
-    self.brake = brake
-    self.logger = logger
-    self.now = now
-    self.pause = pause
-    self.batch = batch
-    self.pages = pages
-    self.writes = writes
-  }
-
-  /// Pages after which it is written down how far it is.
+  /// The number of pages after which the progress is written down.
   static let pagesKept = 20
 
-  package func run() async throws {
+  func run() async throws {
     await cancelWhenGracefulShutdown {
       announce()
       var tally = Tally()
@@ -69,13 +53,14 @@ package struct RulesReviewer: Service {
   private enum Outcome {
     case unchanged
     case changed
-    /// The downgrade brake holds.
+    /// The downgrade brake held the verdict back.
     case heldBack
-    /// The rules alone would lower the user, who has more by this product.
+    /// The rules alone would lower the user, to whom this product gives more.
     case withheld(ProductID)
   }
 
-  /// Judges one page.
+  /// Evaluates one page.
+  ///
   /// - Returns: whether there is more to do at once.
   func advance(_ tally: inout Tally) async -> Bool {
     guard let place = review.place(at: now()), await pages.turn() else { return false }
@@ -115,7 +100,7 @@ package struct RulesReviewer: Service {
     if !isReleased, rules.withholds(verdict, from: id, user.profile.evidence, recorded: recorded, at: now) {
       return recorded.productID.map(Outcome.withheld) ?? .unchanged
     }
-    // Reads compute the rest, which the row does not hold.
+    // Reads compute everything that the row does not have.
     guard verdict.profileRow != recorded.profileRow, await writes.turn() else { return .unchanged }
     // Something may have been recorded since the page was read.
     let successor: Reevaluation.Successor = { [rules] evidence, recorded, now in
@@ -124,7 +109,7 @@ package struct RulesReviewer: Service {
       return verdict
     }
     let brakeAdmits = brake.approval(of: rules)
-    // Somebody has looked into what is released.
+    // A person has decided about what is released.
     let approves: Approval = { before, after in isReleased || brakeAdmits(before, after) }
     let reevaluation = Reevaluation(evaluatedAt: now, recordedAt: now, successor: successor, approves: approves)
     let outcome = try await ledger.reevaluate(id, requestID: "rules-\(review.name)", reevaluation)
@@ -147,7 +132,7 @@ package struct RulesReviewer: Service {
     announce()
   }
 
-  /// Says from whom something is withheld: once after each pass and each start.
+  /// Logs what is withheld, once after each pass and each start.
   private func announce() {
     let withheld = review.withheldProducts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
     guard !withheld.isEmpty else { return }

@@ -3,17 +3,19 @@ package import Entitlements
 package import Ledger
 package import Logging
 
-/// Hands a purchase to a user on the word of a person, from another or from nobody, and brings their rows up to date.
+/// The transfer of a purchase to a user by support, from another user or from nobody. It updates the rows of both.
 package struct PurchaseTransfer: Sendable {
-  package var validator: ReceiptValidator
-  package var ledger: any SupportLedger
+  var validator: ReceiptValidator
+  var ledger: any SupportLedger
 
   package init(validator: ReceiptValidator, ledger: any SupportLedger) {
     self.validator = validator
     self.ledger = ledger
   }
 
-  /// The purchase after it, as the ledger has it. Where it was this user's already, nothing is written.
+  /// Transfers a purchase. If it is this user's already, nothing is written.
+  ///
+  /// - Returns: the purchase as the ledger has it then.
   /// - Throws: `unknownTransaction`, or `ledgerUnavailable`.
   package func transfer(
     _ key: SubscriptionKey, to user: UserID, note: Note, logger: Logger
@@ -40,13 +42,14 @@ package struct PurchaseTransfer: Sendable {
     return purchase
   }
 
-  /// Makes a purchase that nobody has a user's: the person who says so vouches for the user.
+  /// Gives a purchase without an owner to a user, for whom the caller vouches.
   ///
-  /// Apple is asked twice. The first answer says which purchase the ID is of, so that a slip of the hand leaves no trace; the
-  /// note is durable before the second, which tells all that the customer has.
+  /// Apple is asked twice. The first answer names the purchase, so that a typing error leaves no trace; the note is
+  /// durable before the second, which has all of the customer's purchases.
+  ///
   /// - Parameters:
-  ///   - id: any transaction's.
-  ///   - environment: the store that is meant; `nil` for whichever knows it.
+  ///   - id: the ID of any transaction.
+  ///   - environment: the store; `nil`: the one that knows the ID.
   package func claim(
     _ id: OriginalTransactionID, in environment: StoreEnvironment?, for user: UserID, note: Note, logger: Logger
   ) async throws(ValidationError) -> OwnedPurchase {
@@ -75,17 +78,16 @@ package struct PurchaseTransfer: Sendable {
   ) async throws(ValidationError) -> OriginalTransactionID {
     let gateway = validator.gateway
     guard let serverAPI = gateway.serverAPI else { throw .unknownTransaction }
-    do throws(ServerAPIError) {
+    do throws(AppStoreError) {
       let stores = environment.map { [$0] } ?? [.production, .sandbox]
       let verified = try await serverAPI.transaction(
-        TransactionID(id.rawValue), bundleIDs: gateway.bundleIDs, stores: stores, deadline: end)
+        TransactionID(id.rawValue), bundleIDs: gateway.apps.bundleIDs, stores: stores, deadline: end)
       gateway.appStoreHealth.answered()
       return verified.transaction.purchase.originalTransactionID
     } catch {
-      let failure = AppStoreError.serverAPI(error)
-      gateway.appStoreHealth.failed(failure)
-      failure.log(logger)
-      throw ValidationError(AppStoreTrouble(failure))
+      gateway.appStoreHealth.failed(error)
+      error.log(logger)
+      throw ValidationError(error)
     }
   }
 }

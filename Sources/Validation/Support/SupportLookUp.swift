@@ -4,25 +4,28 @@ package import Ledger
 package import Logging
 import Resilience
 
-/// Finds whose something is, by whatever a customer can read out: a user ID, any transaction ID, the ID of an order.
+/// The search for the user behind anything that a customer can read out: a user ID, a transaction ID, an order ID.
 ///
 ///     asked                                          of
 ///     a user's traces; the original transaction ID   the ledger, by its indexes
 ///     a later transaction that is kept               the ledger, page by page, for `searchTime`
-///     a transaction that is not kept; an order       Apple's Server API, where there is a key
+///     a transaction that is not kept; an order       Apple's Server API, if there is a key
 ///
-/// The next is asked where those before know nothing. It records nothing.
+/// The next source is asked if those before know nothing. The search records nothing.
 package struct SupportLookUp: Sendable {
-  package var ledger: any SupportLedger
-  /// `nil` where no key is configured.
-  package var serverAPI: ServerAPIClient?
-  package var appStoreHealth: AppStoreHealth
-  /// Our apps, in the order in which they are tried.
-  package var bundleIDs: [BundleID]
-  /// How long one look-up may take Apple in all.
-  package var deadline: Duration
-  /// How long one look-up may search the ledger: enough for some two million purchases.
+  var ledger: any SupportLedger
+  /// `nil` without a key.
+  var serverAPI: ServerAPIClient?
+  var appStoreHealth: AppStoreHealth
+  /// Our apps, in the order of attempts.
+  var bundleIDs: [BundleID]
+  /// The time that one look-up may take Apple.
+  var deadline: Duration
+  /// The time that one look-up may search the ledger, enough for some two million purchases.
   var searchTime: Duration = .seconds(3)
+  /// The look-ups beyond the indexes, one for each ID, limited so that receipts keep the ledger's readers and Apple's
+  /// calls.
+  var searches = ConcurrencyLimit<UserID>(limit: 2)
 
   package init(
     ledger: any SupportLedger, serverAPI: ServerAPIClient? = nil, appStoreHealth: AppStoreHealth, bundleIDs: [BundleID],
@@ -35,15 +38,12 @@ package struct SupportLookUp: Sendable {
     self.deadline = deadline
     self.searchTime = searchTime
   }
-  /// The look-ups that go beyond the indexes, one for each ID: neither the ledger's readers nor the calls that Apple allows
-  /// are taken from receipts.
-  var searches = ConcurrencyLimit<UserID>(limit: 2)
 
   /// The kind of an ID that was found.
   package enum Kind: String, Hashable, Sendable, CaseIterable {
     case userID = "user_id"
     case originalTransactionID = "original_transaction_id"
-    /// A later one of a purchase.
+    /// A later transaction of a purchase.
     case transactionID = "transaction_id"
     case orderID = "order_id"
   }
@@ -56,10 +56,11 @@ package struct SupportLookUp: Sendable {
     case unavailable
   }
 
-  /// A purchase that nobody has here.
+  /// A purchase without an owner.
   package struct UnownedPurchase: Hashable, Sendable {
+    /// The witness of the purchase.
     package enum Source: String, Hashable, Sendable, CaseIterable {
-      /// Apple told of it by itself.
+      /// A notification named the purchase.
       case notification
       /// Apple was asked just now.
       case appStore = "app_store"
@@ -67,23 +68,25 @@ package struct SupportLookUp: Sendable {
 
     package var key: SubscriptionKey
     package var productID: ProductID?
-    /// The UUID that the app gave the purchase.
+    /// The account UUID that the app gave at the purchase.
     package var accountToken: String?
     package var source: Source
   }
 
+  /// The result of a look-up.
   package struct Found: Sendable {
-    /// The first is the one to show first; empty: the ID was never seen here, and Apple does not know it or was not asked.
+    /// The kinds of the ID, the first one to be shown first; empty if neither the ledger nor Apple knows it, or Apple
+    /// was not asked.
     package var kinds: [Kind] = []
     package var user: UserID?
     package var purchases: [OwnedPurchase] = []
     package var unowned: [UnownedPurchase] = []
-    /// Whether the search of the ledger came to its end.
+    /// Whether the ledger was searched to the end.
     package var isComplete = true
     package var appStore: AppStore
   }
 
-  /// An order may hold more, and a page has an end.
+  /// The most purchases of an answer: an order may have more.
   private static let purchaseLimit = 20
 
   /// - Throws: `overloaded`, `ledgerUnavailable` or `cancelled`.
@@ -93,7 +96,7 @@ package struct SupportLookUp: Sendable {
       found.user = id
       found.kinds.append(.userID)
     }
-    // A number may be both, and the two say so.
+    // A number may be a user ID and a transaction ID.
     let original = OriginalTransactionID(id.rawValue)
     try await add(
       StoreEnvironment.allCases.map { SubscriptionKey(environment: $0, originalTransactionID: original) }, to: &found)
@@ -118,7 +121,7 @@ package struct SupportLookUp: Sendable {
     case transaction(TransactionID)
     case order(String)
 
-    /// - Returns: `nil` for what can be neither.
+    /// - Returns: `nil` for any other text.
     init?(_ text: String) {
       guard (1...32).contains(text.utf8.count) else { return nil }
       let isNumber = text.utf8.allSatisfy { (0x30...0x39).contains($0) }
@@ -126,7 +129,7 @@ package struct SupportLookUp: Sendable {
         self = .transaction(TransactionID(text))
         return
       }
-      // Apple writes some ten capitals and digits; what is shorter or longer by much is a name.
+      // Apple's order IDs have some ten capitals and digits.
       let isPlain = text.unicodeScalars.allSatisfy {
         $0.isASCII && ($0.properties.isAlphabetic || ("0"..."9").contains($0))
       }
@@ -135,13 +138,13 @@ package struct SupportLookUp: Sendable {
     }
   }
 
-  /// Whatever the trouble is, the ledger has been asked, and its word is told with it.
+  /// Asks Apple. In trouble the ledger's answer stands, with the state of Apple beside it.
   private func ask(
     _ question: Question, _ serverAPI: ServerAPIClient, _ found: inout Found, _ logger: Logger
   ) async throws(ValidationError) {
     let deadline = ContinuousClock.now.advanced(by: deadline)
     let transactions: [VerifiedTransaction]
-    do throws(ServerAPIError) {
+    do throws(AppStoreError) {
       switch question {
       case .transaction(let id):
         transactions = [try await serverAPI.transaction(id, bundleIDs: bundleIDs, deadline: deadline)]
@@ -152,12 +155,12 @@ package struct SupportLookUp: Sendable {
       found.appStore = .answered
     } catch {
       found.appStore = try Self.outcome(of: error)
-      // Production knows no app without a release, and only there are orders: that is no proof against the key.
+      // Only production has orders, and it rejects an app without a release: this is no proof against the key.
       if case .order = question, error == .keyRejected {
         logger.warning("Apple refuses our key for the look-up of an order: has the app a production release?")
       } else {
-        appStoreHealth.failed(.serverAPI(error))
-        AppStoreError.serverAPI(error).log(logger)
+        appStoreHealth.failed(error)
+        error.log(logger)
       }
       return
     }
@@ -178,12 +181,12 @@ package struct SupportLookUp: Sendable {
     }
   }
 
-  /// A transaction of Apple's answer, and the purchase that it is of.
+  /// A transaction in Apple's answer, and its purchase.
   private struct AskedPurchase {
     var key: SubscriptionKey
     var row: Purchase
 
-    /// - Returns: `nil` for one of no store of Apple's, which the client lets none through of.
+    /// - Returns: `nil` without a store of Apple's; the client accepts no such transaction.
     init?(_ verified: VerifiedTransaction) {
       guard let environment = verified.environment else { return nil }
       row = verified.transaction.purchase
@@ -191,15 +194,16 @@ package struct SupportLookUp: Sendable {
     }
   }
 
-  private static func outcome(of error: ServerAPIError) throws(ValidationError) -> AppStore {
+  private static func outcome(of error: AppStoreError) throws(ValidationError) -> AppStore {
     switch error {
-    case .notFound, .wrongApp: .answered
-    case .keyRejected, .unavailable, .unexpected, .invalidAnswer, .overloaded: .unavailable
+    case .notFound, .wrongApp, .notAuthentic: .answered
+    case .doubtful, .sharedSecretRejected, .keyRejected, .unavailable, .unexpected, .invalidAnswer, .overloaded:
+      .unavailable
     case .cancelled: throw .cancelled
     }
   }
 
-  /// The purchases in the ledger, each once.
+  /// Adds the purchases in the ledger, each once.
   private func add(_ keys: [SubscriptionKey], to found: inout Found) async throws(ValidationError) {
     for key in keys.prefix(Self.purchaseLimit) where !found.holds(key) {
       let id = key.originalTransactionID

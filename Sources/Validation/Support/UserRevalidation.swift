@@ -3,26 +3,26 @@ package import Ledger
 package import Logging
 import Resilience
 
-/// Asks Apple anew about everything a user owns, on somebody's word.
+/// The re-validation of everything that a user owns, on request.
 package struct UserRevalidation: Sendable {
-  package var validator: ReceiptValidator
-  package var ledger: any SupportLedger
+  var validator: ReceiptValidator
+  var ledger: any SupportLedger
 
   package init(validator: ReceiptValidator, ledger: any SupportLedger) {
     self.validator = validator
     self.ledger = ledger
   }
 
-  /// The most receipts asked about in one request; the ones with the newest evidence come first. A customer of many years
-  /// has a handful, a tester of the sandbox may have more.
-  package static let limit = 50
+  /// The most receipts in one request, those with the newest evidence first. A customer of many years has a handful, a
+  /// sandbox tester may have more.
+  static let limit = 50
   /// Receipts asked about at the same time.
-  package static let width = 4
+  static let width = 4
 
-  /// The note is durable before Apple is asked, and stays when Apple cannot be.
+  /// Asks Apple about all of a user's receipts, once the note is durable.
   ///
-  /// All receipts together have the time of one validation. What could not be asked about keeps its proven state, and the
-  /// answer is `stale` then. So it is where a kept receipt is refused: it counted before, and what was proven stands.
+  /// All receipts together have the time of one validation. A receipt that could not be asked about keeps its proven
+  /// state, and the answer is `stale`. So does a kept receipt that is refused now.
   package func revalidate(
     _ user: UserID, note: Note?, requestID: String, logger: Logger
   ) async throws(ValidationError) -> ValidatedEntitlement {
@@ -38,7 +38,7 @@ package struct UserRevalidation: Sendable {
       of: user, isFresh: isComplete && !receipts.isEmpty, isWanting: !isComplete, logger: logger)
   }
 
-  /// - Returns: how many receipts there is an answer about.
+  /// - Returns: the number of receipts with an answer.
   private func ask(
     about receipts: some Collection<OwnedReceipt>, of user: UserID, _ note: NoteID?, requestID: String, _ logger: Logger
   ) async throws(ValidationError) -> Int {
@@ -52,7 +52,7 @@ package struct UserRevalidation: Sendable {
     }
     var count = 0
     for answer in answers where try answer.get() { count += 1 }
-    // The caller has gone, and Apple was not asked about the rest.
+    // The caller is gone, and Apple was not asked about the rest.
     guard answers.count == receipts.count else { throw .cancelled }
     return count
   }
@@ -69,7 +69,7 @@ package struct UserRevalidation: Sendable {
     } catch {
       switch error {
       case .ledgerUnavailable, .cancelled: throw error
-      // Others of the user's may count, so this is no problem of the request's: their state has to be told.
+      // No error of the request: other receipts of the user may count.
       case .sandboxRefused:
         try await validator.reevaluate(submission)
         return true

@@ -114,7 +114,7 @@ struct ReceiptFrameTests {
     #expect(try FramedReceipt(other.bytes())?.frame != framed.frame)
   }
 
-  @Test func `what has another form is left to OpenSSL`() throws {
+  @Test func `a receipt of another form is left to OpenSSL`() throws {
     let pki = try TestPKI()
     let receipt = TestReceipt(pki)
     let bytes = try receipt.bytes()
@@ -139,7 +139,7 @@ struct ReceiptFrameTests {
   }
 
   @Test(.enabled(if: ReceiptFixtures.areThere, "the folder of real receipts is not there; set COUNTERSIGN_FIXTURES"))
-  func `what Apple signed has the usual form, and is the same when its frame is known`() throws {
+  func `receipts signed by Apple have the usual form, and read the same when their frame is known`() throws {
     var count = 0
     for entry in ReceiptFixtures.listed("pkcs7_receipt") {
       guard try entry.expect()["root"] as? String == "AppleRootCA" else { continue }

@@ -50,7 +50,7 @@ struct ReceiptInspectionTests {
     #expect(inspection.text().hasPrefix("NOT AUTHENTIC"))
   }
 
-  @Test func `what is no receipt is reported as what it is`() throws {
+  @Test func `a file that is no receipt is reported as what it is`() throws {
     let cases = [
       ("eyJhbGciOiJFUzI1NiJ9.eyJ0cmFuc2FjdGlvbklkIjoiMSJ9.c2lnbmF0dXJl", "signed_data"), ("123456", "transaction_id"),
       ("{}", "json"), ("", "empty"), ("MIIabc*", "not_base64"),

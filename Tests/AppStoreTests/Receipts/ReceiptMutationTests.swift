@@ -106,10 +106,9 @@ struct ReceiptMutationTests {
 
 extension AppReceipt {
   fileprivate func saysTheSame(as other: AppReceipt) -> Bool {
-    receiptType == other.receiptType && rawBundleID == other.rawBundleID && createdAt == other.createdAt
+    receiptType == other.receiptType && bundleID == other.bundleID && createdAt == other.createdAt
       && applicationVersion == other.applicationVersion && expiresAt == other.expiresAt
-      && opaqueValue == other.opaqueValue && sha1Hash == other.sha1Hash && transactions == other.transactions
-      && adamID == other.adamID && downloadID == other.downloadID
+      && transactions == other.transactions
       && (try? SignedMessage(encoded).content) == (try? SignedMessage(other.encoded).content)
   }
 }

@@ -20,7 +20,7 @@ struct ReceiptPartsTests {
     "2024-06-15T12:00:60Z", "2024-06-15T24:00:00Z", "2024-06-15T12:00:00.Z", "2024-06-15T12:00:00Zx",
     "2024-06-15T12:00:00+1", "+024-06-15T12:00:00Z", "2024-06-15T12:00:00.1234567890Z",
   ])
-  func `what is no date is not read`(text: String) {
+  func `a text that is no date is not read`(text: String) {
     #expect(ReceiptDate.parse(rfc3339: text) == nil)
   }
 
@@ -72,7 +72,7 @@ struct ReceiptPartsTests {
     "", "{", "{a", "{a=", "{a=b", "{a=b;", "{a=b}", "{\"a=b;}", "{a=b;}}", "{a=b;a=c;}", "{a={b=c;};}", "{a=(b);}",
     "{a=<0a>;}", #"{a="\x";}"#, #"{a="\U12";}"#, #"{a="\Ud800";}"#, "{a=b;} x", "[a]", "{=b;}x", "{;}",
   ])
-  func `what is no such list is refused`(text: String) {
+  func `a text that is no property list is refused`(text: String) {
     #expect(throws: PropertyList.Malformed.self) { try PropertyList.parse(Array(text.utf8)) }
   }
 

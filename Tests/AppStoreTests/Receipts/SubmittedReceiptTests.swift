@@ -1,10 +1,11 @@
+import Cryptography
 import Entitlements
 import FoundationEssentials
 import Testing
 
 @testable import AppStore
 
-@Suite("What clients send")
+@Suite("Submissions of clients")
 struct SubmittedReceiptTests {
   /// A receipt whose base64 contains `+` and `/`, and ends in padding.
   private static let sample: Result<[UInt8], any Error> = Result {
@@ -158,7 +159,7 @@ struct SubmittedReceiptTests {
       "a kind has no case here")
   }
 
-  @Test func `what is said quotes nothing of what was sent`() throws {
+  @Test func `a refusal quotes nothing of the submission`() throws {
     let canary = "CANARY7f3a"
     for text in [
       "{\"a\":\"\(canary)\"}", "\(canary) x", "\"\(canary)\"", "<\(canary)>", "data:\(canary)", "\(canary)%2B",

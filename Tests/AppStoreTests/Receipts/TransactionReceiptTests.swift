@@ -45,12 +45,11 @@ struct TransactionReceiptTests {
     return receipt
   }
 
-  @Test func `its fields are read`() throws {
+  @Test func `the fields of an iOS 6-style receipt are read`() throws {
     let receipt = try decode(text())
     #expect(receipt.claimedEnvironment == "Sandbox")
     #expect(receipt.quantity == 1)
     #expect(receipt.originalPurchaseDate == Date(timeIntervalSince1970: 1_447_778_081))
-    #expect(receipt.signatureVersion == 3)
     #expect(receipt.signatureMatchesEmbeddedCertificate)
     #expect(receipt.signer?.subject == "CN=Receipt Signing")
     #expect(receipt.bundleID == "com.example.app")
@@ -83,7 +82,7 @@ struct TransactionReceiptTests {
 
   @Test func `a signature of an unknown version is left to Apple`() throws {
     let receipt = try decode(text(blob: [9, 1, 2, 3]))
-    #expect(receipt.signatureVersion == nil)
+    #expect(receipt.signer == nil)
     #expect(!receipt.signatureMatchesEmbeddedCertificate)
   }
 

@@ -44,7 +44,7 @@ import Testing
     return words.joined(separator: ", ")
   }
 
-  private static func word(_ error: ServerAPIError) -> String {
+  private static func word(_ error: AppStoreError) -> String {
     switch error {
     case .notFound: "not found"
     case .keyRejected: "key rejected"
@@ -52,6 +52,7 @@ import Testing
     case .unexpected: "unexpected"
     case .wrongApp: "wrong app"
     case .invalidAnswer: "invalid"
+    case .notAuthentic, .doubtful, .sharedSecretRejected: "an error of verifyReceipt"
     case .overloaded: "overloaded"
     case .cancelled: "cancelled"
     }

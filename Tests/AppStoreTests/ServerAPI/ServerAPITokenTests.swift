@@ -36,7 +36,7 @@ import Testing
     #expect(try pair.hasMade(signature, over: Array("\(parts[0]).\(parts[1])".utf8)))
   }
 
-  @Test func `whatever is in a bundle ID arrives as it is`() throws {
+  @Test func `every character of a bundle ID arrives as it is`() throws {
     let name = "com.\"exämple\\\u{1}"
     let token = try ServerAPIToken(key: Self.key(TestStoreKey()), bundleID: BundleID(name), now: Self.now)
     let claims = try #require(token.text.exposed.split(separator: ".").dropFirst().first)
@@ -109,7 +109,7 @@ import Testing
   @Test(arguments: [
     "", "AuthKey_2X9R4HXF34.p8", "2X9R4HXF34\n", "ключ", "\"", String(repeating: "A", count: 65),
   ])
-  func `what is no key ID is refused in a sentence that does not quote it`(_ id: String) throws {
+  func `a text that is no key ID is refused in a sentence that does not quote it`(_ id: String) throws {
     let key = try ES256Key(pem: TestStoreKey().pem())
     let error = #expect(throws: ServerAPIKey.Fault.keyID) {
       try ServerAPIKey(keyID: id, issuerID: "57246542-96fe-1a63-e053-0824d011072a", key: key)
@@ -122,7 +122,7 @@ import Testing
     "5724654296fe1a63e0530824d011072a", "57246542-96fe-1a63-e053-0824d011072a ",
     "57246542-96fe-1a63-e053-0824d011072\"",
   ])
-  func `what is no issuer ID is refused`(_ id: String) throws {
+  func `a text that is no issuer ID is refused`(_ id: String) throws {
     let key = try ES256Key(pem: TestStoreKey().pem())
     #expect(throws: ServerAPIKey.Fault.issuerID) { try ServerAPIKey(keyID: "A", issuerID: id, key: key) }
   }

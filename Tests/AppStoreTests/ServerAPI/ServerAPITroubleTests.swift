@@ -53,17 +53,17 @@ import Testing
     /// One look-up; a call beyond the steps, or a step that is not used, fails the test.
     @discardableResult func look(
       _ planned: [Step], stores: [StoreEnvironment] = [.production, .sandbox], within limit: Duration = .seconds(10)
-    ) async -> (error: ServerAPIError?, attempts: [ServerAPIAttempt]) {
+    ) async -> (error: AppStoreError?, answer: AppStoreAnswer?) {
       let transport = ScriptedTransport(planned, time: time)
       steps.begin(transport)
       defer { #expect(transport.remaining == 0, "every planned answer is fetched") }
-      do throws(ServerAPIError) {
+      do throws(AppStoreError) {
         let answer = try await client.history(
           of: "480002000000112", bundleIDs: [Sample.bundleID], stores: stores, includesOneTimePurchases: false,
           deadline: time.now + limit)
-        return (nil, answer.attempts)
+        return (nil, answer)
       } catch {
-        return (error, [])
+        return (error, nil)
       }
     }
 
@@ -84,11 +84,13 @@ import Testing
     (4_040_002, 404), (4_040_004, 404), (4_040_006, 404), (5_000_000, 500), (5_000_001, 500), (5_000_777, 500),
     (5_030_000, 503),
   ])
-  func `what Apple calls temporary is retried, and is never "not found"`(_ code: Int, _ status: Int) async throws {
+  func `errors that Apple calls temporary are retried, and are never "not found"`(_ code: Int, _ status: Int)
+    async throws
+  {
     let bench = try Bench()
     let failed = await bench.look(Array(repeating: Sample.error(code), count: 3))
-    #expect(failed.error == .unavailable(httpStatus: status, errorCode: code, .trouble))
-    #expect(failed.error?.errorCode == code)
+    #expect(failed.error == .unavailable(appleStatus: code, httpStatus: status, .trouble))
+    #expect(failed.error?.appleStatus == code)
     #expect(failed.error?.httpStatus == status)
     #expect(bench.time.pauses == [.milliseconds(100), .milliseconds(200)])
     let other = try Bench()
@@ -107,7 +109,7 @@ import Testing
   func `an error that is not known is kept, and says nothing of the ID`(_ code: Int) async throws {
     let bench = try Bench()
     #expect(
-      await bench.look([Sample.error(code)]).error == .unexpected(httpStatus: code / 10_000, errorCode: code))
+      await bench.look([Sample.error(code)]).error == .unexpected(appleStatus: code, httpStatus: code / 10_000))
   }
 
   @Test(arguments: [
@@ -152,7 +154,7 @@ import Testing
   func `a body that is no answer is trouble`(_ body: String) async throws {
     let bench = try Bench()
     let failed = await bench.look(Array(repeating: .body(body), count: 3))
-    guard case .unavailable(httpStatus: 200, errorCode: nil, .malformedAnswer(let place))? = failed.error else {
+    guard case .unavailable(appleStatus: nil, httpStatus: 200, .malformedAnswer(let place))? = failed.error else {
       Issue.record("\(String(describing: failed.error))")
       return
     }
@@ -179,7 +181,7 @@ import Testing
     #expect(await bench.look([], within: .zero).error == .unavailable(.deadlinePassed))
     #expect(
       await bench.look([Sample.error(5_000_001)], within: .milliseconds(100)).error
-        == .unavailable(httpStatus: 500, errorCode: 5_000_001, .trouble))
+        == .unavailable(appleStatus: 5_000_001, httpStatus: 500, .trouble))
     #expect(bench.time.pauses.isEmpty)
   }
 
@@ -189,7 +191,7 @@ import Testing
     #expect(await (try Bench(budget: .spent())).look([.body("", status: 401), try Self.answer()]).error == nil)
     #expect(
       await (try Bench(budget: .spent())).look([Sample.error(5_000_001)]).error
-        == .unavailable(httpStatus: 500, errorCode: 5_000_001, .trouble))
+        == .unavailable(appleStatus: 5_000_001, httpStatus: 500, .trouble))
   }
 
   @Test func `503 is not repeated before Retry-After`() async throws {
@@ -213,7 +215,7 @@ import Testing
     let bench = try Bench()
     #expect(
       await bench.look([Self.limited(value)]).error
-        == .unavailable(httpStatus: 429, errorCode: 4_290_000, .rateLimited(retryAfter: pause)))
+        == .unavailable(appleStatus: 4_290_000, httpStatus: 429, .rateLimited(retryAfter: pause)))
     #expect(await bench.look([]).error == .unavailable(.rateLimited(retryAfter: pause)))
     bench.wait(pause - .milliseconds(1))
     #expect(await bench.look([]).error == .unavailable(.rateLimited(retryAfter: .milliseconds(1))))
@@ -255,7 +257,7 @@ import Testing
     #expect(bench.time.now - start == .seconds(4))
   }
 
-  @Test func `who waits for a turn while another is told to stop is told so too`() async throws {
+  @Test func `a call that waits for a turn while another is told to stop is told so too`() async throws {
     let time = TestTime()
     let transport = ScriptedTransport([try Self.answer(), Self.limited("60")], time: time)
     let waiting = Mutex<ServerAPIClient?>(nil)
@@ -271,12 +273,12 @@ import Testing
     let client = ServerAPIClient(
       transport: transport, configuration: configuration, verifier: try TestStore.made.get().verifier, timing: timing)
     waiting.withLock { $0 = client }
-    func look() async throws(ServerAPIError) {
+    func look() async throws(AppStoreError) {
       _ = try await client.history(
         of: "1", bundleIDs: [Sample.bundleID], includesOneTimePurchases: false, deadline: time.now + .seconds(10))
     }
     try await look()
-    await #expect(throws: ServerAPIError.unavailable(.rateLimited(retryAfter: .seconds(60)))) { try await look() }
+    await #expect(throws: AppStoreError.unavailable(.rateLimited(retryAfter: .seconds(60)))) { try await look() }
     #expect(transport.remaining == 0)
   }
 
@@ -340,7 +342,7 @@ import Testing
     }
   }
 
-  @Test func `while it is open nothing is called, and each store has its own`() async throws {
+  @Test func `an open breaker calls nothing, and each store has its own`() async throws {
     let bench = try Bench { $0.retry.attempts = 1 }
     for _ in 0..<5 { await bench.look([Sample.notFound, .error(.connect)]) }
     #expect(bench.sandbox.state == .open)
@@ -361,7 +363,7 @@ import Testing
     let pauses = bench.time.pauses.count
     #expect(
       await bench.look([Sample.error(5_000_001)]).error
-        == .unavailable(httpStatus: 500, errorCode: 5_000_001, .trouble))
+        == .unavailable(appleStatus: 5_000_001, httpStatus: 500, .trouble))
     #expect(bench.production.state == .open)
     #expect(bench.time.pauses.count == pauses)
   }
@@ -379,7 +381,7 @@ import Testing
     let client = ServerAPIClient(
       transport: transport, configuration: try Sample.configuration(), verifier: try TestStore.made.get().verifier,
       timing: timing, breakers: [.production: breaker])
-    await #expect(throws: ServerAPIError.unavailable(httpStatus: 500, errorCode: 5_000_001, .trouble)) {
+    await #expect(throws: AppStoreError.unavailable(appleStatus: 5_000_001, httpStatus: 500, .trouble)) {
       try await client.transaction("1", bundleIDs: [Sample.bundleID], deadline: time.now + .seconds(10))
     }
     #expect(transport.calls.count == 1)

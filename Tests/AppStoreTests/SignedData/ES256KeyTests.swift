@@ -1,3 +1,4 @@
+import Cryptography
 import Foundation
 import Testing
 
@@ -26,7 +27,7 @@ struct ES256KeyTests {
     #expect(!publicKey.hasMade(try key.sign(bytes), over: bytes + [0]))
   }
 
-  @Test func `what is no such key is refused with a sentence about what it is`() throws {
+  @Test func `a file that is no such key is refused with a sentence about what it is`() throws {
     let key = try TestECKey()
     let pem = try key.pem()
     let cases: [(String, ES256Key.Invalid)] = [

@@ -85,7 +85,7 @@ struct SignedDataInspectionTests {
     #expect(rows.count == 2 && Set(rows[0]) == Set(rows[1]))
   }
 
-  @Test func `what is not authentic is decoded all the same`() throws {
+  @Test func `data that is not authentic is decoded all the same`() throws {
     let pki = try SignedDataPKI()
     let forger = try SignedDataPKI(rootKey: SignedDataPKI.Keys.otherRoot)
     let inspection = try inspect(forger.sign(Sample.transaction()), pki)

@@ -80,7 +80,7 @@ struct SignedDataVerifierTests {
     expect(.signatureMismatch, try jws.text(), verifier)
   }
 
-  @Test func `there are exactly three certificates`() throws {
+  @Test func `a chain has exactly three certificates`() throws {
     let pki = try SignedDataPKI()
     let verifier = try pki.verifier()
     for chain in [[], [pki.leaf], [pki.leaf, pki.intermediate], pki.chain + [pki.root]] {
@@ -131,7 +131,7 @@ struct SignedDataVerifierTests {
     expect(.untrustedRoot, try jws.text(), try pki.verifier())
   }
 
-  @Test func `both marks, the authority and the length of the chain are required`() throws {
+  @Test func `a chain needs both marks, the authority and the length`() throws {
     func expect(_ reason: NotAuthentic, _ change: (inout SignedDataPKI.Options) -> Void) throws {
       var options = SignedDataPKI.Options()
       change(&options)
@@ -200,7 +200,7 @@ struct SignedDataVerifierTests {
     expect(.expired(.intermediate), try shorter.sign(Sample.transaction()), try shorter.verifier(), now: later)
   }
 
-  @Test func `what is signed in the future is refused, what was bought in the future is not`() throws {
+  @Test func `a signature of the future is refused, a purchase of the future is not`() throws {
     let pki = try SignedDataPKI()
     let verifier = try pki.verifier()
     let now = Int64(Sample.now.timeIntervalSince1970) * 1_000
@@ -215,7 +215,7 @@ struct SignedDataVerifierTests {
     _ = try verifier.transaction(pki.sign(ahead), now: Sample.now)
   }
 
-  @Test func `what Xcode signed is named, whatever else is wrong with it`() throws {
+  @Test func `data signed by Xcode is named so, whatever else is wrong with it`() throws {
     let pki = try SignedDataPKI()
     for (name, reason) in [("Xcode", NotAuthentic.xcode), ("LocalTesting", .localTesting)] {
       var jws = try TestJWS(Sample.transaction(["environment": name]), pki)
@@ -261,7 +261,7 @@ struct SignedDataVerifierTests {
     #expect(verified.history() == nil)
   }
 
-  @Test func `one that names no store, as in 2021, is proven and judged by nobody`() throws {
+  @Test func `a transaction that names no store, as in 2021, is proven and judged by nobody`() throws {
     let pki = try SignedDataPKI()
     let verified = try pki.verifier().transaction(
       pki.sign(Sample.transaction(["environment": NSNull()])), now: Sample.now)

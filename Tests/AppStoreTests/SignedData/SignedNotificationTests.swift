@@ -24,7 +24,6 @@ struct SignedNotificationTests {
     #expect(notification.type == "DID_RENEW")
     #expect(notification.subtype == "BILLING_RECOVERY")
     #expect(notification.uuid == "76f20213-87fe-5260-9d8a-34148d8e4312")
-    #expect(notification.version == "2.0")
     #expect(notification.subject == .data)
     #expect(notification.appAppleID == 1_234_567_890)
     #expect(notification.status == 1)
@@ -52,7 +51,7 @@ struct SignedNotificationTests {
     #expect(verified.history()?.evidenceTime == Sample.moment(late))
   }
 
-  @Test func `one without a signed date takes the transaction's`() throws {
+  @Test func `a notification without a signed date takes the transaction's`() throws {
     let pki = try SignedDataPKI()
     let verified = try verify(pki, ["signedDate": NSNull()], transaction: pki.sign(Sample.transaction()))
     #expect(verified.signedDate == Sample.moment(Sample.signedDate))
@@ -102,7 +101,7 @@ struct SignedNotificationTests {
     }
   }
 
-  @Test func `what the notification does not name, its transaction does`() throws {
+  @Test func `members that the notification does not name are the transaction's`() throws {
     let pki = try SignedDataPKI()
     let verified = try verify(
       pki, data: ["bundleId": NSNull(), "environment": NSNull(), "appAppleId": NSNull()],

@@ -40,9 +40,7 @@ struct SignedTransactionTests {
     #expect(transaction.offerType == 2)
     #expect(transaction.offerID == "abc.123")
     #expect(transaction.offerDiscountType == "PAY_AS_YOU_GO")
-    #expect(transaction.reason == "RENEWAL")
     #expect(transaction.storefront == "USA")
-    #expect(transaction.appTransactionID == "704000000000000001")
   }
 
   @Test func `a transaction needs what names it, and nothing else`() throws {
@@ -65,7 +63,6 @@ struct SignedTransactionTests {
     ])
     #expect(refunded.purchase.cancellationDate == Sample.moment(1_718_400_000_000))
     #expect(refunded.purchase.cancellationReason == 1)
-    #expect(refunded.revocationType == "REFUND_FULL")
     for value: Any in ["yesterday", "", true, [1], ["a": 1], -1e300, 1.5e300] {
       #expect(throws: JSONError.unreadable(path: "revocationDate")) { try transaction(["revocationDate": value]) }
     }
@@ -104,14 +101,12 @@ struct SignedTransactionTests {
     #expect(purchase.isIntroductoryOffer == isIntroductory)
   }
 
-  @Test func `what Apple adds is kept as it was sent`() throws {
+  @Test func `members that Apple adds are kept as they were sent`() throws {
     let transaction = try transaction([
       "type": "Rental", "inAppOwnershipType": "BORROWED", "transactionReason": "GIFT", "newMember": ["a": [1, 2]],
     ])
     #expect(transaction.productType == "Rental")
-    #expect(transaction.ownershipName == "BORROWED")
     #expect(transaction.purchase.ownership == .purchased)
-    #expect(transaction.reason == "GIFT")
     #expect(try self.transaction(["inAppOwnershipType": "FAMILY_SHARED"]).purchase.ownership == .familyShared)
     #expect(try self.transaction(["isUpgraded": true]).purchase.isUpgraded)
   }
@@ -128,10 +123,6 @@ struct SignedTransactionTests {
           autoRenewProductID: "com.example.app.pro.yearly", autoRenews: true, expirationIntent: 2,
           isInBillingRetry: true, gracePeriodExpiresDate: Sample.moment(1_721_000_000_000),
           periodEnd: Sample.moment(1_720_951_200_000), reportedAt: Sample.moment(Sample.signedDate)))
-    #expect(info.recentSubscriptionStartDate == Sample.moment(1_715_680_800_000))
-    #expect(info.priceIncreaseStatus == 0)
-    #expect(info.offerID == "o")
-    #expect(info.appAccountToken == "abc")
   }
 
   @Test func `a renewal info needs what names it, and an unknown status is neither yes nor no`() throws {

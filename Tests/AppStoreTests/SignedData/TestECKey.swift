@@ -1,4 +1,5 @@
 import COpenSSL
+import Cryptography
 
 @testable import AppStore
 

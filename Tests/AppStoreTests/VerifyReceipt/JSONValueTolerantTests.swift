@@ -17,7 +17,7 @@ import Testing
     "1.0", "1e3", "true", "{}", "[]", #""1.5""#, #"" 1""#, #""1 ""#, #""+1""#, #""0x1""#, #""9223372036854775808""#,
     #""one""#, #""١""#, #""-""#,
   ])
-  func `what is not an integer fails and the error names the place, not the value`(_ text: String) throws {
+  func `a value that is no integer fails, and the error names the place, not the value`(_ text: String) throws {
     let document = try JSONDocument(Array(#"{"a":{"b":\#(text)}}"#.utf8))
     let object = try #require(try document.root.object("a"))
     #expect(throws: JSONError.unreadable(path: "a.b")) { try object.integer("b") }
@@ -32,7 +32,7 @@ import Testing
   }
 
   @Test(arguments: ["2", #""yes""#, #""TRUE""#, "{}", "[]", "0.0", "-1"])
-  func `what is not a boolean fails`(_ text: String) throws {
+  func `a value that is no boolean fails`(_ text: String) throws {
     let root = try JSONDocument(Array(#"{"a":\#(text)}"#.utf8)).root
     #expect(throws: JSONError.unreadable(path: "a")) { try root.flag("a") }
   }

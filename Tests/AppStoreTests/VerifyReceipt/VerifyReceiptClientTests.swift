@@ -9,7 +9,7 @@ import Testing
 @testable import Resilience
 
 @Suite struct VerifyReceiptClientTests {
-  private typealias Outcome = Result<VerifyReceiptAnswer, VerifyReceiptError>
+  private typealias Outcome = Result<AppStoreAnswer, AppStoreError>
 
   /// What one validation did.
   private struct Run {
@@ -20,8 +20,8 @@ import Testing
 
     /// The stores that were called: `p` and `s`, in order.
     var stores: String { String(transport.calls.map { $0.url.contains("sandbox") ? "s" : "p" }) }
-    var error: VerifyReceiptError? { if case .failure(let error) = outcome { error } else { nil } }
-    var answer: VerifyReceiptAnswer? { try? outcome.get() }
+    var error: AppStoreError? { if case .failure(let error) = outcome { error } else { nil } }
+    var answer: AppStoreAnswer? { try? outcome.get() }
   }
 
   private func run(
@@ -70,7 +70,7 @@ import Testing
   }
 
   @Test(arguments: ["plain", "quote\" back\\slash", "line\nfeed\ttab\u{1}\u{1f}", "ünïcode 🧾", ""])
-  func `whatever is in the secret arrives as it is`(_ secret: String) throws {
+  func `every character of the secret arrives as it is`(_ secret: String) throws {
     let request = VerifyReceiptRequest(receipt: "+/AA==", sharedSecret: Secret(secret), answerLimit: 1)
     let root = try JSONDocument(request.transportRequest(to: "https://x").body).root
     #expect(try (root.text("password") ?? "") == secret)
@@ -83,21 +83,17 @@ import Testing
   @Test func `status 0 is a verdict`() async throws {
     let run = await run([.body(Sample.body())])
     let answer = try #require(run.answer)
-    #expect(answer.environment == .production)
-    #expect(answer.appleStatus == 0)
+    #expect(answer.history.environment == .production)
+    #expect(answer.appleStatus == .valid)
     #expect(answer.bundleID == "com.example.app")
     #expect(answer.history.purchases.count == 1)
-    #expect(answer.attempts == [.init(environment: .production, outcome: .status(0), duration: .zero)])
-    #expect(run.observed == answer.attempts)
-    guard case .purchases = answer.verdict else {
-      Issue.record("not a verdict on purchases")
-      return
-    }
+    #expect(run.observed == [.init(environment: .production, outcome: .status(0), duration: .zero)])
+    #expect(!answer.history.isAccountGone)
   }
 
   @Test func `21006 is a verdict`() async throws {
     let run = await run([.body(#"{"status":21006,"latest_expired_receipt_info":\#(Sample.transaction)}"#)])
-    #expect(run.answer?.appleStatus == 21006)
+    #expect(run.answer?.appleStatus == .expired)
     #expect(run.answer?.history.purchases.count == 1)
   }
 
@@ -110,8 +106,7 @@ import Testing
   ) async throws {
     let run = await run([.body(#"{"status":21010}"#, headers: headers)])
     let answer = try #require(run.answer)
-    #expect(answer.verdict == .accountGone)
-    #expect(answer.appleStatus == 21010)
+    #expect(answer.appleStatus == .accountGone)
     #expect(answer.history.isAccountGone)
     #expect(answer.history.purchases.isEmpty)
     #expect(answer.history.evidenceTime == evidence)
@@ -127,21 +122,23 @@ import Testing
   @Test func `a sandbox receipt is sent on to the sandbox on 21007`() async throws {
     let run = await run([Self.status(21007), .body(Sample.body(environment: "Sandbox"))])
     #expect(run.stores == "ps")
-    #expect(run.answer?.environment == .sandbox)
-    #expect(run.answer?.attempts.map(\.outcome) == [.status(21007), .status(0)])
+    #expect(run.answer?.history.environment == .sandbox)
+    #expect(run.observed.map(\.outcome) == [.status(21007), .status(0)])
     #expect(run.time.pauses.isEmpty)
   }
 
   @Test func `a receipt first asked about at the sandbox goes to production on 21008`() async {
     let run = await run([Self.status(21008), .body(Sample.body())], startingWith: .sandbox)
     #expect(run.stores == "sp")
-    #expect(run.answer?.environment == .production)
+    #expect(run.answer?.history.environment == .production)
   }
 
   @Test(arguments: [
     ([21007, 21007], "ps", 21007), ([21007, 21008], "ps", 21008), ([21008], "p", 21008),
   ])
-  func `there is no ping-pong`(_ codes: [Int], _ stores: String, _ last: Int) async {
+  func `a receipt that each store sends to the other makes no ping-pong`(_ codes: [Int], _ stores: String, _ last: Int)
+    async
+  {
     let run = await run(codes.map(Self.status))
     #expect(run.stores == stores)
     #expect(run.error == .unavailable(appleStatus: last, .misrouted))
@@ -170,23 +167,23 @@ import Testing
   // MARK: Statuses that are no verdict
 
   @Test(arguments: [
-    (21000, 1, VerifyReceiptError.unexpectedStatus(21000)),
-    (21001, 1, .unexpectedStatus(21001)),
+    (21000, 1, AppStoreError.unexpected(appleStatus: 21000)),
+    (21001, 1, .unexpected(appleStatus: 21001)),
     (21002, 2, .unavailable(appleStatus: 21002, .trouble)),
-    (21003, 2, .notAuthentic(appleStatus: 21003)),
+    (21003, 2, .notAuthentic),
     (21004, 1, .sharedSecretRejected),
     (21005, 3, .unavailable(appleStatus: 21005, .trouble)),
     (21009, 3, .unavailable(appleStatus: 21009, .trouble)),
-    (21011, 1, .unexpectedStatus(21011)),
-    (21099, 1, .unexpectedStatus(21099)),
+    (21011, 1, .unexpected(appleStatus: 21011)),
+    (21099, 1, .unexpected(appleStatus: 21099)),
     (21100, 3, .unavailable(appleStatus: 21100, .trouble)),
     (21199, 3, .unavailable(appleStatus: 21199, .trouble)),
-    (21200, 1, .unexpectedStatus(21200)),
-    (1, 1, .unexpectedStatus(1)),
-    (-1, 1, .unexpectedStatus(-1)),
+    (21200, 1, .unexpected(appleStatus: 21200)),
+    (1, 1, .unexpected(appleStatus: 1)),
+    (-1, 1, .unexpected(appleStatus: -1)),
   ])
   func `each status is retried as often as it helps and then named`(
-    _ code: Int, _ calls: Int, _ error: VerifyReceiptError
+    _ code: Int, _ calls: Int, _ error: AppStoreError
   ) async {
     let run = await run(Array(repeating: Self.status(code), count: calls))
     #expect(run.error == error)
@@ -206,22 +203,22 @@ import Testing
   @Test(arguments: [21002, 21003, 21005, 21009, 21123])
   func `trouble that passes leaves no trace but the attempts`(_ code: Int) async {
     let run = await run([Self.status(code), .body(Sample.body())])
-    #expect(run.answer?.appleStatus == 0)
-    #expect(run.answer?.attempts.map(\.outcome) == [.status(code), .status(0)])
+    #expect(run.answer?.appleStatus == .valid)
+    #expect(run.observed.map(\.outcome) == [.status(code), .status(0)])
   }
 
   @Test(arguments: [SignatureCheck.passed, .impossible])
   func `not authentic is said only after Apple has said it twice`(_ check: SignatureCheck) async {
     #expect(await run([Self.status(21003), .body(Sample.body())], check: check).answer != nil)
     let twice = await run([Self.status(21003), Self.status(21003)], check: check)
-    #expect(twice.error == .notAuthentic(appleStatus: 21003))
+    #expect(twice.error == .notAuthentic)
     let mixed = await run([Self.status(21003), Self.status(21005), Self.status(21003)], check: check)
-    #expect(mixed.error == .notAuthentic(appleStatus: 21003))
+    #expect(mixed.error == .notAuthentic)
   }
 
   @Test func `not authentic is final at once where our own check failed too`() async {
     let run = await run([Self.status(21003)], check: .failed)
-    #expect(run.error == .notAuthentic(appleStatus: 21003))
+    #expect(run.error == .notAuthentic)
     #expect(run.time.pauses.isEmpty)
     // Apple has the last word: what it takes is taken.
     #expect(await self.run([.body(Sample.body())], check: .failed).answer != nil)
@@ -240,27 +237,27 @@ import Testing
     _ silence: [ScriptedTransport.Step]
   ) async {
     let run = await run([Self.status(21003)] + silence, check: .passed)
-    #expect(run.error == .doubtful(appleStatus: 21003))
+    #expect(run.error == .doubtful)
     #expect(run.error?.mayBeProvoked == true)
   }
 
   @Test func `refused once with no time or no attempt left is doubtful`() async {
     let late = await run([Self.status(21003)], deadline: .milliseconds(100), check: .passed)
-    #expect(late.error == .doubtful(appleStatus: 21003))
+    #expect(late.error == .doubtful)
     let last = await run([Self.status(21005), Self.status(21005), Self.status(21003)], check: .passed)
-    #expect(last.error == .doubtful(appleStatus: 21003))
+    #expect(last.error == .doubtful)
   }
 
-  @Test func `what a submission can provoke is asked about again without a token`() async {
+  @Test func `answers that a submission can provoke are asked for again without a token`() async {
     for code in [21002, 21003] {
       let run = await run([Self.status(code), .body(Sample.body())], retryBudget: .spent(), check: .passed)
       #expect(run.answer != nil, "\(code)")
     }
     let refused = await run([.body("", status: 413), .body("", status: 413)], retryBudget: .spent(), check: .passed)
-    #expect(refused.error == .unavailable(appleStatus: nil, .http(413)))
+    #expect(refused.error == .unavailable(.receiptRefused(httpStatus: 413)))
     let both = await run(
       [Self.status(21002), Self.status(21003), Self.status(21003)], retryBudget: .spent(), check: .passed)
-    #expect(both.error == .notAuthentic(appleStatus: 21003))
+    #expect(both.error == .notAuthentic)
     // And not more than once.
     let malformed = await run([Self.status(21002), Self.status(21002)], check: .passed)
     #expect(malformed.error == .unavailable(appleStatus: 21002, .trouble))
@@ -275,22 +272,26 @@ import Testing
       #expect(run.time.pauses.isEmpty)
     }
     let refused = await run([Self.status(21003), Self.status(21003)], retryBudget: budget, retriesTrouble: false)
-    #expect(refused.error == .notAuthentic(appleStatus: 21003))
+    #expect(refused.error == .notAuthentic)
     #expect(budget.retriesLeft == before)
   }
 
   @Test(arguments: [
-    (VerifyReceiptError.unavailable(appleStatus: nil, .http(413)), true),
-    (.unavailable(appleStatus: nil, .http(400)), true),
-    (.unavailable(appleStatus: nil, .http(429)), false),
-    (.unavailable(appleStatus: nil, .http(503)), false),
+    (AppStoreError.unavailable(.receiptRefused(httpStatus: 413)), true),
+    (.unavailable(.receiptRefused(httpStatus: 400)), true),
+    (.unavailable(.http(429)), false),
+    (.unavailable(.http(503)), false),
     (.unavailable(appleStatus: 21005, .trouble), false),
     (.unavailable(appleStatus: 21009, .trouble), false),
-    (.unavailable(appleStatus: nil, .noAnswer(.timedOut)), false),
-    (.sharedSecretRejected, false), (.unexpectedStatus(21000), false), (.overloaded, false), (.cancelled, false),
+    (.unavailable(.noAnswer(.timedOut)), false),
+    (.sharedSecretRejected, false), (.unexpected(appleStatus: 21000), false), (.overloaded, false), (.cancelled, false),
+    // The Server API is asked about a transaction ID, and its 4xx are nobody's bytes.
+    (.unavailable(httpStatus: 404, .http(404)), false),
+    (.unavailable(appleStatus: 4_040_002, httpStatus: 404, .trouble), false),
+    (.invalidAnswer("x"), false), (.notFound, false), (.keyRejected, false),
   ])
   func `only what the bytes that were sent can bring about may be provoked`(
-    _ error: VerifyReceiptError, _ mayBe: Bool
+    _ error: AppStoreError, _ mayBe: Bool
   ) {
     #expect(error.mayBeProvoked == mayBe)
   }
@@ -313,7 +314,7 @@ import Testing
   ])
   func `a body that is no answer is trouble, never a verdict`(_ body: String) async {
     let run = await run(Array(repeating: .body(body), count: 3))
-    guard case .unavailable(appleStatus: nil, .malformedAnswer(let place)) = run.error else {
+    guard case .unavailable(appleStatus: nil, httpStatus: nil, .malformedAnswer(let place)) = run.error else {
       Issue.record("\(run.outcome)")
       return
     }
@@ -326,7 +327,8 @@ import Testing
     // 4xx may be about what was sent: more than two calls are not worth it.
     let calls = (400...499).contains(status) ? 2 : 3
     let run = await run(Array(repeating: .body(#"{"status":21010}"#, status: status), count: calls))
-    #expect(run.error == .unavailable(appleStatus: nil, .http(status)))
+    let reason = calls == 2 ? Unavailability.receiptRefused(httpStatus: status) : .http(status)
+    #expect(run.error == .unavailable(reason))
     #expect(run.stores == String(repeating: "p", count: calls))
   }
 
@@ -336,7 +338,7 @@ import Testing
   ])
   func `a failure of the transport is retried where that can help`(_ error: TransportError, _ calls: Int) async {
     let run = await run(Array(repeating: .error(error), count: calls))
-    #expect(run.error == .unavailable(appleStatus: nil, .noAnswer(error)))
+    #expect(run.error == .unavailable(.noAnswer(error)))
     #expect(run.observed.map(\.outcome) == Array(repeating: .transport(error), count: calls))
   }
 
@@ -369,13 +371,13 @@ import Testing
 
   @Test func `a stalled attempt takes the rest of the time and is not repeated`() async {
     let run = await run([Self.status(21005), .stall])
-    #expect(run.error == .unavailable(appleStatus: nil, .noAnswer(.timedOut)))
+    #expect(run.error == .unavailable(.noAnswer(.timedOut)))
     #expect(run.time.now == run.time.start.advanced(by: .seconds(10)))
   }
 
   @Test func `nothing is sent after the deadline`() async {
     let run = await run([], deadline: .zero)
-    #expect(run.error == .unavailable(appleStatus: nil, .deadlinePassed))
+    #expect(run.error == .unavailable(.deadlinePassed))
     #expect(run.transport.calls.isEmpty)
   }
 
@@ -393,7 +395,7 @@ import Testing
   @Test(arguments: ["10", "86400", "99999999999999999", "Sat, 15 Jun 2124 12:00:00 GMT"])
   func `429 with a Retry-After past the deadline ends at once`(_ value: String) async {
     let run = await run([.body("", status: 429, headers: [TransportHeader("Retry-After", value)])])
-    guard case .unavailable(nil, .rateLimited(let retryAfter?)) = run.error else {
+    guard case .unavailable(nil, nil, .rateLimited(let retryAfter?)) = run.error else {
       Issue.record("\(run.outcome)")
       return
     }
@@ -403,7 +405,7 @@ import Testing
 
   @Test func `429 without Retry-After is retried like other trouble`() async {
     let run = await run(Array(repeating: .body("", status: 429), count: 3))
-    #expect(run.error == .unavailable(appleStatus: nil, .rateLimited(retryAfter: nil)))
+    #expect(run.error == .unavailable(.rateLimited(retryAfter: nil)))
     #expect(run.time.pauses == [.milliseconds(100), .milliseconds(200)])
   }
 
@@ -433,8 +435,8 @@ import Testing
   @Test(.timeLimit(.minutes(1))) func `cancelling the task ends a call in flight`() async {
     let (calls, called) = AsyncStream<Void>.makeStream()
     let client = VerifyReceiptClient(transport: SilentTransport(called: called), configuration: .test)
-    let task = Task { () async -> VerifyReceiptError? in
-      do throws(VerifyReceiptError) {
+    let task = Task { () async -> AppStoreError? in
+      do throws(AppStoreError) {
         _ = try await client.verify("AA==", deadline: .now.advanced(by: .seconds(600)))
         return nil
       } catch {
@@ -460,8 +462,8 @@ import Testing
     }
     let client = VerifyReceiptClient(transport: transport, configuration: .test, timing: timing)
     let deadline = time.start.advanced(by: .seconds(10))
-    let task = Task { () async -> VerifyReceiptError? in
-      do throws(VerifyReceiptError) {
+    let task = Task { () async -> AppStoreError? in
+      do throws(AppStoreError) {
         _ = try await client.verify("AA==", deadline: deadline)
         return nil
       } catch {
@@ -475,18 +477,16 @@ import Testing
     #expect(transport.calls.count == 1)
   }
 
-  @Test func `neither receipt nor secret shows in an error or an attempt`() async {
+  @Test func `an error or an attempt shows no receipt and no secret`() async {
     let secret = "c4n4ry-s3cret"
     let body = Sample.body().replacingOnce("1719792000000", with: secret)
     let run = await run(Array(repeating: .body(body), count: 3))
     #expect(!"\(String(describing: run.error)) \(run.observed)".contains(secret))
     #expect(
       run.error
-        == .unavailable(
-          appleStatus: nil, .malformedAnswer("receipt.in_app[0].expires_date_ms cannot be read"))
+        == .unavailable(.malformedAnswer("receipt.in_app[0].expires_date_ms cannot be read"))
         || run.error
-          == .unavailable(
-            appleStatus: nil, .malformedAnswer("latest_receipt_info[0].expires_date_ms cannot be read"))
+          == .unavailable(.malformedAnswer("latest_receipt_info[0].expires_date_ms cannot be read"))
     )
   }
 }

@@ -36,10 +36,10 @@ import Testing
     @discardableResult func verify(
       _ steps: [Step], check: SignatureCheck = .passed, of user: UserID? = nil, attempts: Int = 3,
       within time: Duration = .seconds(10)
-    ) async -> VerifyReceiptError? {
+    ) async -> AppStoreError? {
       let transport = ScriptedTransport(steps, time: self.time)
       defer { #expect(transport.remaining == 0, "every planned answer is fetched") }
-      do throws(VerifyReceiptError) {
+      do throws(AppStoreError) {
         _ = try await client(transport, attempts: attempts).verify(
           "AA==", check: check, of: user, deadline: self.time.now + time)
         return nil
@@ -152,7 +152,7 @@ import Testing
 
   /// That there is an outage is clear enough where the answer can be nobody's fault.
   @Test(arguments: [status(21005), status(21009), .body("", status: 503), .error(.connect)])
-  func `what no receipt brings about counts whoever has it`(_ step: Step) async {
+  func `trouble that no receipt can bring about counts, whoever meets it`(_ step: Step) async {
     let bench = Bench()
     for _ in 0..<5 { await bench.verify([step], of: "anna", attempts: 1) }
     #expect(bench.production.state == .open)
@@ -174,11 +174,11 @@ import Testing
 
   // MARK: What the breaker stops
 
-  @Test func `while it is open nothing is called, and the error says when to come back`() async {
+  @Test func `an open breaker calls nothing, and the error says when to come back`() async {
     let bench = Bench()
     await bench.openProduction()
     #expect(
-      await bench.verify([]) == .unavailable(appleStatus: nil, .circuitOpen(.production, retryIn: .seconds(1))))
+      await bench.verify([]) == .unavailable(.circuitOpen(.production, retryIn: .seconds(1))))
   }
 
   @Test func `each store has its own breaker`() async {
@@ -189,7 +189,7 @@ import Testing
     #expect(await bench.verify([Self.verdict]) == nil)
     #expect(
       await bench.verify([Self.status(21007)])
-        == .unavailable(appleStatus: nil, .circuitOpen(.sandbox, retryIn: .seconds(1))))
+        == .unavailable(.circuitOpen(.sandbox, retryIn: .seconds(1))))
   }
 
   @Test func `retrying stops when the breaker opens, without a pause`() async {
@@ -221,7 +221,7 @@ import Testing
     }
     let client = VerifyReceiptClient(
       transport: transport, configuration: .test, timing: timing, breakers: [.production: bench.production])
-    await #expect(throws: VerifyReceiptError.unavailable(appleStatus: 21005, .trouble)) {
+    await #expect(throws: AppStoreError.unavailable(appleStatus: 21005, .trouble)) {
       try await client.verify("AA==", check: .passed, deadline: bench.time.now + .seconds(10))
     }
     #expect(transport.calls.count == 1)
@@ -267,14 +267,14 @@ import Testing
       .body("", status: status, headers: [TransportHeader("Retry-After", wish.header)]))
     #expect(
       await bench.verify([])
-        == .unavailable(appleStatus: nil, .circuitOpen(.production, retryIn: .seconds(wish.pause))))
+        == .unavailable(.circuitOpen(.production, retryIn: .seconds(wish.pause))))
   }
 
   @Test func `no permit is taken for a validation without time`() async {
     let bench = Bench()
     await bench.openProduction()
     bench.wait(.seconds(1))
-    #expect(await bench.verify([], within: .zero) == .unavailable(appleStatus: nil, .deadlinePassed))
+    #expect(await bench.verify([], within: .zero) == .unavailable(.deadlinePassed))
     #expect(await bench.verify([Self.verdict]) == nil)
   }
 

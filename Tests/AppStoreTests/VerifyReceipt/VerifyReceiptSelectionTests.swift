@@ -53,7 +53,7 @@ import Testing
     return true
   }
 
-  @Test func `what is made up decodes to the same`() {
+  @Test func `generated answers decode to the same with a selection and without`() {
     var generator = AnswerGenerator(seed: 0x5E1E_C7ED)
     var tally = Tally()
     for _ in 0..<Self.count where !check(generator.answer(), &tally) { return }
@@ -66,7 +66,7 @@ import Testing
     #expect(tally.decodedCondensed > tally.decoded * 3 / 4)
   }
 
-  @Test func `what is damaged decodes to the same`() {
+  @Test func `damaged answers decode to the same with a selection and without`() {
     let seeds: [String] = [
       Sample.body(latest: "[\(Sample.refundedRow),\(Sample.row)]"),
       Sample.body(inApp: "\(Sample.refundedRow),\(Sample.lifetimeRow)", latest: nil),
@@ -98,7 +98,7 @@ import Testing
     #expect(tally.condensed == 1)
   }
 
-  @Test func `what nobody looks at is not parsed`() throws {
+  @Test func `members that nobody looks at are not parsed`() throws {
     let body = Sample.body(inApp: Sample.row, latest: "[\(Sample.row),\(Sample.lifetimeRow)]")
     let condensed = try #require(
       Array(body.utf8).withUnsafeBytes {

@@ -66,7 +66,7 @@ import Testing
     }
   }
 
-  @Test func `what goes wrong has its exit code, and JSON is JSON`() async throws {
+  @Test func `each failure has its exit code, and JSON is JSON`() async throws {
     try await RunningService.run(apple: .unreachable) { service in
       let configuration = service.directory.appending(path: "countersign.yaml").path(percentEncoded: false)
       let file = service.directory.appending(path: "backup.sqlite").path(percentEncoded: false)

@@ -9,7 +9,7 @@ import Testing
     try BrakeState(body: Array(json.utf8))
   }
 
-  @Test func `what the brake counted is shown, and what is null is not`() throws {
+  @Test func `counts of the brake are shown, null members are not`() throws {
     let report = try Self.report(
       #"{"engaged":true,"lowered":10,"looked_at":80,"since":"2026-01-15T12:00:00Z","withheld":null,"#
         + #""withheld_by_rules":0,"newer":{"a":1}}"#)
@@ -38,7 +38,7 @@ import Testing
   }
 
   @Test(arguments: ["", "[]", "{}", "<html>", #"{"engaged":1}"#, #"{"engaged":null}"#])
-  func `what is no brake is said not to be one`(body: String) {
+  func `an answer that is no brake's is said not to be one`(body: String) {
     #expect(
       throws: ServiceClient.Failure.unreachable("the answer is not a brake's; is it Countersign that listens there?")
     ) {

@@ -40,7 +40,7 @@ import Testing
     return (run.code, try lines.map { try JSONDecoder().decode(Line.self, from: Data($0)) })
   }
 
-  @Test func `it shows every scenario, and a subscriber who is asked about again a month later`() async throws {
+  @Test func `the demo shows every scenario, and a subscriber who is asked about again a month later`() async throws {
     let (code, lines) = try await demo()
     #expect(code == 0)
     try #require(lines.count == Scenario.allCases.count + 2)

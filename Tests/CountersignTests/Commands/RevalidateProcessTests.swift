@@ -115,7 +115,7 @@ import Testing
     }
   }
 
-  @Test func `what goes wrong has its exit code and its sentence`() async throws {
+  @Test func `each failure of a run has its exit code and its sentence`() async throws {
     try await run(users: 2) { service, store in
       let cases: [([String], String?, Int32, String)] = [
         (["--expiring-within", "20d"], "a-wrong-key", 77, "does not know this key"),
@@ -176,7 +176,7 @@ import Testing
     }
   }
 
-  @Test func `what goes wrong with the brake has its exit code and its sentence`() async throws {
+  @Test func `each failure about the brake has its exit code and its sentence`() async throws {
     try await RunningService.run(apple: .unreachable) { service in
       let cases: [([String], String?, Int32, String)] = [
         (["--url", service.origin], "a-wrong-key", 77, "does not know this key"),
@@ -214,7 +214,7 @@ import Testing
   }
 
   @Test(.enabled(if: hasTerminal, "script is not installed"))
-  func `on a terminal there is a bar, and the last word below it`() async throws {
+  func `a terminal shows a bar, and the last word below it`() async throws {
     try await run(users: 4) { service, _ in
       let ended = try await Command(
         ["revalidate", "--url", service.origin, "--expiring-within", "20d"], onTerminal: true

@@ -62,7 +62,7 @@ import Testing
     }
   }
 
-  @Test func `what is asked for, by whom, and where it is read`() async throws {
+  @Test func `a run is ordered with its members, key and idempotency key, and read by its ID`() async throws {
     let order = RunRequest(expiringWithin: "7d", limit: 5)
     let (_, _, transport) = await follow(
       [Self.answer(202, ReceivedRun.sample()), Self.answer(200, ReceivedRun.sample(state: "finished"))], order: order)
@@ -77,7 +77,7 @@ import Testing
     #expect(requests[0].headers.contains(TransportHeader("Idempotency-Key", "wish-1")))
   }
 
-  @Test func `a line now and then, and not more`() async throws {
+  @Test func `a long run prints a line now and then, and not more`() async throws {
     let running = (0..<60).map { Self.answer(200, ReceivedRun.sample(due: 60, done: $0, rate: "0.5")) }
     let (end, screen, _) = await follow(
       [Self.answer(202, ReceivedRun.sample(due: 60))] + running
@@ -194,7 +194,7 @@ import Testing
     #expect(Self.code(await follow(ending.answers).end) == ending.code, "\(index)")
   }
 
-  @Test func `whoever interrupts it is told what of the run was done`() async throws {
+  @Test func `an interrupt is answered with what of the run was done`() async throws {
     let screen = Screen()
     let (asked, asking) = AsyncStream<Void>.makeStream()
     let transport = StubTransport { request throws(TransportError) in

@@ -94,7 +94,7 @@ extension ReceivedRun {
     ReceivedRun.sample(due: -1),
     ReceivedRun.sample(id: "\\u001b[2J"), ReceivedRun.sample(rate: "true"),
   ])
-  func `what is not a run's report is not taken for one`(_ json: String) {
+  func `an answer that is no run's report is not taken for one`(_ json: String) {
     #expect(ReceivedRun(body: Array(json.utf8)) == nil)
   }
 }

@@ -54,7 +54,7 @@ import Testing
     }
   }
 
-  @Test func `in words it says who told, and that it is stale`() async throws {
+  @Test func `the text of a verdict says who told, and that it is stale`() async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
       let signed = try store.simulator.issueTransaction(.subscriber).signedTransaction
       let directory = try TemporaryDirectory()

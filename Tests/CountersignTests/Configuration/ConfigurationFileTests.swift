@@ -144,7 +144,7 @@ struct ConfigurationFileTests {
   @Test func `a few aliases are fine`() throws {
     let products = "{a: &pro {tier: pro}, b: *pro, c: *pro}"
     let configuration = try SampleConfiguration().setting("catalog.products", products).load()
-    #expect(configuration.rendered(.catalogProducts) == "a=pro,subscription b=pro,subscription c=pro,subscription")
+    #expect(configuration.rendered("catalog.products") == "a=pro,subscription b=pro,subscription c=pro,subscription")
   }
 
   @Test func `CRLF, a byte order mark and quotes make no difference`() throws {

@@ -9,13 +9,13 @@ import Testing
 struct ConfigurationKeyTests {
   /// A key: what it is without being set, what a file says and what that means, and the same for the environment.
   struct Row: Sendable, CustomTestStringConvertible {
-    let key: ConfigurationKey
+    let key: String
     let standard: String
     let file: (text: String, value: String)
     let environment: (text: String, value: String)
 
     init(
-      _ key: ConfigurationKey, _ standard: String, file: (String, String), environment: (String, String)
+      _ key: String, _ standard: String, file: (String, String), environment: (String, String)
     ) {
       self.key = key
       self.standard = standard
@@ -23,74 +23,77 @@ struct ConfigurationKeyTests {
       self.environment = environment
     }
 
-    var testDescription: String { key.rawValue }
+    var testDescription: String { key }
   }
 
   static let rows: [Row] = [
-    Row(.serverHost, "127.0.0.1", file: ("\"::1\"", "::1"), environment: ("localhost", "localhost")),
-    Row(.serverPort, "8080", file: ("0", "0"), environment: ("65535", "65535")),
-    Row(.serverMaxBody, "4194304", file: ("512KiB", "524288"), environment: ("2097152", "2097152")),
-    Row(.serverMaxConnections, "10000", file: ("1", "1"), environment: ("100000", "100000")),
-    Row(.serverMaxConnectionsPerAddress, "200", file: ("0", "0"), environment: ("100000", "100000")),
-    Row(.serverMaxBytesInFlight, "67108864", file: ("1GiB", "1073741824"), environment: ("8MiB", "8388608")),
+    Row("server.host", "127.0.0.1", file: ("\"::1\"", "::1"), environment: ("localhost", "localhost")),
+    Row("server.port", "8080", file: ("0", "0"), environment: ("65535", "65535")),
+    Row("server.max_body", "4194304", file: ("512KiB", "524288"), environment: ("2097152", "2097152")),
+    Row("server.max_connections", "10000", file: ("1", "1"), environment: ("100000", "100000")),
+    Row("server.max_connections_per_address", "200", file: ("0", "0"), environment: ("100000", "100000")),
+    Row("server.max_bytes_in_flight", "67108864", file: ("1GiB", "1073741824"), environment: ("8MiB", "8388608")),
     Row(
-      .serverRequestDeadline, "15.0 seconds", file: ("1m", "60.0 seconds"), environment: ("10001ms", "10.001 seconds")),
-    Row(.serverIdleTimeout, "10.0 seconds", file: ("250ms", "0.25 seconds"), environment: ("9s", "9.0 seconds")),
-    Row(.serverShutdownGrace, "20.0 seconds", file: ("0", "0.0 seconds"), environment: ("10m", "600.0 seconds")),
-    Row(.serverRateLimit, "0", file: ("50", "50"), environment: ("1000000", "1000000")),
-    Row(.serverUserRateLimit, "10", file: ("0", "0"), environment: ("1000000", "1000000")),
-    Row(.serverAddressRateLimit, "300", file: ("0", "0"), environment: ("1000000", "1000000")),
-    Row(.serverTrustedProxies, "0", file: ("[10.0.0.0/8, \"::1\"]", "2"), environment: ("127.0.0.1", "1")),
+      "server.request_deadline", "15.0 seconds", file: ("1m", "60.0 seconds"),
+      environment: ("10001ms", "10.001 seconds")),
+    Row("server.idle_timeout", "10.0 seconds", file: ("250ms", "0.25 seconds"), environment: ("9s", "9.0 seconds")),
+    Row("server.shutdown_grace", "20.0 seconds", file: ("0", "0.0 seconds"), environment: ("10m", "600.0 seconds")),
+    Row("server.rate_limit", "0", file: ("50", "50"), environment: ("1000000", "1000000")),
+    Row("server.user_rate_limit", "10", file: ("0", "0"), environment: ("1000000", "1000000")),
+    Row("server.address_rate_limit", "300", file: ("0", "0"), environment: ("1000000", "1000000")),
+    Row("server.trusted_proxies", "0", file: ("[10.0.0.0/8, \"::1\"]", "2"), environment: ("127.0.0.1", "1")),
     Row(
-      .appStoreBundleIDs, "com.example.app", file: ("[b.c, a.b-2]", "a.b-2 b.c"), environment: ("x.y, z.w", "x.y z.w")),
-    Row(.appStoreSharedSecret, "canary-5c1f0e", file: ("00001e5", "00001e5"), environment: ("abc", "abc")),
+      "app_store.bundle_ids", "com.example.app", file: ("[b.c, a.b-2]", "a.b-2 b.c"),
+      environment: ("x.y, z.w", "x.y z.w")),
+    Row("app_store.shared_secret", "canary-5c1f0e", file: ("00001e5", "00001e5"), environment: ("abc", "abc")),
     Row(
-      .appStoreProductionURL, "https://buy.itunes.apple.com/verifyReceipt",
+      "app_store.production_url", "https://buy.itunes.apple.com/verifyReceipt",
       file: ("https://localhost:8443/a?b=c", "https://localhost:8443/a?b=c"),
       environment: ("HTTPS://[::1]:1/", "HTTPS://[::1]:1/")),
     Row(
-      .appStoreSandboxURL, "https://sandbox.itunes.apple.com/verifyReceipt",
+      "app_store.sandbox_url", "https://sandbox.itunes.apple.com/verifyReceipt",
       file: ("https://sandbox.test", "https://sandbox.test"), environment: ("https://10.0.0.1", "https://10.0.0.1")),
-    Row(.appStoreConcurrency, "64", file: ("1", "1"), environment: ("1000", "1000")),
-    Row(.appStoreDeadline, "10.0 seconds", file: ("100ms", "0.1 seconds"), environment: ("14s", "14.0 seconds")),
-    Row(.appStoreAppAppleIDs, "", file: ("[1234567890]", "1234567890"), environment: ("7,1", "1 7")),
-    Row(.catalogTiers, "free pro", file: ("[a, pro, c]", "a pro c"), environment: ("z,pro", "z pro")),
-    Row(.catalogAcceptLoss, "", file: ("[b.c, a.b]", "a.b b.c"), environment: ("x.y", "x.y")),
+    Row("app_store.concurrency", "64", file: ("1", "1"), environment: ("1000", "1000")),
+    Row("app_store.deadline", "10.0 seconds", file: ("100ms", "0.1 seconds"), environment: ("14s", "14.0 seconds")),
+    Row("app_store.app_apple_ids", "", file: ("[1234567890]", "1234567890"), environment: ("7,1", "1 7")),
+    Row("catalog.tiers", "free pro", file: ("[a, pro, c]", "a pro c"), environment: ("z,pro", "z pro")),
+    Row("catalog.accept_loss", "", file: ("[b.c, a.b]", "a.b b.c"), environment: ("x.y", "x.y")),
     Row(
-      .policyBillingRetryAccess, "5184000.0 seconds", file: ("0", "0.0 seconds"),
+      "policy.billing_retry_access", "5184000.0 seconds", file: ("0", "0.0 seconds"),
       environment: ("24h", "86400.0 seconds")),
-    Row(.policySandbox, "accept", file: ("reject", "reject"), environment: ("testers", "testers")),
-    Row(.policyTesters, "", file: ("[u1, \"2\", 3]", "2 3 u1"), environment: ("u9", "u9")),
+    Row("policy.sandbox", "accept", file: ("reject", "reject"), environment: ("testers", "testers")),
+    Row("policy.testers", "", file: ("[u1, \"2\", 3]", "2 3 u1"), environment: ("u9", "u9")),
     Row(
-      .policyOwnership, "keep", file: ("transfer", "transfer"),
+      "policy.ownership", "keep", file: ("transfer", "transfer"),
       environment: ("transfer_if_inactive", "transfer_if_inactive")),
-    Row(.policyAppAccountToken, "hint", file: ("user_id", "user_id"), environment: ("user_id", "user_id")),
+    Row("policy.app_account_token", "hint", file: ("user_id", "user_id"), environment: ("user_id", "user_id")),
     Row(
-      .policyOutageHold, "604800.0 seconds", file: ("0s", "0.0 seconds"), environment: ("365d", "31536000.0 seconds")),
-    Row(.policyReuse, "30.0 seconds", file: ("0", "0.0 seconds"), environment: ("1h", "3600.0 seconds")),
+      "policy.outage_hold", "604800.0 seconds", file: ("0s", "0.0 seconds"), environment: ("365d", "31536000.0 seconds")
+    ),
+    Row("policy.reuse", "30.0 seconds", file: ("0", "0.0 seconds"), environment: ("1h", "3600.0 seconds")),
     Row(
-      .policyProvisional, "86400.0 seconds", file: ("0", "0.0 seconds"), environment: ("30d", "2592000.0 seconds")),
-    Row(.revalidationRate, "10", file: ("1", "1"), environment: ("1000", "1000")),
-    Row(.revalidationMaxDowngrades, "20", file: ("100", "100"), environment: ("1", "1")),
-    Row(.policyLocalVerification, "advise", file: ("require", "require"), environment: ("require", "require")),
-    Row(.policyXcode, "reject", file: ("accept", "accept"), environment: ("accept", "accept")),
-    Row(.ledgerPath, "countersign.sqlite", file: ("/var/lib/a b.db", "/var/lib/a b.db"), environment: ("./x", "./x")),
-    Row(.logLevel, "info", file: ("trace", "trace"), environment: ("critical", "critical")),
-    Row(.logFormat, "json", file: ("text", "text"), environment: ("text", "text")),
+      "policy.provisional", "86400.0 seconds", file: ("0", "0.0 seconds"), environment: ("30d", "2592000.0 seconds")),
+    Row("revalidation.rate", "10", file: ("1", "1"), environment: ("1000", "1000")),
+    Row("revalidation.max_downgrades", "20", file: ("100", "100"), environment: ("1", "1")),
+    Row("policy.local_verification", "advise", file: ("require", "require"), environment: ("require", "require")),
+    Row("policy.xcode", "reject", file: ("accept", "accept"), environment: ("accept", "accept")),
+    Row("ledger.path", "countersign.sqlite", file: ("/var/lib/a b.db", "/var/lib/a b.db"), environment: ("./x", "./x")),
+    Row("log.level", "info", file: ("trace", "trace"), environment: ("critical", "critical")),
+    Row("log.format", "json", file: ("text", "text"), environment: ("text", "text")),
   ]
 
   @Test func `the rows cover every key but those that need files, hold trees or go together`() {
-    let apart: Set<ConfigurationKey> = [
-      .appStoreCAFile, .appStoreRoots, .catalogProducts, .authAPIKeys,
+    let apart: Set<String> = [
+      "app_store.ca_file", "app_store.roots", "catalog.products", "auth.api_keys",
       // These are tested in `ServerConfigurationTests`.
-      .serverTLSCertificateFile, .serverTLSKeyFile, .serverAdminHost, .serverAdminPort,
+      "server.tls.certificate_file", "server.tls.key_file", "server.admin.host", "server.admin.port",
     ]
     // These are tested in `ProfileStoreConfigurationTests`, `JWTConfigurationTests` and `ServerAPIConfigurationTests`.
-    let together = ConfigurationKey.allCases.filter {
-      $0.rawValue.hasPrefix("profile_store.") || $0.rawValue.hasPrefix("auth.jwt.")
-        || $0.rawValue.hasPrefix("app_store.server_api.")
+    let together = allKeys.filter {
+      $0.hasPrefix("profile_store.") || $0.hasPrefix("auth.jwt.")
+        || $0.hasPrefix("app_store.server_api.")
     }
-    #expect(Set(Self.rows.map(\.key)) == Set(ConfigurationKey.allCases).subtracting(apart).subtracting(together))
+    #expect(Set(Self.rows.map(\.key)) == Set(allKeys).subtracting(apart).subtracting(together))
   }
 
   @Test(arguments: rows)
@@ -101,27 +104,27 @@ struct ConfigurationKeyTests {
   @Test(arguments: rows)
   func `a file sets a key, and no other`(row: Row) throws {
     let plain = try SampleConfiguration().load()
-    let changed = try SampleConfiguration().setting(row.key.rawValue, row.file.text).load()
+    let changed = try SampleConfiguration().setting(row.key, row.file.text).load()
     #expect(changed.rendered(row.key) == row.file.value)
-    for other in ConfigurationKey.allCases where other != row.key {
+    for other in allKeys where other != row.key {
       #expect(changed.rendered(other) == plain.rendered(other))
     }
   }
 
   @Test(arguments: rows)
   func `the environment wins over the file`(row: Row) throws {
-    let name = try #require(row.key.environmentName)
-    let sample = SampleConfiguration().setting(row.key.rawValue, row.file.text)
+    let name = ConfigurationKey.variable(of: row.key)
+    let sample = SampleConfiguration().setting(row.key, row.file.text)
     #expect(try sample.load(environment: [name: row.environment.text]).rendered(row.key) == row.environment.value)
   }
 
   @Test(arguments: rows)
   func `a null in the file is the same as nothing`(row: Row) throws {
     // Without a value for these the service does not start.
-    if case .required = row.key.entry.default { return }
-    if row.key == .appStoreSharedSecret { return }
+    if ConfigurationKey.all.contains(where: { $0.name == row.key && $0.standard == "required" }) { return }
+    if row.key == "app_store.shared_secret" { return }
     for null in ["null", "~", ""] {
-      #expect(try SampleConfiguration().setting(row.key.rawValue, null).load().rendered(row.key) == row.standard)
+      #expect(try SampleConfiguration().setting(row.key, null).load().rendered(row.key) == row.standard)
     }
   }
 
@@ -132,7 +135,7 @@ struct ConfigurationKeyTests {
       ("policy.sandbox", "COUNTERSIGN_POLICY_SANDBOX"),
     ])
   func `a variable is the key in capitals`(key: String, name: String) {
-    #expect(ConfigurationKey(rawValue: key)?.environmentName == name)
+    #expect(ConfigurationKey.all.first { $0.name == key }?.variables.first == name)
   }
 
   @Test func `everything can come from the environment when nobody has to call`() throws {
@@ -292,7 +295,7 @@ struct ConfigurationKeyTests {
   }
 
   @Test(arguments: ["app_store.bundle_ids", "app_store.shared_secret", "catalog.tiers", "auth.api_keys"])
-  func `what has no default is asked for by name`(key: String) throws {
+  func `keys without a default are asked for by name`(key: String) throws {
     let problems = SampleConfiguration().setting(key, nil).problems()
     #expect(problems.count == 1)
     let problem = try #require(problems.first)

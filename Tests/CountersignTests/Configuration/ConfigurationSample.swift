@@ -2,6 +2,7 @@ import Entitlements
 import FoundationEssentials
 import HTTPTransport
 import Ledger
+import Logging
 import Profiles
 import Testing
 
@@ -102,80 +103,84 @@ func problemsLoading(_ path: String?, environment: [String: String] = [:]) -> [S
   }
 }
 
+/// Every key by its dotted name.
+let allKeys = ConfigurationKey.all.map(\.name)
+
 extension ServiceConfiguration {
-  /// The value of a key as text; the switch makes a test of every key a matter of compiling.
-  func rendered(_ key: ConfigurationKey) -> String {
+  /// The value of a key as text.
+  func rendered(_ key: String) -> String {
     switch key {
-    case .serverHost: server.host
-    case .serverPort: "\(server.port)"
-    case .serverMaxBody: "\(server.maxBody)"
-    case .serverMaxConnections: "\(server.maxConnections)"
-    case .serverMaxConnectionsPerAddress: "\(server.maxConnectionsPerAddress)"
-    case .serverMaxBytesInFlight: "\(server.maxBytesInFlight)"
-    case .serverRequestDeadline: "\(server.requestDeadline)"
-    case .serverIdleTimeout: "\(server.idleTimeout)"
-    case .serverShutdownGrace: "\(server.shutdownGrace)"
-    case .serverRateLimit: "\(server.rateLimit)"
-    case .serverTLSCertificateFile: server.tls?.certificateFile ?? "none"
-    case .serverTLSKeyFile: server.tls?.keyFile ?? "none"
-    case .serverAdminHost: server.admin?.host ?? "none"
-    case .serverAdminPort: server.admin.map { "\($0.port)" } ?? "none"
-    case .appStoreBundleIDs: appStore.bundleIDs.map(\.rawValue).sorted().joined(separator: " ")
-    case .appStoreSharedSecret: appStore.sharedSecret?.exposed ?? "none"
-    case .appStoreProductionURL: appStore.productionURL
-    case .appStoreSandboxURL: appStore.sandboxURL
-    case .appStoreCAFile: appStore.caFile ?? "none"
-    case .appStoreRoots: appStore.roots.joined(separator: " ")
-    case .appStoreConcurrency: "\(appStore.concurrency)"
-    case .appStoreDeadline: "\(appStore.deadline)"
-    case .appStoreAppAppleIDs: appStore.appAppleIDs.sorted().map(String.init).joined(separator: " ")
-    case .serverAPIKey: appStore.serverAPI?.key.exposed ?? "none"
-    case .serverAPIKeyID: appStore.serverAPI?.keyID ?? "none"
-    case .serverAPIIssuerID: appStore.serverAPI?.issuerID ?? "none"
-    case .serverAPIProductionURL: appStore.serverAPI?.productionURL ?? "none"
-    case .serverAPISandboxURL: appStore.serverAPI?.sandboxURL ?? "none"
-    case .catalogTiers: catalog.tiers.map(\.rawValue).joined(separator: " ")
-    case .catalogProducts:
+    case "server.host": server.host
+    case "server.port": "\(server.port)"
+    case "server.max_body": "\(server.maxBody)"
+    case "server.max_connections": "\(server.maxConnections)"
+    case "server.max_connections_per_address": "\(server.maxConnectionsPerAddress)"
+    case "server.max_bytes_in_flight": "\(server.maxBytesInFlight)"
+    case "server.request_deadline": "\(server.requestDeadline)"
+    case "server.idle_timeout": "\(server.idleTimeout)"
+    case "server.shutdown_grace": "\(server.shutdownGrace)"
+    case "server.rate_limit": "\(server.rateLimit)"
+    case "server.tls.certificate_file": server.tls?.certificateFile ?? "none"
+    case "server.tls.key_file": server.tls?.keyFile ?? "none"
+    case "server.admin.host": server.admin?.host ?? "none"
+    case "server.admin.port": server.admin.map { "\($0.port)" } ?? "none"
+    case "app_store.bundle_ids": appStore.bundleIDs.map(\.rawValue).sorted().joined(separator: " ")
+    case "app_store.shared_secret": appStore.sharedSecret?.exposed ?? "none"
+    case "app_store.production_url": appStore.productionURL
+    case "app_store.sandbox_url": appStore.sandboxURL
+    case "app_store.ca_file": appStore.caFile ?? "none"
+    case "app_store.roots": appStore.roots.joined(separator: " ")
+    case "app_store.concurrency": "\(appStore.concurrency)"
+    case "app_store.deadline": "\(appStore.deadline)"
+    case "app_store.app_apple_ids": appStore.appAppleIDs.sorted().map(String.init).joined(separator: " ")
+    case "app_store.server_api.key": appStore.serverAPI?.key.exposed ?? "none"
+    case "app_store.server_api.key_id": appStore.serverAPI?.keyID ?? "none"
+    case "app_store.server_api.issuer_id": appStore.serverAPI?.issuerID ?? "none"
+    case "app_store.server_api.production_url": appStore.serverAPI?.productionURL ?? "none"
+    case "app_store.server_api.sandbox_url": appStore.serverAPI?.sandboxURL ?? "none"
+    case "catalog.tiers": catalog.tiers.map(\.rawValue).joined(separator: " ")
+    case "catalog.products":
       catalog.products.map { "\($0.key)=\($0.value.tier),\($0.value.kind)" }.sorted().joined(separator: " ")
-    case .catalogAcceptLoss: acceptedLoss.map(\.rawValue).sorted().joined(separator: " ")
-    case .policyBillingRetryAccess: "\(policy.billingRetryAccess)"
-    case .policySandbox: policy.sandbox.rawValue
-    case .policyTesters: policy.testers.map(\.rawValue).sorted().joined(separator: " ")
-    case .policyOwnership: policy.ownership.rawValue
-    case .policyAppAccountToken: policy.appAccountToken.rawValue
-    case .policyOutageHold: "\(policy.outageHold)"
-    case .policyReuse: "\(policy.reuse)"
-    case .policyProvisional: "\(policy.provisional)"
-    case .revalidationRate: "\(revalidation.rate)"
-    case .revalidationMaxDowngrades: "\(revalidation.maxDowngrades)"
-    case .policyLocalVerification: policy.localVerification.rawValue
-    case .policyXcode: policy.xcode.rawValue
-    case .ledgerPath: ledger.path
-    case .profileStoreURL: profileStore?.postgREST.url ?? "none"
-    case .profileStoreKey: profileStore?.postgREST.key.exposed ?? "none"
-    case .profileStoreSchema: profileStore?.postgREST.schema?.text ?? "none"
-    case .profileStoreTable: profileStore?.postgREST.table.text ?? "none"
-    case .profileStoreID: profileStore?.postgREST.columns.id.text ?? "none"
-    case .profileStoreTier: profileStore?.postgREST.columns.tier.text ?? "none"
-    case .profileStoreStatus: profileStore?.postgREST.columns.status.text ?? "none"
-    case .profileStoreExpiresAt: profileStore?.postgREST.columns.expiresAt.text ?? "none"
-    case .profileStoreOriginalTransactionID:
+    case "catalog.accept_loss": acceptedLoss.map(\.rawValue).sorted().joined(separator: " ")
+    case "policy.billing_retry_access": "\(policy.billingRetryAccess)"
+    case "policy.sandbox": policy.sandbox.rawValue
+    case "policy.testers": policy.testers.map(\.rawValue).sorted().joined(separator: " ")
+    case "policy.ownership": policy.ownership.rawValue
+    case "policy.app_account_token": policy.appAccountToken.rawValue
+    case "policy.outage_hold": "\(policy.outageHold)"
+    case "policy.reuse": "\(policy.reuse)"
+    case "policy.provisional": "\(policy.provisional)"
+    case "revalidation.rate": "\(revalidation.rate)"
+    case "revalidation.max_downgrades": "\(revalidation.maxDowngrades)"
+    case "policy.local_verification": policy.localVerification.rawValue
+    case "policy.xcode": policy.xcode.rawValue
+    case "ledger.path": ledger.path
+    case "profile_store.url": profileStore?.postgREST.url ?? "none"
+    case "profile_store.key": profileStore?.postgREST.key.exposed ?? "none"
+    case "profile_store.schema": profileStore?.postgREST.schema?.text ?? "none"
+    case "profile_store.table": profileStore?.postgREST.table.text ?? "none"
+    case "profile_store.columns.id": profileStore?.postgREST.columns.id.text ?? "none"
+    case "profile_store.columns.tier": profileStore?.postgREST.columns.tier.text ?? "none"
+    case "profile_store.columns.status": profileStore?.postgREST.columns.status.text ?? "none"
+    case "profile_store.columns.expires_at": profileStore?.postgREST.columns.expiresAt.text ?? "none"
+    case "profile_store.columns.original_transaction_id":
       profileStore?.postgREST.columns.originalTransactionID.text ?? "none"
-    case .profileStoreVersion: profileStore?.postgREST.columns.version?.text ?? "none"
-    case .profileStoreDeadline: profileStore.map { "\($0.deadline)" } ?? "none"
-    case .profileStoreCAFile: profileStore?.caFile ?? "none"
-    case .authAPIKeys:
+    case "profile_store.columns.version": profileStore?.postgREST.columns.version?.text ?? "none"
+    case "profile_store.deadline": profileStore.map { "\($0.deadline)" } ?? "none"
+    case "profile_store.ca_file": profileStore?.caFile ?? "none"
+    case "auth.api_keys":
       auth.apiKeys.map { "\($0.name)/\($0.role)/\($0.digest.bytes.count)" }.joined(separator: " ")
-    case .serverUserRateLimit: "\(server.userRateLimit)"
-    case .serverAddressRateLimit: "\(server.addressRateLimit)"
-    case .serverTrustedProxies: "\(server.trustedProxies.count)"
-    case .authJWTSecret: auth.jwt?.secret?.exposed ?? "none"
-    case .authJWTKeySetURL: auth.jwt?.keySetURL ?? "none"
-    case .authJWTIssuer: auth.jwt?.issuer ?? "none"
-    case .authJWTAudience: auth.jwt?.audience ?? "none"
-    case .authJWTLeeway: auth.jwt.map { "\($0.leeway)" } ?? "none"
-    case .logLevel: log.level.rawValue
-    case .logFormat: log.format.rawValue
+    case "server.user_rate_limit": "\(server.userRateLimit)"
+    case "server.address_rate_limit": "\(server.addressRateLimit)"
+    case "server.trusted_proxies": "\(server.trustedProxies.count)"
+    case "auth.jwt.secret": auth.jwt?.secret?.exposed ?? "none"
+    case "auth.jwt.jwks_url": auth.jwt?.keySetURL ?? "none"
+    case "auth.jwt.issuer": auth.jwt?.issuer ?? "none"
+    case "auth.jwt.audience": auth.jwt?.audience ?? "none"
+    case "auth.jwt.leeway": auth.jwt.map { "\($0.leeway)" } ?? "none"
+    case "log.level": log.level.rawValue
+    case "log.format": log.format.rawValue
+    default: "a key that no test knows: \(key)"
     }
   }
 }

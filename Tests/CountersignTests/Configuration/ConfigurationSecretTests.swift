@@ -178,7 +178,7 @@ struct ConfigurationSecretTests {
       ("COUNTERSIGN_POLICY_SANDBOX", "testers", "policy.testers is empty"),
       ("COUNTERSIGN_POLICY_TESTERS", "u1", "has no effect unless policy.sandbox is testers"),
     ])
-  func `what is allowed and doubtful is warned of`(name: String, text: String, says: String) throws {
+  func `allowed but doubtful settings are warned of`(name: String, text: String, says: String) throws {
     let warnings = try SampleConfiguration().load(environment: [name: text]).warnings.map(\.description)
     #expect(warnings.count == 1)
     #expect(warnings.first?.hasPrefix("\(name): ") == true)

@@ -20,7 +20,7 @@ struct JWTConfigurationTests {
       try sample("{secret: null, jwks_url: null, issuer: null, audience: null, leeway: 30s}").load().auth.jwt == nil)
   }
 
-  @Test func `either will do, or both, with or without API keys`() throws {
+  @Test func `a secret or a key set will do, or both, with or without API keys`() throws {
     let bySecret = try sample("{secret: \(Self.secret)}", keys: "[]").load()
     #expect(bySecret.auth.jwt?.secret?.exposed == Self.secret)
     #expect(bySecret.auth.jwt?.leeway == .seconds(30))

@@ -36,42 +36,42 @@ struct ProfileStoreConfigurationTests {
   }
 
   /// Key, the line of the file, its value.
-  static let settings: [(ConfigurationKey, String, String)] = [
-    (.profileStoreURL, "url: http://127.0.0.1:3000/", "http://127.0.0.1:3000/"),
-    (.profileStoreKey, "key: a.b.c", "a.b.c"),
-    (.profileStoreSchema, "schema: billing", "billing"),
-    (.profileStoreTable, "table: Users_2", "Users_2"),
-    (.profileStoreID, "columns: {id: user_id}", "user_id"),
-    (.profileStoreTier, "columns: {tier: plan}", "plan"),
-    (.profileStoreStatus, "columns: {status: state}", "state"),
-    (.profileStoreExpiresAt, "columns: {expires_at: until}", "until"),
-    (.profileStoreOriginalTransactionID, "columns: {original_transaction_id: otx}", "otx"),
-    (.profileStoreVersion, "columns: {version: subscription_version}", "subscription_version"),
-    (.profileStoreDeadline, "deadline: 250ms", "0.25 seconds"),
+  static let settings: [(String, String, String)] = [
+    ("profile_store.url", "url: http://127.0.0.1:3000/", "http://127.0.0.1:3000/"),
+    ("profile_store.key", "key: a.b.c", "a.b.c"),
+    ("profile_store.schema", "schema: billing", "billing"),
+    ("profile_store.table", "table: Users_2", "Users_2"),
+    ("profile_store.columns.id", "columns: {id: user_id}", "user_id"),
+    ("profile_store.columns.tier", "columns: {tier: plan}", "plan"),
+    ("profile_store.columns.status", "columns: {status: state}", "state"),
+    ("profile_store.columns.expires_at", "columns: {expires_at: until}", "until"),
+    ("profile_store.columns.original_transaction_id", "columns: {original_transaction_id: otx}", "otx"),
+    ("profile_store.columns.version", "columns: {version: subscription_version}", "subscription_version"),
+    ("profile_store.deadline", "deadline: 250ms", "0.25 seconds"),
   ]
 
   @Test func `the settings cover every key but the one that needs a file`() {
-    let keys = ConfigurationKey.allCases.filter { $0.rawValue.hasPrefix("profile_store.") && $0 != .profileStoreCAFile }
+    let keys = allKeys.filter { $0.hasPrefix("profile_store.") && $0 != "profile_store.ca_file" }
     #expect(Set(Self.settings.map(\.0)) == Set(keys))
   }
 
   @Test(arguments: settings)
-  func `the file sets a key, and no other`(key: ConfigurationKey, line: String, value: String) throws {
+  func `the file sets a key, and no other`(key: String, line: String, value: String) throws {
     let plain = try loadYAML(complete())
     var lines = ["url: \(Self.url)", "key: \(Self.key)"].filter { $0.prefix { $0 != ":" } != line.prefix { $0 != ":" } }
     lines.append(line)
     let changed = try loadYAML(
       SampleConfiguration().yaml + "profile_store:\n" + lines.map { "  \($0)\n" }.joined())
     #expect(changed.rendered(key) == value)
-    for other in ConfigurationKey.allCases where other != key {
+    for other in allKeys where other != key {
       #expect(changed.rendered(other) == plain.rendered(other))
     }
   }
 
   @Test(arguments: settings)
-  func `the environment sets it too, and wins`(key: ConfigurationKey, line: String, value: String) throws {
-    let name = try #require(key.environmentName)
-    let text = key == .profileStoreDeadline ? "250ms" : value
+  func `the environment sets it too, and wins`(key: String, line: String, value: String) throws {
+    let name = ConfigurationKey.variable(of: key)
+    let text = key == "profile_store.deadline" ? "250ms" : value
     let file = complete("columns: {tier: t, version: v}", "schema: s", "deadline: 4s")
     #expect(try loadYAML(file, environment: [name: text]).rendered(key) == value)
     // All of it, without a line in the file.
@@ -83,8 +83,8 @@ struct ProfileStoreConfigurationTests {
 
   @Test func `a column's variable has the name of its nesting`() {
     #expect(
-      ConfigurationKey.profileStoreOriginalTransactionID.environmentName
-        == "COUNTERSIGN_PROFILE_STORE_COLUMNS_ORIGINAL_TRANSACTION_ID")
+      ConfigurationKey.all.first { $0.name == "profile_store.columns.original_transaction_id" }?.variables
+        == ["COUNTERSIGN_PROFILE_STORE_COLUMNS_ORIGINAL_TRANSACTION_ID"])
   }
 
   @Test func `the key can come from a file`() throws {

@@ -49,7 +49,7 @@ import Testing
     #expect(plain.warnings.map(\.sentence).contains { $0.contains("set server.tls") })
   }
 
-  @Test func `one without the other is refused`() throws {
+  @Test func `a certificate without its key, or a key without its certificate, is refused`() throws {
     let files = try files(authority.serverIdentity())
     #expect(
       sample(certificate: files.certificate, key: nil).problems()
@@ -59,7 +59,7 @@ import Testing
         .contains { $0.hasPrefix("server.tls.certificate_file: is missing") })
   }
 
-  @Test func `what is wrong with the files is said, and of which`() throws {
+  @Test func `faults of the TLS files are named, each with its file`() throws {
     let good = try files(authority.serverIdentity())
     let foreign = try directory.write("foreign.key", authority.serverIdentity().privateKeyPEM)
     let junk = try directory.write("junk.pem", "not a certificate\n")

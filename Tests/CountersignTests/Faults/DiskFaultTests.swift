@@ -121,7 +121,7 @@ extension FaultTests {
       try LedgerAudit.tamper(
         with: ledger,
         """
-        DELETE FROM history WHERE sequence > (SELECT max(sequence) / 2 FROM history);
+        DELETE FROM event WHERE sequence > (SELECT max(sequence) / 2 FROM event);
         """)
     }
 

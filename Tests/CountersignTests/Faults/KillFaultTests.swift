@@ -157,20 +157,22 @@ extension FaultTests {
         try LedgerAudit.tamper(
           with: path,
           """
-          INSERT INTO history
-            (user_id, version, recorded_at, request_id, changed, entitlement, receipt_sha256, evidence_at)
-            SELECT user_id, version + 1, recorded_at, request_id, 1, entitlement, receipt_sha256, evidence_at
-            FROM history WHERE user_id = :user ORDER BY version DESC LIMIT 1;
-          UPDATE profile SET version = version + 1 WHERE user_id = :user;
+          INSERT INTO event
+            (user_id, previous, kind, recorded_at, request_id, version, changed, entitlement, receipt_sha256, evidence_at)
+            SELECT user_id, newest, kind, recorded_at, request_id, event.version + 1, 1, entitlement, receipt_sha256,
+              evidence_at
+            FROM event JOIN account ON key = user_id WHERE sequence = verdict AND user_id = :user;
+          UPDATE account SET version = version + 1, newest = last_insert_rowid(), verdict = last_insert_rowid()
+            WHERE key = :user;
           """, user: user)
       case "gap":
-        try LedgerAudit.tamper(with: path, "DELETE FROM history WHERE user_id = :user AND version = 1", user: user)
+        try LedgerAudit.tamper(with: path, "DELETE FROM event WHERE user_id = :user AND version = 1", user: user)
       default:
         try LedgerAudit.tamper(
           with: path,
           """
-          UPDATE history SET entitlement = json_set(entitlement, '$.evidenceTime', 0)
-          WHERE user_id = :user AND version = (SELECT max(version) FROM history WHERE user_id = :user)
+          UPDATE event SET entitlement = json_set(entitlement, '$.evidenceTime', 0)
+          WHERE sequence = (SELECT verdict FROM account WHERE key = :user)
           """, user: user)
       }
     }

@@ -70,7 +70,7 @@ struct LedgerAudit {
       defer { try? queue.close() }
       self = try queue.read { db in
         let sound = try String.fetchAll(db, sql: "PRAGMA integrity_check")
-        let broken = try Row.fetchAll(db, sql: "PRAGMA foreign_key_check").count
+        let broken = try Row.fetchAll(db, sql: "PRAGMA foreign_key_check").count + Self.brokenReferences(db)
         return LedgerAudit(
           lines: try Self.lines(db), profiles: try Self.profiles(db),
           pending: Set(try String.fetchAll(db, sql: "SELECT user_id FROM pending_receipt")),
@@ -89,6 +89,41 @@ struct LedgerAudit {
     self.integrity = integrity
   }
 
+  /// Rows that name others which are not there, or which say otherwise.
+  private static func brokenReferences(_ db: Database) throws -> Int {
+    try Int.fetchOne(
+      db,
+      sql: """
+        SELECT sum(broken) FROM (
+          SELECT count(*) AS broken FROM purchase WHERE proof_id NOT IN (SELECT id FROM proof)
+            OR NOT EXISTS (
+              SELECT 1 FROM account, json_each(purchases) WHERE account.key = user_id AND value = purchase.id)
+          UNION ALL
+          SELECT count(*) FROM account, json_each(purchases)
+            WHERE NOT EXISTS (SELECT 1 FROM purchase WHERE purchase.id = value AND user_id = account.key)
+          UNION ALL
+          SELECT count(*) FROM proof LEFT JOIN (SELECT proof_id, count(*) AS found FROM purchase GROUP BY proof_id)
+            ON proof_id = id WHERE uses IS NOT found
+          UNION ALL
+          SELECT count(*) FROM account
+            WHERE NOT EXISTS (SELECT 1 FROM event WHERE sequence = newest AND user_id = key)
+              OR version > 0
+                AND NOT EXISTS (SELECT 1 FROM event WHERE sequence = account.verdict AND version = account.version)
+          UNION ALL
+          SELECT count(*) FROM event JOIN event AS former ON former.sequence = event.previous
+            WHERE former.user_id <> event.user_id
+          UNION ALL
+          SELECT count(previous) - count(DISTINCT previous) FROM event
+          UNION ALL
+          SELECT count(*) FROM event WHERE user_id IS NOT NULL
+            AND sequence NOT IN (SELECT previous FROM event WHERE previous IS NOT NULL)
+            AND sequence NOT IN (SELECT newest FROM account)
+          UNION ALL
+          SELECT count(*) FROM outbox WHERE NOT EXISTS
+            (SELECT 1 FROM account WHERE account.key = outbox.key AND row_version = outbox.version))
+        """) ?? 0
+  }
+
   private static func lines(_ db: Database) throws -> [Line] {
     let visible = [
       "tier", "status", "reason", "expiresAt", "accessUntil", "productID", "originalTransactionID",
@@ -98,16 +133,16 @@ struct LedgerAudit {
     return try Row.fetchAll(
       db,
       sql: """
-        SELECT user_id, version, changed, hex(receipt_sha256) AS receipt, evidence_at,
+        SELECT coalesce(spelling, key) AS user, event.version, changed, hex(receipt_sha256) AS receipt, evidence_at,
           json_extract(entitlement, '$.evidenceTime') AS proven_at, json_extract(entitlement, '$.tier') AS tier,
           json_extract(entitlement, '$.tier') || ' ' || json_extract(entitlement, '$.status') || ' '
             || json_extract(entitlement, '$.reason') AS verdict,
           \(visible) AS visible
-        FROM history ORDER BY user_id, version
+        FROM event JOIN account ON key = event.user_id WHERE kind = 'verdict' ORDER BY user, event.version
         """
     ).map { row in
       Line(
-        user: row["user_id"], version: row["version"], isChange: row["changed"], receipt: row["receipt"],
+        user: row["user"], version: row["version"], isChange: row["changed"], receipt: row["receipt"],
         answeredAt: row["evidence_at"], evidenceAt: row["proven_at"], tier: row["tier"], verdict: row["verdict"],
         visible: row["visible"])
     }
@@ -117,16 +152,17 @@ struct LedgerAudit {
     let rows = try Row.fetchAll(
       db,
       sql: """
-        SELECT profile.*, profile_update.version AS told, profile_update.state
-        FROM profile LEFT JOIN profile_update USING (user_id)
+        SELECT coalesce(spelling, account.key) AS user, account.*, outbox.state,
+          json_extract(entitlement, '$.expiresAt') AS expires_at
+        FROM account JOIN event ON sequence = account.verdict LEFT JOIN outbox ON outbox.key = account.key
         """)
     return Dictionary(
       uniqueKeysWithValues: rows.map { row in
         (
-          row["user_id"],
+          row["user"],
           Profile(
             version: row["version"], tier: row["tier"], status: row["status"], accessUntil: row["access_until"],
-            expiresAt: row["expires_at"], update: row["told"], isWaiting: row["state"] == "waiting")
+            expiresAt: row["expires_at"], update: row["row_version"], isWaiting: (row["state"] as String?) == "waiting")
         )
       })
   }
@@ -171,7 +207,7 @@ extension LedgerAudit {
   static func tamper(with path: String, _ sql: String, user: String? = nil) throws {
     let queue = try DatabaseQueue(path: path)
     try queue.write { db in
-      for trigger in ["history_no_update", "history_no_delete", "history_no_replace"] {
+      for trigger in ["event_no_update", "event_no_delete", "event_no_replace"] {
         try db.execute(sql: "DROP TRIGGER IF EXISTS \(trigger)")
       }
       try db.execute(sql: sql, arguments: user.map { ["user": $0] } ?? [])
@@ -183,6 +219,6 @@ extension LedgerAudit {
   static func userWithHistory(in path: String) throws -> String? {
     let queue = try DatabaseQueue(path: path)
     defer { try? queue.close() }
-    return try queue.read { db in try String.fetchOne(db, sql: "SELECT user_id FROM history WHERE version = 2") }
+    return try queue.read { db in try String.fetchOne(db, sql: "SELECT user_id FROM event WHERE version = 2") }
   }
 }

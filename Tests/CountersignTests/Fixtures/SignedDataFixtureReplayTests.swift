@@ -81,7 +81,7 @@ struct SignedDataFixtureReplayTests {
     }
   }
 
-  @Test func `one that Apple signed in 2022, without a date of its own, is taken as of what it carries`() async throws {
+  @Test func `a notification signed in 2022, without a date of its own, is taken as of what it carries`() async throws {
     let file = "go-pay__gopay/n2-gopay-did-renew-2022.json"
     let body = String(decoding: try FixtureFolder.data(file), as: UTF8.self)
     let transaction = try #require(try Self.innerTransaction(body))
@@ -133,7 +133,7 @@ struct SignedDataFixtureReplayTests {
     ("apple__app-store-server-library/xcode-signed-transaction.txt", 422, "not_authentic", "Xcode"),
     ("apple__app-store-server-library/testNotification.txt", 400, "undecodable_receipt", "notification"),
   ])
-  func `what is no transaction of Apple's is refused by name`(
+  func `data that is no transaction of Apple's is refused by name`(
     file: String, status: Int, code: String, word: String
   ) async throws {
     let jws = try FixtureFolder.text(file)

@@ -133,7 +133,7 @@ import Testing
       try reads(Self.evidence(), under: strict, on: [9, 10]) == ["pro active renewing", "free expired unproven stale"])
   }
 
-  @Test func `what was recorded of a purchase that is another's now is not held`() throws {
+  @Test func `a recorded verdict on a purchase that is another's now is not held`() throws {
     let changed = try Self.rules(without: Self.monthly)
     let recorded = try Self.rules().evaluate(Self.user, Self.evidence(), at: Self.day(0))
     for evidence in [[], Self.evidence(id: "2"), Self.evidence(environment: .sandbox)] {

@@ -32,7 +32,7 @@ import Testing
     #expect(!KnownPurchases([]).contains(Self.purchase("12", of: "1", until: 30)))
   }
 
-  @Test func `what both stores know an ID of has to be known to both`() {
+  @Test func `a purchase whose ID both stores know has to be known to both`() {
     let known = KnownPurchases([
       Self.evidence("1", [Self.purchase("12", of: "1", until: 30)]),
       Self.evidence("1", in: .sandbox, [Self.purchase("91", of: "1", until: 10)]),

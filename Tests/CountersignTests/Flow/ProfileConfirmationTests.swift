@@ -57,7 +57,7 @@ import Testing
     }
   }
 
-  @Test func `it is written once more when that is due, and not when somebody comes by`() async throws {
+  @Test func `a confirming write is made when it is due, and not when somebody comes by`() async throws {
     let store = Store(Self.lost, .applied)
     try await run(store) { bench, writeBack, deliverer, clock in
       let logger = bench.log.logger
@@ -79,7 +79,7 @@ import Testing
     }
   }
 
-  @Test func `what is recorded is left to its request, and delivered if that does not write it`() async throws {
+  @Test func `a recorded verdict is left to its request, and delivered if that does not write it`() async throws {
     let away = ProfileWriteOutcome.unavailable(
       ProfileStoreTrouble(code: GuardedProfileStore.refusal, sentence: "Not asked"), retryAfter: nil)
     let store = Store(away, .applied)

@@ -21,11 +21,11 @@ import Testing
     .receipt(ReceiptFingerprint(of: Array("receipt \(number)".utf8)))
   }
 
-  private static func answer(_ appleStatus: Int = 0, rows: Int = 1) -> AppleAnswer {
+  private static func answer(_ appleStatus: AppleStatus = .valid, rows: Int = 1) -> AppStoreAnswer {
     let purchases = (0..<rows).map { number in
       Purchase(productID: "p", transactionID: TransactionID("\(number)"), originalTransactionID: "1")
     }
-    return AppleAnswer(
+    return AppStoreAnswer(
       history: PurchaseHistory(
         environment: .production, source: .verifyReceipt, evidenceTime: date, evaluatedAt: date, purchases: purchases),
       bundleID: "com.example.app", appleStatus: appleStatus)
@@ -38,10 +38,10 @@ import Testing
 
   @Test func `an answer is there for its lifetime, and not a moment longer`() {
     let (answers, instants) = answers()
-    answers.keep(Self.answer(21006), of: Self.receipt(1))
+    answers.keep(Self.answer(.expired), of: Self.receipt(1))
     #expect(answers[Self.receipt(2)] == nil)
     instants.advance(by: .seconds(30) - .nanoseconds(1))
-    #expect(answers[Self.receipt(1)]?.appleStatus == 21006)
+    #expect(answers[Self.receipt(1)]?.appleStatus == .expired)
     instants.advance(by: .nanoseconds(1))
     #expect(answers[Self.receipt(1)] == nil)
   }
@@ -55,18 +55,18 @@ import Testing
 
   @Test func `a newer answer takes the place of an older, and lives as long as any`() {
     let (answers, instants) = answers()
-    answers.keep(Self.answer(0), of: Self.receipt(1))
+    answers.keep(Self.answer(.valid), of: Self.receipt(1))
     instants.advance(by: .seconds(20))
-    answers.keep(Self.answer(21006), of: Self.receipt(1))
+    answers.keep(Self.answer(.expired), of: Self.receipt(1))
     #expect(answers.count == 1)
     // The first one's time is over, and its end does not take the second along.
     instants.advance(by: .seconds(20))
     answers.keep(Self.answer(), of: Self.receipt(2))
-    #expect(answers[Self.receipt(1)]?.appleStatus == 21006)
+    #expect(answers[Self.receipt(1)]?.appleStatus == .expired)
     #expect(answers.count == 2)
   }
 
-  @Test func `there is a bound to how many are kept, and the oldest go first`() {
+  @Test func `the answers that are kept are bounded, and the oldest go first`() {
     let (answers, instants) = answers()
     for number in 0..<(3 * RecentAnswers.limit) {
       answers.keep(Self.answer(), of: Self.receipt(number))
@@ -90,7 +90,7 @@ import Testing
     #expect(answers[Self.receipt(1)] != nil)
   }
 
-  @Test func `what is over makes room with the next that comes`() {
+  @Test func `expired answers make room with the next that comes`() {
     let (answers, instants) = answers()
     for number in 0..<100 { answers.keep(Self.answer(), of: Self.receipt(number)) }
     instants.advance(by: .seconds(31))

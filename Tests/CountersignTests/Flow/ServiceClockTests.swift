@@ -34,7 +34,7 @@ import Testing
     }
   }
 
-  @Test func `it starts at the machine's time of day and goes on with its uptime`() {
+  @Test func `the service's clock starts at the machine's time of day and goes on with its uptime`() {
     let machine = Machine()
     let clock = machine.clock
     #expect(clock.now == Self.start)

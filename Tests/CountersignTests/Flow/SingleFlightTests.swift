@@ -18,7 +18,7 @@ import Testing
     }
   }
 
-  @Test func `all who ask while a flight is on share its answer, and the next one begins anew`() async {
+  @Test func `callers who ask while a flight is on share its answer, and the next one begins anew`() async {
     let flights = SingleFlight<String, Int>()
     let runs = Counter()
     let gate = Event()

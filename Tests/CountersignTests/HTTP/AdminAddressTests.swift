@@ -23,7 +23,7 @@ import Testing
     }
   }
 
-  @Test func `with one, the public address has liveness and the API, and theirs has no API`() async throws {
+  @Test func `the public address has liveness and the API, and the operators' address has no API`() async throws {
     try await RunningService.run(apple: .unreachable, settings: Settings(server: ["admin": "{ port: 0 }"])) { service in
       let admin = try #require(service.adminPort)
       #expect(admin != service.port)

@@ -64,7 +64,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(1)))
-  func `so many are worked on at once, the others in order of arrival`() async throws {
+  func `as many requests as slots are worked on at once, the others in order of arrival`() async throws {
     let line = line(slots: 2)
     var tasks: [Task<Bool, any Error>] = []
     for number in 0..<5 { tasks.append(await post(number, line, waiting: max(0, number - 1))) }
@@ -81,7 +81,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(1)))
-  func `whose turn comes too late is refused, and the next one has it`() async throws {
+  func `a request whose turn comes too late is refused, and the next one has the turn`() async throws {
     let line = line(slots: 1, patience: .seconds(3))
     let held = await post(0, line, waiting: 0)
     let late = await post(1, line, waiting: 1)
@@ -102,7 +102,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(1)))
-  func `who would have to wait too long is refused at once`() async throws {
+  func `a request that would have to wait too long is refused at once`() async throws {
     let line = line(slots: 1, patience: .seconds(3))
     // One that took two seconds: from now on the line takes that as usual.
     let first = await post(0, line, waiting: 0)
@@ -125,7 +125,7 @@ import Testing
 
   /// Its connection is closed by then: to begin would be in vain, and keep others waiting.
   @Test(.timeLimit(.minutes(1)))
-  func `who took long to arrive waits no longer than their request may take`() async throws {
+  func `a request that took long to arrive waits no longer than a request may take`() async throws {
     let line = line(slots: 1, patience: .seconds(3))
     let held = await post(0, line, waiting: 0)
     let slow = await post(1, line, since: clock.now - .seconds(13), waiting: 1)
@@ -146,7 +146,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(1)))
-  func `who is cancelled leaves the line`() async throws {
+  func `a cancelled request leaves the line`() async throws {
     let line = line(slots: 1)
     let held = await post(0, line, waiting: 0)
     let gone = await post(1, line, waiting: 1)
@@ -212,7 +212,7 @@ import Testing
     #expect(line.waiting == 0)
   }
 
-  @Test func `its places and its patience follow the configuration`() throws {
+  @Test func `the queue's places and patience follow the configuration`() throws {
     let configuration = try SampleConfiguration()
       .setting("app_store.concurrency", "3").setting("app_store.deadline", "4s")
       .setting("server.request_deadline", "9s").load()

@@ -16,7 +16,7 @@ import Testing
     return pace
   }
 
-  @Test func `whoever sends nothing is too slow after five seconds`() {
+  @Test func `a client that sends nothing is too slow after five seconds`() {
     let pace = Self.waiting()
     #expect(!pace.isTooSlow(at: Self.at(4_999)))
     #expect(pace.isTooSlow(at: Self.at(5_000)))
@@ -40,7 +40,7 @@ import Testing
     #expect((9_900...10_100).contains(end), "\(end)")
   }
 
-  @Test func `what came at once buys no more than the first patience`() {
+  @Test func `bytes that came at once buy no more than the first patience`() {
     var pace = Self.waiting()
     pace.note(4 << 20, at: Self.at(10))
     #expect(pace.deadline == Self.at(5_010))

@@ -25,7 +25,7 @@ import Testing
     #expect(budget.inUse == 0)
   }
 
-  @Test func `nobody gets more than a share, over all their loans, and others still get theirs`() {
+  @Test func `a borrower gets no more than a share, over all loans, and others still get theirs`() {
     let budget = ByteBudget(limit: 10, share: 4)
     let first = budget.loan(to: "a")
     #expect(shortage(first, 3) == nil)
@@ -43,7 +43,7 @@ import Testing
     withExtendedLifetime(first) {}
   }
 
-  @Test func `what a part lends is lent of the whole, and neither is lent where the other is short`() {
+  @Test func `a loan of a part is one of the whole, and neither lends where the other is short`() {
     let whole = ByteBudget(limit: 10)
     let one = ByteBudget(limit: 8, within: whole)
     let other = ByteBudget(limit: 8, within: whole)

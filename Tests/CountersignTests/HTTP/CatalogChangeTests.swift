@@ -234,7 +234,7 @@ import Testing
     }
   }
 
-  @Test func `what a support agent reads of a user and of a purchase is withheld too`() async throws {
+  @Test func `support's readings of a user and of a purchase are withheld too`() async throws {
     try await deploy { deployment in
       let id = try await deployment.run { service in
         let receipt = try deployment.store.simulator.issueReceipt(.renewing, subscriber: 1)

@@ -29,7 +29,7 @@ import Testing
     "", "/", "/8", "10.0.0.0/", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/+8", "fd00::/129", "10.0.0", "localhost",
     "10.0.0.0/8/8", "10.0.0.0/99999999999999999999", "*",
   ])
-  func `what is no network is refused`(text: String) { #expect(AddressRange(text) == nil) }
+  func `a text that is no network is refused`(text: String) { #expect(AddressRange(text) == nil) }
 
   /// The peer, the header, and the client that they make, with 10.0.0.0/8 and fd00::/8 as ours.
   @Test(

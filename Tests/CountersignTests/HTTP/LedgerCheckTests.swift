@@ -7,7 +7,7 @@ import Testing
 @testable import CountersignServer
 
 @Suite struct LedgerCheckTests {
-  @Test func `however many ask, the disk is asked once in a while`() async throws {
+  @Test func `the disk is asked once in a while, however many ask`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: directory) }

@@ -24,7 +24,7 @@ private struct LoopContext: RequestContext {
 }
 
 @Suite struct LoopExecutorTests {
-  @Test func `what runs on it runs on its event loop's thread, and comes back there`() async {
+  @Test func `a task of the executor runs on the event loop's thread, and comes back there`() async {
     let loop = MultiThreadedEventLoopGroup.singleton.next()
     #expect(!loop.inEventLoop)
     await withTaskExecutorPreference(LoopExecutor(loop)) {
@@ -40,7 +40,7 @@ private struct LoopContext: RequestContext {
     #expect(!loop.inEventLoop)
   }
 
-  @Test func `what is large leaves the loop, and its task comes back`() async throws {
+  @Test func `large work leaves the loop, and its task comes back`() async throws {
     let loop = MultiThreadedEventLoopGroup.singleton.next()
     try await withTaskExecutorPreference(LoopExecutor(loop)) {
       #expect(await LongWork.run(bytes: 65_536) { loop.inEventLoop })

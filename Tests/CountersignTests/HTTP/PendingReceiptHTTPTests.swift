@@ -32,7 +32,10 @@ import Testing
     Issue.record("it did not come about", sourceLocation: sourceLocation)
   }
 
-  @Test func `it is answered 202 with what stands, and settled when Apple is back`() async throws {
+  @Test
+  func `a receipt that Apple cannot be asked about is answered 202 with what stands, and settled when Apple is back`()
+    async throws
+  {
     let clock = Clock()
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple, settings: Self.settings, now: { clock.date }) {
@@ -96,7 +99,7 @@ import Testing
     }
   }
 
-  @Test func `what was acknowledged is settled after a restart`() async throws {
+  @Test func `acknowledged receipts are settled after a restart`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
     try await SimulatedStore.run(at: Self.clock) { store in

@@ -1,3 +1,4 @@
+import AppStore
 import Foundation
 import HTTPTransport
 import Ledger
@@ -16,7 +17,7 @@ import Testing
   @Test(arguments: [
     ValidationError.undecodableReceipt(detail: ""), .unsupportedReceipt(detail: ""),
     .notAuthentic(detail: "", appleStatus: nil), .wrongApp(appleStatus: nil), .sandboxRefused(appleStatus: nil),
-    .ownedByAnotherUser, .unknownTransaction, .notAskable, .clockBehind, .appStoreUnavailable(appleStatus: nil),
+    .ownedByAnotherUser, .unknownTransaction, .notAskable, .clockBehind, .appStoreUnavailable(.unavailable(.trouble)),
     .overloaded, .ledgerUnavailable(.closed), .cancelled, .heldBack,
   ])
   func `a refusal has the same code in the log and in the answer`(error: ValidationError) {
@@ -79,7 +80,7 @@ import Testing
     }
   }
 
-  @Test func `what is no receipt is named, and asks Apple nothing`() async throws {
+  @Test func `a text that is no receipt is named so, and asks Apple nothing`() async throws {
     try await run { service, store in
       let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
       let whole = try #require(Data(base64Encoded: receipt))

@@ -72,7 +72,7 @@ import Testing
     }
   }
 
-  @Test func `so it is with a write that was under way when the process ended`() async throws {
+  @Test func `a write that was under way when the process ended is delivered too, and once more`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
     let clock = MovingClock(Self.start)
@@ -100,7 +100,7 @@ import Testing
     }
   }
 
-  @Test func `what waited at the end of a process is delivered by the next`() async throws {
+  @Test func `a write that waited at the end of a process is delivered by the next`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
     try await SimulatedStore.run(at: Self.start) { store in

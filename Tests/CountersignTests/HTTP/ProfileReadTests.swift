@@ -46,7 +46,7 @@ import Testing
   }
 
   @Test(arguments: ["%", "%4", "%zz", "%ff", "a%2Fb", "%6De"])
-  func `what is no encoding of an ID is refused`(path: String) async throws {
+  func `a path that encodes no ID is refused`(path: String) async throws {
     try await RunningService.run(apple: .unreachable, now: { Self.clock }) { service in
       let answer = try await service.profile(path)
       #expect([400, 403].contains(answer.status), "\(answer.text)")

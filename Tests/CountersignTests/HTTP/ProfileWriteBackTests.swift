@@ -133,7 +133,7 @@ import Testing
   }
 
   @Test(arguments: StoreTrouble.allCases)
-  func `what does not get through waits, and of all that waits only the newest is delivered`(
+  func `writes that do not get through wait, and only the newest of them is delivered`(
     trouble: StoreTrouble
   ) async throws {
     try await run(deadline: "300ms") { service, store, profiles, clock in

@@ -193,7 +193,7 @@ import Testing
 
   // MARK: How it ends
 
-  @Test func `it ends by time, in the row too, and does not come back by posting again`() async throws {
+  @Test func `a grant ends by time, in the row too, and does not come back by posting again`() async throws {
     try await run { service, store, profiles, clock in
       Self.beAway(store)
       let receipt = try store.simulator.issueReceipt(.renewing).receiptData
@@ -257,7 +257,9 @@ import Testing
     }
   }
 
-  @Test func `who validates the purchase first when Apple is back has it, and the other's grant ends`() async throws {
+  @Test func `the user who validates the purchase first when Apple is back has it, and the other's grant ends`()
+    async throws
+  {
     try await run { service, store, profiles, clock in
       Self.beAway(store)
       let receipt = try store.simulator.issueReceipt(.renewing).receiptData

@@ -43,7 +43,7 @@ import Testing
     }
   }
 
-  @Test func `each user is judged for themselves: it is no way to another's purchase`() async throws {
+  @Test func `reuse is no way to another user's purchase`() async throws {
     try await run { service, store, _ in
       let receipt = try store.simulator.issueReceipt(.renewing).receiptData
       #expect(try await service.validate(receipt, user: "alice").status == 200)
@@ -55,7 +55,7 @@ import Testing
     }
   }
 
-  @Test func `it is no way around the sandbox policy either`() async throws {
+  @Test func `reuse is no way around the sandbox policy`() async throws {
     try await run(policy: ["sandbox": "testers", "testers": "[reviewer]"]) { service, store, _ in
       let receipt = try store.simulator.issueReceipt(.renewing, environment: .sandbox).receiptData
       #expect(try await service.validate(receipt, user: "reviewer").status == 200)
@@ -65,7 +65,7 @@ import Testing
     }
   }
 
-  @Test func `after a while Apple is asked again`() async throws {
+  @Test func `Apple is asked again when the answer is too old to reuse`() async throws {
     try await run("500ms") { service, store, _ in
       let receipt = try store.simulator.issueReceipt(.renewing).receiptData
       #expect(try await service.validate(receipt)["source"] == "verify_receipt")
@@ -115,7 +115,7 @@ import Testing
   }
 
   @Test(arguments: [Trouble.status21005, .status21004, .html, .status21003])
-  func `what was no answer is not used again`(trouble: Trouble) async throws {
+  func `a failed call is not used again`(trouble: Trouble) async throws {
     try await run { service, store, _ in
       let receipt = try store.simulator.issueReceipt(.renewing).receiptData
       store.simulator.setTrouble(trouble, count: nil, environment: nil)

@@ -143,7 +143,7 @@ import Testing
     }
   }
 
-  @Test func `who may do what`() async throws {
+  @Test func `each role starts and reads what it may`() async throws {
     try await run(users: 1) { service, _ in
       for key in [nil, "a-wrong-key"] {
         #expect(try await start(service, key: key).status == 401)

@@ -15,8 +15,9 @@ import Testing
       (["sandbox": "accept"], 200, 200), (["sandbox": "testers", "testers": "[reviewer]"], 200, 422),
       (["sandbox": "reject"], 422, 422),
     ])
-  func `who may use a sandbox purchase is a policy`(policy: [String: String], reviewer: Int, anybody: Int) async throws
-  {
+  func `the sandbox policy says which users may use a sandbox purchase`(
+    policy: [String: String], reviewer: Int, anybody: Int
+  ) async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple, settings: Settings(policy: policy), now: { Self.clock }) {
         service in

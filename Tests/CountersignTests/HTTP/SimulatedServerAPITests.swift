@@ -51,7 +51,7 @@ import Testing
   }
 
   @Test(arguments: Scenario.allCases)
-  func `what the Server API says of a scenario is read`(scenario: Scenario) async throws {
+  func `the Server API's answer about each scenario is read`(scenario: Scenario) async throws {
     guard scenario != .empty else { return }
     try await SimulatedStore.run(at: Self.clock) { store in
       for environment in AppStoreSimulator.StoreEnvironment.allCases {
@@ -62,10 +62,10 @@ import Testing
           let answer = try await client(store).history(
             of: OriginalTransactionID(issued.transactionID), bundleIDs: [BundleID(Product.defaultBundleID)],
             includesOneTimePurchases: true, deadline: .now + .seconds(10))
-          #expect(answer.environment.rawValue == environment.rawValue)
+          #expect(answer.history.environment.rawValue == environment.rawValue)
           #expect(!answer.history.purchases.isEmpty)
           #expect(answer.signedTransactions[OriginalTransactionID(issued.originalTransactionID)] != nil)
-        } catch ServerAPIError.notFound {
+        } catch AppStoreError.notFound {
           #expect(scenario == .wrongApp || scenario == .accountGone)
         }
       }
@@ -76,7 +76,7 @@ import Testing
     try await SimulatedStore.run(at: Self.clock) { store in
       let issued = try store.simulator.issueTransaction()
       store.simulator.setTrouble(.serverAPIKeyRejected)
-      await #expect(throws: ServerAPIError.keyRejected) {
+      await #expect(throws: AppStoreError.keyRejected) {
         try await client(store).history(
           of: OriginalTransactionID(issued.transactionID), bundleIDs: [BundleID(Product.defaultBundleID)],
           includesOneTimePurchases: false, deadline: .now + .seconds(10))

@@ -158,7 +158,7 @@ import Testing
     }
   }
 
-  @Test func `so many search at once, for so long, and whoever is found by an index waits for nobody`() async throws {
+  @Test func `searches are bounded in number and time, and a look-up by an index waits for none`() async throws {
     try await run(withKey: false) { world in
       let (original, later, _) = try await subscribe(world)
       var lookUp = SupportLookUp(
@@ -178,7 +178,7 @@ import Testing
   }
 
   @Test(arguments: ["", "a%20b", "%00", "%zz", "me", "%C3%A4", "a%2Fb", String(repeating: "1", count: 129)])
-  func `what is no ID is refused`(_ id: String) async throws {
+  func `a text that is no ID is refused`(_ id: String) async throws {
     try await run(withKey: false) { world in
       let answer = try await world.service.send(.get, "/v1/lookup/\(id)", key: RunningService.supportKey)
       #expect(answer.status == (id.isEmpty ? 404 : 400), "\(answer.text)")
@@ -228,7 +228,7 @@ import Testing
     }
   }
 
-  @Test func `what a notification told of is found without asking Apple`() async throws {
+  @Test func `a purchase that a notification told of is found without asking Apple`() async throws {
     try await run(withKey: false) { world in
       let customer = try world.store.simulator.issueTransaction(.renewing, subscriber: 6)
       let notifications = try world.store.simulator.notifications(of: customer.transactionID)
@@ -245,7 +245,9 @@ import Testing
     }
   }
 
-  @Test func `what Apple does not know, or cannot tell, or was made for another, is not attached`() async throws {
+  @Test func `a purchase that Apple does not know, cannot tell of, or that was made for another is not attached`()
+    async throws
+  {
     try await run(Settings(appStore: ["deadline": "2s"])) { world in
       let unknown = try await world.service.transfer("480000099990000", to: "ben")
       #expect(unknown.status == 404)

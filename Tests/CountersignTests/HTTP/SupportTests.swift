@@ -122,10 +122,10 @@ import Testing
   }
 
   @Test(arguments: [
-    "cursor=", "cursor=x", "cursor=h1-1-1", "cursor=h1-1-1-1-1", "cursor=h1--1-1-1", "cursor=h2-1-1-1",
-    "cursor=h1-01-1-1", "cursor=h1-+1-1-1", "cursor=h1-1-1-zzzzzzzzzzzzzzz", "cursor=h1-1-1-1&cursor=h1-1-1-1",
-    "cursor=\(String(repeating: "h", count: 5000))", "cursor=%00", "cursor=H1-1-1-1", "limit=0", "limit=201",
-    "limit=-1",
+    "cursor=", "cursor=x", "cursor=h1-1-1-1", "cursor=h2-", "cursor=h2-1-1", "cursor=h2--1", "cursor=h3-1",
+    "cursor=h2-01", "cursor=h2-+1", "cursor=h2-%2B1", "cursor=h2-1C", "cursor=h2-zzzzzzzzzzzzzzz",
+    "cursor=h2-1&cursor=h2-1", "cursor=\(String(repeating: "h", count: 5000))", "cursor=%00", "cursor=H2-1", "limit=0",
+    "limit=201", "limit=-1",
     "limit=", "limit=ten", "limit=1&limit=2", "limit=1e2", "limit=%2B5", "limit=00000000000000000000000000000001",
   ])
   func `a cursor or limit that is none is a 400`(query: String) async throws {

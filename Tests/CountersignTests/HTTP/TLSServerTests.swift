@@ -150,7 +150,7 @@ import Testing
   }
 
   @Test(arguments: ["", "\u{16}\u{3}\u{1}"])
-  func `whoever does not finish the handshake is cut off`(hello: String) async throws {
+  func `a client that does not finish the handshake is cut off`(hello: String) async throws {
     let authority = try TestCertificateAuthority()
     let files = try Files(authority.serverIdentity())
     var settings = files.settings

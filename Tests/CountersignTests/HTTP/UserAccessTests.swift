@@ -102,7 +102,7 @@ import Testing
     }
   }
 
-  @Test func `others are forbidden alike, known or not, and so are their purchases`() async throws {
+  @Test func `other users are forbidden alike, known or not, and so are their purchases`() async throws {
     try await run { service, store in
       let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
       let bought = try await service.post(["receipt_data": receipt], key: Self.token(Self.alice))

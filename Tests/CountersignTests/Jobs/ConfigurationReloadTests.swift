@@ -42,7 +42,7 @@ import UnixSignals
     #expect(log.text.contains(#""level":"error""#) && log.text.contains("server.port in countersign.yaml"))
   }
 
-  @Test func `what needs a restart is named, and is not taken up`() throws {
+  @Test func `keys that need a restart are named, and not taken up`() throws {
     let sample = SampleConfiguration().setting("auth.api_keys", Self.keys).setting("server.port", "1")
       .setting("catalog.tiers", "[free, pro, premium]")
     let (_, _, log) = try reload(to: sample)

@@ -54,13 +54,13 @@ import struct FoundationEssentials.Date
   @Test(arguments: [
     (0.0, 0), (12.0, 0), (23.99, 0), (24.99, 0), (25.0, 10), (48.0, 10),
   ])
-  func `what was lowered counts for a day, by the hour`(hours: Double, room: Int) {
+  func `a lowered user counts for a day, by the hour`(hours: Double, room: Int) {
     var brake = brake()
     #expect(passed(10, &brake) == 10)
     #expect(passed(10, &brake, at: Self.after(Self.hours(hours))) == room)
   }
 
-  @Test func `who was looked at counts for as long as who was lowered`() {
+  @Test func `a user who was looked at counts for as long as one who was lowered`() {
     var brake = brake(looked: 1000)
     #expect(passed(100, &brake) == 100)
     // A day later both are gone: of nobody looked at, ten may be lowered.

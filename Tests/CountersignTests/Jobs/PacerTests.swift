@@ -32,7 +32,9 @@ final class SleepingClock: Sendable {
 }
 
 @Suite struct PacerTests {
-  @Test(arguments: [1, 10, 250, 1000]) func `so many turns a second, and no more`(rate: Int) async throws {
+  @Test(arguments: [1, 10, 250, 1000]) func `the pacer gives as many turns a second as its rate says, and no more`(
+    rate: Int
+  ) async throws {
     let clock = SleepingClock()
     let pacer = clock.pacer(rate: rate)
     for _ in 0...(5 * rate) { #expect(await pacer.turn()) }

@@ -60,7 +60,7 @@ import Testing
     }
   }
 
-  @Test func `what is not renewed is lowered when it ends`() async throws {
+  @Test func `a subscription that is not renewed is lowered when it ends`() async throws {
     try await run { bench, store, clocks in
       try await bench.validate(try store.simulator.issueReceipt(.renewalOff).receiptData)
       clocks.move(to: 15 * Self.day + Self.spread)
@@ -205,7 +205,7 @@ import Testing
     }
   }
 
-  @Test func `what was due, and what was claimed, is due in the next process`() async throws {
+  @Test func `due and claimed questions are due in the next process`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
     let clock = MovingClock(Self.start)
@@ -253,7 +253,7 @@ import Testing
     }
   }
 
-  @Test func `who may use sandbox purchases no longer loses them at the next check, in the read and in the row`()
+  @Test func `a user who may use sandbox purchases no longer loses them at the next check, in the read and in the row`()
     async throws
   {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")

@@ -278,7 +278,7 @@ import Testing
     }
   }
 
-  @Test func `whose sandbox purchases count no more is judged anew, and counted`() async throws {
+  @Test func `a user whose sandbox purchases count no more is judged anew, and counted`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
     let clock = MovingClock(Self.start)

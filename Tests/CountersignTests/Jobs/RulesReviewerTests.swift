@@ -106,7 +106,8 @@ import Testing
     }
   }
 
-  @Test func `what only the rules would lower is counted and stands, through restarts, until it is released`()
+  @Test
+  func `a tier that only the rules would lower is counted and stands, through restarts, until the brake is released`()
     async throws
   {
     try await run { bench, store, clock in
@@ -186,7 +187,7 @@ import Testing
     }
   }
 
-  @Test func `what time has ended passes, and Apple's word is not waited for`() async throws {
+  @Test func `a subscription that time has ended is lowered without waiting for Apple`() async throws {
     try await run { bench, store, clock in
       try await subscribe(1...20, bench, store)
       // The periods end on day 16.

@@ -22,7 +22,7 @@ import Testing
     #expect(progress.rate(of: run) == 0)
   }
 
-  @Test func `at the beginning it is that of the time since`() {
+  @Test func `the rate at the beginning is that of the time since`() {
     let clock = SleepingClock()
     let progress = RunProgress(clock: { clock.now })
     progress.set(nil, of: RunID(1))

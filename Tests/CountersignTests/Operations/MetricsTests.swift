@@ -75,7 +75,9 @@ import Testing
     }
   }
 
-  @Test func `what waits is counted, with the age of the oldest, and no word of whom it is`() async throws {
+  @Test func `waiting writes are counted, with the age of the oldest, and without a word of whose they are`()
+    async throws
+  {
     try await run { service, store, profiles, clock in
       // A row that is missing, two that are not up to date, one of them for an hour.
       profiles.remove("gone-\(Self.canary)")

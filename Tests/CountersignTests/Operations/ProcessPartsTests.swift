@@ -19,7 +19,7 @@ import Testing
     #expect(ProcessorCount.allowed(in: status) == nil)
   }
 
-  @Test func `this process may run somewhere`() {
+  @Test func `the running process is allowed a processor`() {
     #expect((ProcessorCount.allowed ?? 0) > 0)
   }
 

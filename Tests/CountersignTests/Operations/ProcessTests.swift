@@ -146,7 +146,7 @@ import Testing
     }
   }
 
-  @Test func `neither a receipt nor a secret reaches the log, whatever its level`() async throws {
+  @Test func `the log has no receipt and no secret, whatever its level`() async throws {
     try await withConfiguration { store, file in
       let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
       let service = try await ServiceProcess.start(configuration: file, environment: ["COUNTERSIGN_LOG_LEVEL": "trace"])

@@ -131,15 +131,15 @@ import Testing
 
   // MARK: - Labels and the process
 
-  @Test func `whatever Apple answers becomes one of few words`() {
+  @Test func `each of Apple's answers becomes one of few words`() {
     var labels: Set<String> = []
-    for status in -5...30_000 { labels.insert(AppStoreCallStatus(VerifyReceiptAttempt.Outcome.status(status)).label) }
-    for status in 0...1_000 { labels.insert(AppStoreCallStatus(VerifyReceiptAttempt.Outcome.http(status)).label) }
+    for status in -5...30_000 { labels.insert(VerifyReceiptAttempt.Outcome.status(status).label) }
+    for status in 0...1_000 { labels.insert(VerifyReceiptAttempt.Outcome.http(status).label) }
     for error in [
       TransportError.resolve, .connect, .tls("a"), .timedOut, .tooLarge(limit: 1), .reset, .protocolViolation("b"),
       .overloaded, .cancelled, .shutDown, .other(code: 5), .invalidRequest("c"),
-    ] { labels.insert(AppStoreCallStatus(VerifyReceiptAttempt.Outcome.transport(error)).label) }
-    labels.insert(AppStoreCallStatus(VerifyReceiptAttempt.Outcome.malformed("anything")).label)
+    ] { labels.insert(VerifyReceiptAttempt.Outcome.transport(error).label) }
+    labels.insert(VerifyReceiptAttempt.Outcome.malformed("anything").label)
     for code in -5...6_000 { labels.insert(serverAPILabel(.error(httpStatus: 404, errorCode: code))) }
     for code in 4_000_000..<4_000_100 { labels.insert(serverAPILabel(.error(httpStatus: 400, errorCode: code))) }
     for code in 4_040_000..<4_040_100 { labels.insert(serverAPILabel(.error(httpStatus: 404, errorCode: code))) }
@@ -149,7 +149,7 @@ import Testing
     #expect(labels.isSuperset(of: ["0", "21007", "21100-21199", "unknown", "http_429", "http_5xx", "timed_out"]))
   }
 
-  private func serverAPILabel(_ outcome: ServerAPIAttempt.Outcome) -> String { AppStoreCallStatus(outcome).label }
+  private func serverAPILabel(_ outcome: ServerAPIAttempt.Outcome) -> String { outcome.label }
 
   @Test func `the process tells what it uses`() {
     let statistics = ProcessStatistics.current()

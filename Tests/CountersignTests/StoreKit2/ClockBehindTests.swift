@@ -9,7 +9,8 @@ import Testing
 @Suite struct ClockBehindTests {
   static let clock = Date(timeIntervalSince1970: 1_718_452_800)
 
-  @Test func `what Apple signed ahead of our clock is sent again, and counts when the clock is right`() async throws {
+  @Test func `a notification signed ahead of our clock is sent again, and counts when the clock is right`() async throws
+  {
     let clock = MovingClock(Self.clock)
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple, now: { clock.date }) { service in

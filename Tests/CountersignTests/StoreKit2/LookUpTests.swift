@@ -59,7 +59,7 @@ import Testing
     }
   }
 
-  @Test func `without a key there is nobody to look it up`() async throws {
+  @Test func `a purchase is not looked up without a key`() async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
         let customer = try store.simulator.issueTransaction(.renewing)
@@ -69,7 +69,7 @@ import Testing
     }
   }
 
-  @Test func `all of the customer's subscriptions in the answer are recorded`() async throws {
+  @Test func `the customer's subscriptions in the answer are all recorded`() async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
         let receipt = try store.simulator.issueReceipt(.twoGroups)

@@ -8,7 +8,7 @@ import Testing
 @Suite struct NotificationHistoryTests {
   static let clock = Date(timeIntervalSince1970: 1_718_452_800)
 
-  @Test func `what came before anybody had the purchase is in the words of the first verdict`() async throws {
+  @Test func `notifications from before anybody had the purchase are in the words of the first verdict`() async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
         let signed = try store.simulator.issueTransaction(.renewing)
@@ -52,7 +52,7 @@ import Testing
     }
   }
 
-  @Test func `of what nobody told about for long, support is told that nothing newer came`() async throws {
+  @Test func `support is told that nothing newer came of a purchase that nobody told about for long`() async throws {
     let clock = MovingClock(Self.clock)
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple, now: { clock.date }) { service in

@@ -24,7 +24,7 @@ import Testing
     }
   }
 
-  @Test func `what was answered 200 is there after kill -9, and counts once`() async throws {
+  @Test func `a notification answered 200 is there after kill -9, and counts once`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: directory) }

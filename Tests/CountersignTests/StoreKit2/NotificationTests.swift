@@ -59,7 +59,7 @@ import Testing
     }
   }
 
-  @Test func `what nobody owns yet waits, and comes with the purchase`() async throws {
+  @Test func `a notification about a purchase that nobody owns yet waits, and comes with the purchase`() async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
         let signed = try store.simulator.issueTransaction(.renewalOff)
@@ -93,7 +93,7 @@ import Testing
     }
   }
 
-  @Test func `what the app named is no user by that alone, and a user who is known has it at once`() async throws {
+  @Test func `an account token makes no user by itself, and a known user has the purchase at once`() async throws {
     let own = UUID()
     let user = own.uuidString.lowercased()
     try await ProfileStoreDouble.running { rows in
@@ -172,7 +172,7 @@ import Testing
 
   // MARK: - What is not taken
 
-  @Test func `what Apple did not sign changes nothing, and is kept to be looked at`() async throws {
+  @Test func `a notification that Apple did not sign changes nothing, and is kept to be looked at`() async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
       var apple = store.apple
       apple.roots = []
@@ -223,7 +223,7 @@ import Testing
   @Test(arguments: [
     "", "{", "[]", "{}", #"{"signedPayload":1}"#, #"{"signedPayload":null}"#, "<html>", "\u{0}", #"{"a":1}"#,
   ])
-  func `what cannot be read is kept and answered 200`(body: String) async throws {
+  func `an unreadable notification is kept and answered 200`(body: String) async throws {
     try await RunningService.run(apple: .unreachable, now: { Self.clock }) { service in
       let answer = try await service.notify(body)
       #expect(answer.status == 200)
@@ -265,7 +265,7 @@ import Testing
     }
   }
 
-  @Test func `of what nobody vouches for no tree is built that is larger than Apple's`() async throws {
+  @Test func `an unsigned notification gets no tree larger than Apple's`() async throws {
     try await RunningService.run(apple: .unreachable, now: { Self.clock }) { service in
       func outcome(_ values: Int, _ each: String) async throws -> String {
         let list = Array(repeating: each, count: values).joined(separator: ",")

@@ -114,7 +114,7 @@ import struct FoundationEssentials.Date
   }
 
   @Test(arguments: batches)
-  func `all notifications together say what an answer would, whatever else was told`(batch: Int) throws {
+  func `notifications together say what an answer would, whatever else was told`(batch: Int) throws {
     try check(batch) { scene, chance in
       let reported = (scene.notifications + scene.others).shuffled(using: &chance)
       let verdict = try Self.verdict(Self.merged(reported), at: scene.now)
@@ -134,7 +134,7 @@ import struct FoundationEssentials.Date
   }
 
   @Test(arguments: batches)
-  func `nothing grants more than some telling does alone`(batch: Int) throws {
+  func `tellings together grant no more than one of them does alone`(batch: Int) throws {
     try check(batch) { scene, chance in
       let reported = scene.arrived + scene.others
       let verdict = try Self.verdict(Self.merged(reported.shuffled(using: &chance)), at: scene.now)
@@ -158,7 +158,7 @@ import struct FoundationEssentials.Date
   }
 
   @Test(arguments: batches)
-  func `what was taken back while it ran does not come back by an older word`(batch: Int) throws {
+  func `a purchase taken back while it ran does not come back by an older word`(batch: Int) throws {
     try check(batch) { scene, chance in
       guard scene.teller.customer.reversals.isEmpty else { return }
       let reported = scene.arrived + scene.others

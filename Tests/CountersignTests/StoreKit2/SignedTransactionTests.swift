@@ -98,7 +98,7 @@ import Testing
     }
   }
 
-  @Test func `which store a transaction is of that names none, Apple is asked`() async throws {
+  @Test func `Apple is asked which store a transaction is of that names none`() async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
       let bought = try store.simulator.issueTransaction(.renewing, environment: .sandbox)
       let id = bought.originalTransactionID
@@ -147,7 +147,7 @@ import Testing
     }
   }
 
-  @Test func `what Apple did not sign is refused, whether the policy advises or requires`() async throws {
+  @Test func `a transaction that Apple did not sign is refused, whether the policy advises or requires`() async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
       var apple = store.apple()
       apple.roots = []
@@ -271,7 +271,9 @@ import Testing
 @Suite struct UnaskableTransactionTests {
   static let clock = Date(timeIntervalSince1970: 1_718_452_800)
 
-  @Test func `what nobody can be asked about ends in the app's row too, once it is held no longer`() async throws {
+  @Test func `a purchase that nobody can be asked about ends in the app's row too, once it is held no longer`()
+    async throws
+  {
     let clock = MovingClock(Self.clock)
     try await ProfileStoreDouble.running { rows in
       try await SimulatedStore.run(at: Self.clock) { store in

@@ -95,7 +95,7 @@ import Testing
     }
   }
 
-  @Test func `what no notification told is found when Apple is asked`() async throws {
+  @Test func `events that no notification told are found when Apple is asked`() async throws {
     let clock = MovingClock(Self.start)
     try await SimulatedStore.run(at: Self.start) { store in
       try await RunningService.run(apple: store.apple(), now: { clock.date }) { service in

@@ -226,9 +226,9 @@ final class CapturedLog: Sendable {
   func note(_ line: String) { state.withLock { $0.append(line + "\n") } }
 
   var logger: Logger {
-    let output = LogOutput { [self] line in state.withLock { $0.append(line) } }
+    let output = LogOutput { [self] line in state.withLock { $0.append(String(decoding: line, as: UTF8.self)) } }
     return Logger(label: "countersign") { label in
-      JSONLogHandler(label: label, level: .trace, output: output)
+      LineLogHandler(label: label, level: .trace, format: .json, output: output)
     }
   }
 }

@@ -33,14 +33,14 @@ import _CryptoExtras
   }
 
   /// Of a provider with a shared secret, an EC key `ec`, an RSA key `rsa`, and two keys that share the ID `twice`.
-  private static func verifier(issuer: String? = nil, audience: String? = nil) async throws -> UserTokenVerifier {
+  private static func verifier(issuer: String? = nil, audience: String? = nil) throws -> UserTokenVerifier {
     let keys = try keys.get()
     let twice = [P256.Signing.PrivateKey(), P256.Signing.PrivateKey()].map { TokenMint.jwk($0.publicKey, id: "twice") }
     let set = TokenMint.set(
       [TokenMint.jwk(keys.ec.publicKey, id: "ec"), try TokenMint.jwk(keys.rsa.publicKey, id: "rsa")] + twice)
     let transport = StubTransport { _ in TransportResponse(status: 200, body: Array(set.utf8)) }
     return UserTokenVerifier(
-      secret: try await TokenKey(secret: Secret(TokenMint.secret)),
+      secret: try TokenKey(secret: Secret(TokenMint.secret)),
       keySet: RemoteKeySet(
         url: "https://issuer.test/keys", transport: transport, logger: .silent, jitter: { _ in .zero }),
       rules: TokenRules(issuer: issuer, audience: audience, leeway: .seconds(30)), now: { now })
@@ -49,7 +49,7 @@ import _CryptoExtras
   private static func outcome(
     _ token: String, issuer: String? = nil, audience: String? = nil
   ) async throws -> Result<UserID, TokenError> {
-    let verifier = try await verifier(issuer: issuer, audience: audience)
+    let verifier = try verifier(issuer: issuer, audience: audience)
     do throws(TokenError) { return .success(try await verifier.user(presenting: token)) } catch {
       return .failure(error)
     }
@@ -118,7 +118,93 @@ import _CryptoExtras
     }
   }
 
-  @Test func `what is not exactly a signed token is refused`() async throws {
+  @Test func `a signature counts only in the form that its algorithm gives it`() async throws {
+    let keys = try Self.keys.get()
+    let modulus = try keys.rsa.publicKey.getKeyPrimitives().modulus
+    func refusal(_ header: String, _ sign: (Data) throws -> Data) async throws -> Result<UserID, TokenError> {
+      let signed = TokenMint.base64URL(Data(header.utf8)) + "." + TokenMint.base64URL(Data(Self.claims().utf8))
+      return try await Self.outcome(signed + "." + TokenMint.base64URL(try sign(Data(signed.utf8))))
+    }
+    func es256(_ change: (Data) -> Data) async throws -> Result<UserID, TokenError> {
+      try await refusal(#"{"alg":"ES256","kid":"ec"}"#) { change(try keys.ec.signature(for: $0).rawRepresentation) }
+    }
+    func rs256(_ change: (Data) -> Data) async throws -> Result<UserID, TokenError> {
+      try await refusal(#"{"alg":"RS256","kid":"rsa"}"#) {
+        change(try keys.rsa.signature(for: SHA256.hash(data: $0), padding: .insecurePKCS1v1_5).rawRepresentation)
+      }
+    }
+    func hs256(_ key: Data, _ change: (Data) -> Data) async throws -> Result<UserID, TokenError> {
+      try await refusal(#"{"alg":"HS256"}"#) {
+        change(Data(HMAC<SHA256>.authenticationCode(for: $0, using: SymmetricKey(data: key))))
+      }
+    }
+    let secret = Data(TokenMint.secret.utf8)
+    for outcome in [try await es256 { $0 }, try await rs256 { $0 }, try await hs256(secret) { $0 }] {
+      #expect(outcome == .success(UserID(Self.user)))
+    }
+    let zero = Data(repeating: 0, count: 32)
+    let refused = [
+      ("ES256 without its last octet", try await es256 { $0.dropLast() }),
+      ("ES256 with an octet more", try await es256 { $0 + [0] }),
+      ("ES256 with zeros in front", try await es256 { [0] + $0.prefix(32) + [0] + $0.suffix(32) }),
+      ("ES256 where r is zero", try await es256 { zero + $0.suffix(32) }),
+      ("ES256 where s is zero", try await es256 { $0.prefix(32) + zero }),
+      ("ES256 of zeros", try await es256 { _ in zero + zero }),
+      (
+        "ES256 in DER",
+        try await refusal(#"{"alg":"ES256","kid":"ec"}"#) { try keys.ec.signature(for: $0).derRepresentation }
+      ),
+      (
+        "ES256 of another curve",
+        try await refusal(#"{"alg":"ES256","kid":"ec"}"#) {
+          try P384.Signing.PrivateKey().signature(for: $0).rawRepresentation
+        }
+      ),
+      ("RS256 without its last octet", try await rs256 { $0.dropLast() }),
+      ("RS256 with a zero in front", try await rs256 { [0] + $0 }),
+      ("RS256 of zeros", try await rs256 { Data(repeating: 0, count: $0.count) }),
+      ("RS256 of one", try await rs256 { Data(repeating: 0, count: $0.count - 1) + [1] }),
+      (
+        "RS256 padded as PS256",
+        try await refusal(#"{"alg":"RS256","kid":"rsa"}"#) {
+          try keys.rsa.signature(for: SHA256.hash(data: $0), padding: .PSS).rawRepresentation
+        }
+      ),
+      (
+        "RS256 with another digest",
+        try await refusal(#"{"alg":"RS256","kid":"rsa"}"#) {
+          try keys.rsa.signature(for: SHA512.hash(data: $0), padding: .insecurePKCS1v1_5).rawRepresentation
+        }
+      ),
+      ("HS256 cut to 16 octets", try await hs256(secret) { $0.prefix(16) }),
+      ("HS256 with an octet more", try await hs256(secret) { $0 + [0] }),
+      ("HS256 with a public modulus", try await hs256(modulus) { $0 }),
+    ]
+    for (name, outcome) in refused { #expect(outcome == .failure(.refused(.signature)), "\(name)") }
+  }
+
+  @Test func `a key is refused that is weak, or of another curve`() throws {
+    let weak = try _RSA.Signing.PrivateKey(unsafeKeySize: .init(bitCount: 1_024)).publicKey.getKeyPrimitives()
+    let strong = try Self.keys.get().rsa.publicKey.getKeyPrimitives()
+    func text(_ number: Data) -> String { TokenMint.base64URL(number) }
+    #expect(throws: SignatureKey.Invalid.invalid) {
+      try SignatureKey(modulus: text(weak.modulus), exponent: text(weak.publicExponent))
+    }
+    #expect(throws: SignatureKey.Invalid.invalid) {
+      try SignatureKey(modulus: text(Data(count: 128) + weak.modulus), exponent: text(weak.publicExponent))
+    }
+    #expect(throws: SignatureKey.Invalid.invalid) { try SignatureKey(modulus: text(strong.modulus), exponent: "AQ") }
+    #expect(throws: SignatureKey.Invalid.invalid) { try SignatureKey(modulus: "", exponent: "AQAB") }
+    let point = P384.Signing.PrivateKey().publicKey.rawRepresentation
+    #expect(throws: SignatureKey.Invalid.invalid) {
+      try SignatureKey(x: text(point.prefix(48)), y: text(point.suffix(48)))
+    }
+    #expect(throws: SignatureKey.Invalid.invalid) { try SignatureKey(secret: String(repeating: "a", count: 31)) }
+    #expect(try SignatureKey(secret: String(repeating: "a", count: 32)).algorithm == .hs256)
+    #expect(try SignatureKey(modulus: text(strong.modulus) + "==", exponent: "AQAB").algorithm == .rs256)
+  }
+
+  @Test func `a text that is not exactly a signed token is refused`() async throws {
     let good = try TokenMint.token(header: #"{"alg":"HS256"}"#, claims: Self.claims())
     let parts = good.split(separator: ".").map(String.init)
     try #require(parts.count == 3)
@@ -206,12 +292,12 @@ import _CryptoExtras
 
   @Test func `a key set alone takes no shared secret, and a secret alone no published key`() async throws {
     let keys = try Self.keys.get()
-    var verifier = try await Self.verifier()
+    var verifier = try Self.verifier()
     verifier.secret = nil
     await #expect(throws: TokenError.refused(.algorithm)) {
       try await verifier.user(presenting: try TokenMint.token(header: #"{"alg":"HS256"}"#, claims: Self.claims()))
     }
-    verifier = try await Self.verifier()
+    verifier = try Self.verifier()
     verifier.keySet = nil
     await #expect(throws: TokenError.refused(.algorithm)) {
       try await verifier.user(

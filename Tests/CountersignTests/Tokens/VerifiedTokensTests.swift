@@ -1,4 +1,5 @@
 import Crypto
+import Cryptography
 import Entitlements
 import Foundation
 import HTTPTransport
@@ -25,11 +26,11 @@ import _CryptoExtras
     let verified: VerifiedTokens
     let secret: TokenKey
 
-    init(publishing keys: [String], limit: Int = VerifiedTokens.limit) async throws {
+    init(publishing keys: [String], limit: Int = VerifiedTokens.limit) throws {
       provider.publish(keys)
       keySet = provider.keySet()
       verified = VerifiedTokens(limit: limit)
-      secret = try await TokenKey(secret: Secret(TokenMint.secret))
+      secret = try TokenKey(secret: Secret(TokenMint.secret))
     }
 
     /// Seconds since the start.
@@ -84,7 +85,7 @@ import _CryptoExtras
 
   @Test func `a token is verified once, however often it is shown`() async throws {
     let rsa = try Self.rsa.get()
-    let desk = try await Desk(publishing: [jwk(key), TokenMint.jwk(rsa.publicKey, id: "rsa")])
+    let desk = try Desk(publishing: [jwk(key), TokenMint.jwk(rsa.publicKey, id: "rsa")])
     let tokens = [try token(), try token(by: .rs256(rsa))]
     for _ in 0..<20 {
       for token in tokens { #expect(await desk.refusal(token) == nil) }
@@ -93,7 +94,7 @@ import _CryptoExtras
   }
 
   @Test func `a token of the shared secret is verified each time, and not remembered`() async throws {
-    let desk = try await Desk(publishing: [jwk(key)])
+    let desk = try Desk(publishing: [jwk(key)])
     let token = try token(by: TokenMint.shared)
     for _ in 0..<3 { #expect(await desk.refusal(token) == nil) }
     #expect(desk.verified.counts == (3, 0))
@@ -101,7 +102,7 @@ import _CryptoExtras
   }
 
   @Test func `the memory is shared by every copy and every thread`() async throws {
-    let desk = try await Desk(publishing: [jwk(key)])
+    let desk = try Desk(publishing: [jwk(key)])
     let token = try token()
     #expect(await desk.refusal(token) == nil)
     await withTaskGroup { group in
@@ -113,7 +114,7 @@ import _CryptoExtras
   @Test func `a set that is fetched anew with the same key changes nothing`()
     async throws
   {
-    let desk = try await Desk(publishing: [jwk(key)])
+    let desk = try Desk(publishing: [jwk(key)])
     let token = try token()
     #expect(await desk.refusal(token) == nil)
     await desk.publish([
@@ -126,7 +127,7 @@ import _CryptoExtras
   // MARK: - What is not
 
   @Test func `a remembered token ends with its time, and begins with it`() async throws {
-    let desk = try await Desk(publishing: [jwk(key)])
+    let desk = try Desk(publishing: [jwk(key)])
     let now = Int(Self.start.timeIntervalSince1970)
     let tokens = [try token(), try token(1, #""nbf":\#(now + 20),"#)]
     for (offset, refusals): (TimeInterval, [TokenRefusal?]) in [
@@ -142,7 +143,7 @@ import _CryptoExtras
   }
 
   @Test func `a remembered token is weighed by the rules of now`() async throws {
-    let desk = try await Desk(publishing: [jwk(key)])
+    let desk = try Desk(publishing: [jwk(key)])
     let token = try token()
     #expect(await desk.refusal(token) == nil)
     #expect(await desk.refusal(token, issuer: "https://issuer.test", audience: "authenticated") == nil)
@@ -152,7 +153,7 @@ import _CryptoExtras
   }
 
   @Test func `a key that was withdrawn takes the remembered tokens with it`() async throws {
-    let desk = try await Desk(publishing: [jwk(key)])
+    let desk = try Desk(publishing: [jwk(key)])
     let token = try token()
     #expect(await desk.refusal(token) == nil)
     await desk.publish([TokenMint.jwk(other.publicKey, id: "2")])
@@ -161,7 +162,7 @@ import _CryptoExtras
   }
 
   @Test func `a key that took another's ID does not vouch for what that had signed`() async throws {
-    let desk = try await Desk(publishing: [jwk(key)])
+    let desk = try Desk(publishing: [jwk(key)])
     let token = try token()
     #expect(await desk.refusal(token) == nil)
     await desk.publish([jwk(other)])
@@ -175,7 +176,7 @@ import _CryptoExtras
   }
 
   @Test func `keys that are too old to count take the remembered tokens with them`() async throws {
-    let desk = try await Desk(publishing: [jwk(key)])
+    let desk = try Desk(publishing: [jwk(key)])
     let token = try token()
     #expect(await desk.refusal(token) == nil)
     desk.provider.goAway()
@@ -185,7 +186,7 @@ import _CryptoExtras
 
   @Test func `one bit less or more, and it is not the token that is remembered`() async throws {
     let rsa = try Self.rsa.get()
-    let desk = try await Desk(publishing: [jwk(key), TokenMint.jwk(rsa.publicKey, id: "rsa")])
+    let desk = try Desk(publishing: [jwk(key), TokenMint.jwk(rsa.publicKey, id: "rsa")])
     for text in [try token(), try token(by: .rs256(rsa))] {
       #expect(await desk.refusal(text) == nil)
       let parts = text.split(separator: ".").map(String.init)
@@ -207,7 +208,7 @@ import _CryptoExtras
   }
 
   @Test func `two signatures over one payload are two tokens`() async throws {
-    let desk = try await Desk(publishing: [jwk(key)])
+    let desk = try Desk(publishing: [jwk(key)])
     // ECDSA has chance in it.
     let (first, second) = (try token(), try token())
     try #require(first != second)
@@ -219,7 +220,7 @@ import _CryptoExtras
   // MARK: - What is kept
 
   @Test func `a refused signature is not remembered, neither as right nor as wrong`() async throws {
-    let desk = try await Desk(publishing: [jwk(key)])
+    let desk = try Desk(publishing: [jwk(key)])
     let token = try token(by: .es256(other))
     for _ in 0..<3 { #expect(await desk.refusal(token) == .refused(.signature)) }
     #expect(desk.verified.counts == (3, 0))
@@ -229,7 +230,7 @@ import _CryptoExtras
   }
 
   @Test func `a token that is refused for what it says leaves nothing behind`() async throws {
-    let desk = try await Desk(publishing: [jwk(key)])
+    let desk = try Desk(publishing: [jwk(key)])
     let nobody = try token(0, #""role":"anon","#)
     let right = try token()
     for _ in 0..<2 { #expect(await desk.refusal(nobody) == .refused(.role)) }
@@ -242,7 +243,7 @@ import _CryptoExtras
   }
 
   @Test func `the memory is bounded, and the token that was shown last stays`() async throws {
-    let desk = try await Desk(publishing: [jwk(key)], limit: 3)
+    let desk = try Desk(publishing: [jwk(key)], limit: 3)
     let tokens = try (0..<4).map { try token($0) }
     // After each: how many signatures were computed.
     for (number, verifications) in [(0, 1), (1, 2), (2, 3), (0, 3), (3, 4), (0, 4), (2, 4), (1, 5), (3, 6)] {
@@ -262,7 +263,7 @@ import _CryptoExtras
         + "jhMstn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL"
         + "5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnqDKgw",
       exponent: "AQAB")
-    #expect(TokenMint.base64URL(Data(material.thumbprint)) == "NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs")
+    #expect(TokenMint.base64URL(Data(material.thumbprint.bytes)) == "NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs")
   }
 
   @Test func `keys that differ in any number have different thumbprints`() {
@@ -271,6 +272,6 @@ import _CryptoExtras
       .rsa(modulus: "AB", exponent: "AQAB"),
       .p256(x: "AA", y: "AQAB"), .p256(x: "AQAB", y: "AA"), .p256(x: "AA", y: "AB"),
     ]
-    #expect(Set(materials.map { Data($0.thumbprint) }).count == materials.count)
+    #expect(Set(materials.map(\.thumbprint)).count == materials.count)
   }
 }

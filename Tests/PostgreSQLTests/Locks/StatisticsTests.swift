@@ -15,7 +15,7 @@ import Testing
   }
 
   @Test(arguments: TestDatabase.Grants.allCases)
-  func `everybody sees the basic statistics of his own trips, and payers the advanced ones`(
+  func `every user sees the basic statistics of their own trips, and payers the advanced ones`(
     grants: TestDatabase.Grants
   ) async throws {
     let database = try await TestDatabase(grants)

@@ -204,7 +204,7 @@ import Testing
     #expect(try await api.attempt(Self.start, as: .a) == .passed)
   }
 
-  @Test func `what was completed while paid counts after the downgrade`() async throws {
+  @Test func `trips completed while paid count after the downgrade`() async throws {
     let api = try await TestDatabase(.wide).api()
     try await api.setTier("pro", of: UserIDs.a)
     for _ in 1...3 { #expect(try await api.attempt(Self.startCompleted, as: .a) == .passed) }

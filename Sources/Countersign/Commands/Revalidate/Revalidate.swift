@@ -8,26 +8,26 @@ import UnixSignals
 /// `countersign revalidate`
 struct Revalidate: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Let the running service ask Apple anew about subscriptions that end soon, and follow it.",
+    abstract: "Have the running service ask Apple again about subscriptions that end soon, and follow it.",
     discussion: """
       Starts a run in the service, or finds the one that is under way, and shows its \
       progress: a bar on a terminal, a line every half minute elsewhere. The service \
-      does the work: ended by Ctrl-C, or cut off, this command leaves the run going, \
-      and the same command finds it again. A service that is being started anew is \
-      waited for, for ten minutes.
+      does the work: after Ctrl-C, or a lost connection, the run continues, and the \
+      same command finds it again. While the service restarts, the command waits up \
+      to ten minutes.
 
-      The key is of the role 'service', in COUNTERSIGN_API_KEY or in the file of \
-      --key-file. Over http:// it can be read on the way; use that on one machine, or \
-      inside a network that you trust.
+      The command needs an API key of the role 'service', in COUNTERSIGN_API_KEY or in \
+      the file that --key-file names. Over http:// the key can be read on the way: use \
+      that only on one machine, or in a network that you trust.
 
       EXIT CODES
           0  all done, or nothing was due
-          1  finished, but some failed: the log of the service says why
+          1  finished, but some failed: the service's log says why
           2  stopped by the downgrade brake: look into it, release it, run again
-         64  wrong usage, or a request that the service does not take
-         69  the service cannot be reached, or no more; a run that has begun goes on
+         64  wrong usage, or a request that the service refuses
+         69  the service cannot be reached, or no longer; a run that has begun continues
          77  the service refuses the key
-        130  interrupted by Ctrl-C, 143 by SIGTERM; the run goes on
+        130  interrupted by Ctrl-C, 143 by SIGTERM; the run continues
 
       EXAMPLES
         countersign revalidate --expiring-within 24h --key-file cron.key
@@ -36,10 +36,10 @@ struct Revalidate: AsyncParsableCommand {
         countersign revalidate --expiring-within 7d --limit 10000 --json
       """)
 
-  @Option(name: .long, help: "How far ahead an end may lie: 24h, 7d, …; 0 takes only what is overdue.")
+  @Option(name: .long, help: "Take subscriptions that end within this time: 24h, 7d, …; 0 takes only overdue ones.")
   var expiringWithin: String
 
-  @Option(name: .long, help: "The most subscriptions, 1 to 100000; those that end first are taken.")
+  @Option(name: .long, help: "Take at most so many subscriptions, 1 to 100000; those that end first.")
   var limit: Int?
 
   @Flag(name: .long, help: "Only count what is due.")
@@ -147,7 +147,7 @@ struct Revalidate: AsyncParsableCommand {
 
   private func order() throws(CommandUsage) -> RunRequest {
     do throws(BadValue) {
-      _ = try ConfigurationValue.duration(expiringWithin, in: RevalidationsController.expiringWithin)
+      _ = try ValueForm.duration(RevalidationsController.expiringWithin).read(expiringWithin)
     } catch {
       throw CommandUsage(description: "--expiring-within \(error.sentence).")
     }

@@ -1,0 +1,120 @@
+import CountersignServer
+
+import struct FoundationEssentials.Date
+
+extension ServerSettings {
+  init(_ reader: inout ConfigurationReader) {
+    self.init()
+    host = reader.read("server.host", .host, default: host, "Address to listen on")
+    port = reader.read(
+      "server.port", .integer(0...65_535), default: port, "Port to listen on; 0 takes a free one")
+    maxBody = reader.read(
+      "server.max_body", .size(1 << 10...64 << 20), default: maxBody, "The largest request body that is accepted")
+    maxConnections = reader.read(
+      "server.max_connections", .integer(1...100_000), default: maxConnections,
+      "Connections open at once; further ones wait to be accepted")
+    maxConnectionsPerAddress = reader.read(
+      "server.max_connections_per_address", .integer(0...100_000), default: maxConnectionsPerAddress,
+      "Connections open at once from one client address; further ones are closed. Proxies in "
+        + "`server.trusted_proxies` and this machine are exempt; 0 is no limit for anybody")
+    maxBytesInFlight = reader.read(
+      "server.max_bytes_in_flight", .size(1 << 20...4 << 30), default: maxBytesInFlight,
+      "Bytes of request bodies in memory at once, over all requests")
+    requestDeadline = reader.read(
+      "server.request_deadline", .duration(.milliseconds(100) ... .minutes(10)), default: requestDeadline,
+      "Time limit of a whole request, from its first byte to its answer")
+    idleTimeout = reader.read(
+      "server.idle_timeout", .duration(.milliseconds(100) ... .minutes(10)), default: idleTimeout,
+      "A connection without traffic for this long is closed")
+    shutdownGrace = reader.read(
+      "server.shutdown_grace", .duration(.zero ... .minutes(10)), default: shutdownGrace,
+      "How long requests in progress may take to finish at shutdown")
+    rateLimit = reader.read(
+      "server.rate_limit", .integer(0...1_000_000), default: rateLimit,
+      "Requests per second of one API key; 0 is no limit")
+    tls = TLS(&reader)
+    admin = Admin(&reader)
+    userRateLimit = reader.read(
+      "server.user_rate_limit", .integer(0...1_000_000), default: userRateLimit,
+      "Requests per second of one user; 0 is no limit")
+    addressRateLimit = reader.read(
+      "server.address_rate_limit", .integer(0...1_000_000), default: addressRateLimit,
+      "Requests per second from one client address, without an API key; 0 is no limit")
+    trustedProxies = reader.list(
+      "server.trusted_proxies", of: .network,
+      "Reverse proxies, as addresses or networks (`10.0.0.0/8`): their `X-Forwarded-For` names the client")
+
+    if tls == nil, !Loopback.contains(host: host) {
+      reader.warning(
+        "server.host",
+        "others than this machine can connect, and what they send is not encrypted; set server.tls, or put a TLS proxy "
+          + "in front")
+    }
+  }
+}
+
+extension ValueForm<AddressRange> {
+  fileprivate static var network: Self {
+    Self(name: "text") { text throws(BadValue) in
+      guard let range = AddressRange(text) else {
+        throw BadValue(
+          "\(Quotation.of(text)) is neither an address nor a network such as 10.0.0.0/8 or fd00::/8")
+      }
+      return range
+    }
+  }
+}
+
+extension ServerSettings.TLS {
+  /// - Returns: `nil` without TLS, and if anything is invalid, which is reported.
+  fileprivate init?(_ reader: inout ConfigurationReader) {
+    let certificateFile = reader.read(
+      "server.tls.certificate_file", .file,
+      "The server's certificate and its intermediates (PEM); with it the service speaks TLS. A renewed certificate "
+        + "is picked up without a restart")
+    let keyFile = reader.read(
+      "server.tls.key_file", .file, "The private key of that certificate (PEM, not encrypted)")
+    guard let certificateFile, let keyFile else {
+      for (other, name) in [(certificateFile, "server.tls.key_file"), (keyFile, "server.tls.certificate_file")]
+      where other != nil {
+        reader.reportMissing(name, unless: "leave server.tls out")
+      }
+      return nil
+    }
+    self.init(certificateFile: certificateFile, keyFile: keyFile)
+    do throws(ServerIdentity.Unusable) {
+      let identity = try ServerIdentity(self)
+      if identity.isKeyWorldReadable {
+        reader.warning(
+          "server.tls.key_file",
+          "every user of this machine may read the private key; chmod 0400 keeps it to its owner")
+      }
+      if let sentence = identity.lapse(at: Date()) { reader.warning("server.tls.certificate_file", sentence) }
+    } catch {
+      reader.problem(error.isAboutKey ? "server.tls.key_file" : "server.tls.certificate_file", error.sentence)
+    }
+  }
+}
+
+extension ServerSettings.Admin {
+  /// - Returns: `nil` without an admin address, and if anything is invalid, which is reported.
+  fileprivate init?(_ reader: inout ConfigurationReader) {
+    let host = reader.read(
+      "server.admin.host", .host, "Address for operators; 127.0.0.1 if only `server.admin.port` is set")
+    let port = reader.read(
+      "server.admin.port", .integer(0...65_535),
+      "Port for operators: `/metrics` and `/readyz` are served there, in plain HTTP, and no longer on `server.port`; "
+        + "0 takes a free one")
+    guard let port else {
+      if host != nil { reader.reportMissing("server.admin.port", unless: "leave server.admin.host out") }
+      return nil
+    }
+    self.init(host: host ?? "127.0.0.1", port: port)
+    if !Loopback.contains(host: self.host) {
+      reader.warning(
+        "server.admin.host",
+        "others than this machine can read metrics and readiness, which are open and not encrypted; let only your "
+          + "monitoring reach it")
+    }
+  }
+}

@@ -1,0 +1,196 @@
+import AppStore
+import CountersignServer
+import Entitlements
+import HTTPTransport
+
+/// Apple's own endpoints.
+///
+/// https://developer.apple.com/documentation/appstorereceipts/verifyreceipt
+enum AppleEndpoint {
+  static let production = "https://buy.itunes.apple.com/verifyReceipt"
+  static let sandbox = "https://sandbox.itunes.apple.com/verifyReceipt"
+  /// https://developer.apple.com/documentation/appstoreserverapi
+  static let serverAPIProduction = "https://api.storekit.itunes.apple.com"
+  static let serverAPISandbox = "https://api.storekit-sandbox.itunes.apple.com"
+}
+
+extension ServiceConfiguration {
+  struct AppStore: Hashable, Sendable {
+    /// Never empty; in the order of the file, which is the order of attempts for a purchase of an unknown app.
+    let orderedBundleIDs: [BundleID]
+    /// `nil`: verifyReceipt is not called. At least one of this and `serverAPI` is set.
+    let sharedSecret: Secret?
+    let productionURL: String
+    let sandboxURL: String
+    /// CA certificates for TLS, in place of the system's.
+    let caFile: String?
+    /// Files of root certificates; Apple's own when empty.
+    let roots: [String]
+    let concurrency: Int
+    let deadline: Duration
+    /// App IDs that production notifications may name; any when empty.
+    let appAppleIDs: Set<Int64>
+    let serverAPI: ServerAPI?
+
+    var bundleIDs: Set<BundleID> { Set(orderedBundleIDs) }
+
+    init(_ reader: inout ConfigurationReader) {
+      orderedBundleIDs = reader.list(
+        "app_store.bundle_ids", of: .bundleID, atLeastOne: "bundle ID",
+        "The bundle IDs of your apps; a receipt of any other app is refused")
+      sharedSecret = reader.secret(
+        "app_store.shared_secret", .word,
+        "App-specific shared secret from App Store Connect; required unless `app_store.server_api` is set, and "
+          + "needed for receipts that only verifyReceipt can answer for")
+      productionURL = reader.appleURL(
+        "app_store.production_url", AppleEndpoint.production, gets: Self.sent, "verifyReceipt in production")
+      sandboxURL = reader.appleURL(
+        "app_store.sandbox_url", AppleEndpoint.sandbox, gets: Self.sent, "verifyReceipt in the sandbox")
+      caFile = reader.read(
+        "app_store.ca_file", .file,
+        "Certificate authorities to trust for TLS to Apple's URLs (PEM), in place of the system's")
+      roots = reader.list(
+        "app_store.roots", of: .file,
+        "Root certificates that receipts, transactions and notifications must chain to; empty: Apple's")
+      concurrency = reader.read(
+        "app_store.concurrency", .integer(1...4_096), default: 64, "Calls to Apple in flight at once")
+      deadline = reader.read(
+        "app_store.deadline", .duration(.milliseconds(100) ... .minutes(5)), default: .seconds(10),
+        "Time limit of a whole validation, all attempts included")
+      appAppleIDs = Set(
+        reader.list(
+          "app_store.app_apple_ids", of: .appAppleID,
+          "The Apple IDs of your apps, which are numbers in App Store Connect; in production, a notification or an "
+            + "answer of the Server API that names another is refused. Empty: the bundle ID alone decides"))
+      serverAPI = ServerAPI(&reader)
+
+      if caFile != nil {
+        reader.warning("app_store.ca_file", "whoever holds a key of these authorities can answer in Apple's name")
+      }
+      if !roots.isEmpty {
+        reader.warning("app_store.roots", "everything that these roots have signed is trusted like Apple's word")
+      }
+      if !reader.isGiven("app_store.server_api.key") {
+        reader.reportMissing(
+          "app_store.shared_secret", unless: "set app_store.server_api where the app is a StoreKit 2 app only")
+      }
+    }
+
+    private static let sent = "the shared secret is sent there and its answers are believed"
+  }
+}
+
+extension ServiceConfiguration.AppStore {
+  /// The App Store Server API, and its key.
+  struct ServerAPI: Hashable, Sendable {
+    /// In PEM; already parsed as a key when the configuration was read.
+    let key: Secret
+    let keyID: String
+    let issuerID: String
+    let productionURL: String
+    let sandboxURL: String
+
+    /// - Returns: `nil` without a key, and if anything is invalid, which is reported.
+    fileprivate init?(_ reader: inout ConfigurationReader) {
+      let problemsBefore = reader.findings.problems.count
+      let key = reader.secret(
+        "app_store.server_api.key", .privateKey,
+        "Private key of the App Store Server API (the .p8 file from App Store Connect); with it original transaction "
+          + "IDs are looked up, and re-validation asks the Server API")
+      let keyID = reader.read("app_store.server_api.key_id", .text, "The ID of that key; required with it")
+      let issuerID = reader.read(
+        "app_store.server_api.issuer_id", .text, "The issuer ID from App Store Connect; required with the key")
+      let sent = "tokens of the Server API's key are sent there"
+      productionURL = reader.appleURL(
+        "app_store.server_api.production_url", AppleEndpoint.serverAPIProduction, gets: sent,
+        "The Server API in production")
+      sandboxURL = reader.appleURL(
+        "app_store.server_api.sandbox_url", AppleEndpoint.serverAPISandbox, gets: sent,
+        "The Server API in the sandbox")
+      guard reader.findings.problems.count == problemsBefore, key != nil || keyID != nil || issuerID != nil
+      else { return nil }
+      guard let key, let keyID, let issuerID else {
+        for name in ["key", "key_id", "issuer_id"] {
+          reader.reportMissing("app_store.server_api.\(name)", unless: "leave the rest of app_store.server_api out")
+        }
+        return nil
+      }
+      self.key = key
+      self.keyID = keyID
+      self.issuerID = issuerID
+      do throws(ServerAPIKey.Unusable) { _ = try checkedKey() } catch {
+        let name =
+          switch error {
+          case .key: "key"
+          case .parts(.keyID): "key_id"
+          case .parts(.issuerID): "issuer_id"
+          }
+        reader.problem("app_store.server_api.\(name)", error.description)
+      }
+    }
+
+    /// The key that signs tokens for the Server API.
+    func checkedKey() throws(ServerAPIKey.Unusable) -> ServerAPIKey {
+      let privateKey: ES256Key
+      do throws(ES256Key.Invalid) { privateKey = try ES256Key(pem: key.exposed) } catch { throw .key(error) }
+      do throws(ServerAPIKey.Fault) {
+        return try ServerAPIKey(keyID: keyID, issuerID: issuerID, key: privateKey)
+      } catch { throw .parts(error) }
+    }
+  }
+}
+
+extension ServerAPIKey {
+  /// Why a key, its ID or its issuer is invalid.
+  enum Unusable: Error, Hashable, CustomStringConvertible {
+    case key(ES256Key.Invalid)
+    case parts(Fault)
+
+    var description: String {
+      switch self {
+      case .key(let error): error.description
+      case .parts(let error): error.description
+      }
+    }
+  }
+}
+
+extension ConfigurationReader {
+  /// A URL of Apple's, or one that is used in its place, with a warning.
+  ///
+  /// - Parameter gets: what whoever answers there gets.
+  fileprivate mutating func appleURL(
+    _ name: String, _ standard: String, gets consequence: String, _ summary: String
+  ) -> String {
+    let url = read(name, .url, default: standard, summary)
+    if url != standard { warning(name, "is not Apple's; \(consequence)") }
+    return url
+  }
+}
+
+extension ValueForm<BundleID> {
+  /// Letters, digits, hyphens and periods, as Apple's `CFBundleIdentifier` allows: a pattern such as `com.example.*`
+  /// would never match and is refused.
+  ///
+  /// https://developer.apple.com/documentation/bundleresources/information-property-list/cfbundleidentifier
+  fileprivate static var bundleID: Self {
+    Self(name: "text") { text throws(BadValue) in
+      guard text.wholeMatch(of: /[A-Za-z0-9.-]{1,255}/) != nil else {
+        throw BadValue("\(Quotation.of(text)) is not a bundle ID")
+      }
+      return BundleID(text)
+    }
+  }
+}
+
+extension ValueForm<Int64> {
+  /// The number of an app in App Store Connect.
+  fileprivate static var appAppleID: Self {
+    Self(name: "text") { text throws(BadValue) in
+      guard let number = Int64(text), number > 0 else {
+        throw BadValue("\(Quotation.of(text)) is not an app's number, such as 1234567890")
+      }
+      return number
+    }
+  }
+}

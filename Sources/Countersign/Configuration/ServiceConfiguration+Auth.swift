@@ -1,0 +1,117 @@
+import CountersignServer
+import HTTPTransport
+import Yams
+
+extension ServiceConfiguration {
+  /// The credentials of callers.
+  struct Auth: Hashable, Sendable {
+    let apiKeys: [APIKey]
+    /// `nil`: users cannot call.
+    let jwt: JWT?
+
+    init(_ reader: inout ConfigurationReader, requiresCredential: Bool) {
+      let problemsBefore = reader.findings.problems.count
+      let key = "auth.api_keys"
+      let rows = reader.mappings(
+        key, "of {name, role, sha256}", "Servers that may call: `{name, role: service or support, sha256}`")
+      var keys: [APIKey] = []
+      for node in rows {
+        let origin = reader.file.origin(of: key, line: node.mark?.line)
+        guard let apiKey = APIKey(node, &reader, origin: origin) else { continue }
+        if keys.contains(where: { $0.name == apiKey.name }) {
+          reader.findings.problem(origin, "the name \(Quotation.of(apiKey.name)) is given twice")
+        } else if let other = keys.first(where: { $0.digest == apiKey.digest }) {
+          reader.findings.problem(
+            origin, "\(Quotation.of(apiKey.name)) has the same sha256 as \(Quotation.of(other.name))")
+        } else {
+          keys.append(apiKey)
+        }
+      }
+      apiKeys = keys
+      jwt = JWT(&reader)
+      if rows.isEmpty, jwt == nil, requiresCredential, !reader.file.isUnreadable,
+        reader.findings.problems.count == problemsBefore
+      {
+        reader.problem(
+          key,
+          "nobody could call: give at least one {name, role, sha256}; for the hash: printf %s \"$KEY\" | sha256sum; "
+            + "or let users call by auth.jwt")
+      }
+    }
+  }
+}
+
+extension ServiceConfiguration.Auth {
+  /// The settings for verifying users' tokens.
+  struct JWT: Hashable, Sendable {
+    /// Bytes. A key shorter than the hash can be brute-forced (RFC 7518, section 3.2).
+    static let shortestSecret = 32
+
+    /// For HS256. At least one of this and `keySetURL` is set.
+    let secret: Secret?
+    /// For RS256 and ES256.
+    let keySetURL: String?
+    let issuer: String?
+    let audience: String?
+    /// The tolerated difference of clocks.
+    let leeway: Duration
+
+    /// - Returns: `nil` if users cannot call, and if anything is invalid, which is reported.
+    fileprivate init?(_ reader: inout ConfigurationReader) {
+      let problemsBefore = reader.findings.problems.count
+      secret = reader.secret(
+        "auth.jwt.secret", .word,
+        "Secret that signs users' tokens (HS256); at least \(Self.shortestSecret) characters")
+      keySetURL = reader.read(
+        "auth.jwt.jwks_url", .keySetURL,
+        "URL of the public keys of users' tokens (RS256, ES256)")
+      issuer = reader.read("auth.jwt.issuer", .text, "The `iss` that users' tokens must have; any if not set")
+      audience = reader.read("auth.jwt.audience", .text, "The `aud` that users' tokens must have; any if not set")
+      leeway = reader.read(
+        "auth.jwt.leeway", .duration(.zero ... .minutes(5)), default: .seconds(30),
+        "How far the token issuer's clock may differ from ours")
+      if let secret, secret.exposed.utf8.count < Self.shortestSecret {
+        reader.findings.problem(
+          "auth.jwt.secret",
+          "must have at least \(Self.shortestSecret) characters: whoever finds it by trying can sign as any user")
+      }
+      guard reader.findings.problems.count == problemsBefore else { return nil }
+      guard secret != nil || keySetURL != nil else {
+        for (name, value) in [("auth.jwt.issuer", issuer), ("auth.jwt.audience", audience)] where value != nil {
+          reader.problem(name, "has no effect without auth.jwt.secret or auth.jwt.jwks_url; set one of them")
+        }
+        return nil
+      }
+      if keySetURL != nil, issuer == nil, audience == nil {
+        reader.warning(
+          "auth.jwt.jwks_url",
+          "every token signed by these keys counts, those made for other apps too; set auth.jwt.issuer and "
+            + "auth.jwt.audience")
+      }
+    }
+  }
+}
+
+extension APIKey {
+  /// One item of `auth.api_keys`. The value of `sha256` is never quoted in a message: it may be the key itself.
+  fileprivate init?(_ node: Node, _ reader: inout ConfigurationReader, origin: String) {
+    let names = ["name", "role", "sha256"]
+    guard let fields = reader.fields(of: node, known: names, required: names, what: "an API key", origin: origin),
+      let name = fields["name"], let roleName = fields["role"], let hash = fields["sha256"]
+    else { return nil }
+    guard name.wholeMatch(of: /[A-Za-z0-9._-]{1,64}/) != nil else {
+      reader.findings.problem(origin, "name must be up to 64 letters, digits and . _ -")
+      return nil
+    }
+    let role = reader.field(roleName, ValueForm<Role>.choice, "\(Quotation.of(name)): role", origin: origin)
+    let digest = Digest(hexadecimal: hash)
+    if digest == nil {
+      reader.findings.problem(
+        origin,
+        "\(Quotation.of(name)): sha256 must be the SHA-256 of the key in 64 lower-case hexadecimal digits; "
+          + "printf %s \"$KEY\" | sha256sum prints it")
+    }
+    guard let role, let digest else { return nil }
+    self.init(name: name, role: role, digest: digest)
+  }
+}

@@ -1,0 +1,41 @@
+import Foundation
+import Logging
+
+/// Writes each event as one line.
+struct LineLogHandler: LogHandler {
+  var metadata: Logger.Metadata = [:]
+  var metadataProvider: Logger.MetadataProvider?
+  var logLevel: Logger.Level
+  let label: String
+  let format: ServiceConfiguration.Log.Format
+  let output: LogOutput
+
+  init(label: String, level: Logger.Level, format: ServiceConfiguration.Log.Format, output: LogOutput) {
+    self.logLevel = level
+    self.label = label
+    self.format = format
+    self.output = output
+  }
+
+  subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+    get { metadata[key] }
+    set { metadata[key] = newValue }
+  }
+
+  func log(event: LogEvent) {
+    var fields = metadata
+    for (key, value) in metadataProvider?.get() ?? [:] { fields[key] = value }
+    for (key, value) in event.metadata ?? [:] { fields[key] = value }
+    let line = LogLine(
+      time: .now, level: event.level, label: label, message: event.message.description, fields: fields)
+    output.write(format == .json ? line.json : line.text, isUrgent: event.level >= .warning)
+  }
+}
+
+extension ServiceConfiguration.Log {
+  /// Configures every logger of the process. Call it once, before anything else.
+  func bootstrap() {
+    atexit { LogOutput.standardError.flush() }
+    LoggingSystem.bootstrap { LineLogHandler(label: $0, level: level, format: format, output: .standardError) }
+  }
+}

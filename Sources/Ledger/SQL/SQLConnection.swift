@@ -1,0 +1,133 @@
+/// A connection of an SQL engine: the port between the ledger's statements and the engine that runs them.
+///
+/// A connection belongs to one thread at a time. Whoever lends it begins and ends the transaction; the statements in
+/// between neither know nor care which engine runs them.
+protocol SQLConnection: AnyObject {
+  /// The statement with a text, compiled at its first use. The text is a literal of the program, found again by its
+  /// address. `?` stands for a value.
+  func statement(_ sql: StaticString) throws -> any SQLStatement
+  /// Rows that the last INSERT, UPDATE or DELETE changed.
+  var changes: Int { get }
+}
+
+/// A compiled statement. Indexes of values and columns begin with 0.
+protocol SQLStatement: AnyObject {
+  func bindNull(at index: Int) throws
+  func bind(_ value: Int64, at index: Int) throws
+  func bind(_ value: String, at index: Int) throws
+  func bind(_ value: [UInt8], at index: Int) throws
+  /// Runs until the next row.
+  /// - Returns: whether there is one.
+  func step() throws -> Bool
+  /// Ends the run, and forgets the values.
+  func reset()
+
+  /// The values of the present row.
+  /// - Throws: `StoredForm.Unstorable` for a value of another type.
+  func isNull(_ column: Int) -> Bool
+  func integer(_ column: Int) throws -> Int64
+  func text(_ column: Int) throws -> String
+  func blob(_ column: Int) throws -> [UInt8]
+}
+
+/// A Swift type that a statement takes as a value and returns as a column.
+protocol SQLValue {
+  func bind(to statement: any SQLStatement, at index: Int) throws
+  init(_ statement: any SQLStatement, _ column: Int) throws
+}
+
+/// The present row of a statement; valid only inside the closure that it is passed to.
+struct SQLRow {
+  let statement: any SQLStatement
+
+  /// - Throws: `StoredForm.Unstorable` for a value of another type.
+  func get<Value: SQLValue>(_ column: Int, as type: Value.Type = Value.self) throws -> Value {
+    try Value(statement, column)
+  }
+}
+
+extension SQLConnection {
+  func execute<each Value: SQLValue>(_ sql: StaticString, _ values: repeat each Value) throws {
+    let statement = try statement(sql)
+    defer { statement.reset() }
+    try bind((repeat each values), to: statement)
+    while try statement.step() {}
+  }
+
+  /// The first row.
+  func first<each Value: SQLValue, Result>(
+    _ sql: StaticString, _ values: repeat each Value, read: (SQLRow) throws -> Result
+  ) throws -> Result? {
+    let statement = try statement(sql)
+    defer { statement.reset() }
+    try bind((repeat each values), to: statement)
+    guard try statement.step() else { return nil }
+    let result = try read(SQLRow(statement: statement))
+    // Only at its end has a statement written everything.
+    while try statement.step() {}
+    return result
+  }
+
+  /// Every row, in order. `read` must not run the same statement.
+  func all<each Value: SQLValue, Result>(
+    _ sql: StaticString, _ values: repeat each Value, read: (SQLRow) throws -> Result
+  ) throws -> [Result] {
+    let statement = try statement(sql)
+    defer { statement.reset() }
+    try bind((repeat each values), to: statement)
+    var results: [Result] = []
+    while try statement.step() { results.append(try read(SQLRow(statement: statement))) }
+    return results
+  }
+
+  /// Whether there is a row.
+  func exists<each Value: SQLValue>(_ sql: StaticString, _ values: repeat each Value) throws -> Bool {
+    try first(sql, repeat each values) { _ in true } ?? false
+  }
+
+  private func bind<each Value: SQLValue>(_ values: (repeat each Value), to statement: any SQLStatement) throws {
+    var index = 0
+    for value in repeat each values {
+      try value.bind(to: statement, at: index)
+      index += 1
+    }
+  }
+}
+
+extension Int64: SQLValue {
+  func bind(to statement: any SQLStatement, at index: Int) throws { try statement.bind(self, at: index) }
+  init(_ statement: any SQLStatement, _ column: Int) throws { self = try statement.integer(column) }
+}
+
+extension Int: SQLValue {
+  func bind(to statement: any SQLStatement, at index: Int) throws { try statement.bind(Int64(self), at: index) }
+  init(_ statement: any SQLStatement, _ column: Int) throws {
+    guard let integer = Int(exactly: try statement.integer(column)) else { throw StoredForm.Unstorable() }
+    self = integer
+  }
+}
+
+extension Bool: SQLValue {
+  func bind(to statement: any SQLStatement, at index: Int) throws { try statement.bind(self ? 1 : 0, at: index) }
+  init(_ statement: any SQLStatement, _ column: Int) throws { self = try statement.integer(column) != 0 }
+}
+
+extension String: SQLValue {
+  func bind(to statement: any SQLStatement, at index: Int) throws { try statement.bind(self, at: index) }
+  init(_ statement: any SQLStatement, _ column: Int) throws { self = try statement.text(column) }
+}
+
+extension [UInt8]: SQLValue {
+  func bind(to statement: any SQLStatement, at index: Int) throws { try statement.bind(self, at: index) }
+  init(_ statement: any SQLStatement, _ column: Int) throws { self = try statement.blob(column) }
+}
+
+extension Optional: SQLValue where Wrapped: SQLValue {
+  func bind(to statement: any SQLStatement, at index: Int) throws {
+    if let self { try self.bind(to: statement, at: index) } else { try statement.bindNull(at: index) }
+  }
+
+  init(_ statement: any SQLStatement, _ column: Int) throws {
+    self = statement.isNull(column) ? nil : try Wrapped(statement, column)
+  }
+}

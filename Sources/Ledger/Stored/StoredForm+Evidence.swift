@@ -1,0 +1,210 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+extension StoredForm {
+  /// The part of a piece of evidence that is stored as JSON; the rest has columns of its own.
+  ///
+  ///     {"names":["com.example.app.pro.monthly","20000001"],
+  ///      "purchases":[[0,"2000000000000001",1749999900000,1752591900000,0,1,"2000000000000002"]],
+  ///      "renewals":[{"autoRenews":true,"originalTransactionID":"2000000000000001"}]}
+  ///
+  /// Each name is written once, and a purchase refers to it by its place. The columns of a purchase, of which those at
+  /// the end are left out where they are null:
+  ///
+  ///     0 product*   1 transaction   2 bought   3 ends   4 flags   5 group*   6 order   7 cancelled   8 reason
+  ///     9 original*, if it differs from the row's   10 account token*   11 reported at       (* a name)
+  ///
+  /// Flags: 1 upgraded, 2 family-shared, 4 trial, 8 introductory offer.
+  struct Rows {
+    /// Present for partial evidence: the times of the newest snapshot, if there is one.
+    struct Parts: Codable {
+      var since: Date?
+      var answeredAt: Date?
+    }
+
+    var parts: Parts?
+    var purchases: [Purchase]
+    var renewals: [RenewalInfo]
+  }
+
+  static func text(_ evidence: SubscriptionEvidence) throws -> String {
+    var writer = StoredTextWriter()
+    try writer.object { writer in
+      var names = Names()
+      let lists = try evidence.purchases.map { try Columns($0, of: evidence.key, &names) }
+      writer.array("names", names.texts) { name, writer in writer.value(name) }
+      if case .partial(let since) = evidence.coverage {
+        try writer.object("parts") { writer in
+          try writer.date("answeredAt", evidence.answeredAt)
+          try writer.date("since", since)
+        }
+      }
+      writer.array("purchases", lists) { columns, writer in columns.write(to: &writer) }
+      try writer.array("renewals", evidence.renewals) { try $0.write(to: &$1) }
+    }
+    return writer.text
+  }
+
+  static func evidence(
+    _ text: String, of key: SubscriptionKey, source: EvidenceSource, evidenceAt: Int64, evaluatedAt: Int64,
+    isAccountGone: Bool = false
+  ) throws -> SubscriptionEvidence {
+    let rows = try rows(text, of: key)
+    return SubscriptionEvidence(
+      key: key, source: source, evidenceTime: date(evidenceAt), evaluatedAt: date(evaluatedAt),
+      purchases: rows.purchases, renewals: rows.renewals, isAccountGone: isAccountGone,
+      coverage: rows.parts.map { .partial(since: $0.since) } ?? .snapshot, answeredAt: rows.parts?.answeredAt)
+  }
+
+  static func rows(_ text: String, of key: SubscriptionKey) throws -> Rows {
+    do throws(StoredTextReader.Unfamiliar) {
+      return try StoredTextReader.value(of: text) { reader throws(StoredTextReader.Unfamiliar) in
+        try reader.object { reader throws(StoredTextReader.Unfamiliar) in
+          let names = try reader.array("names") { reader throws(StoredTextReader.Unfamiliar) in try reader.value() }
+          let parts = try reader.object("parts") { reader throws(StoredTextReader.Unfamiliar) in
+            let answeredAt = try reader.date("answeredAt")
+            return Rows.Parts(since: try reader.date("since"), answeredAt: answeredAt)
+          }
+          return Rows(
+            parts: parts,
+            purchases: try reader.array("purchases") { reader throws(StoredTextReader.Unfamiliar) in
+              try Columns(from: &reader).purchase(of: key, names)
+            }, renewals: try reader.array("renewals", RenewalInfo.init(from:)))
+        }
+      }
+    } catch {
+      return try formerRows(text)
+    }
+  }
+
+  /// Rows as ledgers before migration 0010 have them: an object for each purchase.
+  private static func formerRows(_ text: String) throws -> Rows {
+    struct Former: Decodable {
+      var parts: Rows.Parts?
+      var purchases: [Purchase]
+      var renewals: [RenewalInfo]
+    }
+    // A text of the present form that was tampered with must not pass for one of the former.
+    let members = try decoded([String: Ignored].self, text).keys
+    guard Set(members).isSubset(of: ["parts", "purchases", "renewals"]) else { throw Unstorable() }
+    let former = try decoded(Former.self, text)
+    return Rows(parts: former.parts, purchases: former.purchases, renewals: former.renewals)
+  }
+
+  private struct Ignored: Decodable {
+    init(from decoder: any Decoder) {}
+  }
+
+  /// The names of one text.
+  private struct Names {
+    private(set) var texts: [String] = []
+
+    /// - Returns: the place of a name. There are few.
+    mutating func place(of text: String) -> Int64 {
+      if let place = texts.firstIndex(of: text) { return Int64(place) }
+      texts.append(text)
+      return Int64(texts.count - 1)
+    }
+  }
+
+  /// One purchase, by column.
+  private struct Columns {
+    var product: Int64
+    var transaction: String
+    var bought: Int64?
+    var ends: Int64?
+    var flags: Int64
+    var group: Int64?
+    var order: String?
+    var cancelled: Int64?
+    var reason: Int64?
+    var original: Int64?
+    var account: Int64?
+    var reported: Int64?
+
+    init(_ purchase: Purchase, of key: SubscriptionKey, _ names: inout Names) throws {
+      product = names.place(of: purchase.productID.rawValue)
+      transaction = purchase.transactionID.rawValue
+      bought = try purchase.purchaseDate.map(milliseconds)
+      ends = try purchase.expiresDate.map(milliseconds)
+      flags =
+        (purchase.isUpgraded ? 1 : 0) | (purchase.ownership == .familyShared ? 2 : 0) | (purchase.isTrial ? 4 : 0)
+        | (purchase.isIntroductoryOffer ? 8 : 0)
+      group = purchase.subscriptionGroupID.map { names.place(of: $0.rawValue) }
+      order = purchase.webOrderLineItemID
+      cancelled = try purchase.cancellationDate.map(milliseconds)
+      reason = purchase.cancellationReason.map(Int64.init)
+      if purchase.originalTransactionID != key.originalTransactionID {
+        original = names.place(of: purchase.originalTransactionID.rawValue)
+      }
+      account = purchase.appAccountToken.map { names.place(of: $0) }
+      reported = try purchase.reportedAt.map(milliseconds)
+    }
+
+    /// The places of the columns that are there decide how many are written.
+    func write(to writer: inout StoredTextWriter) {
+      let isPresent = [
+        group != nil, order != nil, cancelled != nil, reason != nil, original != nil, account != nil, reported != nil,
+      ]
+      let count = 5 + (isPresent.lastIndex(of: true).map { $0 + 1 } ?? 0)
+      writer.list { writer in
+        writer.element(product)
+        writer.element(transaction)
+        writer.element(bought)
+        writer.element(ends)
+        writer.element(flags)
+        if count > 5 { writer.element(group) }
+        if count > 6 { writer.element(order) }
+        if count > 7 { writer.element(cancelled) }
+        if count > 8 { writer.element(reason) }
+        if count > 9 { writer.element(original) }
+        if count > 10 { writer.element(account) }
+        if count > 11 { writer.element(reported) }
+      }
+    }
+
+    init(from reader: inout StoredTextReader) throws(StoredTextReader.Unfamiliar) {
+      self = try reader.list { reader throws(StoredTextReader.Unfamiliar) in try Columns(elements: &reader) }
+    }
+
+    private init(elements reader: inout StoredTextReader) throws(StoredTextReader.Unfamiliar) {
+      product = try StoredTextReader.needed(reader.integerElement())
+      transaction = try StoredTextReader.needed(reader.stringElement())
+      bought = try reader.integerElement()
+      ends = try reader.integerElement()
+      flags = try StoredTextReader.needed(reader.integerElement())
+      group = try reader.integerElement()
+      order = try reader.stringElement()
+      cancelled = try reader.integerElement()
+      reason = try reader.integerElement()
+      original = try reader.integerElement()
+      account = try reader.integerElement()
+      reported = try reader.integerElement()
+    }
+
+    func purchase(of key: SubscriptionKey, _ names: [String]) throws(StoredTextReader.Unfamiliar) -> Purchase {
+      func name(_ place: Int64) throws(StoredTextReader.Unfamiliar) -> String {
+        guard names.indices.contains(Int(place)) else { throw StoredTextReader.Unfamiliar() }
+        return names[Int(place)]
+      }
+      guard (0..<16).contains(flags) else { throw StoredTextReader.Unfamiliar() }
+      var purchase = Purchase(
+        productID: ProductID(try name(product)), transactionID: TransactionID(transaction),
+        originalTransactionID: key.originalTransactionID)
+      if let original { purchase.originalTransactionID = OriginalTransactionID(try name(original)) }
+      purchase.webOrderLineItemID = order
+      if let group { purchase.subscriptionGroupID = SubscriptionGroupID(try name(group)) }
+      purchase.purchaseDate = bought.map(date)
+      purchase.expiresDate = ends.map(date)
+      purchase.cancellationDate = cancelled.map(date)
+      purchase.cancellationReason = reason.map(Int.init)
+      purchase.isUpgraded = flags & 1 != 0
+      purchase.ownership = flags & 2 != 0 ? .familyShared : .purchased
+      purchase.isTrial = flags & 4 != 0
+      purchase.isIntroductoryOffer = flags & 8 != 0
+      if let account { purchase.appAccountToken = try name(account) }
+      purchase.reportedAt = reported.map(date)
+      return purchase
+    }
+  }
+}

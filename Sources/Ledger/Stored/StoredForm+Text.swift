@@ -1,0 +1,167 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+// Each value writes and reads its keys in alphabetical order. Its `Codable` conformance defines the keys.
+
+extension RenewalInfo {
+  func write(to writer: inout StoredTextWriter) throws {
+    try writer.object { writer in
+      writer.string("autoRenewProductID", autoRenewProductID?.rawValue)
+      writer.bool("autoRenews", autoRenews)
+      writer.integer("expirationIntent", expirationIntent.map(Int64.init))
+      try writer.date("gracePeriodExpiresDate", gracePeriodExpiresDate)
+      writer.bool("isInBillingRetry", isInBillingRetry)
+      writer.string("originalTransactionID", originalTransactionID?.rawValue)
+      try writer.date("periodEnd", periodEnd)
+      writer.string("productID", productID?.rawValue)
+      try writer.date("toldAt", reportedAt)
+    }
+  }
+
+  init(from reader: inout StoredTextReader) throws(StoredTextReader.Unfamiliar) {
+    self = try reader.object { reader throws(StoredTextReader.Unfamiliar) in
+      let autoRenewProductID = try reader.string("autoRenewProductID")
+      let autoRenews = try reader.bool("autoRenews")
+      let expirationIntent = try reader.int("expirationIntent")
+      let gracePeriodExpiresDate = try reader.date("gracePeriodExpiresDate")
+      let isInBillingRetry = try reader.bool("isInBillingRetry")
+      let originalTransactionID = try reader.string("originalTransactionID")
+      let periodEnd = try reader.date("periodEnd")
+      let productID = try reader.string("productID")
+      return RenewalInfo(
+        originalTransactionID: originalTransactionID.map { OriginalTransactionID($0) },
+        productID: productID.map { ProductID($0) }, autoRenewProductID: autoRenewProductID.map { ProductID($0) },
+        autoRenews: autoRenews, expirationIntent: expirationIntent, isInBillingRetry: isInBillingRetry,
+        gracePeriodExpiresDate: gracePeriodExpiresDate, periodEnd: periodEnd, reportedAt: try reader.date("toldAt"))
+    }
+  }
+}
+
+extension Entitlement: StoredForm.Value {
+  func write(to writer: inout StoredTextWriter) throws {
+    try writer.object { writer in
+      try writer.date("accessUntil", accessUntil)
+      writer.string("environment", environment?.rawValue)
+      try writer.date("evidenceTime", evidenceTime)
+      try writer.date("expiresAt", expiresAt)
+      try writer.object("explanation") { try explanation.write(to: &$0) }
+      writer.bool("isProvisional", isProvisional)
+      writer.bool("isStale", isStale)
+      writer.bool("isTrial", isTrial)
+      writer.string("nextProductID", nextProductID?.rawValue)
+      writer.string("originalTransactionID", originalTransactionID?.rawValue)
+      writer.string("ownership", ownership?.rawValue)
+      writer.string("productID", productID?.rawValue)
+      writer.string("reason", reason.rawValue)
+      writer.string("source", source?.rawValue)
+      writer.string("status", status.rawValue)
+      writer.string("tier", tier.rawValue)
+      writer.bool("willRenew", willRenew)
+    }
+  }
+
+  init(from reader: inout StoredTextReader) throws(StoredTextReader.Unfamiliar) {
+    self = try reader.object { reader throws(StoredTextReader.Unfamiliar) in
+      let accessUntil = try reader.date("accessUntil")
+      let environment = try reader.word("environment", StoreEnvironment.self)
+      let evidenceTime = try reader.date("evidenceTime")
+      let expiresAt = try reader.date("expiresAt")
+      let explanation = try StoredTextReader.needed(reader.object("explanation", Explanation.members(from:)))
+      let isProvisional = try StoredTextReader.needed(reader.bool("isProvisional"))
+      let isStale = try StoredTextReader.needed(reader.bool("isStale"))
+      let isTrial = try StoredTextReader.needed(reader.bool("isTrial"))
+      let nextProductID = try reader.string("nextProductID")
+      let originalTransactionID = try reader.string("originalTransactionID")
+      let ownership = try reader.word("ownership", Purchase.Ownership.self)
+      let productID = try reader.string("productID")
+      let reason = try StoredTextReader.needed(reader.word("reason", EntitlementReason.self))
+      let source = try reader.word("source", EvidenceSource.self)
+      let status = try StoredTextReader.needed(reader.word("status", SubscriptionStatus.self))
+      let tier = try StoredTextReader.needed(reader.string("tier"))
+      var entitlement = Entitlement.none(tier: Tier(tier), reason: reason, explanation: explanation)
+      entitlement.status = status
+      entitlement.expiresAt = expiresAt
+      entitlement.accessUntil = accessUntil
+      entitlement.productID = productID.map { ProductID($0) }
+      entitlement.originalTransactionID = originalTransactionID.map { OriginalTransactionID($0) }
+      entitlement.environment = environment
+      entitlement.willRenew = try reader.bool("willRenew")
+      entitlement.nextProductID = nextProductID.map { ProductID($0) }
+      entitlement.isTrial = isTrial
+      entitlement.ownership = ownership
+      entitlement.evidenceTime = evidenceTime
+      entitlement.source = source
+      entitlement.isStale = isStale
+      entitlement.isProvisional = isProvisional
+      return entitlement
+    }
+  }
+}
+
+extension Explanation {
+  fileprivate func write(to writer: inout StoredTextWriter) throws {
+    writer.string("decidedBy", decidedBy?.rawValue)
+    try writer.date("judgedAt", evaluatedAt)
+    writer.integer("line", line.map(Int64.init))
+    writer.array("passedOver", passedOver) { passed, writer in
+      writer.object { writer in
+        writer.string("cause", passed.cause.rawValue)
+        writer.string("productID", passed.productID.rawValue)
+        writer.string("transactionID", passed.transactionID.rawValue)
+      }
+    }
+    writer.integer("passedOverCount", Int64(passedOverCount))
+    writer.string("periodKnownBy", periodKnownBy?.rawValue)
+    if let policy {
+      writer.object("policy") { writer in
+        writer.string("key", policy.key)
+        writer.string("value", policy.value)
+      }
+    }
+  }
+
+  fileprivate static func members(
+    from reader: inout StoredTextReader
+  ) throws(StoredTextReader.Unfamiliar) -> Explanation {
+    let decidedBy = try reader.string("decidedBy")
+    let evaluatedAt = try reader.date("judgedAt")
+    let line = try reader.int("line")
+    let passedOver = try reader.array("passedOver") { reader throws(StoredTextReader.Unfamiliar) in
+      try reader.object { reader throws(StoredTextReader.Unfamiliar) in
+        let cause = try StoredTextReader.needed(reader.word("cause", PassedOver.Cause.self))
+        let productID = try StoredTextReader.needed(reader.repeated("productID"))
+        return PassedOver(
+          transactionID: TransactionID(try StoredTextReader.needed(reader.string("transactionID"))),
+          productID: ProductID(productID), cause: cause)
+      }
+    }
+    let passedOverCount = try StoredTextReader.needed(reader.int("passedOverCount"))
+    let periodKnownBy = try reader.word("periodKnownBy", PeriodSource.self)
+    let policy = try reader.object("policy") { reader throws(StoredTextReader.Unfamiliar) in
+      let key = try StoredTextReader.needed(reader.string("key"))
+      return PolicyValue(key: key, value: try StoredTextReader.needed(reader.string("value")))
+    }
+    var explanation = Explanation(
+      line: line, decidedBy: decidedBy.map { TransactionID($0) }, periodKnownBy: periodKnownBy, passedOver: [],
+      policy: policy, evaluatedAt: evaluatedAt)
+    explanation.passedOver = passedOver
+    explanation.passedOverCount = passedOverCount
+    return explanation
+  }
+}
+
+extension StoredTextWriter {
+  mutating func date(_ key: StaticString, _ value: Date?) throws {
+    integer(key, try value.map(StoredForm.milliseconds))
+  }
+}
+
+extension StoredTextReader {
+  mutating func date(_ key: StaticString) throws(Unfamiliar) -> Date? {
+    try integer(key).map(StoredForm.date)
+  }
+
+  mutating func int(_ key: StaticString) throws(Unfamiliar) -> Int? {
+    try integer(key).map(Int.init)
+  }
+}

@@ -1,0 +1,209 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+/// The state of a user: one row, read and written as a whole.
+struct Account {
+  /// The user's ID as first given; the app's row may be found by it alone.
+  let user: UserID
+  /// Incremented with each verdict; zero before the first.
+  var version: Int64 = 0
+  /// The last event, and the last verdict among them.
+  var newest: Int64?
+  var verdict: Int64?
+  /// Whom the last verdict gives access, and by what.
+  var access: Access?
+  /// The version of the app's row.
+  var rowVersion: Int64 = 0
+  /// The IDs of the user's purchases.
+  var purchases: [Int64] = []
+
+  /// What queries need of a verdict.
+  struct Access: Hashable {
+    var tier: Tier
+    var status: SubscriptionStatus
+    var product: ProductID?
+    var until: Date?
+    var isForLife: Bool
+  }
+
+  init(of user: UserID) { self.user = user }
+}
+
+extension Account.Access {
+  init(_ entitlement: Entitlement) {
+    self.init(
+      tier: entitlement.tier, status: entitlement.status, product: entitlement.productID,
+      until: entitlement.accessUntil, isForLife: entitlement.reason == .lifetime)
+  }
+}
+
+extension UserID {
+  /// The ID by which the ledger finds a user: a UUID is the same in capitals.
+  var key: String { accountToken ?? rawValue }
+}
+
+extension LedgerTables {
+  // MARK: Users
+
+  func account(of user: UserID) throws -> Account? {
+    let key = user.key
+    return try first(
+      """
+      SELECT spelling, version, newest, verdict, tier, status, product_id, access_until, is_for_life, row_version, purchases
+      FROM account WHERE key = ?
+      """, key
+    ) { row in
+      var account = Account(of: try row.get(0, as: UserID?.self) ?? UserID(key))
+      account.version = try row.get(1)
+      account.newest = try row.get(2)
+      account.verdict = try row.get(3)
+      if let tier: Tier = try row.get(4) {
+        account.access = try Account.Access(
+          tier: tier, status: row.get(5), product: row.get(6), until: row.get(7), isForLife: row.get(8))
+      }
+      account.rowVersion = try row.get(9)
+      account.purchases = try StoredForm.integers(row.get(10))
+      return account
+    }
+  }
+
+  func save(_ account: Account, at now: Int64) throws {
+    let key = account.user.key
+    guard let newest = account.newest else { throw StoredForm.Unstorable() }
+    changes.note(account.user)
+    try execute(
+      """
+      INSERT INTO account
+        (key, spelling, version, newest, verdict, tier, status, product_id, access_until, is_for_life, row_version, purchases,
+         first_seen_at, last_seen_at)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      ON CONFLICT (key) DO UPDATE SET
+        version = excluded.version, newest = excluded.newest, verdict = excluded.verdict, tier = excluded.tier,
+        status = excluded.status, product_id = excluded.product_id, access_until = excluded.access_until,
+        is_for_life = excluded.is_for_life, row_version = excluded.row_version, purchases = excluded.purchases,
+        last_seen_at = max(last_seen_at, excluded.last_seen_at)
+      """, key, account.user.rawValue == key ? nil : account.user, account.version, newest, account.verdict,
+      account.access?.tier, account.access?.status, account.access?.product, account.access?.until,
+      account.access?.isForLife ?? false, account.rowVersion, StoredForm.text(account.purchases), now, now)
+  }
+
+  /// The stored spelling of a user's ID, or for an unknown user a fixed one: the first spelling stays, as the app's row
+  /// may be found by it alone.
+  func name(of user: UserID) throws -> UserID {
+    guard let uuid = user.accountToken else { return user }
+    if let known = try account(of: user) { return known.user }
+    return user.rawValue == uuid.uppercased() ? user : UserID(uuid)
+  }
+
+  /// As `name`, for a key from another table.
+  func name(ofKey key: String) throws -> UserID {
+    try first("SELECT coalesce(spelling, key) FROM account WHERE key = ?", key) { try $0.get(0) } ?? UserID(key)
+  }
+
+  /// Whether anything is stored about a user. Each query uses an index.
+  func isKnown(_ user: UserID) throws -> Bool {
+    try exists("SELECT 1 FROM account WHERE key = ?", user.key)
+      || user.spellings.contains { try exists("SELECT 1 FROM pending_receipt WHERE user_id = ? LIMIT 1", $0) }
+  }
+
+  // MARK: Verdicts
+
+  struct StoredProfile {
+    var version: Int64
+    var entitlement: Entitlement
+  }
+
+  func profile(of user: UserID) throws -> StoredProfile? { try account(of: user).flatMap(profile) }
+
+  func profile(of account: Account) throws -> StoredProfile? {
+    guard let verdict = account.verdict else { return nil }
+    let text = try first("SELECT entitlement FROM event WHERE sequence = ?", verdict) { try $0.get(0, as: String.self) }
+    guard let text else { throw StoredForm.Unstorable() }
+    return StoredProfile(version: account.version, entitlement: try StoredForm.value(Entitlement.self, text))
+  }
+
+  /// A user's verdict with all evidence; `nil` for a user without a verdict.
+  func ledgerProfile(of user: UserID) throws -> LedgerProfile? {
+    guard let account = try account(of: user), let profile = try profile(of: account) else { return nil }
+    var known = LedgerProfile(
+      evidence: try evidence(of: account), entitlement: profile.entitlement, version: profile.version,
+      write: try writeState(of: account.user))
+    known.rowVersion = account.rowVersion
+    return known
+  }
+
+  func profiles(after user: UserID?, limit: Int) throws -> [UserProfile] {
+    try all(
+      "SELECT coalesce(spelling, key) FROM account WHERE key > ? AND version > 0 ORDER BY key LIMIT ?", user?.key ?? "",
+      max(0, limit)
+    ) { try $0.get(0, as: UserID.self) }
+    .compactMap { user in try ledgerProfile(of: user).map { UserProfile(user: user, profile: $0) } }
+  }
+
+  /// The users whose recorded access ended before a moment, with a purchase due for a check since then, the longest
+  /// overdue first.
+  func usersOverdue(since moment: Date, limit: Int) throws -> [UserID] {
+    let moment = try StoredForm.milliseconds(moment)
+    return try all(
+      """
+      SELECT coalesce(account.spelling, account.key) FROM (
+          SELECT user_id, scheduled_at FROM purchase WHERE due_at <= ? AND attempts = 0 AND scheduled_at <= ?
+          UNION ALL
+          SELECT user_id, scheduled_at FROM purchase WHERE attempts > 0 AND scheduled_at <= ?
+        ) overdue JOIN account ON account.key = overdue.user_id
+      WHERE account.status <> 'expired' AND account.access_until <= ?
+      ORDER BY overdue.scheduled_at LIMIT ?
+      """, moment + Int64(RecheckSchedule.spread), moment, moment, moment, max(0, limit)
+    ) { try $0.get(0) }
+  }
+
+  /// The receipt behind the verdict on a user.
+  func newestDigest(of account: Account) throws -> ReceiptDigest? {
+    guard let verdict = account.verdict else { return nil }
+    return try first("SELECT receipt_sha256 FROM event WHERE sequence = ?", verdict) { try $0.get(0) }
+  }
+
+  // MARK: How many have access
+
+  func accessGiven() throws -> [AccessCount] {
+    try all(
+      """
+      SELECT tier, product_id, is_for_life, users FROM access_count WHERE users > 0
+      ORDER BY tier, product_id, is_for_life
+      """
+    ) { row in
+      AccessCount(tier: try row.get(0), product: try row.get(1), isForLife: try row.get(2), users: try row.get(3))
+    }
+  }
+
+  func count(_ former: Account.Access?, replacedBy access: Account.Access) throws {
+    let isSame =
+      former?.countedProduct == access.countedProduct && former?.tier == access.tier
+      && former?.isForLife == access.isForLife
+    guard !isSame else { return }
+    if let former, let product = former.countedProduct {
+      try execute(
+        "UPDATE access_count SET users = users - 1 WHERE tier = ? AND product_id = ? AND is_for_life = ?", former.tier,
+        product, former.isForLife)
+    }
+    guard let product = access.countedProduct else { return }
+    try execute(
+      """
+      INSERT INTO access_count (tier, product_id, is_for_life, users) VALUES (?, ?, ?, 1)
+      ON CONFLICT (tier, product_id, is_for_life) DO UPDATE SET users = users + 1
+      """, access.tier, product, access.isForLife)
+  }
+}
+
+extension Account.Access {
+  /// The product that gives access; `nil` without access.
+  fileprivate var countedProduct: ProductID? { status == .expired ? nil : product }
+}
+
+extension UserID {
+  /// The spellings under which a receipt may wait: a UUID in small letters and in capitals, any other ID as it is.
+  var spellings: [String] {
+    guard let uuid = accountToken else { return [rawValue] }
+    return [rawValue, rawValue == uuid ? uuid.uppercased() : uuid]
+  }
+}

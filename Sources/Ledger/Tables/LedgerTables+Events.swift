@@ -1,0 +1,232 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+extension LedgerTables {
+  // MARK: Events
+
+  /// What all events have.
+  struct EventHead {
+    var recordedAt: Int64
+    var requestID: String
+    /// The note that is the reason.
+    var note: NoteID?
+  }
+
+  struct Verdict {
+    var version: Int64
+    var changed: Bool
+    var digest: ReceiptDigest
+    var evidenceAt: Int64?
+    /// The verdict's stored form.
+    var text: String
+  }
+
+  /// Each of these appends an event to the user's chain.
+
+  func append(_ verdict: Verdict, to account: inout Account, _ head: EventHead) throws {
+    account.newest = try first(
+      """
+      INSERT INTO event
+        (user_id, previous, kind, recorded_at, request_id, note, version, changed, receipt_sha256, evidence_at, entitlement)
+      VALUES (?, ?, 'verdict', ?, ?, ?, ?, ?, ?, ?, ?) RETURNING sequence
+      """, account.user.key, account.newest, head.recordedAt, head.requestID, head.note?.sequence, verdict.version,
+      verdict.changed, verdict.digest, verdict.evidenceAt, verdict.text
+    ) { try $0.get(0) }
+    account.verdict = account.newest
+    account.version = verdict.version
+  }
+
+  func appendGain(of purchase: Int64, from other: UserID?, to account: inout Account, _ head: EventHead) throws {
+    try appendChange("gained", of: purchase, other: other, to: &account, head)
+    account.purchases.append(purchase)
+  }
+
+  func appendLoss(of purchase: Int64, to other: UserID, from account: inout Account, _ head: EventHead) throws {
+    try appendChange("lost", of: purchase, other: other, to: &account, head)
+    account.purchases.removeAll { $0 == purchase }
+  }
+
+  private func appendChange(
+    _ kind: String, of purchase: Int64, other: UserID?, to account: inout Account, _ head: EventHead
+  ) throws {
+    account.newest = try first(
+      """
+      INSERT INTO event (user_id, previous, kind, recorded_at, request_id, note, purchase_id, other_user_id)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING sequence
+      """, account.user.key, account.newest, kind, head.recordedAt, head.requestID, head.note?.sequence, purchase,
+      other?.key
+    ) { try $0.get(0) }
+  }
+
+  /// - Parameter account: the subject of the inquiry; `nil` for a note on a change of owner, which is listed with that
+  ///   change.
+  func append(_ note: Note, to account: inout Account?) throws -> NoteID {
+    let sequence = try first(
+      """
+      INSERT INTO event (user_id, previous, kind, recorded_at, request_id, author, text)
+      VALUES (?, ?, 'note', ?, ?, ?, ?) RETURNING sequence
+      """, account?.user.key, account?.newest, note.recordedAt, note.requestID, note.author, note.text
+    ) { try $0.get(0, as: Int64.self) }
+    guard let sequence else { throw StoredForm.Unstorable() }
+    account?.newest = sequence
+    return NoteID(sequence: sequence)
+  }
+
+  // MARK: History
+
+  /// One event of a user's chain, as stored.
+  private struct StoredEvent {
+    enum Content {
+      case verdict(Entitlement, changed: Bool)
+      case change(isGain: Bool, purchase: Int64, other: String?)
+      case note(author: String, text: String)
+    }
+
+    var sequence: Int64
+    var user: String?
+    var previous: Int64?
+    var recordedAt: Date
+    var requestID: String
+    var note: Int64?
+    var content: Content
+
+    init(_ row: SQLRow) throws {
+      sequence = try row.get(0)
+      user = try row.get(1)
+      previous = try row.get(2)
+      recordedAt = try row.get(4)
+      requestID = try row.get(5)
+      note = try row.get(6)
+      switch try row.get(3, as: String.self) {
+      case "verdict":
+        content = .verdict(try StoredForm.value(Entitlement.self, row.get(8)), changed: try row.get(7))
+      case "note": content = .note(author: try row.get(11), text: try row.get(12))
+      case let kind: content = .change(isGain: kind == "gained", purchase: try row.get(9), other: try row.get(10))
+      }
+    }
+  }
+
+  private func event(_ sequence: Int64) throws -> StoredEvent {
+    let event = try first(
+      """
+      SELECT sequence, user_id, previous, kind, recorded_at, request_id, note, changed, entitlement, purchase_id,
+        other_user_id, author, text
+      FROM event WHERE sequence = ?
+      """, sequence, read: StoredEvent.init)
+    guard let event else { throw StoredForm.Unstorable() }
+    return event
+  }
+
+  private func note(_ sequence: Int64?) throws -> Note? {
+    guard let event = try sequence.map(event), case .note(let author, let text) = event.content else { return nil }
+    return Note(author: author, text: text, requestID: event.requestID, recordedAt: event.recordedAt)
+  }
+
+  /// The verdict of an event or the last one before it.
+  private func verdict(from sequence: Int64?) throws -> Entitlement? {
+    var next = sequence
+    while let sequence = next {
+      let event = try event(sequence)
+      if case .verdict(let entitlement, _) = event.content { return entitlement }
+      next = event.previous
+    }
+    return nil
+  }
+
+  /// A user's events from a position down.
+  func timeline(of user: UserID, before: TimelinePosition?, limit: Int) throws -> TimelinePage {
+    guard let account = try account(of: user) else { return TimelinePage(events: [], next: nil) }
+    // A position is an event's number, which anybody can make up: another user's event begins no page of this one's.
+    var next = try before.map { try previous(of: $0.sequence, user: account.user.key) } ?? account.newest
+    var events: [TimelineEvent] = []
+    var last: Int64?
+    while let sequence = next, events.count < max(1, limit) {
+      let event = try event(sequence)
+      events.append(try timelineEvent(event, of: account.user))
+      last = sequence
+      next = event.previous
+    }
+    return TimelinePage(events: events, next: next == nil ? nil : last.map(TimelinePosition.init))
+  }
+
+  private func previous(of sequence: Int64, user: String) throws -> Int64? {
+    try first("SELECT previous FROM event WHERE sequence = ? AND user_id = ?", sequence, user) { try $0.get(0) } ?? nil
+  }
+
+  private func timelineEvent(_ event: StoredEvent, of user: UserID) throws -> TimelineEvent {
+    switch event.content {
+    case .verdict(let entitlement, let changed):
+      return .verdict(
+        HistoryEntry(
+          sequence: event.sequence, recordedAt: event.recordedAt, requestID: event.requestID, entitlement: entitlement,
+          changed: changed),
+        before: try verdict(from: event.previous), note: try note(event.note))
+    case .change(let isGain, let purchase, let other):
+      let other = try other.map(name(ofKey:))
+      return .ownership(
+        try change(event, of: purchase, from: isGain ? other : user, to: isGain ? user : other ?? user))
+    case .note(let author, let text):
+      return .inquiry(Note(author: author, text: text, requestID: event.requestID, recordedAt: event.recordedAt))
+    }
+  }
+
+  private func change(
+    _ event: StoredEvent, of purchase: Int64, from: UserID?, to: UserID
+  ) throws -> OwnershipChange {
+    let key = try first("SELECT environment, original_transaction_id FROM purchase WHERE id = ?", purchase) {
+      try $0.key(0)
+    }
+    guard let key else { throw StoredForm.Unstorable() }
+    return OwnershipChange(
+      key: key, from: from, to: to, recordedAt: event.recordedAt, requestID: event.requestID, note: try note(event.note)
+    )
+  }
+
+  /// The changes of a purchase's owner, newest first.
+  func changes(of purchase: Int64, limit: Int) throws -> [OwnershipChange] {
+    try all(
+      "SELECT sequence FROM event WHERE purchase_id = ? AND kind = 'gained' ORDER BY recorded_at DESC, sequence DESC LIMIT ?",
+      purchase,
+      max(0, limit)
+    ) { try $0.get(0, as: Int64.self) }
+    .compactMap { sequence in
+      let event = try event(sequence)
+      guard case .change(_, _, let other) = event.content, let owner = event.user else { return nil }
+      return try change(event, of: purchase, from: other.map(name(ofKey:)), to: name(ofKey: owner))
+    }
+  }
+
+  /// Whether one of a user's last verdicts came of a receipt. Older ones are not looked at: to ask Apple once more is
+  /// harmless.
+  func isAmongLastVerdicts(_ digest: ReceiptDigest, of account: Account) throws -> Bool {
+    var next = account.newest
+    for _ in 0..<Self.verdictsSearched {
+      guard let sequence = next else { return false }
+      let event = try first("SELECT previous, receipt_sha256 FROM event WHERE sequence = ?", sequence) { row in
+        (previous: try row.get(0, as: Int64?.self), digest: try row.get(1, as: ReceiptDigest?.self))
+      }
+      guard let event else { return false }
+      if event.digest == digest { return true }
+      next = event.previous
+    }
+    return false
+  }
+
+  static let verdictsSearched = 100
+
+  /// A user's verdicts, newest first.
+  func history(of user: UserID, before: Int64?, limit: Int) throws -> [HistoryEntry] {
+    var next = try account(of: user)?.newest
+    var entries: [HistoryEntry] = []
+    while let sequence = next, entries.count < limit {
+      let event = try event(sequence)
+      next = event.previous
+      guard sequence < before ?? .max, case .verdict(let entitlement, let changed) = event.content else { continue }
+      entries.append(
+        HistoryEntry(
+          sequence: sequence, recordedAt: event.recordedAt, requestID: event.requestID, entitlement: entitlement,
+          changed: changed))
+    }
+    return entries
+  }
+}

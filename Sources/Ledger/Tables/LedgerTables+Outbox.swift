@@ -1,0 +1,122 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+extension LedgerTables {
+  // MARK: The outbox
+
+  /// Queues a user's new verdict for the app's row. An update that is already queued takes over the new verdict.
+  ///
+  /// - Parameter evidenceAt: the evidence time (Apple's clock) behind the verdict, if known.
+  /// - Returns: since when the row is outdated.
+  func enqueueUpdate(
+    of account: inout Account, evidenceAt: Int64?, recordedAt: Int64, dueAt: Int64
+  ) throws -> Date {
+    account.rowVersion = max(account.rowVersion + 1, evidenceAt ?? 1, 1)
+    changes.note(row: account.rowVersion, of: account.user)
+    let since = try first(
+      """
+      INSERT INTO outbox (key, version, state, is_doubtful, waiting_since, attempts, due_at)
+      VALUES (?, ?, 'waiting', 0, ?, 0, ?)
+      ON CONFLICT (key) DO UPDATE SET
+        version = excluded.version,
+        waiting_since = iif(state = 'waiting', waiting_since, excluded.waiting_since),
+        is_doubtful = max(is_doubtful, state = 'confirming'), attempts = 0, state = 'waiting',
+        due_at = excluded.due_at
+      RETURNING waiting_since
+      """, account.user.key, account.rowVersion, recordedAt, dueAt
+    ) { try $0.get(0, as: Date.self) }
+    guard let since else { throw StoredForm.Unstorable() }
+    return since
+  }
+
+  func writeState(of user: UserID) throws -> ProfileWriteState {
+    try first("SELECT state FROM outbox WHERE key = ?", user.key) { try Self.state($0.get(0)) } ?? .written
+  }
+
+  private static func state(_ text: String) throws -> ProfileWriteState {
+    switch text {
+    case "waiting": .waiting
+    case "confirming": .written
+    case "missing": .missing
+    default: throw StoredForm.Unstorable()
+    }
+  }
+
+  func waitingUpdate(of user: UserID) throws -> WaitingUpdate? {
+    try first(
+      """
+      SELECT outbox.key, account.spelling, outbox.version, event.entitlement, waiting_since, attempts, state
+      FROM outbox JOIN account USING (key) JOIN event ON event.sequence = account.verdict WHERE outbox.key = ?
+      """, user.key, read: Self.update)
+  }
+
+  private static func update(_ row: SQLRow) throws -> WaitingUpdate {
+    WaitingUpdate(
+      user: try row.get(1, as: UserID?.self) ?? row.get(0), version: try row.get(2),
+      entitlement: try StoredForm.value(Entitlement.self, row.get(3)), waitingSince: try row.get(4),
+      attempts: try row.get(5), state: try state(row.get(6)))
+  }
+
+  func hasUpdates(dueAt now: Date) throws -> Bool {
+    try exists("SELECT 1 FROM outbox WHERE due_at <= ? LIMIT 1", now)
+  }
+
+  func claimUpdates(dueAt now: Date, until lease: Date, limit: Int) throws -> [WaitingUpdate] {
+    let due = try all(
+      """
+      SELECT outbox.key, account.spelling, outbox.version, event.entitlement, waiting_since, attempts, state
+      FROM outbox JOIN account USING (key) JOIN event ON event.sequence = account.verdict
+      WHERE outbox.due_at <= ? ORDER BY outbox.due_at, outbox.waiting_since, outbox.key LIMIT ?
+      """, now, max(0, limit), read: Self.update)
+    for update in due { try execute("UPDATE outbox SET due_at = ? WHERE key = ?", lease, update.user.key) }
+    return due
+  }
+
+  func settleUpdate(of user: UserID, version: Int64, isDoubtful: Bool, confirmingAt again: Date?) throws {
+    changes.note(user)
+    if let again {
+      try execute(
+        """
+        UPDATE outbox SET
+          state = 'confirming', due_at = ?, is_doubtful = 0, attempts = 0, problem = NULL, problem_at = NULL
+        WHERE key = ? AND version = ? AND (is_doubtful OR ?)
+        """, again, user.key, version, isDoubtful)
+      guard changesCount == 0 else { return }
+    }
+    try execute("DELETE FROM outbox WHERE key = ? AND version = ?", user.key, version)
+  }
+
+  func missUpdate(of user: UserID, version: Int64, retryAt due: Date) throws {
+    changes.note(user)
+    try execute(
+      """
+      UPDATE outbox SET
+        attempts = iif(state = 'missing', attempts + 1, 1), state = 'missing', due_at = ?, problem = NULL, problem_at = NULL
+      WHERE key = ? AND version = ?
+      """, due, user.key, version)
+  }
+
+  func retryUpdate(of user: UserID, version: Int64, at due: Date, problem: String, isDoubtful: Bool) throws {
+    try execute(
+      """
+      UPDATE outbox SET attempts = attempts + 1, due_at = ?, problem = ?, problem_at = ?
+      WHERE key = ? AND version = ?
+      """, due, problem, due, user.key, version)
+    // Applies to any version: an older write can overwrite a newer one.
+    guard isDoubtful else { return }
+    try execute("UPDATE outbox SET is_doubtful = 1 WHERE key = ?", user.key)
+  }
+
+  func raiseUpdate(of user: UserID, version: Int64, above floor: Int64) throws {
+    guard floor <= WaitingUpdate.highestFloor else { return }
+    let raised = max(version, floor + 1)
+    try execute("UPDATE outbox SET version = ? WHERE key = ? AND version = ?", raised, user.key, version)
+    guard changesCount > 0 else { return }
+    changes.note(row: raised, of: user)
+    try execute("UPDATE account SET row_version = max(row_version, ?) WHERE key = ?", raised, user.key)
+  }
+
+  func returnUpdates(of users: [UserID], claimedUntil lease: Date) throws {
+    for user in users { try execute("UPDATE outbox SET due_at = 0 WHERE key = ? AND due_at = ?", user.key, lease) }
+  }
+}

@@ -1,0 +1,317 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+extension LedgerTables {
+  /// How the owner of a purchase acquired it.
+  enum Claim: String, StoredWord {
+    /// The owner presented a receipt or a signed transaction, or a person decided so.
+    case proof
+    /// The purchase names the owner, and no user had presented proof.
+    case accountToken = "account_token"
+  }
+
+  struct StoredPurchase {
+    /// The row's ID; `nil` before it is saved.
+    var id: Int64?
+    var evidence: SubscriptionEvidence
+    var owner: UserID
+    var claim: Claim
+    var proof: Int64
+    var evidenceAt: Int64
+    var evaluatedAt: Int64
+    /// The text of the `evidence` column.
+    var rows: String
+    /// When renewal was first seen to be off, and when billing first failed.
+    var renewalOffAt: Int64?
+    var billingFailedAt: Int64?
+    var schedule: Schedule?
+  }
+
+  /// When Apple has to be asked about a purchase again.
+  struct Schedule: Hashable {
+    /// What its state asks for.
+    var scheduledAt: Int64
+    /// That, spread, or later after a claim.
+    var dueAt: Int64
+    /// Claims that were not answered.
+    var attempts = 0
+  }
+
+  // MARK: Purchases
+
+  func purchase(_ key: SubscriptionKey) throws -> StoredPurchase? {
+    try first(
+      """
+      SELECT id, environment, original_transaction_id, user_id, account.spelling, claim, proof_id, source, evidence_at,
+        judged_at, account_gone, evidence, renewal_off_at, billing_failed_at, scheduled_at, due_at, attempts
+      FROM purchase LEFT JOIN account ON account.key = user_id
+      WHERE environment = ? AND original_transaction_id = ?
+      """, key.environment, key.originalTransactionID, read: Self.purchase)
+  }
+
+  func purchase(id: Int64) throws -> StoredPurchase {
+    let purchase = try first(
+      """
+      SELECT id, environment, original_transaction_id, user_id, account.spelling, claim, proof_id, source, evidence_at,
+        judged_at, account_gone, evidence, renewal_off_at, billing_failed_at, scheduled_at, due_at, attempts
+      FROM purchase LEFT JOIN account ON account.key = user_id
+      WHERE id = ?
+      """, id, read: Self.purchase)
+    guard let purchase else { throw StoredForm.Unstorable() }
+    return purchase
+  }
+
+  private static func purchase(_ row: SQLRow) throws -> StoredPurchase {
+    let evidenceAt: Int64 = try row.get(8)
+    let evaluatedAt: Int64 = try row.get(9)
+    let text: String = try row.get(11)
+    var schedule: Schedule?
+    if let scheduledAt: Int64 = try row.get(14) {
+      schedule = Schedule(scheduledAt: scheduledAt, dueAt: try row.get(15), attempts: try row.get(16))
+    }
+    return StoredPurchase(
+      id: try row.get(0),
+      evidence: try StoredForm.evidence(
+        text, of: row.key(1), source: row.get(7), evidenceAt: evidenceAt, evaluatedAt: evaluatedAt,
+        isAccountGone: row.get(10)),
+      owner: try row.get(4, as: UserID?.self) ?? row.get(3), claim: try row.get(5), proof: try row.get(6),
+      evidenceAt: evidenceAt, evaluatedAt: evaluatedAt, rows: text, renewalOffAt: try row.get(12),
+      billingFailedAt: try row.get(13), schedule: schedule)
+  }
+
+  /// A user's purchases, in the order of `SubscriptionKey.precedes`.
+  func purchases(of account: Account?, without known: Set<Int64> = []) throws -> [StoredPurchase] {
+    try (account?.purchases ?? []).filter { !known.contains($0) }.map(purchase(id:))
+      .sorted { $0.evidence.key.precedes($1.evidence.key) }
+  }
+
+  /// All evidence that counts for a user: Apple's first, then provisional grants, each in the order of
+  /// `SubscriptionKey.precedes`.
+  func evidence(of account: Account) throws -> [SubscriptionEvidence] {
+    try purchases(of: account).map(\.evidence) + provisionalEvidence(of: account.user)
+  }
+
+  /// - Returns: the row's ID.
+  func save(_ purchase: StoredPurchase) throws -> Int64 {
+    let evidence = purchase.evidence
+    let key = evidence.key
+    changes.note(purchase.owner)
+    if let id = purchase.id {
+      try execute(
+        """
+        UPDATE purchase SET
+          user_id = ?, claim = ?, proof_id = ?, source = ?, evidence_at = ?, judged_at = ?, account_gone = ?, evidence = ?,
+          renewal_off_at = ?, billing_failed_at = ?, scheduled_at = ?, due_at = ?, attempts = ?
+        WHERE id = ?
+        """, purchase.owner.key, purchase.claim, purchase.proof, evidence.source, purchase.evidenceAt,
+        purchase.evaluatedAt, evidence.isAccountGone, purchase.rows, purchase.renewalOffAt, purchase.billingFailedAt,
+        purchase.schedule?.scheduledAt, purchase.schedule?.dueAt, purchase.schedule?.attempts ?? 0, id)
+      return id
+    }
+    let id = try first(
+      """
+      INSERT INTO purchase
+        (environment, original_transaction_id, user_id, claim, proof_id, source, evidence_at, judged_at, account_gone,
+         evidence, renewal_off_at, billing_failed_at, scheduled_at, due_at, attempts)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
+      """, key.environment, key.originalTransactionID, purchase.owner.key, purchase.claim, purchase.proof,
+      evidence.source, purchase.evidenceAt, purchase.evaluatedAt, evidence.isAccountGone, purchase.rows,
+      purchase.renewalOffAt, purchase.billingFailedAt, purchase.schedule?.scheduledAt, purchase.schedule?.dueAt,
+      purchase.schedule?.attempts ?? 0
+    ) { try $0.get(0, as: Int64.self) }
+    guard let id else { throw StoredForm.Unstorable() }
+    return id
+  }
+
+  func ownedPurchases(_ id: OriginalTransactionID) throws -> [OwnedPurchase] {
+    try StoreEnvironment.allCases.compactMap { environment in
+      let stored = try purchase(SubscriptionKey(environment: environment, originalTransactionID: id))
+      guard let stored, let row = stored.id else { return nil }
+      return OwnedPurchase(
+        evidence: stored.evidence, owner: stored.owner,
+        changes: try changes(of: row, limit: OwnedPurchase.changeLimit))
+    }
+  }
+
+  // MARK: Proofs
+
+  /// A receipt in its stored form: bytes, if it is base64 that spells them exactly, else its text.
+  struct StoredProof {
+    var content: [UInt8]
+    var isText: Bool
+
+    init(_ base64: String) {
+      if let bytes = Base64.bytes(of: base64) {
+        (content, isText) = (bytes, false)
+      } else {
+        (content, isText) = (Array(base64.utf8), true)
+      }
+    }
+
+    static func base64(of content: [UInt8], isText: Bool) -> String {
+      isText ? String(decoding: content, as: UTF8.self) : Base64.text(of: content)
+    }
+  }
+
+  func proof(_ id: Int64) throws -> (receipt: KeptReceipt, digest: ReceiptDigest) {
+    let proof = try first(
+      "SELECT sha256, environment, bundle_id, is_text, content FROM proof WHERE id = ?", id
+    ) { row in
+      (
+        receipt: KeptReceipt(
+          base64: StoredProof.base64(of: try row.get(4), isText: try row.get(3)), environment: try row.get(1),
+          bundleID: try row.get(2)),
+        digest: try row.get(0, as: ReceiptDigest.self)
+      )
+    }
+    guard let proof else { throw StoredForm.Unstorable() }
+    return proof
+  }
+
+  func digest(ofProof id: Int64) throws -> ReceiptDigest {
+    guard
+      let digest = try first(
+        "SELECT sha256 FROM proof WHERE id = ?", id, read: { try $0.get(0, as: ReceiptDigest.self) })
+    else { throw StoredForm.Unstorable() }
+    return digest
+  }
+
+  /// Whether a stored proof is this receipt.
+  func isProof(_ id: Int64, _ receipt: KeptReceipt, _ digest: ReceiptDigest) throws -> Bool {
+    try exists(
+      "SELECT 1 FROM proof WHERE id = ? AND sha256 = ? AND environment = ? AND bundle_id = ?", id, digest,
+      receipt.environment, receipt.bundleID)
+  }
+
+  /// - Returns: the ID of a new row, which one purchase uses.
+  func add(_ receipt: KeptReceipt, _ digest: ReceiptDigest, at now: Int64) throws -> Int64 {
+    let stored = StoredProof(receipt.base64)
+    let id = try first(
+      """
+      INSERT INTO proof (sha256, environment, bundle_id, is_text, content, recorded_at, uses)
+      VALUES (?, ?, ?, ?, ?, ?, 1) RETURNING id
+      """, digest, receipt.environment, receipt.bundleID, stored.isText, stored.content, now
+    ) { try $0.get(0, as: Int64.self) }
+    guard let id else { throw StoredForm.Unstorable() }
+    return id
+  }
+
+  /// Puts a receipt in the place of one that only one purchase uses.
+  /// - Returns: whether it could be done.
+  func replace(proof id: Int64, by receipt: KeptReceipt, _ digest: ReceiptDigest, at now: Int64) throws -> Bool {
+    let stored = StoredProof(receipt.base64)
+    try execute(
+      """
+      UPDATE proof SET sha256 = ?, environment = ?, bundle_id = ?, is_text = ?, content = ?, recorded_at = ?
+      WHERE id = ? AND uses = 1
+      """, digest, receipt.environment, receipt.bundleID, stored.isText, stored.content, now, id)
+    return changesCount == 1
+  }
+
+  func use(proof id: Int64) throws { try execute("UPDATE proof SET uses = uses + 1 WHERE id = ?", id) }
+
+  /// Counts a purchase that uses the proof no more; the last one takes it along.
+  func leave(proof id: Int64) throws {
+    try execute("DELETE FROM proof WHERE id = ? AND uses = 1", id)
+    if changesCount == 0 { try execute("UPDATE proof SET uses = uses - 1 WHERE id = ?", id) }
+  }
+
+  func knowledge(of digest: ReceiptDigest, for user: UserID) throws -> ReceiptKnowledge {
+    // A verdict on a queued receipt did not come from Apple.
+    let waits = try user.spellings.contains { name in
+      try exists("SELECT 1 FROM pending_receipt WHERE user_id = ? AND sha256 = ?", name, digest)
+    }
+    guard let account = try account(of: user) else { return ReceiptKnowledge(wasEvaluated: false, proves: []) }
+    let proves = try purchases(of: account).filter { try self.digest(ofProof: $0.proof) == digest }
+    return ReceiptKnowledge(
+      wasEvaluated: try !proves.isEmpty || !waits && isAmongLastVerdicts(digest, of: account),
+      proves: Set(proves.map(\.evidence.key)))
+  }
+
+  /// The stored receipts behind an original transaction ID: one per store.
+  func receipts(mentioning id: OriginalTransactionID) throws -> [KeptReceipt] {
+    try StoreEnvironment.allCases.sorted { $0.rawValue < $1.rawValue }.compactMap { environment in
+      let purchase = try purchase(SubscriptionKey(environment: environment, originalTransactionID: id))
+      return try purchase.map(receipt)
+    }
+  }
+
+  private func receipt(of purchase: StoredPurchase) throws -> KeptReceipt {
+    var kept = try proof(purchase.proof).receipt
+    kept.environment = purchase.evidence.key.environment
+    kept.owner = purchase.owner
+    kept.isOwnedByName = purchase.claim == .accountToken
+    return kept
+  }
+
+  /// The receipts behind a user's purchases, each once, by newest evidence first.
+  func receipts(of user: UserID, limit: Int) throws -> [OwnedReceipt] {
+    let newest = try purchases(of: account(of: user)).sorted { ($0.evidenceAt, $0.proof) > ($1.evidenceAt, $1.proof) }
+    var proofs: Set<Int64> = []
+    var seen: Set<KeptReceipt> = []
+    var receipts: [OwnedReceipt] = []
+    for purchase in newest where receipts.count < limit && proofs.insert(purchase.proof).inserted {
+      var receipt = try proof(purchase.proof).receipt
+      receipt.owner = user
+      // One that two purchases came to have one after the other has a row for each.
+      guard seen.insert(receipt).inserted else { continue }
+      receipts.append(OwnedReceipt(receipt: receipt, key: purchase.evidence.key))
+    }
+    return receipts
+  }
+
+  // MARK: Searching
+
+  /// The tables that store evidence.
+  enum EvidenceTable: CaseIterable {
+    case purchase
+    case unclaimed
+  }
+
+  /// Searches one page of a table, from the newest row on.
+  ///
+  /// - Parameters:
+  ///   - id: digits only.
+  ///   - start: rows from here on are skipped.
+  /// - Returns: the rows with such a transaction, and where the next page begins; zero at the end.
+  func purchases(
+    with id: TransactionID, in table: EvidenceTable, below start: Int64, limit: Int
+  ) throws -> (keys: [SubscriptionKey], end: Int64) {
+    let limit = max(1, limit)
+    // As `StoredForm` writes it, among other texts of the row.
+    let member = "\"\(id.rawValue)\""
+    let end: Int64?
+    let found: [(key: SubscriptionKey, rows: String)]
+    switch table {
+    case .purchase:
+      end = try first(
+        """
+        SELECT coalesce(min(id), 0) FROM (SELECT id FROM purchase WHERE id < ? ORDER BY id DESC LIMIT ?)
+        """, start, limit
+      ) { try $0.get(0) }
+      found = try all(
+        """
+        SELECT environment, original_transaction_id, evidence FROM purchase
+        WHERE id >= ? AND id < ? AND instr(evidence, ?) > 0
+        """, end ?? 0, start, member
+      ) { (try $0.key(0), try $0.get(2)) }
+    case .unclaimed:
+      end = try first(
+        """
+        SELECT coalesce(min(place), 0) FROM
+          (SELECT rowid AS place FROM unclaimed_evidence WHERE rowid < ? ORDER BY rowid DESC LIMIT ?)
+        """, start, limit
+      ) { try $0.get(0) }
+      found = try all(
+        """
+        SELECT environment, original_transaction_id, evidence FROM unclaimed_evidence
+        WHERE rowid >= ? AND rowid < ? AND instr(evidence, ?) > 0
+        """, end ?? 0, start, member
+      ) { (try $0.key(0), try $0.get(2)) }
+    }
+    let keys = try found.filter { found in
+      try StoredForm.rows(found.rows, of: found.key).purchases.contains { $0.transactionID == id }
+    }.map(\.key)
+    return (keys, end ?? 0)
+  }
+}

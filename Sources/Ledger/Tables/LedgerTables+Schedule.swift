@@ -1,0 +1,82 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+extension LedgerTables.Schedule {
+  /// The schedule after an answer that asks for a check at a moment.
+  ///
+  /// An answer that repeats the scheduled moment brought nothing new, and the delays between claims keep growing: if
+  /// our clock is ahead of Apple's, a subscription is claimed before Apple reports its end, and would be again and
+  /// again. Delays set by a wrong clock are discarded.
+  ///
+  /// - Parameter now: the time of the answer.
+  static func next(
+    after former: Self?, of key: SubscriptionKey, at moment: Date?, asOf now: Date
+  ) throws -> Self? {
+    guard let moment else { return nil }
+    let scheduledAt = try StoredForm.milliseconds(moment)
+    let dueAt = scheduledAt + RecheckSchedule.offset(of: key)
+    guard var former, former.scheduledAt == scheduledAt else { return Self(scheduledAt: scheduledAt, dueAt: dueAt) }
+    if former.attempts > 0 {
+      former.dueAt = min(
+        former.dueAt,
+        max(dueAt, try StoredForm.milliseconds(now) + RecheckSchedule.delay(after: former.attempts - 1)))
+    }
+    return former
+  }
+}
+
+extension LedgerTables {
+  // MARK: Rechecks
+
+  func schedule(_ id: Int64, _ schedule: Schedule?) throws {
+    try execute(
+      "UPDATE purchase SET scheduled_at = ?, due_at = ?, attempts = ? WHERE id = ?", schedule?.scheduledAt,
+      schedule?.dueAt, schedule?.attempts ?? 0, id)
+  }
+
+  func hasRechecks(dueAt now: Date) throws -> Bool {
+    try exists("SELECT 1 FROM purchase WHERE due_at <= ? LIMIT 1", now)
+  }
+
+  func claimRechecks(dueAt now: Date, limit: Int) throws -> [Recheck] {
+    let due = try all("SELECT id FROM purchase WHERE due_at <= ? ORDER BY due_at LIMIT ?", now, max(0, limit)) {
+      try $0.get(0, as: Int64.self)
+    }
+    return try due.compactMap { id in
+      let purchase = try purchase(id: id)
+      guard var schedule = purchase.schedule else { return nil }
+      schedule.attempts += 1
+      schedule.dueAt = try StoredForm.milliseconds(now) + RecheckSchedule.delay(after: schedule.attempts - 1)
+      try self.schedule(id, schedule)
+      var receipt = try proof(purchase.proof).receipt
+      receipt.environment = purchase.evidence.key.environment
+      receipt.owner = purchase.owner
+      return Recheck(
+        key: purchase.evidence.key, owner: purchase.owner, receipt: receipt,
+        scheduledAt: StoredForm.date(schedule.scheduledAt), attempts: schedule.attempts)
+    }
+  }
+
+  /// Makes the purchases under an ID due now. A claimed one is due since its scheduled time, from which `due_at` follows
+  /// wherever there are no attempts.
+  /// - Returns: their number: one per store.
+  func recheckSoon(_ id: OriginalTransactionID, at now: Int64) throws -> Int {
+    try execute(
+      """
+      UPDATE purchase SET
+        scheduled_at = min(coalesce(scheduled_at, ?), ?),
+        due_at = min(coalesce(iif(attempts > 0, scheduled_at, due_at), ?), ?), attempts = 0
+      WHERE environment IN ('production', 'sandbox') AND original_transaction_id = ?
+      """, now, now, now, now, id)
+    return changesCount
+  }
+
+  /// Purchases without a scheduled check, in the order of their IDs.
+  /// - Parameter id: where to continue.
+  func unscheduled(after id: Int64, limit: Int) throws -> [StoredPurchase] {
+    try all(
+      "SELECT id FROM purchase WHERE due_at IS NULL AND id > ? ORDER BY id LIMIT ?", id, max(1, limit)
+    ) { try $0.get(0, as: Int64.self) }
+    .map(purchase(id:))
+  }
+}

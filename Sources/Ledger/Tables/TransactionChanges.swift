@@ -1,0 +1,117 @@
+internal import Entitlements
+internal import Synchronization
+
+/// What the open transaction changes of what a read may say.
+///
+/// It belongs to the connection's thread; the lock is for the compiler.
+final class TransactionChanges: Sendable {
+  struct Changes {
+    /// The app's rows that became outdated, with the versions that they have to get.
+    var rows: [String: Int64] = [:]
+    /// The keys of users of whom a read may say something else.
+    var users: Set<String> = []
+    /// A read of any user may say something else.
+    var isGeneral = false
+  }
+
+  private let changes = Mutex(Changes())
+
+  func note(row version: Int64, of user: UserID) {
+    changes.withLock { changes in
+      changes.rows[user.key] = version
+      changes.users.insert(user.key)
+    }
+  }
+
+  func note(_ user: UserID) { changes.withLock { _ = $0.users.insert(user.key) } }
+
+  func noteAll() { changes.withLock { $0.isGeneral = true } }
+
+  /// - Returns: what was noted since the last call.
+  func take() -> Changes {
+    changes.withLock { changes in
+      defer { changes = Changes() }
+      return changes
+    }
+  }
+}
+
+/// A number for each user that grows with every commit that changes what a read of the user may say: whoever keeps the
+/// answer to a read keeps the number with it, and knows by it whether the answer still holds.
+///
+/// It grows after the commit and before the commit is acknowledged, so that nobody reads less than was acknowledged.
+/// Users share numbers: a change of one may make the answers on others look outdated.
+final class ReadGenerations: Sendable {
+  /// Guards the numbers.
+  private let numbers = Mutex([UInt64](repeating: 0, count: 1 << 16))
+
+  subscript(user: UserID) -> UInt64 {
+    let place = Self.place(of: user.key)
+    return numbers.withLock { $0[place] }
+  }
+
+  func advance(_ changes: TransactionChanges.Changes) {
+    guard changes.isGeneral || !changes.users.isEmpty else { return }
+    numbers.withLock { numbers in
+      if changes.isGeneral {
+        for place in numbers.indices { numbers[place] += 1 }
+      } else {
+        for key in changes.users { numbers[Self.place(of: key)] += 1 }
+      }
+    }
+  }
+
+  func advance(_ user: UserID) { numbers.withLock { $0[Self.place(of: user.key)] += 1 } }
+
+  private static func place(of key: String) -> Int { Int(UInt(bitPattern: key.hashValue) & 0xffff) }
+}
+
+/// What this process knows of the app's rows beyond the ledger: which update is a user's newest, so that it can be
+/// written without reading it back, and which was written and waits for the next commit to say so.
+///
+/// An entry comes with the commit of an update, and stays until the next one. Of a user without an entry only the ledger
+/// knows.
+final class RowsInFlight: Sendable {
+  private struct Row {
+    var version: Int64
+    var isSettled = false
+  }
+
+  /// Guards the rows.
+  private let rows = Mutex<[String: Row]>([:])
+
+  /// More are not remembered, as while the store is away for long.
+  private static let limit = 20_000
+
+  func note(_ changed: [String: Int64]) {
+    guard !changed.isEmpty else { return }
+    rows.withLock { rows in
+      if rows.count >= Self.limit { rows.removeAll() }
+      for (key, version) in changed { rows[key] = Row(version: version) }
+    }
+  }
+
+  /// Whether an update is certainly its user's newest, and was not written yet.
+  func isNewest(_ version: Int64, of user: UserID) -> Bool {
+    rows.withLock { rows in
+      guard let row = rows[user.key] else { return false }
+      return row.version == version && !row.isSettled
+    }
+  }
+
+  func settle(_ version: Int64, of user: UserID) {
+    rows.withLock { rows in
+      // A newer update is not settled by an older write.
+      guard rows[user.key].map({ $0.version == version }) ?? true else { return }
+      rows[user.key] = Row(version: version, isSettled: true)
+    }
+  }
+
+  /// Whether a version was written, whatever the ledger says yet.
+  func isSettled(_ version: Int64, of user: UserID) -> Bool {
+    rows.withLock { rows in
+      guard let row = rows[user.key] else { return false }
+      return row.version == version && row.isSettled
+    }
+  }
+}

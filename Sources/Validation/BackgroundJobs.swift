@@ -1,0 +1,39 @@
+package import Ledger
+package import Logging
+package import ServiceLifecycle
+
+/// The jobs that the service runs beside its requests, in the order of their start.
+///
+/// - Parameters:
+///   - rate: how many subscriptions the jobs may ask Apple about in a second, all together.
+///   - width: how many subscriptions of a run are asked about at the same time.
+///   - isAppleAway: whether calls to Apple are useless at the moment.
+///   - pause: how long a job rests if it has nothing to do.
+package func backgroundJobs(
+  validator: ReceiptValidator, ledger: any Ledger, brake: DowngradeBrakeService, review: RulesReview,
+  clock: ServiceClock, progress: RunProgress, rate: Int, width: Int, isAppleAway: @escaping @Sendable () -> Bool,
+  pause: Duration, logger: Logger
+) -> [any Service] {
+  let now = validator.gateway.now
+  let check = SubscriptionCheck(validator: validator, ledger: ledger, brake: brake)
+  let pacer = Pacer(rate: rate)
+  var jobs: [any Service] = [
+    ClockWatch(clock: clock, ledger: ledger, logger: logger, pause: pause),
+    PendingSettler(validator: validator, ledger: ledger, logger: logger, now: now, pause: pause),
+    RecheckScheduler(
+      check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
+      pause: pause),
+    RulesReviewer(
+      review: review, rules: validator.gateway.rules, ledger: ledger, brake: brake, logger: logger, now: now,
+      pause: pause),
+    NotificationPruner(ledger: ledger, logger: logger, now: now),
+    RevalidationRunner(
+      check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
+      width: width, progress: progress, pause: pause),
+  ]
+  if let writeBack = validator.writeBack {
+    jobs.append(
+      UpdateDeliverer(writeBack: writeBack, ledger: ledger, logger: logger, now: now, pause: pause))
+  }
+  return jobs
+}
