@@ -7,13 +7,15 @@ final class Measurements {
   let rounds: Int
   let seconds: Int
   let due: Int
+  let sizes: [Int]
 
-  init(bed: Bed, table: Table, rounds: Int, seconds: Int, due: Int) {
+  init(bed: Bed, table: Table, rounds: Int, seconds: Int, due: Int, sizes: [Int]) {
     self.bed = bed
     self.table = table
     self.rounds = rounds
     self.seconds = seconds
     self.due = due
+    self.sizes = sizes
   }
 
   func run(_ measurement: Measurement) throws {
@@ -21,6 +23,8 @@ final class Measurements {
     case .bounds: try bounds()
     case .parts: try parts()
     case .validation: try validation()
+    case .counts: try counts()
+    case .sizes: try measureSizes()
     case .protocols: try protocols()
     case .large: try large()
     case .latency: try latency()

@@ -14,6 +14,8 @@ struct RunCommand: AsyncParsableCommand {
   @Option(help: "How often each load is repeated; medians are shown.") var rounds = 5
   @Option(help: "Seconds of each load.") var seconds = 2
   @Option(help: "Subscriptions of the run of re-validation.") var due = 100_000
+  @Option(help: "Subscriptions of the large ledgers, which take some 7 KB of disk each.")
+  var sizes = [100_000, 1_000_000]
   @Option(help: "A Markdown file for the table.") var output: String?
 
   func run() async throws {
@@ -24,7 +26,7 @@ struct RunCommand: AsyncParsableCommand {
     defer { bed.remove() }
     let table = Table()
     print(Machine.description)
-    let measurements = Measurements(bed: bed, table: table, rounds: rounds, seconds: seconds, due: due)
+    let measurements = Measurements(bed: bed, table: table, rounds: rounds, seconds: seconds, due: due, sizes: sizes)
     for measurement in wanted { try measurements.run(measurement) }
     guard let output else { return }
     try "\(Machine.description)\n\n\(table.markdown)".write(toFile: output, atomically: true, encoding: .utf8)
@@ -32,8 +34,8 @@ struct RunCommand: AsyncParsableCommand {
 }
 
 enum Measurement: String, CaseIterable, ExpressibleByArgument {
-  case bounds, parts, validation, protocols, large, latency, crowd, reads, commits, verification, storm, overload
-  case revalidation, start
+  case bounds, parts, validation, counts, sizes, protocols, large, latency, crowd, reads, commits, verification, storm
+  case overload, revalidation, start
 
   static var allValueDescriptions: [String: String] {
     Dictionary(uniqueKeysWithValues: allCases.map { ($0.rawValue, $0.meaning) })
@@ -44,7 +46,9 @@ enum Measurement: String, CaseIterable, ExpressibleByArgument {
     case .bounds: "What bounds the rest: bare Hummingbird routes, the bare transport."
     case .parts: "CPU of decoding answers of 15 KiB and 1.7 MB, of the rules, of encoding a record."
     case .validation: "Receipts validated, recorded and written to the profile store, 32 in flight."
-    case .protocols: "The same with Apple asked by HTTP/1.1 and by HTTP/2."
+    case .counts: "What scripts/check-cost counts: allocations, system calls, context switches, bytes of the ledger."
+    case .sizes: "The same, and CPU, with large ledgers."
+    case .protocols: "Receipts validated, with Apple asked by HTTP/1.1 and by HTTP/2."
     case .large: "Answers of 1.7 MB."
     case .latency: "What 1, 32 and 256 callers wait beyond an upstream that takes 100 ms."
     case .crowd: "2,000 in flight, an upstream that takes 300 ms."
