@@ -342,6 +342,25 @@ import Testing
     }
   }
 
+  @Test func `a receipt that Apple rejects grants nothing from then on, and stays queued`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await present(ledger, "anna", [signed("1")])
+      let receipt = try #require(try await ledger.pendingReceipts(dueAt: at(0), limit: 1).first)
+      #expect(try await tier(ledger, "anna") == "pro")
+      try await ledger.refusePending(receipt.id, retryAt: at(60), reevaluated(at: 1))
+      #expect(try await tier(ledger, "anna") == "free")
+      #expect(try await ledger.pendingReceipts(dueAt: at(59), limit: 1).isEmpty)
+      let waiting = try #require(try await ledger.pendingReceipts(dueAt: at(60), limit: 1).first)
+      #expect(waiting.attempts == 1)
+      let version = try await ledger.profile(of: "anna")?.version
+      // Nothing of it is left to be ended, so that nobody is judged again.
+      try await ledger.refusePending(receipt.id, retryAt: at(90), reevaluated(at: 61))
+      #expect(try await ledger.profile(of: "anna")?.version == version)
+      try await present(ledger, "anna", [signed("1", time: 70)], at: 70)
+      #expect(try await tier(ledger, "anna") == "free")
+    }
+  }
+
   @Test func `when there was a verdict on the receipt, the next outage begins anew`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await present(ledger, "anna", [signed("1")])

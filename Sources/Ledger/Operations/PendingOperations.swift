@@ -68,6 +68,16 @@ struct WithdrawOperation {
     if hadGrants { try evaluate(pending.user, for: pending) }
   }
 
+  /// Ends the grants of a queued receipt that stays queued.
+  func refuse(_ id: Int64, retryAt due: Date) throws {
+    guard let pending = try tables.pending(id) else { return }
+    try tables.retryPending(id, at: due)
+    let granted = try tables.grants(of: id).filter { !$0.isOver }
+    guard !granted.isEmpty else { return }
+    for grant in granted { try tables.endGrant(on: grant.evidence.key) }
+    try evaluate(pending.user, for: pending)
+  }
+
   /// - Returns: how many grants ended.
   func endOverdue() throws -> Int {
     let ended = try tables.grants(endedAt: evaluationContext.evaluatedAt)

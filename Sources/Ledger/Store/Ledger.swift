@@ -29,6 +29,12 @@ package protocol Ledger: RunLedger, NotificationLedger, ReevaluationLedger {
   /// Counts a failed attempt and schedules the next one.
   func retryPending(_ id: Int64, at due: Date) async throws(LedgerError)
 
+  /// Ends the grants on the signature of a queued receipt that Apple rejects, and reevaluates the user. The receipt stays
+  /// queued; the failed attempt is counted and the next one scheduled.
+  func refusePending(
+    _ id: Int64, retryAt due: Date, _ evaluationContext: EvaluationContext
+  ) async throws(LedgerError)
+
   /// Makes receipts due now that were postponed during an outage of Apple's.
   func makePendingDue(at now: Date) async throws(LedgerError)
 

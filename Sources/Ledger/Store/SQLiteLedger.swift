@@ -267,6 +267,14 @@ package final class SQLiteLedger: Ledger {
     try await queue.submit { tables in try tables.retryPending(id, at: due) }
   }
 
+  package func refusePending(
+    _ id: Int64, retryAt due: Date, _ evaluationContext: EvaluationContext
+  ) async throws(LedgerError) {
+    try await queue.submit { tables in
+      try WithdrawOperation(evaluationContext: evaluationContext, tables: tables).refuse(id, retryAt: due)
+    }
+  }
+
   package func makePendingDue(at now: Date) async throws(LedgerError) {
     try await queue.submit { tables in try tables.makePendingDue(at: StoredForm.milliseconds(now)) }
   }

@@ -189,6 +189,12 @@ package struct ReceiptValidator: Sendable {
     }
   }
 
+  /// Whether our own check of the signature refutes a receipt.
+  func refutes(_ base64: String) -> Bool {
+    guard let receipt = try? gateway.decode(base64) else { return true }
+    return gateway.unrequiredProof(of: receipt).check == .failed
+  }
+
   /// A known purchase with its kept receipt.
   ///
   /// The receipt was proven, or accepted by Apple, when it came; roots and policies may have changed since. The Server

@@ -20,6 +20,10 @@ import struct FoundationEssentials.Date
 /// also put back by itself (`retry`). One that Apple calls malformed, or has trouble with, ends no sweep: the trouble
 /// may concern this receipt only, and the others must not wait for it. The first success after a failure makes all of
 /// them due.
+///
+/// A receipt that Apple does not authenticate (21003) counts for nothing from then on, and stays queued for a week: it was
+/// acknowledged, so that the app posts it no more, and Apple has rejected intact receipts before. One whose signature is
+/// refuted here as well is removed.
 struct PendingSettler: Service {
   enum Outcome: Hashable, Sendable {
     /// No receipt is due.
@@ -39,6 +43,8 @@ struct PendingSettler: Service {
   static let longestPause: Duration = .seconds(10)
   /// The pauses before a pending receipt is tried again: 10 s after the first failure, doubling, at most six hours.
   static let retry = Backoff(base: .seconds(10), cap: .seconds(6 * 3600))
+  /// How long a receipt that Apple does not authenticate is asked about, from when it came.
+  static let rejectedHold: Duration = .seconds(7 * 86_400)
   /// Receipts read from the ledger at once.
   static let batch = 50
   /// Receipts that Apple is asked about at the same time: few, as callers come first.
@@ -95,6 +101,7 @@ struct PendingSettler: Service {
     let submission = ReceiptSubmission(
       user: receipt.user, proof: .receipt(receipt.base64), requestID: receipt.requestID)
     var isSettled = false
+    var isRejected = false
     var isAppleThere = true
     do throws(ValidationError) {
       _ = try await validator.validate(submission, .settlement(receipt.id), logger: logger)
@@ -105,6 +112,9 @@ struct PendingSettler: Service {
       case .overloaded, .ledgerUnavailable, .cancelled: isAppleThere = false
       // Another receipt comes first and is on its way, or our clock has to be corrected.
       case .heldBack, .clockBehind: break
+      case .notAuthentic(_, appleStatus: .some) where mayBeAuthentic(receipt):
+        logger.notice("a pending receipt was refused, and waits", metadata: ["problem": "\(error.code)"])
+        isRejected = true
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .sandboxRefused, .ownedByAnotherUser,
         .unknownTransaction, .notAskable:
         // Apple or our own policy refuses it: there is nothing to wait for.
@@ -112,11 +122,19 @@ struct PendingSettler: Service {
         isSettled = true
       }
     }
+    let next = now().advanced(by: Self.retry.ceiling(after: receipt.attempts))
     if isSettled {
       try await ledger.settlePending(receipt.id, validator.evaluationContext)
+    } else if isRejected {
+      try await ledger.refusePending(receipt.id, retryAt: next, validator.evaluationContext)
     } else {
-      try await ledger.retryPending(receipt.id, at: now().advanced(by: Self.retry.ceiling(after: receipt.attempts)))
+      try await ledger.retryPending(receipt.id, at: next)
     }
     return isAppleThere
+  }
+
+  /// Whether Apple may still authenticate a receipt that it has rejected.
+  private func mayBeAuthentic(_ receipt: PendingReceipt) -> Bool {
+    now() < receipt.receivedAt.advanced(by: Self.rejectedHold) && !validator.refutes(receipt.base64)
   }
 }

@@ -17,7 +17,7 @@ import Testing
   private final class Clock: Sendable {
     private let now = Mutex(PendingReceiptHTTPTests.clock)
     var date: Date { now.withLock { $0 } }
-    func advance() { now.withLock { $0 += 3600 } }
+    func advance(by seconds: TimeInterval = 3600) { now.withLock { $0 += seconds } }
   }
 
   /// Lets time go by until a condition holds; the settling tells nobody when it is done.
@@ -121,7 +121,8 @@ import Testing
     }
   }
 
-  @Test func `a receipt that is refused in the end is kept no longer, and changes nothing`() async throws {
+  /// The app has finished the transaction after the 202: nobody posts it again.
+  @Test func `a receipt that Apple rejects after its 202 is not lost`() async throws {
     let clock = Clock()
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple, settings: Self.settings, now: { clock.date }) {
@@ -131,10 +132,34 @@ import Testing
         #expect(try await service.validate(receipt.receiptData).status == 202)
         store.simulator.setTrouble(.status21003, count: nil, environment: nil)
         try await wait(clock) {
+          service.log.lines.contains { $0.contains("a pending receipt was refused, and waits") }
+        }
+        #expect(try await service.profile().verdict == "free active no_purchases")
+        store.simulator.setTrouble(nil, count: nil, environment: nil)
+        try await wait(clock) { try await service.profile().verdict == "pro active renewing" }
+        try await wait(clock) {
+          try await service.ledger.pendingReceipts(dueAt: .distantFuture, limit: 1).isEmpty
+        }
+      }
+    }
+  }
+
+  @Test func `a receipt that is refused for a week is kept no longer, and changes nothing`() async throws {
+    let clock = Clock()
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, settings: Self.settings, now: { clock.date }) {
+        service in
+        store.simulator.setTrouble(.http500, count: nil, environment: nil)
+        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1)
+        #expect(try await service.validate(receipt.receiptData).status == 202)
+        store.simulator.setTrouble(.status21003, count: nil, environment: nil)
+        try await wait(clock) { service.log.lines.contains { $0.contains("a pending receipt was refused, and waits") } }
+        clock.advance(by: 7 * 86_400)
+        try await wait(clock) {
           try await service.ledger.pendingReceipts(dueAt: .distantFuture, limit: 1).isEmpty
         }
         #expect(try await service.profile().verdict == "free active no_purchases")
-        #expect(service.log.lines.contains { $0.contains("a pending receipt was refused") })
+        #expect(service.log.lines.contains { $0.contains(#""a pending receipt was refused""#) })
       }
     }
   }

@@ -219,7 +219,10 @@ import Testing
       store.simulator.setTrouble(.status21003, count: nil, environment: nil)
       try await eventually(clock, step: 10) { try await service.profile().verdict == "free active no_purchases" }
       try await eventually { profiles.row("user-1")?["subscription_tier"] == .text("free") }
-      #expect(try await service.ledger.pendingReceipts(dueAt: .distantFuture, limit: 1).isEmpty)
+      // The receipt waits, as it was acknowledged, and posting it again brings no second grant.
+      #expect(try await service.ledger.pendingReceipts(dueAt: .distantFuture, limit: 1).count == 1)
+      Self.beAway(store)
+      #expect(try await service.validate(receipt)["provisional"] == "false")
       // Long before its time was over.
       #expect(clock.date < Self.start.addingTimeInterval(86_400))
     }
