@@ -10,7 +10,7 @@ package import ServiceLifecycle
 ///   - isAppleAway: whether calls to Apple are useless at the moment.
 ///   - pause: how long a job rests if it has nothing to do.
 package func backgroundJobs(
-  validator: ReceiptValidator, ledger: any Ledger, brake: DowngradeBrakeService, review: RulesReview,
+  validator: ReceiptValidator, ledger: Ledger, brake: DowngradeBrakeService, review: RulesReview,
   clock: ServiceClock, progress: RunProgress, rate: Int, width: Int, isAppleAway: @escaping @Sendable () -> Bool,
   pause: Duration, logger: Logger
 ) -> [any Service] {

@@ -45,7 +45,7 @@ func entry(_ user: String) -> LedgerEntry {
     })
 }
 
-func record(_ user: String, in ledger: SQLiteLedger) async {
+func record(_ user: String, in ledger: Ledger) async {
   do throws(LedgerError) {
     _ = try await ledger.record(entry(user))
     say("ack \(user)")
@@ -58,12 +58,12 @@ func record(_ user: String, in ledger: SQLiteLedger) async {
   }
 }
 
-func open(_ path: String, normal: Bool) async throws -> SQLiteLedger {
+func open(_ path: String, normal: Bool) async throws -> Ledger {
   #if DEBUG
-    return try await SQLiteLedger.open(path: path, synchronous: normal ? .normal : .full) { _ in say("fatal") }
+    return try await Ledger.open(path: path, synchronous: normal ? .normal : .full) { _ in say("fatal") }
   #else
     guard !normal else { exit(64) }
-    return try await SQLiteLedger.open(path: path) { _ in say("fatal") }
+    return try await Ledger.open(path: path) { _ in say("fatal") }
   #endif
 }
 
@@ -73,7 +73,7 @@ guard arguments.count >= 3 else {
   exit(64)
 }
 let count = arguments.count > 3 ? Int(arguments[3]) ?? 0 : 0
-let ledger: SQLiteLedger
+let ledger: Ledger
 do {
   ledger = try await open(arguments[1], normal: arguments.last == "normal")
 } catch let error as LedgerOpenError {

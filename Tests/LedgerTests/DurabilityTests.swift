@@ -91,7 +91,7 @@ import Testing
   @Test(.enabled(if: Tmpfs.isPossible, "a tmpfs cannot be mounted here"))
   func `a full disk is unavailable until there is room again`() async throws {
     let disk = try Tmpfs(size: "3m")
-    let ledger = try await SQLiteLedger.open(path: disk.directory + "/ledger.sqlite") { problem in
+    let ledger = try await Ledger.open(path: disk.directory + "/ledger.sqlite") { problem in
       Issue.record("the ledger gave up: \(problem)")
     }
     let receipt = String(repeating: "A", count: 40_000)
@@ -128,7 +128,7 @@ import Testing
   @Test(.enabled(if: Tmpfs.isPossible, "a tmpfs cannot be mounted here"))
   func `the check notices a full disk`() async throws {
     let disk = try Tmpfs(size: "3m")
-    let ledger = try await SQLiteLedger.open(path: disk.directory + "/ledger.sqlite") { problem in
+    let ledger = try await Ledger.open(path: disk.directory + "/ledger.sqlite") { problem in
       Issue.record("the ledger gave up: \(problem)")
     }
     try await ledger.check()

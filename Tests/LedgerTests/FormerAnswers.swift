@@ -12,7 +12,7 @@ struct FormerAnswers {
   ]
   static let ids: [OriginalTransactionID] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "60", "61", "99"]
 
-  static func all(of ledger: SQLiteLedger) async throws -> [String] {
+  static func all(of ledger: Ledger) async throws -> [String] {
     var lines: [String] = []
     func time(_ date: Date?) -> String { date.map { "\($0.millisecondsSince1970)" } ?? "-" }
     func words(_ verdict: Entitlement?) -> String {

@@ -88,7 +88,7 @@ struct FormerLedger {
   }
 
   /// Opens it with this release, which upgrades it.
-  func open() async throws -> SQLiteLedger {
+  func open() async throws -> Ledger {
     try file.close()
     return try await scratch.open()
   }

@@ -14,7 +14,7 @@ import Testing
     let scratch = try Scratch()
     let writer = ScriptedWriter(script)
     let ledger = try await Scratch.retrying { () throws(LedgerOpenError) in
-      try await SQLiteLedger.open(
+      try await Ledger.open(
         path: scratch.path, synchronous: .full, onFatal: { Issue.record("the ledger gave up: \($0)") },
         onCommit: writer.note, pause: writer.pause)
     }
@@ -76,9 +76,9 @@ import Testing
     let scratch = try Scratch()
     let gate = Gate()
     let pauses = Counter()
-    let opened = Once<SQLiteLedger>()
+    let opened = Once<Ledger>()
     let ledger = try await Scratch.retrying { () throws(LedgerOpenError) in
-      try await SQLiteLedger.open(
+      try await Ledger.open(
         path: scratch.path, synchronous: .full, onFatal: { Issue.record("the ledger gave up: \($0)") },
         pause: {
           pauses.increment()
@@ -126,7 +126,7 @@ private func hold(until condition: () -> Bool) {
 private final class ScriptedWriter: Sendable {
   private struct State {
     var script: ArraySlice<Int>
-    var ledger: SQLiteLedger?
+    var ledger: Ledger?
     var sizes: [Int] = []
     var pauses = 0
     var records: [Task<Void, any Error>] = []
@@ -139,9 +139,9 @@ private final class ScriptedWriter: Sendable {
   var sizes: [Int] { state.withLock { $0.sizes } }
   var pauses: Int { state.withLock { $0.pauses } }
 
-  func write(to ledger: SQLiteLedger) { state.withLock { $0.ledger = ledger } }
+  func write(to ledger: Ledger) { state.withLock { $0.ledger = ledger } }
 
-  @Sendable func note(_ commit: SQLiteLedger.Commit) { state.withLock { $0.sizes.append(commit.writes) } }
+  @Sendable func note(_ commit: Ledger.Commit) { state.withLock { $0.sizes.append(commit.writes) } }
 
   /// On the writer's thread, which goes on when those who came wait.
   @Sendable func pause() {

@@ -143,9 +143,9 @@ import Testing
     let scratch = try Scratch()
     let pool = try DatabasePool(path: scratch.path)
     try pool.writeWithoutTransaction { db in
-      #expect(throws: LedgerOpenError.self) { try SQLiteLedger.expect(db, "synchronous", 2, path: "x") }
+      #expect(throws: LedgerOpenError.self) { try Ledger.expect(db, "synchronous", 2, path: "x") }
       try db.execute(sql: "PRAGMA synchronous = FULL")
-      try SQLiteLedger.expect(db, "synchronous", 2, path: "x")
+      try Ledger.expect(db, "synchronous", 2, path: "x")
     }
     try pool.close()
   }
@@ -163,7 +163,7 @@ import Testing
   @Test func `a ledger whose file was replaced gives up`() async throws {
     let scratch = try Scratch()
     let reported = ReportedRow()
-    let ledger = try await SQLiteLedger.open(path: scratch.path) { reported.say($0) }
+    let ledger = try await Ledger.open(path: scratch.path) { reported.say($0) }
     try await ledger.check()
     try FileManager.default.moveItem(atPath: scratch.path, toPath: scratch.path + ".old")
     for _ in 0..<2 {
@@ -181,7 +181,7 @@ import Testing
   @Test func `a record into a file that was removed is not acknowledged`() async throws {
     let scratch = try Scratch()
     let reported = ReportedRow()
-    let ledger = try await SQLiteLedger.open(path: scratch.path) { reported.say($0) }
+    let ledger = try await Ledger.open(path: scratch.path) { reported.say($0) }
     _ = try await ledger.record(entry("anna", [evidence("1")]))
     try FileManager.default.removeItem(atPath: scratch.path)
     let error = await #expect(throws: LedgerError.self) { _ = try await ledger.record(entry("ben", [evidence("2")])) }
@@ -230,8 +230,8 @@ import Testing
     }
   }
 
-  private static func open(_ path: String) async throws -> SQLiteLedger {
-    try await SQLiteLedger.open(path: path) { _ in }
+  private static func open(_ path: String) async throws -> Ledger {
+    try await Ledger.open(path: path) { _ in }
   }
 
   private static func expect(_ expected: LedgerOpenError, from path: String) async {

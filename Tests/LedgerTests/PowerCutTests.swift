@@ -80,7 +80,7 @@ struct PowerCutTests {
     let users = lines.filter { $0.hasPrefix("ack ") }.map { UserID(String($0.dropFirst(4))) }
 
     let after = try Disk(image: image)
-    let ledger = try await SQLiteLedger.open(path: after.directory + "/ledger.sqlite") { problem in
+    let ledger = try await Ledger.open(path: after.directory + "/ledger.sqlite") { problem in
       Issue.record("the ledger gave up: \(problem)")
     }
     var lost = 0

@@ -6,7 +6,7 @@ import Testing
 @Suite struct ProfileUpdateTests {
   private let everything = at(1e6)
 
-  private func claim(_ ledger: SQLiteLedger, at now: Double = 1e6, limit: Int = 10) async throws -> [WaitingUpdate] {
+  private func claim(_ ledger: Ledger, at now: Double = 1e6, limit: Int = 10) async throws -> [WaitingUpdate] {
     try await ledger.claimUpdates(dueAt: at(now), until: at(now + 30), limit: limit)
   }
 

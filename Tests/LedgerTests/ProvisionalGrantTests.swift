@@ -5,14 +5,14 @@ import Testing
 
 @Suite struct ProvisionalGrantTests {
   private func present(
-    _ ledger: SQLiteLedger, _ user: UserID, _ signed: [SubscriptionEvidence], receipt: String = "x", at now: Double = 0
+    _ ledger: Ledger, _ user: UserID, _ signed: [SubscriptionEvidence], receipt: String = "x", at now: Double = 0
   ) async throws {
     let outcome = try await ledger.postpone(
       pending(receipt, of: user, at: now), provisional: signed, reevaluated(at: now))
     #expect(outcome == .kept)
   }
 
-  private func tier(_ ledger: SQLiteLedger, _ user: UserID) async throws -> Tier? {
+  private func tier(_ ledger: Ledger, _ user: UserID) async throws -> Tier? {
     try await ledger.profile(of: user)?.entitlement.tier
   }
 

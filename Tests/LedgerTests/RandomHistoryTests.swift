@@ -44,7 +44,7 @@ import Testing
     static let ids = ["1", "2", "3", "4"]
 
     let scratch: Scratch
-    var ledger: SQLiteLedger
+    var ledger: Ledger
     var random: SplitMix64
     var now = 0.0
     var reported: [UserID: ReportedRow] = [:]

@@ -11,7 +11,7 @@ import Testing
   private struct Broken: Error {}
 
   /// A ledger, and a queue of reads of its own on the same file.
-  private func withQueue(_ body: @Sendable (SQLiteLedger, ReadQueue) async throws -> Void) async throws {
+  private func withQueue(_ body: @Sendable (Ledger, ReadQueue) async throws -> Void) async throws {
     try await Scratch.withLedger { ledger, scratch in
       var configuration = Configuration()
       configuration.readonly = true

@@ -5,7 +5,7 @@ import Testing
 
 /// What the ledger does for a service that judges users anew without an answer of Apple's.
 @Suite struct ReevaluationTests {
-  private static func record(_ users: ClosedRange<Int>, in ledger: SQLiteLedger) async throws {
+  private static func record(_ users: ClosedRange<Int>, in ledger: Ledger) async throws {
     for number in users {
       let product = number.isMultiple(of: 3) ? forever : pro
       let evidence = evidence("\(number)", expires: Double(number * 100), product: product)

@@ -14,7 +14,7 @@ import Testing
   }
 
   /// Subscription `n` of user `un` ends so many hours from now.
-  private func subscribe(_ ledger: SQLiteLedger, _ hours: [Double]) async throws {
+  private func subscribe(_ ledger: Ledger, _ hours: [Double]) async throws {
     for (number, hours) in hours.enumerated() {
       _ = try await ledger.record(
         answer(
@@ -23,7 +23,7 @@ import Testing
     }
   }
 
-  private func start(_ ledger: SQLiteLedger, limit: Int = 1_000, at now: Double = 0) async throws -> Run {
+  private func start(_ ledger: Ledger, limit: Int = 1_000, at now: Double = 0) async throws -> Run {
     switch try await ledger.startRun(RunOrder(expiringWithin: Self.day, limit: limit), key: nil, at: at(now)) {
     case .started(let run): return run
     case .known(let run):
@@ -32,7 +32,7 @@ import Testing
     }
   }
 
-  private func claim(_ ledger: SQLiteLedger, _ run: Run, limit: Int = 100, now: Double = 0) async throws -> RunClaim {
+  private func claim(_ ledger: Ledger, _ run: Run, limit: Int = 100, now: Double = 0) async throws -> RunClaim {
     try await ledger.claimRunItems(of: run.id, dueAt: at(now), until: at(now + 900), limit: limit)
   }
 

@@ -15,14 +15,14 @@ final class Scratch: Sendable {
 
   deinit { try? FileManager.default.removeItem(atPath: directory) }
 
-  func open() async throws -> SQLiteLedger {
+  func open() async throws -> Ledger {
     try await Self.retrying { () throws(LedgerOpenError) in
-      try await SQLiteLedger.open(path: path) { problem in Issue.record("the ledger gave up: \(problem)") }
+      try await Ledger.open(path: path) { problem in Issue.record("the ledger gave up: \(problem)") }
     }
   }
 
   /// A process that another test is just starting holds the lock of this one's ledger until it becomes its program.
-  static func retrying(_ open: () async throws(LedgerOpenError) -> SQLiteLedger) async throws -> SQLiteLedger {
+  static func retrying(_ open: () async throws(LedgerOpenError) -> Ledger) async throws -> Ledger {
     for _ in 0..<200 {
       do throws(LedgerOpenError) {
         return try await open()
@@ -34,7 +34,7 @@ final class Scratch: Sendable {
   }
 
   /// Runs a test's body on a new ledger and closes it.
-  static func withLedger<Value>(_ body: (SQLiteLedger, Scratch) async throws -> Value) async throws -> Value {
+  static func withLedger<Value>(_ body: (Ledger, Scratch) async throws -> Value) async throws -> Value {
     let scratch = try Scratch()
     let ledger = try await scratch.open()
     do {
@@ -113,7 +113,7 @@ extension RecordOutcome {
   var isRefused: Bool { if case .ownedByAnotherUser = self { true } else { false } }
 }
 
-extension SQLiteLedger {
+extension Ledger {
   func keys(of user: UserID) async throws -> Set<SubscriptionKey> {
     Set(try await profile(of: user)?.evidence.map(\.key) ?? [])
   }
@@ -125,7 +125,7 @@ extension SQLiteLedger {
 
 let evaluationContext = EvaluationContext(evaluatedAt: at(0), recordedAt: at(5_000), evaluate: evaluate)
 
-extension SQLiteLedger {
+extension Ledger {
   /// Keeps a receipt without granting anything.
   func postpone(_ receipt: PendingReceipt) async throws -> PostponeOutcome {
     try await postpone(receipt, provisional: [], evaluationContext)

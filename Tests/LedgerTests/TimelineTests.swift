@@ -30,7 +30,7 @@ import Testing
   }
 
   /// Reads from the newest to the oldest in pages of one size.
-  private static func all(_ ledger: SQLiteLedger, of user: UserID, pages limit: Int) async throws -> [String] {
+  private static func all(_ ledger: Ledger, of user: UserID, pages limit: Int) async throws -> [String] {
     var reported: [String] = []
     var position: TimelinePosition?
     for _ in 0..<1_000 {

@@ -301,7 +301,7 @@ import Testing
     for number in 0..<1_200 { try former.record("u\(number)", evidence("\(number)"), at: 1) }
     try former.file.close()
     let reported = Mutex<[LedgerUpgrade.Progress]>([])
-    let ledger = try await SQLiteLedger.open(
+    let ledger = try await Ledger.open(
       path: former.scratch.path, onFatal: { Issue.record("\($0)") },
       onUpgrade: { progress in reported.withLock { $0.append(progress) } })
     let users = reported.withLock { $0 }.map(\.users)
@@ -415,7 +415,7 @@ import Testing
     await ledger.close()
   }
 
-  private static func story(of user: UserID, in ledger: SQLiteLedger) async throws -> [String] {
+  private static func story(of user: UserID, in ledger: Ledger) async throws -> [String] {
     func because(_ note: Note?) -> String { note.map { " (\($0.text))" } ?? "" }
     return try await ledger.timeline(of: user, before: nil, limit: 100).events.map { event in
       switch event {

@@ -21,7 +21,7 @@ import struct FoundationEssentials.Date
 struct CountersignApplication: Service, CustomStringConvertible {
   /// The public address, and what runs beside it.
   var application: Application<RouterResponder<ServiceRequestContext>>
-  var ledger: SQLiteLedger
+  var ledger: Ledger
   var transport: CurlTransport
   /// Every path with every method that it answers to.
   var routes: [ServiceRoute]
@@ -53,9 +53,9 @@ func buildApplication(
     identities, ConnectionCounts(configuration.server, logger: logger), patience: environment.bodyPatience)
   let appStore = try configuration.appStoreServices(environment: environment)
   let ledgerMetrics = LedgerMetrics(environment.metrics)
-  let ledger: SQLiteLedger
+  let ledger: Ledger
   do {
-    ledger = try await SQLiteLedger.open(
+    ledger = try await Ledger.open(
       path: configuration.ledger.path, onFatal: environment.ledgerFailed, onCommit: ledgerMetrics.note,
       onUpgrade: upgradeReport(to: logger))
   } catch {
@@ -236,7 +236,7 @@ extension EntitlementRules {
 
 extension ServiceConfiguration {
   /// Refuses a catalog that lacks what too many have, and names what it lacks in any case.
-  fileprivate func compareCatalog(with ledger: any Ledger, _ logger: Logger) async throws(StartError) {
+  fileprivate func compareCatalog(with ledger: Ledger, _ logger: Logger) async throws(StartError) {
     let counts: [AccessCount]
     do throws(LedgerError) {
       counts = try await ledger.accessGiven()

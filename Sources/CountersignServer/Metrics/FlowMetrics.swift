@@ -161,7 +161,7 @@ package final class LedgerMetrics: Sendable {
     duration = Timer(.ledgerCommitDuration, in: factory)
   }
 
-  package func note(_ commit: SQLiteLedger.Commit) {
+  package func note(_ commit: Ledger.Commit) {
     writes.record(commit.writes)
     duration.record(commit.duration)
   }

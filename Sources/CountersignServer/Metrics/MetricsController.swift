@@ -10,7 +10,7 @@ import struct FoundationEssentials.Date
 
 /// `/metrics`: what was counted and what waits, in Prometheus' text format. It names no user and no secret, and is open.
 struct MetricsController: Sendable {
-  var ledger: any Ledger
+  var ledger: Ledger
   var status: OperationalStatus
   /// The counters.
   var registry: PrometheusRegistry

@@ -23,14 +23,14 @@ final class LedgerCheck: Sendable {
 
   /// Guards the last check.
   private let state = Mutex(State())
-  private let ledger: any Ledger
+  private let ledger: Ledger
   private let lifetime: Duration
   private let now: @Sendable () -> Date
   private let clock: @Sendable () -> ContinuousClock.Instant
 
   /// - Parameter lifetime: how long what was found stands.
   init(
-    ledger: any Ledger, lifetime: Duration, now: @escaping @Sendable () -> Date,
+    ledger: Ledger, lifetime: Duration, now: @escaping @Sendable () -> Date,
     clock: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
   ) {
     self.ledger = ledger

@@ -12,7 +12,7 @@ import struct FoundationEssentials.Date
 
 /// `GET /v1/profiles/{user_id}`, or `me` for a user: the entitlement as the ledger knows it, without asking Apple.
 struct ProfilesController: Sendable {
-  var ledger: any Ledger
+  var ledger: Ledger
   var rules: EntitlementRules
   var hasProfileStore: Bool
   var now: @Sendable () -> Date

@@ -19,7 +19,7 @@ extension HTTPField.Name {
 /// whose connection ended before the answer, finds its run and doubles no work. So does one that repeats its
 /// `Idempotency-Key`, also after the run has ended.
 package struct RevalidationsController: Sendable {
-  var ledger: any Ledger
+  var ledger: Ledger
   var progress: RunProgress
   var body = JSONRequestBody(limit: BodyBudgets.runLimit)
   var budget: ByteBudget

@@ -48,7 +48,7 @@ package struct ServiceRouter {
   ///   - certificateEnd: when the server's certificate ends; `nil` without one.
   package init(
     _ settings: ServerSettings, validator: ReceiptValidator, receiver: NotificationReceiver, lookUp: SupportLookUp,
-    ledger: any SupportLedger, rules: EntitlementRules, hasProfileStore: Bool, status: OperationalStatus,
+    ledger: Ledger, rules: EntitlementRules, hasProfileStore: Bool, status: OperationalStatus,
     progress: RunProgress, line: AdmissionQueue, keyring: APIKeyring, tokens: UserTokenVerifier?,
     registry: PrometheusRegistry, readinessLifetime: Duration, waitingWrites: @escaping @Sendable () -> Int,
     certificateEnd: @escaping @Sendable () -> Date?, now: @escaping @Sendable () -> Date

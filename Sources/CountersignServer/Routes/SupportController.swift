@@ -9,7 +9,7 @@ import struct FoundationEssentials.Date
 
 /// What support sees and may do: whose an ID is, a user's history, asking Apple anew, and whose a purchase is.
 struct SupportController: Sendable {
-  var ledger: any SupportLedger
+  var ledger: Ledger
   var revalidation: UserRevalidation
   var transfer: PurchaseTransfer
   var lookUp: SupportLookUp

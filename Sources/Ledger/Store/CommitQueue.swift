@@ -58,7 +58,7 @@ final class CommitQueue: Sendable {
     var failure: LedgerFailure?
     /// A transaction failed, and no test write has succeeded since (`forgetRefusal`).
     var wasRefused = false
-    var statistics = SQLiteLedger.Statistics()
+    var statistics = Ledger.Statistics()
     /// Closures to call when the writer becomes idle.
     var idle: [@Sendable () -> Void] = []
   }
@@ -71,7 +71,7 @@ final class CommitQueue: Sendable {
   /// Whether the ledger's path still leads to the open file.
   private let isInPlace: @Sendable () -> Bool
   private let onFatal: @Sendable (String) -> Void
-  private let onCommit: @Sendable (SQLiteLedger.Commit) -> Void
+  private let onCommit: @Sendable (Ledger.Commit) -> Void
   /// Called after a commit and before its callers resume.
   private let onChanged: @Sendable (TransactionChanges.Changes) -> Void
   private let pause: @Sendable () -> Void
@@ -79,7 +79,7 @@ final class CommitQueue: Sendable {
   /// - Parameter pause: blocks the writer's thread between two polls.
   init(
     pool: DatabasePool, isInPlace: @escaping @Sendable () -> Bool, onFatal: @escaping @Sendable (String) -> Void,
-    onCommit: @escaping @Sendable (SQLiteLedger.Commit) -> Void = { _ in },
+    onCommit: @escaping @Sendable (Ledger.Commit) -> Void = { _ in },
     onChanged: @escaping @Sendable (TransactionChanges.Changes) -> Void = { _ in },
     pause: @escaping @Sendable () -> Void
   ) {
@@ -91,7 +91,7 @@ final class CommitQueue: Sendable {
     self.pause = pause
   }
 
-  var statistics: SQLiteLedger.Statistics {
+  var statistics: Ledger.Statistics {
     state.withLock { state in
       var statistics = state.statistics
       statistics.waiting = state.waiting.count
@@ -274,7 +274,7 @@ final class CommitQueue: Sendable {
       let begin = ContinuousClock.now
       let outcomes = try commit(batch, db)
       onChanged(tables(of: db).changes.take())
-      onCommit(SQLiteLedger.Commit(writes: batch.count, duration: begin.duration(to: .now)))
+      onCommit(Ledger.Commit(writes: batch.count, duration: begin.duration(to: .now)))
       state.withLock { state in
         state.statistics.commits += 1
         state.statistics.entries += outcomes.count { if case .success = $0 { true } else { false } }

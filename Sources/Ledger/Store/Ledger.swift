@@ -1,15 +1,255 @@
+internal import Dispatch
 package import Entitlements
 package import struct FoundationEssentials.Date
+internal import GRDB
+internal import Glibc
 
-/// The durable store of purchases, verdicts and queues.
+/// The durable store of purchases, verdicts and queues, in one SQLite file.
 ///
-/// Every operation is one transaction: it happened completely and durably, or not at all. A completed operation
-/// survives a power cut.
-package protocol Ledger: RunLedger, NotificationLedger, ReevaluationLedger {
+/// Every operation is one transaction: it happened completely and durably, or not at all. A completed operation survives
+/// a power cut.
+///
+/// Durability: write-ahead log and `synchronous=FULL`, so that each commit ends with an fsync of the log. Files beside
+/// the ledger: `-wal` and `-shm` (SQLite's; part of the ledger, copied and moved with it) and `.lock` (empty; may stay).
+///
+/// A checkpoint copies the log into the main file after about 4 000 pages (16 MB). SQLite does not report an I/O error
+/// of a checkpoint, which is safe: the log counts as copied only after the fsync of the main file succeeded, and until
+/// then the same pages are written again.
+package final class Ledger: Sendable {
+  /// Counters since the ledger was opened.
+  package struct Statistics: Hashable, Sendable {
+    /// Transactions, each with at most one fsync of the log.
+    package var commits = 0
+    /// Writes acknowledged: entries and checks.
+    package var entries = 0
+    /// The most writes that shared a transaction.
+    package var largestBatch = 0
+    /// Writes queued for the next transaction.
+    package var waiting = 0
+
+    package init() {}
+  }
+
+  /// One transaction that was committed.
+  package struct Commit: Hashable, Sendable {
+    /// Writes in the batch.
+    package var writes: Int
+    /// From BEGIN until the commit was durable.
+    package var duration: Duration
+
+    package init(writes: Int, duration: Duration) {
+      self.writes = writes
+      self.duration = duration
+    }
+  }
+
+  /// SQLite's `synchronous` setting. The service uses one; the other exists to prove that its durability test can fail.
+  enum Synchronous: Int, Sendable {
+    case normal = 1
+    case full = 2
+  }
+
+  private let file: LedgerFile
+  private let pool: DatabasePool
+  let queue: CommitQueue
+  private let reads: ReadQueue
+  private let rows = RowsInFlight()
+  private let generations = ReadGenerations()
+
+  private init(
+    file: LedgerFile, pool: DatabasePool, reader: DatabaseQueue, onFatal: @escaping @Sendable (String) -> Void,
+    onCommit: @escaping @Sendable (Commit) -> Void, pause: @escaping @Sendable () -> Void
+  ) {
+    self.file = file
+    self.pool = pool
+    reads = ReadQueue(connection: reader)
+    queue = CommitQueue(
+      pool: pool, isInPlace: { file.isInPlace }, onFatal: onFatal, onCommit: onCommit,
+      onChanged: { [rows, generations] changes in
+        rows.note(changes.rows)
+        generations.advance(changes)
+      }, pause: pause)
+  }
+
+  /// Opens the ledger, creating it or migrating it to the present schema first.
+  ///
+  /// - Parameters:
+  ///   - path: the file; its directory has to exist.
+  ///   - onFatal: called once, from any thread, when the disk failed or the file is corrupt. The process has to stop
+  ///     and recover from the log at its next start.
+  ///   - onCommit: called after each commit, on the writer's thread, before its callers resume.
+  ///   - onUpgrade: called after each step of the upgrade of an older ledger.
+  package static func open(
+    path: String, onFatal: @escaping @Sendable (String) -> Void,
+    onCommit: @escaping @Sendable (Commit) -> Void = { _ in },
+    onUpgrade: @escaping @Sendable (LedgerUpgrade.Progress) -> Void = { _ in }
+  ) async throws(LedgerOpenError) -> Ledger {
+    try await open(path: path, synchronous: .full, onFatal: onFatal, onCommit: onCommit, onUpgrade: onUpgrade)
+  }
+
+  /// - Parameter pause: blocks the writer's thread for a moment while it gathers more writes.
+  static func open(
+    path: String, synchronous: Synchronous, onFatal: @escaping @Sendable (String) -> Void,
+    onCommit: @escaping @Sendable (Commit) -> Void = { _ in },
+    onUpgrade: @escaping @Sendable (LedgerUpgrade.Progress) -> Void = { _ in },
+    pause: @escaping @Sendable () -> Void = { usleep(2_000) }
+  ) async throws(LedgerOpenError) -> Ledger {
+    let result: Result<Ledger, LedgerOpenError> = await withCheckedContinuation { continuation in
+      DispatchQueue.global().async {
+        continuation.resume(
+          returning: Result { () throws(LedgerOpenError) in
+            try openNow(
+              path: path, synchronous: synchronous, onFatal: onFatal, onCommit: onCommit, onUpgrade: onUpgrade,
+              pause: pause)
+          })
+      }
+    }
+    return try result.get()
+  }
+
+  private static func openNow(
+    path: String, synchronous: Synchronous, onFatal: @escaping @Sendable (String) -> Void,
+    onCommit: @escaping @Sendable (Commit) -> Void, onUpgrade: @Sendable (LedgerUpgrade.Progress) -> Void,
+    pause: @escaping @Sendable () -> Void
+  ) throws(LedgerOpenError) -> Ledger {
+    let file = try LedgerFile(path: path)
+    do {
+      if file.isNew { try stamp(file.path) }
+      let pool = try DatabasePool(path: file.path, configuration: configuration)
+      do {
+        try prepare(pool, synchronous: synchronous, path: file.path, onUpgrade: onUpgrade)
+        var reading = configuration
+        reading.readonly = true
+        reading.prepareDatabase { db in try db.execute(sql: "PRAGMA cache_size = -\(cacheSize)") }
+        let reader = try DatabaseQueue(path: file.path, configuration: reading)
+        return Ledger(
+          file: file, pool: pool, reader: reader, onFatal: onFatal, onCommit: onCommit, pause: pause)
+      } catch {
+        try? pool.close()
+        throw error
+      }
+    } catch let error as LedgerOpenError {
+      throw error
+    } catch {
+      let failure = LedgerFailure(error)
+      guard failure.reach == .process else { throw .inaccessible(path: file.path, problem: failure.sentence) }
+      let isDisk = (error as? DatabaseError)?.resultCode == .SQLITE_IOERR
+      throw isDisk
+        ? .diskFailed(path: file.path, problem: failure.sentence)
+        : .damaged(path: file.path, problem: failure.sentence)
+    }
+  }
+
+  /// Sets the application ID of a new file before anything else is written, in the file itself rather than in its log.
+  private static func stamp(_ path: String) throws {
+    let queue = try DatabaseQueue(path: path, configuration: configuration)
+    try queue.writeWithoutTransaction { db in
+      try db.execute(sql: "PRAGMA application_id = \(LedgerFile.applicationID)")
+    }
+    try queue.close()
+  }
+
+  private static var configuration: Configuration {
+    var configuration = Configuration()
+    configuration.label = "ledger"
+    configuration.foreignKeysEnabled = true
+    configuration.busyMode = .timeout(2)
+    // GRDB would crash on a transaction that is still open after a failed rollback; the queue rolls it back itself.
+    configuration.allowsUnsafeTransactions = true
+    configuration.prepareDatabase { db in
+      // A savepoint may spill to a file; a container's root file system may be read-only.
+      try db.execute(sql: "PRAGMA temp_store = MEMORY")
+      try db.execute(sql: "PRAGMA cell_size_check = ON")
+      // A batch of records is some 1 000 pages, most of which the next batches write again: copying them each time
+      // would cost as much as the log.
+      try db.execute(sql: "PRAGMA wal_autocheckpoint = 4000")
+    }
+    return configuration
+  }
+
+  /// Page cache of each busy connection in KiB. SQLite's 2 MB do not hold the inner pages of the indexes, of which each
+  /// record touches some twenty. A small ledger does not fill it.
+  private static let cacheSize = 16_384
+
+  private static func prepare(
+    _ pool: DatabasePool, synchronous: Synchronous, path: String,
+    onUpgrade: @Sendable (LedgerUpgrade.Progress) -> Void
+  ) throws {
+    // GRDB sets NORMAL while it opens, under which a power cut loses acknowledged records: set FULL now, and read it
+    // back from SQLite.
+    try pool.writeWithoutTransaction { db in
+      try db.execute(sql: "PRAGMA synchronous = \(synchronous.rawValue)")
+      try db.execute(sql: "PRAGMA cache_size = -\(cacheSize)")
+      try expect(db, "synchronous", synchronous.rawValue, path: path)
+      try expect(db, "foreign_keys", 1, path: path)
+      try expect(db, "application_id", Int(LedgerFile.applicationID), path: path)
+      guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else {
+        throw LedgerOpenError.notDurable(path: path, problem: "SQLite refuses the write-ahead log")
+      }
+    }
+    let migrator = LedgerSchema.migrator
+    guard try !pool.read(migrator.hasBeenSuperseded) else { throw LedgerOpenError.newerSchema(path: path) }
+    try migrator.migrate(pool)
+    try LedgerUpgrade.run(pool, progress: onUpgrade)
+    // A migration may change settings temporarily.
+    try pool.writeWithoutTransaction { db in
+      try expect(db, "synchronous", synchronous.rawValue, path: path)
+      try expect(db, "foreign_keys", 1, path: path)
+      try db.inTransaction(.immediate) {
+        try LedgerTables(db: db).release()
+        return .commit
+      }
+    }
+  }
+
+  static func expect(_ db: Database, _ pragma: String, _ expected: Int, path: String) throws {
+    let actual = try Int.fetchOne(db, sql: "PRAGMA \(pragma)")
+    guard actual == expected else {
+      throw LedgerOpenError.notDurable(
+        path: path, problem: "SQLite says \(pragma)=\(actual.map(String.init) ?? "nothing"), not \(expected)")
+    }
+  }
+
+  /// Commits queued writes, then closes the file. Later operations throw `.closed`.
+  ///
+  /// The log is copied into the main file, which is then complete by itself; not after a disk failure, when only the
+  /// log can be trusted.
+  package func close() async {
+    // Calls on a closed connection would pass SQLite a null database, and crash.
+    guard await queue.close() else { return }
+    await withCheckedContinuation { continuation in
+      DispatchQueue.global().async { [self] in
+        // A failure here must not fail the stop: uncopied pages are in the log.
+        if !queue.isFailed { _ = try? pool.writeWithoutTransaction { db in try db.checkpoint(.truncate) } }
+        queue.releaseStatements()
+        reads.close()
+        try? pool.close()
+        file.release()
+        continuation.resume()
+      }
+    }
+  }
+
+  package var statistics: Statistics { queue.statistics }
+  /// Files that others than the owner could read when the ledger was opened.
+  package var exposures: [LedgerExposure] { file.exposures }
+
   /// Records the evidence of an answer from Apple for a user, and reevaluates the user over all evidence.
   ///
   /// - Returns: the verdict as recorded, or that the purchase belongs to another user (nothing is recorded then).
-  func record(_ entry: LedgerEntry) async throws(LedgerError) -> RecordOutcome
+  package func record(_ entry: LedgerEntry) async throws(LedgerError) -> RecordOutcome {
+    let prepared: PreparedEntry
+    do {
+      prepared = try PreparedEntry(entry)
+    } catch {
+      throw LedgerFailure(error).error
+    }
+    return try await queue.submit { tables in
+      let outcome = try RecordOperation(prepared: prepared, tables: tables).run()
+      try tables.settle(entry.runItem, after: outcome)
+      return outcome
+    }
+  }
 
   /// Queues a receipt until Apple can be asked about it. The same receipt of the same user is queued once.
   ///
@@ -19,115 +259,286 @@ package protocol Ledger: RunLedger, NotificationLedger, ReevaluationLedger {
   ///     ends at its evaluation time counts for nothing and is a reservation: no other user is granted the purchase
   ///     while the receipt is queued, and this user may be, later.
   ///   - evaluationContext: how the user is evaluated with the grant.
-  func postpone(
+  package func postpone(
     _ receipt: PendingReceipt, provisional: [SubscriptionEvidence], _ evaluationContext: EvaluationContext
-  ) async throws(LedgerError) -> PostponeOutcome
+  ) async throws(LedgerError) -> PostponeOutcome {
+    let digest = ReceiptDigest(of: receipt.base64)
+    return try await queue.submit { tables in
+      try PostponeOperation(
+        receipt: receipt, digest: digest, provisional: provisional, evaluationContext: evaluationContext,
+        tables: tables
+      ).run()
+    }
+  }
 
   /// The queued receipts that are due, the longest waiting first.
-  func pendingReceipts(dueAt now: Date, limit: Int) async throws(LedgerError) -> [PendingReceipt]
+  package func pendingReceipts(dueAt now: Date, limit: Int) async throws(LedgerError) -> [PendingReceipt] {
+    try await read { tables in try tables.pendingReceipts(dueAt: now, limit: limit) }
+  }
 
   /// Counts a failed attempt and schedules the next one.
-  func retryPending(_ id: Int64, at due: Date) async throws(LedgerError)
+  package func retryPending(_ id: Int64, at due: Date) async throws(LedgerError) {
+    try await queue.submit { tables in try tables.retryPending(id, at: due) }
+  }
 
   /// Ends the grants on the signature of a queued receipt that Apple rejects, and reevaluates the user. The receipt stays
   /// queued; the failed attempt is counted and the next one scheduled.
-  func refusePending(
+  package func refusePending(
     _ id: Int64, retryAt due: Date, _ evaluationContext: EvaluationContext
-  ) async throws(LedgerError)
+  ) async throws(LedgerError) {
+    try await queue.submit { tables in
+      try WithdrawOperation(evaluationContext: evaluationContext, tables: tables).refuse(id, retryAt: due)
+    }
+  }
 
   /// Makes receipts due now that were postponed during an outage of Apple's.
-  func makePendingDue(at now: Date) async throws(LedgerError)
+  package func makePendingDue(at now: Date) async throws(LedgerError) {
+    try await queue.submit { tables in try tables.makePendingDue(at: StoredForm.milliseconds(now)) }
+  }
 
   /// Removes a queued receipt after its verdict, ends the grants on its signature, and reevaluates the user.
-  func settlePending(_ id: Int64, _ evaluationContext: EvaluationContext) async throws(LedgerError)
+  package func settlePending(_ id: Int64, _ evaluationContext: EvaluationContext) async throws(LedgerError) {
+    try await queue.submit { tables in
+      try WithdrawOperation(evaluationContext: evaluationContext, tables: tables).settle(id)
+    }
+  }
 
   /// Ends the provisional grants that have expired, and reevaluates their users.
   /// - Returns: how many grants ended.
-  func endProvisional(_ evaluationContext: EvaluationContext) async throws(LedgerError) -> Int
+  package func endProvisional(_ evaluationContext: EvaluationContext) async throws(LedgerError) -> Int {
+    // Usually there is nothing to end, and a write costs an fsync.
+    let isIdle = try await read { tables in try tables.grants(endedAt: evaluationContext.evaluatedAt).isEmpty }
+    guard !isIdle else { return 0 }
+    return try await queue.submit { tables in
+      try WithdrawOperation(evaluationContext: evaluationContext, tables: tables).endOverdue()
+    }
+  }
 
   /// Reevaluates a user after a change of the rules that no other event would apply.
   /// - Parameters:
   ///   - base64: the receipt that led to this call, for the history.
   ///   - admits: called before the verdict replaces the previous one.
   /// - Returns: whether the verdict was approved or is unchanged.
-  func reevaluate(
+  package func reevaluate(
     _ user: UserID, receipt base64: String, requestID: String, _ evaluationContext: EvaluationContext,
     approves: @escaping Approval
-  ) async throws(LedgerError) -> Bool
+  ) async throws(LedgerError) -> Bool {
+    let digest = ReceiptDigest(of: base64)
+    let approves = ApprovalCache.remembering(approves)
+    return try await queue.submit { tables in
+      try VerdictWriter(
+        tables: tables,
+        head: .init(recordedAt: try StoredForm.milliseconds(evaluationContext.recordedAt), requestID: requestID),
+        digest: digest, evidenceAt: nil
+      ).judgeIfChanged(user, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt, approves: approves)
+    }
+  }
 
   /// The outbox entry of a user's row; `nil` if the row is up to date.
-  func waitingUpdate(of user: UserID) async throws(LedgerError) -> WaitingUpdate?
+  package func waitingUpdate(of user: UserID) async throws(LedgerError) -> WaitingUpdate? {
+    let update = try await readShort { tables in try tables.waitingUpdate(of: user) }
+    guard let update, update.state != .waiting || !rows.isSettled(update.version, of: user) else { return nil }
+    return update
+  }
+
+  /// A number that grows with every commit that changes what `profile` says of a user, before the commit is
+  /// acknowledged: what was read holds while the number from before the read does.
+  package func generation(of user: UserID) -> UInt64 { generations[user] }
 
   /// Whether an update is certainly its user's newest, and not written yet. It then need not be read again.
-  func isNewest(_ update: WaitingUpdate) -> Bool
-
-  /// As `settleUpdate` of a waiting row, without an fsync of its own: the next commit takes it along. After a crash the
-  /// row is written once more, with the same version.
-  func settleLater(_ update: WaitingUpdate, isDoubtful: Bool, confirmingAt again: Date?)
+  package func isNewest(_ update: WaitingUpdate) -> Bool { rows.isNewest(update.version, of: update.user) }
 
   /// Claims the due updates of the outbox, the longest waiting first. An unsettled one becomes due again at `lease`.
-  func claimUpdates(dueAt now: Date, until lease: Date, limit: Int) async throws(LedgerError) -> [WaitingUpdate]
+  package func claimUpdates(
+    dueAt now: Date, until lease: Date, limit: Int
+  ) async throws(LedgerError) -> [WaitingUpdate] {
+    let isIdle = try await read { tables in try !tables.hasUpdates(dueAt: now) }
+    guard !isIdle else { return [] }
+    return try await queue.submit { tables in
+      try tables.claimUpdates(dueAt: now, until: lease, limit: limit)
+    }
+  }
 
   /// Marks an update as written. An update of a newer version stays queued.
   /// - Parameters:
   ///   - isDoubtful: an older write may still be executed after this one, though none is known to have failed that way.
   ///   - again: when to write the row once more in that case; `nil` for a store that refuses a version older than the
   ///     row's.
-  func settleUpdate(
+  package func settleUpdate(
     of user: UserID, version: Int64, isDoubtful: Bool, confirmingAt again: Date?
-  ) async throws(LedgerError)
+  ) async throws(LedgerError) {
+    try await queue.submit { tables in
+      try tables.settleUpdate(of: user, version: version, isDoubtful: isDoubtful, confirmingAt: again)
+    }
+  }
+
+  /// As `settleUpdate` of a waiting row, without an fsync of its own: the next commit takes it along. After a crash the
+  /// row is written once more, with the same version.
+  package func settleLater(_ update: WaitingUpdate, isDoubtful: Bool, confirmingAt again: Date?) {
+    rows.settle(update.version, of: update.user)
+    generations.advance(update.user)
+    queue.submitLater { tables in
+      try tables.settleUpdate(
+        of: update.user, version: update.version, isDoubtful: isDoubtful, confirmingAt: again)
+    }
+  }
 
   /// Counts a missing row, and schedules the next attempt. An update of a newer version stays queued.
-  func missUpdate(of user: UserID, version: Int64, retryAt due: Date) async throws(LedgerError)
+  package func missUpdate(of user: UserID, version: Int64, retryAt due: Date) async throws(LedgerError) {
+    try await queue.submit { tables in try tables.missUpdate(of: user, version: version, retryAt: due) }
+  }
 
   /// Counts a failed attempt at an update and schedules the next. An update of a newer version is left unchanged.
   /// - Parameters:
   ///   - problem: the store's code.
   ///   - isDoubtful: the write may still be executed, even after a later one.
-  func retryUpdate(
+  package func retryUpdate(
     of user: UserID, version: Int64, at due: Date, problem: String, isDoubtful: Bool
-  ) async throws(LedgerError)
+  ) async throws(LedgerError) {
+    try await queue.submit { tables in
+      try tables
+        .retryUpdate(of: user, version: version, at: due, problem: problem, isDoubtful: isDoubtful)
+    }
+  }
 
   /// Raises the version of a failed update, and of every later one, above an impossible version found in the app's row.
   /// An update of a newer version is left unchanged.
-  func raiseUpdate(of user: UserID, version: Int64, above floor: Int64) async throws(LedgerError)
+  package func raiseUpdate(of user: UserID, version: Int64, above floor: Int64) async throws(LedgerError) {
+    try await queue.submit { tables in try tables.raiseUpdate(of: user, version: version, above: floor) }
+  }
 
   /// Returns claimed updates that were not attempted: they are due at once.
   /// - Parameter lease: the end of the claim. An update that was settled or postponed since is left unchanged.
-  func returnUpdates(of users: [UserID], claimedUntil lease: Date) async throws(LedgerError)
+  package func returnUpdates(of users: [UserID], claimedUntil lease: Date) async throws(LedgerError) {
+    guard !users.isEmpty else { return }
+    try await queue.submit { tables in try tables.returnUpdates(of: users, claimedUntil: lease) }
+  }
 
   /// Claims the subscriptions due for a check, the longest overdue first. Each claim postpones the next one, by two
   /// minutes at first and up to a day; evidence from `record` replaces that schedule.
-  func claimRechecks(dueAt now: Date, limit: Int) async throws(LedgerError) -> [Recheck]
+  package func claimRechecks(dueAt now: Date, limit: Int) async throws(LedgerError) -> [Recheck] {
+    let isIdle = try await read { tables in try !tables.hasRechecks(dueAt: now) }
+    guard !isIdle else { return [] }
+    return try await queue.submit { tables in try tables.claimRechecks(dueAt: now, limit: limit) }
+  }
 
   /// Undoes claims and delays made by a clock that was ahead: everything is due as if they had never been. Work that is
   /// in progress may be claimed twice.
-  func releaseClaims() async throws(LedgerError)
+  package func releaseClaims() async throws(LedgerError) {
+    try await queue.submit { tables in try tables.release() }
+  }
+
+  /// Bytes of the largest usual record.
+  private static let usualRecord = 256 * 1024
+
+  /// Writes as much as a record takes, after a failed write: a full disk may still have a page for a heartbeat. Two
+  /// transactions are needed, since one would write only its final state.
+  private func proveRoom() async throws(LedgerError) {
+    let filler = String(repeating: "0", count: Self.usualRecord)
+    try await queue.submit { tables in try tables.keepMemo("room", filler) }
+    try await queue.submit { tables in try tables.keepMemo("room", nil) }
+    queue.forgetRefusal()
+  }
 
   /// A short text that has to survive a restart, by name.
-  func memo(_ name: String) async throws(LedgerError) -> String?
-  func keepMemo(_ name: String, _ text: String?) async throws(LedgerError)
+  package func memo(_ name: String) async throws(LedgerError) -> String? {
+    try await read { tables in try tables.memo(name) }
+  }
+
+  package func keepMemo(_ name: String, _ text: String?) async throws(LedgerError) {
+    try await queue.submit { tables in try tables.keepMemo(name, text) }
+  }
 
   /// The state of the queues.
-  func backlog(at now: Date) async throws(LedgerError) -> LedgerBacklog
-
-  /// A number that grows with every commit that changes what `profile` says of a user, before the commit is
-  /// acknowledged: what was read holds while the number from before the read does.
-  func generation(of user: UserID) -> UInt64
+  package func backlog(at now: Date) async throws(LedgerError) -> LedgerBacklog {
+    try await read { tables in try tables.backlog(at: now) }
+  }
 
   /// All evidence of a user and the last recorded verdict; `nil` for an unknown user.
-  func profile(of user: UserID) async throws(LedgerError) -> LedgerProfile?
+  package func profile(of user: UserID) async throws(LedgerError) -> LedgerProfile? {
+    var profile = try await readShort { tables in try tables.ledgerProfile(of: user) }
+    if let known = profile, known.write == .waiting, rows.isSettled(known.rowVersion, of: user) {
+      profile?.write = .written
+    }
+    return profile
+  }
 
   /// The outcome of an earlier validation of this receipt for a user.
-  func knowledge(of receiptBase64: String, for user: UserID) async throws(LedgerError) -> ReceiptKnowledge
+  package func knowledge(of receiptBase64: String, for user: UserID) async throws(LedgerError) -> ReceiptKnowledge {
+    let digest = ReceiptDigest(of: receiptBase64)
+    return try await readShort { tables in try tables.knowledge(of: digest, for: user) }
+  }
 
   /// The stored receipts that contain an original transaction ID: one per environment.
-  func receipts(mentioning id: OriginalTransactionID) async throws(LedgerError) -> [KeptReceipt]
+  package func receipts(mentioning id: OriginalTransactionID) async throws(LedgerError) -> [KeptReceipt] {
+    try await readShort { tables in try tables.receipts(mentioning: id) }
+  }
 
   /// A user's verdicts, newest first.
   /// - Parameter before: the `sequence` to continue below; `nil` begins with the newest.
-  func history(of user: UserID, before: Int64?, limit: Int) async throws(LedgerError) -> [HistoryEntry]
+  package func history(
+    of user: UserID, before: Int64?, limit: Int
+  ) async throws(LedgerError) -> [HistoryEntry] {
+    try await read { tables in try tables.history(of: user, before: before, limit: limit) }
+  }
 
-  /// Whether the ledger can be read and written now.
-  func check() async throws(LedgerError)
+  /// Reads, and writes one row durably.
+  ///
+  /// Only a real commit detects a full or failing disk; a transaction that is rolled back writes nothing. It costs one
+  /// page of the log and one fsync, shared with concurrent checks and records; poll it every few seconds, not more
+  /// often. A file that was moved or replaced under the ledger is a permanent failure: writes to it are lost.
+  package func check() async throws(LedgerError) {
+    guard !queue.isClosed else { throw .closed }
+    guard file.isInPlace else {
+      queue.latch(.misplaced)
+      throw LedgerFailure.misplaced.error
+    }
+    if queue.wasRefused {
+      try await proveRoom()
+    } else {
+      try await queue.submit { tables in try tables.beat() }
+    }
+    try await read { tables in try tables.readBeat() }
+  }
+
+  /// Checks the whole file for damage; minutes on a large one.
+  package func verifyIntegrity() async throws(LedgerError) {
+    try await read { tables in
+      guard try tables.isSound() else {
+        throw LedgerFailure(reach: .process, sentence: "The ledger's file is corrupt (integrity check)")
+      }
+    }
+  }
+
+  /// Reads one snapshot of the ledger, however long it takes. Cancellation does not end it: there is no error for it.
+  func read<Value: Sendable>(
+    _ operation: @escaping @Sendable (LedgerTables) throws -> Value
+  ) async throws(LedgerError) -> Value {
+    guard !queue.isClosed else { throw .closed }
+    return try value(
+      await withCheckedContinuation { continuation in
+        pool.asyncRead { db in
+          continuation.resume(
+            returning: Result { try operation(LedgerTables(db: try db.get())) }.mapError { LedgerFailure($0) })
+        }
+      })
+  }
+
+  /// As `read`, for short and frequent reads.
+  private func readShort<Value: Sendable>(
+    _ operation: @escaping @Sendable (LedgerTables) throws -> Value
+  ) async throws(LedgerError) -> Value {
+    guard !queue.isClosed else { throw .closed }
+    return try value(await reads.submit(operation))
+  }
+
+  private func value<Value>(_ result: Result<Value, LedgerFailure>) throws(LedgerError) -> Value {
+    switch result {
+    case .success(let value): return value
+    case .failure(let failure):
+      if queue.isClosed { throw .closed }
+      if failure.reach == .process { queue.latch(failure) }
+      throw failure.error
+    }
+  }
 }

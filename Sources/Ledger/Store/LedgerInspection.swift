@@ -44,7 +44,7 @@ package struct LedgerInspection: Hashable, Sendable {
     }
   }
 
-  /// Recorded verdicts that give access, as `ReevaluationLedger.accessGiven`; `nil` if they cannot be read.
+  /// Recorded verdicts that give access, as `Ledger.accessGiven`; `nil` if they cannot be read.
   package static func accessGiven(path given: String) async -> [AccessCount]? {
     await value(in: given) { db in
       try db.tableExists("access_count") ? try LedgerTables(db: db).accessGiven() : nil

@@ -17,12 +17,12 @@ package final class DowngradeBrakeService: Sendable {
 
   /// Guards the brake.
   private let state: Mutex<State>
-  private let ledger: any Ledger
+  private let ledger: Ledger
   private let now: @Sendable () -> Date
 
   /// Restores the state of the previous process.
   package static func restored(
-    from ledger: any Ledger, share: Double, now: @escaping @Sendable () -> Date
+    from ledger: Ledger, share: Double, now: @escaping @Sendable () -> Date
   ) async throws(LedgerError) -> DowngradeBrakeService {
     let text = try await ledger.memo(memo)
     var snapshot = DowngradeBrake.Snapshot()
@@ -37,7 +37,7 @@ package final class DowngradeBrakeService: Sendable {
     return DowngradeBrakeService(DowngradeBrake(share: share, restoring: snapshot, at: .now), ledger: ledger, now: now)
   }
 
-  private init(_ brake: DowngradeBrake, ledger: any Ledger, now: @escaping @Sendable () -> Date) {
+  private init(_ brake: DowngradeBrake, ledger: Ledger, now: @escaping @Sendable () -> Date) {
     state = Mutex(State(brake: brake))
     self.ledger = ledger
     self.now = now

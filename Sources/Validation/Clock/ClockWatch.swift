@@ -6,7 +6,7 @@ import ServiceLifecycle
 /// The job that makes due what a wrong clock delayed, as soon as Apple has corrected the clock.
 struct ClockWatch: Service {
   var clock: ServiceClock
-  var ledger: any Ledger
+  var ledger: Ledger
   var logger: Logger
   var pause: Duration = .seconds(1)
 

@@ -17,7 +17,7 @@ struct NotificationPruner: Service {
   /// The most notifications deleted in one transaction.
   static let batch = 500
 
-  var ledger: any Ledger
+  var ledger: Ledger
   var logger: Logger
   var now: @Sendable () -> Date
   var pause: Duration = .seconds(3600)

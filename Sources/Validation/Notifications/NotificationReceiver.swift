@@ -58,7 +58,7 @@ package struct NotificationReceiver: Sendable {
   }
 
   var signedData: SignedDataVerifier
-  var ledger: any Ledger
+  var ledger: Ledger
   var validator: ReceiptValidator
   /// Whether a purchase's `appAccountToken` is the ID of a user, known or not (`policy.app_account_token`).
   var accountTokenIsUserID: Bool
@@ -71,7 +71,7 @@ package struct NotificationReceiver: Sendable {
   var wrongPasswords = Occasional(most: 20, every: .seconds(60))
 
   package init(
-    signedData: SignedDataVerifier, ledger: any Ledger, validator: ReceiptValidator, accountTokenIsUserID: Bool,
+    signedData: SignedDataVerifier, ledger: Ledger, validator: ReceiptValidator, accountTokenIsUserID: Bool,
     isOurPassword: @escaping @Sendable (NotificationV1) -> Bool,
     onOutcome: @escaping @Sendable (_ version: Int, Outcome) -> Void = { _, _ in }
   ) {

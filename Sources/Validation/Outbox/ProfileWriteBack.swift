@@ -58,7 +58,7 @@ extension Entitlement {
 /// store sees the verdicts of a user in order, and of several pending ones only the newest.
 package struct ProfileWriteBack: Sendable {
   var store: any ProfileStore
-  var ledger: any Ledger
+  var ledger: Ledger
   /// The time of one write, the wait for another write of the same row included.
   var deadline: Duration
   package var now: @Sendable () -> Date
@@ -70,7 +70,7 @@ package struct ProfileWriteBack: Sendable {
   var rowLocks = KeyedLock<UserID>()
 
   package init(
-    store: any ProfileStore, ledger: any Ledger, deadline: Duration, now: @escaping @Sendable () -> Date,
+    store: any ProfileStore, ledger: Ledger, deadline: Duration, now: @escaping @Sendable () -> Date,
     startedAt: Date, jitter: @escaping @Sendable (_ ceiling: Duration) -> Duration, health: ProfileStoreHealth
   ) {
     self.store = store

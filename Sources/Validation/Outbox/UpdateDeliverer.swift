@@ -18,7 +18,7 @@ import struct FoundationEssentials.Date
 /// A row that the store refuses is no such failure: it waits for its own time, and the others go on.
 struct UpdateDeliverer: Service {
   var writeBack: ProfileWriteBack
-  var ledger: any Ledger
+  var ledger: Ledger
   var logger: Logger
   var now: @Sendable () -> Date
   /// The pause after a sweep without failure that left nothing.

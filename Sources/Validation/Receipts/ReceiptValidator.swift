@@ -10,7 +10,7 @@ import struct FoundationEssentials.Date
 /// and answers.
 package struct ReceiptValidator: Sendable {
   var gateway: AppStoreGateway
-  var ledger: any Ledger
+  var ledger: Ledger
   var ownership: OwnershipPolicy
   /// How long a new purchase counts on its signature alone while Apple cannot be asked (`policy.provisional`); zero:
   /// not at all.
@@ -24,7 +24,7 @@ package struct ReceiptValidator: Sendable {
   var onVerdict: @Sendable (Entitlement) -> Void = { _ in }
 
   package init(
-    gateway: AppStoreGateway, ledger: any Ledger, ownership: OwnershipPolicy, provisional: Duration,
+    gateway: AppStoreGateway, ledger: Ledger, ownership: OwnershipPolicy, provisional: Duration,
     writeBack: ProfileWriteBack? = nil, onVerdict: @escaping @Sendable (Entitlement) -> Void = { _ in }
   ) {
     self.gateway = gateway

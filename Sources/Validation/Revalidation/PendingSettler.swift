@@ -34,7 +34,7 @@ struct PendingSettler: Service {
   }
 
   var validator: ReceiptValidator
-  var ledger: any Ledger
+  var ledger: Ledger
   var logger: Logger
   var now: @Sendable () -> Date
   /// The pause after a sweep without failure.

@@ -17,7 +17,7 @@ import struct FoundationEssentials.Date
 /// While Apple is away for longer than a state is held, it brings the app's rows to what reads say by time alone.
 struct RecheckScheduler: Service {
   var check: SubscriptionCheck
-  var ledger: any Ledger
+  var ledger: Ledger
   var brake: DowngradeBrakeService
   var logger: Logger
   var now: @Sendable () -> Date

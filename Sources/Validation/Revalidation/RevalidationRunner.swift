@@ -30,7 +30,7 @@ struct RevalidationRunner: Service {
   }
 
   var check: SubscriptionCheck
-  var ledger: any Ledger
+  var ledger: Ledger
   var brake: DowngradeBrakeService
   var logger: Logger
   var now: @Sendable () -> Date

@@ -6,7 +6,7 @@ import Logging
 /// The check of a subscription for scheduler and runs, where no caller waits for the answer.
 struct SubscriptionCheck: Sendable {
   var validator: ReceiptValidator
-  var ledger: any Ledger
+  var ledger: Ledger
   var brake: DowngradeBrakeService
 
   enum Outcome: Hashable, Sendable {

@@ -62,12 +62,12 @@ package final class RulesReview: Sendable {
 
   /// Guards the progress.
   private let state: Mutex<State>
-  private let ledger: any Ledger
+  private let ledger: Ledger
   /// Whether the rules differ from those of the last finished pass.
   package let isChanged: Bool
 
   /// Restores the state of the previous process.
-  package static func restored(from ledger: any Ledger, rules: EntitlementRules) async throws(LedgerError)
+  package static func restored(from ledger: Ledger, rules: EntitlementRules) async throws(LedgerError)
     -> RulesReview
   {
     let text = try await ledger.memo(memo)
@@ -78,7 +78,7 @@ package final class RulesReview: Sendable {
     return RulesReview(kept, ledger: ledger)
   }
 
-  private init(_ snapshot: Snapshot, ledger: any Ledger) {
+  private init(_ snapshot: Snapshot, ledger: Ledger) {
     state = Mutex(State(snapshot: snapshot))
     isChanged = !snapshot.isSettled
     self.ledger = ledger

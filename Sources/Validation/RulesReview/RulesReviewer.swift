@@ -18,7 +18,7 @@ import struct FoundationEssentials.Date
 struct RulesReviewer: Service {
   var review: RulesReview
   var rules: EntitlementRules
-  var ledger: any Ledger
+  var ledger: Ledger
   var brake: DowngradeBrakeService
   var logger: Logger
   var now: @Sendable () -> Date

@@ -6,9 +6,9 @@ package import Logging
 /// The transfer of a purchase to a user by support, from another user or from nobody. It updates the rows of both.
 package struct PurchaseTransfer: Sendable {
   var validator: ReceiptValidator
-  var ledger: any SupportLedger
+  var ledger: Ledger
 
-  package init(validator: ReceiptValidator, ledger: any SupportLedger) {
+  package init(validator: ReceiptValidator, ledger: Ledger) {
     self.validator = validator
     self.ledger = ledger
   }

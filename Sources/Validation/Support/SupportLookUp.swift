@@ -13,7 +13,7 @@ import Resilience
 ///
 /// The next source is asked if those before know nothing. The search records nothing.
 package struct SupportLookUp: Sendable {
-  var ledger: any SupportLedger
+  var ledger: Ledger
   /// `nil` without a key.
   var serverAPI: ServerAPIClient?
   var appStoreHealth: AppStoreHealth
@@ -28,7 +28,7 @@ package struct SupportLookUp: Sendable {
   var searches = ConcurrencyLimit<UserID>(limit: 2)
 
   package init(
-    ledger: any SupportLedger, serverAPI: ServerAPIClient? = nil, appStoreHealth: AppStoreHealth, bundleIDs: [BundleID],
+    ledger: Ledger, serverAPI: ServerAPIClient? = nil, appStoreHealth: AppStoreHealth, bundleIDs: [BundleID],
     deadline: Duration, searchTime: Duration = .seconds(3)
   ) {
     self.ledger = ledger

@@ -6,9 +6,9 @@ import Resilience
 /// The re-validation of everything that a user owns, on request.
 package struct UserRevalidation: Sendable {
   var validator: ReceiptValidator
-  var ledger: any SupportLedger
+  var ledger: Ledger
 
-  package init(validator: ReceiptValidator, ledger: any SupportLedger) {
+  package init(validator: ReceiptValidator, ledger: Ledger) {
     self.validator = validator
     self.ledger = ledger
   }

@@ -59,7 +59,7 @@ import Testing
         #expect(made.output.hasPrefix("\(file): ") && made.output.hasSuffix("; its structure is sound.\n"))
         #expect(made.output.contains(", 1 user, the newest entry of 2024-06-15T12:00:00Z"), "\(made.output)")
         #expect(try Self.mode(file) == 0o600)
-        let copy = try await SQLiteLedger.open(path: file, onFatal: { _ in })
+        let copy = try await Ledger.open(path: file, onFatal: { _ in })
         #expect(try await copy.profile(of: "user-1")?.version == 1)
         await copy.close()
       }

@@ -11,7 +11,7 @@ import Testing
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: directory) }
-    let ledger = try await SQLiteLedger.open(
+    let ledger = try await Ledger.open(
       path: directory.appending(path: "ledger.sqlite").path(percentEncoded: false), onFatal: { _ in })
     let start = ContinuousClock.now
     let now = Mutex(start)

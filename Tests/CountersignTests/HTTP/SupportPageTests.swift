@@ -408,7 +408,7 @@ struct SupportPageTests {
     snapshot.engagement = DowngradeBrake.Engagement(since: Self.start, lowered: 10, looked: 41, withheld: 3)
     let memo = String(decoding: try JSONEncoder().encode(snapshot), as: UTF8.self)
     let path = directory.appending(path: "ledger.sqlite").path(percentEncoded: false)
-    let ledger = try await SQLiteLedger.open(path: path, onFatal: { _ in })
+    let ledger = try await Ledger.open(path: path, onFatal: { _ in })
     try await ledger.keepMemo(DowngradeBrakeService.memo, memo)
     await ledger.close()
     try await run(directory: directory) { world in

@@ -11,7 +11,7 @@ import Ledger
 /// each sweep itself, and nothing happens in between.
 struct JobBench: Sendable {
   var appStore: AppStoreServices
-  var ledger: SQLiteLedger
+  var ledger: Ledger
   var validator: ReceiptValidator
   var brake: DowngradeBrakeService
   var log: CapturedLog
@@ -33,7 +33,7 @@ struct JobBench: Sendable {
     let clock: @Sendable () -> Date = { environment.clock.now }
     let appStore = try configuration.appStoreServices(environment: environment)
     defer { appStore.transport.shutdown() }
-    let ledger = try await SQLiteLedger.open(path: configuration.ledger.path, onFatal: environment.ledgerFailed)
+    let ledger = try await Ledger.open(path: configuration.ledger.path, onFatal: environment.ledgerFailed)
     let bench = JobBench(
       appStore: appStore, ledger: ledger,
       validator: ReceiptValidator(

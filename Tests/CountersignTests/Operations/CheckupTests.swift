@@ -313,7 +313,7 @@ import Testing
 
   @Test func `a ledger is sound, damaged, or something else`() async throws {
     let deployment = try Deployment(.unreachable)
-    let ledger = try await SQLiteLedger.open(path: deployment.ledger, onFatal: { _ in })
+    let ledger = try await Ledger.open(path: deployment.ledger, onFatal: { _ in })
     #expect(texts(await deployment.checkup().ledgerFindings(), "ledger").first == "ok: the service has it open")
     await ledger.close()
     #expect(
@@ -334,7 +334,7 @@ import Testing
 
   @Test func `a ledger that others may read is told, with what to do`() async throws {
     let deployment = try Deployment(.unreachable)
-    await (try await SQLiteLedger.open(path: deployment.ledger, onFatal: { _ in })).close()
+    await (try await Ledger.open(path: deployment.ledger, onFatal: { _ in })).close()
     for (mode, reported) in [
       (0o644, "fail: every user of this machine may read or write"), (0o640, "warning: the group may read or write"),
     ] {

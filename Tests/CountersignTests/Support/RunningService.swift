@@ -20,7 +20,7 @@ struct RunningService: Sendable {
   let port: Int
   let directory: URL
   let log: CapturedLog
-  let ledger: SQLiteLedger
+  let ledger: Ledger
   let client: CurlTransport
   /// The operators' own, where `settings.server` has `admin`.
   var adminPort: Int?

@@ -51,7 +51,7 @@ struct CommitCommand: AsyncParsableCommand {
   }
 
   private func measure(_ name: String, _ count: Int, callers: Int) async throws -> Measurement {
-    let ledger = try await SQLiteLedger.open(path: "\(directory)/\(name).sqlite") { _ in }
+    let ledger = try await Ledger.open(path: "\(directory)/\(name).sqlite") { _ in }
     let entries = (0..<count).map { BenchEntry.validation(number: $0, purchases: purchases, period: 0) }
     let later = (0..<count).map { BenchEntry.validation(number: $0, purchases: purchases, period: 1) }
     let record = try await cost(of: count, callers: callers) { number in _ = try await ledger.record(entries[number]) }
@@ -75,7 +75,7 @@ struct CommitCommand: AsyncParsableCommand {
       renewed: renewed, profile: profile, waiting: waiting, settle: settle)
   }
 
-  private func updates(of users: [UserID], in ledger: SQLiteLedger) async throws -> [WaitingUpdate] {
+  private func updates(of users: [UserID], in ledger: Ledger) async throws -> [WaitingUpdate] {
     var updates: [WaitingUpdate] = []
     for user in users {
       if let update = try await ledger.waitingUpdate(of: user) { updates.append(update) }
@@ -87,7 +87,7 @@ struct CommitCommand: AsyncParsableCommand {
   /// One customer whose subscription was renewed many times.
   private func measureLarge() async throws -> [(String, Double)] {
     let rounds = 100
-    let ledger = try await SQLiteLedger.open(path: "\(directory)/large.sqlite") { _ in }
+    let ledger = try await Ledger.open(path: "\(directory)/large.sqlite") { _ in }
     let entries = (0..<rounds).map { BenchEntry.validation(number: 0, purchases: large + $0, period: $0) }
     let record = try await cost(of: rounds, callers: 1) { number in _ = try await ledger.record(entries[number]) }
     let last = entries[rounds - 1]
@@ -133,7 +133,7 @@ struct SeedCommand: AsyncParsableCommand {
   @Option var count = 100_000
 
   func run() async throws {
-    let ledger = try await SQLiteLedger.open(path: ledger) { _ in }
+    let ledger = try await Ledger.open(path: ledger) { _ in }
     let posts = try PostedBodies.read(bodies, limit: count)
     guard posts.count == count else { throw ValidationError("there are only \(posts.count) receipts") }
     let due = Date() + 7_200

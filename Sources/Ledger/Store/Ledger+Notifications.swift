@@ -1,16 +1,28 @@
 package import Entitlements
 package import struct FoundationEssentials.Date
 
-extension SQLiteLedger {
+/// Notifications from Apple, and unclaimed purchases.
+extension Ledger {
+  /// Takes a verified notification once, in one transaction: it is recorded, and its evidence is merged with that of
+  /// each purchase.
+  ///
+  ///     the purchase's owner                  what happens
+  ///     a user                                merged, evaluated, a line of the user's history
+  ///     unowned, and it names the claimant,   claimed for the claimant, with the unclaimed evidence
+  ///       who exists or may be created
+  ///     unowned                               stored unclaimed, until a user claims the purchase
   package func take(_ entry: NotificationEntry) async throws(LedgerError) -> NotificationOutcome {
     try await queue.submit { tables in try NotificationOperation(entry: entry, tables: tables).run() }
   }
 
+  /// Whether a payload is among the stored refused ones.
   package func hasRefused(_ payload: String) async throws(LedgerError) -> Bool {
     let digest = ReceiptDigest(of: payload)
     return try await read { tables in try tables.hasRefused(digest) }
   }
 
+  /// Stores a notification that failed verification or could not be read. Anybody can post one: each payload is stored
+  /// once, and only the newest of each kind.
   package func noteRefused(_ refused: RefusedNotification) async throws(LedgerError) {
     // A repeated post of the same payload must not cost an fsync.
     guard try await !hasRefused(refused.payload) else { return }
@@ -19,18 +31,24 @@ extension SQLiteLedger {
     try await queue.submit { tables in try tables.note(refused, payload: payload, digest: digest) }
   }
 
+  /// The notifications about a purchase, newest first.
   package func notifications(
     of key: SubscriptionKey, limit: Int
   ) async throws(LedgerError) -> [NotificationLine] {
     try await read { tables in try tables.notifications(of: key, limit: limit) }
   }
 
+  /// Deletes notifications received before a moment. A deleted one that is redelivered is processed again, which
+  /// changes nothing.
+  /// - Returns: how many were deleted; `limit` means that there may be more.
   package func pruneNotifications(before: Date, limit: Int) async throws(LedgerError) -> Int {
     let isIdle = try await read { tables in try !tables.hasNotifications(before: before) }
     guard !isIdle else { return 0 }
     return try await queue.submit { tables in try tables.pruneNotifications(before: before, limit: limit) }
   }
 
+  /// Makes purchases due for a check now, after a hint that they changed.
+  /// - Returns: how many of them are known.
   package func recheckSoon(_ ids: [OriginalTransactionID], at now: Date) async throws(LedgerError) -> Int {
     guard !ids.isEmpty else { return 0 }
     return try await queue.submit { tables in
@@ -39,6 +57,9 @@ extension SQLiteLedger {
     }
   }
 
+  /// Schedules a check for each purchase without one, for instance after the Server API was configured.
+  /// - Parameter limit: how many are examined in one transaction; all are, in the end.
+  /// - Returns: how many were scheduled.
   package func scheduleMissing(
     _ nextCheck: @escaping NextCheck, at now: Date, limit: Int
   ) async throws(LedgerError) -> Int {

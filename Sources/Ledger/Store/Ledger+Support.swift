@@ -1,7 +1,10 @@
 package import Entitlements
 internal import GRDB
 
-extension SQLiteLedger: SupportLedger {
+/// Support staff's operations: the history of a user or purchase, and the two decisions that a person may make.
+extension Ledger {
+  /// Stores the reason for a support inquiry about a user, before Apple is asked. The user need not be known.
+  /// - Returns: the note's ID, for the verdicts that it causes.
   package func keepNote(_ note: Note, about user: UserID) async throws(LedgerError) -> NoteID {
     try await queue.submit { tables in
       var account: Account? = try tables.account(of: user) ?? Account(of: tables.name(of: user))
@@ -11,20 +14,25 @@ extension SQLiteLedger: SupportLedger {
     }
   }
 
+  /// The receipts behind the newest evidence of a user's purchases: each once, with what it proves.
   package func receipts(of user: UserID, limit: Int) async throws(LedgerError) -> [OwnedReceipt] {
     try await read { tables in try tables.receipts(of: user, limit: limit) }
   }
 
+  /// All events of a user, newest first.
+  /// - Parameter before: where the previous page ended; `nil` begins with the newest.
   package func timeline(
     of user: UserID, before: TimelinePosition?, limit: Int
   ) async throws(LedgerError) -> TimelinePage {
     try await read { tables in try tables.timeline(of: user, before: before, limit: limit) }
   }
 
+  /// The purchases under an original transaction ID, one per store that knows it, with their owners.
   package func ownedPurchases(_ id: OriginalTransactionID) async throws(LedgerError) -> [OwnedPurchase] {
     try await read { tables in try tables.ownedPurchases(id) }
   }
 
+  /// The evidence of unowned purchases under an original transaction ID, from notifications.
   package func unclaimedPurchases(
     _ id: OriginalTransactionID
   ) async throws(LedgerError) -> [SubscriptionEvidence] {
@@ -35,10 +43,14 @@ extension SQLiteLedger: SupportLedger {
     }
   }
 
+  /// Whether the ledger has any record of a user: a verdict, a queued receipt, a note.
   package func isKnown(_ user: UserID) async throws(LedgerError) -> Bool {
     try await read { tables in try tables.isKnown(user) }
   }
 
+  /// The purchases, owned or not, whose stored transactions include this ID.
+  ///
+  /// - Parameter deadline: when to give up.
   package func purchases(
     with id: TransactionID, until deadline: ContinuousClock.Instant
   ) async throws(LedgerError) -> TransactionSearch {
@@ -74,6 +86,7 @@ extension SQLiteLedger: SupportLedger {
     return TransactionSearch()
   }
 
+  /// Transfers a purchase to another user, on a person's decision. Both users are reevaluated in the same transaction.
   package func transfer(_ transfer: Transfer) async throws(LedgerError) -> TransferOutcome {
     try await queue.submit { tables in try TransferOperation(transfer: transfer, tables: tables).run() }
   }
