@@ -279,6 +279,15 @@ let package = Package(
         .product(name: "X509", package: "swift-certificates"),
       ],
       swiftSettings: settings),
+    // The use case without a server: a scripted transport and a real ledger.
+    .testTarget(
+      name: "ValidationTests",
+      dependencies: [
+        "AppStore", "AppStoreSimulator", "Entitlements", "HTTPTransport", "Ledger", "Profiles", "Resilience",
+        "Validation",
+        .product(name: "Logging", package: "swift-log"),
+      ],
+      swiftSettings: settings),
     .testTarget(
       name: "PrometheusTests",
       dependencies: ["Prometheus", "TestSupport", .product(name: "CoreMetrics", package: "swift-metrics")],
