@@ -9,7 +9,7 @@ extension JSONReader {
     /// The limits of `read`. For commands, which parse one text in their life.
     case whole
 
-    fileprivate var limits: JSONLimits {
+    var limits: JSONLimits {
       switch self {
       case .small: JSONLimits(bytes: 256 * 1024, containers: 2_000, values: 10_000, depth: 16)
       case .posted: JSONLimits(bytes: 512 * 1024, containers: 2_000, values: 10_000, depth: 16)

@@ -23,51 +23,21 @@ package struct JSONReader: Sendable {
     case cancelled
   }
 
-  /// Parses bytes and lends the document for the duration of `decode`; the tree is freed before this returns.
+  /// Reads a text and lends the document for the duration of `decode`; it is freed before this returns.
+  ///
+  /// A small plain text is read at once: its index never lives across an await, so there are no more of them than
+  /// threads. Any other text waits for its turn.
   package func read<Decoded: Sendable>(
     _ bytes: [UInt8], root: JSONRoot = .object, decode: (JSONValue) throws(JSONError) -> Decoded
   ) async throws(Failure) -> Decoded {
-    try await inTurn { () throws(JSONError) in
-      try decode(JSONDocument(bytes, root: root, limits: limits).root)
-    }
-  }
-
-  /// As `read`, for an object of which only some members are read: the others are skipped, see `JSONCondenser`.
-  ///
-  /// The rest is usually small, and is then parsed without waiting for a turn.
-  package func read<Decoded: Sendable>(
-    _ bytes: [UInt8], selecting selection: JSONSelection, decode: (JSONValue) throws(JSONError) -> Decoded
-  ) async throws(Failure) -> Decoded {
-    // A longer text waits first: its condensed copy needs memory too.
-    guard bytes.count <= AtOnce.text else {
+    guard let document = JSONDocument(plain: bytes, root: root, limits: Size.small.limits) else {
       return try await inTurn { () throws(JSONError) in
-        try Self.read(bytes, selecting: selection, limits: limits, decode: decode)
-      }
-    }
-    let condensed = bytes.withUnsafeBytes { JSONCondenser.condense($0, to: selection, limits: limits) }
-    guard let condensed else { return try await read(bytes, decode: decode) }
-    guard AtOnce.takes(condensed) else {
-      return try await inTurn { () throws(JSONError) in
-        try decode(JSONDocument(condensed, selection: selection).root)
+        try decode(JSONDocument(bytes, root: root, limits: limits).root)
       }
     }
     // A cancelled task gets no result on this path either.
     guard !Task.isCancelled else { throw .cancelled }
-    do {
-      return try decode(JSONDocument(condensed, selection: selection).root)
-    } catch {
-      throw .json(error)
-    }
-  }
-
-  /// Parses the selected part of a text, or all of it in any doubt.
-  package static func read<Decoded>(
-    _ bytes: [UInt8], selecting selection: JSONSelection, limits: JSONLimits = JSONLimits(),
-    decode: (JSONValue) throws(JSONError) -> Decoded
-  ) throws(JSONError) -> Decoded {
-    let condensed = bytes.withUnsafeBytes { JSONCondenser.condense($0, to: selection, limits: limits) }
-    guard let condensed else { return try decode(JSONDocument(bytes, limits: limits).root) }
-    return try decode(JSONDocument(condensed, selection: selection).root)
+    do { return try decode(document.root) } catch { throw .json(error) }
   }
 
   /// Runs on Swift's global executor, whatever the caller's: a text of a few megabytes takes a tenth of a second and
@@ -78,19 +48,6 @@ package struct JSONReader: Sendable {
       guard await semaphore.acquire() else { throw .cancelled }
       defer { semaphore.release() }
       do throws(JSONError) { return try work() } catch { throw .json(error) }
-    }
-  }
-
-  /// The limits for parsing without waiting. Such a tree never lives across an await, so there are no more of them than
-  /// threads, and the largest takes about 2 MB.
-  private enum AtOnce {
-    static let text = 256 * 1024
-    static let bytes = 64 * 1024
-    static let containers = 2_000
-    static let values = 10_000
-
-    static func takes(_ condensed: JSONCondenser.Condensed) -> Bool {
-      condensed.bytes.count <= bytes && condensed.containers <= containers && condensed.values <= values
     }
   }
 }

@@ -8,9 +8,11 @@ struct JSONScanner {
   struct Key {
     var start: UnsafeRawPointer
     var length: Int
+    /// Different hashes mean different keys.
     var hash: UInt64
   }
 
+  let start: UnsafeRawPointer
   /// The next byte to read.
   private(set) var place: UnsafeRawPointer
   private let end: UnsafeRawPointer
@@ -20,6 +22,7 @@ struct JSONScanner {
   /// - Parameter text: must outlive the scanner. Returns nil for an empty buffer.
   init?(_ text: UnsafeRawBufferPointer) {
     guard let start = text.baseAddress else { return nil }
+    self.start = start
     place = start
     end = start + text.count
   }
@@ -67,13 +70,6 @@ struct JSONScanner {
     return word
   }
 
-  /// The first `length` of eight bytes, and NUL for the others.
-  @inline(__always)
-  func word(at start: UnsafeRawPointer, length: Int) -> UInt64 {
-    let word = word(at: start)
-    return length >= 8 ? word : word & (1 &<< UInt64(truncatingIfNeeded: 8 &* length) &- 1)
-  }
-
   /// A mark at the first byte of a word that needs attention in a text: a quote, a backslash, a control character.
   /// There may be further marks above the first.
   ///
@@ -93,31 +89,49 @@ struct JSONScanner {
   @inline(__always)
   mutating func skipKey() -> Key? {
     let start = place
-    var hash = JSONKeyHash()
+    var hash: UInt64 = 0x243F_6A88_85A3_08D3
     while true {
       let word = word(at: place)
       let marks = Self.marks(word)
       seen |= word
       if marks == 0 {
         // Without a mark, none of the eight bytes is a NUL, so all of them exist.
-        hash.add(word)
+        hash = Self.mix(hash, word)
         place += 8
         continue
       }
       let bits = UInt64(truncatingIfNeeded: marks.trailingZeroBitCount & ~7)
-      hash.add(word & (1 &<< bits &- 1))
+      hash = Self.mix(hash, word & (1 &<< bits &- 1))
       // Bytes beyond the end are marked, so the first mark is at the end at most.
       place += Int(truncatingIfNeeded: bits / 8)
       guard UInt8(truncatingIfNeeded: word &>> bits) == UInt8(ascii: "\"") else { return nil }
       let length = place - start
       place += 1
-      return Key(start: start, length: length, hash: hash.value)
+      return Key(start: start, length: length, hash: hash)
     }
   }
 
-  /// Skips a text from behind its first quote, and its last quote.
   @inline(__always)
-  mutating func skipText() -> Bool {
+  private static func mix(_ hash: UInt64, _ word: UInt64) -> UInt64 {
+    let product = (hash ^ word) &* 0x9E37_79B9_7F4A_7C15
+    return product ^ product >> 32
+  }
+
+  /// Skips a value that is no container.
+  @inline(__always)
+  mutating func skipValue() -> JSONIndex.Kind? {
+    switch next {
+    case UInt8(ascii: "\""): skipText()
+    case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"): skipNumber()
+    default: skipWord()
+    }
+  }
+
+  /// Skips a text, whose first quote is next.
+  @inline(__always)
+  private mutating func skipText() -> JSONIndex.Kind? {
+    step()
+    var kind = JSONIndex.Kind.text
     while true {
       let word = word(at: place)
       let marks = Self.marks(word)
@@ -132,11 +146,12 @@ struct JSONScanner {
       switch UInt8(truncatingIfNeeded: word &>> bits) {
       case UInt8(ascii: "\""):
         place += 1
-        return true
+        return kind
       case UInt8(ascii: "\\"):
-        guard skipEscape() else { return false }
+        guard skipEscape() else { return nil }
+        kind = .unread
       default:
-        return false
+        return nil
       }
     }
   }
@@ -174,14 +189,14 @@ struct JSONScanner {
 
   /// Skips a number of at most 18 digits before the point and without an exponent, which is always in range.
   @inline(__always)
-  mutating func skipNumber() -> Bool {
+  private mutating func skipNumber() -> JSONIndex.Kind? {
     _ = take(UInt8(ascii: "-"))
     if !take(UInt8(ascii: "0")) {
       let count = skipDigits()
-      guard (1...18).contains(count) else { return false }
+      guard (1...18).contains(count) else { return nil }
     }
-    guard take(UInt8(ascii: ".")) else { return true }
-    return skipDigits() > 0
+    guard take(UInt8(ascii: ".")) else { return .integer }
+    return skipDigits() > 0 ? .unread : nil
   }
 
   @inline(__always)
@@ -193,17 +208,20 @@ struct JSONScanner {
 
   /// Skips `true`, `false` or `null`.
   @inline(__always)
-  mutating func skipWord() -> Bool {
+  private mutating func skipWord() -> JSONIndex.Kind? {
     let word = word(at: place)
     switch UInt32(truncatingIfNeeded: word) {
-    case 0x6575_7274, 0x6C6C_756E:
+    case 0x6575_7274:
       place += 4
-      return true
+      return .yes
+    case 0x6C6C_756E:
+      place += 4
+      return .null
     case 0x736C_6166 where UInt8(truncatingIfNeeded: word >> 32) == UInt8(ascii: "e"):
       place += 5
-      return true
+      return .no
     default:
-      return false
+      return nil
     }
   }
 }

@@ -1,6 +1,4 @@
-package import CJansson
-
-/// One value of a document, borrowed: it keeps the document alive and frees nothing.
+/// One value of a text that was read. It keeps what was read alive.
 package struct JSONValue {
   package enum Kind {
     case object
@@ -12,78 +10,78 @@ package struct JSONValue {
     case null
   }
 
-  private let document: JSONDocument
-  /// `json_t *`, owned by the document.
-  private let node: UnsafeMutablePointer<json_t>
+  enum Node {
+    case entry(Int, in: JSONIndex)
+    case tree(JSONTree.Node, in: JSONTree)
+
+    var kind: Kind {
+      switch self {
+      case .entry(let place, let index): index.kind(of: place)
+      case .tree(let node, _): JSONTree.kind(of: node)
+      }
+    }
+
+    func member(_ key: String) -> Node? {
+      switch self {
+      case .entry(let place, let index): index.member(key, of: place).map { .entry($0, in: index) }
+      case .tree(let node, let tree): JSONTree.member(key, of: node).map { .tree($0, in: tree) }
+      }
+    }
+  }
+
+  private let node: Node
   package let path: JSONPath
 
-  package init(document: JSONDocument, node: UnsafeMutablePointer<json_t>, path: JSONPath) {
-    self.document = document
+  init(node: Node, path: JSONPath) {
     self.node = node
     self.path = path
   }
 
   /// The value; a container without its contents.
-  package var kind: Kind { Self.kind(of: node) }
+  package var kind: Kind { node.kind }
 
-  private static func kind(of node: UnsafeMutablePointer<json_t>) -> Kind {
-    switch node.pointee.type {
-    case JSON_OBJECT: return .object
-    case JSON_ARRAY: return .array
-    case JSON_STRING:
-      guard let start = json_string_value(node) else { return .null }
-      // The parser has validated the UTF-8.
-      let text = UnsafeRawBufferPointer(start: start, count: json_string_length(node))
-      return .string(String(decoding: text, as: UTF8.self))
-    case JSON_INTEGER: return .integer(Int64(json_integer_value(node)))
-    case JSON_REAL: return .real(json_real_value(node))
-    case JSON_TRUE: return .bool(true)
-    case JSON_FALSE: return .bool(false)
-    default: return .null
-    }
-  }
-
-  package var isObject: Bool { node.pointee.type == JSON_OBJECT }
-  package var isArray: Bool { node.pointee.type == JSON_ARRAY }
-  package var isNull: Bool { node.pointee.type == JSON_NULL }
+  package var isObject: Bool { if case .object = kind { true } else { false } }
+  package var isArray: Bool { if case .array = kind { true } else { false } }
+  package var isNull: Bool { if case .null = kind { true } else { false } }
 
   /// Whether it is an empty container.
   package var isEmptyContainer: Bool {
-    switch node.pointee.type {
-    case JSON_OBJECT: json_object_size(node) == 0
-    case JSON_ARRAY: json_array_size(node) == 0
+    switch (kind, node) {
+    case (.object, .entry(let place, let index)), (.array, .entry(let place, let index)):
+      index.entries[place].count == 0
+    case (.object, .tree(let node, _)), (.array, .tree(let node, _)): JSONTree.count(of: node) == 0
     default: false
     }
   }
 
   /// The value of a member; `nil` if it is absent or `null`.
   package subscript(key: String) -> JSONValue? {
-    guard let found = member(key), found.pointee.type != JSON_NULL else { return nil }
-    return JSONValue(document: document, node: found, path: .key(key, in: path))
+    guard let found = node.member(key) else { return nil }
+    let value = JSONValue(node: found, path: .key(key, in: path))
+    return value.isNull ? nil : value
   }
 
   /// The kind of a member's value; `nil` if it is absent or `null`.
   ///
   /// Equivalent to `self[key]?.kind`, without creating a value and its path, which most members need only for an error.
   package func kind(_ key: String) -> Kind? {
-    guard let found = member(key), found.pointee.type != JSON_NULL else { return nil }
-    return Self.kind(of: found)
+    switch node.member(key)?.kind {
+    case .null: nil
+    case let kind: kind
+    }
   }
 
   /// Whether an object has a key, with any value.
-  package func has(_ key: String) -> Bool { member(key) != nil }
-
-  private func member(_ key: String) -> UnsafeMutablePointer<json_t>? {
-    assert(document.isSelected(key), "\(key) is looked at and not selected")
-    // A `String` passed as an argument would be copied to the heap each time.
-    return key.withCString { json_object_get(node, $0) }
-  }
+  package func has(_ key: String) -> Bool { node.member(key) != nil }
 
   /// The elements of an array; empty for anything else.
   package var elements: [JSONValue] {
-    (0..<json_array_size(node)).compactMap { index in
-      json_array_get(node, index).map { JSONValue(document: document, node: $0, path: .index(index, in: path)) }
-    }
+    let nodes: [Node] =
+      switch node {
+      case .entry(let place, let index): index.elements(of: place).map { .entry($0, in: index) }
+      case .tree(let node, let tree): JSONTree.elements(of: node).map { .tree($0, in: tree) }
+      }
+    return nodes.enumerated().map { JSONValue(node: $1, path: .index($0, in: path)) }
   }
 
   /// The error for a malformed member.

@@ -65,9 +65,6 @@ struct AppleDateNames: ExpressibleByStringLiteral, Sendable {
     texts = [name, name + "_formatted"]
     pacific = [name + "_pst", name + "_formatted_pst"]
   }
-
-  /// The rule for the selection of members: `JSONValue.date(_:)` reads the others only if the first is missing.
-  var precedence: JSONSelection.Precedence { .init(of: milliseconds, over: texts + pacific) }
 }
 
 extension JSONValue {

@@ -97,9 +97,7 @@ package struct VerifyReceiptClient: Sendable {
         return .http(answer.response.status, retryAfter: answer.retryAfter)
       }
       do throws(JSONReader.Failure) {
-        let body = try await JSONReader.shared.read(
-          answer.response.body, selecting: VerifyReceiptResponse.selection
-        ) { root throws(JSONError) in
+        let body = try await JSONReader.shared.read(answer.response.body) { root throws(JSONError) in
           try VerifyReceiptResponse(root)
         }
         return .answer(

@@ -6,13 +6,7 @@ import JSON
 ///
 /// https://developer.apple.com/documentation/appstorereceipts/responsebody/pending_renewal_info
 enum VerifyReceiptRenewal {
-  static let gracePeriodExpiryDate: AppleDateNames = "grace_period_expires_date"
-
-  /// The members that are read, without the date.
-  static let names = [
-    "auto_renew_product_id", "auto_renew_status", "expiration_intent", "is_in_billing_retry_period",
-    "original_transaction_id", "product_id",
-  ]
+  private static let gracePeriodExpiryDate: AppleDateNames = "grace_period_expires_date"
 
   /// - Parameter row: the row of an iOS 6-style answer, whose renewal facts do not name their subscription.
   static func decode(_ element: JSONValue, of row: Purchase? = nil) throws(JSONError) -> RenewalInfo {

@@ -17,10 +17,8 @@ extension VerifyReceiptResponse {
   func purchaseHistory(
     environment endpoint: StoreEnvironment, answeredAt: Date? = nil, askedAt: Date
   ) -> PurchaseHistory {
-    let latest = (latestRows ?? []).map(\.purchase)
-    let sent = receiptRows.map(\.purchase)
-    var purchases = latest.isEmpty ? sent : latest
-    if !latest.isEmpty { purchases += Self.unexpiring(sent, beside: latest) }
+    var purchases = (latestRows ?? receiptRows).map(\.purchase)
+    if latestRows != nil { purchases += Self.unexpiring(receiptRows, beside: purchases) }
     purchases = Self.withoutRepetition(purchases)
     let newestPurchase = purchases.compactMap(\.purchaseDate).max()
     return PurchaseHistory(
@@ -33,10 +31,11 @@ extension VerifyReceiptResponse {
   }
 
   /// The rows of the receipt without an expiry that the latest rows lack, or that have a refund.
-  private static func unexpiring(_ sent: [Purchase], beside latest: [Purchase]) -> [Purchase] {
+  private static func unexpiring(_ sent: [VerifyReceiptRow], beside latest: [Purchase]) -> [Purchase] {
+    let unexpiring = sent.lazy.map(\.purchase).filter { $0.expiresDate == nil }
+    guard !unexpiring.isEmpty else { return [] }
     let known = Dictionary(latest.map { ($0.transactionID, $0) }) { first, _ in first }
-    return sent.filter { row in
-      guard row.expiresDate == nil else { return false }
+    return unexpiring.filter { row in
       guard let other = known[row.transactionID] else { return true }
       return other.expiresDate == nil && row.cancellationDate != nil
     }
@@ -44,6 +43,8 @@ extension VerifyReceiptResponse {
 
   /// Each row once. A transaction that is listed as cancelled and as running counts as cancelled.
   private static func withoutRepetition(_ rows: [Purchase]) -> [Purchase] {
+    var transactions: Set<TransactionID> = []
+    guard rows.contains(where: { !transactions.insert($0.transactionID).inserted }) else { return rows }
     let cancelled = Set(rows.lazy.filter { $0.cancellationDate != nil }.map(\.transactionID))
     var seen: Set<Purchase> = []
     return rows.filter { row in

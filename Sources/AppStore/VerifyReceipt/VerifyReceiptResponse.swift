@@ -36,18 +36,6 @@ package struct VerifyReceiptResponse: Hashable, Sendable {
   private static let requestDateNames: AppleDateNames = "request_date"
   private static let creationDateNames: AppleDateNames = "receipt_creation_date"
 
-  /// The members that are read: about half of an answer. The rest (`latest_receipt`, the same moments as text) is
-  /// skipped.
-  static let selection = JSONSelection(
-    [
-      "bid", "bundle_id", "environment", "in_app", "is-retryable", "latest_expired_receipt_info",
-      "latest_receipt_info", "pending_renewal_info", "receipt", "receipt_type", "status",
-    ] + VerifyReceiptRow.names + VerifyReceiptRenewal.names,
-    falseByDefault: VerifyReceiptRow.flags,
-    precedences: ([requestDateNames, creationDateNames] + VerifyReceiptRow.dates
-      + [VerifyReceiptRenewal.gracePeriodExpiryDate]).map(\.precedence))
-
-  /// - Parameter body: a whole answer, or what `selection` leaves of it.
   /// - Throws: `JSONError` for a body without a readable status, a verdict without its receipt, and any unreadable
   ///   value. With a status that is no verdict, the rest of the body is ignored.
   init(_ body: JSONValue) throws(JSONError) {

@@ -13,16 +13,6 @@ struct VerifyReceiptRow: Hashable, Sendable {
   private static let expiryDate: AppleDateNames = "expires_date"
   private static let cancellationDate: AppleDateNames = "cancellation_date"
 
-  /// The members that are read, without flags and dates.
-  static let names = [
-    "app_account_token", "bid", "cancellation_reason", "in_app_ownership_type", "offer_code_ref_name",
-    "original_transaction_id", "product_id", "promotional_offer_id", "subscription_group_identifier", "transaction_id",
-    "web_order_line_item_id",
-  ]
-  /// The flags; `false` if missing.
-  static let flags = ["is_in_intro_offer_period", "is_trial_period", "is_upgraded"]
-  static let dates = [purchaseDate, expiryDate, cancellationDate]
-
   /// - Throws: `JSONError` for a row without a product or any transaction ID, and for an unreadable value.
   init(_ row: JSONValue) throws(JSONError) {
     guard let product = try row.text("product_id") else { throw row.missing("product_id") }

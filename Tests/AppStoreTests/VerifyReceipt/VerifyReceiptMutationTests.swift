@@ -7,9 +7,9 @@ import Testing
 
 /// Damaged answers: whatever happens to the bytes, decoding ends, and a refund never gets lost on the way.
 @Suite(.timeLimit(.minutes(30))) struct VerifyReceiptMutationTests {
-  /// 2 000, or more by `COUNTERSIGN_MUTATIONS`.
+  /// 4 000, or more by `COUNTERSIGN_MUTATIONS`.
   private static let count =
-    ProcessInfo.processInfo.environment["COUNTERSIGN_MUTATIONS"].flatMap { Int($0) } ?? 2000
+    ProcessInfo.processInfo.environment["COUNTERSIGN_MUTATIONS"].flatMap { Int($0) } ?? 4000
 
   private static let seeds: [String] = [
     Sample.body(latest: "[\(Sample.refundedRow),\(Sample.row)]"),

@@ -34,10 +34,7 @@ extension Measurements {
       let whole = number("\(name)_whole_us")
       let size = bytes < 1e6 ? "\((bytes / 1024).text()) KiB" : "\((bytes / 1e6).text(1)) MB"
       table.add(Row(name: "answer of \(size), jansson reads all of it", value: text(whole)))
-      for (part, title) in [
-        ("pass", "the first pass"), ("selected", "first pass, jansson reads the rest"),
-        ("history", "all, to a history"),
-      ] {
+      for (part, title) in [("pass", "indexed in one pass"), ("history", "all, to a history")] {
         let cost = number("\(name)_\(part)_us")
         table.add(
           Row(
