@@ -1,6 +1,12 @@
 // Makes CURL, CURLM and CURLSH distinct types, so that one cannot be passed for another.
 #define CURL_STRICTER 1
 #include <curl/curl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+
+// Swift does not import a macro that stands for another.
+static const curl_socket_t CCURL_SOCKET_TIMEOUT = CURL_SOCKET_TIMEOUT;
 
 // Swift cannot call a variadic C function: each wrapper below fixes the type of the one argument that varies.
 
@@ -28,11 +34,13 @@ static inline CURLcode ccurl_easy_set_share(CURL *easy, CURLSH *share) {
   return curl_easy_setopt(easy, CURLOPT_SHARE, share);
 }
 
-// Reads (CURLOPT_READFUNCTION) and writes (CURLOPT_WRITEFUNCTION, CURLOPT_HEADERFUNCTION) have one signature.
-typedef size_t (*ccurl_transfer_callback)(char *buffer, size_t size, size_t count, void *context);
-
-static inline CURLcode ccurl_easy_set_callback(CURL *easy, CURLoption option, ccurl_transfer_callback callback) {
+// CURLOPT_WRITEFUNCTION and CURLOPT_HEADERFUNCTION.
+static inline CURLcode ccurl_easy_set_write(CURL *easy, CURLoption option, curl_write_callback callback) {
   return curl_easy_setopt(easy, option, callback);
+}
+
+static inline CURLcode ccurl_easy_set_prerequest(CURL *easy, curl_prereq_callback callback) {
+  return curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, callback);
 }
 
 static inline CURLcode ccurl_easy_get_long(CURL *easy, CURLINFO info, long *value) {
@@ -47,13 +55,21 @@ static inline CURLMcode ccurl_multi_set_long(CURLM *multi, CURLMoption option, l
   return curl_multi_setopt(multi, option, value);
 }
 
+static inline CURLMcode ccurl_multi_set_pointer(CURLM *multi, CURLMoption option, void *value) {
+  return curl_multi_setopt(multi, option, value);
+}
+
+static inline CURLMcode ccurl_multi_set_socket(CURLM *multi, curl_socket_callback callback) {
+  return curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, callback);
+}
+
+static inline CURLMcode ccurl_multi_set_timer(CURLM *multi, curl_multi_timer_callback callback) {
+  return curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, callback);
+}
+
 static inline CURLSHcode ccurl_share_lock_data(CURLSH *share, curl_lock_data data) {
   return curl_share_setopt(share, CURLSHOPT_SHARE, data);
 }
 
-#ifdef __linux__
-#include <sys/prctl.h>
-
 // prctl is variadic, too; glibc shows pthread_setname_np only to those who define _GNU_SOURCE before everything else.
 static inline void ccurl_name_this_thread(const char *name) { prctl(PR_SET_NAME, name, 0, 0, 0); }
-#endif

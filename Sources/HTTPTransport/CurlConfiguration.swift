@@ -49,6 +49,8 @@ extension CurlTransport {
     case libcurl(String)
     /// No thread could be started; the value is `errno`.
     case thread(Int32)
+    /// No descriptor for epoll; the value is `errno`.
+    case descriptor(Int32)
 
     package var description: String {
       switch self {
@@ -57,6 +59,7 @@ extension CurlTransport {
       case .invalidConfiguration(let name): "the value of \(name) cannot be used"
       case .libcurl(let function): "\(function) failed; libcurl is missing, without TLS, or out of memory"
       case .thread(let number): "no thread could be started (errno \(number)); raise the limit of processes"
+      case .descriptor(let number): "no file descriptor (errno \(number)); raise the limit of open files"
       }
     }
   }

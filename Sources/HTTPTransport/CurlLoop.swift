@@ -4,14 +4,14 @@ import Resilience
 
 /// Drives all transfers on one thread until the transport is shut down.
 ///
-/// One turn: read the mailbox, end cancelled and late requests, start queued ones while there are slots, let libcurl
-/// work, deliver results, and poll until a socket, a deadline or the mailbox needs attention.
+/// One turn: read the mailbox, end cancelled and late requests, start queued ones while there are slots, deliver
+/// results, wait until a socket, a deadline or the mailbox needs attention, and let libcurl work on what is ready.
 ///
 /// A submission is in exactly one place at a time (mailbox, `waiting`, `active`, `ended`) and is answered when it is
 /// removed from the last: this guarantees one answer each.
 final class CurlLoop {
   private let settings: CurlSettings
-  private let handles: CurlHandles
+  private let multi: CurlMulti
   private let mailbox: CurlMailbox
 
   private struct Waiting {
@@ -20,10 +20,16 @@ final class CurlLoop {
     let isQueued: Bool
   }
 
+  private struct Active {
+    let submission: Submission
+    let handle: EasyHandle
+    let startedAt: ContinuousClock.Instant
+  }
+
   private var waiting: [UInt64: Waiting] = [:]
   /// The IDs of `waiting` in order of arrival; requests that ended early are still listed.
   private var queue: Deque<UInt64> = []
-  private var active: [UInt64: CurlTransfer] = [:]
+  private var active: [UInt64: Active] = [:]
   private var activeIDs: [OpaquePointer: UInt64] = [:]
   private var deadlines = DeadlineHeap()
   private var idleHandles: [EasyHandle] = []
@@ -35,9 +41,9 @@ final class CurlLoop {
   /// The longest sleep without requests.
   private static let longestSleep = Duration.seconds(3600)
 
-  init(settings: CurlSettings, handles: CurlHandles, mailbox: CurlMailbox) {
+  init(settings: CurlSettings, multi: CurlMulti, mailbox: CurlMailbox) {
     self.settings = settings
-    self.handles = handles
+    self.multi = multi
     self.mailbox = mailbox
     forecast = QueueForecast(slots: settings.maxInFlight)
   }
@@ -77,20 +83,17 @@ final class CurlLoop {
   private func turn() -> CURLMcode? {
     let now = clock.now
     while let nearest = nearest(), nearest.deadline <= now { abandon(nearest.id, .timedOut) }
-    start()
-    var running: Int32 = 0
-    let performed = curl_multi_perform(handles.multi, &running)
-    guard performed == CURLM_OK else { return performed }
-    // Newly started transfers have a timer at zero in libcurl: the poll below returns at once, after the results are
-    // out.
-    if collect() { start() }
+    repeat {
+      start()
+      let code = multi.runTimer()
+      guard code == CURLM_OK else { return code }
+    } while collect()
     deadlines.sweep(live: active.count + waiting.count, where: isLive)
     answer()
 
-    let sleep = min(nearest().map { $0.deadline - clock.now } ?? Self.longestSleep, Self.longestSleep)
-    let polled = curl_multi_poll(handles.multi, nil, 0, Int32(max(sleep, .zero).millisecondsRoundedUp), nil)
+    let code = multi.wait(until: nearest()?.deadline ?? now + Self.longestSleep)
     statistics.loopWakeups += 1
-    return polled == CURLM_OK ? nil : polled
+    return code == CURLM_OK ? nil : code
   }
 
   /// Fills free slots from the queue.
@@ -105,22 +108,24 @@ final class CurlLoop {
         refuse(submission)
         continue
       }
-      guard let handle = idleHandles.popLast() ?? EasyHandle() else {
-        end(submission, .failure(.other(code: Int(CURLE_OUT_OF_MEMORY.rawValue))))
+      let handle: EasyHandle
+      do throws(TransportError) {
+        if let idle = idleHandles.popLast() {
+          handle = idle
+        } else {
+          handle = try EasyHandle(settings: settings, share: multi.share)
+        }
+        try handle.begin(submission.request)
+      } catch {
+        end(submission, .failure(error))
         continue
       }
-      let transfer = CurlTransfer(submission, handle: handle, startedAt: now, settings: settings)
-      let code = handle.prepare(for: transfer, settings: settings, share: handles.share)
-      guard code == CURLE_OK else {
-        end(submission, .failure(.other(code: Int(code.rawValue))))
-        continue
-      }
-      guard curl_multi_add_handle(handles.multi, handle.pointer) == CURLM_OK else {
+      guard curl_multi_add_handle(multi.pointer, handle.pointer) == CURLM_OK else {
         end(submission, .failure(.other(code: Int(CURLE_FAILED_INIT.rawValue))))
         continue
       }
       forecast.noteStart(at: now)
-      active[id] = transfer
+      active[id] = Active(submission: submission, handle: handle, startedAt: now)
       activeIDs[handle.pointer] = id
       statistics.peakInFlight = max(statistics.peakInFlight, active.count)
     }
@@ -132,7 +137,7 @@ final class CurlLoop {
   private func collect() -> Bool {
     var done: [(OpaquePointer, CURLcode)] = []
     var left: Int32 = 0
-    while let message = curl_multi_info_read(handles.multi, &left) {
+    while let message = curl_multi_info_read(multi.pointer, &left) {
       if message.pointee.msg == CURLMSG_DONE, let easy = message.pointee.easy_handle {
         done.append((easy, message.pointee.data.result))
       }
@@ -141,7 +146,7 @@ final class CurlLoop {
     for (easy, code) in done {
       guard let id = activeIDs[easy], let transfer = active[id] else { continue }
       forecast.note(now - transfer.startedAt, at: now)
-      let result = transfer.result(code, settings: settings)
+      let result = transfer.handle.result(code)
       release(transfer, id: id)
       end(transfer.submission, result)
     }
@@ -163,13 +168,13 @@ final class CurlLoop {
   }
 
   /// Removes a transfer from libcurl. An unfinished one loses its HTTP/1.1 connection, or its HTTP/2 stream is reset.
-  private func release(_ transfer: CurlTransfer, id: UInt64) {
+  private func release(_ transfer: Active, id: UInt64) {
     statistics.connectionsOpened += transfer.handle.connectionsOpened
     active[id] = nil
     activeIDs[transfer.handle.pointer] = nil
     // Freeing a handle that cannot be removed removes it as well; only a removed one is kept for reuse.
-    guard curl_multi_remove_handle(handles.multi, transfer.handle.pointer) == CURLM_OK else { return }
-    transfer.handle.reset()
+    guard curl_multi_remove_handle(multi.pointer, transfer.handle.pointer) == CURLM_OK else { return }
+    transfer.handle.end()
     idleHandles.append(transfer.handle)
   }
 

@@ -31,7 +31,7 @@ final class CurlMailbox: Sendable {
   private struct State {
     var contents = Contents()
     /// `nil` once the loop has ended: submissions are refused.
-    var handles: CurlHandles?
+    var multi: CurlMulti?
     /// A wake is in progress, after which the loop will see all contents: no other is needed.
     var isWaking = false
     /// Submitted and not yet answered.
@@ -45,8 +45,8 @@ final class CurlMailbox: Sendable {
   private let capacity: Int
   private let nextID = Atomic<UInt64>(0)
 
-  init(handles: CurlHandles, capacity: Int) {
-    state = Mutex(State(handles: handles))
+  init(multi: CurlMulti, capacity: Int) {
+    state = Mutex(State(multi: multi))
     self.capacity = capacity
   }
 
@@ -64,8 +64,8 @@ final class CurlMailbox: Sendable {
   ///
   /// - Returns: why it was refused, so that the caller has to answer it; `nil`: the loop will.
   func submit(_ submission: Submission) -> TransportError? {
-    let (refusal, sleeper): (TransportError?, CurlHandles?) = state.withLock { state in
-      guard state.handles != nil, !state.contents.isShutDown else { return (.shutDown, nil) }
+    let (refusal, sleeper): (TransportError?, CurlMulti?) = state.withLock { state in
+      guard state.multi != nil, !state.contents.isShutDown else { return (.shutDown, nil) }
       guard state.outstanding < capacity else {
         state.refused += 1
         return (.overloaded, nil)
@@ -80,8 +80,8 @@ final class CurlMailbox: Sendable {
 
   /// Requests cancellation; no effect on a request that has ended or was never submitted.
   func cancel(_ id: UInt64) {
-    let sleeper: CurlHandles? = state.withLock { state in
-      guard state.handles != nil else { return nil }
+    let sleeper: CurlMulti? = state.withLock { state in
+      guard state.multi != nil else { return nil }
       state.contents.cancelled.append(id)
       return Self.sleeper(&state)
     }
@@ -119,16 +119,16 @@ final class CurlMailbox: Sendable {
   /// - Returns: submissions that the loop has not seen.
   func close() -> [Submission] {
     state.withLock { state in
-      state.handles = nil
+      state.multi = nil
       defer { state.contents = Contents(isShutDown: true) }
       return state.contents.submitted
     }
   }
 
-  /// The handles of a sleeping loop, to be woken after the lock is released: the loop takes the lock first.
-  private static func sleeper(_ state: inout State) -> CurlHandles? {
+  /// What a sleeping loop waits on, to be woken after the lock is released: the loop takes the lock first.
+  private static func sleeper(_ state: inout State) -> CurlMulti? {
     guard !state.isWaking else { return nil }
     state.isWaking = true
-    return state.handles
+    return state.multi
   }
 }

@@ -9,8 +9,8 @@ import Synchronization
 /// A deadline is absolute and covers everything from the call on: the wait for a slot, the name look-up, the handshake.
 ///
 /// Two limits: a response without Content-Length or chunks ends with the connection, so a truncated one looks complete,
-/// and the caller has to check the body. libcurl may also resend a request *without* a body when a reused connection
-/// dies before the first byte of the response; one with a body is not resent (see `EasyHandle`).
+/// and the caller has to check the body. libcurl may also resend a GET when a reused connection dies before the first
+/// byte of the response; every other request is sent once at most (see `EasyHandle`).
 package final class CurlTransport: Transport {
   /// Counters since the start, for tests and metrics.
   package struct Statistics: Hashable, Sendable {
@@ -25,7 +25,7 @@ package final class CurlTransport: Transport {
     package var inFlight = 0
     package var queued = 0
     package var peakInFlight = 0
-    /// How often the loop's poll returned.
+    /// How often the loop's wait returned.
     package var loopWakeups = 0
 
     package init() {}
@@ -37,12 +37,12 @@ package final class CurlTransport: Transport {
 
   package init(configuration: Configuration) throws(SetupError) {
     let settings = try CurlSettings(configuration)
-    let handles = try CurlHandles(settings)
-    let mailbox = CurlMailbox(handles: handles, capacity: settings.maxInFlight + settings.maxQueued)
+    let multi = try CurlMulti(settings)
+    let mailbox = CurlMailbox(multi: multi, capacity: settings.maxInFlight + settings.maxQueued)
     self.settings = settings
     self.mailbox = mailbox
     thread = try NamedThread(name: settings.threadName) {
-      CurlLoop(settings: settings, handles: handles, mailbox: mailbox).run()
+      CurlLoop(settings: settings, multi: multi, mailbox: mailbox).run()
     }
   }
 

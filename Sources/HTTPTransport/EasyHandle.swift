@@ -1,51 +1,45 @@
 import CCurl
 
-/// Owns one libcurl easy handle (CURL *) with the lists and the error text lent to it. Belongs to the loop's thread.
+/// Owns one libcurl easy handle (CURL *) with what is lent to it, and collects the response of the request that it
+/// carries. Belongs to the loop's thread.
 ///
-/// Handles are reused: a reset costs less than a new one.
+/// Handles are reused. What is the same for every request is set once.
 final class EasyHandle {
   let pointer: OpaquePointer
+  private let settings: CurlSettings
   /// CURL_ERROR_SIZE bytes, written by libcurl during a transfer.
   private let errorText: UnsafeMutableBufferPointer<CChar>
-  private var headers: UnsafeMutablePointer<curl_slist>?
   private var resolve: UnsafeMutablePointer<curl_slist>?
+  /// The headers of the last request, and libcurl's list of them.
+  private var headers: [TransportHeader]?
+  private var headerList: UnsafeMutablePointer<curl_slist>?
+
+  private var head: ResponseHead
+  private var body: [UInt8] = []
+  private var bodyLimit = 0
+  private var mayBeRepeated = false
+  /// libcurl began to send the request.
+  private var wasSent = false
+  /// Why this side gave up; libcurl only reports that a callback refused.
+  private var failure: TransportError?
 
   /// Bytes of a request that libcurl sends at a time; its minimum.
   private static let uploadBufferSize = 16 * 1_024
+  /// The most bytes reserved because of a Content-Length.
+  private static let reservationLimit = 1 << 20
 
-  /// `nil` when libcurl is out of memory.
-  init?() {
-    guard let pointer = curl_easy_init() else { return nil }
-    self.pointer = pointer
-    errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
-    errorText.initialize(repeating: 0)
-  }
-
-  deinit {
-    curl_easy_cleanup(pointer)
-    curl_slist_free_all(headers)
-    curl_slist_free_all(resolve)
-    errorText.deallocate()
-  }
-
-  /// Clears the request, so that the handle can be reused.
-  func reset() {
-    curl_easy_reset(pointer)
-    curl_slist_free_all(headers)
-    curl_slist_free_all(resolve)
-    headers = nil
-    resolve = nil
-    errorText.update(repeating: 0)
-  }
-
-  /// Sets all options for a transfer, which has to outlive its stay in the multi handle.
+  /// Sets the options that every request has in common.
   ///
   /// Security-relevant options are set even to their defaults: they must not depend on how libcurl was built.
-  func prepare(for transfer: CurlTransfer, settings: CurlSettings, share: OpaquePointer) -> CURLcode {
-    let request = transfer.submission.request
-    var setting = Setting(easy: pointer)
+  init(settings: CurlSettings, share: OpaquePointer) throws(TransportError) {
+    guard let pointer = curl_easy_init() else { throw .other(code: Int(CURLE_OUT_OF_MEMORY.rawValue)) }
+    self.pointer = pointer
+    self.settings = settings
+    errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
+    errorText.initialize(repeating: 0)
+    head = ResponseHead(limit: settings.responseHeaderLimit)
 
-    setting.string(CURLOPT_URL, request.url)
+    var setting = Setting(easy: pointer)
     let schemes = settings.schemes.sorted().joined(separator: ",")
     setting.string(CURLOPT_PROTOCOLS_STR, schemes)
     setting.string(CURLOPT_REDIR_PROTOCOLS_STR, schemes)
@@ -63,7 +57,7 @@ final class EasyHandle {
     setting.string(CURLOPT_CAINFO, settings.caFile)
     // The built-in directory of Debian's libcurl would be trusted besides the file.
     setting.string(CURLOPT_CAPATH, nil)
-    setting.share(share)
+    setting.apply { ccurl_easy_set_share($0, share) }
 
     setting.number(CURLOPT_NOSIGNAL, 1)
     // Without it, ending a transfer waits for its name look-up and blocks all others.
@@ -72,39 +66,82 @@ final class EasyHandle {
     setting.number(CURLOPT_MAXAGE_CONN, settings.idleConnectionSeconds)
     setting.number(CURLOPT_TCP_KEEPALIVE, 1)
     setting.number(CURLOPT_HTTP_VERSION, Int(settings.http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1))
-    // Waits to learn whether the host multiplexes instead of opening a connection for each request. The TLS handshake
-    // tells; without TLS, libcurl would wait for the first response.
-    setting.number(CURLOPT_PIPEWAIT, settings.http2 && request.isOverTLS ? 1 : 0)
     setting.number(CURLOPT_HTTP09_ALLOWED, 0)
     setting.number(CURLOPT_HTTP_CONTENT_DECODING, 0)
     setting.string(CURLOPT_USERAGENT, settings.userAgent)
-    setting.errorText(errorText.baseAddress)
-
-    setting.list(CURLOPT_HTTPHEADER, request.headerLines, keptIn: &headers)
-    if !settings.resolve.isEmpty { setting.list(CURLOPT_RESOLVE, settings.resolve, keptIn: &resolve) }
-    setting.method(request)
     // Each request in flight has this buffer: libcurl's default of 64 KiB is far more than most requests need. The
-    // receive buffer keeps its size: a handle whose transfer was aborted keeps the buffer and accepts no other size.
+    // receive buffer keeps its 16 KiB: with less, libcurl 7.88 runs every HTTP/2 stream for each packet.
     setting.number(CURLOPT_UPLOAD_BUFFERSIZE, Self.uploadBufferSize)
-    setting.callbacks(Unmanaged.passUnretained(transfer).toOpaque())
-    return setting.code
+    setting.pointer(CURLOPT_ERRORBUFFER, errorText.baseAddress)
+    if !settings.resolve.isEmpty { setting.list(CURLOPT_RESOLVE, settings.resolve, keptIn: &resolve) }
+    setting.callbacks(Unmanaged.passUnretained(self).toOpaque())
+    try setting.check()
   }
 
-  /// The status of the final response.
-  var status: Int? {
-    number(CURLINFO_RESPONSE_CODE).flatMap { (200...999).contains($0) ? $0 : nil }
+  deinit {
+    curl_easy_cleanup(pointer)
+    curl_slist_free_all(headerList)
+    curl_slist_free_all(resolve)
+    errorText.deallocate()
+  }
+
+  /// Sets what distinguishes this request from the last.
+  func begin(_ prepared: PreparedRequest) throws(TransportError) {
+    let request = prepared.request
+    var setting = Setting(easy: pointer)
+    setting.string(CURLOPT_URL, request.url)
+    // Waits to learn whether the host multiplexes instead of opening a connection for each request. The TLS handshake
+    // tells; without TLS, libcurl would wait for the first response.
+    setting.number(CURLOPT_PIPEWAIT, settings.http2 && prepared.isOverTLS ? 1 : 0)
+    if headers != request.headers {
+      var list: UnsafeMutablePointer<curl_slist>?
+      setting.list(CURLOPT_HTTPHEADER, prepared.headerLines, keptIn: &list)
+      curl_slist_free_all(headerList)
+      headerList = list
+      headers = request.headers
+    }
+    setting.method(request)
+    try setting.check()
+    bodyLimit = request.responseBodyLimit
+    mayBeRepeated = request.method == .get
+  }
+
+  /// Forgets the request and its response.
+  func end() {
+    // Frees libcurl's copy of the body.
+    _ = ccurl_easy_set_pointer(pointer, CURLOPT_POSTFIELDS, nil)
+    errorText[0] = 0
+    head = ResponseHead(limit: settings.responseHeaderLimit)
+    body = []
+    wasSent = false
+    failure = nil
+  }
+
+  /// The result of the transfer, after libcurl has finished it.
+  func result(_ code: CURLcode) -> Result<TransportResponse, TransportError> {
+    if let failure { return .failure(failure) }
+    guard code == CURLE_OK else {
+      return .failure(
+        TransportError(
+          code, nameWasResolved: nameWasResolved, wasSent: wasSent, headIsComplete: head.isComplete,
+          headerLimit: settings.responseHeaderLimit, tlsReason: reason))
+    }
+    guard head.isComplete, let status = number(CURLINFO_RESPONSE_CODE), (200...999).contains(status) else {
+      return .failure(.protocolViolation("the header block is incomplete"))
+    }
+    return .success(TransportResponse(status: status, headers: head.headers, body: body))
   }
 
   /// Connections opened for the transfer: 0 when one was reused.
   var connectionsOpened: Int { number(CURLINFO_NUM_CONNECTS) ?? 0 }
 
-  var nameWasResolved: Bool {
+  private var nameWasResolved: Bool {
     var microseconds: curl_off_t = 0
     return ccurl_easy_get_offset(pointer, CURLINFO_NAMELOOKUP_TIME_T, &microseconds) == CURLE_OK && microseconds > 0
   }
 
   /// libcurl's error text: printable ASCII, at most 200 bytes, as it can contain text of a peer's certificate.
-  var reason: String {
+  private var reason: String {
     let text = errorText.prefix { $0 != 0 }.prefix(200).map { UInt8(bitPattern: $0) }
     let printable = text.map { (0x20..<0x7f).contains($0) ? $0 : UInt8(ascii: "?") }
     return printable.isEmpty ? "handshake failed" : String(decoding: printable, as: UTF8.self)
@@ -116,14 +153,58 @@ final class EasyHandle {
   }
 }
 
+// MARK: - Called by libcurl
+
+extension EasyHandle {
+  /// libcurl sends a request again, even a POST, when a reused connection turns out dead. Only a GET may be repeated.
+  ///
+  /// - Returns: whether to go on.
+  fileprivate func willSend() -> Bool {
+    defer { wasSent = true }
+    return !wasSent || mayBeRepeated
+  }
+
+  /// - Returns: whether to go on.
+  fileprivate func takeHeader(_ line: UnsafeRawBufferPointer) -> Bool {
+    do throws(TransportError) {
+      try head.take(line)
+    } catch {
+      failure = error
+      return false
+    }
+    if head.isComplete, body.isEmpty, let announced = head.contentLength {
+      guard announced <= bodyLimit else {
+        failure = .tooLarge(limit: bodyLimit)
+        return false
+      }
+      body.reserveCapacity(min(announced, Self.reservationLimit))
+    }
+    return true
+  }
+
+  /// - Returns: whether to go on.
+  fileprivate func takeBody(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    guard bytes.count <= bodyLimit - body.count else {
+      failure = .tooLarge(limit: bodyLimit)
+      return false
+    }
+    body.append(contentsOf: bytes)
+    return true
+  }
+}
+
 /// Sets options one after another, and stops at the first failure.
 private struct Setting {
   let easy: OpaquePointer
-  private(set) var code = CURLE_OK
+  private var code = CURLE_OK
 
   init(easy: OpaquePointer) { self.easy = easy }
 
-  private mutating func apply(_ set: (OpaquePointer) -> CURLcode) {
+  func check() throws(TransportError) {
+    guard code == CURLE_OK else { throw .other(code: Int(code.rawValue)) }
+  }
+
+  mutating func apply(_ set: (OpaquePointer) -> CURLcode) {
     if code == CURLE_OK { code = set(easy) }
   }
 
@@ -136,10 +217,8 @@ private struct Setting {
     apply { easy in ccurl_easy_set_string(easy, option, value) }
   }
 
-  mutating func share(_ share: OpaquePointer) { apply { easy in ccurl_easy_set_share(easy, share) } }
-
-  mutating func errorText(_ buffer: UnsafeMutablePointer<CChar>?) {
-    apply { easy in ccurl_easy_set_pointer(easy, CURLOPT_ERRORBUFFER, buffer) }
+  mutating func pointer(_ option: CURLoption, _ value: UnsafeMutableRawPointer?) {
+    apply { easy in ccurl_easy_set_pointer(easy, option, value) }
   }
 
   /// libcurl does not copy a list: the owner keeps it alive.
@@ -156,42 +235,45 @@ private struct Setting {
     apply { easy in ccurl_easy_set_list(easy, option, list) }
   }
 
-  /// The body is read by a callback that cannot rewind, on purpose. libcurl resends a request, even a POST, when a
-  /// reused connection turns out dead; this way it does so only if no byte of the body was sent.
-  mutating func method(_ request: PreparedRequest) {
+  /// libcurl copies the body, and sends a short one in one piece with the headers.
+  mutating func method(_ request: TransportRequest) {
     if request.body.isEmpty && (request.method == .get || request.method == .delete) {
       number(CURLOPT_HTTPGET, 1)
     } else {
-      number(CURLOPT_POST, 1)
       apply { easy in ccurl_easy_set_offset(easy, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(request.body.count)) }
+      request.body.withUnsafeBytes { body in
+        // Without a pointer, libcurl would ask for a body of unknown length.
+        let start = UnsafeMutableRawPointer(mutating: body.baseAddress) ?? UnsafeMutableRawPointer(easy)
+        pointer(CURLOPT_COPYPOSTFIELDS, start)
+      }
     }
     string(CURLOPT_CUSTOMREQUEST, request.method == .get || request.method == .post ? nil : request.method.rawValue)
   }
 
+  /// Any other return value of a write than the number of bytes makes libcurl abort.
   mutating func callbacks(_ context: UnsafeMutableRawPointer) {
-    apply { easy in ccurl_easy_set_pointer(easy, CURLOPT_READDATA, context) }
-    apply { easy in ccurl_easy_set_pointer(easy, CURLOPT_WRITEDATA, context) }
-    apply { easy in ccurl_easy_set_pointer(easy, CURLOPT_HEADERDATA, context) }
+    pointer(CURLOPT_PREREQDATA, context)
     apply { easy in
-      ccurl_easy_set_callback(easy, CURLOPT_READFUNCTION) { buffer, size, count, context in
-        guard let buffer, let context else { return Int(CURL_READFUNC_ABORT) }
-        return Unmanaged<CurlTransfer>.fromOpaque(context).takeUnretainedValue()
-          .giveBody(UnsafeMutableRawBufferPointer(start: buffer, count: size * count))
+      ccurl_easy_set_prerequest(easy) { context, _, _, _, _ in
+        guard let context else { return CURL_PREREQFUNC_ABORT }
+        let handle = Unmanaged<EasyHandle>.fromOpaque(context).takeUnretainedValue()
+        return handle.willSend() ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
       }
     }
-    // Any other return value than the number of bytes makes libcurl abort.
+    pointer(CURLOPT_WRITEDATA, context)
     apply { easy in
-      ccurl_easy_set_callback(easy, CURLOPT_WRITEFUNCTION) { buffer, size, count, context in
+      ccurl_easy_set_write(easy, CURLOPT_WRITEFUNCTION) { buffer, size, count, context in
         guard let context else { return 0 }
         let bytes = UnsafeRawBufferPointer(start: buffer, count: size * count)
-        return Unmanaged<CurlTransfer>.fromOpaque(context).takeUnretainedValue().takeBody(bytes) ? bytes.count : 0
+        return Unmanaged<EasyHandle>.fromOpaque(context).takeUnretainedValue().takeBody(bytes) ? bytes.count : 0
       }
     }
+    pointer(CURLOPT_HEADERDATA, context)
     apply { easy in
-      ccurl_easy_set_callback(easy, CURLOPT_HEADERFUNCTION) { buffer, size, count, context in
+      ccurl_easy_set_write(easy, CURLOPT_HEADERFUNCTION) { buffer, size, count, context in
         guard let context else { return 0 }
         let bytes = UnsafeRawBufferPointer(start: buffer, count: size * count)
-        return Unmanaged<CurlTransfer>.fromOpaque(context).takeUnretainedValue().takeHeader(bytes) ? bytes.count : 0
+        return Unmanaged<EasyHandle>.fromOpaque(context).takeUnretainedValue().takeHeader(bytes) ? bytes.count : 0
       }
     }
   }

@@ -1,17 +1,10 @@
 import CCurl
+import Glibc
 import Synchronization
-
-#if canImport(Glibc)
-  import Glibc
-#elseif canImport(Musl)
-  import Musl
-#else
-  import Darwin
-#endif
 
 /// A joinable thread with a name, which runs one function.
 ///
-/// libcurl's loop blocks in poll(2), which a thread of Swift's pool must not do.
+/// libcurl's loop blocks in epoll_wait(2), which a thread of Swift's pool must not do.
 final class NamedThread: Sendable {
   private final class Start: Sendable {
     let name: String
@@ -30,12 +23,8 @@ final class NamedThread: Sendable {
   /// - Throws: `.thread` with the error code of pthread_create.
   init(name: String, body: @escaping @Sendable () -> Void) throws(CurlTransport.SetupError) {
     let start = Unmanaged.passRetained(Start(name: String(decoding: name.utf8.prefix(15), as: UTF8.self), body: body))
-    #if canImport(Darwin)
-      var thread: pthread_t?
-    #else
-      var thread = pthread_t()
-    #endif
-    let code = pthread_create(&thread, nil, { NamedThread.main($0) }, start.toOpaque())
+    var thread = pthread_t()
+    let code = pthread_create(&thread, nil, { NamedThread.run($0) }, start.toOpaque())
     guard code == 0 else {
       start.release()
       throw .thread(code)
@@ -43,16 +32,8 @@ final class NamedThread: Sendable {
     handle = Mutex(thread)
   }
 
-  #if canImport(Darwin)
-    private static func main(_ context: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer? { run(context) }
-  #else
-    private static func main(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
-      guard let context else { return nil }
-      return run(context)
-    }
-  #endif
-
-  private static func run(_ context: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer? {
+  private static func run(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+    guard let context else { return nil }
     let start = Unmanaged<Start>.fromOpaque(context).takeRetainedValue()
     // A write to a closed connection has to fail with an error, not a signal; threads started from here inherit the
     // mask.
@@ -60,11 +41,7 @@ final class NamedThread: Sendable {
     sigemptyset(&signals)
     sigaddset(&signals, SIGPIPE)
     pthread_sigmask(SIG_BLOCK, &signals, nil)
-    #if canImport(Darwin)
-      pthread_setname_np(start.name)
-    #else
-      ccurl_name_this_thread(start.name)
-    #endif
+    ccurl_name_this_thread(start.name)
     start.body()
     return nil
   }

@@ -2,42 +2,34 @@ import CCurl
 
 /// A request that can be sent as written: its initialiser is the check.
 struct PreparedRequest: Sendable {
-  let method: TransportRequest.Method
-  let url: String
+  let request: TransportRequest
   let isOverTLS: Bool
-  /// Lines in the form of libcurl's header list.
-  let headerLines: [String]
-  let body: [UInt8]
-  let responseBodyLimit: Int
 
   /// - Throws: `.invalidRequest` with a reason that quotes nothing of the request but a header's name.
   init(_ request: TransportRequest, schemes: Set<String>) throws(TransportError) {
     isOverTLS = try Self.scheme(of: request.url, allowed: schemes) == "https"
     guard request.responseBodyLimit >= 0 else { throw .invalidRequest("the body limit is negative") }
     if request.method == .get && !request.body.isEmpty { throw .invalidRequest("a GET has no body") }
-
-    // libcurl adds these two headers by itself; a name without a value removes them.
-    var lines = ["Expect:"]
-    var hasContentType = false
     for header in request.headers {
       guard HeaderField.isName(header.name) else { throw .invalidRequest("a header's name is not a token") }
       guard HeaderField.isValue(header.value) else {
         throw .invalidRequest("the value of \(header.name) has a control character")
       }
-      let name = header.name.lowercased()
-      guard !HeaderField.ownedByTransport.contains(name) else {
+      guard !HeaderField.ownedByTransport.contains(header.name.lowercased()) else {
         throw .invalidRequest("\(header.name) is the transport's own")
       }
-      hasContentType = hasContentType || name == "content-type"
-      lines.append(header.value.isEmpty ? "\(header.name);" : "\(header.name): \(header.value)")
     }
-    if !hasContentType { lines.append("Content-Type:") }
+    self.request = request
+  }
 
-    method = request.method
-    url = request.url
-    headerLines = lines
-    body = request.body
-    responseBodyLimit = request.responseBodyLimit
+  var url: String { request.url }
+
+  /// Lines in the form of libcurl's header list.
+  var headerLines: [String] {
+    // libcurl adds these two headers by itself; a name without a value removes them.
+    let hasContentType = request.headers.contains { $0.name.lowercased() == "content-type" }
+    return ["Expect:"] + (hasContentType ? [] : ["Content-Type:"])
+      + request.headers.map { $0.value.isEmpty ? "\($0.name);" : "\($0.name): \($0.value)" }
   }
 
   /// The lower-case scheme of a valid URL.
@@ -56,7 +48,9 @@ struct PreparedRequest: Sendable {
       throw .invalidRequest("the URL's scheme is not allowed")
     }
     // With one slash too many, libcurl takes the path for the host.
-    guard !url.dropFirst(scheme.count).hasPrefix(":///") else { throw .invalidRequest("the URL has no host") }
+    guard !url.utf8.dropFirst(scheme.utf8.count).starts(with: ":///".utf8) else {
+      throw .invalidRequest("the URL has no host")
+    }
     guard part(CURLUPART_USER, of: parsed) == nil, part(CURLUPART_PASSWORD, of: parsed) == nil else {
       throw .invalidRequest("the URL has a user part")
     }

@@ -26,7 +26,7 @@ struct ResponseHead {
     if isComplete { return }  // trailers
 
     let text = Self.trimmed(line[...])
-    if line.starts(with: "HTTP/".utf8) && !hasStatusLine {
+    if !hasStatusLine && line.starts(with: "HTTP/".utf8) {
       try takeStatus(text)
     } else if text.isEmpty && !line.starts(with: " ".utf8) && !line.starts(with: "\t".utf8) {
       isComplete = hasStatusLine && !isInterim
@@ -54,13 +54,15 @@ struct ResponseHead {
     isInterim = status < 200
     hasStatusLine = true
     headers = []
+    headers.reserveCapacity(8)
   }
 
   /// Refuses ambiguous ends of the body: two different lengths (RFC 9112, section 6.3), and a transfer coding that was
   /// not requested (section 7.4), which libcurl would decode, or fail to.
   private mutating func settleFraming() throws(TransportError) {
     func values(_ name: String) -> Set<String> {
-      Set(headers.lazy.filter { $0.name.lowercased() == name }.map { $0.value.lowercased() })
+      let named = headers.lazy.filter { $0.name.utf8.count == name.utf8.count && $0.name.lowercased() == name }
+      return Set(named.map { $0.value.lowercased() })
     }
     guard values("transfer-encoding").isSubset(of: ["chunked"]) else {
       throw .protocolViolation("a transfer coding that was not asked for")

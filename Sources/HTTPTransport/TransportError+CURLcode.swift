@@ -1,20 +1,15 @@
-package import CCurl
+import CCurl
 
 extension TransportError {
-  /// The progress of a failed transfer, which determines the meaning of libcurl's code.
-  package struct Progress {
-    var nameWasResolved: Bool
-    var headIsComplete: Bool
-    var headerLimit: Int
-    /// libcurl's text on a failed handshake. It names the host at most.
-    var tlsReason: String
-  }
-
-  /// Maps libcurl's codes; the only place that does.
+  /// Maps libcurl's codes; the only place that does. The progress of the failed transfer determines what a code means.
   ///
   /// `CURLE_OPERATION_TIMEDOUT` is the connect timeout: the only one that libcurl is given. The loop enforces the
   /// deadline.
-  package init(_ code: CURLcode, progress: Progress) {
+  ///
+  /// - Parameter tlsReason: libcurl's text on a failed handshake. It names the host at most.
+  init(
+    _ code: CURLcode, nameWasResolved: Bool, wasSent: Bool, headIsComplete: Bool, headerLimit: Int, tlsReason: String
+  ) {
     switch code {
     case CURLE_URL_MALFORMAT:
       self = .invalidRequest("libcurl refused the URL")
@@ -26,16 +21,19 @@ extension TransportError {
       self = .connect
 
     case CURLE_OPERATION_TIMEDOUT:
-      self = progress.nameWasResolved ? .connect : .resolve
+      self = nameWasResolved ? .connect : .resolve
 
     case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CIPHER,
       CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CRL_BADFILE, CURLE_SSL_ISSUER_ERROR, CURLE_SSL_ENGINE_NOTFOUND,
       CURLE_SSL_ENGINE_SETFAILED, CURLE_SSL_ENGINE_INITFAILED, CURLE_SSL_INVALIDCERTSTATUS,
       CURLE_SSL_PINNEDPUBKEYNOTMATCH, CURLE_SSL_CLIENTCERT, CURLE_USE_SSL_FAILED:
-      self = .tls(progress.tlsReason)
+      self = .tls(tlsReason)
 
     case CURLE_GOT_NOTHING, CURLE_PARTIAL_FILE, CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_SEND_FAIL_REWIND,
       CURLE_HTTP2_STREAM, CURLE_SSL_SHUTDOWN_FAILED, CURLE_AGAIN:
+      self = .reset
+    case CURLE_ABORTED_BY_CALLBACK:
+      // The connection ended before the response, and libcurl was kept from sending the request again.
       self = .reset
 
     case CURLE_UNSUPPORTED_PROTOCOL:
@@ -46,12 +44,19 @@ extension TransportError {
     case CURLE_HTTP2, CURLE_HTTP3, CURLE_QUIC_CONNECT_ERROR:
       self = .protocolViolation("not HTTP/2")
 
-    case CURLE_OUT_OF_MEMORY where !progress.headIsComplete:
+    case CURLE_OUT_OF_MEMORY where !headIsComplete:
       // libcurl 7.88 reports this for a header line longer than its own 100 KB.
-      self = .tooLarge(limit: progress.headerLimit)
+      self = .tooLarge(limit: headerLimit)
 
     default:
       self = .other(code: Int(code.rawValue))
+    }
+
+    // No connection for a second attempt, but the first was sent.
+    guard wasSent else { return }
+    switch self {
+    case .resolve, .connect, .tls: self = .reset
+    default: break
     }
   }
 }

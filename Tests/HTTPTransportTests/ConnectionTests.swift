@@ -1,4 +1,5 @@
 import HTTPTransport
+import Synchronization
 import Testing
 import TestSupport
 
@@ -191,6 +192,70 @@ extension HTTPTransportTests {
           #expect(await transport.outcome(.post(server.origin, "one")).text == "fine")
           #expect(await transport.outcome(.post(server.origin, "two")).error == .reset)
           #expect(seen.passed == 2)
+          #expect(await transport.outcome(.post(server.origin, "three")).text == "fine")
+        }
+      }
+    }
+
+    /// `mute` connections are taken, and their handshake is never answered: to say "no connection" there would mean that
+    /// nothing was sent.
+    @Test(arguments: [TransportRequest.Method.post, .patch, .delete], [[], [2]] as [Set<Int>])
+    func `no request but a GET is sent a second time, and the caller is told that it was sent`(
+      _ method: TransportRequest.Method, mute: Set<Int>
+    ) async throws {
+      let bench = try Bench()
+      let seen = Turnstile(2)
+      try await RawTLSServer.running(identity: bench.identity, mute: mute) { connection in
+        if mute.contains(connection.number) { return await connection.waitForClose() }
+        while await connection.readRequest() != nil {
+          seen.pass()
+          if connection.number == 1, seen.isOpen { return await connection.cut() }
+          try await connection.write(TestAnswer(text: "fine"))
+        }
+      } during: { server in
+        try await bench.withTransport({ $0.connectTimeout = .milliseconds(500) }) { transport in
+          let request = TransportRequest(method: method, url: server.origin, responseBodyLimit: 100)
+          #expect(await transport.outcome(request).text == "fine")
+          #expect(await transport.outcome(request).error == .reset)
+          #expect(seen.passed == 2)
+        }
+      }
+    }
+
+    @Test(arguments: 0..<4)
+    func `a request that meets a connection just closed arrives once, or fails`(_ round: Int) async throws {
+      let bench = try Bench()
+      let arrived = Mutex<[String]>([])
+      try await RawTLSServer.running(identity: bench.identity) { connection in
+        // Answers once and closes: the next request may meet it before the client knows.
+        guard let request = await connection.readRequest() else { return }
+        arrived.withLock { $0.append(request.text) }
+        try await connection.write(TestAnswer(text: "fine"))
+        if round.isMultiple(of: 2) { await connection.cut() }
+      } during: { server in
+        try await bench.withTransport { transport in
+          for number in 0..<10 {
+            let outcome = await transport.outcome(.post(server.origin, "\(number)"))
+            let times = arrived.withLock { $0.count { $0 == "\(number)" } }
+            #expect(times <= 1)
+            if outcome.text == "fine" { #expect(times == 1) } else { #expect(outcome.error == .reset) }
+          }
+        }
+      }
+    }
+
+    @Test func `an HTTP/2 request is not sent a second time when its connection ends`() async throws {
+      let bench = try Bench()
+      let seen = Turnstile(1)
+      try await HTTP2Server.running(identity: bench.identity) { path, _ in
+        guard path == "/end" else { return "fine" }
+        seen.pass()
+        return nil
+      } during: { server in
+        try await bench.withTransport { transport in
+          #expect(await transport.outcome(.post(server.origin, "one")).text == "fine")
+          #expect(await transport.outcome(.post(server.origin + "/end", "two")).error == .reset)
+          #expect(seen.passed == 1)
           #expect(await transport.outcome(.post(server.origin, "three")).text == "fine")
         }
       }

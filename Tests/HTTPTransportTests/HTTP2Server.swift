@@ -6,9 +6,10 @@ import NIOSSL
 import Synchronization
 import TestSupport
 
-/// A server that speaks HTTP/2 over TLS, and answers each request with what a closure makes of its path and body.
+/// A server that speaks HTTP/2 over TLS, and answers each request with what a closure makes of its path and body; for
+/// `nil` it closes the connection.
 final class HTTP2Server: Sendable {
-  typealias Answer = @Sendable (_ path: String, _ body: String) async -> String
+  typealias Answer = @Sendable (_ path: String, _ body: String) async -> String?
 
   let origin: String
   private let listener: any Channel
@@ -106,7 +107,10 @@ private final class StreamAnswerer: ChannelInboundHandler {
   private func respond(_ channel: any Channel) {
     let (path, body, answer) = (path, body, answer)
     Task {
-      let text = await answer(path, body)
+      guard let text = await answer(path, body) else {
+        channel.parent?.close(promise: nil)
+        return
+      }
       channel.write(HTTPServerResponsePart.head(HTTPResponseHead(version: .http2, status: .ok)), promise: nil)
       channel.write(HTTPServerResponsePart.body(.byteBuffer(ByteBuffer(string: text))), promise: nil)
       channel.writeAndFlush(HTTPServerResponsePart.end(nil), promise: nil)
