@@ -23,9 +23,10 @@ struct LineLogHandler: LogHandler {
   }
 
   func log(event: LogEvent) {
-    var fields = metadata
-    for (key, value) in metadataProvider?.get() ?? [:] { fields[key] = value }
-    for (key, value) in event.metadata ?? [:] { fields[key] = value }
+    // The event's own come first, then the provider's: they are the larger part, and what is known already is kept.
+    var fields = event.metadata ?? [:]
+    if let provided = metadataProvider?.get() { fields.merge(provided) { own, _ in own } }
+    fields.merge(metadata) { own, _ in own }
     let line = LogLine(
       time: .now, level: event.level, label: label, message: event.message.description, fields: fields)
     output.write(format == .json ? line.json : line.text, isUrgent: event.level >= .warning)

@@ -23,7 +23,6 @@ struct RequestBytes: Sendable {
     if let coding = request.headers[.contentEncoding]?.lowercased(), coding != "identity" {
       throw Problem(.unsupportedMediaType, "Send the body as it is, without a Content-Encoding.")
     }
-    let tooLarge = Problem(.payloadTooLarge, "A body may have at most \(limit) bytes.")
     let announced = request.headers[.contentLength].map { Int($0) ?? .max }
     if let announced, announced > limit { throw tooLarge }
     var body = ByteBuffer()
@@ -34,6 +33,8 @@ struct RequestBytes: Sendable {
     }
     return Read(value: body, loan: loan)
   }
+
+  private var tooLarge: Problem { Problem(.payloadTooLarge, "A body may have at most \(limit) bytes.") }
 }
 
 extension Problem {

@@ -15,7 +15,7 @@ struct AccessLogMiddleware: RouterMiddleware {
     context.logger.log(
       level: response.status.kind == .serverError ? .warning : .info, "request",
       metadata: [
-        "method": "\(request.method.rawValue)", "route": "\(context.endpointPath ?? "none")",
+        "method": .string(request.method.rawValue), "route": .string(context.endpointPath ?? "none"),
         "status": .stringConvertible(response.status.code),
         "milliseconds": .stringConvertible(elapsed / .milliseconds(1)),
       ])

@@ -23,7 +23,8 @@ struct AddressLimitMiddleware: RouterMiddleware {
   ) async throws -> Response {
     let names = forwardedFor.map { request.headers[values: $0] } ?? []
     noteUnnamedProxy(request, names, context)
-    guard request.uri.path != Self.exception, let address = limits.proxies.client(peer: context.peer, forwarded: names)
+    guard let address = limits.proxies.client(peer: context.peer, forwarded: names),
+      request.uri.path != Self.exception
     else {
       return try await next(request, context)
     }

@@ -23,7 +23,7 @@ package struct AuthenticationMiddleware: RouterMiddleware {
     let caller = try await caller(presenting: request.headers[values: .authorization], context.logger)
     var context = context
     context.caller = caller
-    context.logger[metadataKey: "caller"] = "\(caller.logName)"
+    context.logger[metadataKey: "caller"] = .string(caller.logName)
     return try await next(request, context)
   }
 

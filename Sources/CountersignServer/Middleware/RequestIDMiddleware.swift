@@ -20,7 +20,7 @@ struct RequestIDMiddleware: RouterMiddleware {
     let requestID = request.headers[.requestID].flatMap(Self.accepted) ?? RequestID.random()
     var context = context
     context.requestID = requestID
-    context.logger[metadataKey: "request_id"] = "\(requestID)"
+    context.logger[metadataKey: "request_id"] = .string(requestID)
     context.logger[metadataKey: "hb.request.id"] = nil
     var response = try await next(request, context)
     response.headers[.requestID] = requestID

@@ -17,19 +17,25 @@ struct ClientAddress: Hashable, Sendable {
   /// Whose requests are counted together: an IPv4 address, or an IPv6 network of 64 bits, which is what one subscriber gets
   /// and within which a client takes any address it likes (RFC 6177).
   var client: String {
-    (isIPv4 ? bytes : Array(bytes.prefix(8))).map { String($0, radix: 16) }.joined(separator: ".")
+    var text = ""
+    for byte in isIPv4 ? bytes[...] : bytes.prefix(8) {
+      if !text.isEmpty { text += "." }
+      text += String(byte, radix: 16)
+    }
+    return text
   }
 
   /// - Returns: `nil` for what is not an IP address, such as a socket's path.
   init?(_ address: SocketAddress?) {
     guard let address else { return nil }
-    let raw = address.withSockAddr { start, size in Array(UnsafeRawBufferPointer(start: start, count: size)) }
-    let bytes: [UInt8]
-    switch address {
-    // Behind family and port in `sockaddr_in`, and behind the flow label too in `sockaddr_in6`.
-    case .v4: bytes = Self.mappedPrefix + raw.dropFirst(4).prefix(4)
-    case .v6: bytes = Array(raw.dropFirst(8).prefix(16))
-    case .unixDomainSocket: return nil
+    let bytes = address.withSockAddr { start, size in
+      let raw = UnsafeRawBufferPointer(start: start, count: size)
+      // Behind family and port in `sockaddr_in`, and behind the flow label too in `sockaddr_in6`.
+      return switch address {
+      case .v4: Self.mappedPrefix + raw.dropFirst(4).prefix(4)
+      case .v6: Array(raw.dropFirst(8).prefix(16))
+      case .unixDomainSocket: [UInt8]()
+      }
     }
     guard bytes.count == 16 else { return nil }
     self.bytes = bytes

@@ -2,10 +2,13 @@
 package enum RequestID {
   /// 128 random bits, in hex.
   package static func random() -> String {
-    var generator = SystemRandomNumberGenerator()
-    return (0..<2).map { _ in
-      let digits = String(generator.next() as UInt64, radix: 16)
-      return String(repeating: "0", count: 16 - digits.count) + digits
-    }.joined()
+    let number = UInt128.random(in: .min ... .max)
+    return String(unsafeUninitializedCapacity: 32) { digits in
+      for index in 0..<32 {
+        let digit = UInt8(truncatingIfNeeded: number >> (124 - 4 * index)) & 15
+        digits.initializeElement(at: index, to: digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
+      }
+      return 32
+    }
   }
 }

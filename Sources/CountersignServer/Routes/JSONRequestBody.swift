@@ -61,7 +61,9 @@ struct JSONRequestBody: Sendable {
   }
 
   private func requireJSON(_ headers: HTTPFields) throws(Problem) {
-    let mediaType = headers[.contentType]?.prefix { $0 != ";" }.lowercased().filter { $0 != " " && $0 != "\t" }
+    let field = headers[.contentType]
+    if field == "application/json" { return }
+    let mediaType = field?.prefix { $0 != ";" }.lowercased().filter { $0 != " " && $0 != "\t" }
     guard mediaType == "application/json" else {
       throw Problem(.unsupportedMediaType, "Send the body with 'Content-Type: application/json'.")
     }

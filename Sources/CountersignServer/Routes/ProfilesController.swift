@@ -23,6 +23,7 @@ struct ProfilesController: Sendable {
   private struct Answer: Sendable {
     var body: ByteBuffer
     var tag: String
+    var headers: HTTPFields
     /// The ledger's number of the user from before it was read.
     var generation: UInt64
     var readAt: Date
@@ -58,8 +59,12 @@ struct ProfilesController: Sendable {
       } else { .none }
     let body = JSONBody.write(
       EntitlementResponse(user: user, entitlement: entitlement, isFromLedger: true, write: write))
+    let tag = Self.tag(of: body)
     let answer = Answer(
-      body: body, tag: Self.tag(of: body), generation: generation, readAt: now,
+      body: body, tag: tag,
+      headers: [
+        .eTag: tag, .cacheControl: "private, no-cache", .vary: "Authorization", .contentType: "application/json",
+      ], generation: generation, readAt: now,
       until: rules.nextChange(of: profile?.evidence ?? [], recorded: profile?.entitlement, after: now))
     // Of unknown users there are as many as somebody cares to make up.
     if profile != nil { answers.insert(answer, for: user) }
@@ -83,13 +88,13 @@ struct ProfilesController: Sendable {
 
   /// With a strong entity tag over the bytes, and 304 where the caller has them already (RFC 9110, section 13.1.2).
   private static func response(_ answer: Answer, to request: Request) -> Response {
-    let tag = answer.tag
-    let headers: HTTPFields = [.eTag: tag, .cacheControl: "private, no-cache", .vary: "Authorization"]
     let known = request.headers[values: .ifNoneMatch].flatMap { $0.split(separator: ",") }
-    if known.contains(where: { matches(tag, $0) }) { return Response(status: .notModified, headers: headers) }
-    var response = Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: answer.body))
-    response.headers[.contentType] = "application/json"
-    return response
+    if known.contains(where: { matches(answer.tag, $0) }) {
+      var headers = answer.headers
+      headers[.contentType] = nil
+      return Response(status: .notModified, headers: headers)
+    }
+    return Response(status: .ok, headers: answer.headers, body: ResponseBody(byteBuffer: answer.body))
   }
 
   private static func tag(of body: ByteBuffer) -> String {
