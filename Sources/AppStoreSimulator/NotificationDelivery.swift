@@ -17,7 +17,7 @@ final class NotificationDelivery: Sendable {
   private struct State {
     var target: PlainHTTPURL?
     /// The time up to which each customer's events were handled.
-    var toldUntil: [ReceiptSeed: Timestamp] = [:]
+    var deliveredUntil: [ReceiptSeed: Timestamp] = [:]
     var attempts: [Attempt] = []
     /// The post in progress; later ones wait for it.
     var posting: Task<Void, Never>?
@@ -45,8 +45,8 @@ final class NotificationDelivery: Sendable {
     let now = clock.now
     state.withLock { state in
       state.target = target
-      state.toldUntil = [:]
-      for customer in customers.all { state.toldUntil[customer.seed] = now }
+      state.deliveredUntil = [:]
+      for customer in customers.all { state.deliveredUntil[customer.seed] = now }
       if target == nil {
         state.ticker?.cancel()
         state.ticker = nil
@@ -64,9 +64,9 @@ final class NotificationDelivery: Sendable {
       var due: [SimulatedNotification] = []
       for customer in customers.all {
         // The first purchase of a story can happen at the very moment of its issue.
-        let from = state.toldUntil[customer.seed] ?? customer.knownSince.before
+        let from = state.deliveredUntil[customer.seed] ?? customer.knownSince.before
         guard from < now else { continue }
-        state.toldUntil[customer.seed] = now
+        state.deliveredUntil[customer.seed] = now
         do {
           due += try writer.notifications(of: customer.seed, after: from, through: now)
         } catch {

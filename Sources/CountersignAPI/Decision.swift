@@ -6,6 +6,8 @@ public struct Decision: Codable, Hashable, Sendable {
   @Nullable public var line: Int?
   /// The transaction that decided.
   @Nullable public var transactionID: String?
+  /// The grant or trial that decided.
+  @Nullable public var grantID: String?
   /// The configured value that mattered.
   @Nullable public var policy: Policy?
   /// The transactions that did not decide; of many, only the first.
@@ -16,11 +18,12 @@ public struct Decision: Codable, Hashable, Sendable {
   @Nullable public var evaluatedAt: Date?
 
   public init(
-    line: Int? = nil, transactionID: String? = nil, policy: Policy? = nil, passedOver: [PassedOver],
-    passedOverCount: Int, evaluatedAt: Date? = nil
+    line: Int? = nil, transactionID: String? = nil, grantID: String? = nil, policy: Policy? = nil,
+    passedOver: [PassedOver], passedOverCount: Int, evaluatedAt: Date? = nil
   ) {
     self.line = line
     self.transactionID = transactionID
+    self.grantID = grantID
     self.policy = policy
     self.passedOver = passedOver
     self.passedOverCount = passedOverCount
@@ -30,6 +33,7 @@ public struct Decision: Codable, Hashable, Sendable {
   enum CodingKeys: String, CodingKey {
     case line
     case transactionID = "transaction_id"
+    case grantID = "grant_id"
     case policy
     case passedOver = "passed_over"
     case passedOverCount = "passed_over_count"

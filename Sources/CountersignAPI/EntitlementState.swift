@@ -112,6 +112,8 @@ extension EntitlementState {
     public static let noKnownProduct: Self = "no_known_product"
     public static let accountGone: Self = "account_gone"
     public static let unproven: Self = "unproven"
+    public static let granted: Self = "granted"
+    public static let trial: Self = "trial"
   }
 
   /// The App Store in which a purchase was made.

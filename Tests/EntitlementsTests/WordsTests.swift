@@ -203,6 +203,13 @@ import struct FoundationEssentials.Date
       $0.isStale = true
       $0.explanation.policy = hold
     },
+    Case(
+      reason: .granted, status: .active,
+      words: "Access to pro was given, not bought; it runs until 3 March 2026. The tier is pro."
+    ) { $0.productID = nil },
+    Case(
+      reason: .trial, status: .active, words: "This app's own trial of pro runs until 3 March 2026. The tier is pro."
+    ) { $0.productID = nil },
   ]
 
   @Test(arguments: cases)

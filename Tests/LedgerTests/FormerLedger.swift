@@ -53,7 +53,7 @@ struct FormerLedger {
     _ user: String, _ evidence: [SubscriptionEvidence], at seconds: Double, request: String, note: Int64?,
     _ db: Database
   ) throws {
-    let verdict = rules(UserID(user), evidence, at(0))
+    let verdict = rules(UserID(user), evidence, [], at(0))
     let text = try StoredForm.text(verdict)
     let recordedAt = milliseconds(seconds)
     try db.execute(

@@ -190,10 +190,10 @@ final class Gate: Sendable {
   private let isEntered = Mutex(false)
 
   var evaluate: Evaluator {
-    { [self] user, evidence, now in
+    { [self] user, evidence, given, now in
       isEntered.withLock { $0 = true }
       isOpen.wait()
-      return LedgerTests.evaluate(user, evidence, now)
+      return LedgerTests.evaluate(user, evidence, given, now)
     }
   }
 

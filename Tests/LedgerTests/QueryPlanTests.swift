@@ -43,6 +43,10 @@ import Testing
       ("pendingReceipts", { _ = try $0.pendingReceipts(dueAt: now, limit: 50) }),
       ("retryPending", { try $0.retryPending(1, at: at(60)) }),
       ("grants", { _ = try $0.grants(endedAt: now) }),
+      ("hasGiven", { _ = try $0.hasGiven(endedAt: now) }),
+      ("given, over", { _ = try $0.given(endedAt: now, limit: 500) }),
+      ("given, to a user", { _ = try $0.given(to: "u7", limit: 200) }),
+      ("given, under a key", { _ = try $0.given(to: "u7", under: "k") }),
       ("provisionalEvidence", { _ = try $0.provisionalEvidence(of: "u7") }),
       ("removePending", { try $0.removePending(2) }),
       (
@@ -252,7 +256,9 @@ import Testing
               (sequence, user_id, kind, recorded_at, request_id, version, changed, receipt_sha256, entitlement)
             SELECT i, 'u' || i, 'verdict', i, 'r', 1, 1, zeroblob(32), \(verdict) FROM number;
           INSERT INTO account
-            SELECT 'u' || i, NULL, 1, i, i, 'pro', 'active', NULL, i, 0, 1, '[' || i || ']', i, i FROM number;
+            SELECT 'u' || i, NULL, 1, i, i, 'pro', 'active', NULL, i, 0, 1, '[' || i || ']', NULL, i, i FROM number;
+          INSERT INTO given_period
+            SELECT i, 'u' || i, 'support', 'pro', i, i + 1, NULL, 'desk', NULL, 'r', i, i % 1000 > 0, 'k' FROM number;
           INSERT INTO outbox SELECT 'u' || i, 1, 'waiting', 0, i, 1, i % 1000, 'timeout', i FROM number;
           INSERT INTO proof
             SELECT i, randomblob(32), 'production', 'com.example.app', 1, x'78', 0, 1 FROM number;

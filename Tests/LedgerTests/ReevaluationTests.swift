@@ -44,7 +44,7 @@ import Testing
         confirmingAt: nil)
       let outcome = try await ledger.reevaluate(
         "u1", requestID: "rules-1",
-        Self.reevaluation(at: 5) { evidence, recorded, now in
+        Self.reevaluation(at: 5) { evidence, _, recorded, now in
           #expect(evidence.count == 1 && now == at(5))
           var verdict = recorded
           verdict.tier = "premium"
@@ -66,16 +66,17 @@ import Testing
   {
     try await Scratch.withLedger { ledger, _ in
       try await Self.record(1...1, in: ledger)
-      let none = Self.reevaluation(at: 5) { _, _, _ in nil }
+      let none = Self.reevaluation(at: 5) { _, _, _, _ in nil }
       #expect(try await ledger.reevaluate("u1", requestID: "r", none) == .unchanged)
-      let same = Self.reevaluation(at: 5) { evidence, _, now in rules("u1", evidence, now) }
+      let same = Self.reevaluation(at: 5) { evidence, given, _, now in rules("u1", evidence, given, now) }
       #expect(try await ledger.reevaluate("u1", requestID: "r", same) == .unchanged)
       let lower = Self.reevaluation(
         at: 5,
         approves: { before, after in
           #expect(before?.tier == "pro" && after.tier == "free")
           return false
-        }, successor: { _, recorded, _ in .none(tier: "free", reason: .noPurchases, explanation: recorded.explanation) }
+        },
+        successor: { _, _, recorded, _ in .none(tier: "free", reason: .noPurchases, explanation: recorded.explanation) }
       )
       #expect(try await ledger.reevaluate("u1", requestID: "r", lower) == .heldBack)
       #expect(try await ledger.reevaluate("nobody", requestID: "r", lower) == .unchanged)
@@ -90,7 +91,7 @@ import Testing
       #expect(try await ledger.usersOverdue(since: at(99), limit: 9).isEmpty)
       #expect(try await ledger.usersOverdue(since: at(400), limit: 9) == ["u1", "u2", "u4"])
       #expect(try await ledger.usersOverdue(since: at(400), limit: 2) == ["u1", "u2"])
-      let ended = Self.reevaluation(at: 1e6) { evidence, _, now in rules("u1", evidence, now) }
+      let ended = Self.reevaluation(at: 1e6) { evidence, given, _, now in rules("u1", evidence, given, now) }
       #expect(try await ledger.reevaluate("u1", requestID: "r", ended) == .recorded)
       #expect(try await ledger.profile(of: "u1")?.entitlement.reason == .unproven)
       #expect(try await ledger.usersOverdue(since: at(400), limit: 9) == ["u2", "u4"])
@@ -112,7 +113,9 @@ import Testing
       #expect(await LedgerInspection.accessGiven(path: scratch.path + "-none") == nil)
       // Those whose access has ended count until they are judged anew.
       for number in [1, 2, 4, 5, 7] {
-        let ended = Self.reevaluation(at: 1e6) { evidence, _, now in rules(UserID("u\(number)"), evidence, now) }
+        let ended = Self.reevaluation(at: 1e6) { evidence, given, _, now in
+          rules(UserID("u\(number)"), evidence, given, now)
+        }
         #expect(try await ledger.reevaluate(UserID("u\(number)"), requestID: "r", ended) == .recorded)
       }
       #expect(try await ledger.accessGiven().map(\.product) == [forever])

@@ -54,8 +54,8 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
       name: "a verdict of version 0", sql: "\(verdict) ('anna', 'verdict', 0, '', 0, 0, zeroblob(32), '{}', NULL)",
       problem: "CHECK"),
     .init(
-      name: "a verdict of no receipt", sql: "\(verdict) ('anna', 'verdict', 0, '', 2, 0, NULL, '{}', NULL)",
-      problem: "CHECK"),
+      name: "a verdict whose receipt is no digest",
+      sql: "\(verdict) ('anna', 'verdict', 0, '', 2, 0, x'00', '{}', NULL)", problem: "CHECK"),
     .init(
       name: "a verdict that may have changed something",
       sql: "\(verdict) ('anna', 'verdict', 0, '', 2, NULL, zeroblob(32), '{}', NULL)", problem: "CHECK"),
@@ -244,8 +244,8 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
         var one = evidence(status.rawValue)
         one.isAccountGone = true
         _ = try await ledger.record(
-          entry(UserID(status.rawValue), [one]) { user, evidence, now in
-            var verdict = evaluate(user, evidence, now)
+          entry(UserID(status.rawValue), [one]) { user, evidence, given, now in
+            var verdict = evaluate(user, evidence, given, now)
             verdict.status = status
             return verdict
           })

@@ -66,7 +66,7 @@ import Testing
     let explanation = Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: nil)
     let values: [(Any, Int)] = [
       (Purchase(productID: pro, transactionID: "1", originalTransactionID: "1"), 15), (RenewalInfo(), 9),
-      (Entitlement.none(tier: "free", reason: .unknown, explanation: explanation), 17), (explanation, 7),
+      (Entitlement.none(tier: "free", reason: .unknown, explanation: explanation), 17), (explanation, 8),
       (Explanation.PassedOver(transactionID: "1", productID: pro, cause: .upgraded), 3),
       (Explanation.PolicyValue(key: "k", value: "v"), 2),
       (StoredForm.Rows(parts: nil, purchases: [], renewals: []), 3), (StoredForm.Rows.Parts(), 2),
@@ -301,6 +301,7 @@ private struct SplitMix {
           cause: random.one(of: Self.causes))
       },
       policy: maybe { Explanation.PolicyValue(key: $0.text(), value: $0.text()) }, evaluatedAt: maybe { $0.date() })
+    explanation.givenBy = maybe { Int64($0.below(1_000_000)) }
     explanation.passedOverCount += below(3)
     var verdict = Entitlement.none(
       tier: Tier(text()), reason: one(of: EntitlementReason.allCases), explanation: explanation)

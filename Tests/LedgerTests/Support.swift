@@ -73,7 +73,7 @@ func evidence(
 }
 
 /// A small stand-in for the rules: the row of a known product that ends last decides.
-let evaluate: Evaluator = { _, evidence, now in
+let evaluate: Evaluator = { _, evidence, _, now in
   let rows = evidence.flatMap { one in one.purchases.map { (one, $0) } }.filter { $0.1.productID == pro }
   let explanation = Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: now)
   guard let (from, last) = rows.max(by: { ($0.1.expiresDate ?? .distantPast) < ($1.1.expiresDate ?? .distantPast) })
@@ -148,8 +148,9 @@ let catalog: Catalog = {
   }
 }()
 
-let rules: Evaluator = { _, evidence, now in
-  Entitlement.evaluate(evidence, at: now, catalog: catalog, policy: EntitlementPolicy())
+let rules: Evaluator = { user, evidence, given, now in
+  EntitlementRules(catalog: catalog, policy: EntitlementPolicy(), sandbox: .accept)
+    .evaluate(user, evidence, given: given, at: now)
 }
 
 let nextCheck: NextCheck = { evidence, now in

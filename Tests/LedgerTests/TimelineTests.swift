@@ -155,7 +155,7 @@ import Testing
 
   @Test func `a grant on a signature does not stay with the loser`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.record(entry("anna", [evidence("1", expires: 100)]) { rules($0, $1, $2) })
+      _ = try await ledger.record(entry("anna", [evidence("1", expires: 100)]) { rules($0, $1, $2, $3) })
       let renewal = signed("1", time: 150, expires: 10_000, until: 9_000)
       _ = try await ledger.postpone(
         pending("renewal", of: "anna", at: 150), provisional: [renewal], reevaluated(at: 150))

@@ -26,6 +26,7 @@ package struct Problem: Error, Hashable {
     case notAuthentic = "not_authentic"
     case sandboxRefused = "sandbox_refused"
     case unsupportedReceipt = "unsupported_receipt"
+    case idempotencyMismatch = "idempotency_mismatch"
     case internalError = "internal_error"
     case overloaded
     case ledgerUnavailable = "ledger_unavailable"
@@ -44,7 +45,7 @@ package struct Problem: Error, Hashable {
       case .payloadTooLarge: .contentTooLarge
       case .unsupportedMediaType: .unsupportedMediaType
       case .rateLimited: .tooManyRequests
-      case .wrongApp, .notAuthentic, .sandboxRefused, .unsupportedReceipt: .unprocessableContent
+      case .wrongApp, .notAuthentic, .sandboxRefused, .unsupportedReceipt, .idempotencyMismatch: .unprocessableContent
       case .internalError: .internalServerError
       case .overloaded, .ledgerUnavailable, .appStoreUnavailable, .authenticationUnavailable: .serviceUnavailable
       }
@@ -71,6 +72,7 @@ package struct Problem: Error, Hashable {
       case .notAuthentic: "The receipt is not authentic"
       case .sandboxRefused: "Sandbox purchases are not accepted"
       case .unsupportedReceipt: "This kind of receipt is not supported"
+      case .idempotencyMismatch: "The idempotency key was used for another request"
       case .internalError: "Internal error"
       case .overloaded: "The service is overloaded"
       case .ledgerUnavailable: "The ledger is unavailable"

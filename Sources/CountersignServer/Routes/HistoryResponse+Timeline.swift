@@ -17,6 +17,7 @@ extension Decision {
   fileprivate init(_ explanation: Explanation) {
     self.init(
       line: explanation.line, transactionID: explanation.decidedBy?.rawValue,
+      grantID: explanation.givenBy.map { String($0) },
       policy: explanation.policy.map { Policy(key: $0.key, value: $0.value) },
       passedOver: explanation.passedOver.map {
         PassedOver(

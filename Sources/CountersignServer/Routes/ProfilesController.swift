@@ -65,7 +65,8 @@ struct ProfilesController: Sendable {
       headers: [
         .eTag: tag, .cacheControl: "private, no-cache", .vary: "Authorization", .contentType: "application/json",
       ], generation: generation, readAt: now,
-      until: rules.nextChange(of: profile?.evidence ?? [], recorded: profile?.entitlement, after: now))
+      until: rules.nextChange(
+        of: profile?.evidence ?? [], given: profile?.given ?? [], recorded: profile?.entitlement, after: now))
     // Of unknown users there are as many as somebody cares to make up.
     if profile != nil { answers.insert(answer, for: user) }
     return Self.response(answer, to: request)

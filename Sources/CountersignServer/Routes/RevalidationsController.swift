@@ -74,7 +74,7 @@ package struct RevalidationsController: Sendable {
     return response
   }
 
-  private static func idempotencyKey(_ values: [String]) throws(Problem) -> String? {
+  static func idempotencyKey(_ values: [String]) throws(Problem) -> String? {
     guard let key = values.first else { return nil }
     guard values.count == 1, (1...keyLimit).contains(key.utf8.count),
       key.utf8.allSatisfy({ (0x21...0x7e).contains($0) })

@@ -29,6 +29,7 @@ package struct ServiceRouter {
   let revalidations: RevalidationsController
   let support: SupportController
   let notifications: NotificationsController
+  let grants: GrantsController
   let brake: BrakeController
   let health: HealthController
   let metrics: MetricsController
@@ -63,6 +64,9 @@ package struct ServiceRouter {
       transfer: PurchaseTransfer(validator: validator, ledger: ledger), lookUp: lookUp, rules: rules,
       budget: budgets.support, now: now)
     notifications = NotificationsController(receiver: receiver, budgets: budgets)
+    grants = GrantsController(
+      grants: AccessGrants(validator: validator, ledger: ledger), catalog: rules.catalog, budget: budgets.support,
+      now: now)
     brake = BrakeController(brake: status.brake, review: status.review)
     health = HealthController(
       ledger: LedgerCheck(ledger: ledger, lifetime: readinessLifetime, now: now), status: status, now: now)
@@ -105,6 +109,8 @@ package struct ServiceRouter {
     route(authenticated, "/v1/lookup/{id}", [.get: support.find])
     route(authenticated, "/v1/profiles/{user_id}/history", [.get: support.history])
     route(authenticated, "/v1/profiles/{user_id}/revalidation", [.post: support.revalidate])
+    route(authenticated, "/v1/profiles/{user_id}/grants", [.get: grants.list, .post: grants.give])
+    route(authenticated, "/v1/profiles/{user_id}/grants/{grant_id}", [.delete: grants.end])
     route(authenticated, "/v1/transactions/{original_transaction_id}", [.get: support.transaction])
     route(authenticated, "/v1/transactions/{original_transaction_id}/transfer", [.post: support.transfer])
     route(authenticated, "/v1/brake", [.get: brake.state, .delete: brake.release])

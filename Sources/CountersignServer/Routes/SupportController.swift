@@ -108,7 +108,7 @@ struct SupportController: Sendable {
     }
   }
 
-  private static func isBodiless(_ headers: HTTPFields) -> Bool {
+  static func isBodiless(_ headers: HTTPFields) -> Bool {
     headers[.contentType] == nil && headers[.transferEncoding] == nil && (headers[.contentLength] ?? "0") == "0"
   }
 
@@ -194,7 +194,7 @@ struct SupportController: Sendable {
 
   // MARK: What requests have in common
 
-  private static func user(_ context: ServiceRequestContext) throws(Problem) -> UserID {
+  static func user(_ context: ServiceRequestContext) throws(Problem) -> UserID {
     guard let name = context.parameters.get("user_id").flatMap(UserID.percentDecoded) else {
       throw Problem(.malformedRequest, "The user ID in the path is not percent-encoded UTF-8.")
     }
@@ -212,7 +212,7 @@ struct SupportController: Sendable {
   /// The most characters (Unicode scalars) of a note.
   static let longestNote = 1000
 
-  private static let noteMissing = Problem(
+  static let noteMissing = Problem(
     .malformedRequest, "'note' is missing: say why, for whoever reads the history.")
 
   /// A note as it is kept: without the white space around it, and with none of the characters that only terminals obey.
@@ -248,8 +248,8 @@ struct SupportController: Sendable {
   private static let ledgerUnreadable = Problem(.ledgerUnavailable, "The ledger cannot be read now; try again.")
 
   /// An answer to support, which no cache may keep.
-  private static func response(_ value: some Encodable) -> Response {
-    var response = JSONBody.response(value)
+  static func response(_ value: some Encodable, status: HTTPResponse.Status = .ok) -> Response {
+    var response = JSONBody.response(value, status: status)
     response.headers[.cacheControl] = "no-store"
     return response
   }

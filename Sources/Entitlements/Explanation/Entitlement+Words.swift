@@ -90,6 +90,10 @@ extension Entitlement {
         The last paid period that Apple reported ended\(expiresAt.on), and no newer report has come since\(hold). \
         Access returns as soon as Apple confirms a renewal.
         """
+    case .granted:
+      return "Access to \(tier) was given, not bought; it runs\(expiresAt.until)."
+    case .trial:
+      return "This app's own trial of \(tier) runs\(expiresAt.until)."
     }
   }
 

@@ -26,6 +26,10 @@ package enum EntitlementReason: String, Hashable, Codable, Sendable, CaseIterabl
   case noKnownProduct = "no_known_product"
   case accountGone = "account_gone"
   case unproven
+  /// The tier was given: by support, a promotion, a migration.
+  case granted
+  /// A trial of the app's own, not one of the App Store's.
+  case trial
 
   /// The reason for Apple's `expiration_intent`; a number unknown to this version is `unknown`.
   ///
@@ -123,10 +127,12 @@ package struct Explanation: Hashable, Codable, Sendable {
     }
   }
 
-  /// The line of the decision table, 1 to 7; `nil` for cases outside the table (no purchases, account gone, unproven).
+  /// The line of the decision table, 1 to 9; `nil` for cases outside the table (no purchases, account gone, unproven).
   package var line: Int?
   /// The deciding row; if `periodKnownBy` is set, the row before that period, which is the newest reported.
   package var decidedBy: TransactionID?
+  /// The deciding period, if it was given and not bought.
+  package var givenBy: GivenPeriod.ID?
   /// How the deciding period is known; `nil` for one with a row of its own.
   package var periodKnownBy: PeriodSource?
   /// At most `passedOverLimit` rows; `passedOverCount` has the true number.
@@ -138,7 +144,7 @@ package struct Explanation: Hashable, Codable, Sendable {
 
   /// The property names in the ledger; a differing name is the property's former one.
   private enum CodingKeys: String, CodingKey {
-    case line, decidedBy, periodKnownBy, passedOver, passedOverCount, policy
+    case line, decidedBy, givenBy, periodKnownBy, passedOver, passedOverCount, policy
     case evaluatedAt = "judgedAt"
   }
 

@@ -4,4 +4,8 @@ package enum EvidenceSource: String, Hashable, Codable, Sendable, CaseIterable {
   case serverAPI = "server_api"
   case signature
   case notification
+  /// A period that was given: see `GivenPeriod`.
+  case grant
+  /// A trial of the app's own.
+  case trial
 }

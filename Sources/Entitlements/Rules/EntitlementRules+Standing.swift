@@ -8,10 +8,12 @@ extension EntitlementRules {
   ///     lower by the rules                   recorded, stale     recorded, stale     as evaluated now
   ///     lower by time, or not lower          as evaluated now    as evaluated now    as evaluated now
   package func standing(
-    of user: UserID, _ evidence: [SubscriptionEvidence], recorded: Entitlement?, at now: Date
+    of user: UserID, _ evidence: [SubscriptionEvidence], given: [GivenPeriod] = [], recorded: Entitlement?, at now: Date
   ) -> Entitlement {
-    let verdict = evaluate(user, evidence, at: now)
-    guard var recorded, withholds(verdict, from: user, evidence, recorded: recorded, at: now) else { return verdict }
+    let verdict = evaluate(user, evidence, given: given, at: now)
+    guard var recorded, withholds(verdict, from: user, evidence, given: given, recorded: recorded, at: now) else {
+      return verdict
+    }
     recorded.isStale = true
     return recorded
   }
@@ -21,9 +23,10 @@ extension EntitlementRules {
   /// Every rule compares the time with a date of the evidence, or with one that lies a policy's duration after it. A
   /// moment may be named at which nothing changes; none is left out.
   package func nextChange(
-    of evidence: [SubscriptionEvidence], recorded: Entitlement?, after now: Date
+    of evidence: [SubscriptionEvidence], given: [GivenPeriod] = [], recorded: Entitlement?, after now: Date
   ) -> Date? {
     var dates = [recorded?.accessUntil, recorded?.expiresAt]
+    for period in given { dates += [period.startsAt, period.endsAt] }
     for one in evidence {
       dates += [one.provisionalUntil, one.evidenceTime, one.evaluatedAt]
       for purchase in one.purchases {
@@ -57,7 +60,8 @@ extension EntitlementRules {
   ///
   /// - Parameter verdict: the evidence evaluated now.
   package func withholds(
-    _ verdict: Entitlement, from user: UserID, _ evidence: [SubscriptionEvidence], recorded: Entitlement, at now: Date
+    _ verdict: Entitlement, from user: UserID, _ evidence: [SubscriptionEvidence], given: [GivenPeriod] = [],
+    recorded: Entitlement, at now: Date
   ) -> Bool {
     guard isLowering(recorded, verdict), evidence.contains(where: recorded.isGiven) else { return false }
     // A lifetime purchase ends only by Apple's report.
@@ -66,7 +70,7 @@ extension EntitlementRules {
     // A provisional grant has no outage hold.
     guard !recorded.isProvisional, now < end.advanced(by: policy.outageHold) else { return false }
     let evaluatedAt = recorded.explanation.evaluatedAt ?? recorded.evidenceTime ?? end
-    return isLowering(recorded, evaluate(user, evidence, at: evaluatedAt))
+    return isLowering(recorded, evaluate(user, evidence, given: given, at: evaluatedAt))
   }
 }
 

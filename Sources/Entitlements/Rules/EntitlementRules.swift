@@ -34,9 +34,12 @@ package struct EntitlementRules: Sendable {
 
   /// Evaluates a user. Sandbox evidence that the user may not use is ignored, even if the policy changed after it was
   /// recorded.
-  package func evaluate(_ user: UserID, _ evidence: [SubscriptionEvidence], at now: Date) -> Entitlement {
+  package func evaluate(
+    _ user: UserID, _ evidence: [SubscriptionEvidence], given: [GivenPeriod] = [], at now: Date
+  ) -> Entitlement {
     let accepted = evidence.filter { accepts($0.key.environment, for: user) }
-    return Entitlement.evaluate(accepted, at: now, catalog: catalog, policy: policy)
+    let bought = Entitlement.evaluate(accepted, at: now, catalog: catalog, policy: policy)
+    return given.isEmpty ? bought : bought.adding(given, at: now, catalog: catalog)
   }
 
   /// The next check of a user's subscription with Apple; `nil` for never.

@@ -59,7 +59,7 @@ extension SubscriptionGroup {
       return self.state(at: evaluatedAt, policy: policy)?.isEntitled == true ? now : nil
     case .lifetime, .accountGone: return nil
     // Impossible states of a subscription that is neither held nor unproven.
-    case .noPurchases, .noKnownProduct, .unproven: return nil
+    case .noPurchases, .noKnownProduct, .unproven, .granted, .trial: return nil
     }
   }
 

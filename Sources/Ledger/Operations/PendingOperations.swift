@@ -23,7 +23,7 @@ struct PostponeOperation {
       head: .init(
         recordedAt: try StoredForm.milliseconds(evaluationContext.recordedAt), requestID: receipt.requestID),
       digest: digest, evidenceAt: try StoredForm.milliseconds(newest)
-    ).judgeIfChanged(receipt.user, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
+    ).reevaluateIfChanged(receipt.user, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
     return .kept
   }
 
@@ -95,6 +95,6 @@ struct WithdrawOperation {
       head: .init(
         recordedAt: try StoredForm.milliseconds(evaluationContext.recordedAt), requestID: pending.requestID),
       digest: pending.digest, evidenceAt: nil
-    ).judgeIfChanged(user, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
+    ).reevaluateIfChanged(user, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
   }
 }

@@ -125,7 +125,7 @@ struct RecordOperation {
       unpresented: entry.isPresented ? Set(known.stored.filter { $0.value.claim == .accountToken }.map(\.key)) : [],
       isInactive: { key in
         guard let stored = known.stored[key] else { return false }
-        return entry.evaluate(stored.owner, [stored.evidence], entry.evaluatedAt).isInactive
+        return entry.evaluate(stored.owner, [stored.evidence], [], entry.evaluatedAt).isInactive
       })
   }
 
@@ -135,7 +135,7 @@ struct RecordOperation {
     let news = try own.map { try merge($0, over: known) } + named
     let evidence = try evidence(with: news, over: known.stored)
     let moment = VerdictWriter.moment(of: evidence, notBefore: entry.evaluatedAt)
-    let verdict = entry.evaluate(entry.user, evidence, moment)
+    let verdict = entry.evaluate(entry.user, evidence, account.given, moment)
     let before = try tables.profile(of: account)?.entitlement
     guard entry.approves(before, verdict) else { return .heldBack }
     let hasNewEvidence = news.contains { changesKnowledge($0, over: known.stored[$0.key]) }
@@ -171,7 +171,7 @@ struct RecordOperation {
       try writer.reevaluate(&loser, by: entry.evaluate, at: entry.evaluatedAt)
     }
     for user in disproven.sorted(by: { $0.rawValue < $1.rawValue }) {
-      try writer.judgeIfChanged(user, by: entry.evaluate, at: entry.evaluatedAt)
+      try writer.reevaluateIfChanged(user, by: entry.evaluate, at: entry.evaluatedAt)
     }
     recorded.losers = owners.union(disproven).sorted { $0.rawValue < $1.rawValue }
     return .recorded(recorded)

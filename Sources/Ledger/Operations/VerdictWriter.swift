@@ -7,8 +7,8 @@ internal import struct FoundationEssentials.Date
 struct VerdictWriter {
   let tables: LedgerTables
   let head: LedgerTables.EventHead
-  /// The receipt behind the verdict.
-  let digest: ReceiptDigest
+  /// The receipt behind the verdict; `nil` where there is none.
+  let digest: ReceiptDigest?
   /// The evidence time (Apple's clock) behind the verdict.
   let evidenceAt: Int64?
   /// When the updates of the app's rows become due.
@@ -17,18 +17,24 @@ struct VerdictWriter {
   /// Reevaluates a user over all evidence, and stores the verdict.
   func reevaluate(_ account: inout Account, by evaluate: Evaluator, at moment: Date) throws {
     let evidence = try tables.evidence(of: account)
-    let verdict = evaluate(account.user, evidence, Self.moment(of: evidence, notBefore: moment))
+    let verdict = evaluate(account.user, evidence, account.given, Self.moment(of: evidence, notBefore: moment))
     _ = try save(verdict, of: &account, after: try tables.profile(of: account)?.entitlement)
   }
 
   /// As `reevaluate`, but writes nothing if the verdict is unchanged.
   /// - Returns: whether the verdict was approved or is unchanged.
-  @discardableResult func judgeIfChanged(
+  @discardableResult func reevaluateIfChanged(
     _ user: UserID, by evaluate: Evaluator, at moment: Date, approves: Approval = { _, _ in true }
   ) throws -> Bool {
     var account = try tables.account(of: user) ?? Account(of: tables.name(of: user))
+    return try reevaluateIfChanged(&account, by: evaluate, at: moment, approves: approves)
+  }
+
+  @discardableResult func reevaluateIfChanged(
+    _ account: inout Account, by evaluate: Evaluator, at moment: Date, approves: Approval = { _, _ in true }
+  ) throws -> Bool {
     let evidence = try tables.evidence(of: account)
-    let verdict = evaluate(account.user, evidence, Self.moment(of: evidence, notBefore: moment))
+    let verdict = evaluate(account.user, evidence, account.given, Self.moment(of: evidence, notBefore: moment))
     let before = try tables.profile(of: account)?.entitlement
     if let before, Self.isSame(verdict, before, by: \.apartFromMoment) { return true }
     guard approves(before, verdict) else { return false }
@@ -36,14 +42,14 @@ struct VerdictWriter {
     return true
   }
 
-  /// As `judgeIfChanged`, for a verdict that need not come of the evidence alone.
+  /// As `reevaluateIfChanged`, for a verdict that need not come of the evidence alone.
   func reevaluate(
     _ user: UserID, by successor: Reevaluation.Successor, at moment: Date, approves: Approval
   ) throws -> ReevaluationOutcome {
     guard var account = try tables.account(of: user), let before = try tables.profile(of: account)?.entitlement
     else { return .unchanged }
     let evidence = try tables.evidence(of: account)
-    guard let verdict = successor(evidence, before, Self.moment(of: evidence, notBefore: moment)),
+    guard let verdict = successor(evidence, account.given, before, Self.moment(of: evidence, notBefore: moment)),
       !Self.isSame(verdict, before, by: \.apartFromMoment)
     else { return .unchanged }
     guard approves(before, verdict) else { return .heldBack }

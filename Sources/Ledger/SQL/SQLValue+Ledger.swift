@@ -20,6 +20,7 @@ extension OriginalTransactionID: StoredWord {}
 extension StoreEnvironment: StoredWord {}
 extension EvidenceSource: StoredWord {}
 extension SubscriptionStatus: StoredWord {}
+extension GivenPeriod.Kind: StoredWord {}
 extension RunStop: StoredWord {}
 extension NotificationLine.Outcome: StoredWord {}
 

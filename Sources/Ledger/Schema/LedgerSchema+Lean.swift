@@ -28,6 +28,8 @@ extension LedgerSchema {
       row_version INTEGER NOT NULL CHECK (row_version >= 0),
       -- The IDs of the user's purchases, a JSON array.
       purchases TEXT NOT NULL CHECK (json_type(purchases) = 'array'),
+      -- The user's given periods that are not over, a JSON array: copies of rows of given_period. NULL: none.
+      given TEXT CHECK (iif(given IS NULL, 1, json_type(given) = 'array')),
       first_seen_at INTEGER NOT NULL,
       last_seen_at INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
@@ -86,7 +88,8 @@ extension LedgerSchema {
       -- A verdict. The receipt is named by its digest, so that it can go while its trace stays.
       version INTEGER CHECK ((version IS NULL) = (kind <> 'verdict') AND version >= 1),
       changed INTEGER CHECK ((changed IS NULL) = (kind <> 'verdict') AND changed IN (0, 1)),
-      receipt_sha256 BLOB CHECK ((receipt_sha256 IS NULL) = (kind <> 'verdict') AND length(receipt_sha256) = 32),
+      -- NULL for a user of whom there is no receipt: a period was given.
+      receipt_sha256 BLOB CHECK (iif(receipt_sha256 IS NULL, 1, kind = 'verdict' AND length(receipt_sha256) = 32)),
       evidence_at INTEGER,
       entitlement TEXT CHECK (iif(kind = 'verdict', json_valid(entitlement), entitlement IS NULL)),
       -- A change of owner: of what, and the other user, if there is one.
@@ -124,6 +127,27 @@ extension LedgerSchema {
     ) STRICT, WITHOUT ROWID;
     -- With what the count of the backlog asks for, so that it reads no rows.
     CREATE INDEX outbox_due_at ON outbox (due_at, waiting_since, key, state, problem_at);
+
+    -- Access that was given and not bought: grants and trials. ended_at: it was ended early.
+    CREATE TABLE given_period (
+      id INTEGER NOT NULL PRIMARY KEY,
+      user_id TEXT NOT NULL CHECK (user_id <> ''),
+      kind TEXT NOT NULL CHECK (kind IN ('support', 'promotion', 'tester', 'migration', 'trial')),
+      tier TEXT NOT NULL CHECK (tier <> ''),
+      starts_at INTEGER NOT NULL,
+      ends_at INTEGER NOT NULL CHECK (ends_at >= starts_at),
+      ended_at INTEGER,
+      author TEXT NOT NULL CHECK (author <> ''),
+      text TEXT,
+      request_id TEXT NOT NULL,
+      recorded_at INTEGER NOT NULL,
+      -- Whether the verdict without it was recorded.
+      is_over INTEGER NOT NULL CHECK (is_over IN (0, 1)),
+      idempotency_key TEXT CHECK (idempotency_key <> '')
+    ) STRICT;
+    CREATE INDEX given_period_user_id ON given_period (user_id);
+    CREATE UNIQUE INDEX given_period_key ON given_period (user_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
+    CREATE INDEX given_period_ends_at ON given_period (ends_at) WHERE is_over = 0;
 
     -- How many users a product gives access, so that nothing has to count them.
     CREATE TABLE access_count (

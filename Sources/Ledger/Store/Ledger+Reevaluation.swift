@@ -22,12 +22,11 @@ extension Ledger {
   ) async throws(LedgerError) -> ReevaluationOutcome {
     let approves = ApprovalCache.remembering(reevaluation.approves)
     return try await queue.submit { tables in
-      guard let account = try tables.account(of: user), let digest = try tables.newestDigest(of: account)
-      else { return .unchanged }
+      guard let account = try tables.account(of: user) else { return .unchanged }
       return try VerdictWriter(
         tables: tables,
         head: .init(recordedAt: try StoredForm.milliseconds(reevaluation.recordedAt), requestID: requestID),
-        digest: digest, evidenceAt: nil
+        digest: try tables.newestDigest(of: account), evidenceAt: nil
       ).reevaluate(user, by: reevaluation.successor, at: reevaluation.evaluatedAt, approves: approves)
     }
   }

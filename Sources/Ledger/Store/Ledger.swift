@@ -330,7 +330,7 @@ package final class Ledger: Sendable {
         tables: tables,
         head: .init(recordedAt: try StoredForm.milliseconds(evaluationContext.recordedAt), requestID: requestID),
         digest: digest, evidenceAt: nil
-      ).judgeIfChanged(user, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt, approves: approves)
+      ).reevaluateIfChanged(user, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt, approves: approves)
     }
   }
 

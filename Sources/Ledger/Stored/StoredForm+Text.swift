@@ -101,6 +101,7 @@ extension Entitlement: StoredForm.Value {
 extension Explanation {
   fileprivate func write(to writer: inout StoredTextWriter) throws {
     writer.string("decidedBy", decidedBy?.rawValue)
+    writer.integer("givenBy", givenBy)
     try writer.date("judgedAt", evaluatedAt)
     writer.integer("line", line.map(Int64.init))
     writer.array("passedOver", passedOver) { passed, writer in
@@ -124,6 +125,7 @@ extension Explanation {
     from reader: inout StoredTextReader
   ) throws(StoredTextReader.Unfamiliar) -> Explanation {
     let decidedBy = try reader.string("decidedBy")
+    let givenBy = try reader.integer("givenBy")
     let evaluatedAt = try reader.date("judgedAt")
     let line = try reader.int("line")
     let passedOver = try reader.array("passedOver") { reader throws(StoredTextReader.Unfamiliar) in
@@ -144,6 +146,7 @@ extension Explanation {
     var explanation = Explanation(
       line: line, decidedBy: decidedBy.map { TransactionID($0) }, periodKnownBy: periodKnownBy, passedOver: [],
       policy: policy, evaluatedAt: evaluatedAt)
+    explanation.givenBy = givenBy
     explanation.passedOver = passedOver
     explanation.passedOverCount = passedOverCount
     return explanation

@@ -110,7 +110,7 @@ extension Entitlement {
     case .unproven: false
     case .noPurchases, .noKnownProduct, .accountGone: true
     case .lifetime, .renewing, .renewalOff, .refunded, .revoked, .billingGrace, .billingRetry, .voluntary,
-      .billingError, .priceIncrease, .productUnavailable, .unknown:
+      .billingError, .priceIncrease, .productUnavailable, .unknown, .granted, .trial:
       status == .expired
     }
   }

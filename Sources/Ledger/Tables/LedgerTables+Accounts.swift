@@ -16,6 +16,8 @@ struct Account {
   var rowVersion: Int64 = 0
   /// The IDs of the user's purchases.
   var purchases: [Int64] = []
+  /// What was given to the user and is not over.
+  var given: [GivenPeriod] = []
 
   /// What queries need of a verdict.
   struct Access: Hashable {
@@ -49,7 +51,7 @@ extension LedgerTables {
     let key = user.key
     return try first(
       """
-      SELECT spelling, version, newest, verdict, tier, status, product_id, access_until, is_for_life, row_version, purchases
+      SELECT spelling, version, newest, verdict, tier, status, product_id, access_until, is_for_life, row_version, purchases, given
       FROM account WHERE key = ?
       """, key
     ) { row in
@@ -63,6 +65,7 @@ extension LedgerTables {
       }
       account.rowVersion = try row.get(9)
       account.purchases = try StoredForm.integers(row.get(10))
+      if let text: String = try row.get(11) { account.given = try StoredForm.decoded([GivenPeriod].self, text) }
       return account
     }
   }
@@ -75,16 +78,17 @@ extension LedgerTables {
       """
       INSERT INTO account
         (key, spelling, version, newest, verdict, tier, status, product_id, access_until, is_for_life, row_version, purchases,
-         first_seen_at, last_seen_at)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+         given, first_seen_at, last_seen_at)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT (key) DO UPDATE SET
         version = excluded.version, newest = excluded.newest, verdict = excluded.verdict, tier = excluded.tier,
         status = excluded.status, product_id = excluded.product_id, access_until = excluded.access_until,
         is_for_life = excluded.is_for_life, row_version = excluded.row_version, purchases = excluded.purchases,
-        last_seen_at = max(last_seen_at, excluded.last_seen_at)
+        given = excluded.given, last_seen_at = max(last_seen_at, excluded.last_seen_at)
       """, key, account.user.rawValue == key ? nil : account.user, account.version, newest, account.verdict,
       account.access?.tier, account.access?.status, account.access?.product, account.access?.until,
-      account.access?.isForLife ?? false, account.rowVersion, StoredForm.text(account.purchases), now, now)
+      account.access?.isForLife ?? false, account.rowVersion, StoredForm.text(account.purchases),
+      account.given.isEmpty ? nil : StoredForm.encoded(account.given), now, now)
   }
 
   /// The stored spelling of a user's ID, or for an unknown user a fixed one: the first spelling stays, as the app's row
@@ -129,6 +133,7 @@ extension LedgerTables {
       evidence: try evidence(of: account), entitlement: profile.entitlement, version: profile.version,
       write: try writeState(of: account.user))
     known.rowVersion = account.rowVersion
+    known.given = account.given
     return known
   }
 
@@ -160,7 +165,9 @@ extension LedgerTables {
   /// The receipt behind the verdict on a user.
   func newestDigest(of account: Account) throws -> ReceiptDigest? {
     guard let verdict = account.verdict else { return nil }
-    return try first("SELECT receipt_sha256 FROM event WHERE sequence = ?", verdict) { try $0.get(0) }
+    return try first("SELECT receipt_sha256 FROM event WHERE sequence = ?", verdict) { row in
+      try row.get(0, as: ReceiptDigest?.self)
+    }.flatMap { $0 }
   }
 
   // MARK: How many have access

@@ -15,7 +15,7 @@ extension LedgerTables {
   struct Verdict {
     var version: Int64
     var changed: Bool
-    var digest: ReceiptDigest
+    var digest: ReceiptDigest?
     var evidenceAt: Int64?
     /// The verdict's stored form.
     var text: String

@@ -13,7 +13,10 @@ package enum OwnershipPolicy: String, Hashable, Sendable, CaseIterable {
 }
 
 /// Evaluates a user over all evidence at a moment. Pure; it runs inside the ledger's transaction.
-package typealias Evaluator = @Sendable (_ user: UserID, _ evidence: [SubscriptionEvidence], _ now: Date) -> Entitlement
+package typealias Evaluator =
+  @Sendable (
+    _ user: UserID, _ evidence: [SubscriptionEvidence], _ given: [GivenPeriod], _ now: Date
+  ) -> Entitlement
 
 /// The time of a subscription's next check, as known at a moment; `nil` for never. Pure.
 package typealias NextCheck = @Sendable (_ evidence: SubscriptionEvidence, _ now: Date) -> Date?

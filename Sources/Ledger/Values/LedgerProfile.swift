@@ -4,6 +4,8 @@ package import struct FoundationEssentials.Date
 package struct LedgerProfile: Sendable {
   /// Evidence that counts, provisional grants included.
   package var evidence: [SubscriptionEvidence]
+  /// What was given to the user and is not over.
+  package var given: [GivenPeriod] = []
   /// The last recorded verdict.
   package var entitlement: Entitlement
   /// Incremented with every recorded verdict on the user.

@@ -11,7 +11,7 @@ package struct Reevaluation: Sendable {
   /// The verdict that replaces the recorded one; `nil` if that stands.
   package typealias Successor =
     @Sendable (
-      _ evidence: [SubscriptionEvidence], _ recorded: Entitlement, _ now: Date
+      _ evidence: [SubscriptionEvidence], _ given: [GivenPeriod], _ recorded: Entitlement, _ now: Date
     ) -> Entitlement?
 
   /// The evaluation time.

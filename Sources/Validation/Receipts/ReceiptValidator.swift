@@ -314,7 +314,9 @@ package struct ReceiptValidator: Sendable {
   /// The next check of a purchase: Apple is asked then, or if that is impossible, holds that are over end.
   var nextCheck: NextCheck { { [rules] evidence, now in rules.nextCheck(of: evidence, at: now) } }
 
-  private var evaluate: Evaluator { { [rules] user, evidence, now in rules.evaluate(user, evidence, at: now) } }
+  private var evaluate: Evaluator {
+    { [rules] user, evidence, given, now in rules.evaluate(user, evidence, given: given, at: now) }
+  }
 
   /// The context for verdicts without an answer of Apple's.
   var evaluationContext: EvaluationContext {

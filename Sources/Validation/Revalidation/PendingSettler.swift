@@ -8,7 +8,7 @@ import ServiceLifecycle
 import struct FoundationEssentials.Date
 
 /// The job that settles receipts which were acknowledged while Apple could not be asked, and that ends provisional
-/// grants.
+/// grants and given periods when they are over.
 ///
 /// The oldest receipt is tried alone, and shows whether Apple is back; then several at a time. The first failure ends
 /// the sweep, and sweeps get rarer while Apple is away:
@@ -71,6 +71,8 @@ struct PendingSettler: Service {
     do throws(LedgerError) {
       let ended = try await ledger.endProvisional(validator.evaluationContext)
       if ended > 0 { logger.notice("provisional grants are over", metadata: ["grants": .stringConvertible(ended)]) }
+      let over = try await ledger.endOverdueGiven(validator.evaluationContext)
+      if over > 0 { logger.notice("given periods are over", metadata: ["periods": .stringConvertible(over)]) }
       let due = try await ledger.pendingReceipts(dueAt: now(), limit: Self.batch)
       guard let first = due.first else { return .done }
       guard try await settle(first) else { return .failed }

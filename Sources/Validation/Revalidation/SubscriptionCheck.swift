@@ -67,9 +67,9 @@ struct SubscriptionCheck: Sendable {
     let rules = validator.gateway.rules
     let evaluationContext = validator.evaluationContext
     let now = evaluationContext.evaluatedAt
-    let successor: Reevaluation.Successor = { evidence, recorded, now in
-      let verdict = rules.evaluate(user, evidence, at: now)
-      return rules.withholds(verdict, from: user, evidence, recorded: recorded, at: now) ? nil : verdict
+    let successor: Reevaluation.Successor = { evidence, given, recorded, now in
+      let verdict = rules.evaluate(user, evidence, given: given, at: now)
+      return rules.withholds(verdict, from: user, evidence, given: given, recorded: recorded, at: now) ? nil : verdict
     }
     let brakeAdmits = brake.approval(of: rules)
     let approves: Approval = { before, after in

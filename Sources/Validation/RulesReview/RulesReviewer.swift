@@ -96,17 +96,20 @@ struct RulesReviewer: Service {
     let id = user.user
     let now = now()
     let recorded = user.profile.entitlement
-    let verdict = rules.evaluate(id, user.profile.evidence, at: now)
-    if !isReleased, rules.withholds(verdict, from: id, user.profile.evidence, recorded: recorded, at: now) {
+    let profile = user.profile
+    let verdict = rules.evaluate(id, profile.evidence, given: profile.given, at: now)
+    let isWithheld = rules.withholds(
+      verdict, from: id, profile.evidence, given: profile.given, recorded: recorded, at: now)
+    if !isReleased, isWithheld {
       return recorded.productID.map(Outcome.withheld) ?? .unchanged
     }
     // Reads compute everything that the row does not have.
     guard verdict.profileRow != recorded.profileRow, await writes.turn() else { return .unchanged }
     // Something may have been recorded since the page was read.
-    let successor: Reevaluation.Successor = { [rules] evidence, recorded, now in
-      let verdict = rules.evaluate(id, evidence, at: now)
-      guard isReleased || !rules.withholds(verdict, from: id, evidence, recorded: recorded, at: now) else { return nil }
-      return verdict
+    let successor: Reevaluation.Successor = { [rules] evidence, given, recorded, now in
+      let verdict = rules.evaluate(id, evidence, given: given, at: now)
+      let isWithheld = rules.withholds(verdict, from: id, evidence, given: given, recorded: recorded, at: now)
+      return isReleased || !isWithheld ? verdict : nil
     }
     let brakeAdmits = brake.approval(of: rules)
     // A person has decided about what is released.

@@ -59,6 +59,11 @@ import Testing
       Ask(method: .get, path: "/v1/lookup/u", key: support),
       Ask(method: .get, path: "/v1/profiles/u/history", key: support),
       Ask(method: .post, path: "/v1/profiles/u/revalidation", key: support, body: #"{"note":"why"}"#),
+      Ask(
+        method: .post, path: "/v1/profiles/u/grants", key: support, body: #"{"tier":"pro","for":"1d","note":"why"}"#,
+        headers: [TransportHeader("Idempotency-Key", "one")]),
+      Ask(method: .get, path: "/v1/profiles/u/grants", key: support),
+      Ask(method: .delete, path: "/v1/profiles/u/grants/1", key: support, body: #"{"note":"why"}"#),
       Ask(method: .get, path: "/v1/transactions/\(id)", key: support),
       Ask(
         method: .post, path: "/v1/transactions/\(id)/transfer", key: support, body: #"{"to":"u","note":"why"}"#),
@@ -123,6 +128,10 @@ import Testing
           Ask(
             method: .post, path: "/v1/validations",
             body: #"{"user_id":"u","receipt_data":"\#(try store.simulator.issueReceipt(.wrongApp).receiptData)"}"#),
+          Ask(
+            method: .post, path: "/v1/profiles/u/grants", body: #"{"tier":"pro","for":"2d"}"#,
+            headers: [TransportHeader("Idempotency-Key", "one")]),
+          Ask(method: .delete, path: "/v1/profiles/u/grants/7"),
           Ask(method: .get, path: "/v1/transactions/7", key: Self.support),
           Ask(
             method: .post, path: "/v1/transactions/7/transfer", key: Self.support, body: #"{"to":"u","note":"why"}"#),
@@ -195,11 +204,11 @@ import Testing
           let answer = try await RawClient.exchange(
             port: service.port,
             [
-              "POST \(ask.path) HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
+              "\(ask.method.rawValue) \(ask.path) HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
                 + "Authorization: Bearer \(ask.key ?? "none")\r\n\r\n{"
             ])
           #expect(answer.hasPrefix("HTTP/1.1 408 "), "\(ask.path): \(answer)")
-          let operation = try #require(try Contract.shared.get().operation("POST", ask.path))
+          let operation = try #require(try Contract.shared.get().operation(ask.method.rawValue, ask.path))
           seen.note(operation, 408)
         }
       }

@@ -60,6 +60,15 @@ import Testing
       method: "POST", route: "/v1/profiles/{user_id}/revalidation", path: "/v1/profiles/\(own)/revalidation",
       body: #"{"note":"why"}"#, own: 403, other: 403, service: 200, support: 200),
     Row(
+      method: "GET", route: "/v1/profiles/{user_id}/grants", path: "/v1/profiles/\(own)/grants", own: 403, other: 403,
+      service: 200, support: 200),
+    Row(
+      method: "POST", route: "/v1/profiles/{user_id}/grants", path: "/v1/profiles/\(own)/grants",
+      body: #"{"tier":"pro","for":"1d","note":"why"}"#, own: 403, other: 403, service: 201, support: 201),
+    Row(
+      method: "DELETE", route: "/v1/profiles/{user_id}/grants/{grant_id}", path: "/v1/profiles/\(own)/grants/7000",
+      body: #"{"note":"why"}"#, own: 403, other: 403, service: 404, support: 404),
+    Row(
       method: "GET", route: "/v1/lookup/{id}", path: "/v1/lookup/7", own: 403, other: 403, service: 403, support: 200),
     Row(
       method: "GET", route: "/v1/transactions/{original_transaction_id}", path: "/v1/transactions/7", own: 403,

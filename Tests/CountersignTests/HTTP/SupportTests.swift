@@ -364,7 +364,7 @@ import Testing
           user: "tester", evidence: evidence, contestedKeys: Set(evidence.map(\.key)),
           receipt: KeptReceipt(base64: "MIAA", environment: .sandbox, bundleID: "com.example.app"), ownership: .keep,
           evaluatedAt: Self.start, recordedAt: Self.start, requestID: "test",
-          evaluate: { _, _, now in
+          evaluate: { _, _, _, now in
             .none(
               tier: "free", reason: .noPurchases,
               explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: now))

@@ -1,0 +1,132 @@
+import CountersignAPI
+import Entitlements
+import Hummingbird
+import Ledger
+import Validation
+
+import struct FoundationEssentials.Date
+
+/// `/v1/profiles/{user_id}/grants`: access that is given and not bought.
+struct GrantsController: Sendable {
+  var grants: AccessGrants
+  var catalog: Catalog
+  var body = JSONRequestBody(limit: BodyBudgets.supportLimit)
+  var budget: ByteBudget
+  var now: @Sendable () -> Date
+
+  /// The longest length: as long as a product for life may be said to last.
+  static let length: ClosedRange<Duration> = .seconds(60) ... .seconds(36_525 * 86_400)
+
+  func give(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let caller = try context.requireCaller(.support, .service)
+    let user = try SupportController.user(context)
+    let key = try RevalidationsController.idempotencyKey(request.headers[values: .idempotencyKey])
+    let posted = try await body.decode(GrantRequest.self, from: request, budget.loan()).value
+    let now = now()
+    let tier = try tier(posted.tier)
+    let kind = try Self.kind(posted.kind)
+    let endsAt = try Self.end(posted, from: now)
+    let note = try posted.note.map(SupportController.checked(note:))
+    guard note != nil || caller.role == .service else { throw SupportController.noteMissing }
+    let outcome = try await attempt(context) { () throws(ValidationError) in
+      try await grants.give(
+        kind, tier, to: user, from: now, until: endsAt, author: caller.name, note: note,
+        requestID: context.requestID, idempotencyKey: key, logger: context.logger)
+    }
+    switch outcome {
+    case .given(let record), .repeated(let record):
+      var response = SupportController.response(GrantResponse(record), status: .created)
+      response.headers[.location] = "\(request.uri.path)/\(record.period.id)"
+      return response
+    case .mismatch:
+      throw Problem(.idempotencyMismatch, "This 'Idempotency-Key' was used for another grant to this user.")
+    }
+  }
+
+  func list(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireCaller(.support, .service)
+    let user = try SupportController.user(context)
+    let records = try await attempt(context) { () throws(ValidationError) in try await grants.list(of: user) }
+    return SupportController.response(GrantsResponse(grants: records.map(GrantResponse.init)))
+  }
+
+  func end(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let caller = try context.requireCaller(.support, .service)
+    let user = try SupportController.user(context)
+    guard let text = context.parameters.get("grant_id"), let id = Int64(text), id > 0, String(id) == text else {
+      throw Self.unknown
+    }
+    let posted: GrantEndRequest? =
+      if caller.role == .service, SupportController.isBodiless(request.headers) { nil } else {
+        try await body.decode(GrantEndRequest.self, from: request, budget.loan()).value
+      }
+    let why = try posted?.note.map(SupportController.checked(note:))
+    guard why != nil || caller.role == .service else { throw SupportController.noteMissing }
+    let note = Note(
+      author: caller.name, text: why ?? "A grant was ended.", requestID: context.requestID, recordedAt: now())
+    let outcome = try await attempt(context) { () throws(ValidationError) in
+      try await grants.end(id, of: user, note: note, logger: context.logger)
+    }
+    switch outcome {
+    case .ended(let record), .over(let record): return SupportController.response(GrantResponse(record))
+    case .unknown: throw Self.unknown
+    }
+  }
+
+  private static let unknown = Problem(.notFound, "This user was never given a grant with this ID.")
+
+  private func tier(_ name: String) throws(Problem) -> Tier {
+    let tier = Tier(name)
+    let given = catalog.tiers.filter { $0 != catalog.defaultTier }
+    guard given.contains(tier) else {
+      throw Problem(.malformedRequest, "'tier' has to be one of: \(given.map(\.rawValue).joined(separator: ", ")).")
+    }
+    return tier
+  }
+
+  private static func kind(_ name: String?) throws(Problem) -> GivenPeriod.Kind {
+    guard let name else { return .support }
+    guard let kind = GivenPeriod.Kind(rawValue: name), kind != .trial else {
+      throw Problem(.malformedRequest, "'kind' has to be 'support', 'promotion', 'tester' or 'migration'.")
+    }
+    return kind
+  }
+
+  private static func end(_ posted: GrantRequest, from now: Date) throws(Problem) -> Date {
+    switch (posted.endsAt, posted.length) {
+    case (nil, let text?):
+      do throws(Duration.TextError) {
+        return now.advanced(by: try Duration(configurationText: text, in: length))
+      } catch { throw Problem(.malformedRequest, "'for' \(error.sentence(in: length)).") }
+    case (let text?, nil):
+      let formats = [Date.ISO8601FormatStyle(), Date.ISO8601FormatStyle(includingFractionalSeconds: true)]
+      guard text.utf8.count <= 40, let end = formats.lazy.compactMap({ try? $0.parse(text) }).first else {
+        throw Problem(.malformedRequest, "'ends_at' has to be a time with a zone, as 2026-12-31T23:00:00Z.")
+      }
+      guard end > now, end <= now.advanced(by: length.upperBound) else {
+        throw Problem(.malformedRequest, "'ends_at' has to be in the future, and within a century.")
+      }
+      return end
+    case (nil, nil), (.some, .some):
+      throw Problem(.malformedRequest, "Say when it ends: either 'ends_at' or 'for'.")
+    }
+  }
+
+  private func attempt<Value>(
+    _ context: ServiceRequestContext, _ operation: () async throws(ValidationError) -> Value
+  ) async throws(Problem) -> Value {
+    do throws(ValidationError) { return try await operation() } catch {
+      if case .ledgerUnavailable(let cause) = error { context.logLedgerTrouble(cause) }
+      throw Problem(error)
+    }
+  }
+}
+
+extension GrantResponse {
+  init(_ record: GivenRecord) {
+    self.init(
+      id: String(record.period.id), userID: record.user.rawValue, kind: record.period.kind.rawValue,
+      tier: record.period.tier.rawValue, startsAt: record.period.startsAt, endsAt: record.endsAt,
+      isEndedEarly: record.endedAt != nil, author: record.author, note: record.note)
+  }
+}

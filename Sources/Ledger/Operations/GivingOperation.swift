@@ -1,0 +1,95 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+/// Gives a user a period of access inside an open transaction: the period, the note, the verdict and its update for the
+/// app's row are written together or not at all.
+struct GivingOperation {
+  let giving: Giving
+  let tables: LedgerTables
+
+  func run() throws -> GivingOutcome {
+    if let key = giving.idempotencyKey, let former = try tables.given(to: giving.user, under: key) {
+      return giving.isSame(as: former) ? .repeated(former) : .mismatch
+    }
+    var account = try tables.account(of: giving.user) ?? Account(of: tables.name(of: giving.user))
+    let context = giving.evaluationContext
+    let note = try giving.note.map { text in
+      try account.append(
+        Note(author: giving.author, text: text, requestID: giving.requestID, recordedAt: context.recordedAt), tables)
+    }
+    let record = try tables.add(giving, to: account.user)
+    account.given.append(record.period)
+    try account.reevaluate(
+      by: context, tables, requestID: giving.requestID, note: note,
+      rowsDueAt: try giving.rowsClaimedUntil.map(StoredForm.milliseconds) ?? 0)
+    return .given(record)
+  }
+}
+
+/// Ends given periods, and reevaluates the users who had them.
+struct EndGivenOperation {
+  let evaluationContext: EvaluationContext
+  let tables: LedgerTables
+
+  /// Ends a period now, by a person's decision.
+  func end(_ id: GivenPeriod.ID, of user: UserID, note: Note, rowsDueAt: Int64) throws -> EndingOutcome {
+    guard let record = try tables.given(id), record.user.key == user.key,
+      var account = try tables.account(of: user)
+    else { return .unknown }
+    guard record.endedAt == nil, evaluationContext.evaluatedAt < record.period.endsAt else { return .over(record) }
+    let noteID = try account.append(note, tables)
+    try tables.endGiven(id, endedAt: evaluationContext.recordedAt)
+    account.given.removeAll { $0.id == id }
+    try account.reevaluate(
+      by: evaluationContext, tables, requestID: note.requestID, note: noteID, rowsDueAt: rowsDueAt)
+    return try tables.given(id).map(EndingOutcome.ended) ?? .unknown
+  }
+
+  /// Records the verdicts of users whose periods are over by now.
+  /// - Returns: how many periods ended.
+  func endOverdue(limit: Int) throws -> Int {
+    let over = try tables.given(endedAt: evaluationContext.evaluatedAt, limit: limit)
+    for (user, records) in Dictionary(grouping: over, by: \.user).sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+      guard var account = try tables.account(of: user), let last = records.last else { throw StoredForm.Unstorable() }
+      for record in records { try tables.endGiven(record.period.id, endedAt: nil) }
+      let ids = Set(records.map(\.period.id))
+      account.given.removeAll { ids.contains($0.id) }
+      try account.reevaluate(by: evaluationContext, tables, requestID: last.requestID, note: nil, rowsDueAt: 0)
+    }
+    return over.count
+  }
+}
+
+extension Account {
+  /// Appends a note to the user's events.
+  fileprivate mutating func append(_ note: Note, _ tables: LedgerTables) throws -> NoteID {
+    var account: Account? = self
+    let id = try tables.append(note, to: &account)
+    if let account { self = account }
+    return id
+  }
+
+  /// Records the verdict, where it is another one, and the account in any case.
+  fileprivate mutating func reevaluate(
+    by context: EvaluationContext, _ tables: LedgerTables, requestID: String, note: NoteID?, rowsDueAt: Int64
+  ) throws {
+    let recordedAt = try StoredForm.milliseconds(context.recordedAt)
+    let version = version
+    try VerdictWriter(
+      tables: tables, head: .init(recordedAt: recordedAt, requestID: requestID, note: note),
+      digest: try tables.newestDigest(of: self), evidenceAt: nil, rowsDueAt: rowsDueAt
+    ).reevaluateIfChanged(&self, by: context.evaluate, at: context.evaluatedAt)
+    if self.version == version { try tables.save(self, at: recordedAt) }
+  }
+}
+
+extension Giving {
+  /// Whether a request with the same idempotency key asked for the same: the same end, or the same length.
+  fileprivate func isSame(as former: GivenRecord) -> Bool {
+    let period = former.period
+    let isSameEnd =
+      period.endsAt.inWholeMilliseconds == endsAt.inWholeMilliseconds
+      || period.endsAt.timeIntervalSince(period.startsAt) == endsAt.timeIntervalSince(startsAt)
+    return period.kind == kind && period.tier == tier && former.note == note && isSameEnd
+  }
+}

@@ -1,0 +1,75 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+extension LedgerTables {
+  // MARK: Given periods
+
+  func add(_ giving: Giving, to user: UserID) throws -> GivenRecord {
+    let id = try first(
+      """
+      INSERT INTO given_period
+        (user_id, kind, tier, starts_at, ends_at, author, text, request_id, recorded_at, is_over, idempotency_key)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?) RETURNING id
+      """, user.key, giving.kind, giving.tier, giving.startsAt, giving.endsAt, giving.author, giving.note,
+      giving.requestID, giving.evaluationContext.recordedAt, giving.idempotencyKey
+    ) { try $0.get(0, as: Int64.self) }
+    guard let id, let record = try given(id) else { throw StoredForm.Unstorable() }
+    return record
+  }
+
+  func given(_ id: GivenPeriod.ID) throws -> GivenRecord? {
+    try first(
+      """
+      SELECT id, (SELECT coalesce(spelling, key) FROM account WHERE key = user_id), user_id, kind, tier, starts_at,
+        ends_at, ended_at, author, text, request_id, recorded_at
+      FROM given_period WHERE id = ?
+      """, id, read: Self.given)
+  }
+
+  func given(to user: UserID, under idempotencyKey: String) throws -> GivenRecord? {
+    try first(
+      """
+      SELECT id, (SELECT coalesce(spelling, key) FROM account WHERE key = user_id), user_id, kind, tier, starts_at,
+        ends_at, ended_at, author, text, request_id, recorded_at
+      FROM given_period WHERE user_id = ? AND idempotency_key = ?
+      """, user.key, idempotencyKey, read: Self.given)
+  }
+
+  /// Everything that was ever given to a user, the newest first.
+  func given(to user: UserID, limit: Int) throws -> [GivenRecord] {
+    try all(
+      """
+      SELECT id, (SELECT coalesce(spelling, key) FROM account WHERE key = user_id), user_id, kind, tier, starts_at,
+        ends_at, ended_at, author, text, request_id, recorded_at
+      FROM given_period WHERE user_id = ? ORDER BY id DESC LIMIT ?
+      """, user.key, max(0, limit), read: Self.given)
+  }
+
+  func hasGiven(endedAt now: Date) throws -> Bool {
+    try exists("SELECT 1 FROM given_period WHERE is_over = 0 AND ends_at <= ? LIMIT 1", now)
+  }
+
+  func given(endedAt now: Date, limit: Int) throws -> [GivenRecord] {
+    try all(
+      """
+      SELECT id, (SELECT coalesce(spelling, key) FROM account WHERE key = user_id), user_id, kind, tier, starts_at,
+        ends_at, ended_at, author, text, request_id, recorded_at
+      FROM given_period WHERE is_over = 0 AND ends_at <= ? ORDER BY ends_at, id LIMIT ?
+      """, now, max(0, limit), read: Self.given)
+  }
+
+  /// - Parameter endedAt: the moment of an early end; `nil` at its own end.
+  func endGiven(_ id: GivenPeriod.ID, endedAt: Date?) throws {
+    try execute("UPDATE given_period SET is_over = 1, ended_at = ? WHERE id = ?", endedAt, id)
+  }
+
+  private static func given(_ row: SQLRow) throws -> GivenRecord {
+    GivenRecord(
+      user: try row.get(1, as: UserID?.self) ?? row.get(2),
+      period: GivenPeriod(
+        id: try row.get(0), kind: try row.get(3), tier: try row.get(4), startsAt: try row.get(5), endsAt: try row.get(6)
+      ),
+      endedAt: try row.get(7), author: try row.get(8), note: try row.get(9), requestID: try row.get(10),
+      recordedAt: try row.get(11))
+  }
+}

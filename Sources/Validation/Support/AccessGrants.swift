@@ -1,0 +1,59 @@
+package import Entitlements
+package import Ledger
+package import Logging
+
+package import struct FoundationEssentials.Date
+
+/// Periods of access that support or the app's server gives: recorded, evaluated, and written to the app's row.
+package struct AccessGrants: Sendable {
+  var validator: ReceiptValidator
+  var ledger: Ledger
+
+  package init(validator: ReceiptValidator, ledger: Ledger) {
+    self.validator = validator
+    self.ledger = ledger
+  }
+
+  /// The most periods of one user that are listed.
+  package static let listLimit = 200
+
+  /// Gives a period from now on.
+  package func give(
+    _ kind: GivenPeriod.Kind, _ tier: Tier, to user: UserID, from startsAt: Date, until endsAt: Date, author: String,
+    note: String?, requestID: String, idempotencyKey: String?, logger: Logger
+  ) async throws(ValidationError) -> GivingOutcome {
+    let outcome = try await consult(
+      await ledger.give(
+        Giving(
+          user: user, kind: kind, tier: tier, startsAt: startsAt, endsAt: endsAt, author: author, note: note,
+          requestID: requestID, idempotencyKey: idempotencyKey, evaluationContext: validator.evaluationContext,
+          rowsClaimedUntil: validator.rowsClaim)))
+    if case .given(let record) = outcome {
+      logger.notice(
+        "access was given",
+        metadata: [
+          "user_id": "\(record.user)", "tier": "\(tier)", "kind": "\(kind.rawValue)",
+          "ends_at": "\(record.endsAt.rfc3339)",
+        ])
+      _ = await validator.write(record.user, .waiting, logger: logger)
+    }
+    return outcome
+  }
+
+  /// Ends a period now.
+  package func end(
+    _ id: GivenPeriod.ID, of user: UserID, note: Note, logger: Logger
+  ) async throws(ValidationError) -> EndingOutcome {
+    let outcome = try await consult(await ledger.endGiven(id, of: user, note: note, validator.evaluationContext))
+    if case .ended(let record) = outcome {
+      logger.notice("given access was ended", metadata: ["user_id": "\(record.user)", "tier": "\(record.period.tier)"])
+      _ = await validator.write(record.user, .waiting, logger: logger)
+    }
+    return outcome
+  }
+
+  /// Everything that was ever given to a user, the newest first.
+  package func list(of user: UserID) async throws(ValidationError) -> [GivenRecord] {
+    try await consult(await ledger.given(to: user, limit: Self.listLimit))
+  }
+}

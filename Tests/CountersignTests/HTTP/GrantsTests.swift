@@ -1,0 +1,139 @@
+import Foundation
+import HTTPTransport
+import TestSupport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// Access that is given: through HTTP on the running service, with Apple and the profile store beside it.
+@Suite struct GrantsTests {
+  static let start = Date(timeIntervalSince1970: 1_718_452_800)
+
+  private func run(
+    body: @Sendable (RunningService, SimulatedStore, ProfileStoreDouble, MovingClock) async throws -> Void
+  ) async throws {
+    let clock = MovingClock(Self.start)
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await ProfileStoreDouble.running { profiles in
+        let settings = Settings(
+          appStore: ["deadline": "4s"], profileStore: .store(profiles.url, deadline: "5s"))
+        try await RunningService.run(apple: store.apple, settings: settings, now: { clock.date }) { service in
+          try await body(service, store, profiles, clock)
+        }
+      }
+    }
+  }
+
+  private func give(
+    _ service: RunningService, _ body: String, user: String = "user-1", key: String = RunningService.supportKey,
+    idempotencyKey: String? = nil
+  ) async throws -> Answer {
+    try await service.send(
+      .post, "/v1/profiles/\(user)/grants", key: key, body: body,
+      headers: idempotencyKey.map { [TransportHeader("Idempotency-Key", $0)] } ?? [])
+  }
+
+  @Test func `support gives a month with a note: it reads so at once, in the row too, and ends by itself`() async throws
+  {
+    try await run { service, _, profiles, clock in
+      let answer = try await give(service, #"{"tier":"pro","for":"30d","note":"an apology"}"#)
+      #expect(answer.status == 201)
+      #expect(answer["tier"] == "pro" && answer["kind"] == "support" && answer["note"] == "an apology")
+      #expect(answer["ends_at"] == "2024-07-15T12:00:00Z")
+      let read = try await service.profile()
+      #expect(read.verdict == "pro active granted")
+      #expect(read["access_until"] == "2024-07-15T12:00:00Z")
+      #expect(read["will_renew"] == "false" && read["stale"] == "false" && read["is_trial"] == "false")
+      #expect(profiles.row("user-1")?["subscription_tier"] == .text("pro"))
+      let history = try await service.send(.get, "/v1/profiles/user-1/history", key: RunningService.supportKey)
+      #expect(history.text.contains("an apology") && history.text.contains(#""reason":"granted""#))
+      #expect(history.text.contains(#""grant_id":"1""#) && history.text.contains(#""line":8"#))
+      clock.advance(by: 30 * 86_400 - 1)
+      #expect(try await service.profile().verdict == "pro active granted")
+      clock.advance(by: 1)
+      #expect(try await service.profile().verdict == "free active no_purchases")
+      try await eventually { profiles.row("user-1")?["subscription_tier"] == .text("free") }
+    }
+  }
+
+  @Test func `Apple is not asked, and its trouble ends nothing`() async throws {
+    try await run { service, store, _, clock in
+      store.simulator.setTrouble(.http503)
+      #expect(try await give(service, #"{"tier":"pro","for":"30d","note":"why"}"#).status == 201)
+      clock.advance(by: 20 * 86_400)
+      let read = try await service.profile()
+      #expect(read.verdict == "pro active granted" && read["stale"] == "false")
+      #expect(store.simulator.calls.total == 0)
+    }
+  }
+
+  @Test func `a purchase of the same tier gives the words, and the grant the end`() async throws {
+    try await run { service, store, _, _ in
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      let bought = try await service.validate(receipt)
+      #expect(bought.verdict == "pro active renewing")
+      #expect(try await give(service, #"{"tier":"pro","for":"90d","note":"why"}"#).status == 201)
+      let read = try await service.profile()
+      #expect(read.verdict == "pro active renewing")
+      #expect(read["access_until"] == "2024-09-13T12:00:00Z")
+      #expect(read["expires_at"] == bought["expires_at"])
+      #expect(try await give(service, #"{"tier":"premium","for":"1d","note":"why"}"#).status == 201)
+      #expect(try await service.profile().verdict == "premium active granted")
+      #expect(try await service.validate(receipt).verdict == "premium active granted")
+    }
+  }
+
+  @Test func `a grant is listed, and ended by a person`() async throws {
+    try await run { service, _, profiles, _ in
+      let given = try await give(service, #"{"tier":"pro","for":"30d","note":"why"}"#)
+      let location = try #require(given.header("Location"))
+      #expect(location == "/v1/profiles/user-1/grants/1")
+      let nameless = try await service.send(.delete, location, key: RunningService.supportKey, body: "{}")
+      #expect(nameless.status == 400)
+      let ended = try await service.send(
+        .delete, location, key: RunningService.supportKey, body: #"{"note":"a mistake"}"#)
+      #expect(ended.status == 200 && ended["ended_early"] == "true" && ended["ends_at"] == "2024-06-15T12:00:00Z")
+      #expect(try await service.profile().verdict == "free active no_purchases")
+      #expect(profiles.row("user-1")?["subscription_tier"] == .text("free"))
+      // A server needs no note, and an end is an end.
+      #expect(try await service.send(.delete, location).status == 200)
+      #expect(try await service.send(.delete, "/v1/profiles/user-2/grants/1").status == 404)
+      let list = try await service.send(.get, "/v1/profiles/user-1/grants")
+      #expect(list.array("grants").count == 1)
+      #expect(try await service.send(.get, "/v1/profiles/user-2/grants").array("grants").isEmpty)
+    }
+  }
+
+  @Test func `an idempotency key gives once`() async throws {
+    try await run { service, _, _, clock in
+      let body = #"{"tier":"pro","for":"30d","kind":"promotion"}"#
+      let first = try await give(service, body, key: RunningService.serviceKey, idempotencyKey: "spring")
+      clock.advance(by: 60)
+      let second = try await give(service, body, key: RunningService.serviceKey, idempotencyKey: "spring")
+      #expect(first.status == 201 && second.status == 201 && first.text == second.text)
+      let other = try await give(
+        service, #"{"tier":"premium","for":"30d"}"#, key: RunningService.serviceKey, idempotencyKey: "spring")
+      #expect(other.status == 422 && other["code"] == "idempotency_mismatch")
+      #expect(try await service.send(.get, "/v1/profiles/user-1/grants").array("grants").count == 1)
+    }
+  }
+
+  @Test(arguments: [
+    #"{"tier":"pro","note":"why"}"#, #"{"tier":"pro","for":"1d","ends_at":"2030-01-01T00:00:00Z","note":"why"}"#,
+    #"{"tier":"free","for":"1d","note":"why"}"#, #"{"tier":"gold","for":"1d","note":"why"}"#,
+    #"{"tier":"pro","for":"soon","note":"why"}"#, #"{"tier":"pro","for":"0","note":"why"}"#,
+    #"{"tier":"pro","for":"99999d","note":"why"}"#, #"{"tier":"pro","ends_at":"2020-01-01T00:00:00Z","note":"why"}"#,
+    #"{"tier":"pro","ends_at":"2030-01-01T00:00:00","note":"why"}"#, #"{"tier":"pro","ends_at":"x","note":"why"}"#,
+    #"{"tier":"pro","for":"1d","kind":"trial","note":"why"}"#, #"{"tier":"pro","for":"1d"}"#,
+    #"{"tier":"pro","for":"1d","note":" "}"#,
+  ])
+  func `what is not a grant is refused, and nothing is given`(body: String) async throws {
+    try await run { service, _, _, _ in
+      let answer = try await give(service, body)
+      #expect(answer.status == 400 && answer["code"] == "malformed_request", "\(answer.text)")
+      #expect(try await service.send(.get, "/v1/profiles/user-1/grants").array("grants").isEmpty)
+      #expect(try await service.profile().verdict == "free active no_purchases")
+    }
+  }
+}

@@ -1,0 +1,113 @@
+import Entitlements
+import Foundation
+import Testing
+
+@testable import Ledger
+
+/// Periods that were given, as they are recorded.
+@Suite struct GivenTests {
+  private func giving(
+    _ user: UserID = "anna", tier: Tier = "pro", from start: Double = 0, for length: Double = 100,
+    note: String? = "why", key: String? = nil
+  ) -> Giving {
+    Giving(
+      user: user, kind: .support, tier: tier, startsAt: at(start), endsAt: at(start + length), author: "desk",
+      note: note, requestID: "grant", idempotencyKey: key, evaluationContext: reevaluated(at: start))
+  }
+
+  private func give(_ ledger: Ledger, _ giving: Giving) async throws -> GivenRecord {
+    guard case .given(let record) = try await ledger.give(giving) else { throw Unexpected() }
+    return record
+  }
+
+  private struct Unexpected: Error {}
+
+  private func note(at seconds: Double) -> Note {
+    Note(author: "desk", text: "a mistake", requestID: "end", recordedAt: at(seconds))
+  }
+
+  @Test func `a user whom nobody knows is given a tier, with the note and the row's update`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let record = try await give(ledger, giving())
+      let profile = try #require(try await ledger.profile(of: "anna"))
+      #expect(profile.entitlement.tier == "pro" && profile.entitlement.reason == .granted)
+      #expect(profile.given == [record.period])
+      #expect(try await ledger.waitingUpdate(of: "anna")?.entitlement.tier == "pro")
+      let events = try await ledger.timeline(of: "anna", before: nil, limit: 10).events
+      #expect(events.count == 1 || events.count == 2)
+      #expect(try await ledger.given(to: "anna", limit: 10) == [record])
+      #expect(record.note == "why" && record.author == "desk" && record.endedAt == nil)
+    }
+  }
+
+  @Test func `it ends by itself, once, and leaves what was bought`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], evaluate: rules))
+      _ = try await give(ledger, giving(tier: "premium", from: 10))
+      #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "premium")
+      #expect(try await ledger.endOverdueGiven(reevaluated(at: 109)) == 0)
+      #expect(try await ledger.endOverdueGiven(reevaluated(at: 110)) == 1)
+      let profile = try #require(try await ledger.profile(of: "anna"))
+      #expect(profile.entitlement.tier == "pro" && profile.entitlement.reason == .renewing)
+      #expect(profile.given.isEmpty)
+      #expect(try await ledger.endOverdueGiven(reevaluated(at: 111)) == 0)
+      #expect(try await ledger.profile(of: "anna")?.version == profile.version)
+      #expect(try await ledger.given(to: "anna", limit: 10).count == 1)
+    }
+  }
+
+  @Test func `an answer of Apple's leaves a given tier, and its end needs no Apple`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await give(ledger, giving(tier: "premium", for: 1_000))
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 5, expires: 500)], evaluate: rules))
+      #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "premium")
+      #expect(try await ledger.endOverdueGiven(reevaluated(at: 1_000)) == 1)
+      #expect(try await ledger.profile(of: "anna")?.entitlement.tier != "premium")
+    }
+  }
+
+  @Test func `a person ends it early, once, and nobody else's`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let record = try await give(ledger, giving())
+      let id = record.period.id
+      #expect(try await ledger.endGiven(id, of: "ben", note: note(at: 5), reevaluated(at: 5)) == .unknown)
+      #expect(try await ledger.endGiven(id + 1, of: "anna", note: note(at: 5), reevaluated(at: 5)) == .unknown)
+      guard case .ended(let ended) = try await ledger.endGiven(id, of: "anna", note: note(at: 5), reevaluated(at: 5))
+      else { throw Unexpected() }
+      #expect(ended.endedAt == at(5) && ended.endsAt == at(5) && ended.period.endsAt == at(100))
+      #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "free")
+      let version = try await ledger.profile(of: "anna")?.version
+      #expect(try await ledger.endGiven(id, of: "anna", note: note(at: 6), reevaluated(at: 6)) == .over(ended))
+      #expect(try await ledger.endOverdueGiven(reevaluated(at: 200)) == 0)
+      #expect(try await ledger.profile(of: "anna")?.version == version)
+    }
+  }
+
+  @Test func `an idempotency key gives once, and stands for one request`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let first = try await give(ledger, giving(key: "k"))
+      for start in 0..<5 {
+        #expect(try await ledger.give(giving(from: Double(start), key: "k")) == .repeated(first))
+      }
+      #expect(try await ledger.give(giving(for: 200, key: "k")) == .mismatch)
+      #expect(try await ledger.give(giving(tier: "premium", key: "k")) == .mismatch)
+      #expect(try await ledger.give(giving(note: nil, key: "k")) == .mismatch)
+      // Another user's key is another key.
+      _ = try await give(ledger, giving("ben", key: "k"))
+      #expect(try await ledger.given(to: "anna", limit: 10).count == 1)
+      #expect(try await ledger.profile(of: "anna")?.version == 1)
+    }
+  }
+
+  @Test func `it survives closing and opening, and the ledger verifies`() async throws {
+    let scratch = try Scratch()
+    var ledger = try await scratch.open()
+    _ = try await give(ledger, giving())
+    await ledger.close()
+    ledger = try await scratch.open()
+    #expect(try await ledger.profile(of: "anna")?.given.count == 1)
+    #expect(try await ledger.endOverdueGiven(reevaluated(at: 100)) == 1)
+    await ledger.close()
+    #expect(try await LedgerVerification.verify(path: scratch.path).findings == [])
+  }
+}
