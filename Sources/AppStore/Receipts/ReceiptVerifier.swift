@@ -73,6 +73,12 @@ package struct ReceiptVerifier: Sendable {
     return try verify(receipt, framed, now: now)
   }
 
+  /// Whether a receipt of the same frame was verified, so that little but its own signature is left to check.
+  package func knowsFrame(of receipt: AppReceipt) -> Bool {
+    guard !receipt.isFromXcode, let framed = FramedReceipt(receipt.encoded) else { return false }
+    return chains.signer(of: framed.frame, at: receipt.createdAt) != nil
+  }
+
   /// By a chain that another receipt of the same frame verified with. What depends on the frame alone (one signature,
   /// its signer and algorithms, the marks, the root) was found to be right then; what depends on the receipt is looked at
   /// here, in the same order.

@@ -27,13 +27,13 @@ extension AttemptOutcome {
   ///   - isVerified: whether the receipt's signature was verified here.
   ///   - user: the user of the submission.
   ///   - given: the time from the start of the call to its deadline.
-  func health(isVerified: Bool, user: UserID?, given: Duration) -> CircuitBreaker.Outcome {
+  func health(isVerified: @autoclosure () -> Bool, user: UserID?, given: Duration) -> CircuitBreaker.Outcome {
     switch self {
     case .answer(let answer):
-      return Self.health(of: answer.body.status, isVerified: isVerified, user: user)
+      return Self.health(of: answer.body.status, isVerified: isVerified(), user: user)
     case .http(let status, let retryAfter):
       guard Self.mayBeProvoked(httpStatus: status) else { return .failure(retryAfter: retryAfter) }
-      return isVerified ? .failure(retryAfter: retryAfter, reporter: user?.rawValue) : .neutral
+      return isVerified() ? .failure(retryAfter: retryAfter, reporter: user?.rawValue) : .neutral
     case .malformed(let error):
       return error.health
     case .noAnswer(let error):
@@ -45,18 +45,18 @@ extension AttemptOutcome {
   static func mayBeProvoked(httpStatus status: Int) -> Bool { (400...499).contains(status) && status != 429 }
 
   private static func health(
-    of status: AppleStatus, isVerified: Bool, user: UserID?
+    of status: AppleStatus, isVerified: @autoclosure () -> Bool, user: UserID?
   ) -> CircuitBreaker.Outcome {
     switch status {
     case .valid, .expired, .accountGone, .wrongSharedSecret, .belongsToSandbox, .belongsToProduction, .notPosted,
       .notRead:
       .success
     case .malformedOrTrouble:
-      isVerified ? .failure(reporter: user?.rawValue) : .neutral
+      isVerified() ? .failure(reporter: user?.rawValue) : .neutral
     case .unavailable, .internalError:
-      isVerified ? .failure() : .neutral
+      isVerified() ? .failure() : .neutral
     case _ where status.isInternalDataAccessError:
-      isVerified ? .failure() : .neutral
+      isVerified() ? .failure() : .neutral
     default:
       .neutral
     }

@@ -55,16 +55,18 @@ package struct VerifyReceiptClient: Sendable {
   /// - Parameters:
   ///   - receiptBase64: standard base64 of a receipt that was decoded here. Apple's "malformed" is therefore Apple's
   ///     trouble.
-  ///   - check: the result of our own check of the signature. If it passed, Apple's "malformed" and the like count
-  ///     against Apple's health, see `AttemptOutcome.health`; if it failed, Apple's "not authentic" is final.
+  ///   - check: the result of our own check of the signature, which an answer that is a verdict does not ask for. If
+  ///     it passed, Apple's "malformed" and the like count against Apple's health, see `AttemptOutcome.health`; if it
+  ///     failed, Apple's "not authentic" is final.
   ///   - user: the user of the submission.
   ///   - retriesTrouble: whether Apple's trouble may be retried out of the shared budget. Not if nobody waits and Apple
   ///     is asked again later anyway.
   ///   - first: the store to begin with.
   ///   - deadline: the end of all attempts together. A call that stalls takes the rest of the time.
   package func verify(
-    _ receiptBase64: String, check: SignatureCheck = .impossible, of user: UserID? = nil, retriesTrouble: Bool = true,
-    startingWith first: StoreEnvironment = .production, deadline: ContinuousClock.Instant
+    _ receiptBase64: String, check: @autoclosure @escaping @Sendable () -> SignatureCheck = .impossible,
+    of user: UserID? = nil, retriesTrouble: Bool = true, startingWith first: StoreEnvironment = .production,
+    deadline: ContinuousClock.Instant
   ) async throws(AppStoreError) -> AppStoreAnswer {
     let answer = try await driver.answer(
       to: Question(
@@ -82,7 +84,7 @@ package struct VerifyReceiptClient: Sendable {
 
     let request: VerifyReceiptRequest
     let configuration: Configuration
-    let check: SignatureCheck
+    let check: @Sendable () -> SignatureCheck
     let user: UserID?
     var route: VerifyReceiptRoute
 
@@ -111,7 +113,7 @@ package struct VerifyReceiptClient: Sendable {
     }
 
     func health(of outcome: AttemptOutcome, given: Duration) -> CircuitBreaker.Outcome {
-      outcome.health(isVerified: check == .passed, user: user, given: given)
+      outcome.health(isVerified: check() == .passed, user: user, given: given)
     }
 
     func attempt(_ outcome: AttemptOutcome, duration: Duration) -> VerifyReceiptAttempt {

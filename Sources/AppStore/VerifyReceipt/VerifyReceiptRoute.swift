@@ -58,11 +58,11 @@ struct VerifyReceiptRoute {
   private let retry: RetryPolicy
   private var attemptsHere = 0
   private var hasSwitched = false
-  private let check: SignatureCheck
+  private let check: @Sendable () -> SignatureCheck
   private var refusals = 0
   private var complaints = 0
 
-  init(first: StoreEnvironment, retry: RetryPolicy, check: SignatureCheck = .impossible) {
+  init(first: StoreEnvironment, retry: RetryPolicy, check: @escaping @Sendable () -> SignatureCheck) {
     environment = first
     self.retry = retry
     self.check = check
@@ -112,7 +112,7 @@ struct VerifyReceiptRoute {
     case .notAuthentic:
       refusals += 1
       // Two refusals are needed, by Apple or by our own check: the app drops the purchase on this answer.
-      guard refusals == 1, check != .failed else { return .fail(.notAuthentic) }
+      guard refusals == 1, check() != .failed else { return .fail(.notAuthentic) }
       return again(.doubtful, isProvoked: true)
     case .wrongSharedSecret:
       return .fail(.sharedSecretRejected)

@@ -76,7 +76,18 @@ package struct AppStoreGateway: Sendable {
 
   /// Checks the signature here. Apple has the last word on an app receipt, unless the policy requires the proof or
   /// there is no shared secret; a signed transaction is proven here or nowhere.
-  package func proof(of receipt: SubmittedReceipt) throws(ValidationError) -> LocalProof {
+  ///
+  /// Where Apple has the last word, the check is put off: its result only tells what trouble with Apple means. A first
+  /// receipt of its frame is checked all the same, so that the frame is known.
+  package func proof(of receipt: SubmittedReceipt) throws(ValidationError) -> DeferredProof {
+    if localVerification == .advise, verifyReceipt != nil, case .app(let app) = receipt.content,
+      verifier.knowsFrame(of: app)
+    {
+      let now = now()
+      return DeferredProof { [verifier, signedData] in
+        LocalProof(receipt, verifier: verifier, signedData: signedData, now: now)
+      }
+    }
     let proof = unrequiredProof(of: receipt)
     let isRequired = localVerification == .require || verifyReceipt == nil
     switch (proof, receipt.content) {
@@ -108,7 +119,7 @@ package struct AppStoreGateway: Sendable {
             + "app receipt or a signed transaction.")
       }
     }
-    return proof
+    return DeferredProof(proof)
   }
 
   /// The result of our own check of the signature, without its consequences.

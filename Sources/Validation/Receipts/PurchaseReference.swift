@@ -7,7 +7,7 @@ import struct FoundationEssentials.Date
 package struct PurchaseReference: Sendable {
   /// The submitted or stored receipt; `nil` for an ID that the service has never seen.
   var receipt: SubmittedReceipt?
-  package var proof: LocalProof = .unavailable
+  private let deferredProof: DeferredProof
   /// The ID of the purchase, if it was asked for by ID.
   var id: OriginalTransactionID?
   /// The store of the purchase, if known.
@@ -16,15 +16,19 @@ package struct PurchaseReference: Sendable {
   var bundleID: BundleID?
 
   package init(
-    receipt: SubmittedReceipt? = nil, proof: LocalProof = .unavailable, id: OriginalTransactionID? = nil,
+    receipt: SubmittedReceipt? = nil, proof: DeferredProof = DeferredProof(.unavailable),
+    id: OriginalTransactionID? = nil,
     environment: StoreEnvironment? = nil, bundleID: BundleID? = nil
   ) {
     self.receipt = receipt
-    self.proof = proof
+    deferredProof = proof
     self.id = id
     self.environment = environment
     self.bundleID = bundleID
   }
+
+  /// The result of our own check, which is made now if it was put off.
+  package var proof: LocalProof { deferredProof.value }
 
   /// The identity of a question to Apple, which repeated and concurrent questions share.
   package enum Identity: Hashable, Sendable {

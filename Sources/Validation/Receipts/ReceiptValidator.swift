@@ -204,7 +204,9 @@ package struct ReceiptValidator: Sendable {
   {
     try await LongWork.run(bytes: kept.base64.utf8.count) { () throws(ValidationError) in
       let receipt = try gateway.decode(kept.base64)
-      let proof = gateway.serverAPI == nil ? try gateway.proof(of: receipt) : gateway.unrequiredProof(of: receipt)
+      let proof =
+        gateway.serverAPI == nil
+        ? try gateway.proof(of: receipt) : DeferredProof(gateway.unrequiredProof(of: receipt))
       return PurchaseReference(
         receipt: receipt, proof: proof, id: id, environment: kept.environment, bundleID: kept.bundleID)
     }
@@ -453,7 +455,7 @@ package struct ReceiptValidator: Sendable {
           isAccountGone: true),
         bundleID: receipt.claimedBundleID, source: .verifyReceipt, signedTransactions: [:], isReused: false,
         evaluatedAt: now)
-      let reference = PurchaseReference(receipt: receipt, proof: proof)
+      let reference = PurchaseReference(receipt: receipt, proof: DeferredProof(proof))
       let evidence = try await evidence(of: accepted, reference, for: submission)
       let recorded = try await record(evidence, accepted, reference, for: submission, .request)
       return ValidatedEntitlement(
