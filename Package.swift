@@ -73,6 +73,11 @@ let package = Package(
     .target(
       name: "Entitlements",
       swiftSettings: settings),
+    // The rules on top of a verdict: features, usage, plans, experiments.
+    .target(
+      name: "Access",
+      dependencies: ["Entitlements"],
+      swiftSettings: settings),
     .target(
       name: "AppStore",
       dependencies: [
@@ -193,6 +198,10 @@ let package = Package(
     .testTarget(
       name: "EntitlementsTests",
       dependencies: ["Entitlements"],
+      swiftSettings: settings),
+    .testTarget(
+      name: "AccessTests",
+      dependencies: ["Access", "Entitlements"],
       swiftSettings: settings),
     .testTarget(
       name: "ResilienceTests",

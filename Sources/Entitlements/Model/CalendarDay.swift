@@ -11,7 +11,7 @@ package struct CalendarDay: Hashable, Sendable {
   package var day: Int
 
   /// - Parameter days: since 1 January 1970; negative for earlier days.
-  init(since1970 days: Int) {
+  package init(since1970 days: Int) {
     let days = days + 719_468
     let era = (days >= 0 ? days : days - 146_096) / 146_097
     let dayOfEra = days - era * 146_097

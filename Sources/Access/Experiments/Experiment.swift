@@ -1,0 +1,54 @@
+package import Entitlements
+
+/// An experiment with users: each is shown one of its variants, always the same.
+///
+/// Whoever keeps the variant that a user was shown first can change the weights without moving anybody.
+package struct Experiment: Hashable, Sendable {
+  package struct Variant: Hashable, Sendable {
+    package let name: String
+    /// Its share among the weights of all variants.
+    package let weight: Double
+
+    package init(name: String, weight: Double) {
+      self.name = name
+      self.weight = weight
+    }
+  }
+
+  package let name: String
+  /// Experiments with different salts are independent of each other.
+  package let salt: String
+  /// In the order of their ranges.
+  package let variants: [Variant]
+
+  package init(name: String, salt: String? = nil, variants: [Variant]) {
+    self.name = name
+    self.salt = salt ?? name
+    self.variants = variants
+  }
+
+  /// The variant of a user; `nil` without a variant of any weight.
+  ///
+  /// The same as GrowthBook's hash version 2 gives, with the salt as its seed and the user's ID as the value:
+  /// https://docs.growthbook.io/lib/build-your-own
+  package func variant(for user: UserID) -> String? {
+    let total = variants.reduce(0) { $0 + $1.weight }
+    guard total > 0 else { return nil }
+    let place = Double(Self.bucket(salt: salt, of: user.accountToken ?? user.rawValue)) / 10_000
+    var end = 0.0
+    for variant in variants {
+      end += variant.weight / total
+      if place < end { return variant.name }
+    }
+    // The sum of the shares may be a little below one.
+    return variants.last { $0.weight > 0 }?.name
+  }
+
+  /// 0 to 9,999.
+  static func bucket(salt: String, of value: String) -> UInt32 { fnv1a("\(fnv1a(salt + value))") % 10_000 }
+
+  /// The 32-bit FNV-1a hash over UTF-16 code units, as JavaScript has them.
+  private static func fnv1a(_ text: String) -> UInt32 {
+    text.utf16.reduce(2_166_136_261) { ($0 ^ UInt32($1)) &* 16_777_619 }
+  }
+}

@@ -1,0 +1,80 @@
+package import Entitlements
+
+/// The name of a feature in the catalog: `oracle_questions`.
+package struct FeatureName: Identifier {
+  package let rawValue: String
+  package init(rawValue: String) { self.rawValue = rawValue }
+}
+
+/// What one tier has of a feature.
+package enum Allowance: Hashable, Sendable {
+  case flag(Bool)
+  /// How many may exist; `nil` is unlimited.
+  case limit(Int?)
+  /// How much may be consumed: every rule has to hold. Without a rule it is unlimited.
+  case meter([MeterRule])
+}
+
+/// A feature of the app, and what each tier has of it.
+package struct Feature: Hashable, Sendable {
+  package enum Kind: String, Hashable, Sendable, CaseIterable {
+    /// On or off.
+    case flag
+    /// How many of a thing may exist.
+    case limit
+    /// How much may be consumed.
+    case meter
+
+    /// What a tier has that no tier up to it is given anything of.
+    var nothing: Allowance {
+      switch self {
+      case .flag: .flag(false)
+      case .limit: .limit(0)
+      case .meter: .meter([MeterRule(maximum: 0, window: .total)])
+      }
+    }
+  }
+
+  package let name: FeatureName
+  package let kind: Kind
+  /// All tiers of the catalog, ascending.
+  let tiers: [Tier]
+  /// What each of these tiers has.
+  let allowances: [Allowance]
+
+  /// - Parameters:
+  ///   - values: what the catalog gives to some of the tiers. A tier that it does not name has what the next lower one
+  ///     has; below all that it names, nothing.
+  ///   - tiers: all tiers of the catalog, ascending.
+  package init(name: FeatureName, kind: Kind, values: [Tier: Allowance], tiers: [Tier]) {
+    self.name = name
+    self.kind = kind
+    self.tiers = tiers
+    var last = kind.nothing
+    allowances = tiers.map { tier in
+      last = values[tier] ?? last
+      return last
+    }
+  }
+
+  /// What a tier has. A tier that the catalog does not list ranks above all, as in `Catalog.rank(of:)`.
+  package func allowance(of tier: Tier) -> Allowance {
+    tiers.firstIndex(of: tier).map { allowances[$0] } ?? allowances.last ?? kind.nothing
+  }
+
+  /// The places of the tiers above one, ascending.
+  func places(above tier: Tier) -> Range<Int> {
+    let place = tiers.firstIndex(of: tier) ?? tiers.count
+    return min(place + 1, tiers.count)..<tiers.count
+  }
+
+  /// How far back the rules of any tier look from any moment: what was consumed before may be forgotten, but for its
+  /// sum. Whoever forgets keeps in mind that tomorrow's catalog may look further back.
+  package var horizon: Duration {
+    var horizon = Duration.zero
+    for case .meter(let rules) in allowances {
+      for rule in rules { horizon = max(horizon, rule.horizon) }
+    }
+    return horizon
+  }
+}

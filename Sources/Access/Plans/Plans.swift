@@ -1,0 +1,76 @@
+package import Entitlements
+package import struct FoundationEssentials.TimeZone
+
+/// What the catalog says beside what decides a verdict: what a paywall shows, and what each tier may do.
+package struct Plans: Hashable, Sendable {
+  /// A tier, as it is called in front of people.
+  package struct Plan: Hashable, Sendable {
+    package let tier: Tier
+    package let name: String?
+    package let description: String?
+
+    package init(tier: Tier, name: String? = nil, description: String? = nil) {
+      self.tier = tier
+      self.name = name
+      self.description = description
+    }
+  }
+
+  /// What a product costs, where a receipt does not tell.
+  package struct Terms: Hashable, Sendable {
+    package let period: BillingPeriod?
+    /// By currency.
+    package let prices: [String: Price]
+
+    package init(period: BillingPeriod? = nil, prices: [String: Price] = [:]) {
+      self.period = period
+      self.prices = prices
+    }
+  }
+
+  /// All tiers, ascending.
+  package let plans: [Plan]
+  /// Of the products that name some.
+  package let terms: [ProductID: Terms]
+  /// In the order of the catalog.
+  package let features: [Feature]
+  package let offerings: [Offering]
+  package let experiments: [Experiment]
+  /// Of calendar windows, unless a user has one.
+  package let timeZone: TimeZone
+
+  package init(
+    plans: [Plan], terms: [ProductID: Terms] = [:], features: [Feature] = [], offerings: [Offering] = [],
+    experiments: [Experiment] = [], timeZone: TimeZone
+  ) {
+    self.plans = plans
+    self.terms = terms
+    self.features = features
+    self.offerings = offerings
+    self.experiments = experiments
+    self.timeZone = timeZone
+  }
+
+  package func feature(named name: FeatureName) -> Feature? { features.first { $0.name == name } }
+
+  /// The offering that a paywall shows: the one that is marked, else the first.
+  package var currentOffering: Offering? { offerings.first(where: \.isCurrent) ?? offerings.first }
+}
+
+extension TimeZone {
+  /// A zone by its name in the IANA database (`Europe/Berlin`), or `UTC`.
+  ///
+  /// - Returns: `nil` for anything else. Abbreviations are refused: `EST` knows no summer time, and `IST` names three zones.
+  package init?(ianaName name: String) {
+    let isPlain = name.utf8.allSatisfy { byte in
+      switch byte {
+      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+        UInt8(ascii: "0")...UInt8(ascii: "9"):
+        true
+      default: "/_+-".utf8.contains(byte)
+      }
+    }
+    guard isPlain, name.utf8.count <= 64, name == "UTC" || name.utf8.contains(UInt8(ascii: "/")) else { return nil }
+    self.init(identifier: name)
+  }
+}

@@ -1,0 +1,54 @@
+/// An exact amount of money, in thousandths of the currency's unit, as Apple has it: 4.99 is 4,990.
+package struct Price: Hashable, Sendable {
+  package let milliunits: Int64
+
+  package init(milliunits: Int64) { self.milliunits = milliunits }
+
+  /// Reads `4.99`, `5`, or `0.125`: up to nine digits, and three after the point.
+  package init?(_ text: String) {
+    let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+    guard let whole = parts.first, parts.count <= 2, Self.isDigits(whole, 1...9), let units = Int64(whole) else {
+      return nil
+    }
+    let fraction = parts.dropFirst().first
+    guard fraction.map({ Self.isDigits($0, 1...3) }) ?? true else { return nil }
+    let digits = (fraction ?? "") + String(repeating: "0", count: 3 - (fraction?.count ?? 0))
+    guard let thousandths = Int64(digits) else { return nil }
+    milliunits = units * 1000 + thousandths
+  }
+
+  private static func isDigits(_ text: Substring, _ count: ClosedRange<Int>) -> Bool {
+    count.contains(text.utf8.count) && text.utf8.allSatisfy { (0x30...0x39).contains($0) }
+  }
+}
+
+/// How long a subscription's period lasts, as Apple and ISO 8601 write it: `P1M`.
+package struct BillingPeriod: Hashable, Sendable {
+  package enum Unit: String, Hashable, Sendable, CaseIterable {
+    case day = "D"
+    case week = "W"
+    case month = "M"
+    case year = "Y"
+  }
+
+  package let count: Int
+  package let unit: Unit
+
+  package init(count: Int, unit: Unit) {
+    self.count = count
+    self.unit = unit
+  }
+
+  /// Reads `P3D`, `P1W`, `P6M`, or `P1Y`: 1 to 999 of one unit.
+  package init?(_ text: String) {
+    guard text.hasPrefix("P"), let unit = text.last.flatMap({ Unit(rawValue: String($0)) }) else { return nil }
+    let digits = text.dropFirst().dropLast()
+    guard (1...3).contains(digits.utf8.count), digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
+      let count = Int(digits), count > 0
+    else { return nil }
+    self.init(count: count, unit: unit)
+  }
+
+  /// As it is written in the configuration.
+  package var text: String { "P\(count)\(unit.rawValue)" }
+}

@@ -1,0 +1,72 @@
+package import Entitlements
+package import struct FoundationEssentials.Date
+
+/// Whether a user may use a feature, and how much of it is left.
+package struct FeatureAccess: Hashable, Sendable {
+  package var isAllowed: Bool
+  /// `nil` for a flag, and where it is unlimited.
+  package var limit: Int?
+  /// What counts towards the limit: of a rule about days in a row, the days, but not more than one above the limit; of an
+  /// unlimited meter, all that was ever consumed. `nil` for a flag.
+  package var current: Int?
+  /// `nil` for a flag, and where it is unlimited.
+  package var remaining: Int?
+  /// When more is let through.
+  package var resetsAt: Date?
+  /// Where it is refused, the lowest tier above that would allow it.
+  package var upgradeTo: Tier?
+}
+
+extension Feature {
+  /// What has to be known of the past for `access(for:_:usage:)`; empty for a flag and a limit.
+  ///
+  /// The tiers above are asked about too: which of them would allow it is part of a refusal.
+  package func questions(for tier: Tier, _ attempt: Attempt) -> Set<UsageQuestion> {
+    var questions: Set<UsageQuestion> = []
+    for allowance in [allowance(of: tier)] + allowances[places(above: tier)] {
+      guard case .meter(let rules) = allowance else { continue }
+      for rule in rules { questions.formUnion(rule.questions(attempt)) }
+    }
+    return questions
+  }
+
+  /// What a user of a tier may do.
+  ///
+  /// - Parameter usage: the answers to `questions(for:_:)` of the same tier and attempt.
+  package func access(for tier: Tier, _ attempt: Attempt, usage: Usage) -> FeatureAccess {
+    var access = allowance(of: tier).access(attempt, usage)
+    if !access.isAllowed {
+      let place = places(above: tier).first { allowances[$0].access(attempt, usage).isAllowed }
+      access.upgradeTo = place.map { tiers[$0] }
+    }
+    return access
+  }
+
+  /// What is left to a user of a tier after an attempt that was let through.
+  ///
+  /// - Parameter usage: as before the attempt.
+  package func access(for tier: Tier, after attempt: Attempt, usage: Usage) -> FeatureAccess {
+    access(for: tier, attempt.consumed, usage: usage.adding(attempt))
+  }
+}
+
+extension Allowance {
+  func access(_ attempt: Attempt, _ usage: Usage) -> FeatureAccess {
+    switch self {
+    case .flag(let isOn):
+      return FeatureAccess(isAllowed: isOn)
+    case .limit(let limit):
+      return FeatureAccess(
+        isAllowed: limit.map { usage.total.adding(attempt.amount) <= $0 } ?? true, limit: limit, current: usage.total,
+        remaining: limit.map { max(0, $0 - usage.total) })
+    case .meter(let rules):
+      let states = rules.map { $0.evaluate(attempt, usage) }
+      guard let state = states.min(by: { $0.precedes($1) }) else {
+        return FeatureAccess(isAllowed: true, current: usage.total)
+      }
+      return FeatureAccess(
+        isAllowed: state.isAllowed, limit: state.limit, current: state.current, remaining: state.remaining,
+        resetsAt: state.resetsAt)
+    }
+  }
+}

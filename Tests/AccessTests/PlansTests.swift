@@ -1,0 +1,46 @@
+import Access
+import Foundation
+import Testing
+
+@Suite struct PlansTests {
+  @Test(
+    arguments: [
+      ("4.99", 4_990), ("39.99", 39_990), ("5", 5_000), ("0", 0), ("0.125", 125), ("600.5", 600_500),
+      ("999999999.999", 999_999_999_999),
+    ] as [(String, Int64)])
+  func `a price is exact`(text: String, milliunits: Int64) { #expect(Price(text)?.milliunits == milliunits) }
+
+  @Test(arguments: ["", ".99", "4.", "4,99", "4.9999", "-1", "+1", "1e3", "1.2.3", "$4.99", "1234567890", "٤", "4.٩"])
+  func `a price that is none is refused`(text: String) { #expect(Price(text) == nil) }
+
+  @Test(arguments: [
+    ("P1M", BillingPeriod(count: 1, unit: .month)), ("P1Y", BillingPeriod(count: 1, unit: .year)),
+    ("P2W", BillingPeriod(count: 2, unit: .week)), ("P3D", BillingPeriod(count: 3, unit: .day)),
+  ])
+  func `a period is read, and written as it was`(text: String, period: BillingPeriod) {
+    #expect(BillingPeriod(text) == period)
+    #expect(period.text == text)
+  }
+
+  @Test(arguments: ["", "P", "PM", "P0M", "1M", "P1", "P1H", "P1M1D", "P-1M", "P1000D", "p1m", "PT1M"])
+  func `a period that is none is refused`(text: String) { #expect(BillingPeriod(text) == nil) }
+
+  @Test(arguments: ["UTC", "Europe/Berlin", "Asia/Calcutta", "America/Argentina/Ushuaia", "Etc/GMT+5"])
+  func `a zone is known by its IANA name`(name: String) { #expect(TimeZone(ianaName: name) != nil) }
+
+  @Test(arguments: [
+    "", "/", "EST", "GMT+5", "europe/berlin", "Europe/Berlni", "Mars/Phobos", "../etc/passwd", "Europe/Berlin ",
+    "Europe\0/Berlin",
+    "Europe/" + String(repeating: "x", count: 100),
+  ])
+  func `anything else is no zone`(name: String) { #expect(TimeZone(ianaName: name) == nil) }
+
+  @Test func `the current offering is the one that is marked, else the first`() throws {
+    let zone = try #require(TimeZone(ianaName: "UTC"))
+    let offerings = ["a", "b"].map { Offering(name: $0, packages: []) }
+    #expect(Plans(plans: [], offerings: offerings, timeZone: zone).currentOffering?.name == "a")
+    let marked = offerings + [Offering(name: "c", isCurrent: true, packages: [])]
+    #expect(Plans(plans: [], offerings: marked, timeZone: zone).currentOffering?.name == "c")
+    #expect(Plans(plans: [], timeZone: zone).currentOffering == nil)
+  }
+}
