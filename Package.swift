@@ -148,8 +148,8 @@ let package = Package(
     .executableTarget(
       name: "Countersign",
       dependencies: [
-        "AppStore", "CountersignAPI", "CountersignServer", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger",
-        "Profiles", "Prometheus", "Resilience", "Tokens", "Validation",
+        "Access", "AppStore", "CountersignAPI", "CountersignServer", "Entitlements", "Files", "HTTPTransport", "JSON",
+        "Ledger", "Profiles", "Prometheus", "Resilience", "Tokens", "Validation",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "Hummingbird", package: "hummingbird"),
@@ -308,8 +308,8 @@ let package = Package(
     .testTarget(
       name: "CountersignTests",
       dependencies: [
-        "AppStore", "AppStoreSimulator", "Countersign", "CountersignAPI", "CountersignServer", "Cryptography",
-        "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger", "Profiles", "Prometheus", "Resilience",
+        "Access", "AppStore", "AppStoreSimulator", "Countersign", "CountersignAPI", "CountersignServer",
+        "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger", "Profiles", "Prometheus", "Resilience",
         "TestSupport", "Tokens", "Validation",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Crypto", package: "swift-crypto"),

@@ -21,7 +21,7 @@ package struct MeterRule: Hashable, Sendable {
   package let window: Window
 
   package init(maximum: Int, window: Window) {
-    self.maximum = maximum
+    self.maximum = max(0, maximum)
     self.window = window
   }
 

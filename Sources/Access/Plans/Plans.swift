@@ -60,7 +60,7 @@ package struct Plans: Hashable, Sendable {
 extension TimeZone {
   /// A zone by its name in the IANA database (`Europe/Berlin`), or `UTC`.
   ///
-  /// - Returns: `nil` for anything else. Abbreviations are refused: `EST` knows no summer time, and `IST` names three zones.
+  /// - Returns: `nil` for anything else. Abbreviations are refused: `EST` has no summer time, `IST` names three zones.
   package init?(ianaName name: String) {
     let isPlain = name.utf8.allSatisfy { byte in
       switch byte {
@@ -73,4 +73,7 @@ extension TimeZone {
     guard isPlain, name.utf8.count <= 64, name == "UTC" || name.utf8.contains(UInt8(ascii: "/")) else { return nil }
     self.init(identifier: name)
   }
+
+  /// Its name in the IANA database; Foundation calls UTC by another one.
+  package var ianaName: String { identifier == "GMT" ? "UTC" : identifier }
 }

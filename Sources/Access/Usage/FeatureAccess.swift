@@ -6,8 +6,8 @@ package struct FeatureAccess: Hashable, Sendable {
   package var isAllowed: Bool
   /// `nil` for a flag, and where it is unlimited.
   package var limit: Int?
-  /// What counts towards the limit: of a rule about days in a row, the days, but not more than one above the limit; of an
-  /// unlimited meter, all that was ever consumed. `nil` for a flag.
+  /// What counts towards the limit: of a rule about days in a row, the days, but not more than one above the limit; of
+  /// an unlimited meter, all that was ever consumed. `nil` for a flag.
   package var current: Int?
   /// `nil` for a flag, and where it is unlimited.
   package var remaining: Int?

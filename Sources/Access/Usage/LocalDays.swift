@@ -5,9 +5,9 @@ import struct FoundationEssentials.Date
 
 /// The days of a time zone, by their numbers since 1 January 1970.
 ///
-/// A day begins at the first moment at which the clocks show it: at one o'clock where they go forward at midnight, and at
-/// the first of two midnights where they go back. It ends where the next day begins, so that days have no gaps and never
-/// overlap, and may last from 23 to 25 hours.
+/// A day begins at the first moment at which the clocks show it: at one o'clock where they go forward at midnight, and
+/// at the first of two midnights where they go back. It ends where the next day begins, so that days have no gaps and
+/// never overlap, and may last from 23 to 25 hours.
 struct LocalDays: Hashable, Sendable {
   let zone: TimeZone
 
@@ -42,7 +42,7 @@ struct LocalDays: Hashable, Sendable {
 
   private func startTime(of day: Int) -> Int64 {
     let midnight = Int64(day) * Self.length
-    // No clock is 14 hours ahead of UTC, or 12 behind it: the first of these moments is before the day, the second in it.
+    // No clock is more than 14 hours ahead of UTC, or 12 behind: the first is before the midnight, the second after it.
     var (before, after) = (midnight - 15 * Self.hour, midnight + 15 * Self.hour)
     let (former, latter) = (offset(at: before), offset(at: after))
     guard former != latter else { return midnight - former }

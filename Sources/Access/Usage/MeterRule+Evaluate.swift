@@ -73,7 +73,7 @@ extension MeterRule {
   /// too long: after a tier without this rule it may be much longer.
   private func run(_ attempt: Attempt, _ usage: Usage) -> MeterState {
     func isUsed(_ day: Int) -> Bool { usage[question(aboutDay: day, attempt)].amount > 0 }
-    let before = (1...maximum).prefix { isUsed(attempt.today - $0) }.count
+    let before = (1..<maximum + 1).prefix { isUsed(attempt.today - $0) }.count
     let isToday = isUsed(attempt.today)
     let last: Int? = isToday ? attempt.today : before > 0 ? attempt.today - 1 : nil
     return MeterState(

@@ -62,7 +62,7 @@ struct ConfigurationReload: Service {
   private static func sections(from old: ServiceConfiguration, to new: ServiceConfiguration) -> [String] {
     [
       ("server", old.server == new.server), ("app_store", old.appStore == new.appStore),
-      ("catalog", old.catalog == new.catalog), ("policy", old.policy == new.policy),
+      ("catalog", old.catalog == new.catalog && old.plans == new.plans), ("policy", old.policy == new.policy),
       ("revalidation", old.revalidation == new.revalidation), ("ledger", old.ledger == new.ledger),
       ("profile_store", old.profileStore == new.profileStore), ("auth.jwt", old.auth.jwt == new.auth.jwt),
       ("log", old.log == new.log),

@@ -171,6 +171,61 @@ struct ConfigurationReader {
     }
   }
 
+  /// A list of words, where each may have members in the file: `- pro: {name: …}`. Commas separate words in the environment.
+  ///
+  /// - Parameter item: the name of an item; there has to be one.
+  mutating func namedList(_ name: String, atLeastOne item: String, _ summary: String) -> [NamedItem] {
+    declare(name, "list", standard: "required", summary)
+    let inFile = namedListInFile(name)
+    let given = listInEnvironment(name).map { found in
+      found.value.map { NamedItem(name: $0, members: nil, origin: found.origin) }
+    }
+    guard let items = given ?? inFile else {
+      reportMissing(name)
+      return []
+    }
+    origins[name] = given == nil ? file.origin(of: name) : ConfigurationKey.variable(of: name)
+    if items.isEmpty { problem(name, "must list at least one \(item)") }
+    var seen: Set<String> = []
+    return items.filter { item in
+      if item.name.isEmpty {
+        findings.problem(item.origin, "must not have empty items")
+      } else if !seen.insert(item.name).inserted {
+        findings.problem(item.origin, "lists \(Quotation.of(item.name)) twice")
+      } else {
+        return parsed(Found(value: item.name, origin: item.origin), as: .text) != nil
+      }
+      return false
+    }
+  }
+
+  /// An item of a list with a name.
+  struct NamedItem {
+    let name: String
+    /// A mapping; `nil` for a plain word.
+    let members: Node?
+    let origin: String
+  }
+
+  private mutating func namedListInFile(_ name: String) -> [NamedItem]? {
+    guard let node = file.values[name] else { return nil }
+    let items = node.sequence?.map { item -> NamedItem? in
+      let origin = file.origin(of: name, line: item.mark?.line)
+      if item.isNull { return NamedItem(name: "", members: nil, origin: origin) }
+      if let word = item.scalar?.string { return NamedItem(name: word, members: nil, origin: origin) }
+      guard let mapping = item.mapping, mapping.count == 1, let (key, value) = mapping.first, let word = key.plainKey
+      else { return nil }
+      return NamedItem(name: word, members: value.isNull ? nil : value, origin: origin)
+    }
+    guard let items, !items.contains(where: { $0 == nil }) else {
+      findings.problem(
+        file.origin(of: name),
+        items == nil ? "must be a list" : "must be a list of words, or of one word each with its mapping")
+      return nil
+    }
+    return items.compactMap(\.self)
+  }
+
   // MARK: - Trees
 
   /// A mapping, which only the file can hold; without an item if it is not given.
@@ -197,12 +252,29 @@ struct ConfigurationReader {
   mutating func fields(
     of node: Node, known: [String], required: [String], what: String, origin: String
   ) -> [String: String]? {
+    guard let members = members(of: node, known: known, required: required, what: what, origin: origin) else {
+      return nil
+    }
+    let problemsBefore = findings.problems.count
+    let fields = members.compactMapValues { $0.scalar?.string }
+    for key in known where members[key] != nil && fields[key] == nil {
+      findings.problem(origin, "\(what): \(key) must be a single value")
+    }
+    return findings.problems.count == problemsBefore ? fields : nil
+  }
+
+  /// The members of a small mapping; a `null` counts as absent.
+  ///
+  /// - Returns: `nil` if a member is unknown or missing, which is reported.
+  mutating func members(
+    of node: Node, known: [String], required: [String] = [], what: String, origin: String
+  ) -> [String: Node]? {
     guard case .mapping(let mapping) = node else {
       findings.problem(origin, "\(what) must be a mapping {\(known.joined(separator: ", "))}")
       return nil
     }
     let problemsBefore = findings.problems.count
-    var fields: [String: String] = [:]
+    var members: [String: Node] = [:]
     for (keyNode, value) in mapping {
       guard let key = keyNode.plainKey, known.contains(key) else {
         // The name is not quoted: in an API key's mapping it may be the key.
@@ -210,16 +282,12 @@ struct ConfigurationReader {
         findings.problem(origin, "\(what) has a key that is none of \(known.joined(separator: ", "))" + suggestion)
         continue
       }
-      guard let text = value.scalar?.string else {
-        findings.problem(origin, "\(what): \(key) must be a single value")
-        continue
-      }
-      if !value.isNull { fields[key] = text }
+      if !value.isNull { members[key] = value }
     }
-    for key in required where findings.problems.count == problemsBefore && fields[key] == nil {
+    for key in required where findings.problems.count == problemsBefore && members[key] == nil {
       findings.problem(origin, "\(what) lacks \(key)")
     }
-    return findings.problems.count == problemsBefore ? fields : nil
+    return findings.problems.count == problemsBefore ? members : nil
   }
 
   /// The value of one field.

@@ -1,3 +1,4 @@
+import Access
 import CountersignServer
 import Entitlements
 import Logging
@@ -9,6 +10,7 @@ struct ServiceConfiguration: Sendable {
   let server: ServerSettings
   let appStore: AppStore
   let catalog: Catalog
+  let plans: Plans
   /// `catalog.accept_loss`
   let acceptedLoss: Set<ProductID>
   let policy: Policy
@@ -35,12 +37,32 @@ struct ServiceConfiguration: Sendable {
   static func load(
     file: String?, environment: [String: String], requiresCredential: Bool = true
   ) throws(ConfigurationError) -> ServiceConfiguration {
+    var reader = reader(file: file, environment: environment)
+    return try ServiceConfiguration(&reader, requiresCredential: requiresCredential)
+  }
+
+  /// Reads the file and the environment.
+  private static func reader(file: String?, environment: [String: String]) -> ConfigurationReader {
     var findings = ConfigurationFindings()
     ConfigurationKey.reportUnknownVariables(environment, &findings)
     let path = file ?? environment[ConfigurationKey.fileVariable]
     let tree = path.map { ConfigurationFile(path: $0, findings: &findings) } ?? ConfigurationFile()
-    var reader = ConfigurationReader(file: tree, environment: environment, findings: findings)
-    return try ServiceConfiguration(&reader, requiresCredential: requiresCredential)
+    return ConfigurationReader(file: tree, environment: environment, findings: findings)
+  }
+
+  /// What is needed to compare the catalog with the ledger. No secret is read: a catalog can be checked without any.
+  static func loadCatalog(
+    file: String?, environment: [String: String]
+  ) throws(ConfigurationError) -> CatalogSettings {
+    var reader = reader(file: file, environment: environment)
+    let section = CatalogSection(&reader)
+    let settings = (Revalidation(&reader), LedgerConfiguration(&reader))
+    guard reader.findings.problems.isEmpty, let section else {
+      throw ConfigurationError(problems: reader.findings.problems)
+    }
+    return CatalogSettings(
+      section: section, maxDowngrades: settings.0.maxDowngrades, ledger: settings.1.path,
+      warnings: reader.findings.warnings)
   }
 
   /// Every section is read before a problem is thrown, so that one run reports all of them.
@@ -49,13 +71,7 @@ struct ServiceConfiguration: Sendable {
     server = ServerSettings(&reader)
     appStore = AppStore(&reader)
     let areComparable = reader.findings.problems.count == problemsBefore
-    let catalog = Catalog(&reader)
-    acceptedLoss = Set(
-      reader.list(
-        "catalog.accept_loss", of: .text,
-        "Products that the catalog may take away from users who have them: the service starts nevertheless, and "
-          + "nobody is downgraded until the downgrade brake is released"
-      ).map { ProductID($0) })
+    let catalog = CatalogSection(&reader)
     policy = Policy(&reader)
     revalidation = Revalidation(&reader)
     ledger = LedgerConfiguration(&reader)
@@ -68,7 +84,9 @@ struct ServiceConfiguration: Sendable {
     guard reader.findings.problems.isEmpty, let catalog else {
       throw ConfigurationError(problems: reader.findings.problems)
     }
-    self.catalog = catalog
+    self.catalog = catalog.catalog
+    plans = catalog.plans
+    acceptedLoss = catalog.acceptedLoss
   }
 
   private static func compare(

@@ -1,6 +1,8 @@
+import Access
 import CountersignServer
 import Entitlements
 import Files
+import Foundation
 import HTTPTransport
 import Profiles
 
@@ -68,6 +70,22 @@ extension ValueForm<Duration> {
     } write: {
       // One day is usually called 24 hours.
       $0 == .days(1) ? "24h" : $0.configurationText
+    }
+  }
+}
+
+extension ValueForm<TimeZone> {
+  /// A zone by its IANA name, or UTC.
+  static var timeZone: Self {
+    Self(name: "time zone") { text throws(BadValue) in
+      guard let zone = TimeZone(ianaName: text) else {
+        throw BadValue(
+          "must be an IANA name such as Europe/Berlin, or UTC, not \(Quotation.of(text))"
+            + Suggestion.clause(for: text, among: TimeZone.knownTimeZoneIdentifiers))
+      }
+      return zone
+    } write: {
+      $0.ianaName
     }
   }
 }

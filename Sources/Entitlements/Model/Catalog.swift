@@ -10,11 +10,14 @@ package enum ProductKind: String, Hashable, Codable, Sendable, CaseIterable {
   case subscription
   /// Non-consumable: never ends by itself.
   case lifetime
+  /// Used up by the app: it gives no tier.
+  case consumable
 }
 
 /// The app's products, the tier that each grants, and the rank of tiers.
 package struct Catalog: Hashable, Sendable {
   package struct Product: Hashable, Sendable {
+    /// Of a consumable the lowest tier, which everybody has.
     package let tier: Tier
     package let kind: ProductKind
 
@@ -29,6 +32,8 @@ package struct Catalog: Hashable, Sendable {
     case noTiers
     case duplicateTier(Tier)
     case unknownTier(Tier, of: ProductID)
+    /// A tier that replaces one is not listed.
+    case unknownSuccessor(Tier, of: Tier)
   }
 
   /// Ascending; the first is the tier of a user without purchases.
@@ -36,23 +41,43 @@ package struct Catalog: Hashable, Sendable {
   package let products: [ProductID: Product]
   /// The lowest tier.
   package let defaultTier: Tier
+  /// The tiers of today by the names that they had: a verdict that was recorded then means them.
+  package let formerNames: [Tier: Tier]
   private let ranks: [Tier: Int]
 
-  /// - Throws: `Invalid` when there is no tier, a tier is named twice, or a product grants a tier that is not listed.
-  package init(tiers: [Tier], products: [ProductID: Product]) throws(Invalid) {
+  /// - Parameter formerNames: names that tiers had before, with the names of today.
+  /// - Throws: `Invalid` when there is no tier, a tier is named twice, today or before, or a product grants a tier that
+  ///   is not listed.
+  package init(
+    tiers: [Tier], products: [ProductID: Product], formerNames: [Tier: Tier] = [:]
+  ) throws(Invalid) {
     guard let lowest = tiers.first else { throw .noTiers }
     var ranks: [Tier: Int] = [:]
     for (rank, tier) in tiers.enumerated() {
       guard ranks.updateValue(rank, forKey: tier) == nil else { throw .duplicateTier(tier) }
     }
-    for (id, product) in products where ranks[product.tier] == nil {
-      throw .unknownTier(product.tier, of: id)
+    for (former, tier) in formerNames {
+      guard let rank = tiers.firstIndex(of: tier) else { throw .unknownSuccessor(tier, of: former) }
+      guard ranks.updateValue(rank, forKey: former) == nil else { throw .duplicateTier(former) }
+    }
+    var known: [ProductID: Product] = [:]
+    for (id, product) in products {
+      let tier = product.kind == .consumable ? lowest : product.tier
+      guard tiers.contains(tier) else { throw .unknownTier(tier, of: id) }
+      known[id] = Product(tier: tier, kind: product.kind)
     }
     self.tiers = tiers
-    self.products = products
+    self.products = known
+    self.formerNames = formerNames
     self.defaultTier = lowest
     self.ranks = ranks
   }
+
+  /// Whether a tier is listed, by the name of today or a former one.
+  package func lists(_ tier: Tier) -> Bool { ranks[tier] != nil }
+
+  /// The name of today of a tier; a tier that is not listed keeps its own.
+  package func current(_ tier: Tier) -> Tier { formerNames[tier] ?? tier }
 
   /// The position of a tier in ascending order. An unlisted tier ranks above all: what it gave is unknown, so any
   /// replacement may be less.

@@ -15,6 +15,7 @@ extension EntitlementRules {
       return verdict
     }
     recorded.isStale = true
+    recorded.tier = catalog.current(recorded.tier)
     return recorded
   }
 

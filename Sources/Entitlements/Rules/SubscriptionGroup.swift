@@ -99,8 +99,12 @@ struct SubscriptionGroup {
         groupOfKey[item.key] = group
       }
     }
+    // A consumable says nothing about any tier.
     let reported = evidence.flatMap { item in
-      item.readings().map { Row($0, of: item, catalog: catalog) }
+      item.readings().compactMap { reading in
+        let row = Row(reading, of: item, catalog: catalog)
+        return row.product?.kind == .consumable ? nil : row
+      }
     }
     // Duplicates count once, from the newer evidence: here per transaction, below per billing period.
     let transactions = newest(of: reported) {

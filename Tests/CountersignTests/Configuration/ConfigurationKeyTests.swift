@@ -57,6 +57,8 @@ struct ConfigurationKeyTests {
     Row("app_store.deadline", "10.0 seconds", file: ("100ms", "0.1 seconds"), environment: ("14s", "14.0 seconds")),
     Row("app_store.app_apple_ids", "", file: ("[1234567890]", "1234567890"), environment: ("7,1", "1 7")),
     Row("catalog.tiers", "free pro", file: ("[a, pro, c]", "a pro c"), environment: ("z,pro", "z pro")),
+    Row(
+      "catalog.time_zone", "UTC", file: ("Europe/Berlin", "Europe/Berlin"), environment: ("Asia/Tokyo", "Asia/Tokyo")),
     Row("catalog.accept_loss", "", file: ("[b.c, a.b]", "a.b b.c"), environment: ("x.y", "x.y")),
     Row(
       "policy.billing_retry_access", "5184000.0 seconds", file: ("0", "0.0 seconds"),
@@ -84,7 +86,9 @@ struct ConfigurationKeyTests {
 
   @Test func `the rows cover every key but those that need files, hold trees or go together`() {
     let apart: Set<String> = [
-      "app_store.ca_file", "app_store.roots", "catalog.products", "auth.api_keys",
+      "app_store.ca_file", "app_store.roots", "auth.api_keys",
+      // These are tested in `ConfigurationTreeTests` and `CatalogConfigurationTests`.
+      "catalog.products", "catalog.features", "catalog.offerings", "catalog.experiments",
       // These are tested in `ServerConfigurationTests`.
       "server.tls.certificate_file", "server.tls.key_file", "server.admin.host", "server.admin.port",
     ]
@@ -219,6 +223,15 @@ struct ConfigurationKeyTests {
     ("app_store.roots", "/a", "must be a list"),
     ("catalog.tiers", "[]", "must list at least one tier"),
     ("catalog.tiers", "[pro, pro]", "lists \"pro\" twice"),
+    ("catalog.tiers", "[free, pro, null]", "must not have empty items"),
+    ("catalog.tiers", "pro", "must be a list"),
+    ("catalog.tiers", "[free, [pro]]", "must be a list of words, or of one word each with its mapping"),
+    ("catalog.tiers", "[free, {pro: {}, max: {}}]", "must be a list of words, or of one word each with its mapping"),
+    (
+      "catalog.time_zone", "Europe/Berlni",
+      "must be an IANA name such as Europe/Berlin, or UTC, not \"Europe/Berlni\"; did you mean Europe/Berlin?"
+    ),
+    ("catalog.time_zone", "CET", "must be an IANA name"),
     ("policy.billing_retry_access", "366d", "must be from 0 to 365d, not \"366d\""),
     ("policy.billing_retry_access", "99999999999999999d", "must be from 0 to 365d"),
     ("policy.billing_retry_access", "9223372036854775807ms", "must be from 0 to 365d"),

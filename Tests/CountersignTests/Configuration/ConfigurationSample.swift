@@ -1,3 +1,4 @@
+import Access
 import Entitlements
 import FoundationEssentials
 import HTTPTransport
@@ -141,6 +142,10 @@ extension ServiceConfiguration {
     case "catalog.tiers": catalog.tiers.map(\.rawValue).joined(separator: " ")
     case "catalog.products":
       catalog.products.map { "\($0.key)=\($0.value.tier),\($0.value.kind)" }.sorted().joined(separator: " ")
+    case "catalog.features": plans.features.map { "\($0.name)=\($0.kind)" }.joined(separator: " ")
+    case "catalog.offerings": plans.offerings.map(\.name).joined(separator: " ")
+    case "catalog.experiments": plans.experiments.map(\.name).joined(separator: " ")
+    case "catalog.time_zone": plans.timeZone.ianaName
     case "catalog.accept_loss": acceptedLoss.map(\.rawValue).sorted().joined(separator: " ")
     case "policy.billing_retry_access": "\(policy.billingRetryAccess)"
     case "policy.sandbox": policy.sandbox.rawValue

@@ -42,12 +42,37 @@ struct ConfigurationTreeTests {
     arguments: [
       ("{a: {tier: prro}}", "product \"a\": catalog.tiers does not list the tier \"prro\"; did you mean pro?"),
       (
-        "{a: {tier: pro, kind: consumable}}", "product \"a\": kind must be subscription or lifetime, not \"consumable\""
+        "{a: {tier: pro, kind: rental}}",
+        "product \"a\": kind must be subscription, lifetime or consumable, not \"rental\""
       ),
+      ("{a: {tier: pro, kind: consumable}}", "product \"a\": a consumable gives no tier"),
+      ("{a: {tier: pro, kind: [x]}}", "product \"a\": kind must be a single value"),
+      (
+        "{a: {tier: pro, period: monthly}}",
+        "product \"a\": period must be such as P1W, P1M, P6M or P1Y, not \"monthly\""
+      ),
+      ("{a: {tier: pro, kind: lifetime, period: P1M}}", "product \"a\": only a subscription has a period"),
+      (
+        "{a: {tier: pro, price: 4.99}}",
+        "product \"a\": price must be a mapping from currency to amount, such as {USD: 4.99}"
+      ),
+      (
+        "{a: {tier: pro, price: {}}}",
+        "product \"a\": price must be a mapping from currency to amount, such as {USD: 4.99}"
+      ),
+      (
+        "{a: {tier: pro, price: {usd: 4.99}}}",
+        "product \"a\": price: a currency must be three capitals such as USD, not \"usd\""
+      ),
+      (
+        "{a: {tier: pro, price: {USD: $4.99}}}",
+        "product \"a\": price in USD must be an amount such as 4.99, not \"$4.99\""
+      ),
+      ("{a: {tier: pro, price: {USD: [4]}}}", "product \"a\": price in USD must be a single value"),
       ("{a: {kind: lifetime}}", "product \"a\" lacks tier"),
       ("{a: {tier: null}}", "product \"a\" lacks tier"),
-      ("{a: {teir: pro}}", "product \"a\" has a key that is none of tier, kind; did you mean tier?"),
-      ("{a: pro}", "product \"a\" must be a mapping {tier, kind}"),
+      ("{a: {teir: pro}}", "product \"a\" has a key that is none of tier, kind, period, price; did you mean tier?"),
+      ("{a: pro}", "product \"a\" must be a mapping {tier, kind, period, price}"),
       ("{a: {tier: [pro]}}", "product \"a\": tier must be a single value"),
       ("{\"a b\": {tier: pro}}", "a product ID must be one word"),
       ("{\"\": {tier: pro}}", "a product ID must be one word"),
