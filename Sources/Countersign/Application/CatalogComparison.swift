@@ -9,6 +9,8 @@ struct CatalogComparison: Hashable, Sendable {
     var users: Int
     /// `80 of com.example.app.pro.monthly are kept, and it is not in the catalog; did you mean …?`
     var sentence: String
+    /// The catalog lacks the tier, also among the former names.
+    var isOfUnknownTier = false
   }
 
   /// The one with the most users first.
@@ -25,7 +27,9 @@ struct CatalogComparison: Hashable, Sendable {
     losses = counts.compactMap { count in
       Self.cause(of: count, catalog: catalog, candidates: candidates).map { cause in
         let number = "\(count.users) of \(count.product) \(count.users == 1 ? "is" : "are") kept"
-        return Loss(product: count.product, users: count.users, sentence: "\(number)\(cause)")
+        return Loss(
+          product: count.product, users: count.users, sentence: "\(number)\(cause)",
+          isOfUnknownTier: !catalog.lists(count.tier))
       }
     }.sorted { ($1.users, $0.product.rawValue) < ($0.users, $1.product.rawValue) }
   }
@@ -34,10 +38,11 @@ struct CatalogComparison: Hashable, Sendable {
     guard let product = catalog.products[count.product] else {
       return ", and it is not in the catalog" + suggestion(for: count.product.rawValue, among: candidates)
     }
-    guard catalog.tiers.contains(count.tier) else {
+    guard catalog.lists(count.tier) else {
       return " with the tier \(count.tier), and it is not in catalog.tiers"
         + Suggestion.clause(for: count.tier.rawValue, among: catalog.tiers.map(\.rawValue))
     }
+    if product.kind == .consumable { return " with the tier \(count.tier), and the catalog calls it a consumable" }
     if catalog.rank(of: product.tier) < catalog.rank(of: count.tier) {
       return " with the tier \(count.tier), and the catalog gives it \(product.tier)"
     }
@@ -62,17 +67,25 @@ struct CatalogComparison: Hashable, Sendable {
   /// Why a service must not start with the catalog; `nil` where it may.
   /// - Parameters:
   ///   - accepted: products whose loss somebody means.
-  ///   - percent: of those who have more than the lowest tier, how many may lose it.
+  ///   - percent: of those who have more than the lowest tier, how many may lose it. A tier that the catalog lacks is never
+  ///     lost: what it gave is not known.
   func refusal(accepting accepted: Set<ProductID>, percent: Int) -> String? {
     let refused = losses.filter { !accepted.contains($0.product) }
     let users = refused.reduce(0) { $0 + $1.users }
-    guard users * 100 > percent * total else { return nil }
+    let isTierUnknown = refused.contains(where: \.isOfUnknownTier)
+    guard isTierUnknown || users * 100 > percent * total else { return nil }
     let products = Set(refused.map(\.product.rawValue)).sorted()
+    let why =
+      isTierUnknown
+      ? "and lacks a tier that some of them have"
+      : "which is more than revalidation.max_downgrades allows (\(percent) %)"
+    let fix =
+      isTierUnknown
+      ? "Fix the catalog: a tier with a new name says what it was called, formerly: …." : "Fix the catalog."
     return """
-      The catalog would take something from \(users) of \(total) subscribers, which is more than \
-      revalidation.max_downgrades allows (\(percent) %). \(Self.sentences(refused)) Fix the catalog. If it is meant, list \
-      \(Self.names(products)) in catalog.accept_loss: then the service starts, and nobody loses anything until somebody \
-      releases the downgrade brake.
+      The catalog would take something from \(users) of \(total) subscribers, \(why). \(Self.sentences(refused)) \(fix) If \
+      it is meant, list \(Self.names(products)) in catalog.accept_loss: then the service starts, and nobody loses anything \
+      until somebody releases the downgrade brake.
       """
   }
 

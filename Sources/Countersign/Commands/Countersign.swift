@@ -16,13 +16,14 @@ struct Countersign: AsyncParsableCommand {
         countersign brake release --key-file support.key
         countersign backup backup.sqlite --config countersign.yaml
         countersign ledger verify --config countersign.yaml
+        countersign catalog check --config countersign.yaml
         countersign doctor --config countersign.yaml
         countersign demo
       """,
     version: BuildInformation.version,
     subcommands: [
       Serve.self, Validate.self, Inspect.self, Revalidate.self, BrakeCommand.self, Backup.self, LedgerCommand.self,
-      Doctor.self, Demo.self,
+      CatalogCommand.self, Doctor.self, Demo.self,
     ])
 }
 

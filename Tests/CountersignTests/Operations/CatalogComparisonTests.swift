@@ -77,6 +77,40 @@ import Testing
     #expect((comparison.refusal(accepting: [], percent: 20) != nil) == isRefused)
   }
 
+  @Test func `a tier that is gone refuses the start at any percentage, unless a tier says that it was this one`() throws
+  {
+    let counts = [
+      AccessCount(tier: "gold", product: "a", users: 1), AccessCount(tier: "pro", product: "b", users: 999),
+    ]
+    let products: [ProductID: Catalog.Product] = ["a": .init(tier: "premium"), "b": .init(tier: "pro")]
+    let gone = CatalogComparison(counts, catalog: try Self.catalog(products))
+    #expect(
+      gone.refusal(accepting: [], percent: 100) == """
+        The catalog would take something from 1 of 1000 subscribers, and lacks a tier that some of them have. 1 of a is kept \
+        with the tier gold, and it is not in catalog.tiers. Fix the catalog: a tier with a new name says what it was called, \
+        formerly: …. If it is meant, list a in catalog.accept_loss: then the service starts, and nobody loses anything until \
+        somebody releases the downgrade brake.
+        """)
+    #expect(gone.refusal(accepting: ["a"], percent: 1) == nil)
+    let renamed = try Catalog(tiers: ["free", "pro", "premium"], products: products, formerNames: ["gold": "premium"])
+    #expect(CatalogComparison(counts, catalog: renamed).losses.isEmpty)
+    // The name is known, but the product gives less now.
+    let lower = try Catalog(
+      tiers: ["free", "pro", "premium"], products: ["a": .init(tier: "pro"), "b": .init(tier: "pro")],
+      formerNames: ["gold": "premium"])
+    #expect(Self.sentences(counts, lower) == ["1 of a is kept with the tier gold, and the catalog gives it pro"])
+    #expect(CatalogComparison(counts, catalog: lower).refusal(accepting: [], percent: 20) == nil)
+  }
+
+  @Test func `a product that becomes a consumable is a loss`() throws {
+    let counts = [AccessCount(tier: "pro", product: "coins", isForLife: true, users: 2)]
+    let catalog = try Self.catalog(["coins": .init(tier: "free", kind: .consumable)])
+    #expect(
+      Self.sentences(counts, catalog) == [
+        "2 of coins are kept with the tier pro, and the catalog calls it a consumable"
+      ])
+  }
+
   @Test func `an empty ledger loses nothing`() throws {
     let comparison = CatalogComparison([], catalog: try Self.catalog([:]))
     #expect(comparison.refusal(accepting: [], percent: 1) == nil)
