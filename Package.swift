@@ -309,8 +309,8 @@ let package = Package(
       name: "CountersignTests",
       dependencies: [
         "Access", "AppStore", "AppStoreSimulator", "Countersign", "CountersignAPI", "CountersignServer",
-        "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger", "Profiles", "Prometheus", "Resilience",
-        "TestSupport", "Tokens", "Validation",
+        "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger", "Profiles", "Prometheus",
+        "Resilience", "TestSupport", "Tokens", "Validation",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "GRDB", package: "GRDB.swift"),
