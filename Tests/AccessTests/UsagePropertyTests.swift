@@ -63,9 +63,9 @@ import Testing
 struct Midnights {
   let zone: TimeZone
   let all: [Date]
-  /// Of each day: is it a Monday, is it the first of a month?
-  let mondays: [Bool]
-  let firsts: [Bool]
+  /// Of each day, the days of its week and of its month.
+  let weeks: [Range<Int>]
+  let months: [Range<Int>]
 
   init(_ name: String) throws {
     zone = try #require(TimeZone(ianaName: name))
@@ -79,8 +79,16 @@ struct Midnights {
       day = interval.end
     }
     self.all = all
-    mondays = all.map { calendar.component(.weekday, from: $0) == 2 }
-    firsts = all.map { calendar.component(.day, from: $0) == 1 }
+    weeks = Self.ranges(all.map { calendar.component(.weekday, from: $0) == 2 })
+    months = Self.ranges(all.map { calendar.component(.day, from: $0) == 1 })
+  }
+
+  /// The days around each, from a beginning to before the next.
+  private static func ranges(_ isBeginning: [Bool]) -> [Range<Int>] {
+    isBeginning.indices.map { place in
+      let begin = (0...place).last { isBeginning[$0] } ?? 0
+      return begin..<((place + 1..<isBeginning.count).first { isBeginning[$0] } ?? isBeginning.count)
+    }
   }
 
   /// The place of the day of a moment.
@@ -91,13 +99,6 @@ struct Midnights {
       if all[middle] <= moment { low = middle } else { high = middle }
     }
     return low
-  }
-
-  /// The days around one, from a beginning to before the next.
-  func days(around place: Int, from isBeginning: [Bool]) -> Range<Int> {
-    let begin = (0...place).last { isBeginning[$0] } ?? 0
-    let end = (place + 1..<all.count).first { isBeginning[$0] } ?? all.count
-    return begin..<end
   }
 }
 
@@ -119,14 +120,22 @@ struct Oracle {
 
   private func access(_ allowance: Allowance) -> FeatureAccess {
     guard case .meter(let rules) = allowance else { return FeatureAccess(isAllowed: false) }
-    let all = rules.map(access)
     // Those that refuse speak before those that do not; then who has least left; then who takes longest.
-    let refusing = all.filter { !$0.0.isAllowed }
-    if let refusing = refusing.max(by: { $0.1 < $1.1 }) { return refusing.0 }
-    let least = all.compactMap(\.0.remaining).min()
-    let tight = all.filter { $0.0.remaining == least }
-    return tight.max { $0.1 < $1.1 }?.0
-      ?? FeatureAccess(isAllowed: true, current: consumed.reduce(0) { $0 + $1.amount })
+    var first: (access: FeatureAccess, waits: Date)?
+    for rule in rules {
+      let next: (access: FeatureAccess, waits: Date) = access(rule)
+      guard let other = first else {
+        first = next
+        continue
+      }
+      let (left, otherLeft) = (next.access.remaining ?? 0, other.access.remaining ?? 0)
+      let isFirst =
+        next.access.isAllowed != other.access.isAllowed
+        ? !next.access.isAllowed
+        : next.access.isAllowed && left != otherLeft ? left < otherLeft : next.waits > other.waits
+      if isFirst { first = next }
+    }
+    return first?.access ?? FeatureAccess(isAllowed: true, current: consumed.reduce(0) { $0 + $1.amount })
   }
 
   /// With when the wait is over, for comparison.
@@ -134,8 +143,8 @@ struct Oracle {
     let today = midnights.place(of: now)
     switch rule.window {
     case .day: return counted(rule, in: today..<today + 1)
-    case .week: return counted(rule, in: midnights.days(around: today, from: midnights.mondays))
-    case .month: return counted(rule, in: midnights.days(around: today, from: midnights.firsts))
+    case .week: return counted(rule, in: midnights.weeks[today])
+    case .month: return counted(rule, in: midnights.months[today])
     case .total:
       let used = consumed.reduce(0) { $0 + $1.amount }
       return (member(rule, used, used + amount <= rule.maximum, nil), .distantFuture)

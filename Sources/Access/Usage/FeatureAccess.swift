@@ -23,8 +23,7 @@ extension Feature {
   /// The tiers above are asked about too: which of them would allow it is part of a refusal.
   package func questions(for tier: Tier, _ attempt: Attempt) -> Set<UsageQuestion> {
     var questions: Set<UsageQuestion> = []
-    for allowance in [allowance(of: tier)] + allowances[places(above: tier)] {
-      guard case .meter(let rules) = allowance else { continue }
+    for case .meter(let rules) in [allowance(of: tier)] + allowances[places(above: tier)] {
       for rule in rules { questions.formUnion(rule.questions(attempt)) }
     }
     return questions
