@@ -29,7 +29,10 @@ import Testing
     let range = days.moments(of: day..<day + 1)
     #expect(range.upperBound.timeIntervalSince(range.lowerBound) == hours * 3600, "\(range)")
     #expect(range.contains(noon))
-    #expect(days.day(of: range.lowerBound) == day)
+    // Also while the clocks, set back over midnight, show the evening before once more.
+    for minute in stride(from: 0, to: hours * 60, by: 10) {
+      #expect(days.day(of: range.lowerBound.addingTimeInterval(minute * 60)) == day)
+    }
     #expect(days.day(of: range.upperBound) == day + 1)
     #expect(days.day(of: range.upperBound.advanced(by: .milliseconds(-1))) == day)
     #expect(days.day(of: range.lowerBound.advanced(by: .milliseconds(-1))) == day - 1)
