@@ -7,6 +7,21 @@ import Testing
   static let anna = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
   static let ben = "00000000-0000-4000-8000-000000000002"
 
+  @Test func `a user ID is a UUID by its five groups, and by nothing like them`() {
+    for text in [Self.anna, Self.anna.uppercased(), Self.ben] {
+      for place in text.utf8.indices {
+        for byte in ["", "-", "0", "9", "a", "F", "g", "/", ":", "@", "G", "`", "\u{0}", "é", "00"] {
+          let changed = String(text[..<place]) + byte + text[text.index(after: place)...]
+          let groups = changed.split(separator: "-", omittingEmptySubsequences: false)
+          let isUUID =
+            groups.map(\.utf8.count) == [8, 4, 4, 4, 12]
+            && groups.joined().allSatisfy { $0.isASCII && $0.isHexDigit }
+          #expect(UserID(changed).accountToken == (isUUID ? changed.lowercased() : nil), "\(changed)")
+        }
+      }
+    }
+  }
+
   /// A row: when it was bought, what it names, and whether it was.
   struct Row: Sendable {
     var at: Double?
