@@ -12,6 +12,7 @@ package protocol Transport: Sendable {
 
 /// A request with its body in memory.
 package struct TransportRequest: Sendable {
+  /// The request methods that the service uses (RFC 9110, section 9; RFC 5789).
   package enum Method: String, Sendable {
     case get = "GET"
     case post = "POST"
@@ -37,6 +38,7 @@ package struct TransportRequest: Sendable {
   }
 }
 
+/// A header field. Names are case-insensitive (RFC 9110, section 5.1).
 package struct TransportHeader: Hashable, Sendable {
   package var name: String
   package var value: String

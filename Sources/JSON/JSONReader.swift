@@ -17,6 +17,7 @@ package struct JSONReader: Sendable {
     self.limits = limits
   }
 
+  /// Why a text could not be read.
   package enum Failure: Error, Hashable, Sendable {
     case json(JSONError)
     /// The task was cancelled before the bytes were parsed.

@@ -1,11 +1,13 @@
 /// One metric with all its values at one moment.
 package struct MetricFamily: Hashable, Sendable {
+  /// The metric types of the exposition format.
   package enum Kind: String, Hashable, Sendable {
     case counter
     case gauge
     case histogram
   }
 
+  /// A label of a time series.
   package struct Label: Hashable, Sendable {
     package var name: String
     package var value: String

@@ -7,9 +7,9 @@ internal import Synchronization
 /// buckets for seconds. Make each handle once and keep it: making one takes a lock shared by all, using one does not.
 ///
 /// Label values come from the program, but a bug there must not fill the memory: a metric keeps `seriesLimit`
-/// combinations of values, and counts every further one together as `other`.
 /// combinations of values, and every further one counts together as `other`.
 package final class PrometheusRegistry: MetricsFactory, Sendable {
+  /// The help text and the type of a metric family.
   package struct Description: Hashable, Sendable {
     package var name: String
     package var kind: MetricFamily.Kind

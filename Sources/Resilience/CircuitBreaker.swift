@@ -10,6 +10,7 @@ import Synchronization
 ///
 /// The rules are in `Circuit`. One breaker stands for one service: what one store does says nothing about another.
 package final class CircuitBreaker: Sendable {
+  /// The limits of a breaker: when it opens, and how long it stays open.
   package struct Configuration: Hashable, Sendable {
     /// How far back calls are counted.
     package var window = Duration.seconds(10)
@@ -25,6 +26,7 @@ package final class CircuitBreaker: Sendable {
     package init() {}
   }
 
+  /// Whether calls pass: all, none, or one probe at a time.
   package enum State: String, Hashable, Sendable {
     case closed
     case open
@@ -43,6 +45,7 @@ package final class CircuitBreaker: Sendable {
     case neutral
   }
 
+  /// The answer to a caller who wants to call.
   package enum Admission: Sendable {
     case admitted(Permit)
     case refused(retryIn: Duration)

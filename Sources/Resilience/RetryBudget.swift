@@ -9,6 +9,7 @@ import Synchronization
 ///
 /// What a caller can provoke by what they send is repeated without a token, once, or one caller would spend everybody's.
 package final class RetryBudget: Sendable {
+  /// The size of the budget, and what fills it.
   package struct Configuration: Hashable, Sendable {
     /// Tokens earned by a hundred first calls.
     package var retriesPerHundredCalls = 10

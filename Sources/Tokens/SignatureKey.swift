@@ -5,6 +5,7 @@ import Cryptography
 /// The key determines the algorithm, never the token: a token that names HS256 would otherwise be verified with a
 /// public key as the secret (RFC 8725, section 2.1).
 package struct SignatureKey: Sendable {
+  /// The signature algorithms that a token may name (RFC 7518, section 3.1).
   package enum Algorithm: String, Hashable, Sendable {
     case hs256 = "HS256"
     case rs256 = "RS256"

@@ -4,6 +4,7 @@ package import Entitlements
 ///
 /// Whoever keeps the variant that a user was shown first can change the weights without moving anybody.
 package struct Experiment: Hashable, Sendable {
+  /// One of the ways in which a user may see the app.
   package struct Variant: Hashable, Sendable {
     package let name: String
     /// Its share among the weights of all variants.

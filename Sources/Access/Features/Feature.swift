@@ -17,6 +17,7 @@ package enum Allowance: Hashable, Sendable {
 
 /// A feature of the app, and what each tier has of it.
 package struct Feature: Hashable, Sendable {
+  /// What a feature counts, if it counts.
   package enum Kind: String, Hashable, Sendable, CaseIterable {
     /// On or off.
     case flag

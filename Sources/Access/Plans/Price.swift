@@ -24,6 +24,7 @@ package struct Price: Hashable, Sendable {
 
 /// How long a subscription's period lasts, as Apple and ISO 8601 write it: `P1M`.
 package struct BillingPeriod: Hashable, Sendable {
+  /// The unit of a period's length (ISO 8601).
   package enum Unit: String, Hashable, Sendable, CaseIterable {
     case day = "D"
     case week = "W"

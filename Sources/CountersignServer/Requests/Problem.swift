@@ -9,6 +9,7 @@ package import Validation
 /// A 4xx never stands for a fault of Apple's, of the store's or of ours: apps finish the StoreKit transaction on 4xx, and
 /// the purchase would be lost.
 package struct Problem: Error, Hashable {
+  /// The stable codes, as the contract lists them.
   package enum Code: String, CaseIterable, Sendable {
     case malformedRequest = "malformed_request"
     case undecodableReceipt = "undecodable_receipt"

@@ -16,6 +16,7 @@ package enum ProductKind: String, Hashable, Codable, Sendable, CaseIterable {
 
 /// The app's products, the tier that each grants, and the rank of tiers.
 package struct Catalog: Hashable, Sendable {
+  /// What a product gives, and how it ends.
   package struct Product: Hashable, Sendable {
     /// Of a consumable the lowest tier, which everybody has.
     package let tier: Tier

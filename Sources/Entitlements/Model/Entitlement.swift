@@ -88,6 +88,7 @@ package struct Entitlement: Hashable, Codable, Sendable {
 package struct Explanation: Hashable, Codable, Sendable {
   /// A row that did not decide, and why.
   package struct PassedOver: Hashable, Codable, Sendable {
+    /// Why a row did not decide.
     package enum Cause: String, Hashable, Codable, Sendable {
       case upgraded
       case cancelled

@@ -4,6 +4,7 @@ package import struct FoundationEssentials.Date
 ///
 /// The `Codable` form is stored in the ledger; a property renamed here needs a migration there.
 package struct Purchase: Hashable, Codable, Sendable {
+  /// Whether the customer bought it, or shares it as a family member.
   package enum Ownership: String, Hashable, Codable, Sendable {
     case purchased
     case familyShared = "family_shared"

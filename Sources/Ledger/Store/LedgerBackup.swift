@@ -17,6 +17,7 @@ package struct LedgerBackup: Hashable, Sendable {
   /// When the newest line of its history was written; `nil` for an empty history.
   package var newestEntry: Date?
 
+  /// Why there is no backup.
   package enum Failure: Error, Hashable, Sendable, CustomStringConvertible {
     /// The ledger cannot be read, or the file is not a ledger.
     case ledger(LedgerOpenError)

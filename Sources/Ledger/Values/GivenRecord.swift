@@ -53,6 +53,7 @@ package struct Giving: Sendable {
   }
 }
 
+/// The result of giving a period.
 package enum GivingOutcome: Hashable, Sendable {
   /// It is recorded, and durable.
   case given(GivenRecord)
@@ -62,6 +63,7 @@ package enum GivingOutcome: Hashable, Sendable {
   case mismatch
 }
 
+/// The result of ending a period early.
 package enum EndingOutcome: Hashable, Sendable {
   case ended(GivenRecord)
   /// It was over before. Nothing was written.

@@ -115,6 +115,7 @@ package struct ReceiptKnowledge: Hashable, Sendable {
   }
 }
 
+/// The result of recording an answer from Apple.
 package enum RecordOutcome: Sendable {
   /// Recorded and durable.
   case recorded(Recorded)
@@ -126,6 +127,7 @@ package enum RecordOutcome: Sendable {
   case heldBack
 }
 
+/// What an answer from Apple changed, as it was recorded.
 package struct Recorded: Sendable {
   /// The verdict on the user after this answer.
   package var entitlement: Entitlement

@@ -1,6 +1,7 @@
 package import Entitlements
 package import struct FoundationEssentials.Date
 
+/// All that the ledger knows of a user: the evidence, the last verdict, and how far the app's row has got.
 package struct LedgerProfile: Sendable {
   /// Evidence that counts, provisional grants included.
   package var evidence: [SubscriptionEvidence]

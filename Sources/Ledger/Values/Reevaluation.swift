@@ -1,6 +1,7 @@
 package import Entitlements
 package import struct FoundationEssentials.Date
 
+/// A user with all that the ledger knows of them.
 package struct UserProfile: Sendable {
   package var user: UserID
   package var profile: LedgerProfile
@@ -31,6 +32,7 @@ package struct Reevaluation: Sendable {
   }
 }
 
+/// The result of a reevaluation.
 package enum ReevaluationOutcome: Hashable, Sendable {
   case recorded
   /// The recorded verdict stands.

@@ -33,6 +33,7 @@ package struct RunOrder: Hashable, Sendable {
 
 /// A revalidation run, which survives a restart of its process.
 package struct Run: Hashable, Sendable {
+  /// How far a run has come.
   package enum State: Hashable, Sendable {
     case running
     /// Every item was done or failed for good.
@@ -97,6 +98,7 @@ package struct RunItem: Hashable, Sendable {
   package var attempts: Int
 }
 
+/// The subscriptions of a run that a worker takes next.
 package struct RunClaim: Hashable, Sendable {
   package var items: [RunItem]
   /// No other item is due: the rest waits for its time, or is claimed.

@@ -85,6 +85,7 @@ package struct TimelinePosition: Hashable, Sendable {
   package init(_ sequence: Int64) { self.sequence = sequence }
 }
 
+/// A page of a user's events, the newest first.
 package struct TimelinePage: Sendable {
   package var events: [TimelineEvent]
   /// Where the next page begins; `nil` at the end.

@@ -21,6 +21,7 @@ package struct Transfer: Sendable {
   }
 }
 
+/// The result of a transfer.
 package enum TransferOutcome: Hashable, Sendable {
   /// The purchase was another user's.
   case moved(from: UserID)
