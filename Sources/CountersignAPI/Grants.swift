@@ -10,7 +10,7 @@ public struct GrantRequest: Codable, Hashable, Sendable {
   public var length: String?
   /// `support` (the default), `promotion`, `tester` or `migration`.
   public var kind: String?
-  /// Why, for whoever reads the history; at most 1,000 characters. Support has to say it.
+  /// Why, for readers of the history; at most 1,000 characters. Support has to say it.
   public var note: String?
 
   public init(
@@ -33,7 +33,7 @@ public struct GrantRequest: Codable, Hashable, Sendable {
 
 /// The body of `DELETE /v1/profiles/{user_id}/grants/{id}`.
 public struct GrantEndRequest: Codable, Hashable, Sendable {
-  /// Why, for whoever reads the history; at most 1,000 characters. Support has to say it.
+  /// Why, for readers of the history; at most 1,000 characters. Support has to say it.
   public var note: String?
 
   public init(note: String? = nil) { self.note = note }

@@ -38,7 +38,7 @@ public struct LookUpResponse: Codable, Hashable, Sendable {
 }
 
 extension LookUpResponse {
-  /// A purchase that Apple told of and nobody presented.
+  /// A purchase that Apple reported and nobody presented.
   public struct UnownedPurchase: Codable, Hashable, Sendable {
     public var originalTransactionID: String
     public var environment: EntitlementState.Environment
@@ -46,7 +46,7 @@ extension LookUpResponse {
     /// The UUID that the app gave the purchase:
     /// https://developer.apple.com/documentation/storekit/transaction/appaccounttoken
     @Nullable public var accountToken: String?
-    /// `notification`: Apple told of it by itself. `app_store`: Apple was asked just now.
+    /// `notification`: Apple reported it by itself. `app_store`: Apple was asked just now.
     public var source: String
 
     public init(

@@ -1,6 +1,6 @@
 public import struct FoundationEssentials.Date
 
-/// One paid period as Apple told of it last, and what came after it: for a picture of what a user bought when.
+/// One paid period as Apple last reported it, and what came after it: for a picture of what a user bought when.
 public struct PurchasePeriod: Codable, Hashable, Sendable {
   public var originalTransactionID: String
   public var transactionID: String

@@ -22,7 +22,7 @@ public struct ValidationRequest: Codable, Hashable, Sendable {
 
 /// The body of `POST /v1/profiles/{user_id}/revalidation`.
 public struct UserRevalidationRequest: Codable, Hashable, Sendable {
-  /// Why, for whoever reads the history; at most 1,000 characters.
+  /// Why, for readers of the history; at most 1,000 characters.
   public var note: String?
 
   public init(note: String? = nil) {
@@ -34,7 +34,7 @@ public struct UserRevalidationRequest: Codable, Hashable, Sendable {
 public struct TransferRequest: Codable, Hashable, Sendable {
   /// The user who gets the purchase.
   public var to: String
-  /// Why, for whoever reads the history; at most 1,000 characters.
+  /// Why, for readers of the history; at most 1,000 characters.
   public var note: String?
   /// `production` or `sandbox`, where both stores know the ID.
   public var environment: String?

@@ -39,7 +39,7 @@ package final class CircuitBreaker: Sendable {
     /// - Parameters:
     ///   - retryAfter: how long the service asked to be left alone.
     ///   - reporter: on whose behalf the call was made, where what they sent may be the cause. One reporter is heard once
-    ///     and not again soon, so that nobody opens it alone. `nil`: it counts whoever has it.
+    ///     and not again soon, so that nobody opens it alone. `nil`: it counts for any caller.
     case failure(retryAfter: Duration? = nil, reporter: String? = nil)
     /// No statement. A probe that ends so passes its place to the next call.
     case neutral
@@ -89,7 +89,7 @@ package final class CircuitBreaker: Sendable {
 
   /// - Parameters:
   ///   - jitter: a duration between zero and its argument.
-  ///   - onChange: told of every change, outside the lock; of changes in quick succession not always in order.
+  ///   - onChange: called for every change, outside the lock; for quick changes not always in order.
   package init(
     configuration: Configuration = Configuration(),
     now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
@@ -124,7 +124,7 @@ package final class CircuitBreaker: Sendable {
     _ body: (inout Circuit, ContinuousClock.Instant) -> Result
   ) -> Result {
     let (result, change) = circuit.withLock { circuit in
-      // Read under the lock: whoever comes second sees a time that is not earlier.
+      // Read under the lock, so that the second caller sees a time that is not earlier.
       let now = now()
       let before = circuit.phaseState
       let opened = circuit.counts.opened

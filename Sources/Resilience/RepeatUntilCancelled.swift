@@ -1,5 +1,5 @@
-/// A job that is done again and again, with a pause after each time, until its task is cancelled: whoever runs it decides
-/// what cancels it (`cancelWhenGracefulShutdown`).
+/// A job that repeats with a pause after each turn until its task is cancelled. The caller decides what cancels it
+/// (`cancelWhenGracefulShutdown`).
 ///
 ///     await cancelWhenGracefulShutdown {
 ///       await repeatUntilCancelled { await sweep() ? nil : pause }

@@ -3,8 +3,7 @@ import Resilience
 
 import struct FoundationEssentials.Date
 
-/// The signers that frames name. These are facts about octets, and no verdict about them: they are the same for whoever
-/// asks.
+/// The signers of the frames that have verified. They are facts about octets, the same for every verifier.
 typealias KnownSigners = LRUCache<ReceiptFrame, ReceiptSigner>
 
 extension AppReceipt {

@@ -121,7 +121,7 @@ extension ServiceConfiguration.AppStore {
   }
 }
 
-/// Is told of every call to Apple, for clock, metrics and log.
+/// The observer of every call to Apple, for clock, metrics and log.
 private struct AppStoreObserver: Sendable {
   let clock: ServiceClock
   /// Whether it is Apple's own store that is asked.

@@ -3,13 +3,13 @@ import Logging
 import ServiceLifecycle
 import UnixSignals
 
-/// Reads the configuration again when it is told to, by SIGHUP, and takes up the API keys. Whatever else has changed counts
-/// from the next start on, and is named. Of a configuration that is wrong nothing is taken up.
+/// Reads the configuration again on SIGHUP and takes up the API keys. Other changes count from the next start on, and are
+/// logged. A configuration that is wrong changes nothing.
 struct ConfigurationReload: Service {
   /// When to read again, and how.
   struct Source: Sendable {
     var signals: any AsyncSequence<UnixSignal, Never> & Sendable
-    /// Whether a signal is that of a terminal which has closed: no wish to read anything.
+    /// Whether a signal comes from a terminal that has closed. Nobody asked to read anything then.
     var isTerminalGone: @Sendable () -> Bool = { false }
     var load: @Sendable () throws(ConfigurationError) -> ServiceConfiguration
   }

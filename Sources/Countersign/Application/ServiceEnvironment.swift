@@ -18,7 +18,7 @@ struct ServiceEnvironment: Sendable {
   var onListening: @Sendable (SocketAddress) async -> Void = { _ in }
   /// The operators' own address, where there is one.
   var onAdminListening: @Sendable (SocketAddress) async -> Void = { _ in }
-  /// Where everything is counted; nothing is told to swift-metrics' global system.
+  /// The metrics of this service; swift-metrics' global system gets none.
   var metrics: PrometheusRegistry = ServiceMetric.registry()
   /// How long nothing of a request's body may come.
   var bodyPatience = BodyPace.usualPatience

@@ -158,7 +158,7 @@ extension ServerAPIKey {
 extension ConfigurationReader {
   /// A URL of Apple's, or one that is used in its place, with a warning.
   ///
-  /// - Parameter gets: what whoever answers there gets.
+  /// - Parameter gets: what the server at this address receives.
   fileprivate mutating func appleURL(
     _ name: String, _ standard: String, gets consequence: String, _ summary: String
   ) -> String {

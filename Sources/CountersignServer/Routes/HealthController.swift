@@ -6,7 +6,7 @@ import Validation
 
 import struct FoundationEssentials.Date
 
-/// `/livez` and `/readyz`, for whoever keeps the service running. They name no user and no secret, and are open.
+/// `/livez` and `/readyz`, for supervisors and load balancers. They name no user and no secret, and are open.
 struct HealthController: Sendable {
   var ledger: LedgerCheck
   var status: OperationalStatus
@@ -21,7 +21,7 @@ struct HealthController: Sendable {
   ///
   /// Apple being away does not make the service unready: what is proven can still be read. Nor does the profile store, even
   /// where its key is wrong: verdicts are recorded and delivered when it is mended. Nor do the keys of users' tokens, which
-  /// servers do not need. All are named for whoever looks.
+  /// servers do not need. The answer names all of them.
   func ready(_ request: Request, _ context: ServiceRequestContext) async -> Response {
     let finding = await ledger.finding()
     let appStore = status.appStore.state

@@ -28,7 +28,7 @@ extension Decision {
 }
 
 extension HistoryEvent {
-  /// - Parameter user: whose history it is told in.
+  /// - Parameter user: the user whose history it stands in.
   init(_ event: TimelineEvent, for user: UserID) {
     switch event {
     case .verdict(let entry, let before, let note):
@@ -57,7 +57,7 @@ extension HistoryEvent {
 }
 
 extension OwnershipChange {
-  /// As the user is told whose history it is. The other user is none of their business: the machine's members name them.
+  /// The change in words for one of the two users. The other is not named: the members for machines name both.
   func words(for user: UserID) -> String {
     guard from != nil else { return "The purchase \(key.originalTransactionID) was presented for the first time." }
     return user == to

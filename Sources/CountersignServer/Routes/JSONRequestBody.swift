@@ -69,7 +69,7 @@ struct JSONRequestBody: Sendable {
     }
   }
 
-  /// Two members of one name could be read differently by whoever looked at the body before us, and so could a name
+  /// Two members of one name could be read differently by a proxy in front of the service, and so could a name
   /// that is written with escapes (RFC 8259, section 4). The JSON itself was found sound before, by a decoder that is more
   /// lenient than others.
   private static func requireUnambiguous(_ json: Data) throws(Problem) {

@@ -36,8 +36,8 @@ final class TransactionChanges: Sendable {
   }
 }
 
-/// A number for each user that grows with every commit that changes what a read of the user may say: whoever keeps the
-/// answer to a read keeps the number with it, and knows by it whether the answer still holds.
+/// A number for each user that grows with every commit that changes what a read of the user may say. A cached answer
+/// holds while the number is the one from before the read.
 ///
 /// It grows after the commit and before the commit is acknowledged, so that nobody reads less than was acknowledged.
 /// Users share numbers: a change of one may make the answers on others look outdated.

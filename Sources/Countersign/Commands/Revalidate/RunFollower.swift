@@ -24,7 +24,7 @@ struct RunFollower: Sendable {
   static let patience: Duration = .seconds(600)
   static let backoff = Backoff(base: .seconds(1), cap: .seconds(15))
 
-  /// - Parameter isKnown: told of a run that somebody else has started.
+  /// - Parameter isKnown: called for a run that somebody else has started.
   func run(_ order: RunRequest) async -> End {
     var last: ReceivedRun?
     do throws(RunClient.Failure) {
