@@ -83,6 +83,25 @@ import struct FoundationEssentials.Date
     #expect(try Self.verdict([], [Self.given(1, "free", until: day(10))]).reason == .noPurchases)
   }
 
+  @Test func `a tier that was renamed is given by its name of today`() throws {
+    let catalog = try Catalog(tiers: ["free", "plus"], products: [:], formerNames: ["pro": "plus"])
+    let rules = EntitlementRules(catalog: catalog, policy: EntitlementPolicy(), sandbox: .accept)
+    let verdict = rules.evaluate("anna", [], given: [Self.given(1, until: day(10))], at: noon)
+    #expect(verdict.tier == "plus" && verdict.reason == .granted)
+  }
+
+  @Test func `a catalog that lost the tier takes it from nobody while the period runs`() throws {
+    let periods = [Self.given(1, "premium", until: day(10))]
+    let recorded = try Self.verdict([], periods)
+    let catalog = try Catalog(tiers: ["free", "pro"], products: [:])
+    let rules = EntitlementRules(catalog: catalog, policy: EntitlementPolicy(), sandbox: .accept)
+    let standing = rules.standing(of: "anna", [], given: periods, recorded: recorded, at: day(5))
+    #expect(standing.tier == "premium" && standing.isStale)
+    #expect(rules.standing(of: "anna", [], given: periods, recorded: recorded, at: day(10)).tier == "free")
+    // Ended by a person: it is among the periods no longer.
+    #expect(rules.standing(of: "anna", [], given: [], recorded: recorded, at: day(5)).tier == "free")
+  }
+
   @Test func `its ends are moments at which a read may change`() throws {
     let rules = EntitlementRules(catalog: try makeCatalog(), policy: EntitlementPolicy(), sandbox: .accept)
     let period = Self.given(1, from: day(1), until: day(2))

@@ -12,14 +12,14 @@ extension Entitlement {
   ///
   /// - Parameter now: the evaluation time.
   func adding(_ given: [GivenPeriod], at now: Date, catalog: Catalog) -> Entitlement {
-    let counting = given.filter { catalog.tiers.contains($0.tier) && $0.tier != catalog.defaultTier && now < $0.endsAt }
+    let counting = given.filter { catalog.lists($0.tier) && catalog.rank(of: $0.tier) > 0 && now < $0.endsAt }
     guard !counting.isEmpty else { return self }
     let bought = givesAccess ? catalog.rank(of: tier) : 0
     let best = counting.filter { $0.isRunning(at: now) && catalog.rank(of: $0.tier) > bought }.max { a, b in
       let ranks = (catalog.rank(of: a.tier), catalog.rank(of: b.tier))
       return ranks.0 == ranks.1 ? (a.endsAt, a.id) < (b.endsAt, b.id) : ranks.0 < ranks.1
     }
-    var verdict = best.map { Entitlement($0, over: self, at: now) } ?? self
+    var verdict = best.map { Entitlement($0, catalog.current($0.tier), over: self, at: now) } ?? self
     // A tier without a purchase has no end to begin behind.
     guard best != nil || givesAccess, var end = verdict.accessUntil else { return verdict }
     let rank = catalog.rank(of: verdict.tier)
@@ -30,7 +30,8 @@ extension Entitlement {
     return verdict
   }
 
-  private init(_ period: GivenPeriod, over bought: Entitlement, at now: Date) {
+  /// - Parameter tier: the period's, by its name of today.
+  private init(_ period: GivenPeriod, _ tier: Tier, over bought: Entitlement, at now: Date) {
     let isTrial = period.kind == .trial
     // The purchase that would have decided is listed first among those that did not.
     var passedOver = bought.explanation.passedOver
@@ -41,7 +42,7 @@ extension Entitlement {
       line: isTrial ? 9 : 8, decidedBy: nil, passedOver: passedOver, evaluatedAt: bought.explanation.evaluatedAt ?? now)
     explanation.passedOverCount += bought.explanation.passedOverCount - bought.explanation.passedOver.count
     explanation.givenBy = period.id
-    self = .none(tier: period.tier, reason: isTrial ? .trial : .granted, explanation: explanation)
+    self = .none(tier: tier, reason: isTrial ? .trial : .granted, explanation: explanation)
     expiresAt = period.endsAt
     accessUntil = period.endsAt
     willRenew = false

@@ -64,6 +64,10 @@ extension EntitlementRules {
     _ verdict: Entitlement, from user: UserID, _ evidence: [SubscriptionEvidence], given: [GivenPeriod] = [],
     recorded: Entitlement, at now: Date
   ) -> Bool {
+    if let id = recorded.explanation.givenBy, let period = given.first(where: { $0.id == id }) {
+      // While the period runs, nothing but a catalog without its tier gives less.
+      return period.isRunning(at: now) && catalog.rank(of: verdict.tier) < catalog.rank(of: recorded.tier)
+    }
     guard isLowering(recorded, verdict), evidence.contains(where: recorded.isGiven) else { return false }
     // A lifetime purchase ends only by Apple's report.
     guard let end = recorded.accessUntil else { return true }
