@@ -6,6 +6,7 @@ internal import GRDB
 ///
 /// - The events of each user form one chain without gaps: each verdict's version is one more than the last.
 /// - Each purchase has one owner, who lists it, and a proof that is what its digest says.
+/// - The periods that were given and are not over are those that the user's account lists.
 /// - The outbox has the version of the user's row, and the counts of access are those of the verdicts.
 /// - Against an older ledger: each line of its history is a line of this one, word for word.
 package struct LedgerVerification: Hashable, Sendable {
@@ -92,6 +93,7 @@ package struct LedgerVerification: Hashable, Sendable {
     var access: [AccessCount] = []
     var counts: [Account.Access: Int] = [:]
     var chained: Int64 = 0
+    var givenPeriods = 0
     var key = ""
     while true {
       let page = try tables.all("SELECT key FROM account WHERE key > ? ORDER BY key LIMIT ?", key, Self.page) {
@@ -107,6 +109,9 @@ package struct LedgerVerification: Hashable, Sendable {
         users += 1
         chained += try checkChain(of: account, key: name, tables)
         try checkPurchases(of: account, key: name, tables)
+        let given = try tables.givenNotOver(to: account.user)
+        givenPeriods += given.count
+        expect(account.given == given, "The account of \(name) lists other given periods than there are.")
         if var given = account.access, account.version > 0 {
           given.until = nil
           counts[given, default: 0] += 1
@@ -130,6 +135,8 @@ package struct LedgerVerification: Hashable, Sendable {
     let loose = try tables.first("SELECT count(*) FROM event WHERE user_id IS NULL") { try $0.get(0, as: Int64.self) }
     let (total, reached) = (events, chained + (loose ?? 0))
     expect(Int64(total) == reached, "Of \(total) events \(reached) belong to a user's chain.")
+    let given = try tables.first("SELECT count(*) FROM given_period WHERE is_over = 0") { try $0.get(0, as: Int.self) }
+    expect(given == givenPeriods, "Of \(given ?? 0) given periods \(givenPeriods) belong to a user.")
     try checkProofs(tables)
     try checkOutbox(tables)
   }

@@ -45,6 +45,17 @@ extension LedgerTables {
       """, user.key, max(0, limit), read: Self.given)
   }
 
+  /// The periods of a user whose end is not recorded, in the order in which they were given.
+  func givenNotOver(to user: UserID) throws -> [GivenPeriod] {
+    try all(
+      """
+      SELECT id, (SELECT coalesce(spelling, key) FROM account WHERE key = user_id), user_id, kind, tier, starts_at,
+        ends_at, ended_at, author, text, request_id, recorded_at
+      FROM given_period WHERE user_id = ? AND is_over = 0 ORDER BY id
+      """, user.key, read: Self.given
+    ).map(\.period)
+  }
+
   func hasGiven(endedAt now: Date) throws -> Bool {
     try exists("SELECT 1 FROM given_period WHERE is_over = 0 AND ends_at <= ? LIMIT 1", now)
   }
