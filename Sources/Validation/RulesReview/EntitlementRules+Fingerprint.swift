@@ -9,6 +9,8 @@ extension EntitlementRules {
       /// The revision, raised if a release evaluates the same evidence otherwise.
       var revision = 1
       var tiers: [String]
+      /// `nil` where no tier was renamed.
+      var formerNames: [String: String]?
       var products: [String: [String]]
       var billingRetryAccess: String
       var outageHold: String
@@ -23,6 +25,8 @@ extension EntitlementRules {
       }
     let rules = Rules(
       tiers: catalog.tiers.map(\.rawValue),
+      formerNames: catalog.formerNames.isEmpty
+        ? nil : Dictionary(uniqueKeysWithValues: catalog.formerNames.map { ($0.rawValue, $1.rawValue) }),
       products: Dictionary(
         uniqueKeysWithValues: catalog.products.map { ($0.rawValue, [$1.tier.rawValue, $1.kind.rawValue]) }),
       billingRetryAccess: policy.billingRetryAccess.configurationText, outageHold: policy.outageHold.configurationText,
