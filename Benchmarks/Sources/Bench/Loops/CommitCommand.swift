@@ -171,7 +171,7 @@ enum BenchEntry {
       user: UserID("user-\(number)"), evidence: evidence, contestedKeys: Set(evidence.map(\.key)),
       receipt: KeptReceipt(base64: receipt, environment: .production, bundleID: BundleID(AnswerTemplate.bundleID)),
       ownership: .keep, evaluatedAt: bought, recordedAt: bought, requestID: "seed-\(number)",
-      evaluate: { _, _, now in
+      evaluate: { _, _, _, now in
         .none(
           tier: "free", reason: .noPurchases,
           explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: now))
@@ -209,7 +209,7 @@ enum BenchEntry {
         base64: String(5_000_000 + number) + filler, environment: .production,
         bundleID: BundleID(AnswerTemplate.bundleID)),
       ownership: .keep, evaluatedAt: now, recordedAt: now, requestID: "9f8c6a6e-45ee-4a44-9d4d-\(number)",
-      evaluate: { _, evidence, now in
+      evaluate: { _, evidence, _, now in
         guard let catalog else { preconditionFailure("the catalog is wrong") }
         return Entitlement.evaluate(evidence, at: now, catalog: catalog, policy: policy)
       },
