@@ -14,13 +14,13 @@ struct GrantsController: Sendable {
   var budget: ByteBudget
   var now: @Sendable () -> Date
 
-  /// The longest length: as long as a product for life may be said to last.
+  /// The length of a grant: from a minute to a century.
   static let length: ClosedRange<Duration> = .seconds(60) ... .seconds(36_525 * 86_400)
 
   func give(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireCaller(.support, .service)
     let user = try SupportController.user(context)
-    let key = try RevalidationsController.idempotencyKey(request.headers[values: .idempotencyKey])
+    let key = try request.headers.idempotencyKey()
     let posted = try await body.decode(GrantRequest.self, from: request, budget.loan()).value
     let now = now()
     let tier = try tier(posted.tier)

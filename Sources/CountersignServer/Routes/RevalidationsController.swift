@@ -7,12 +7,6 @@ import Validation
 
 import struct FoundationEssentials.Date
 
-extension HTTPField.Name {
-  // A constant that is a valid field name.
-  // swift-format-ignore: NeverForceUnwrap
-  static let idempotencyKey = HTTPField.Name("Idempotency-Key")!
-}
-
 /// `/v1/revalidations`: runs over subscriptions whose state ends soon, for cron jobs.
 ///
 /// There is one run at a time. A POST while one is under way is answered 200 with that one: a job that starts twice, or
@@ -28,11 +22,10 @@ package struct RevalidationsController: Sendable {
   package static let expiringWithin: ClosedRange<Duration> = .zero ... .seconds(366 * 86_400)
   /// The most subscriptions of one run; also where no limit is given.
   package static let limit = 1...100_000
-  static let keyLimit = 128
 
   func start(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service)
-    let key = try Self.idempotencyKey(request.headers[values: .idempotencyKey])
+    let key = try request.headers.idempotencyKey()
     let posted = try await body.decode(RevalidationRequestBody.self, from: request, budget.loan()).value
     let order = try posted.order()
     do throws(LedgerError) {
@@ -72,17 +65,6 @@ package struct RevalidationsController: Sendable {
     var response = JSONBody.response(RunReport(run, progress), status: status)
     response.headers[.location] = "/v1/revalidations/\(run.id)"
     return response
-  }
-
-  static func idempotencyKey(_ values: [String]) throws(Problem) -> String? {
-    guard let key = values.first else { return nil }
-    guard values.count == 1, (1...keyLimit).contains(key.utf8.count),
-      key.utf8.allSatisfy({ (0x21...0x7e).contains($0) })
-    else {
-      throw Problem(
-        .malformedRequest, "'Idempotency-Key' has to be one word of 1 to \(keyLimit) printable ASCII characters.")
-    }
-    return key
   }
 }
 

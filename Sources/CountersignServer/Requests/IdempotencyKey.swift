@@ -1,0 +1,21 @@
+import HTTPTypes
+
+extension HTTPFields {
+  /// The `Idempotency-Key` of a request: one word of 1 to 128 printable ASCII characters.
+  /// https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
+  func idempotencyKey() throws(Problem) -> String? {
+    let values = self[values: .idempotencyKey]
+    guard let key = values.first else { return nil }
+    guard values.count == 1, (1...128).contains(key.utf8.count), key.utf8.allSatisfy({ (0x21...0x7e).contains($0) })
+    else {
+      throw Problem(.malformedRequest, "'Idempotency-Key' has to be one word of 1 to 128 printable ASCII characters.")
+    }
+    return key
+  }
+}
+
+extension HTTPField.Name {
+  // A constant that is a valid field name.
+  // swift-format-ignore: NeverForceUnwrap
+  fileprivate static let idempotencyKey = HTTPField.Name("Idempotency-Key")!
+}
