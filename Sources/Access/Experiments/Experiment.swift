@@ -2,7 +2,7 @@ package import Entitlements
 
 /// An experiment with users: each is shown one of its variants, always the same.
 ///
-/// Whoever keeps the variant that a user was shown first can change the weights without moving anybody.
+/// A change of the weights moves users to other variants, unless the caller keeps the variant of the first exposure.
 package struct Experiment: Hashable, Sendable {
   /// One of the ways in which a user may see the app.
   package struct Variant: Hashable, Sendable {

@@ -6,7 +6,7 @@ package struct FeatureName: Identifier {
   package init(rawValue: String) { self.rawValue = rawValue }
 }
 
-/// What one tier has of a feature.
+/// A tier's share of a feature: on or off, or how much.
 package enum Allowance: Hashable, Sendable {
   case flag(Bool)
   /// How many may exist; `nil` is unlimited.
@@ -15,9 +15,9 @@ package enum Allowance: Hashable, Sendable {
   case meter([MeterRule])
 }
 
-/// A feature of the app, and what each tier has of it.
+/// A feature of the app, with the allowance of each tier.
 package struct Feature: Hashable, Sendable {
-  /// What a feature counts, if it counts.
+  /// The kind of a feature: a switch, a number of things, or consumption.
   package enum Kind: String, Hashable, Sendable, CaseIterable {
     /// On or off.
     case flag
@@ -26,7 +26,7 @@ package struct Feature: Hashable, Sendable {
     /// How much may be consumed.
     case meter
 
-    /// What a tier has that no tier up to it is given anything of.
+    /// The allowance below the first tier that the catalog names: off, or zero.
     var nothing: Allowance {
       switch self {
       case .flag: .flag(false)
@@ -40,12 +40,12 @@ package struct Feature: Hashable, Sendable {
   package let kind: Kind
   /// All tiers of the catalog, ascending.
   let tiers: [Tier]
-  /// What each of these tiers has.
+  /// The allowances in the order of `tiers`.
   let allowances: [Allowance]
 
   /// - Parameters:
-  ///   - values: what the catalog gives to some of the tiers. A tier that it does not name has what the next lower one
-  ///     has; below all that it names, nothing.
+  ///   - values: the allowances that the catalog names. Another tier has that of the next lower one that is named;
+  ///     below all of them, nothing.
   ///   - tiers: all tiers of the catalog, ascending.
   package init(name: FeatureName, kind: Kind, values: [Tier: Allowance], tiers: [Tier]) {
     self.name = name
@@ -58,7 +58,7 @@ package struct Feature: Hashable, Sendable {
     }
   }
 
-  /// What a tier has. A tier that the catalog does not list ranks above all, as in `Catalog.rank(of:)`.
+  /// The allowance of a tier. A tier that the catalog does not list ranks above all, as in `Catalog.rank(of:)`.
   package func allowance(of tier: Tier) -> Allowance {
     tiers.firstIndex(of: tier).map { allowances[$0] } ?? allowances.last ?? kind.nothing
   }
@@ -70,7 +70,7 @@ package struct Feature: Hashable, Sendable {
   }
 
   /// How far back the rules of any tier look from any moment: what was consumed before may be forgotten, but for its
-  /// sum. Whoever forgets keeps in mind that tomorrow's catalog may look further back.
+  /// sum. Tomorrow's catalog may look further back, so that a ledger should keep more.
   package var horizon: Duration {
     var horizon = Duration.zero
     for case .meter(let rules) in allowances {

@@ -15,7 +15,7 @@ extension MeterRule {
   /// The most days in a row: each is looked up.
   package static let mostDaysInARow = 366
   package static let rollingRange: ClosedRange<Duration> = .seconds(60) ... .seconds(366 * 86_400)
-  /// Stands for no rule.
+  /// The word for no rule.
   package static let unlimited = "unlimited"
 
   private static let examples =
@@ -61,7 +61,7 @@ extension MeterRule {
     }
   }
 
-  /// What follows `per`.
+  /// The window that the words after `per` name.
   private static func window(_ words: [String]) throws(TextError) -> Window {
     switch words {
     case ["day"]: return .day

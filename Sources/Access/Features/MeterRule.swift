@@ -8,7 +8,7 @@ package struct MeterRule: Hashable, Sendable {
     case week
     /// A month of the user's calendar.
     case month
-    /// What was consumed at a moment counts until the duration has passed since.
+    /// The last hours or days: an amount counts until the duration has passed since it was consumed.
     case rolling(Duration)
     /// All time: nothing is ever given back.
     case total

@@ -1,9 +1,9 @@
 package import Entitlements
 package import struct FoundationEssentials.TimeZone
 
-/// What the catalog says beside what decides a verdict: what a paywall shows, and what each tier may do.
+/// The part of the catalog that decides no verdict: what a paywall shows, and what each tier may do.
 package struct Plans: Hashable, Sendable {
-  /// A tier, as it is called in front of people.
+  /// A tier with the name and the description that people read.
   package struct Plan: Hashable, Sendable {
     package let tier: Tier
     package let name: String?
@@ -16,7 +16,7 @@ package struct Plans: Hashable, Sendable {
     }
   }
 
-  /// What a product costs, where a receipt does not tell.
+  /// The period and the prices of a product, for receipts that do not name them.
   package struct Terms: Hashable, Sendable {
     package let period: BillingPeriod?
     /// By currency.
@@ -30,13 +30,13 @@ package struct Plans: Hashable, Sendable {
 
   /// All tiers, ascending.
   package let plans: [Plan]
-  /// Of the products that name some.
+  /// The terms of the products that have some.
   package let terms: [ProductID: Terms]
   /// In the order of the catalog.
   package let features: [Feature]
   package let offerings: [Offering]
   package let experiments: [Experiment]
-  /// Of calendar windows, unless a user has one.
+  /// The zone of calendar windows, unless a user has one.
   package let timeZone: TimeZone
 
   package init(

@@ -6,7 +6,7 @@ package struct FeatureAccess: Hashable, Sendable {
   package var isAllowed: Bool
   /// `nil` for a flag, and where it is unlimited.
   package var limit: Int?
-  /// What counts towards the limit: of a rule about days in a row, the days, but not more than one above the limit; of
+  /// The amount that counts towards the limit: of a rule about days in a row, the days, but not more than one above the limit; of
   /// an unlimited meter, all that was ever consumed. `nil` for a flag.
   package var current: Int?
   /// `nil` for a flag, and where it is unlimited.
@@ -18,7 +18,7 @@ package struct FeatureAccess: Hashable, Sendable {
 }
 
 extension Feature {
-  /// What has to be known of the past for `access(for:_:usage:)`; empty for a flag and a limit.
+  /// The questions about the past whose answers are needed for `access(for:_:usage:)`; empty for a flag and a limit.
   ///
   /// The tiers above are asked about too: which of them would allow it is part of a refusal.
   package func questions(for tier: Tier, _ attempt: Attempt) -> Set<UsageQuestion> {
@@ -29,7 +29,7 @@ extension Feature {
     return questions
   }
 
-  /// What a user of a tier may do.
+  /// The access of a user with a tier.
   ///
   /// - Parameter usage: the answers to `questions(for:_:)` of the same tier and attempt.
   package func access(for tier: Tier, _ attempt: Attempt, usage: Usage) -> FeatureAccess {
@@ -41,7 +41,7 @@ extension Feature {
     return access
   }
 
-  /// What is left to a user of a tier after an attempt that was let through.
+  /// The access that is left to a user with a tier after an attempt that was let through.
   ///
   /// - Parameter usage: as before the attempt.
   package func access(for tier: Tier, after attempt: Attempt, usage: Usage) -> FeatureAccess {

@@ -1,7 +1,7 @@
 import Entitlements
 import struct FoundationEssentials.Date
 
-/// What a rule says about an attempt.
+/// The result of one rule for an attempt.
 struct MeterState {
   var isAllowed: Bool
   var limit: Int
@@ -23,7 +23,7 @@ struct MeterState {
 }
 
 extension MeterRule {
-  /// What the rule has to know of the past.
+  /// The questions about the past that the rule asks.
   ///
   ///     per day, week, month   1 range
   ///     per rolling …          1 range, with its oldest moment and the one that has to leave it

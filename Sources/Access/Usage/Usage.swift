@@ -43,7 +43,7 @@ package struct UsageQuestion: Hashable, Sendable {
   package var keeping: Int?
 }
 
-/// What was consumed in the range of a question.
+/// The consumption in the range of a question.
 package struct UsageAnswer: Hashable, Sendable {
   package var amount: Int
   /// The first moment at which something was consumed.
@@ -61,7 +61,7 @@ package struct UsageAnswer: Hashable, Sendable {
   }
 }
 
-/// What a user consumed of a feature, as far as the rules ask.
+/// A user's consumption of a feature, as far as the rules ask.
 package struct Usage: Hashable, Sendable {
   /// Of a meter, the sum of all time; of a limit, how many exist.
   package private(set) var total: Int
