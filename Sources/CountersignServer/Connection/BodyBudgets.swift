@@ -21,6 +21,7 @@ struct BodyBudgets: Sendable {
   /// The least share of a user, in bytes, whatever `server.max_body` is: a phone that restores purchases posts many at once.
   private static let leastShare = 1024 * 1024
 
+  private let whole: ByteBudget
   private let users: ByteBudget
   private let servers: ByteBudget
   private let notifications: ByteBudget
@@ -28,7 +29,7 @@ struct BodyBudgets: Sendable {
   let runs = ByteBudget(limit: 64 * runLimit)
 
   init(_ server: ServerSettings) {
-    let whole = ByteBudget(limit: server.maxBytesInFlight)
+    whole = ByteBudget(limit: server.maxBytesInFlight)
     // One body must fit, however small the total is.
     let part = max(server.maxBody, server.maxBytesInFlight / 4 * 3)
     users = ByteBudget(limit: part, share: max(2 * server.maxBody, Self.leastShare), within: whole)
@@ -36,6 +37,9 @@ struct BodyBudgets: Sendable {
     notifications = ByteBudget(
       limit: max(2 * Self.notificationLimit, server.maxBytesInFlight / 4), share: 2 * Self.notificationLimit)
   }
+
+  /// Bytes of bodies of validations in memory.
+  var validationBytes: Int { whole.inUse }
 
   /// An empty loan for the body of a validation.
   func validation(by caller: Caller) -> ByteBudget.Loan {

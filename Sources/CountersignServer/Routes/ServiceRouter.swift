@@ -72,7 +72,8 @@ package struct ServiceRouter {
       ledger: LedgerCheck(ledger: ledger, lifetime: readinessLifetime, now: now), status: status, now: now)
     metrics = MetricsController(
       ledger: ledger, status: status, registry: registry, waitingWrites: waitingWrites,
-      waitingValidations: { line.waiting }, certificateEnd: certificateEnd, now: now)
+      bodyBytes: { budgets.validationBytes }, waitingValidations: { line.waiting }, certificateEnd: certificateEnd,
+      now: now)
     self.keyring = keyring
     self.tokens = tokens
     limits = RequestLimits(settings)

@@ -302,10 +302,4 @@ import Testing
 extension RunningService {
   /// As operators see it.
   fileprivate func waitingValidations() async throws -> Int { try await gauge("countersign_waiting_validations") }
-
-  fileprivate func gauge(_ name: String) async throws -> Int {
-    let metrics = try await send(.get, "/metrics", key: nil).text
-    let line = metrics.split(separator: "\n").first { $0.hasPrefix(name + " ") }
-    return Int(line?.split(separator: " ").last ?? "") ?? -1
-  }
 }

@@ -82,4 +82,11 @@ extension RunningService {
   {
     try await send(.get, "/v1/profiles/\(user)", key: key, headers: headers)
   }
+
+  /// A gauge without labels, as operators see it; -1 when there is none.
+  func gauge(_ name: String) async throws -> Int {
+    let metrics = try await send(.get, "/metrics", key: nil).text
+    let line = metrics.split(separator: "\n").first { $0.hasPrefix(name + " ") }
+    return Int(line?.split(separator: " ").last ?? "") ?? -1
+  }
 }
