@@ -44,10 +44,10 @@ package struct ProfileStoreContract: Sendable {
   ///   - rows: the access to the table that the suite looks through, apart from the adapter.
   ///   - wrongKeys: must all be refused. By default, the right key with its end changed, and a word that is no key.
   ///   - customize: changes the names, where they are not the usual ones with `subscription_version`.
-  ///   - patience: for one request; a lock held elsewhere takes 8 s to fail on Supabase.
+  ///   - patience: for one request; a lock held elsewhere takes 8 s to fail on Supabase, and a busy machine takes its time.
   package init(
     baseURL: String, key: Secret, transport: any Transport, rows: any ProfileRows, wrongKeys: [Secret]? = nil,
-    patience: Duration = .seconds(10),
+    patience: Duration = .seconds(60),
     customize: (inout PostgRESTProfileStore.Configuration) -> Void = { _ in }
   ) {
     var configuration = PostgRESTProfileStore.Configuration(url: baseURL, key: key)

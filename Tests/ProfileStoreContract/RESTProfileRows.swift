@@ -131,7 +131,7 @@ package final class RESTProfileRows: ProfileRows {
       TransportRequest(
         method: method, url: "\(configuration.url)/\(configuration.table)\(query)", headers: headers, body: body,
         responseBodyLimit: 1 << 20),
-      deadline: .now + .seconds(10))
+      deadline: .now + .seconds(60))
     guard (200...299).contains(response.status) else { throw Failure.status(response.status, doing: doing) }
     return response.body
   }
