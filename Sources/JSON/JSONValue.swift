@@ -21,6 +21,14 @@ package struct JSONValue {
       }
     }
 
+    /// Without computing the value.
+    var isNull: Bool {
+      switch self {
+      case .entry(let place, let index): index.entries[place].kind == .null
+      case .tree(let node, _): if case .null = JSONTree.kind(of: node) { true } else { false }
+      }
+    }
+
     func member(_ key: String) -> Node? {
       switch self {
       case .entry(let place, let index): index.member(key, of: place).map { .entry($0, in: index) }
@@ -42,7 +50,7 @@ package struct JSONValue {
 
   package var isObject: Bool { if case .object = kind { true } else { false } }
   package var isArray: Bool { if case .array = kind { true } else { false } }
-  package var isNull: Bool { if case .null = kind { true } else { false } }
+  package var isNull: Bool { node.isNull }
 
   /// Whether it is an empty container.
   package var isEmptyContainer: Bool {
@@ -56,9 +64,8 @@ package struct JSONValue {
 
   /// The value of a member; `nil` if it is absent or `null`.
   package subscript(key: String) -> JSONValue? {
-    guard let found = node.member(key) else { return nil }
-    let value = JSONValue(node: found, path: .key(key, in: path))
-    return value.isNull ? nil : value
+    guard let found = node.member(key), !found.isNull else { return nil }
+    return JSONValue(node: found, path: .key(key, in: path))
   }
 
   /// The kind of a member's value; `nil` if it is absent or `null`.
