@@ -92,7 +92,7 @@ final class CurlMulti: @unchecked Sendable {
   /// - Returns: any other code than `CURLM_OK` when libcurl cannot continue.
   func wait(until deadline: ContinuousClock.Instant) -> CURLMcode {
     let sleep = max(min(timer ?? deadline, deadline) - .now, .zero)
-    let count = epoll_wait(epoll, &events, Int32(events.count), Int32(sleep.millisecondsRoundedUp))
+    let count = epoll_wait(epoll, &events, Int32(events.count), Int32(clamping: sleep.millisecondsRoundedUp))
     guard count >= 0 else { return errno == EINTR ? CURLM_OK : CURLM_INTERNAL_ERROR }
     for index in 0..<Int(count) where events[index].data.fd != bell {
       let event = events[index]
