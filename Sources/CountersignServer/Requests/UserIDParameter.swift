@@ -33,7 +33,7 @@ extension UserID {
     guard let user = UserID(valid: text) else {
       throw Problem(
         .malformedRequest,
-        "'\(name)' has to be 1 to 128 letters, digits or any of . _ : @ | + = - and cannot be 'me'.")
+        "'\(name)' has to be 1 to 128 letters, digits or any of . _ : @ | + = - $ and cannot be 'me'.")
     }
     self = user
   }

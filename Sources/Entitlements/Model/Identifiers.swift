@@ -45,8 +45,8 @@ package struct UserID: Identifier {
   package let rawValue: String
   package init(rawValue: String) { self.rawValue = rawValue }
 
-  /// A user ID from outside: 1 to 128 letters, digits and `. _ : @ | + = -`, which covers UUIDs and the IDs of common
-  /// identity providers.
+  /// A user ID from outside: 1 to 128 letters, digits and `. _ : @ | + = - $`, which covers UUIDs, the IDs of common
+  /// identity providers, and the anonymous ones of RevenueCat.
   ///
   /// - Returns: `nil` for anything else, and for `me`, which names the caller.
   package init?(valid text: String) {
@@ -55,7 +55,7 @@ package struct UserID: Identifier {
       case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
         UInt8(ascii: "0")...UInt8(ascii: "9"):
         true
-      default: "._:@|+=-".utf8.contains(byte)
+      default: "._:@|+=-$".utf8.contains(byte)
       }
     }
     guard isPlain, (1...128).contains(text.utf8.count), text != "me" else { return nil }
