@@ -87,7 +87,7 @@ let package = Package(
     .target(
       name: "Ledger",
       dependencies: [
-        "Cryptography", "Entitlements", "Resilience",
+        "Access", "Cryptography", "Entitlements", "Resilience",
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "GRDBSQLite", package: "GRDB.swift"),
       ],
@@ -113,7 +113,7 @@ let package = Package(
     .target(
       name: "Validation",
       dependencies: [
-        "AppStore", "Cryptography", "Entitlements", "JSON", "Ledger", "Profiles", "Resilience",
+        "Access", "AppStore", "Cryptography", "Entitlements", "JSON", "Ledger", "Profiles", "Resilience",
         .product(name: "DequeModule", package: "swift-collections"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -126,8 +126,8 @@ let package = Package(
     .target(
       name: "CountersignServer",
       dependencies: [
-        "AppStore", "CountersignAPI", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger",
-        "Profiles", "Prometheus", "Resilience", "Tokens", "Validation",
+        "Access", "AppStore", "CountersignAPI", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON",
+        "Ledger", "Profiles", "Prometheus", "Resilience", "Tokens", "Validation",
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
@@ -266,13 +266,13 @@ let package = Package(
     // Records entries and tells which were acknowledged, so that tests can kill it and count its system calls.
     .executableTarget(
       name: "LedgerProbe",
-      dependencies: ["Entitlements", "Ledger"],
+      dependencies: ["Access", "Entitlements", "Ledger"],
       path: "Tests/LedgerProbe",
       swiftSettings: settings),
     .testTarget(
       name: "LedgerTests",
       dependencies: [
-        "Entitlements", "Ledger", "LedgerProbe",
+        "Access", "Entitlements", "Ledger", "LedgerProbe",
         .product(name: "GRDB", package: "GRDB.swift"),
       ],
       exclude: ["Former"],
@@ -292,7 +292,7 @@ let package = Package(
     .testTarget(
       name: "ValidationTests",
       dependencies: [
-        "AppStore", "AppStoreSimulator", "Entitlements", "HTTPTransport", "Ledger", "Profiles", "Resilience",
+        "Access", "AppStore", "AppStoreSimulator", "Entitlements", "HTTPTransport", "Ledger", "Profiles", "Resilience",
         "Validation",
         .product(name: "Logging", package: "swift-log"),
       ],

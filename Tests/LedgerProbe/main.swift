@@ -3,11 +3,13 @@
 //   LedgerProbe PATH sequential COUNT [normal]   records one after another
 //   LedgerProbe PATH concurrent COUNT [normal]   records all at once
 //   LedgerProbe PATH forever                     eight writers, until killed
+//   LedgerProbe PATH consume                     eight consumers, until killed, each with every key twice
 //
 // It prints "ack USER" after each acknowledged record, "error CASE" for each that failed, "fatal" when the ledger gave
 // up, and at the end "statistics COMMITS ENTRIES LARGEST"; "open CASE" alone when the ledger cannot be opened. `normal`
 // weakens the ledger on purpose.
 
+import Access
 import Entitlements
 import FoundationEssentials
 import Glibc
@@ -67,9 +69,25 @@ func open(_ path: String, normal: Bool) async throws -> Ledger {
   #endif
 }
 
+let feature = Feature(name: "questions", kind: .meter, values: ["free": .meter([])], tiers: ["free"])
+
+func consume(_ user: String, key: String, in ledger: Ledger) async {
+  do throws(LedgerError) {
+    let outcome = try await ledger.consume(
+      Consuming(
+        user: UserID(user), feature: feature, tier: "free", amount: 1, now: start,
+        zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: false), idempotencyKey: key, request: "1",
+        answer: { "\($0.current ?? 0)" }))
+    guard case .consumed = outcome else { return say("error refused") }
+    say("ack \(user) \(key)")
+  } catch {
+    say("error \(error)")
+  }
+}
+
 let arguments = CommandLine.arguments
 guard arguments.count >= 3 else {
-  say("usage: LedgerProbe PATH sequential|concurrent|forever [COUNT] [normal]")
+  say("usage: LedgerProbe PATH sequential|concurrent|forever|consume [COUNT] [normal]")
   exit(64)
 }
 let count = arguments.count > 3 ? Int(arguments[3]) ?? 0 : 0
@@ -91,6 +109,19 @@ case "sequential":
 case "concurrent":
   await withTaskGroup { group in
     for number in 0..<count { group.addTask { await record("u\(number)", in: ledger) } }
+  }
+case "consume":
+  let run = getpid()
+  await withTaskGroup { group in
+    for writer in 0..<8 {
+      group.addTask {
+        var number = 0
+        while !Task.isCancelled {
+          for _ in 0..<2 { await consume("w\(writer)", key: "\(run)-\(number)", in: ledger) }
+          number += 1
+        }
+      }
+    }
   }
 default:
   // Names are of this process, so that a ledger can be filled by one probe after another.

@@ -1,3 +1,4 @@
+import Access
 import Entitlements
 import Foundation
 import GRDB
@@ -13,6 +14,7 @@ import Testing
   static let epoch = Date(timeIntervalSince1970: 0)
   /// Whom one of the purchases that nobody has names.
   static let account = "00000000-0000-4000-8000-000000900007"
+  static let question = UsageQuestion(range: epoch..<at(10), keeping: 1)
   static let largeRun = RunOrder(expiringWithin: .seconds(86_400), limit: 100_000)
 
   /// Two statements sort what they found in two ranges: the purchases of a run, as it begins, and the users who are overdue,
@@ -47,6 +49,20 @@ import Testing
       ("given, over", { _ = try $0.given(endedAt: now, limit: 500) }),
       ("given, to a user", { _ = try $0.given(to: "u7", limit: 200) }),
       ("given, under a key", { _ = try $0.given(to: "u7", under: "k") }),
+      ("usage, of a rolling window", { _ = try $0.usage(of: "trips", of: "u7", [Self.question]) }),
+      ("consumption, under a key", { _ = try $0.consumption(of: "trips", of: "u7", under: "k") }),
+      ("returns", { _ = try $0.returns(of: "trips", of: "u7", in: Self.question.range) }),
+      ("forgetKeys", { try $0.forgetKeys(of: "trips", of: "u7", in: Self.question.range) }),
+      ("forgetConsumptions", { try $0.forgetConsumptions(of: "trips", of: "u8", before: now) }),
+      (
+        "takeBack",
+        { tables in
+          let consumption = KeyedConsumption(consumedAt: at(0), number: 0, amount: 1, request: "", answer: "")
+          try tables.add(1, of: "trips", of: "u9", at: at(0), number: 0, key: nil, request: nil, answer: nil)
+          try tables.takeBack(consumption, of: "trips", of: "u9")
+        }
+      ),
+      ("time zone", { _ = try $0.timeZone(of: "u7") }),
       ("provisionalEvidence", { _ = try $0.provisionalEvidence(of: "u7") }),
       ("removePending", { try $0.removePending(2) }),
       (
@@ -259,6 +275,10 @@ import Testing
             SELECT 'u' || i, NULL, 1, i, i, 'pro', 'active', NULL, i, 0, 1, '[' || i || ']', NULL, i, i FROM number;
           INSERT INTO given_period
             SELECT i, 'u' || i, 'support', 'pro', i, i + 1, NULL, 'desk', NULL, 'r', i, i % 1000 > 0, 'k' FROM number;
+          INSERT INTO consumption SELECT 'u' || i, 'trips', j, j, 2, NULL, NULL, NULL, NULL
+            FROM number, (SELECT 1 j UNION SELECT 2);
+          INSERT INTO feature_total SELECT 'u' || i, 'trips', 4, 9, 0 FROM number;
+          INSERT INTO user_time_zone SELECT 'u' || i, 'Europe/Berlin', 0 FROM number;
           INSERT INTO outbox SELECT 'u' || i, 1, 'waiting', 0, i, 1, i % 1000, 'timeout', i FROM number;
           INSERT INTO proof
             SELECT i, randomblob(32), 'production', 'com.example.app', 1, x'78', 0, 1 FROM number;

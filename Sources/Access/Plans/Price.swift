@@ -17,6 +17,13 @@ package struct Price: Hashable, Sendable {
     milliunits = units * 1000 + thousandths
   }
 
+  /// As it is written in the configuration: `4.99`, at least two digits after the point.
+  package var text: String {
+    let (units, thousandths) = milliunits.quotientAndRemainder(dividingBy: 1000)
+    let fraction = String(String(thousandths + 1000).dropFirst())
+    return "\(units).\(fraction.hasSuffix("0") ? String(fraction.dropLast()) : fraction)"
+  }
+
   private static func isDigits(_ text: Substring, _ count: ClosedRange<Int>) -> Bool {
     count.contains(text.utf8.count) && text.utf8.allSatisfy { (0x30...0x39).contains($0) }
   }

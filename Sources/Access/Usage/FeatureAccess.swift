@@ -15,6 +15,18 @@ package struct FeatureAccess: Hashable, Sendable {
   package var resetsAt: Date?
   /// Where it is refused, the lowest tier above that would allow it.
   package var upgradeTo: Tier?
+
+  package init(
+    isAllowed: Bool, limit: Int? = nil, current: Int? = nil, remaining: Int? = nil, resetsAt: Date? = nil,
+    upgradeTo: Tier? = nil
+  ) {
+    self.isAllowed = isAllowed
+    self.limit = limit
+    self.current = current
+    self.remaining = remaining
+    self.resetsAt = resetsAt
+    self.upgradeTo = upgradeTo
+  }
 }
 
 extension Feature {
@@ -46,6 +58,23 @@ extension Feature {
   /// - Parameter usage: as before the attempt.
   package func access(for tier: Tier, after attempt: Attempt, usage: Usage) -> FeatureAccess {
     access(for: tier, attempt.consumed, usage: usage.adding(attempt))
+  }
+}
+
+extension Feature {
+  /// How often what was consumed may be given back: in each range as often as its rule allows to consume. Otherwise the
+  /// same app could consume, use, and give back for ever.
+  package func returnLimits(for tier: Tier, _ attempt: Attempt) -> [(range: Range<Date>, maximum: Int)] {
+    guard case .meter(let rules) = allowance(of: tier) else { return [] }
+    return rules.map { ($0.returnRange(attempt), $0.maximum) }
+  }
+
+  /// The first moment after that of an attempt at which time alone may change `access(for:_:usage:)`; `nil` for never.
+  package func nextChange(for tier: Tier, _ attempt: Attempt, usage: Usage) -> Date? {
+    ([allowance(of: tier)] + allowances[places(above: tier)]).flatMap { allowance -> [Date] in
+      guard case .meter(let rules) = allowance else { return [] }
+      return rules.compactMap { $0.nextChange(attempt, usage) }
+    }.min()
   }
 }
 

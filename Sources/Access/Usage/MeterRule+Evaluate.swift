@@ -64,6 +64,26 @@ extension MeterRule {
     }
   }
 
+  /// The range in which what was given back is counted: that of the rule, or today where it has none.
+  func returnRange(_ attempt: Attempt) -> Range<Date> {
+    switch window {
+    case .day, .week, .month: calendarWindow(attempt)
+    case .rolling(let duration): attempt.now.advanced(by: .milliseconds(1) - duration)..<Date.distantFuture
+    case .total: Date.distantPast..<Date.distantFuture
+    case .daysInARow: attempt.days.moments(of: attempt.today..<attempt.today + 1)
+    }
+  }
+
+  /// The first moment at which time alone may change the result.
+  func nextChange(_ attempt: Attempt, _ usage: Usage) -> Date? {
+    switch window {
+    case .day, .week, .month: calendarWindow(attempt).upperBound
+    case .rolling(let duration): questions(attempt).first.flatMap { usage[$0].oldest }?.advanced(by: duration)
+    case .total: nil
+    case .daysInARow: attempt.days.start(of: attempt.today + 1)
+    }
+  }
+
   private func counted(_ used: Int, _ attempt: Attempt, resetsAt: Date? = nil) -> MeterState {
     MeterState(
       isAllowed: used.adding(attempt.amount) <= maximum, limit: maximum, current: used, resetsAt: resetsAt)

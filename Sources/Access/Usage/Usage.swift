@@ -41,6 +41,11 @@ package struct UsageQuestion: Hashable, Sendable {
   package let range: Range<Date>
   /// Where it is not `nil`, `UsageAnswer.oldest` and `UsageAnswer.blocking` are asked for besides the amount.
   package var keeping: Int?
+
+  package init(range: Range<Date>, keeping: Int? = nil) {
+    self.range = range
+    self.keeping = keeping
+  }
 }
 
 /// The consumption in the range of a question.
@@ -77,7 +82,7 @@ package struct Usage: Hashable, Sendable {
   }
 
   /// A question that was not put counts as used up: a mistake of ours refuses, and never lets through.
-  subscript(_ question: UsageQuestion) -> UsageAnswer { answers[question] ?? UsageAnswer(amount: .max) }
+  package subscript(_ question: UsageQuestion) -> UsageAnswer { answers[question] ?? UsageAnswer(amount: .max) }
 
   /// The same with an attempt that was let through, for the questions of an attempt of nothing more.
   func adding(_ attempt: Attempt) -> Usage {

@@ -12,6 +12,9 @@ extension Date {
     return Int64(exactly: milliseconds) ?? (milliseconds < 0 ? .min : .max)
   }
 
+  /// The date as it is recorded, and read again.
+  package var inWholeMilliseconds: Date { Date(millisecondsSince1970: millisecondsSince1970) }
+
   /// The date after a duration, to the millisecond.
   ///
   /// Computed in whole milliseconds: floating-point sums of seconds miss a boundary by a fraction of a microsecond.

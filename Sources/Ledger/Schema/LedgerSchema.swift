@@ -8,6 +8,7 @@ internal import GRDB
 ///     pending_receipt 1 ──── * provisional_grant    pending_total    memo    heartbeat    access_count
 ///     run 1 ──── * run_item
 ///     notification    refused_notification    unclaimed_evidence
+///     consumption    feature_total    user_time_zone
 ///
 /// Times are milliseconds since 1970 (UTC). JSON columns are the forms of `StoredForm`.
 enum LedgerSchema {
@@ -29,6 +30,7 @@ enum LedgerSchema {
     migrator.registerMigration("0009 refused by whom") { db in try db.execute(sql: refusedKinds) }
     // Rows are moved by `LedgerUpgrade`.
     migrator.registerMigration("0010 lean", foreignKeyChecks: .immediate) { db in try db.execute(sql: lean) }
+    migrator.registerMigration("0011 usage", foreignKeyChecks: .immediate) { db in try db.execute(sql: usage) }
     return migrator
   }
 

@@ -55,6 +55,7 @@ package final class Ledger: Sendable {
   private let reads: ReadQueue
   private let rows = RowsInFlight()
   private let generations = ReadGenerations()
+  let usageGenerations = ReadGenerations()
 
   private init(
     file: LedgerFile, pool: DatabasePool, reader: DatabaseQueue, onFatal: @escaping @Sendable (String) -> Void,
@@ -65,9 +66,10 @@ package final class Ledger: Sendable {
     reads = ReadQueue(connection: reader)
     queue = CommitQueue(
       pool: pool, isInPlace: { file.isInPlace }, onFatal: onFatal, onCommit: onCommit,
-      onChanged: { [rows, generations] changes in
+      onChanged: { [rows, generations, usageGenerations] changes in
         rows.note(changes.rows)
         generations.advance(changes)
+        usageGenerations.advance(changes.consumers)
       }, pause: pause)
   }
 
@@ -525,7 +527,7 @@ package final class Ledger: Sendable {
   }
 
   /// As `read`, for short and frequent reads.
-  private func readShort<Value: Sendable>(
+  func readShort<Value: Sendable>(
     _ operation: @escaping @Sendable (LedgerTables) throws -> Value
   ) async throws(LedgerError) -> Value {
     guard !queue.isClosed else { throw .closed }

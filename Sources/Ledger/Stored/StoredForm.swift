@@ -71,11 +71,6 @@ enum StoredForm {
   static func date(_ milliseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(milliseconds) / 1000) }
 }
 
-extension Date {
-  /// The date as it will be read.
-  var inWholeMilliseconds: Date { Date(millisecondsSince1970: millisecondsSince1970) }
-}
-
 extension Entitlement {
   /// The verdict as it will be read.
   var inWholeMilliseconds: Entitlement {

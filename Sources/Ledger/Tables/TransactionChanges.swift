@@ -10,6 +10,8 @@ final class TransactionChanges: Sendable {
     var rows: [String: Int64] = [:]
     /// The keys of users of whom a read may say something else.
     var users: Set<String> = []
+    /// The keys of users whose consumption changed.
+    var consumers: Set<String> = []
     /// A read of any user may say something else.
     var isGeneral = false
   }
@@ -24,6 +26,8 @@ final class TransactionChanges: Sendable {
   }
 
   func note(_ user: UserID) { changes.withLock { _ = $0.users.insert(user.key) } }
+
+  func note(usageOf user: UserID) { changes.withLock { _ = $0.consumers.insert(user.key) } }
 
   func noteAll() { changes.withLock { $0.isGeneral = true } }
 
@@ -51,13 +55,16 @@ final class ReadGenerations: Sendable {
   }
 
   func advance(_ changes: TransactionChanges.Changes) {
-    guard changes.isGeneral || !changes.users.isEmpty else { return }
+    guard changes.isGeneral else { return advance(changes.users) }
     numbers.withLock { numbers in
-      if changes.isGeneral {
-        for place in numbers.indices { numbers[place] += 1 }
-      } else {
-        for key in changes.users { numbers[Self.place(of: key)] += 1 }
-      }
+      for place in numbers.indices { numbers[place] += 1 }
+    }
+  }
+
+  func advance(_ keys: Set<String>) {
+    guard !keys.isEmpty else { return }
+    numbers.withLock { numbers in
+      for key in keys { numbers[Self.place(of: key)] += 1 }
     }
   }
 

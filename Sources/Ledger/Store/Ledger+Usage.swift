@@ -1,0 +1,52 @@
+package import Access
+package import Entitlements
+package import struct FoundationEssentials.Date
+package import struct FoundationEssentials.TimeZone
+
+/// What users consume of the features of the catalog.
+extension Ledger {
+  /// Checks the rules of a meter and counts, in one durable step: of a thousand at once as many are let through as the
+  /// rules allow. A refusal writes nothing.
+  package func consume(_ consuming: Consuming) async throws(LedgerError) -> ConsumingOutcome {
+    try await queue.submit { tables in try ConsumeOperation(consuming: consuming, tables: tables).run() }
+  }
+
+  /// Gives back what was consumed under a key, once.
+  package func giveBack(_ givingBack: GivingBack) async throws(LedgerError) -> GivingBackOutcome {
+    try await queue.submit { tables in try GiveBackOperation(givingBack: givingBack, tables: tables).run() }
+  }
+
+  /// Sets how many of a thing a user has, where nobody else counts them.
+  package func setCount(_ count: Int, of feature: FeatureName, of user: UserID) async throws(LedgerError) {
+    try await queue.submit { tables in
+      var total = try tables.total(of: feature, of: user) ?? FeatureTotal()
+      guard total.total != count else { return }
+      total.total = count
+      try tables.save(total, of: feature, of: user)
+      tables.changes.note(usageOf: user)
+    }
+  }
+
+  /// What a user consumed, read in one snapshot.
+  ///
+  /// - Parameters:
+  ///   - named: the zone to read in; `nil` for the user's, or else the usual one.
+  ///   - questions: what the rules of each feature ask about in a zone.
+  package func usage(
+    of user: UserID, in named: TimeZone?, usual: TimeZone,
+    _ questions: @escaping @Sendable (TimeZone) -> [FeatureName: Set<UsageQuestion>]
+  ) async throws(LedgerError) -> UserUsage {
+    try await readShort { tables in
+      let zone = try named ?? tables.timeZone(of: user)?.zone ?? usual
+      return UserUsage(
+        zone: zone,
+        usage: try Dictionary(
+          uniqueKeysWithValues: questions(zone).map { feature, questions in
+            (feature, try tables.usage(of: feature, of: user, questions))
+          }))
+    }
+  }
+
+  /// A number that grows with every commit that changes what `usage` says of a user: see `generation(of:)`.
+  package func usageGeneration(of user: UserID) -> UInt64 { usageGenerations[user] }
+}

@@ -1,0 +1,153 @@
+internal import Access
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+internal import struct FoundationEssentials.TimeZone
+
+extension FeatureName: StoredWord {}
+
+/// The sum of a user's consumption of a feature, and what is kept beside it.
+struct FeatureTotal {
+  var total = 0
+  var nextNumber: Int64 = 0
+  var keysUntil = Date(millisecondsSince1970: 0)
+}
+
+/// A consumption that was found by its key.
+struct KeyedConsumption {
+  var consumedAt: Date
+  var number: Int64
+  var amount: Int
+  var request: String
+  var answer: String
+}
+
+extension LedgerTables {
+  // MARK: Usage
+
+  func total(of feature: FeatureName, of user: UserID) throws -> FeatureTotal? {
+    try first(
+      "SELECT total, next_number, keys_until FROM feature_total WHERE user_id = ? AND feature = ?", user.key, feature
+    ) { FeatureTotal(total: try $0.get(0), nextNumber: try $0.get(1), keysUntil: try $0.get(2)) }
+  }
+
+  func save(_ total: FeatureTotal, of feature: FeatureName, of user: UserID) throws {
+    try execute(
+      """
+      INSERT INTO feature_total (user_id, feature, total, next_number, keys_until) VALUES (?, ?, ?, ?, ?)
+      ON CONFLICT (user_id, feature) DO UPDATE
+        SET total = excluded.total, next_number = excluded.next_number, keys_until = excluded.keys_until
+      """, user.key, feature, total.total, total.nextNumber, total.keysUntil)
+  }
+
+  /// A user's consumption of a feature.
+  func usage(of feature: FeatureName, of user: UserID, _ questions: Set<UsageQuestion>) throws -> Usage {
+    guard let total = try total(of: feature, of: user) else {
+      // Nothing was ever consumed.
+      return Usage(total: 0, questions) { _ in UsageAnswer() }
+    }
+    return try Usage(total: total.total, questions) { question in
+      try answer(question, about: feature, of: user)
+    }
+  }
+
+  private func answer(_ question: UsageQuestion, about feature: FeatureName, of user: UserID) throws -> UsageAnswer {
+    let (start, end) = (question.range.lowerBound, question.range.upperBound)
+    let counted = try first(
+      """
+      SELECT coalesce(sum(amount), 0), min(iif(amount > 0, consumed_at, NULL)) FROM consumption
+      WHERE user_id = ? AND feature = ? AND consumed_at >= ? AND consumed_at < ?
+      """, user.key, feature, start, end
+    ) { UsageAnswer(amount: try $0.get(0), oldest: try $0.get(1)) }
+    guard var answer = counted else { return UsageAnswer() }
+    if let keeping = question.keeping, answer.amount > max(0, keeping) {
+      answer.blocking = try first(
+        """
+        SELECT max(consumed_at) FROM (
+          SELECT consumed_at, sum(amount) OVER (ORDER BY consumed_at DESC, number DESC) AS sum FROM consumption
+          WHERE user_id = ? AND feature = ? AND consumed_at >= ? AND consumed_at < ? AND amount > 0
+        ) WHERE sum > ?
+        """, user.key, feature, start, end, keeping
+      ) { try $0.get(0, as: Date?.self) }.flatMap { $0 }
+    }
+    return answer
+  }
+
+  func consumption(of feature: FeatureName, of user: UserID, under key: String) throws -> KeyedConsumption? {
+    try first(
+      """
+      SELECT consumed_at, number, amount, request, answer FROM consumption
+      WHERE user_id = ? AND feature = ? AND idempotency_key = ?
+      """, user.key, feature, key
+    ) {
+      KeyedConsumption(
+        consumedAt: try $0.get(0), number: try $0.get(1), amount: try $0.get(2), request: try $0.get(3),
+        answer: try $0.get(4))
+    }
+  }
+
+  func add(
+    _ amount: Int, of feature: FeatureName, of user: UserID, at moment: Date, number: Int64, key: String?,
+    request: String?, answer: String?
+  ) throws {
+    try execute(
+      """
+      INSERT INTO consumption
+        (user_id, feature, consumed_at, number, amount, idempotency_key, request, answer)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+      """, user.key, feature, moment, number, amount, key, request, answer)
+  }
+
+  /// Takes a consumption out of every count, and frees its key.
+  func takeBack(_ consumption: KeyedConsumption, of feature: FeatureName, of user: UserID) throws {
+    try execute(
+      """
+      UPDATE consumption
+      SET returned = amount, amount = 0, idempotency_key = NULL, request = NULL, answer = NULL
+      WHERE user_id = ? AND feature = ? AND consumed_at = ? AND number = ?
+      """, user.key, feature, consumption.consumedAt, consumption.number)
+    guard changesCount == 1 else { throw StoredForm.Unstorable() }
+  }
+
+  /// How many consumptions of a range were given back.
+  func returns(of feature: FeatureName, of user: UserID, in range: Range<Date>) throws -> Int {
+    try first(
+      """
+      SELECT count(*) FROM consumption
+      WHERE user_id = ? AND feature = ? AND consumed_at >= ? AND consumed_at < ? AND returned IS NOT NULL
+      """, user.key, feature, range.lowerBound, range.upperBound
+    ) { try $0.get(0) } ?? 0
+  }
+
+  /// Frees the keys of a range, which are over.
+  func forgetKeys(of feature: FeatureName, of user: UserID, in range: Range<Date>) throws {
+    try execute(
+      """
+      UPDATE consumption SET idempotency_key = NULL, request = NULL, answer = NULL
+      WHERE user_id = ? AND feature = ? AND consumed_at >= ? AND consumed_at < ? AND idempotency_key IS NOT NULL
+      """, user.key, feature, range.lowerBound, range.upperBound)
+  }
+
+  /// Deletes what no rule looks back to; the total has it.
+  func forgetConsumptions(of feature: FeatureName, of user: UserID, before moment: Date) throws {
+    try execute(
+      "DELETE FROM consumption WHERE user_id = ? AND feature = ? AND consumed_at < ?", user.key, feature, moment)
+  }
+
+  // MARK: Time zones
+
+  func timeZone(of user: UserID) throws -> (zone: TimeZone, changedAt: Date)? {
+    let kept = try first("SELECT name, changed_at FROM user_time_zone WHERE user_id = ?", user.key) {
+      (name: try $0.get(0, as: String.self), changedAt: try $0.get(1, as: Date.self))
+    }
+    // A zone that the system's database no longer has.
+    return kept.flatMap { kept in TimeZone(ianaName: kept.name).map { ($0, kept.changedAt) } }
+  }
+
+  func keep(_ zone: TimeZone, of user: UserID, changedAt: Date) throws {
+    try execute(
+      """
+      INSERT INTO user_time_zone (user_id, name, changed_at) VALUES (?, ?, ?)
+      ON CONFLICT (user_id) DO UPDATE SET name = excluded.name, changed_at = excluded.changed_at
+      """, user.key, zone.ianaName, changedAt)
+  }
+}

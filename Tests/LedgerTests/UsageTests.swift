@@ -1,0 +1,275 @@
+import Access
+import Entitlements
+import Foundation
+import GRDB
+import Testing
+
+@testable import Ledger
+
+/// A meter of free users; `pro` has no limit.
+private func meter(_ rules: String...) throws -> Feature {
+  Feature(
+    name: "questions", kind: .meter, values: ["free": .meter(try MeterRule.rules(rules)), "pro": .meter([])],
+    tiers: ["free", "pro"])
+}
+
+private let usual = ZoneChoice(usual: .gmt, named: nil, isTrusted: false)
+
+extension Ledger {
+  /// Consumes, and answers what is kept under the key: how much is used.
+  fileprivate func consume(
+    _ feature: Feature, by user: UserID = "anna", tier: Tier = "free", amount: Int = 1, at seconds: Double = 0,
+    zone: ZoneChoice = usual, key: String? = nil, request: String? = nil
+  ) async throws -> Outcome {
+    let outcome = try await consume(
+      Consuming(
+        user: user, feature: feature, tier: tier, amount: amount, now: LedgerTests.at(seconds), zone: zone,
+        idempotencyKey: key, request: request ?? "\(amount)", answer: { "\($0.current ?? -1)" }))
+    return switch outcome {
+    case .consumed(let answer): .consumed(Int(answer) ?? -1)
+    case .refused: .refused
+    case .mismatch: .mismatch
+    }
+  }
+
+  fileprivate func giveBack(
+    _ feature: Feature, _ key: String, of user: UserID = "anna", at seconds: Double = 0, isByUser: Bool = true
+  ) async throws -> GivingBackOutcome {
+    try await giveBack(
+      GivingBack(
+        user: user, feature: feature, tier: "free", idempotencyKey: key, now: LedgerTests.at(seconds), zone: usual,
+        isByUser: isByUser))
+  }
+
+  fileprivate func total(_ feature: Feature, of user: UserID = "anna") async throws -> Int {
+    try await usage(of: user, in: nil, usual: .gmt) { _ in [feature.name: []] }.usage[feature.name]?.total ?? -1
+  }
+}
+
+extension Scratch {
+  fileprivate func count(_ sql: String) async throws -> Int {
+    try await DatabaseQueue(path: path).read { db in try Int.fetchOne(db, sql: sql) ?? -1 }
+  }
+
+  fileprivate func strings(_ sql: String) async throws -> [String] {
+    try await DatabaseQueue(path: path).read { db in try String.fetchAll(db, sql: sql) }
+  }
+}
+
+private enum Outcome: Hashable {
+  case consumed(Int)
+  case refused
+  case mismatch
+}
+
+extension GivingBackOutcome {
+  fileprivate var word: String {
+    switch self {
+    case .returned: "returned"
+    case .unknown: "unknown"
+    case .tooLate: "too late"
+    case .tooOften: "too often"
+    }
+  }
+}
+
+/// What users consume, as it is counted.
+@Suite struct UsageTests {
+  @Test func `of a thousand consumers at once as many are let through as the rule allows`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let feature = try meter("10 per month")
+      let outcomes = try await withThrowingTaskGroup(of: Outcome.self) { group in
+        for _ in 0..<1000 { group.addTask { try await ledger.consume(feature) } }
+        return try await group.reduce(into: [Outcome]()) { $0.append($1) }
+      }
+      #expect(
+        outcomes.filter { $0 != .refused }.map { "\($0)" }.sorted()
+          == (1...10).map { "\(Outcome.consumed($0))" }.sorted())
+      #expect(outcomes.count { $0 == .refused } == 990)
+      #expect(try await ledger.total(feature) == 10)
+    }
+  }
+
+  @Test func `a key that is used a thousand times counts once, and gets one answer`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let feature = try meter("10 per month")
+      let outcomes = try await withThrowingTaskGroup(of: Outcome.self) { group in
+        for _ in 0..<1000 { group.addTask { try await ledger.consume(feature, amount: 3, key: "k") } }
+        return try await group.reduce(into: Set<Outcome>()) { $0.insert($1) }
+      }
+      #expect(outcomes == [.consumed(3)])
+      #expect(try await ledger.total(feature) == 3)
+      #expect(try await ledger.consume(feature, amount: 2, key: "k") == .mismatch)
+      // Of another user, and of another feature, it is another key.
+      #expect(try await ledger.consume(feature, by: "ben", key: "k") == .consumed(1))
+    }
+  }
+
+  @Test func `a refused request leaves its key free`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let feature = try meter("2 per day")
+      #expect(try await ledger.consume(feature, amount: 2) == .consumed(2))
+      #expect(try await ledger.consume(feature, key: "k") == .refused)
+      #expect(try await ledger.consume(feature, at: 86_400, key: "k") == .consumed(1))
+    }
+  }
+
+  @Test func `a key stands for a week, and is free afterwards`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      let feature = try meter("3 per day")
+      let week = 7.0 * 86_400
+      #expect(try await ledger.consume(feature, key: "k") == .consumed(1))
+      #expect(try await ledger.consume(feature, at: week - 0.001, key: "k") == .consumed(1))
+      #expect(try await ledger.total(feature) == 1)
+      #expect(try await ledger.consume(feature, at: week, key: "k") == .consumed(1))
+      #expect(try await ledger.total(feature) == 2)
+      // The keys of others go with the next consumption of the same user.
+      #expect(try await ledger.consume(feature, at: 2 * week + 1) == .consumed(1))
+      #expect(try await scratch.count("SELECT count(*) FROM consumption WHERE idempotency_key IS NOT NULL") == 0)
+      #expect(try await scratch.count("SELECT count(*) FROM consumption") == 3)
+    }
+  }
+
+  @Test func `what no rule looks back to is forgotten, and the total has it`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      let feature = try meter("5 per day", "6 in total")
+      #expect(try await ledger.consume(feature, amount: 4) == .consumed(4))
+      #expect(try await ledger.consume(feature, at: 63 * 86_400) == .consumed(5))
+      #expect(try await scratch.count("SELECT count(*) FROM consumption") == 1)
+      #expect(try await ledger.consume(feature, amount: 2, at: 64 * 86_400) == .refused)
+      #expect(try await ledger.total(feature) == 5)
+    }
+  }
+
+  @Test func `it is given back once, and the key is free`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let feature = try meter("2 per month")
+      #expect(try await ledger.consume(feature, amount: 2, key: "k") == .consumed(2))
+      #expect(try await ledger.consume(feature) == .refused)
+      guard case .returned(let access) = try await ledger.giveBack(feature, "k") else {
+        Issue.record("it is not given back")
+        return
+      }
+      #expect(access.isAllowed && access.current == 0 && access.remaining == 2)
+      #expect(try await ledger.giveBack(feature, "k").word == "unknown")
+      #expect(try await ledger.giveBack(feature, "other").word == "unknown")
+      #expect(try await ledger.total(feature) == 0)
+      #expect(try await ledger.consume(feature, key: "k") == .consumed(1))
+    }
+  }
+
+  @Test func `a user gives back within ten minutes and as often as the rule allows, a server whenever`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let feature = try meter("2 per month")
+      for key in ["a", "b"] {
+        #expect(try await ledger.consume(feature, key: key) == .consumed(1))
+        #expect(try await ledger.giveBack(feature, key, at: 599.999).word == "returned")
+      }
+      #expect(try await ledger.consume(feature, key: "c") == .consumed(1))
+      #expect(try await ledger.giveBack(feature, "c", at: 600).word == "too late")
+      #expect(try await ledger.giveBack(feature, "c").word == "too often")
+      #expect(try await ledger.giveBack(feature, "c", at: 601, isByUser: false).word == "returned")
+      #expect(try await ledger.total(feature) == 0)
+    }
+  }
+
+  /// 15 June 2025, 15:06:40 UTC, is the next day already in Auckland.
+  @Test func `a user's zone is kept, and changes once a day at most`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let feature = try meter("1 per day")
+      func zone(_ name: String, isTrusted: Bool = false) -> ZoneChoice {
+        ZoneChoice(usual: .gmt, named: TimeZone(ianaName: name), isTrusted: isTrusted)
+      }
+      let auckland = zone("Pacific/Auckland")
+      #expect(try await ledger.consume(feature, zone: zone("UTC")) == .consumed(1))
+      // Otherwise each zone would have a day of its own.
+      #expect(try await ledger.consume(feature, at: 1, zone: auckland) == .refused)
+      #expect(try await ledger.consume(feature, at: 2, zone: zone("Pacific/Auckland", isTrusted: true)) == .refused)
+      let kept = try await ledger.usage(of: "anna", in: nil, usual: .gmt) { _ in [:] }.zone
+      #expect(kept.ianaName == "UTC")
+      #expect(try await ledger.consume(feature, at: 86_400, zone: auckland) == .consumed(1))
+      #expect(try await ledger.usage(of: "anna", in: nil, usual: .gmt) { _ in [:] }.zone.ianaName == "Pacific/Auckland")
+      // A server's counts at once.
+      #expect(
+        try await ledger.consume(feature, at: 2 * 86_400, zone: zone("Europe/Berlin", isTrusted: true)) == .consumed(1))
+      #expect(try await ledger.usage(of: "anna", in: nil, usual: .gmt) { _ in [:] }.zone.ianaName == "Europe/Berlin")
+    }
+  }
+
+  @Test func `the number of things that exist is set, and read with the rest`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let before = ledger.usageGeneration(of: "anna")
+      try await ledger.setCount(7, of: "children", of: "anna")
+      #expect(ledger.usageGeneration(of: "anna") > before)
+      let usage = try await ledger.usage(of: "anna", in: nil, usual: .gmt) { _ in ["children": [], "trips": []] }
+      #expect(usage.usage["children"]?.total == 7 && usage.usage["trips"]?.total == 0)
+    }
+  }
+
+  /// The answers of SQL beside those from the list of all consumptions.
+  @Test func `the table answers every question as the list of consumptions does`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      var random = SplitMix64(state: 18)
+      let feature = try meter("unlimited")
+      for number in 0..<40 {
+        let user = UserID("u\(number)")
+        var list: [Consumption] = []
+        for _ in 0..<Int.random(in: 0...12, using: &random) {
+          let (seconds, amount) = (
+            Double(Int.random(in: 0...20, using: &random)), Int.random(in: 1...4, using: &random)
+          )
+          _ = try await ledger.consume(feature, by: user, tier: "pro", amount: amount, at: seconds)
+          list.append(Consumption(moment: at(seconds), amount: amount))
+        }
+        var questions: Set<UsageQuestion> = []
+        for _ in 0..<20 {
+          let start = Int.random(in: -1...20, using: &random)
+          let end =
+            Bool.random(using: &random) ? at(Double(start + Int.random(in: 0...9, using: &random))) : .distantFuture
+          questions.insert(
+            UsageQuestion(
+              range: at(Double(start))..<end,
+              keeping: [nil, Int.random(in: -1...9, using: &random)].randomElement(using: &random) ?? nil))
+        }
+        let asked = questions
+        let usage = try await ledger.usage(of: user, in: nil, usual: .gmt) { _ in [feature.name: asked] }
+        for question in questions {
+          let expected = UsageAnswer(to: question, from: list)
+          let answer = try #require(usage.usage[feature.name])[question]
+          #expect(answer.amount == expected.amount && answer.blocking == expected.blocking)
+          if question.keeping != nil { #expect(answer.oldest == expected.oldest) }
+        }
+      }
+    }
+  }
+}
+
+/// Kills under consumption.
+@Suite(.serialized) struct UsageFaultTests {
+  private static let isFull = ProcessInfo.processInfo.environment["COUNTERSIGN_FAULTS"] == "full"
+
+  @Test func `kills lose no consumption that was acknowledged, and count none twice`() async throws {
+    let scratch = try Scratch()
+    var acknowledged: Set<String> = []
+    let rounds = Self.isFull ? 200 : 10
+    for round in 1...rounds {
+      let probe = try Probe([scratch.path, "consume"])
+      let lines = try probe.readLines(atLeast: 10 + 7 * (round % 20))
+      kill(probe.process.processIdentifier, SIGKILL)
+      probe.process.waitUntilExit()
+      acknowledged.formUnion((lines + probe.readRest()).filter { $0.hasPrefix("ack ") }.map { String($0.dropFirst(4)) })
+    }
+    let ledger = try await scratch.open()
+    await ledger.close()
+    let kept = try await scratch.strings("SELECT user_id || ' ' || idempotency_key FROM consumption")
+    #expect(Set(kept).count == kept.count)
+    #expect(acknowledged.subtracting(kept) == [])
+    // At most one consumption of each of the eight was under way when the process was killed.
+    #expect(kept.count <= acknowledged.count + 8 * rounds)
+    #expect(
+      try await scratch.count("SELECT sum(total) FROM feature_total")
+        == scratch.count("SELECT sum(amount) FROM consumption"))
+    #expect(acknowledged.count >= rounds * 4)
+    print("faults: \(rounds) kills under consumption, \(acknowledged.count) acknowledged, 0 lost, 0 counted twice")
+  }
+}
