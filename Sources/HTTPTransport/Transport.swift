@@ -16,6 +16,7 @@ package struct TransportRequest: Sendable {
   package enum Method: String, Sendable {
     case get = "GET"
     case post = "POST"
+    case put = "PUT"
     case patch = "PATCH"
     case delete = "DELETE"
   }

@@ -129,7 +129,8 @@ func buildApplication(
     lookUp: SupportLookUp(
       ledger: ledger, serverAPI: appStore.serverAPI, appStoreHealth: appStore.health,
       bundleIDs: configuration.appStore.orderedBundleIDs, deadline: configuration.appStore.deadline),
-    ledger: ledger, rules: rules, hasProfileStore: writeBack != nil, status: status, progress: runProgress,
+    ledger: ledger, rules: rules, plans: configuration.plans, hasProfileStore: writeBack != nil, status: status,
+    progress: runProgress,
     line: AdmissionQueue(configuration), keyring: keyring, tokens: userTokens?.verifier, registry: environment.metrics,
     readinessLifetime: environment.readinessLifetime, waitingWrites: { ledger.statistics.waiting },
     certificateEnd: { identities?.current.end }, now: now)

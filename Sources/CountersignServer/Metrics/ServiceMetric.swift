@@ -11,6 +11,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
   case bodyBytes = "countersign_http_body_bytes"
   case waitingValidations = "countersign_waiting_validations"
   case verdicts = "countersign_verdicts_total"
+  case usage = "countersign_usage_total"
   case appStoreRequests = "countersign_app_store_requests_total"
   case appStoreRequestDuration = "countersign_app_store_request_duration_seconds"
   case appStoreSharedSecretRejected = "countersign_app_store_shared_secret_rejected"
@@ -54,6 +55,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
     case .bodyBytes: (.gauge, [], "Bytes of request bodies in memory, of max_bytes_in_flight")
     case .waitingValidations: (.gauge, [], "Validations that have arrived and are not begun")
     case .verdicts: (.counter, ["tier", "status", "reason"], "Verdicts on an answer of Apple's that were recorded")
+    case .usage: (.counter, ["feature", "outcome"], "Consumptions of meters, by what became of them")
     case .appStoreRequests:
       (
         .counter, ["endpoint", "environment", "status"],

@@ -1,3 +1,4 @@
+import Entitlements
 import HTTPTypes
 import Hummingbird
 import Logging
@@ -74,6 +75,30 @@ extension ServiceRequestContext {
   func requireUserOr(_ roles: APIKey.Role...) throws(Problem) -> Caller {
     if case .user(let user) = caller { return .user(user) }
     return .server(try requireServer(roles))
+  }
+
+  /// Whether an API key calls, and not a user.
+  var isServer: Bool { if case .server = caller { true } else { false } }
+
+  /// The user in the path, `me` for the caller's own, where a user reads and consumes what is their own, and servers and
+  /// support anybody's.
+  /// - Throws: a problem: 403 for another role or another user, 400 for a name that is none.
+  func requireUserInPath() throws(Problem) -> UserID {
+    let caller = try requireUserOr(.service, .support)
+    guard let name = parameters.get("user_id").flatMap(UserID.percentDecoded) else {
+      throw Problem(.malformedRequest, "The user ID in the path is not percent-encoded UTF-8.")
+    }
+    switch caller {
+    case .server:
+      guard name != "me" else { throw Problem(.forbidden, "'me' is for users; a key has to name the user.") }
+      return try UserID(checking: name)
+    case .user(let user):
+      // No other name is looked up, so that the answer does not reveal whether the user exists.
+      guard name == "me" || UserID(name) == user else {
+        throw Problem(.forbidden, "A user's token reads that user's profile only: /v1/profiles/me.")
+      }
+      return user
+    }
   }
 
   private func requireServer(_ roles: [APIKey.Role]) throws(Problem) -> ServerCaller {

@@ -6,11 +6,14 @@ extension HTTPFields {
   func idempotencyKey() throws(Problem) -> String? {
     let values = self[values: .idempotencyKey]
     guard let key = values.first else { return nil }
-    guard values.count == 1, (1...128).contains(key.utf8.count), key.utf8.allSatisfy({ (0x21...0x7e).contains($0) })
-    else {
+    guard values.count == 1, Self.isIdempotencyKey(key) else {
       throw Problem(.malformedRequest, "'Idempotency-Key' has to be one word of 1 to 128 printable ASCII characters.")
     }
     return key
+  }
+
+  static func isIdempotencyKey(_ text: String) -> Bool {
+    (1...128).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7e).contains($0) }
   }
 }
 

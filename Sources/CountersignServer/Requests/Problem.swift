@@ -1,4 +1,4 @@
-import CountersignAPI
+package import CountersignAPI
 package import HTTPTypes
 import Hummingbird
 import NIOCore
@@ -28,6 +28,8 @@ package struct Problem: Error, Hashable {
     case sandboxRefused = "sandbox_refused"
     case unsupportedReceipt = "unsupported_receipt"
     case idempotencyMismatch = "idempotency_mismatch"
+    case limitReached = "limit_reached"
+    case unknownFeature = "unknown_feature"
     case internalError = "internal_error"
     case overloaded
     case ledgerUnavailable = "ledger_unavailable"
@@ -38,8 +40,8 @@ package struct Problem: Error, Hashable {
       switch self {
       case .malformedRequest, .undecodableReceipt: .badRequest
       case .unauthenticated: .unauthorized
-      case .forbidden: .forbidden
-      case .unknownTransaction, .notFound: .notFound
+      case .forbidden, .limitReached: .forbidden
+      case .unknownTransaction, .notFound, .unknownFeature: .notFound
       case .methodNotAllowed: .methodNotAllowed
       case .requestTimeout: .requestTimeout
       case .ownedByAnotherUser: .conflict
@@ -74,6 +76,8 @@ package struct Problem: Error, Hashable {
       case .sandboxRefused: "Sandbox purchases are not accepted"
       case .unsupportedReceipt: "This kind of receipt is not supported"
       case .idempotencyMismatch: "The idempotency key was used for another request"
+      case .limitReached: "The limit is reached"
+      case .unknownFeature: "Unknown feature"
       case .internalError: "Internal error"
       case .overloaded: "The service is overloaded"
       case .ledgerUnavailable: "The ledger is unavailable"
@@ -104,15 +108,19 @@ package struct Problem: Error, Hashable {
   var allow: [HTTPRequest.Method]
   /// How long the caller should wait, in seconds.
   var retryAfter: Int?
+  /// What a limit that is reached allows.
+  var feature: FeatureResponse?
 
   package init(
-    _ code: Code, _ detail: String, appleStatus: Int? = nil, allow: [HTTPRequest.Method] = [], retryAfter: Int? = nil
+    _ code: Code, _ detail: String, appleStatus: Int? = nil, allow: [HTTPRequest.Method] = [], retryAfter: Int? = nil,
+    feature: FeatureResponse? = nil
   ) {
     self.code = code
     self.detail = detail
     self.appleStatus = appleStatus
     self.allow = allow
     self.retryAfter = retryAfter ?? code.retryAfter
+    self.feature = feature
   }
 
   func response(requestID: String) -> Response {
@@ -128,7 +136,8 @@ package struct Problem: Error, Hashable {
     JSONBody.encode(
       ProblemDocument(
         type: code.path, title: code.title, status: code.status.code, detail: detail,
-        code: code.rawValue, isRetryable: code.isRetryable, requestID: requestID, appleStatus: appleStatus))
+        code: code.rawValue, isRetryable: code.isRetryable, requestID: requestID, appleStatus: appleStatus,
+        feature: feature))
   }
 }
 

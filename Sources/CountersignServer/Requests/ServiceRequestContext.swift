@@ -27,6 +27,14 @@ package struct ServiceRequestContext: RequestContext {
     logger.error("the ledger is unavailable", metadata: ["cause": "\(cause)"])
   }
 
+  /// What the ledger says, or 503: a guess in its place could let through, or lock out, anybody.
+  func reading<Value>(_ operation: () async throws(LedgerError) -> Value) async throws(Problem) -> Value {
+    do { return try await operation() } catch {
+      logLedgerTrouble(error)
+      throw Problem(.ledgerUnavailable, "The ledger is unavailable now; try again.")
+    }
+  }
+
   func logClockBehind() {
     logger.error("a transaction is signed ahead of our clock: set the clock right")
   }

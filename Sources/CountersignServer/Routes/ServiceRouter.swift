@@ -1,3 +1,4 @@
+package import Access
 package import Entitlements
 import HTTPTypes
 package import Hummingbird
@@ -30,6 +31,9 @@ package struct ServiceRouter {
   let support: SupportController
   let notifications: NotificationsController
   let grants: GrantsController
+  let plans: PlansController
+  let access: AccessController
+  let usage: UsageController
   let brake: BrakeController
   let health: HealthController
   let metrics: MetricsController
@@ -49,7 +53,7 @@ package struct ServiceRouter {
   ///   - certificateEnd: when the server's certificate ends; `nil` without one.
   package init(
     _ settings: ServerSettings, validator: ReceiptValidator, receiver: NotificationReceiver, lookUp: SupportLookUp,
-    ledger: Ledger, rules: EntitlementRules, hasProfileStore: Bool, status: OperationalStatus,
+    ledger: Ledger, rules: EntitlementRules, plans: Plans, hasProfileStore: Bool, status: OperationalStatus,
     progress: RunProgress, line: AdmissionQueue, keyring: APIKeyring, tokens: UserTokenVerifier?,
     registry: PrometheusRegistry, readinessLifetime: Duration, waitingWrites: @escaping @Sendable () -> Int,
     certificateEnd: @escaping @Sendable () -> Date?, now: @escaping @Sendable () -> Date
@@ -57,7 +61,13 @@ package struct ServiceRouter {
     let budgets = BodyBudgets(settings)
     validations = ValidationsController(
       validator: validator, body: JSONRequestBody(limit: settings.maxBody), budgets: budgets, line: line)
-    profiles = ProfilesController(ledger: ledger, rules: rules, hasProfileStore: hasProfileStore, now: now)
+    let reader = StandingReader(ledger: ledger, rules: rules, hasProfileStore: hasProfileStore)
+    profiles = ProfilesController(reader: reader, now: now)
+    self.plans = PlansController(plans, rules.catalog)
+    let featureUsage = FeatureUsage(plans: plans, reader: reader)
+    access = AccessController(usage: featureUsage, now: now)
+    usage = UsageController(
+      usage: featureUsage, budget: budgets.runs, metrics: UsageMetrics(registry), now: now)
     revalidations = RevalidationsController(ledger: ledger, progress: progress, budget: budgets.runs, now: now)
     support = SupportController(
       ledger: ledger, revalidation: UserRevalidation(validator: validator, ledger: ledger),
@@ -98,6 +108,7 @@ package struct ServiceRouter {
     route(router, "/support", [.get: page.page])
     route(router, "/support/page.css", [.get: page.style])
     route(router, "/support/page.js", [.get: page.script])
+    route(router, "/v1/plans", [.get: plans.plans])
     route(router, "/v1/notifications/app-store", [.post: notifications.receive])
 
     let authenticated = router.group()
@@ -105,6 +116,10 @@ package struct ServiceRouter {
       .add(middleware: RateLimitMiddleware(limits: limits))
     route(authenticated, "/v1/validations", [.post: validations.validate])
     route(authenticated, "/v1/profiles/{user_id}", [.get: profiles.profile])
+    route(authenticated, "/v1/profiles/{user_id}/access", [.get: access.overview])
+    route(authenticated, "/v1/profiles/{user_id}/features/{feature}", [.get: access.feature])
+    route(authenticated, "/v1/profiles/{user_id}/usage/{feature}", [.post: usage.consume, .put: usage.setCount])
+    route(authenticated, "/v1/profiles/{user_id}/usage/{feature}/{key}", [.delete: usage.giveBack])
     route(authenticated, "/v1/revalidations", [.post: revalidations.start])
     route(authenticated, "/v1/revalidations/{run_id}", [.get: revalidations.run])
     route(authenticated, "/v1/lookup/{id}", [.get: support.find])

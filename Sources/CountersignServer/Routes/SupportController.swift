@@ -48,7 +48,7 @@ struct SupportController: Sendable {
     _ = try context.requireCaller(.support)
     let user = try Self.user(context)
     let limit = try Self.limit(request)
-    let position = try Self.value("cursor", request).map { text throws(Problem) in
+    let position = try request.parameter("cursor").map { text throws(Problem) in
       guard let position = TimelinePosition(cursor: text) else {
         throw Problem(.malformedRequest, "'cursor' is none of this service's: take it from 'next' of the page before.")
       }
@@ -71,17 +71,11 @@ struct SupportController: Sendable {
   }
 
   private static func limit(_ request: Request) throws(Problem) -> Int {
-    guard let text = try value("limit", request) else { return defaultLimit }
+    guard let text = try request.parameter("limit") else { return defaultLimit }
     guard text.utf8.count <= 3, text.utf8.allSatisfy({ (48...57).contains($0) }), let limit = Int(text),
       (1...largestLimit).contains(limit)
     else { throw Problem(.malformedRequest, "'limit' has to be a number from 1 to \(largestLimit).") }
     return limit
-  }
-
-  private static func value(_ name: Substring, _ request: Request) throws(Problem) -> String? {
-    let values = request.uri.queryParameters[values: name]
-    guard values.count <= 1 else { throw Problem(.malformedRequest, "'\(name)' is given twice.") }
-    return values.first.map(String.init)
   }
 
   // MARK: POST /v1/profiles/{user_id}/revalidation

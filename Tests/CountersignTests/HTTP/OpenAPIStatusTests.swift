@@ -56,6 +56,14 @@ import Testing
     [
       Ask(method: .post, path: "/v1/validations", body: #"{"user_id":"u","receipt_data":"\#(receipt)"}"#),
       Ask(method: .get, path: "/v1/profiles/u"),
+      Ask(method: .get, path: "/v1/plans", key: nil),
+      Ask(method: .get, path: "/v1/profiles/u/access"),
+      Ask(method: .get, path: "/v1/profiles/u/features/children?count=1"),
+      Ask(
+        method: .post, path: "/v1/profiles/u/usage/questions", body: #"{"amount":1}"#,
+        headers: [TransportHeader("Idempotency-Key", "one")]),
+      Ask(method: .put, path: "/v1/profiles/u/usage/children", body: #"{"count":1}"#),
+      Ask(method: .delete, path: "/v1/profiles/u/usage/questions/one"),
       Ask(method: .get, path: "/v1/lookup/u", key: support),
       Ask(method: .get, path: "/v1/profiles/u/history", key: support),
       Ask(method: .post, path: "/v1/profiles/u/revalidation", key: support, body: #"{"note":"why"}"#),
@@ -100,7 +108,8 @@ import Testing
           }
           #expect(bare.status == 401, "\(operation)")
           // What is another's is refused as well.
-          let isOwn = ask.path != "/v1/profiles/u"
+          let isOwn = !["/v1/profiles/u", "/access", "/features/children?count=1", "/questions", "/questions/one"]
+            .contains { ask.path.hasSuffix($0) }
           #expect((users.status == 403) != (documented.contains("user") && isOwn), "\(operation): \(users.status)")
         }
         #expect(asked == contract.operations)
@@ -122,6 +131,19 @@ import Testing
         let others = [
           Ask(method: .get, path: "/v1/profiles/u", headers: [TransportHeader("If-None-Match", tag)]),
           Ask(method: .get, path: "/v1/profiles/somebody-else", key: token),
+          Ask(
+            method: .get, path: "/v1/plans", key: nil,
+            headers: [TransportHeader("If-None-Match", "*")]),
+          Ask(method: .get, path: "/v1/profiles/u/access", headers: [TransportHeader("If-None-Match", "*")]),
+          Ask(method: .get, path: "/v1/profiles/u/features/none"),
+          Ask(method: .put, path: "/v1/profiles/u/usage/none", body: #"{"count":1}"#),
+          Ask(
+            method: .post, path: "/v1/profiles/u/usage/questions", body: #"{"amount":2}"#,
+            headers: [TransportHeader("Idempotency-Key", "two")]),
+          Ask(
+            method: .post, path: "/v1/profiles/u/usage/questions", body: #"{"amount":1}"#,
+            headers: [TransportHeader("Idempotency-Key", "two")]),
+          Ask(method: .post, path: "/v1/profiles/u/usage/none", body: "{}"),
           Ask(
             method: .post, path: "/v1/validations", body: #"{"user_id":"v","receipt_data":"\#(receipt.receiptData)"}"#),
           Ask(method: .post, path: "/v1/validations", body: #"{"user_id":"u","original_transaction_id":"7"}"#),

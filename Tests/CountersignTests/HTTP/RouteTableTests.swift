@@ -36,7 +36,7 @@ import Testing
   /// The table. A status of 404 is that of somebody who may ask about a purchase that does not exist.
   static let rows: [Row] = [
     .open("/livez"), .open("/readyz"), .open("/metrics"), .open("/openapi.yaml"),
-    .open("/"), .open("/problems/{code}", path: "/problems/forbidden"),
+    .open("/v1/plans"), .open("/"), .open("/problems/{code}", path: "/problems/forbidden"),
     // The page holds nothing; what it shows comes from the routes below.
     .open("/support"), .open("/support/page.css"), .open("/support/page.js"),
     // Apple's: what it posts is worth what its signature proves.
@@ -53,6 +53,22 @@ import Testing
     Row(
       method: "GET", route: "/v1/profiles/{user_id}", path: "/v1/profiles/me", own: 200, other: 200, service: 403,
       support: 403),
+    Row(
+      method: "GET", route: "/v1/profiles/{user_id}/access", path: "/v1/profiles/\(own)/access", own: 200, other: 403,
+      service: 200, support: 200),
+    Row(
+      method: "GET", route: "/v1/profiles/{user_id}/features/{feature}", path: "/v1/profiles/\(own)/features/filters",
+      own: 200, other: 403, service: 200, support: 200),
+    // What may be asked and is wrong: only a meter is consumed.
+    Row(
+      method: "POST", route: "/v1/profiles/{user_id}/usage/{feature}", path: "/v1/profiles/\(own)/usage/children",
+      body: "{}", own: 400, other: 403, service: 400, support: 400),
+    Row(
+      method: "PUT", route: "/v1/profiles/{user_id}/usage/{feature}", path: "/v1/profiles/\(own)/usage/children",
+      body: #"{"count":1}"#, own: 403, other: 403, service: 200, support: 403),
+    Row(
+      method: "DELETE", route: "/v1/profiles/{user_id}/usage/{feature}/{key}",
+      path: "/v1/profiles/\(own)/usage/questions/k", own: 404, other: 403, service: 404, support: 404),
     Row(
       method: "GET", route: "/v1/profiles/{user_id}/history", path: "/v1/profiles/\(own)/history", own: 403, other: 403,
       service: 403, support: 200),

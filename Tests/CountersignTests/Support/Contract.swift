@@ -209,6 +209,8 @@ struct Contract: @unchecked Sendable {
       for (name, member) in object {
         if let property = properties[name] {
           found += try violations(of: property, by: member, at: "\(place).\(name)")
+        } else if let others = schema["additionalProperties"] as? [String: Any] {
+          found += try violations(of: others, by: member, at: "\(place).\(name)")
         } else if schema["additionalProperties"] as? Bool == false {
           found.append("\(place): '\(name)' is not documented")
         }

@@ -166,7 +166,7 @@ struct Settings: Sendable {
   var bundleIDs = ["com.example.app"]
   var tiers = ["free", "pro", "premium"]
   /// What else is in `catalog`.
-  var catalog: [String: String] = [:]
+  var catalog: [String: String] = ["features": features]
   var products: [String: String] = [
     "com.example.app.pro.monthly": "{ tier: pro }",
     "com.example.app.pro.yearly": "{ tier: pro }",
@@ -175,6 +175,11 @@ struct Settings: Sendable {
     "com.example.app.premium.lifetime": "{ tier: premium, kind: lifetime }",
     "com.example.app.forever": "{ tier: premium, kind: lifetime }",
   ]
+
+  /// One feature of each kind.
+  static let features =
+    "{ filters: { pro: true }, children: { kind: limit, free: 2, pro: 99 }, "
+    + "questions: { kind: meter, free: 2 per day, pro: unlimited } }"
 
   func yaml(apple: Apple, directory: URL) -> String {
     func lines(_ values: [String: String]) -> String {

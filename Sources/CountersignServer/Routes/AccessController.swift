@@ -1,0 +1,135 @@
+import Access
+import CountersignAPI
+import Entitlements
+import Hummingbird
+import Ledger
+import Resilience
+import Validation
+
+import struct FoundationEssentials.Date
+import struct FoundationEssentials.TimeZone
+
+/// `GET /v1/profiles/{user_id}/access` and `…/features/{feature}`: what a user may do. Reads change nothing.
+struct AccessController: Sendable {
+  var usage: FeatureUsage
+  var now: @Sendable () -> Date
+  /// Answers as sent before.
+  private let answers = LRUCache<UserID, CachedAnswer>(limit: 10_000)
+
+  init(usage: FeatureUsage, now: @escaping @Sendable () -> Date) {
+    self.usage = usage
+    self.now = now
+  }
+
+  func overview(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let user = try context.requireUserInPath()
+    let now = now().inWholeMilliseconds
+    let zone = try request.timeZone()
+    if zone == nil, let known = answers.value(for: user), known.validity.holds(at: now, usage.generation(of: user)) {
+      return known.response(to: request)
+    }
+    let overview = try await context.reading { () throws(LedgerError) in
+      try await usage.overview(of: user, in: zone, at: now)
+    }
+    let standing = overview.standing
+    let body = JSONBody.encode(
+      AccessResponse(
+        profile: EntitlementResponse(
+          user: user, entitlement: standing.entitlement, isFromLedger: true, write: standing.write),
+        features: Dictionary(
+          uniqueKeysWithValues: usage.plans.features.compactMap { feature in
+            overview.features[feature.name].map { (feature.name.rawValue, FeatureState($0, of: feature)) }
+          }),
+        experiments: Dictionary(
+          uniqueKeysWithValues: usage.plans.experiments.compactMap { experiment in
+            experiment.variant(for: user).map { (experiment.name, $0) }
+          }),
+        timeZone: overview.zone.ianaName))
+    let answer = CachedAnswer(body, overview.validity)
+    // Of unknown users there are as many as somebody cares to make up.
+    if zone == nil, standing.isKnown { answers.insert(answer, for: user) }
+    return answer.response(to: request)
+  }
+
+  func feature(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let user = try context.requireUserInPath()
+    let feature = try usage.plans.feature(in: context)
+    let amount = try request.wholeNumber("amount", in: UsageController.amounts) ?? 1
+    let count = try request.wholeNumber("count", in: UsageController.counts)
+    guard count == nil || feature.kind == .limit else {
+      throw Problem(.malformedRequest, "'count' is for limits, and '\(feature.name)' is a \(feature.kind.rawValue).")
+    }
+    let zone = try request.timeZone()
+    let now = now().inWholeMilliseconds
+    let one = try await context.reading { () throws(LedgerError) in
+      try await usage.access(to: feature, of: user, amount: amount, count: count, in: zone, at: now)
+    }
+    return UsageController.response(FeatureResponse(one, of: feature))
+  }
+}
+
+extension Plans {
+  /// The feature that a request names in its path.
+  /// - Throws: `unknown_feature`.
+  func feature(in context: ServiceRequestContext) throws(Problem) -> Feature {
+    let name = context.parameters.get("feature").flatMap(UserID.percentDecoded)
+    guard let feature = name.flatMap({ feature(named: FeatureName($0)) }) else {
+      throw Problem(.unknownFeature, "The catalog has no feature with this name.")
+    }
+    return feature
+  }
+}
+
+extension Request {
+  /// The zone in `?time_zone=`.
+  func timeZone() throws(Problem) -> TimeZone? {
+    try parameter("time_zone").map { text throws(Problem) in try TimeZone(checking: text) }
+  }
+
+  /// The value of a parameter in the query.
+  /// - Throws: a 400 problem for one that is given twice.
+  func parameter(_ name: Substring) throws(Problem) -> String? {
+    let values = uri.queryParameters[values: name]
+    guard values.count <= 1 else { throw Problem(.malformedRequest, "'\(name)' is given twice.") }
+    return values.first.map(String.init)
+  }
+
+  /// A whole number in the query.
+  func wholeNumber(_ name: Substring, in range: ClosedRange<Int>) throws(Problem) -> Int? {
+    guard let text = try parameter(name) else { return nil }
+    guard text.utf8.count <= 10, text.utf8.allSatisfy({ (48...57).contains($0) }), let number = Int(text),
+      range.contains(number)
+    else {
+      throw Problem(
+        .malformedRequest, "'\(name)' has to be a whole number from \(range.lowerBound) to \(range.upperBound).")
+    }
+    return number
+  }
+}
+
+extension TimeZone {
+  /// A zone from outside.
+  /// - Throws: a 400 problem.
+  init(checking name: String) throws(Problem) {
+    guard let zone = TimeZone(ianaName: name) else {
+      throw Problem(.malformedRequest, "'time_zone' has to be a name of the IANA database, as Europe/Berlin, or UTC.")
+    }
+    self = zone
+  }
+}
+
+extension FeatureState {
+  init(_ access: FeatureAccess, of feature: Feature) {
+    self.init(
+      kind: Kind(rawValue: feature.kind.rawValue), isAllowed: access.isAllowed, current: access.current,
+      limit: access.limit, remaining: access.remaining, resetsAt: access.resetsAt,
+      upgradeTo: access.upgradeTo?.rawValue)
+  }
+}
+
+extension FeatureResponse {
+  init(_ one: FeatureUsage.One, of feature: Feature) {
+    self.init(
+      feature: feature.name.rawValue, tier: one.tier.rawValue, state: FeatureState(one.access, of: feature))
+  }
+}

@@ -1,0 +1,116 @@
+import Access
+import CountersignAPI
+import Entitlements
+import Hummingbird
+import Ledger
+import NIOCore
+import Validation
+
+import struct FoundationEssentials.Date
+import struct FoundationEssentials.TimeZone
+
+/// `/v1/profiles/{user_id}/usage/{feature}`: consuming, giving back, and counts that are kept here.
+struct UsageController: Sendable {
+  var usage: FeatureUsage
+  var body = JSONRequestBody(limit: BodyBudgets.runLimit)
+  var budget: ByteBudget
+  var metrics: UsageMetrics
+  var now: @Sendable () -> Date
+
+  /// What one request may consume.
+  static let amounts = 1...1_000_000
+  /// How many of a thing may exist.
+  static let counts = 0...1_000_000_000
+
+  func consume(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let (user, feature) = (try context.requireUserInPath(), try usage.plans.feature(in: context))
+    guard feature.kind == .meter else {
+      throw Problem(.malformedRequest, "'\(feature.name)' is a \(feature.kind.rawValue): only a meter is consumed.")
+    }
+    let key = try request.headers.idempotencyKey()
+    let posted: UsageRequest =
+      if SupportController.isBodiless(request.headers) { UsageRequest() } else {
+        try await body.decode(UsageRequest.self, from: request, budget.loan()).value
+      }
+    let amount = posted.amount ?? 1
+    guard Self.amounts.contains(amount) else {
+      throw Problem(.malformedRequest, "'amount' has to be a whole number from 1 to 1000000.")
+    }
+    let zone = ZoneChoice(
+      usual: usage.plans.timeZone,
+      named: try posted.timeZone.map { text throws(Problem) in try TimeZone(checking: text) },
+      isTrusted: context.isServer)
+    let now = now().inWholeMilliseconds
+    let (outcome, tier) = try await context.reading { () throws(LedgerError) in
+      try await usage.consume(
+        amount, of: feature, by: user, in: zone, idempotencyKey: key,
+        request: "\(amount) \(posted.timeZone ?? "")", at: now
+      ) { one in String(buffer: JSONBody.encode(FeatureResponse(one, of: feature))) }
+    }
+    switch outcome {
+    case .consumed(let answer):
+      metrics.note(feature.name, .consumed)
+      return Self.response(ByteBuffer(string: answer))
+    case .refused(let access):
+      metrics.note(feature.name, .refused)
+      throw Problem(
+        .limitReached, Self.sentence(feature, access),
+        feature: FeatureResponse(FeatureUsage.One(tier: tier, access: access), of: feature))
+    case .mismatch:
+      throw Problem(.idempotencyMismatch, "This 'Idempotency-Key' was used for another amount or time zone.")
+    }
+  }
+
+  func giveBack(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let (user, feature) = (try context.requireUserInPath(), try usage.plans.feature(in: context))
+    guard let key = context.parameters.get("key").flatMap(UserID.percentDecoded), HTTPFields.isIdempotencyKey(key)
+    else { throw Self.unknownKey }
+    let now = now().inWholeMilliseconds
+    let (outcome, tier) = try await context.reading { () throws(LedgerError) in
+      try await usage.giveBack(key, of: feature, by: user, isByUser: !context.isServer, at: now)
+    }
+    switch outcome {
+    case .returned(let access):
+      metrics.note(feature.name, .returned)
+      return Self.response(FeatureResponse(FeatureUsage.One(tier: tier, access: access), of: feature))
+    case .unknown: throw Self.unknownKey
+    case .tooLate:
+      throw Problem(.forbidden, "A user gives back within ten minutes; later only the app's server does.")
+    case .tooOften:
+      throw Problem(.forbidden, "This user has given back as often as the feature's rules allow to consume.")
+    }
+  }
+
+  func setCount(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireCaller(.service)
+    let (user, feature) = (try context.requireUserInPath(), try usage.plans.feature(in: context))
+    guard feature.kind == .limit else {
+      throw Problem(.malformedRequest, "'\(feature.name)' is a \(feature.kind.rawValue): only a limit has a count.")
+    }
+    let count = try await body.decode(CountRequest.self, from: request, budget.loan()).value.count
+    guard Self.counts.contains(count) else {
+      throw Problem(.malformedRequest, "'count' has to be a whole number from 0 to 1000000000.")
+    }
+    let now = now().inWholeMilliseconds
+    let one = try await context.reading { () throws(LedgerError) in
+      try await usage.setCount(count, of: feature, by: user, at: now)
+    }
+    return Self.response(FeatureResponse(one, of: feature))
+  }
+
+  private static let unknownKey = Problem(.notFound, "This user consumed nothing of the feature under this key.")
+
+  private static func sentence(_ feature: Feature, _ access: FeatureAccess) -> String {
+    let used = access.limit.map { " (\(access.current ?? 0) of \($0) are used)" } ?? ""
+    let way = access.upgradeTo.map { "; the tier '\($0)' would allow it" } ?? ""
+    return "The limit of '\(feature.name)' is reached\(used)\(way)."
+  }
+
+  static func response(_ feature: FeatureResponse) -> Response { response(JSONBody.encode(feature)) }
+
+  private static func response(_ body: ByteBuffer) -> Response {
+    Response(
+      status: .ok, headers: [.contentType: "application/json", .cacheControl: "no-store"],
+      body: ResponseBody(byteBuffer: body))
+  }
+}

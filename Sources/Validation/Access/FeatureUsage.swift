@@ -1,0 +1,138 @@
+package import Access
+package import Entitlements
+package import Ledger
+import Resilience
+
+package import struct FoundationEssentials.Date
+package import struct FoundationEssentials.TimeZone
+
+/// What users may do, by the present verdict and by what they consumed.
+package struct FeatureUsage: Sendable {
+  /// A verdict, and the access to every feature that follows from it.
+  package struct Overview: Sendable {
+    package var standing: Standing
+    package var features: [FeatureName: FeatureAccess]
+    package var zone: TimeZone
+    /// As of the verdict and the consumption together.
+    package var validity: Standing.Validity
+  }
+
+  /// The access to one feature.
+  package struct One: Sendable {
+    package var tier: Tier
+    package var access: FeatureAccess
+
+    package init(tier: Tier, access: FeatureAccess) {
+      self.tier = tier
+      self.access = access
+    }
+  }
+
+  private struct KnownTier: Sendable {
+    var tier: Tier
+    var validity: Standing.Validity
+  }
+
+  package let plans: Plans
+  private let reader: StandingReader
+  /// Tiers as read before: a consumption need not read the evidence again.
+  private let tiers = LRUCache<UserID, KnownTier>(limit: 10_000)
+
+  package init(plans: Plans, reader: StandingReader) {
+    self.plans = plans
+    self.reader = reader
+  }
+
+  private var ledger: Ledger { reader.ledger }
+
+  /// A number that grows with whatever changes an overview of a user.
+  package func generation(of user: UserID) -> UInt64 {
+    ledger.generation(of: user) &+ ledger.usageGeneration(of: user)
+  }
+
+  /// - Parameter zone: in which windows begin and end; `nil` for the user's own.
+  package func overview(of user: UserID, in zone: TimeZone?, at now: Date) async throws(LedgerError) -> Overview {
+    let generation = generation(of: user)
+    let standing = try await reader.standing(of: user, at: now)
+    let tier = standing.entitlement.tier
+    let usage = try await ledger.usage(of: user, in: zone, usual: plans.timeZone) { [features = plans.features] zone in
+      let attempt = Attempt(at: now, in: zone)
+      return Dictionary(uniqueKeysWithValues: features.map { ($0.name, $0.questions(for: tier, attempt)) })
+    }
+    let attempt = Attempt(at: now, in: usage.zone)
+    var access: [FeatureName: FeatureAccess] = [:]
+    var until = standing.validity.until
+    for feature in plans.features {
+      guard let consumed = usage.usage[feature.name] else { continue }
+      access[feature.name] = feature.access(for: tier, attempt, usage: consumed)
+      if let change = feature.nextChange(for: tier, attempt, usage: consumed) { until = min(until ?? change, change) }
+    }
+    return Overview(
+      standing: standing, features: access, zone: usage.zone,
+      validity: Standing.Validity(generation: generation, readAt: now, until: until))
+  }
+
+  /// The access to one feature, as an attempt at an amount would find it. Changes nothing.
+  ///
+  /// - Parameter count: how many exist, of a limit that the app counts.
+  package func access(
+    to feature: Feature, of user: UserID, amount: Int, count: Int?, in zone: TimeZone?, at now: Date
+  ) async throws(LedgerError) -> One {
+    let tier = try await tier(of: user, at: now)
+    let usage = try await ledger.usage(of: user, in: zone, usual: plans.timeZone) { zone in
+      [feature.name: feature.questions(for: tier, Attempt(at: now, in: zone, amount: amount))]
+    }
+    let attempt = Attempt(at: now, in: usage.zone, amount: amount)
+    let counted = count.map { Usage(total: $0, []) { _ in UsageAnswer() } } ?? usage.usage[feature.name]
+    guard let counted else { return One(tier: tier, access: FeatureAccess(isAllowed: false)) }
+    return One(tier: tier, access: feature.access(for: tier, attempt, usage: counted))
+  }
+
+  /// Consumes an amount of a meter, if the rules allow it.
+  ///
+  /// - Parameters:
+  ///   - request: what the key stands for.
+  ///   - answer: the answer to keep under the key.
+  package func consume(
+    _ amount: Int, of feature: Feature, by user: UserID, in zone: ZoneChoice, idempotencyKey: String?, request: String,
+    at now: Date, answer: @escaping @Sendable (One) -> String
+  ) async throws(LedgerError) -> (outcome: ConsumingOutcome, tier: Tier) {
+    let tier = try await tier(of: user, at: now)
+    let outcome = try await ledger.consume(
+      Consuming(
+        user: user, feature: feature, tier: tier, amount: amount, now: now, zone: zone,
+        idempotencyKey: idempotencyKey, request: request, answer: { answer(One(tier: tier, access: $0)) }))
+    return (outcome, tier)
+  }
+
+  /// Gives back what was consumed under a key.
+  package func giveBack(
+    _ idempotencyKey: String, of feature: Feature, by user: UserID, isByUser: Bool, at now: Date
+  ) async throws(LedgerError) -> (outcome: GivingBackOutcome, tier: Tier) {
+    let tier = try await tier(of: user, at: now)
+    let outcome = try await ledger.giveBack(
+      GivingBack(
+        user: user, feature: feature, tier: tier, idempotencyKey: idempotencyKey, now: now,
+        zone: ZoneChoice(usual: plans.timeZone, named: nil, isTrusted: false), isByUser: isByUser))
+    return (outcome, tier)
+  }
+
+  /// Sets how many of a thing a user has.
+  package func setCount(
+    _ count: Int, of feature: Feature, by user: UserID, at now: Date
+  ) async throws(LedgerError) -> One {
+    try await ledger.setCount(count, of: feature.name, of: user)
+    return try await access(to: feature, of: user, amount: 1, count: count, in: nil, at: now)
+  }
+
+  private func tier(of user: UserID, at now: Date) async throws(LedgerError) -> Tier {
+    if let known = tiers.value(for: user), known.validity.holds(at: now, ledger.generation(of: user)) {
+      return known.tier
+    }
+    let standing = try await reader.standing(of: user, at: now)
+    let tier = standing.entitlement.tier
+    // Of unknown users there are as many as somebody cares to make up.
+    if standing.isKnown { tiers.insert(KnownTier(tier: tier, validity: standing.validity), for: user) }
+    return tier
+  }
+}
