@@ -42,7 +42,7 @@ package struct ServerAPIClient: Sendable {
   private let verifier: SignedDataVerifier
   private let timing: CallTiming
   private let driver: CallDriver<ServerAPIAttempt>
-  private let tokens: ServerAPITokens
+  private let tokens: DeveloperTokens<BundleID>
   private let rateLimit: ServerAPIRateLimit
 
   /// - Parameters:
@@ -64,7 +64,7 @@ package struct ServerAPIClient: Sendable {
     self.timing = timing
     driver = CallDriver(
       transport: transport, timing: timing, breakers: breakers, retryBudget: retryBudget, observe: observe)
-    tokens = ServerAPITokens(key: configuration.key)
+    tokens = DeveloperTokens(sign: configuration.key.token)
     rateLimit = ServerAPIRateLimit(callsPerSecond: configuration.callsPerSecond)
   }
 
@@ -152,12 +152,12 @@ private struct LookUp: AppleQuestion {
   let configuration: ServerAPIClient.Configuration
   let verifier: SignedDataVerifier
   let timing: CallTiming
-  let tokens: ServerAPITokens
+  let tokens: DeveloperTokens<BundleID>
   let rateLimit: ServerAPIRateLimit
   var route: ServerAPIRoute
   var findings = ServerAPIFindings()
   /// The token of the last call.
-  var token: ServerAPIToken?
+  var token: DeveloperToken?
 
   var environment: StoreEnvironment { route.place.environment }
 
@@ -181,7 +181,7 @@ private struct LookUp: AppleQuestion {
   }
 
   mutating func nextRequest() throws(AppStoreError) -> TransportRequest {
-    let token: ServerAPIToken
+    let token: DeveloperToken
     // A key that cannot sign is as useless as one that Apple rejects.
     do { token = try tokens.token(for: route.place.bundleID, now: timing.date()) } catch { throw .keyRejected }
     self.token = token

@@ -47,7 +47,7 @@ struct ServerAPIRequest: Sendable {
   }
 
   func transportRequest(
-    to origin: String, _ endpoint: ServerAPIEndpoint, revision: String?, token: ServerAPIToken, answerLimit: Int
+    to origin: String, _ endpoint: ServerAPIEndpoint, revision: String?, token: DeveloperToken, answerLimit: Int
   ) -> TransportRequest {
     let base = origin.hasSuffix("/") ? String(origin.dropLast()) : origin
     return TransportRequest(

@@ -17,7 +17,7 @@ import Testing
 
   @Test func `a token says what Apple asks for, signed with our key`() throws {
     let pair = try TestStoreKey()
-    let token = try ServerAPIToken(key: Self.key(pair), bundleID: "com.example.app", now: Self.now)
+    let token = try Self.key(pair).token(for: "com.example.app", now: Self.now)
     let parts = token.text.exposed.split(separator: ".").map(String.init)
     try #require(parts.count == 3)
     let header = try JSONDocument(#require(Base64URL.decode(parts[0].utf8))).root
@@ -38,14 +38,14 @@ import Testing
 
   @Test func `every character of a bundle ID arrives as it is`() throws {
     let name = "com.\"exämple\\\u{1}"
-    let token = try ServerAPIToken(key: Self.key(TestStoreKey()), bundleID: BundleID(name), now: Self.now)
+    let token = try Self.key(TestStoreKey()).token(for: BundleID(name), now: Self.now)
     let claims = try #require(token.text.exposed.split(separator: ".").dropFirst().first)
     #expect(try JSONDocument(#require(Base64URL.decode(claims.utf8))).root.text("bid") == name)
   }
 
   @Test func `a token is made once and used until a minute before its end`() throws {
-    let tokens = ServerAPITokens(key: try Self.key(TestStoreKey()))
-    func token(_ seconds: Double, _ app: BundleID = "a") throws -> ServerAPIToken {
+    let tokens = DeveloperTokens(sign: try Self.key(TestStoreKey()).token)
+    func token(_ seconds: Double, _ app: BundleID = "a") throws -> DeveloperToken {
       try tokens.token(for: app, now: Self.now.addingTimeInterval(seconds))
     }
     let first = try token(0)
@@ -58,13 +58,13 @@ import Testing
   }
 
   @Test func `a token made before our clock was set back is not used`() throws {
-    let tokens = ServerAPITokens(key: try Self.key(TestStoreKey()))
+    let tokens = DeveloperTokens(sign: try Self.key(TestStoreKey()).token)
     let first = try tokens.token(for: "a", now: Self.now)
     #expect(try tokens.token(for: "a", now: Self.now.addingTimeInterval(-1)) != first)
   }
 
   @Test func `only the token that was refused is dropped`() throws {
-    let tokens = ServerAPITokens(key: try Self.key(TestStoreKey()))
+    let tokens = DeveloperTokens(sign: try Self.key(TestStoreKey()).token)
     let first = try tokens.token(for: "a", now: Self.now)
     tokens.drop(first, for: "a")
     let second = try tokens.token(for: "a", now: Self.now)
@@ -93,7 +93,7 @@ import Testing
   }
 
   @Test func `a token does not print itself`() throws {
-    let token = try ServerAPIToken(key: Self.key(TestStoreKey()), bundleID: "a", now: Self.now)
+    let token = try Self.key(TestStoreKey()).token(for: "a", now: Self.now)
     #expect(!"\(token)".contains("ey"))
     #expect(!String(reflecting: token).contains("ey"))
   }

@@ -1,0 +1,78 @@
+import HTTPTransport
+import JSON
+import Synchronization
+
+import struct FoundationEssentials.Date
+
+/// A bearer token for a service of Apple's: a JWT signed with our key (RFC 7519, RFC 7515).
+///
+///     made at 12:00:00, for 20 minutes    iat 11:59:30    end 12:19:30    used until 12:18:30
+///
+/// The issue date is set back because Apple rejects a token from the future: our clock may be ahead of Apple's by half
+/// a minute.
+struct DeveloperToken: Hashable, Sendable {
+  /// The time in seconds by which the issue date is set back.
+  static let setBack: Int64 = 30
+  /// The seconds before its end in which a token is no longer sent.
+  static let reserve: Double = 60
+
+  let text: Secret
+  let madeAt: Date
+  let expiresAt: Date
+
+  /// - Parameters:
+  ///   - lifetime: the seconds from the issue date to the end.
+  ///   - addClaims: adds the service's own claims to `iss` and `iat`; `expiry` is the end in UNIX time.
+  init(
+    key: ES256Key, keyID: String, issuer: String, lifetime: Int64, now: Date,
+    addClaims: (_ claims: inout JSONObjectWriter, _ expiry: Int64) -> Void = { _, _ in }
+  ) throws(ES256Key.Failure) {
+    let issuedAt = Int64(now.timeIntervalSince1970.rounded(.down)) - Self.setBack
+    let expiry = issuedAt + lifetime
+    var header = JSONObjectWriter()
+    header.member("alg", "ES256")
+    header.member("kid", keyID)
+    header.member("typ", "JWT")
+    var claims = JSONObjectWriter()
+    claims.member("iss", issuer)
+    claims.member("iat", issuedAt)
+    addClaims(&claims, expiry)
+    let signed = "\(Base64URL.encode(header.finished())).\(Base64URL.encode(claims.finished()))"
+    let signature = try key.sign(Array(signed.utf8))
+    text = Secret("\(signed).\(Base64URL.encode(signature))")
+    madeAt = now
+    expiresAt = Date(timeIntervalSince1970: Double(expiry))
+  }
+
+  /// Whether the token may still be sent. If our clock was set back, its issue date may be in Apple's future.
+  func isFresh(at now: Date) -> Bool {
+    now >= madeAt && now < expiresAt.addingTimeInterval(-Self.reserve)
+  }
+}
+
+/// The tokens in use, one for each subject, each sent until shortly before its end.
+final class DeveloperTokens<Subject: Hashable & Sendable>: Sendable {
+  typealias Sign = @Sendable (Subject, _ now: Date) throws(ES256Key.Failure) -> DeveloperToken
+
+  private let sign: Sign
+  /// Guards the tokens; held while one is made, so that concurrent callers share it.
+  private let tokens = Mutex<[Subject: DeveloperToken]>([:])
+
+  init(sign: @escaping Sign) { self.sign = sign }
+
+  func token(for subject: Subject, now: Date) throws(ES256Key.Failure) -> DeveloperToken {
+    try tokens.withLock { tokens throws(ES256Key.Failure) in
+      if let token = tokens[subject], token.isFresh(at: now) { return token }
+      let token = try sign(subject, now)
+      tokens[subject] = token
+      return token
+    }
+  }
+
+  /// Forgets a token that Apple rejected, but not a newer one.
+  func drop(_ rejected: DeveloperToken, for subject: Subject) {
+    tokens.withLock { tokens in
+      if tokens[subject] == rejected { tokens[subject] = nil }
+    }
+  }
+}
