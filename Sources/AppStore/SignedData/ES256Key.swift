@@ -1,7 +1,7 @@
 import COpenSSL
 import Cryptography
 
-/// A private key on P-256 (`EVP_PKEY *`), as App Store Connect hands it out in a `.p8` file.
+/// A private key on P-256 (`EVP_PKEY *`), as Apple hands it out in a `.p8` file.
 ///
 /// `@unchecked Sendable`: never changed after `init`; OpenSSL counts its references atomically, and each signature is
 /// made in a context that belongs to the call.
@@ -17,14 +17,14 @@ package final class ES256Key: @unchecked Sendable {
 
     package var description: String {
       switch self {
-      case .tooLarge: "The text is larger than 16 KiB, which no key is; give the .p8 file from App Store Connect."
+      case .tooLarge: "The text is larger than 16 KiB, which no key is; give the .p8 file from Apple."
       case .notPEM:
-        "There is no key in PEM (-----BEGIN PRIVATE KEY-----) in it; give the .p8 file from App Store Connect."
-      case .encrypted: "The key is encrypted with a passphrase; give it without one, as App Store Connect hands it out."
+        "There is no key in PEM (-----BEGIN PRIVATE KEY-----) in it; give the .p8 file from Apple."
+      case .encrypted: "The key is encrypted with a passphrase; give it without one, as Apple hands it out."
       case .notPrivate:
-        "It holds a public key or a certificate; give the private key, the .p8 file from App Store Connect."
-      case .unreadable: "The key cannot be read; give the .p8 file from App Store Connect as it is."
-      case .notP256: "The key is not on the curve P-256; the App Store Server API takes no other."
+        "It holds a public key or a certificate; give the private key, the .p8 file from Apple."
+      case .unreadable: "The key cannot be read; give the .p8 file from Apple as it is."
+      case .notP256: "The key is not on the curve P-256; Apple takes no other."
       }
     }
   }
