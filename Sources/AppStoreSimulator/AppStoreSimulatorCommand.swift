@@ -7,7 +7,7 @@ import Glibc
 struct AppStoreSimulatorCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "app-store-simulator",
-    abstract: "Plays Apple's verifyReceipt, Server API and notifications for development and tests.",
+    abstract: "Plays Apple's verifyReceipt, Server API, notifications and DeviceCheck for development and tests.",
     discussion: """
       Receipts and transactions are signed by development CAs whose keys are public. Whoever trusts their roots trusts \
       everybody: name them in the configuration of a test, never in production's.
@@ -30,13 +30,19 @@ struct AppStoreSimulatorCommand: AsyncParsableCommand {
           curl http://127.0.0.1:8444/transactions -d \\
             '{"scenario":"eventful_year","subscriber":7}'
 
-        Move the clock, make trouble:
+        Make a token of a device for DeviceCheck, and look at its two bits:
+          curl http://127.0.0.1:8444/device-tokens -d '{"device":"phone-1"}'
+          curl http://127.0.0.1:8444/devices/phone-1
+
+        Move the clock, make trouble, of one service if wanted:
           curl http://127.0.0.1:8444/clock -d '{"advance":"30d"}'
           curl http://127.0.0.1:8444/trouble -d '{"trouble":"html","count":3}'
+          curl http://127.0.0.1:8444/trouble -d \\
+            '{"trouble":"http_503","service":"device_check"}'
       """,
     subcommands: [
       ServeCommand.self, ReceiptCommand.self, TransactionCommand.self, ScenariosCommand.self, RootCommand.self,
-      ServerAPIKeyCommand.self,
+      ServerAPIKeyCommand.self, DeviceCheckKeyCommand.self,
     ])
 }
 
@@ -176,6 +182,17 @@ struct ServerAPIKeyCommand: AsyncParsableCommand {
 
   func run() async throws {
     print(DevelopmentKeys.serverAPIKey)
+  }
+}
+
+/// `app-store-simulator device-check-key`: prints the key with which callers of DeviceCheck sign.
+struct DeviceCheckKeyCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "device-check-key", abstract: "Print DeviceCheck's development key in PEM (.p8).",
+    discussion: "Key ID \(TeamTokens.keyID), team ID \(TeamTokens.teamID).")
+
+  func run() async throws {
+    print(DevelopmentKeys.deviceCheckKey)
   }
 }
 

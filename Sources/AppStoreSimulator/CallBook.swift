@@ -42,6 +42,20 @@ final class CallBook: Sendable {
     var byOriginalTransactionID: [String: Int] = [:]
     /// Calls of the Server API, which add to nothing above but `inFlight` and `peakInFlight`.
     var serverAPI = ServerAPISummary()
+    /// Calls of DeviceCheck, which add to nothing above but `inFlight` and `peakInFlight`.
+    var deviceCheck = DeviceCheckSummary()
+  }
+
+  /// The calls of DeviceCheck so far.
+  struct DeviceCheckSummary: Hashable, Sendable {
+    var total = 0
+    var production = 0
+    /// Calls of the development server.
+    var sandbox = 0
+    /// Calls whose bearer token was refused.
+    var rejectedTokens = 0
+    /// By endpoint: `query_two_bits`, `update_two_bits`, `unknown`.
+    var byEndpoint: [String: Int] = [:]
   }
 
   /// The calls of the Server API so far.
@@ -107,6 +121,18 @@ final class CallBook: Sendable {
       if !isTokenAccepted { summary.serverAPI.rejectedTokens += 1 }
       summary.serverAPI.byEndpoint[endpoint, default: 0] += 1
       if let transactionID { summary.serverAPI.byTransactionID[transactionID, default: 0] += 1 }
+    }
+  }
+
+  func recordDeviceCheck(_ endpoint: String, in environment: StoreEnvironment, isTokenAccepted: Bool) {
+    summary.withLock { summary in
+      summary.deviceCheck.total += 1
+      switch environment {
+      case .production: summary.deviceCheck.production += 1
+      case .sandbox: summary.deviceCheck.sandbox += 1
+      }
+      if !isTokenAccepted { summary.deviceCheck.rejectedTokens += 1 }
+      summary.deviceCheck.byEndpoint[endpoint, default: 0] += 1
     }
   }
 

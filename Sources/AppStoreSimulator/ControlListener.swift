@@ -9,12 +9,14 @@ import NIOCore
 ///     POST   /clock      {"now":"…"} {"advance":"30d"} {"real":true}
 ///     POST   /receipts   {"scenario":"grace","environment":"sandbox","subscriber":7,"bundle_id":"…","format":"ber"}
 ///     POST   /transactions  the same but for the format, and {"app_account_token":"…"}: a signed transaction
+///     POST   /device-tokens {"device":"phone-1","environment":"production"}: a token of DeviceCheck for 30 seconds
+///     GET    /devices/phone-1                              the two bits on each of DeviceCheck's servers
 ///     GET    /transactions/480000000010000                 the newest of that original transaction ID
 ///     GET    /notifications/480000000010000                all of that customer's events, signed
 ///     POST   /notifications {"url":"http://…"}             posts notifications there from now on
 ///     GET    /notifications                                the posts so far, with the status of the responses
 ///     DELETE /notifications                                stops posting
-///     POST   /trouble    {"trouble":"html","count":3,"environment":"production","subscriber":7}
+///     POST   /trouble    {"trouble":"html","count":3,"service":"server_api","environment":"sandbox","subscriber":7}
 ///     DELETE /trouble
 ///     POST   /delay      {"delay":"300ms"}
 ///     GET    /calls      DELETE /calls                     counters, and their reset
@@ -50,6 +52,9 @@ struct ControlListener: Sendable {
       case (.get, let path) where path.hasPrefix("/transactions/"):
         let id = String(path.dropFirst("/transactions/".count))
         return reply(transaction(try core.issuer.newestTransaction(ofOriginal: id, at: core.clock.now)))
+      case (.post, "/device-tokens"): return reply(try deviceToken(body))
+      case (.get, let path) where path.hasPrefix("/devices/"):
+        return reply(deviceBits(of: String(path.dropFirst("/devices/".count))))
       case (.get, "/notifications"): return reply(await deliveries())
       case (.get, let path) where path.hasPrefix("/notifications/"):
         return reply(try notifications(of: String(path.dropFirst("/notifications/".count))))
@@ -171,6 +176,31 @@ struct ControlListener: Sendable {
     ])
   }
 
+  // MARK: - Devices
+
+  private struct DeviceTokenOrder: Decodable {
+    var device: String
+    var environment: StoreEnvironment?
+  }
+
+  private func deviceToken(_ body: [UInt8]) throws -> JSON {
+    let order = try decode(DeviceTokenOrder.self, body)
+    let isName = order.device.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) }
+    guard isName, (1...100).contains(order.device.utf8.count) else {
+      throw Refusal(reason: "'device' is a name of your own: up to 100 letters, digits, dots, hyphens, underscores")
+    }
+    return .object([("device_token", .string(core.deviceToken(of: order.device, order.environment ?? .production)))])
+  }
+
+  private func deviceBits(of device: String) -> JSON {
+    .object(
+      [("device", .string(device))]
+        + StoreEnvironment.allCases.map { environment in
+          let key = DeviceBitsRegistry.Key(environment: environment, device: device)
+          return (environment.rawValue, core.deviceCheck.devices[key]?.json ?? .null)
+        })
+  }
+
   // MARK: - Notifications
 
   private struct NotificationOrder: Decodable {
@@ -235,6 +265,7 @@ struct ControlListener: Sendable {
   private struct TroubleOrder: Decodable {
     var trouble: String
     var count: Int?
+    var service: Trouble.Service?
     var environment: StoreEnvironment?
     var subscriber: Int64?
   }
@@ -245,8 +276,12 @@ struct ControlListener: Sendable {
       throw Refusal(reason: "there is no trouble '\(order.trouble)'; GET /scenarios lists them")
     }
     if let count = order.count, count < 1 { throw Refusal(reason: "'count' is at least 1, or null for every call") }
+    if let service = order.service, !trouble.befalls(service) {
+      throw Refusal(reason: "the trouble '\(order.trouble)' is none of the service '\(service.rawValue)'")
+    }
     core.troubles.set(
-      trouble, count: order.count, environment: order.environment, subscriber: order.subscriber)
+      trouble, count: order.count, service: order.service, environment: order.environment,
+      subscriber: order.subscriber)
     return .object([
       ("trouble", .string(trouble.rawValue)), ("count", order.count.map { .integer(Int64($0)) } ?? .null),
     ])
@@ -284,6 +319,16 @@ struct ControlListener: Sendable {
           ("rejected_tokens", .integer(Int64(calls.serverAPI.rejectedTokens))),
           ("by_endpoint", counts(calls.serverAPI.byEndpoint)),
           ("by_transaction_id", counts(calls.serverAPI.byTransactionID)),
+        ])
+      ),
+      (
+        "device_check",
+        .object([
+          ("total", .integer(Int64(calls.deviceCheck.total))),
+          ("production", .integer(Int64(calls.deviceCheck.production))),
+          ("sandbox", .integer(Int64(calls.deviceCheck.sandbox))),
+          ("rejected_tokens", .integer(Int64(calls.deviceCheck.rejectedTokens))),
+          ("by_endpoint", counts(calls.deviceCheck.byEndpoint)),
         ])
       ),
     ])

@@ -7,12 +7,14 @@ import Logging
 /// `app-store-simulator serve`: listens until it is stopped.
 struct ServeCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "serve", abstract: "Answer verifyReceipt and the Server API until SIGTERM or SIGINT.",
+    commandName: "serve", abstract: "Answer verifyReceipt, the Server API and DeviceCheck until SIGTERM or SIGINT.",
     discussion: """
       Prints one line of JSON on standard output when it listens:
         {"production_url":"…","sandbox_url":"…","control_url":"…","root_file":"…",
          "server_api_url":"…","server_api_sandbox_url":"…",
-         "server_api_key_id":"…","server_api_issuer_id":"…"}
+         "server_api_key_id":"…","server_api_issuer_id":"…",
+         "device_check_url":"…","device_check_development_url":"…",
+         "device_check_key_id":"…","device_check_team_id":"…"}
 
       EXAMPLES
         app-store-simulator serve --port 8443 --control-port 8444 \\
@@ -20,6 +22,7 @@ struct ServeCommand: AsyncParsableCommand {
         app-store-simulator serve --clock 2026-01-15T12:00:00Z \\
           --ready-file ready.json --exit-with-parent
         app-store-simulator serve --server-api-key-out key.p8 \\
+          --device-check-key-out device-check.p8 \\
           --notify http://127.0.0.1:8080/v1/notifications/app-store
       """)
 
@@ -47,6 +50,9 @@ struct ServeCommand: AsyncParsableCommand {
   @Option(help: "Write the key there that callers of the Server API sign with (.p8).")
   var serverAPIKeyOut: String?
 
+  @Option(help: "Write the key there that callers of DeviceCheck sign with (.p8).")
+  var deviceCheckKeyOut: String?
+
   @Option(help: "Post notifications of what happens to this http:// URL.", transform: PlainHTTPURL.parse)
   var notify: PlainHTTPURL?
 
@@ -72,6 +78,10 @@ struct ServeCommand: AsyncParsableCommand {
     if let serverAPIKeyOut {
       try Data((DevelopmentKeys.serverAPIKey + "\n").utf8).write(to: URL(filePath: serverAPIKeyOut), options: .atomic)
     }
+    if let deviceCheckKeyOut {
+      try Data((DevelopmentKeys.deviceCheckKey + "\n").utf8).write(
+        to: URL(filePath: deviceCheckKeyOut), options: .atomic)
+    }
     let simulator = try await Simulator.start(configuration)
     if let notify { simulator.deliverNotifications(to: notify) }
     let ready = JSON.object([
@@ -83,6 +93,10 @@ struct ServeCommand: AsyncParsableCommand {
       ("server_api_sandbox_url", .string(simulator.serverAPISandboxURL)),
       ("server_api_key_id", .string(simulator.serverAPIKeyID)),
       ("server_api_issuer_id", .string(simulator.serverAPIIssuerID)),
+      ("device_check_url", .string(simulator.deviceCheckURL)),
+      ("device_check_development_url", .string(simulator.deviceCheckDevelopmentURL)),
+      ("device_check_key_id", .string(simulator.deviceCheckKeyID)),
+      ("device_check_team_id", .string(simulator.deviceCheckTeamID)),
     ]).text
     if let readyFile { try Data((ready + "\n").utf8).write(to: URL(filePath: readyFile), options: .atomic) }
     print(ready)

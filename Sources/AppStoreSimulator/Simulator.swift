@@ -4,8 +4,8 @@ import Logging
 import NIOCore
 import NIOSSL
 
-/// Simulates Apple for development and tests: `verifyReceipt` and the Server API for production and sandbox over TLS,
-/// receipts and transactions to send to them, and notifications of events.
+/// Simulates Apple for development and tests: `verifyReceipt`, the Server API and DeviceCheck for production and
+/// sandbox over TLS, receipts, transactions and device tokens to send to them, and notifications of events.
 ///
 ///     let simulator = try await Simulator.start()
 ///     let receipt = try simulator.issueReceipt(.grace)
@@ -113,6 +113,9 @@ final class RunningSimulator: Sendable {
   /// The Server API's base URLs, to be followed by `/inApps/v1/…`.
   let serverAPIURL: String
   let serverAPISandboxURL: String
+  /// DeviceCheck's base URLs, to be followed by `/v1/…`.
+  let deviceCheckURL: String
+  let deviceCheckDevelopmentURL: String
   /// Nil without a control port.
   let controlURL: String?
   /// A PEM file with two roots: the one of TLS and receipts, and the one of signed data.
@@ -133,6 +136,8 @@ final class RunningSimulator: Sendable {
     self.sandboxURL = origin + StoreListener.sandboxPath
     self.serverAPIURL = origin + StoreListener.serverAPIPath
     self.serverAPISandboxURL = origin + StoreListener.serverAPISandboxPath
+    self.deviceCheckURL = origin
+    self.deviceCheckDevelopmentURL = origin + StoreListener.deviceCheckDevelopmentPath
     self.controlURL = controlListener.map { "http://\(Self.inURL(controlHost)):\($0.port)" }
     self.rootPEMPath = rootPEMPath
     self.core = core
@@ -162,6 +167,24 @@ final class RunningSimulator: Sendable {
   var serverAPIKeyPEM: String { DevelopmentKeys.serverAPIKey + "\n" }
   var serverAPIKeyID: String { DeveloperTokens.keyID }
   var serverAPIIssuerID: String { DeveloperTokens.issuerID }
+
+  /// The signing key for callers of DeviceCheck, as the developer account hands it out (.p8).
+  var deviceCheckKeyPEM: String { DevelopmentKeys.deviceCheckKey + "\n" }
+  var deviceCheckKeyID: String { TeamTokens.keyID }
+  var deviceCheckTeamID: String { TeamTokens.teamID }
+
+  /// A token as the app on a device gets it, good for 30 seconds of the store's clock. The sandbox stands for builds
+  /// that are run from Xcode.
+  func deviceToken(of device: String, environment: StoreEnvironment = .production) -> String {
+    core.deviceToken(of: device, environment)
+  }
+
+  /// The two bits of a device; nil before they were set.
+  func deviceBits(of device: String, environment: StoreEnvironment = .production) -> (bit0: Bool, bit1: Bool)? {
+    core.deviceCheck.devices[DeviceBitsRegistry.Key(environment: environment, device: device)].map {
+      ($0.bit0, $0.bit1)
+    }
+  }
 
   /// Signs a receipt at the time of the store's clock. `bundleID` has no effect on `wrong_app`.
   ///
@@ -240,12 +263,14 @@ final class RunningSimulator: Sendable {
       .map(\.date)
   }
 
-  /// Applies a trouble to the next `count` calls (all, when nil), with any receipt or with one subscriber's; nil ends
-  /// it.
+  /// Applies a trouble to the next `count` calls (all, when nil), of every service that it can affect or of one, with
+  /// any receipt or with one subscriber's; nil ends it.
   func setTrouble(
-    _ trouble: Trouble?, count: Int? = nil, environment: StoreEnvironment? = nil, subscriber: Int64? = nil
+    _ trouble: Trouble?, count: Int? = nil, service: Trouble.Service? = nil, environment: StoreEnvironment? = nil,
+    subscriber: Int64? = nil
   ) {
-    core.troubles.set(trouble, count: count, environment: environment, subscriber: subscriber)
+    core.troubles.set(
+      trouble, count: count, service: service, environment: environment, subscriber: subscriber)
   }
 
   /// Delays each response.

@@ -10,6 +10,7 @@ struct SimulatorCore: Sendable {
   let delay: AnswerDelay
   let verifyReceipt: VerifyReceipt
   let serverAPI: ServerAPI
+  let deviceCheck: DeviceCheckAPI
   let notifications: NotificationWriter
   let delivery: NotificationDelivery
   let logger: Logger
@@ -26,6 +27,9 @@ struct SimulatorCore: Sendable {
     serverAPI = ServerAPI(
       customers: issuer.customers, signer: pki.signedData, tokens: try DeveloperTokens(startedAt: clock.now),
       clock: clock, troubles: troubles, calls: calls)
+    deviceCheck = DeviceCheckAPI(
+      devices: DeviceBitsRegistry(), tokens: try TeamTokens(startedAt: clock.now), clock: clock, troubles: troubles,
+      calls: calls)
     notifications = NotificationWriter(signer: pki.signedData)
     delivery = NotificationDelivery(
       customers: issuer.customers, writer: notifications, clock: clock, logger: logger)
@@ -43,6 +47,11 @@ extension SimulatorCore {
     let transaction = try issuer.issueTransaction(order, at: clock.now)
     delivery.catchUp()
     return transaction
+  }
+
+  /// - Returns: a token that a device's app would get now.
+  func deviceToken(of device: String, _ environment: StoreEnvironment) -> String {
+    SimulatedDeviceToken(device: device, environment: environment, issuedAt: clock.now).text
   }
 
   /// Moves the clock, and posts the events in between.

@@ -2,12 +2,15 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// The TLS side: verifyReceipt and the Server API, each at one path per environment, with the misbehaviour of troubles.
+/// The TLS side: verifyReceipt, the Server API and DeviceCheck, each at one path per environment, with the misbehaviour
+/// of troubles.
 struct StoreListener: Sendable {
   static let productionPath = "/verifyReceipt"
   static let sandboxPath = "/sandbox/verifyReceipt"
   static let serverAPIPath = "/server-api"
   static let serverAPISandboxPath = "/sandbox/server-api"
+  /// The development server's; production's paths are Apple's own, `/v1/…`.
+  static let deviceCheckDevelopmentPath = "/development"
   /// Larger than any receipt; one of 187 purchases is 105 KB of base64.
   private static let requestLimit = 16 << 20
 
@@ -27,6 +30,10 @@ struct StoreListener: Sendable {
       ask = serverAPI(request, path.dropFirst(Self.serverAPIPath.count), .production)
     case let path where path.hasPrefix(Self.serverAPISandboxPath + "/"):
       ask = serverAPI(request, path.dropFirst(Self.serverAPISandboxPath.count), .sandbox)
+    case let path where path.hasPrefix("/v1/"):
+      ask = deviceCheck(request, path[...], .production)
+    case let path where path.hasPrefix(Self.deviceCheckDevelopmentPath + "/v1/"):
+      ask = deviceCheck(request, path.dropFirst(Self.deviceCheckDevelopmentPath.count), .sandbox)
     case Trouble.redirectPath:
       core.calls.recordFollowedRedirect()
       return Response(status: .ok, body: ResponseBody(byteBuffer: ByteBuffer(string: #"{"status":21010}"#)))
@@ -59,6 +66,17 @@ struct StoreListener: Sendable {
       query: request.uri.queryParameters.map { (String($0.key), String($0.value)) },
       authorization: request.headers[.authorization], environment: environment)
     return { _ in core.serverAPI.answer(call) }
+  }
+
+  private func deviceCheck(
+    _ request: Request, _ path: Substring, _ environment: StoreEnvironment
+  ) -> ([UInt8]) -> Answer {
+    { body in
+      core.deviceCheck.answer(
+        DeviceCheckAPI.Call(
+          method: request.method.rawValue, path: String(path), authorization: request.headers[.authorization],
+          body: body, environment: environment))
+    }
   }
 
   private func send(_ answer: Answer, over channel: any Channel) async throws -> Response {

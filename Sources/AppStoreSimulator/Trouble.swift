@@ -33,6 +33,8 @@ enum Trouble: String, CaseIterable, Codable, Sendable {
   case serverAPINotFoundRetryable = "server_api_not_found_retryable"
   case serverAPIKeyRejected = "server_api_key_rejected"
   case serverAPIRateLimited = "server_api_rate_limited"
+  case deviceCheckKeyRefused = "device_check_key_refused"
+  case deviceCheckTokenRefused = "device_check_token_refused"
 
   /// One line for people.
   var summary: String {
@@ -70,16 +72,19 @@ enum Trouble: String, CaseIterable, Codable, Sendable {
     case .serverAPINotFoundRetryable: "Server API: HTTP 404 with error 4040002, not found now, please try again"
     case .serverAPIKeyRejected: "Server API: HTTP 401 without a body, whatever the token"
     case .serverAPIRateLimited: "Server API: HTTP 429 with error 4290000, Retry-After a minute on in epoch milliseconds"
+    case .deviceCheckKeyRefused: "DeviceCheck: HTTP 401, whatever the token"
+    case .deviceCheckTokenRefused: "DeviceCheck: HTTP 400, whatever the device token"
     }
   }
 
   /// The store's services.
-  enum Service: Sendable {
-    case verifyReceipt
-    case serverAPI
+  enum Service: String, CaseIterable, Codable, Sendable {
+    case verifyReceipt = "verify_receipt"
+    case serverAPI = "server_api"
+    case deviceCheck = "device_check"
   }
 
-  /// The services whose calls it affects: statuses belong to one, error codes to the other, broken exchanges to both.
+  /// The services whose calls it affects: statuses and error codes belong to one, broken exchanges to all.
   func befalls(_ service: Service) -> Bool {
     switch self {
     case .status21000, .status21001, .status21002, .status21003, .status21004, .status21005, .status21009,
@@ -87,8 +92,12 @@ enum Trouble: String, CaseIterable, Codable, Sendable {
       service == .verifyReceipt
     case .serverAPIRetryable, .serverAPINotFoundRetryable, .serverAPIKeyRejected, .serverAPIRateLimited:
       service == .serverAPI
+    case .deviceCheckKeyRefused, .deviceCheckTokenRefused:
+      service == .deviceCheck
+    case .pingPong:
+      service != .deviceCheck
     case .http500, .http503, .http429, .html, .emptyBody, .notJSON, .truncated, .duplicateKeys, .trailingJunk, .stall,
-      .slowDrip, .reset, .giant, .endless, .redirect, .pingPong:
+      .slowDrip, .reset, .giant, .endless, .redirect:
       true
     }
   }

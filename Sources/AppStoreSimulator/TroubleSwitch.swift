@@ -6,6 +6,8 @@ final class TroubleSwitch: Sendable {
     var trouble: Trouble
     /// How many more calls it affects; nil for all.
     var remaining: Int?
+    /// The only service it affects; nil for all that it can affect.
+    var service: Trouble.Service?
     /// The only environment it affects; nil for both.
     var environment: StoreEnvironment?
     /// The only subscriber whose receipts it affects; nil for all, and for calls without a subscriber.
@@ -14,10 +16,14 @@ final class TroubleSwitch: Sendable {
 
   private let setting = Mutex<Setting?>(nil)
 
-  func set(_ trouble: Trouble?, count: Int?, environment: StoreEnvironment?, subscriber: Int64? = nil) {
+  func set(
+    _ trouble: Trouble?, count: Int?, service: Trouble.Service? = nil, environment: StoreEnvironment?,
+    subscriber: Int64? = nil
+  ) {
     setting.withLock { setting in
       setting = trouble.map {
-        Setting(trouble: $0, remaining: count, environment: environment, subscriber: subscriber)
+        Setting(
+          trouble: $0, remaining: count, service: service, environment: environment, subscriber: subscriber)
       }
     }
   }
@@ -27,7 +33,8 @@ final class TroubleSwitch: Sendable {
   /// - Parameter subscriber: the owner of the requested receipt, if known.
   func next(in environment: StoreEnvironment, for service: Trouble.Service, of subscriber: Int64? = nil) -> Trouble? {
     setting.withLock { setting in
-      guard var current = setting, current.environment == nil || current.environment == environment,
+      guard var current = setting, current.service == nil || current.service == service,
+        current.environment == nil || current.environment == environment,
         current.subscriber == nil || current.subscriber == subscriber, current.trouble.befalls(service)
       else { return nil }
       guard let remaining = current.remaining else { return current.trouble }

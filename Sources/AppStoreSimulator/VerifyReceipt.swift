@@ -173,7 +173,8 @@ extension Trouble {
       return Answer(text: "", httpStatus: 302, headers: [("Location", Self.redirectPath)])
     case .pingPong: return status(environment == .production ? 21007 : 21008)
     // These are applied within verifyReceipt, or not at all.
-    case .badDate, .serverAPIRetryable, .serverAPINotFoundRetryable, .serverAPIKeyRejected, .serverAPIRateLimited:
+    case .badDate, .serverAPIRetryable, .serverAPINotFoundRetryable, .serverAPIKeyRejected, .serverAPIRateLimited,
+      .deviceCheckKeyRefused, .deviceCheckTokenRefused:
       return answer
     }
   }

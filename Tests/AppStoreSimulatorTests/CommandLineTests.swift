@@ -70,7 +70,8 @@ struct CommandLineTests {
     #expect(
       Set(simulator.ready.keys) == [
         "production_url", "sandbox_url", "control_url", "root_file", "server_api_url", "server_api_sandbox_url",
-        "server_api_key_id", "server_api_issuer_id",
+        "server_api_key_id", "server_api_issuer_id", "device_check_url", "device_check_development_url",
+        "device_check_key_id", "device_check_team_id",
       ])
     #expect(simulator.ready.text("root_file") == rootFile.path())
     let written = try JSONSerialization.jsonObject(with: Data(contentsOf: readyFile)) as? [String: String]
@@ -167,6 +168,11 @@ struct CommandLineTests {
     #expect(verified.output.contains("com.example.app.premium.monthly"))
   }
 
+  @Test("device-check-key prints the key of DeviceCheck's callers")
+  func deviceCheckKey() async throws {
+    #expect(try await command(["device-check-key"]).output == DevelopmentKeys.deviceCheckKey + "\n")
+  }
+
   @Test("transaction prints a signed transaction, and server-api-key the key of the Server API's callers")
   func transaction() async throws {
     let token = "7E3FB204-2D0A-4D0B-9E1B-0D8D5F6F4C3A"
@@ -182,15 +188,18 @@ struct CommandLineTests {
   }
 
   @Test(
-    "serve --notify posts what happens, and --server-api-key-out writes the key",
+    "serve --notify posts what happens, --server-api-key-out and --device-check-key-out write the keys",
     .enabled(if: Tool.curl != nil, "curl is not installed"))
   func notify() async throws {
     let keyFile = try temporaryFile()
-    defer { try? FileManager.default.removeItem(at: keyFile) }
+    let deviceCheckKeyFile = try temporaryFile()
+    defer { for file in [keyFile, deviceCheckKeyFile] { try? FileManager.default.removeItem(at: file) } }
     let inbox = try await Inbox.open()
     let simulator = try SimulatorProcess([
       "serve", "--clock", "2026-01-15T12:00:00Z", "--notify", inbox.url, "--server-api-key-out", keyFile.path(),
+      "--device-check-key-out", deviceCheckKeyFile.path(),
     ])
+    #expect(try String(contentsOf: deviceCheckKeyFile, encoding: .utf8) == DevelopmentKeys.deviceCheckKey + "\n")
     #expect(try String(contentsOf: keyFile, encoding: .utf8) == DevelopmentKeys.serverAPIKey + "\n")
     let control = try simulator.url("control_url")
     _ = try await Exchange.send("POST", control + "/transactions", body: #"{"scenario":"subscriber"}"#)

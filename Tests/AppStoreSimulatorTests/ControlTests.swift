@@ -107,6 +107,38 @@ struct ControlTests {
     }
   }
 
+  @Test("makes device tokens by its clock, and shows the bits of a device")
+  func devices() async throws {
+    try await withSimulator { simulator, control in
+      let issued = try await Exchange.send(
+        "POST", control + "/device-tokens", body: #"{"device":"phone-1","environment":"sandbox"}"#)
+      let token = try #require(issued.json?.text("device_token"))
+      let header = ["-H", "Authorization: Bearer " + (try TeamToken().signed())]
+      let update = try await Exchange.send(
+        "POST", simulator.deviceCheckDevelopmentURL + "/v1/update_two_bits", root: simulator.rootPEMPath,
+        body: #"{"device_token":"\#(token)","transaction_id":"1","timestamp":1,"bit0":true,"bit1":false}"#,
+        extra: header)
+      #expect(update.status == 200)
+      let bits = try await Exchange.send("GET", control + "/devices/phone-1")
+      #expect(bits.json?.object("sandbox")["bit0"] as? Bool == true)
+      #expect(bits.json?.object("sandbox")["bit1"] as? Bool == false)
+      #expect(bits.json?["production"] is NSNull)
+      #expect(simulator.deviceBits(of: "phone-1", environment: .sandbox)?.bit0 == true)
+      #expect(simulator.deviceBits(of: "phone-1") == nil)
+      let calls = try await Exchange.send("GET", control + "/calls")
+      #expect(calls.json?.object("device_check")["total"] as? Int == 1)
+      let order = #"{"trouble":"http_503","service":"device_check"}"#
+      _ = try await Exchange.send("POST", control + "/trouble", body: order)
+      let receipt = requestBody(try simulator.issueReceipt().receiptData)
+      let verdict = try await Exchange.send(
+        "POST", simulator.productionURL, root: simulator.rootPEMPath, body: receipt)
+      #expect(verdict.status == 200)
+      let away = try await Exchange.send(
+        "POST", simulator.deviceCheckURL + "/v1/query_two_bits", root: simulator.rootPEMPath, extra: header)
+      #expect(away.status == 503)
+    }
+  }
+
   @Test("switches troubles on for so many calls, and off")
   func troubles() async throws {
     try await withSimulator { simulator, control in
@@ -186,6 +218,11 @@ struct ControlTests {
       ("/trouble", #"{"trouble":"rain"}"#, "there is no trouble 'rain'"),
       ("/trouble", #"{"trouble":"html","count":0}"#, "'count'"),
       ("/trouble", "{}", "'trouble' is missing"),
+      ("/trouble", #"{"trouble":"html","service":"music"}"#, "'service'"),
+      ("/trouble", #"{"trouble":"status_21005","service":"device_check"}"#, "is none of the service"),
+      ("/device-tokens", "{}", "'device' is missing"),
+      ("/device-tokens", #"{"device":"a/b"}"#, "'device' is a name"),
+      ("/device-tokens", #"{"device":""}"#, "'device' is a name"),
       ("/delay", #"{"delay":"long"}"#, "'delay' is a duration"),
     ])
   func mistakes(path: String, body: String, says: String) async throws {

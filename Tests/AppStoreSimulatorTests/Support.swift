@@ -92,6 +92,7 @@ struct Store {
   let troubles = TroubleSwitch()
   let verifyReceipt: VerifyReceipt
   let serverAPI: ServerAPI
+  let deviceCheck: DeviceCheckAPI
   let notifications: NotificationWriter
 
   init() throws {
@@ -100,6 +101,9 @@ struct Store {
     serverAPI = ServerAPI(
       customers: issuer.customers, signer: pki.signedData,
       tokens: try DeveloperTokens(startedAt: noon, realNow: { noon }), clock: clock, troubles: troubles, calls: calls)
+    deviceCheck = DeviceCheckAPI(
+      devices: DeviceBitsRegistry(), tokens: try TeamTokens(startedAt: noon, realNow: { noon }), clock: clock,
+      troubles: troubles, calls: calls)
     notifications = NotificationWriter(signer: pki.signedData)
     verifyReceipt = VerifyReceipt(
       issuer: issuer, clock: clock, troubles: troubles, calls: calls, sharedSecret: "simulator")
@@ -209,18 +213,38 @@ struct DeveloperToken {
   var key = DevelopmentKeys.serverAPIKey
 
   func signed() throws -> String {
-    func encode(_ data: Data) -> String {
-      data.base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
-    }
     let header = JSON.object([("alg", .string(algorithm)), ("kid", .string(keyID)), ("typ", "JWT")])
     let claims = JSON.object([
       ("iss", .string(issuer)), ("iat", .integer(issuedAt)), ("exp", .integer(issuedAt + lifetime)),
       ("aud", .string(audience)), ("bid", .string(bundleID)),
     ])
-    let signed = encode(Data(header.text.utf8)) + "." + encode(Data(claims.text.utf8))
-    let signature = try P256.Signing.PrivateKey(pemRepresentation: key).signature(for: Data(signed.utf8))
-    return signed + "." + encode(signature.rawRepresentation)
+    return try signedJWT(header, claims, key: key)
   }
+}
+
+/// A caller's token for DeviceCheck; right unless a member is changed.
+struct TeamToken {
+  var algorithm = "ES256"
+  var keyID = TeamTokens.keyID
+  var team = TeamTokens.teamID
+  var issuedAt = noon.milliseconds / 1_000
+  var key = DevelopmentKeys.deviceCheckKey
+
+  func signed() throws -> String {
+    try signedJWT(
+      .object([("alg", .string(algorithm)), ("kid", .string(keyID))]),
+      .object([("iss", .string(team)), ("iat", .integer(issuedAt))]), key: key)
+  }
+}
+
+/// A JWT signed with ES256 by swift-crypto.
+private func signedJWT(_ header: JSON, _ claims: JSON, key: String) throws -> String {
+  func encode(_ data: Data) -> String {
+    data.base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+  }
+  let signed = encode(Data(header.text.utf8)) + "." + encode(Data(claims.text.utf8))
+  let signature = try P256.Signing.PrivateKey(pemRepresentation: key).signature(for: Data(signed.utf8))
+  return signed + "." + encode(signature.rawRepresentation)
 }
 
 /// An answer's JSON, by its parts.

@@ -108,6 +108,58 @@ struct TroubleTests {
     await simulator.stop()
   }
 
+  /// What a caller of DeviceCheck sees who asks about a device whose bits are set.
+  static let deviceCheckTroubles: [ExpectedTrouble] = [
+    ExpectedTrouble(trouble: .deviceCheckKeyRefused, status: 401) { $0.json == nil },
+    ExpectedTrouble(trouble: .deviceCheckTokenRefused, status: 400) { $0.text.hasPrefix("Missing") },
+    ExpectedTrouble(trouble: .http500, status: 500) { $0.json?["bit0"] as? Bool == true },
+    ExpectedTrouble(trouble: .http503, status: 503) { $0.json == nil },
+    ExpectedTrouble(trouble: .http429, status: 429) { $0.headers.lowercased().contains("retry-after: 2\r\n") },
+    ExpectedTrouble(trouble: .html) { $0.text.hasPrefix("<!DOCTYPE html>") },
+    ExpectedTrouble(trouble: .emptyBody) { $0.body.isEmpty },
+    ExpectedTrouble(trouble: .notJSON) { $0.json == nil && !$0.body.isEmpty },
+    ExpectedTrouble(trouble: .truncated, codes: [18]) { !$0.body.isEmpty && $0.json == nil },
+    ExpectedTrouble(trouble: .duplicateKeys) { $0.text.hasSuffix(#","bit0":true}"#) },
+    ExpectedTrouble(trouble: .trailingJunk) { $0.text.hasSuffix("<!-- edge-07 -->") },
+    ExpectedTrouble(trouble: .stall, codes: [28], status: 0, seconds: 2) { $0.headers.isEmpty },
+    ExpectedTrouble(trouble: .slowDrip, codes: [28], seconds: 3) { (1...8).contains($0.body.count) },
+    ExpectedTrouble(trouble: .reset, codes: [35, 56], status: 0) { $0.headers.isEmpty },
+    ExpectedTrouble(trouble: .giant) { $0.body.count > 8 << 20 && $0.json?["bit1"] as? Bool == false },
+    ExpectedTrouble(trouble: .endless, codes: [28], seconds: 3) { $0.body.count > 1 << 20 },
+    ExpectedTrouble(trouble: .redirect, status: 302) { $0.headers.lowercased().contains("location: /elsewhere") },
+  ]
+
+  @Test("a trouble of DeviceCheck is seen by its caller, on either server", arguments: deviceCheckTroubles)
+  func deviceCheckTrouble(expected: ExpectedTrouble) async throws {
+    var configuration = Simulator.Configuration()
+    configuration.clock = noon.date
+    let simulator = try await Simulator.start(configuration)
+    let header = ["-H", "Authorization: Bearer " + (try TeamToken().signed())]
+    for (environment, base) in [
+      (StoreEnvironment.production, simulator.deviceCheckURL), (.sandbox, simulator.deviceCheckDevelopmentURL),
+    ] {
+      let body = JSON.object([
+        ("device_token", .string(simulator.deviceToken(of: "phone-1", environment: environment))),
+        ("transaction_id", "1"), ("timestamp", .integer(noon.milliseconds)), ("bit0", true), ("bit1", false),
+      ]).text
+      let update = try await Exchange.send(
+        "POST", base + "/v1/update_two_bits", root: simulator.rootPEMPath, body: body, extra: header)
+      #expect(update.status == 200)
+      simulator.setTrouble(expected.trouble, count: 1, environment: environment)
+      let exchange = try await Exchange.send(
+        "POST", base + "/v1/query_two_bits", root: simulator.rootPEMPath, body: body, seconds: expected.seconds,
+        extra: header)
+      #expect(expected.codes.contains(exchange.code), "curl ended with \(exchange.code)")
+      #expect(exchange.status == expected.status)
+      #expect(expected.check(exchange))
+      let after = try await Exchange.send(
+        "POST", base + "/v1/query_two_bits", root: simulator.rootPEMPath, body: body, extra: header)
+      #expect(after.json?["bit0"] as? Bool == true)
+      #expect(after.json?["bit1"] as? Bool == false)
+    }
+    await simulator.stop()
+  }
+
   @Test("a trouble of one service is no trouble of the other, and is not used up by it")
   func otherService() throws {
     let store = try Store()
@@ -149,7 +201,8 @@ struct TroubleTests {
   func tableIsComplete() {
     #expect(Set(Self.troubles.map(\.trouble)) == Set(Trouble.allCases.filter { $0.befalls(.verifyReceipt) }))
     #expect(Set(Self.serverAPITroubles.map(\.trouble)) == Set(Trouble.allCases.filter { $0.befalls(.serverAPI) }))
-    #expect(Trouble.allCases.allSatisfy { $0.befalls(.verifyReceipt) || $0.befalls(.serverAPI) })
+    #expect(Set(Self.deviceCheckTroubles.map(\.trouble)) == Set(Trouble.allCases.filter { $0.befalls(.deviceCheck) }))
+    #expect(Trouble.allCases.allSatisfy { trouble in Trouble.Service.allCases.contains { trouble.befalls($0) } })
   }
 
   @Test("a followed redirect is noticed")
