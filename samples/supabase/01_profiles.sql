@@ -1,6 +1,8 @@
--- The subscription columns of public.profiles, and two locks so that only the service role writes them.
+-- The subscription columns of public.profiles, two locks so that only the service role writes them, and what policies
+-- ask of them.
 --
--- Needs: public.profiles with a column id that holds the user's ID (auth.uid()). Everything else of the table stays.
+-- Needs: public.profiles with a column id that holds the user's ID (auth.uid()); for an app that has none,
+-- 00_profiles.sql makes it. Everything else of the table stays.
 -- May be run again at any time. See README.md beside this file for what each lock does and what the app has to change.
 
 begin;
@@ -12,7 +14,8 @@ begin
   ) then
     raise exception 'there is no table public.profiles with a column id'
       using errcode = 'undefined_table',
-        hint = 'Make it first: create table public.profiles (id uuid primary key references auth.users on delete cascade);';
+        hint = 'Run 00_profiles.sql first. Or make your own: '
+          'create table public.profiles (id uuid primary key references auth.users on delete cascade);';
   end if;
 end
 $$;
@@ -226,6 +229,46 @@ create or replace trigger zzz_countersign_guard_subscription
   for each row execute function countersign.guard_subscription();
 -- Also where a session says that it is a replica.
 alter table public.profiles enable always trigger zzz_countersign_guard_subscription;
+
+-- 5. What policies and limits ask -------------------------------------------------------------------------------------
+-- For functions that run with their owner's privileges: they name a user, so no user may call them.
+
+-- How long a tier stands past its end, should nobody have written since: policy.outage_hold of the service. While the
+-- App Store cannot be asked nobody is downgraded; and if the service is gone for good, access ends all the same.
+create or replace function countersign.outage_hold() returns interval
+  language sql immutable parallel safe set search_path = ''
+  return interval '7 days';
+
+-- The tier that counts at this moment. Whoever has no row has the default tier.
+create or replace function countersign.tier_of(member uuid) returns text
+  language sql stable set search_path = ''
+  begin atomic
+    select coalesce(
+      (select subscription_tier from public.profiles
+        where id = member
+          and subscription_status in ('active', 'cancelled', 'grace_period')
+          -- Null: for life.
+          and (subscription_expires_at is null or subscription_expires_at > now() - countersign.outage_hold())),
+      countersign.default_tier());
+  end;
+
+-- Holds the user's lock of this name until the transaction ends. Whatever is counted after it, in a statement of its
+-- own, includes what another connection committed while this one waited.
+create or replace function countersign.wait_for_turn(what text, member uuid) returns void
+  language plpgsql volatile set search_path = ''
+as $$
+begin
+  -- In the stricter levels the count sees what was there at the transaction's begin, whatever it waited for.
+  if current_setting('transaction_isolation') <> 'read committed' then
+    raise exception 'limits can be counted in transactions of level "read committed" only'
+      using errcode = 'feature_not_supported';
+  end if;
+  perform pg_advisory_xact_lock(hashtextextended(what || ' ' || member, 0));
+end
+$$;
+
+revoke all on function countersign.outage_hold(), countersign.tier_of(uuid), countersign.wait_for_turn(text, uuid)
+  from public, anon, authenticated, service_role;
 
 commit;
 

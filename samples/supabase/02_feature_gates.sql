@@ -18,7 +18,7 @@ begin;
 
 do $$
 begin
-  if to_regprocedure('countersign.is_user_request()') is null then
+  if to_regprocedure('countersign.tier_of(uuid)') is null then
     raise exception 'run 01_profiles.sql first' using errcode = 'undefined_function';
   end if;
 end
@@ -147,23 +147,11 @@ revoke all on countersign.trip_uses from public, anon, authenticated, service_ro
 
 -- 2. Who has paid -----------------------------------------------------------------------------------------------------
 
--- How long a tier stands past its end, should nobody have written since: policy.outage_hold of the service. While the
--- App Store cannot be asked nobody is downgraded; and if the service is gone for good, access ends all the same.
-create or replace function countersign.outage_hold() returns interval
-  language sql immutable parallel safe set search_path = ''
-  return interval '7 days';
-
 -- Any tier above the default: a limit of the free tier is not for "premium" either.
 create or replace function countersign.is_paid(member uuid) returns boolean
   language sql stable security definer set search_path = ''
   begin atomic
-    select exists (
-      select from public.profiles
-      where id = member
-        and subscription_tier <> countersign.default_tier()
-        and subscription_status in ('active', 'cancelled', 'grace_period')
-        -- Null: for life.
-        and (subscription_expires_at is null or subscription_expires_at > now() - countersign.outage_hold()));
+    select countersign.tier_of(member) <> countersign.default_tier();
   end;
 
 -- The same of whoever asks.
@@ -177,19 +165,6 @@ create or replace function countersign.has_paid_tier() returns boolean
 -- All VOLATILE, so that each statement inside sees the rows that its own command has written before; with STABLE, three
 -- bikes in one insert would each count none. All in several statements, as one would count what was there before it
 -- waited for the lock.
-
-create or replace function countersign.wait_for_turn(what text, member uuid) returns void
-  language plpgsql volatile set search_path = ''
-as $$
-begin
-  -- In the stricter levels the count sees what was there at the transaction's begin, whatever it waited for.
-  if current_setting('transaction_isolation') <> 'read committed' then
-    raise exception 'limits can be counted in transactions of level "read committed" only'
-      using errcode = 'feature_not_supported';
-  end if;
-  perform pg_advisory_xact_lock(hashtextextended(what || ' ' || member, 0));
-end
-$$;
 
 create or replace function countersign.refuse(what text) returns void
   language plpgsql volatile set search_path = ''
@@ -356,8 +331,10 @@ where status::text = 'completed' and user_id is not null
 -- 6. Who may call what ------------------------------------------------------------------------------------------------
 -- EXECUTE is everybody's by default. Users need what their policies call; what takes a user's ID stays inside.
 
-revoke all on all functions in schema countersign from public, anon, authenticated, service_role;
-grant execute on function countersign.default_tier(), countersign.is_user_request() to public;
+revoke all on function countersign.is_paid(uuid), countersign.has_paid_tier(), countersign.refuse(text),
+  countersign.limit_bikes(uuid, integer), countersign.limit_trips(uuid, integer, integer), countersign.may_add_bike(),
+  countersign.may_start_trip(), countersign.guard_bike(), countersign.count_trip(), countersign.guard_trip()
+  from public, anon, authenticated, service_role;
 grant execute on function countersign.may_add_bike(), countersign.may_start_trip(), countersign.has_paid_tier()
   to anon, authenticated, service_role;
 
