@@ -1,11 +1,20 @@
--- What stands in the way of the locks of 01_profiles.sql and 02_feature_gates.sql. Changes nothing; run it after every
--- migration. No row: nothing was found.
+-- What stands in the way of the locks of the other files. Changes nothing; run it after every migration. No row:
+-- nothing was found.
 
-with guarded (name) as (
+-- Whatever tables have a policy or a limit by 04_has_tier.sql.
+with asking (name) as (
+  select p.polrelid::regclass from pg_policy p
+    join pg_depend d on d.classid = 'pg_policy'::regclass and d.objid = p.oid
+  where d.refclassid = 'pg_proc'::regclass and d.refobjid = to_regprocedure('countersign.has_tier(text)')
+  union
+  select tgrelid::regclass from pg_trigger where tgfoid = to_regprocedure('countersign.limit_rows()')
+), guarded (name) as (
   select to_regclass(name) from unnest(array[
     'public.profiles', 'vehicles.user_bike', 'recording.trips', 'recording.trip_basic_stats',
     'recording.trip_advanced_stats']) as name
   where to_regclass(name) is not null
+  union
+  select name from asking
 )
 -- A view reads its tables with its owner's privileges, past row level security, unless told otherwise.
 select distinct format('view %s.%s shows rows of %s past its policies; alter view … set (security_invoker = true)',
@@ -77,4 +86,22 @@ where to_regclass(expected.name) is not null
     select from pg_trigger
     where tgrelid = to_regclass(expected.name) and tgname = expected.trigger
       and tgenabled::text = any (expected.enabled))
+
+union all
+select format('trigger %s is disabled on %s', tgname, tgrelid::regclass) from pg_trigger
+where tgfoid in (to_regprocedure('countersign.limit_rows()'), to_regprocedure('countersign.make_profile()'))
+  and tgenabled not in ('O', 'A')
+
+union all
+select 'no trigger calls countersign.make_profile(): new users get no profile; run 00_profiles.sql again'
+where to_regprocedure('countersign.make_profile()') is not null
+  and not exists (select from pg_trigger where tgfoid = to_regprocedure('countersign.make_profile()'))
+
+union all
+select format('index on the user''s ID of %s is missing, by which its limit counts', t.tgrelid::regclass)
+from pg_trigger t
+  join pg_attribute a on a.attrelid = t.tgrelid
+    and a.attname = split_part(encode(t.tgargs, 'escape'), '\000', 1) and not a.attisdropped
+where t.tgfoid = to_regprocedure('countersign.limit_rows()')
+  and not exists (select from pg_index where indrelid = t.tgrelid and indkey[0] = a.attnum)
 order by 1;

@@ -25,13 +25,20 @@ struct TestDatabase: Sendable {
     let cluster = try await TemporaryCluster.running()
     let name = "test_\(UUID().uuidString.lowercased().filter { $0 != "-" })"
     let postgres = try await Connection.open("postgres", on: cluster)
-    try await postgres.query("create database \(name) template \(Self.template(grants, state)) strategy file_copy")
+    try await postgres.query(
+      "create database \(name) template \(Self.template(grants, state)) strategy file_copy owner project_owner")
     self.cluster = cluster
     self.name = name
   }
 
   /// Whoever may do anything: to prepare a test, and to look past every lock.
   func owner() async throws -> Connection { try await .open(name, on: cluster) }
+
+  /// Whoever applies migrations: owns the app's tables, and is no superuser.
+  func project() async throws -> Connection { try await .open(name, on: cluster, as: "project_owner") }
+
+  /// The server of sign-ups: writes accounts, and may touch nothing of the app's.
+  func signUps() async throws -> Connection { try await .open(name, on: cluster, as: "supabase_auth_admin") }
 
   /// The API's login, which becomes each caller in turn.
   func api() async throws -> Connection { try await .open(name, on: cluster, as: "authenticator") }
@@ -67,8 +74,12 @@ struct TestDatabase: Sendable {
 enum SQLFile {
   private static let tests = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
 
+  static let table = "00_profiles"
   static let profiles = "01_profiles"
   static let gates = "02_feature_gates"
+  static let check = "03_check"
+  static let tiers = "04_has_tier"
+  static let children = "05_children"
 
   static func own(_ name: String) throws -> String { try text(tests.appending(path: "SQL/\(name).sql")) }
 
@@ -76,9 +87,9 @@ enum SQLFile {
     try text(tests.appending(path: "../../samples/supabase/\(name).sql"))
   }
 
-  /// The migrations in their order.
+  /// The migrations in their order, of an app that has its profiles.
   static var samples: [String] {
-    get throws { [try sample(profiles), try sample(gates)] }
+    get throws { try [profiles, gates, tiers, children].map(sample) }
   }
 
   static func recorded(_ name: String) throws -> Data {

@@ -4,11 +4,11 @@ import Testing
   @Test(arguments: TestDatabase.Grants.allCases)
   func `the migrations may be run three times and leave the same database`(grants: TestDatabase.Grants) async throws {
     let owner = try await TestDatabase(grants).owner()
-    let once = try await owner.query(Self.everything)
+    let once = try await owner.query(DatabaseSnapshot.everything)
     for _ in 1...2 {
       for file in try SQLFile.samples { try await owner.run(file) }
     }
-    #expect(try await owner.query(Self.everything) == once)
+    #expect(try await owner.query(DatabaseSnapshot.everything) == once)
     #expect(once.count > 60)
   }
 
@@ -182,23 +182,4 @@ import Testing
     #expect(
       findings == ["trigger zzz_countersign_guard_subscription is missing or does not always fire on public.profiles"])
   }
-
-  /// Columns, constraints, indexes, privileges, policies, functions and triggers, one a row.
-  private static let everything = """
-    select what from (
-      select format('column %s %s %s %s %s %s', attrelid::regclass, attname, atttypid::regtype, attnotnull, attacl,
-        (select pg_get_expr(adbin, adrelid) from pg_attrdef where adrelid = attrelid and adnum = attnum)) as what
-      from pg_attribute join pg_class on pg_class.oid = attrelid
-      where attnum > 0 and relkind in ('r', 'i')
-        and relnamespace::regnamespace::text in ('public', 'vehicles', 'recording', 'countersign')
-      union all select format('table %s %s %s', oid::regclass, relrowsecurity, relacl) from pg_class
-      where relnamespace::regnamespace::text in ('public', 'vehicles', 'recording', 'countersign')
-      union all select format('constraint %s', pg_get_constraintdef(oid)) from pg_constraint
-      where connamespace::regnamespace::text in ('public', 'vehicles', 'recording', 'countersign')
-      union all select format('function %s %s %s', oid::regprocedure, proacl, prosrc) from pg_proc
-      where pronamespace::regnamespace::text in ('public', 'countersign')
-      union all select format('policy %s', p.*) from pg_policies p
-      union all select format('trigger %s %s', pg_get_triggerdef(oid), tgenabled) from pg_trigger where not tgisinternal
-    ) as all_of_it order by what
-    """
 }

@@ -5,3 +5,5 @@ create function auth.uid() returns uuid language sql stable
   as $$ select nullif(nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'sub', '')::uuid $$;
 grant usage on schema auth, public to anon, authenticated, service_role, project_owner;
 grant select, insert, references, trigger on auth.users to project_owner;
+grant usage on schema auth to supabase_auth_admin;
+grant select, insert, update, delete on auth.users to supabase_auth_admin;

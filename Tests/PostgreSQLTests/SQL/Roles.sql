@@ -6,3 +6,5 @@ create role authenticator login noinherit;
 -- What Supabase calls postgres: owns the tables, and is no superuser.
 create role project_owner login nosuperuser bypassrls;
 grant anon, authenticated, service_role to authenticator;
+-- The server of sign-ups.
+create role supabase_auth_admin login noinherit nosuperuser;
