@@ -98,6 +98,12 @@ where to_regprocedure('countersign.make_profile()') is not null
   and not exists (select from pg_trigger where tgfoid = to_regprocedure('countersign.make_profile()'))
 
 union all
+select format('a sign-up fails, as %s of public.profiles has no default and may not be null', attname)
+from pg_attribute
+where to_regprocedure('countersign.make_profile()') is not null and attrelid = to_regclass('public.profiles')
+  and attnum > 0 and not attisdropped and attname <> 'id' and attnotnull and not atthasdef and attidentity = ''
+
+union all
 select format('index on the user''s ID of %s is missing, by which its limit counts', t.tgrelid::regclass)
 from pg_trigger t
   join pg_attribute a on a.attrelid = t.tgrelid

@@ -136,11 +136,11 @@ import Testing
     let project = try await database.project()
     try await project.run("alter table public.profiles add column username text not null default ''")
     try await project.run(SQLFile.sample(SQLFile.table))
-    try await project.run(
-      """
-      drop function countersign.make_profile() cascade;
-      alter table public.profiles alter column username drop default;
-      """)
+    try await project.run("alter table public.profiles alter column username drop default")
+    #expect(
+      try await project.query(SQLFile.sample(SQLFile.check)).compactMap { $0[0] }
+        .contains("a sign-up fails, as username of public.profiles has no default and may not be null"))
+    try await project.run("drop function countersign.make_profile() cascade")
     let error = await #expect(throws: PostgreSQLError.self) { try await project.run(SQLFile.sample(SQLFile.table)) }
     #expect(error?.message.contains("username would be null") == true)
     try await project.run("rollback")
