@@ -90,8 +90,8 @@ deb-check: deb ## Install the package in a layer of its own, run, upgrade, remov
 	@scripts/install-packages $(DEB_CHECK_PACKAGES)
 	@set -e; for package in .build/countersign_*.deb; do scripts/check-deb "$$package"; done
 
-# Caddy, nginx and kubectl are used where they are, and not installed for it. CI runs the script without the schemas.
-package-check: deps ## Check what samples/ has for operators: systemd, compose, Kubernetes, proxies
+# Caddy, nginx, kubectl and Node are used where they are, and not installed for it. CI runs the script without the schemas.
+package-check: deps ## Check what samples/ has for operators: systemd, compose, Kubernetes, proxies, a route service
 	@scripts/install-packages $(SAMPLE_CHECK_PACKAGES)
 	$(SWIFT) build --product countersign
 	$(SWIFT) build --product app-store-simulator
