@@ -199,7 +199,7 @@ as $$
 begin
   if not countersign.is_user_request() then return new; end if;
   if tg_op = 'INSERT' then
-    if new.subscription_tier = countersign.default_tier() and new.subscription_status = 'active'
+    if new.subscription_tier::text = countersign.default_tier() and new.subscription_status = 'active'
       and new.subscription_expires_at is null and new.original_transaction_id is null
       and new.subscription_version = 0
     then
@@ -244,9 +244,10 @@ create or replace function countersign.tier_of(member uuid) returns text
   language sql stable set search_path = ''
   begin atomic
     select coalesce(
-      (select subscription_tier from public.profiles
+      -- As text, where an app had made an enum of it.
+      (select subscription_tier::text from public.profiles
         where id = member
-          and subscription_status in ('active', 'cancelled', 'grace_period')
+          and subscription_status::text in ('active', 'cancelled', 'grace_period')
           -- Null: for life.
           and (subscription_expires_at is null or subscription_expires_at > now() - countersign.outage_hold())),
       countersign.default_tier());

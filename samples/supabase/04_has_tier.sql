@@ -40,7 +40,7 @@ begin
       countersign.default_tier() using errcode = 'invalid_parameter_value';
   end if;
   select subscription_tier into unlisted from public.profiles
-  where subscription_tier <> all (countersign.tiers()) limit 1;
+  where subscription_tier::text <> all (countersign.tiers()) limit 1;
   if unlisted is not null then
     raise exception 'public.profiles has a tier "%", and countersign.tiers() has not', unlisted
       using errcode = 'invalid_parameter_value', hint = 'Name the tiers of your catalog in this file.';

@@ -28,6 +28,27 @@ import Testing
     #expect(try await api.attempt("update public.profiles set subscription_tier = 'pro'", as: .a) == .denied)
   }
 
+  @Test func `columns of an older attempt that are enums are taken over`() async throws {
+    let database = try await TestDatabase(.wide, .app)
+    let (owner, api) = (try await database.owner(), try await database.api())
+    try await owner.run(
+      """
+      create type public.tier as enum ('free', 'pro', 'premium');
+      create type public.status as enum ('active', 'expired', 'cancelled', 'grace_period');
+      alter table public.profiles add column subscription_tier public.tier default 'free',
+        add column subscription_status public.status default 'active';
+      """)
+    for _ in 1...2 {
+      for file in try SQLFile.samples { try await owner.run(file) }
+    }
+    #expect(try await api.attempt("insert into public.profiles (id) values ('\(UserIDs.c)')", as: .c) == .passed)
+    let asks = "select countersign.has_tier('pro'), countersign.has_paid_tier()"
+    #expect(try await api.query(asks, as: .a) == [["f", "f"]])
+    try await owner.run("update public.profiles set subscription_tier = 'premium' where id = '\(UserIDs.a)'")
+    #expect(try await api.query(asks, as: .a) == [["t", "t"]])
+    #expect(try await api.attempt("update public.profiles set subscription_tier = 'pro'", as: .c) == .denied)
+  }
+
   @Test(arguments: ["smallint", "integer"])
   func `a version of an older attempt that is too small for milliseconds becomes a bigint`(type: String) async throws {
     let database = try await TestDatabase(.wide, .app)
