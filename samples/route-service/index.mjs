@@ -6,7 +6,7 @@
 //         by the best one that the caller may use
 //
 // The caller's own token is passed on, so this service needs no key of Countersign's and asks about nobody else.
-// In the catalog: features: { premium_routes: { pro: true } }.
+// In the catalog: features: { premium_routing_providers: { pro: true } }, as in samples/catalogs/cycling.yaml.
 
 /**
  * Tells a caller's plan: "paid", "free", "unknown" while it cannot be told, or null for a token that is refused.
@@ -21,7 +21,7 @@
  */
 export function planReader({
   url,
-  feature = "premium_routes",
+  feature = "premium_routing_providers",
   deadline = 1_000,
   paidFor = 30_000,
   unpaidFor = 2_000,

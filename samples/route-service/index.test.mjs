@@ -26,7 +26,11 @@ after(() => {
 const feature = (allowed) => ({ allowed, limit: null, current: null, remaining: null, resets_at: null });
 const access = (allowed) => ({
   status: 200,
-  body: { user_id: "user-1", tier: allowed ? "pro" : "free", features: { premium_routes: feature(allowed) } },
+  body: {
+    user_id: "user-1",
+    tier: allowed ? "pro" : "free",
+    features: { premium_routing_providers: feature(allowed) },
+  },
 });
 const away = { status: 503, body: { code: "ledger_unavailable" } };
 
