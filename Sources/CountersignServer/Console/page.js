@@ -1,6 +1,6 @@
-// The support page: looks up whatever a customer can read out, shows why, and lets a person ask Apple again, move or attach
-// a purchase, and release the brake. Everything that is shown is text that was set as text; the key is in this closure and
-// nowhere else.
+// The support page: looks up whatever a customer can read out, shows why, and lets a person ask Apple again, give
+// access, move or attach a purchase, and release the brake. Everything that is shown is text that was set as text; the key is
+// in this closure and nowhere else.
 'use strict'
 ;(() => {
   const byID = (id) => document.getElementById(id)
@@ -50,7 +50,7 @@
     }
   }
 
-  async function ask(method, path, body) {
+  async function ask(method, path, body, headers = {}) {
     const ending = new AbortController()
     const timer = setTimeout(() => ending.abort(), 30000)
     let response
@@ -58,7 +58,7 @@
       response = await fetch(new URL(path.replace(/^\//, ''), document.baseURI), {
         method, signal: ending.signal, cache: 'no-store', credentials: 'omit', redirect: 'error',
         referrerPolicy: 'no-referrer',
-        headers: {Authorization: `Bearer ${key}`, ...(body ? {'Content-Type': 'application/json'} : {})},
+        headers: {Authorization: `Bearer ${key}`, ...(body ? {'Content-Type': 'application/json'} : {}), ...headers},
         body: body ? JSON.stringify(body) : undefined,
       })
       const answer = await response.json()
@@ -71,6 +71,14 @@
         : 'The service cannot be reached. Nothing may have been done; look the user up again before you repeat it.')
     } finally {
       clearTimeout(timer)
+    }
+  }
+
+  /// As `ask`, for what may be asked twice and is done once.
+  async function askRepeatably(...request) {
+    try { return await ask(...request) } catch (error) {
+      if (error instanceof Refusal) throw error
+      throw new Error('No answer came, so it may have been done or not. Press the button again: it is not done twice.')
     }
   }
 
@@ -235,13 +243,14 @@
     return showFor(id, async (isCurrent) => {
       const found = await ask('GET', `v1/lookup/${encodeURIComponent(id)}`)
       if (!isCurrent()) return
-      const history = found.user_id === null ? null : await ask('GET', userPath(found.user_id, 'history'))
+      const [history, tiers] = found.user_id === null ? [null, []]
+        : await Promise.all([readUser(found.user_id), tiersToGive()])
       if (!isCurrent()) return
       const cards = [
         ...found.purchases.map((purchase) => purchaseCard(purchase)),
         ...found.unowned.map((purchase) => unownedCard(purchase, found.app_store !== 'not_configured')),
       ]
-      if (history) showUser(history, cards)
+      if (history) showUser(history, tiers, cards)
       else show(...(cards.length > 0 ? cards : [neverSeenCard(found)]))
       const [text, tone] = foundText(found, history)
       tell(ui.searchForm, text, tone)
@@ -250,11 +259,22 @@
 
   function lookUpUser(id) {
     return showFor(id, async (isCurrent) => {
-      const history = await ask('GET', userPath(id, 'history'))
+      const [history, tiers] = await Promise.all([readUser(id), tiersToGive()])
       if (!isCurrent()) return
-      showUser(history, [])
+      showUser(history, tiers, [])
       tell(ui.searchForm, stateText(history))
     })
+  }
+
+  /// A user's history, with what was given to them.
+  async function readUser(id) {
+    const [history, given] = await Promise.all([ask('GET', userPath(id, 'history')), ask('GET', userPath(id, 'grants'))])
+    return {...history, grants: given.grants}
+  }
+
+  /// Every tier but the lowest; none where the service does not tell them.
+  async function tiersToGive() {
+    try { return (await ask('GET', 'v1/plans')).plans.slice(1) } catch { return [] }
   }
 
   function lookUpTransaction(id) {
@@ -357,12 +377,13 @@
 
   const words = (text) => String(text).replaceAll('_', ' ')
   const isTakenBack = (state) => state.reason === 'refunded' || state.reason === 'revoked'
-  const endName = (state) => isTakenBack(state) ? 'Taken back on' : 'Paid until'
+  const isGiven = (state) => Boolean(state.decision && state.decision.grant_id)
+  const endName = (state) => isTakenBack(state) ? 'Taken back on' : isGiven(state) ? 'Given until' : 'Paid until'
 
   function kind(state) {
     if (state.status === 'grace_period') return 'warn'
     if (state.status === 'expired') return 'bad'
-    return state.status === 'active' && state.original_transaction_id ? 'good' : ''
+    return state.status === 'active' && (state.original_transaction_id || isGiven(state)) ? 'good' : ''
   }
 
   /// - Parameters:
@@ -412,8 +433,10 @@
 
   // MARK: A user
 
-  /// - Parameter more: what else the same ID is.
-  function showUser(first, more) {
+  /// - Parameters:
+  ///   - tiers: those that can be given.
+  ///   - more: what else the same ID is.
+  function showUser(first, tiers, more) {
     const user = first.user_id
     let history = first
     let entries = [...first.entries]
@@ -424,13 +447,15 @@
     const olderForm = el('form', {autocomplete: 'off'},
       el('button', {type: 'submit', class: 'quiet'}, 'Older entries'), message())
     const form = revalidationForm(user, refresh)
+    const given = givenCard(user, tiers, refresh)
+    const nothing = el('p', {class: 'soft'}, 'Nothing has happened yet.')
 
     function paint() { draw(picture, history, entries) }
 
     function render() {
       const purchases = [...new Set(history.periods.map((period) => period.original_transaction_id))]
       const moved = movedAway(user, entries)
-      const why = purchases.length === 0 && moved.length > 0
+      const why = purchases.length === 0 && moved.length > 0 && !isGiven(history.now)
         ? el('div', {class: 'moved why'}, moved.map(movedText)) : null
       state.replaceChildren(
         ...stateParts(history.now, history.periods, why),
@@ -442,20 +467,25 @@
           }, 'Show or move')))))
       // Nothing is kept that Apple could be asked about.
       form.hidden = purchases.length === 0
+      given.show(history)
+      nothing.hidden = entries.length > 0
       list.replaceChildren(...folded(entries))
       buttonOf(olderForm).hidden = !next
       paint()
     }
 
     /// Reads the user anew, in place: what was just done stays in view.
+    /// - Returns: how they stand now.
     async function refresh(isCurrent) {
-      const page = await ask('GET', userPath(user, 'history'))
-      if (!isCurrent()) return
+      const page = await readUser(user)
+      if (!isCurrent()) return null
       history = page
       entries = [...page.entries]
       next = page.next
       render()
-      tell(ui.searchForm, '')
+      // What was told of them before may be so no longer.
+      for (const told of document.querySelectorAll('#search-form .message, #result .message')) told.textContent = ''
+      return page.now
     }
 
     olderForm.addEventListener('submit', (event) => {
@@ -480,9 +510,9 @@
       el('section', {class: 'card', 'aria-labelledby': 'picture-title'},
         el('h2', {id: 'picture-title'}, 'Timeline'), picture),
       form,
+      given.card,
       el('section', {class: 'card', 'aria-labelledby': 'history-title'},
-        el('h2', {id: 'history-title'}, 'History'),
-        entries.length === 0 ? el('p', {class: 'soft'}, 'Nothing has happened yet.') : null, list, olderForm),
+        el('h2', {id: 'history-title'}, 'History'), nothing, list, olderForm),
       ...more)
     render()
     link(user)
@@ -611,21 +641,151 @@
         if (!isCurrent()) return
         note.value = ''
         const [outcome, tone] = answer.stale
-          ? [`Apple could not be asked about everything. The last proven state stands: ${answer.tier}.`, 'warn']
-          : [`Asked. The tier is ${answer.tier}, ${words(answer.status)}.`, 'good']
+          ? ['Apple could not be asked about everything. The last proven state stands.', 'warn'] : ['Asked.', 'good']
         await refreshed(form, refresh, isCurrent, outcome, tone)
       })
     })
     return form
   }
 
-  /// Tells the outcome once the page shows it, or that it does not.
+  /// Tells the outcome, and how the user stands, once the page shows it; or that it does not.
   async function refreshed(form, refresh, isCurrent, outcome, tone) {
-    try { await refresh(isCurrent) } catch {
+    let now
+    try { now = await refresh(isCurrent) } catch {
       if (isCurrent()) tell(form, `${outcome} The rest of this page is out of date: look the ID up again.`, 'warn')
       return
     }
-    if (isCurrent()) tell(form, outcome, tone)
+    if (isCurrent()) tell(form, `${outcome} The tier is ${now.tier}, ${words(now.status)}.`, tone)
+  }
+
+  // MARK: Access that is given
+
+  const lengths = [['1d', '1 day'], ['7d', '7 days'], ['30d', '30 days'], ['365d', '1 year'], ['', 'until a date']]
+  const grantKinds = ['support', 'promotion', 'tester', 'migration'].map((name) => [name, name])
+  const select = (id, choices) =>
+    el('select', {id}, choices.map(([value, text]) => el('option', {value}, text)))
+
+  /// What was given to a user, and the form that gives more.
+  function givenCard(user, tiers, refresh) {
+    const items = new Map()
+    const list = el('ol', {class: 'given', 'aria-labelledby': 'given-title'})
+    const nothing = el('p', {class: 'soft'}, 'Nothing was given to this user yet.')
+    const tier = tiers.length > 0
+      ? select('grant-tier', tiers.map(({tier, name}) => [tier, name && name !== tier ? `${name} (${tier})` : tier]))
+      : el('input', {id: 'grant-tier', type: 'text', maxlength: 128, 'aria-required': 'true', spellcheck: 'false',
+        autocapitalize: 'none', autocomplete: 'off'})
+    const length = select('grant-length', lengths)
+    const until = el('input', {id: 'grant-until', type: 'datetime-local', max: '9999-12-31T23:59',
+      'aria-required': 'true'})
+    const untilField = field(until, 'Until (UTC)')
+    const why = select('grant-kind', grantKinds)
+    const note = noteBox('grant-note')
+    const form = el('form', {autocomplete: 'off', novalidate: true, 'aria-labelledby': 'give-title'},
+      el('h3', {id: 'give-title'}, 'Give access'),
+      el('p', {class: 'soft'}, 'For a time, beside what was bought. The note is kept in the history.'),
+      el('div', {class: 'fields'}, field(tier, 'Tier'), field(length, 'How long'), untilField, field(why, 'Kind')),
+      field(note, 'Note: why is it given?'), el('button', {type: 'submit'}, 'Give access'), message())
+    // The last thing that was sent, and the key under which it is given once, however often it is sent.
+    let sent = {}
+
+    untilField.hidden = true
+    length.addEventListener('change', () => { untilField.hidden = length.value !== '' })
+    form.addEventListener('submit', (event) => {
+      event.preventDefault()
+      const name = needed(tier, 'Name the tier.')
+      const end = length.value === '' && name !== null ? needed(until, 'Say until when: a date and a time.') : ''
+      const text = name === null || end === null ? null : needed(note, 'Say in the note why it is given.')
+      if (text === null) return
+      const grant = {tier: name, kind: why.value, note: text,
+        ...(end ? {ends_at: `${end.length === 16 ? `${end}:00` : end}Z`} : {for: length.value})}
+      const body = JSON.stringify(grant)
+      if (sent.body !== body) sent = {body, key: randomKey()}
+      work(form, 'Giving…', async (isCurrent) => {
+        const given = await askRepeatably('POST', userPath(user, 'grants'), grant, {'Idempotency-Key': sent.key})
+        sent = {}
+        if (!isCurrent()) return
+        note.value = ''
+        await refreshed(form, refresh, isCurrent, `Given: ${given.tier} until ${date(given.ends_at)}.`, 'good')
+      })
+    })
+
+    function show({grants, now}) {
+      const moment = at(now.decision.judged_at || new Date().toISOString())
+      const isRunning = (grant) => !grant.ended_early && moment < at(grant.ends_at)
+      for (const grant of grants) {
+        if (!items.has(grant.id)) items.set(grant.id, givenItem(user, grant, refresh))
+        items.get(grant.id).show(grant, isRunning(grant))
+      }
+      const sorted = [...grants.filter(isRunning), ...grants.filter((grant) => !isRunning(grant))]
+      list.replaceChildren(...sorted.map((grant) => items.get(grant.id).item))
+      nothing.hidden = grants.length > 0
+    }
+
+    const card = el('section', {class: 'card', 'aria-labelledby': 'given-title'},
+      el('h2', {id: 'given-title'}, 'Access that was given'), nothing, list, form)
+    return {card, show}
+  }
+
+  /// `crypto.randomUUID` is missing where the page came without TLS.
+  const randomKey = () =>
+    [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
+
+  /// One grant, with what ends it.
+  function givenItem(user, {id, tier}, refresh) {
+    const about = el('div')
+    const note = noteBox(`end-note-${id}`)
+    const open = el('button', {type: 'button', class: 'quiet small', 'aria-label': `End now: the grant of ${tier}`},
+      'End now')
+    const leave = el('button', {type: 'button', class: 'quiet'}, 'Leave it')
+    const fields = el('div', {class: 'ending', hidden: true}, field(note, 'Note: why is it ended?'),
+      el('div', {class: 'row'}, el('button', {type: 'submit', class: 'danger'}, 'End it'), leave))
+    const said = message()
+    said.tabIndex = -1
+    const form = el('form', {autocomplete: 'off', novalidate: true, 'aria-label': `End the grant of ${tier}`},
+      open, fields, said)
+
+    function unfold(isOpen) {
+      open.hidden = isOpen
+      fields.hidden = !isOpen
+    }
+
+    open.addEventListener('click', () => {
+      unfold(true)
+      tell(form, '')
+      note.focus()
+    })
+    leave.addEventListener('click', () => {
+      unfold(false)
+      complain(note, '')
+      tell(form, '')
+      open.focus()
+    })
+    form.addEventListener('submit', (event) => {
+      event.preventDefault()
+      const text = needed(note, 'Say in the note why it is ended.')
+      if (text === null) return
+      work(form, 'Ending…', async (isCurrent) => {
+        const ended = await askRepeatably('DELETE', userPath(user, `grants/${encodeURIComponent(id)}`), {note: text})
+        if (!isCurrent()) return
+        note.value = ''
+        await refreshed(form, refresh, isCurrent, `Ended on ${date(ended.ends_at)}.`, 'good')
+        if (isCurrent()) said.focus()
+      })
+    })
+
+    function show(grant, isRunning) {
+      const [state, tone] = isRunning ? ['running', 'good'] : [grant.ended_early ? 'ended early' : 'over', '']
+      about.replaceChildren(
+        el('p', {class: 'when'}, el('strong', null, grant.tier), el('span', {class: `pill ${tone}`}, state),
+          el('span', {class: 'soft'}, words(grant.kind))),
+        el('p', null, 'From ', time(grant.starts_at), ' until ', time(grant.ends_at), ', by ', bdi(grant.author), '.'),
+        ...[noteOf({note: grant.note, asked_by: grant.author})].filter(Boolean))
+      if (isRunning) return
+      open.hidden = true
+      fields.hidden = true
+    }
+
+    return {item: el('li', null, about, form), show}
   }
 
   // MARK: A purchase
@@ -762,13 +922,14 @@
   function look(verdict) {
     if (verdict.reason === 'billing_grace') return 'grace'
     if (verdict.reason === 'billing_retry') return 'retry'
+    if (isGiven(verdict)) return 'given'
     if (!verdict.original_transaction_id || verdict.status === 'expired') return 'none'
     return verdict.status === 'cancelled' ? 'cancelled' : 'active'
   }
 
   const looks = {
-    active: 'access', cancelled: 'access, renewal off', grace: 'grace period', retry: 'billing retry', none: 'no access',
-    held: 'ended, not confirmed by Apple',
+    active: 'access', cancelled: 'access, renewal off', given: 'access that was given', grace: 'grace period',
+    retry: 'billing retry', none: 'no access', held: 'ended, not confirmed by Apple',
   }
 
   /// What the service decided when: each verdict holds until the next one, its access until it ends.
@@ -783,7 +944,11 @@
       const state = look(verdict)
       const held = end !== null && end < until
       parts.push({from: verdict.from, until: held ? Math.max(end, verdict.from) : until, state, words: verdict.explanation})
-      if (held) parts.push({from: Math.max(end, verdict.from), until, state: 'held', words: looks.held})
+      if (held) {
+        // The end of what was given needs no word of Apple's.
+        const after = state === 'given' ? 'none' : 'held'
+        parts.push({from: Math.max(end, verdict.from), until, state: after, words: looks[after]})
+      }
       if (!following && end !== null && end > until) {
         parts.push({from: until, until: end, state, isFuture: true, words: verdict.explanation})
       }

@@ -117,6 +117,12 @@ struct SupportPageTests {
   /// What the page shows of customers.
   private func result(_ browser: Browser) async throws -> String { try await browser.text("#result") }
 
+  /// What the browser complains of; where the service does not tell its plans, the page does without.
+  private func complaints(of browser: Browser) async throws -> [String] {
+    try await browser.complaints().filter { !$0.contains("/v1/plans") }
+  }
+
+  private static let giveForm = "form[aria-labelledby=give-title]"
   private static let askForm = "form[aria-labelledby=ask-title]"
   private static func moveForm(_ id: String) -> String { "form[aria-labelledby=move-\(id)-production]" }
 
@@ -181,7 +187,7 @@ struct SupportPageTests {
         let entry = try #require(try await world.service.history(of: "anna").entries.first { $0["note"] is String })
         #expect(entry["note"] as? String == note)
         #expect(entry["asked_by"] as? String == "desk")
-        #expect(try await browser.complaints() == [])
+        #expect(try await complaints(of: browser) == [])
       }
     }
   }
@@ -250,6 +256,216 @@ struct SupportPageTests {
     }
   }
 
+  /// Names a tier, among the plans or in words.
+  private func choose(_ browser: Browser, tier: String) async throws {
+    let isList = "return document.getElementById('grant-tier') instanceof HTMLSelectElement"
+    if try await browser.evaluate(isList) as? Bool == true {
+      try await browser.click("#grant-tier option[value=\(tier)]")
+    } else {
+      _ = try await browser.evaluate("document.getElementById('grant-tier').value = ''")
+      try await browser.type(tier, into: "#grant-tier")
+    }
+  }
+
+  /// Has `/v1/plans` answer what a test says.
+  private func tellPlans(_ browser: Browser, status: Int = 200, _ body: String) async throws {
+    _ = try await browser.evaluate(
+      """
+      const former = window.fetch
+      window.fetch = (url, ...rest) => new URL(url).pathname === '/v1/plans'
+        ? Promise.resolve(new Response('\(body)', {status: \(status)})) : former(url, ...rest)
+      """)
+  }
+
+  /// The grants of a user, as the service lists them.
+  private func grants(_ world: World, of user: String) async throws -> [[String: Any]] {
+    try await world.service.send(.get, "/v1/profiles/\(user)/grants").array("grants")
+  }
+
+  @Test(arguments: [1280, 390])
+  func `access is given with a note and ended with one, and the verdict, the list and the history say so`(width: Int)
+    async throws
+  {
+    try await run { world in
+      _ = try await fillIn(world)
+      let before = try await world.service.profile("anna").verdict
+      try await Browser.run { browser in
+        try await browser.resize(width: width, height: 760)
+        try await enter(browser, world.service)
+        try await lookUp(browser, "anna")
+        try await browser.wait("#status", says: "User anna: the tier is free, expired.")
+        #expect(try await result(browser).contains("Nothing was given to this user yet."))
+        #expect(try await !browser.isVisible("#grant-until"))
+
+        let note = "<img src=x onerror=alert(1)> an apology"
+        try await choose(browser, tier: "premium")
+        try await browser.click("#grant-length option[value='30d']")
+        try await browser.click("#grant-kind option[value=promotion]")
+        try await browser.type(note, into: "#grant-note")
+        try await browser.click("\(Self.giveForm) button")
+        let told = "Given: premium until 27 September 2024, 12:00 UTC. The tier is premium, active."
+        try await browser.wait("\(Self.giveForm) .message.good", says: told)
+        #expect(try await isInView(browser, "\(Self.giveForm) .message"), "where the eye is")
+        #expect(try await browser.focus() == "Give access")
+        #expect(try await browser.evaluate("return document.getElementById('grant-note').value") as? String == "")
+        #expect(try await browser.text("#result section .state") == "premium\nactive")
+        let card = try await browser.text("#result section")
+        #expect(card.contains("Access to premium was given, not bought") && card.contains("Given until"), "\(card)")
+        let item = try await browser.text("ol.given li")
+        #expect(item.contains("premium\nrunning\npromotion"), "\(item)")
+        #expect(item.contains("From 28 August 2024, 12:00 UTC until 27 September 2024, 12:00 UTC, by desk."), "\(item)")
+        #expect(item.contains(note))
+        #expect(try await browser.text("ol.history").contains(note))
+        #expect(try await browser.text(".legend").contains("access that was given"))
+        try await browser.screenshot("given-\(width)-light")
+
+        // Another one, until a day that is named; then the first is ended, and the second is left.
+        world.advance(days: 1)
+        try await choose(browser, tier: "pro")
+        try await browser.click("#grant-length option[value='']")
+        try await browser.type("a tester", into: "#grant-note")
+        try await browser.click("\(Self.giveForm) button")
+        try await browser.wait("#grant-until-error", says: "Say until when: a date and a time.")
+        #expect(try await browser.focus() == "grant-until")
+        _ = try await browser.evaluate(
+          "const one = document.getElementById('grant-until'); one.value = '2024-12-31T23:00'; one.dispatchEvent(new Event('input'))"
+        )
+        try await browser.click("\(Self.giveForm) button")
+        try await browser.wait("\(Self.giveForm) .message.good", says: "Given: pro until 31 December 2024, 23:00 UTC.")
+        #expect(try await grants(world, of: "anna").first?["ends_at"] as? String == "2024-12-31T23:00:00Z")
+
+        let first = "ol.given li:last-child"
+        try await browser.click("\(first) form > button")
+        #expect(try await browser.focus() == "end-note-1")
+        try await browser.click("\(first) button[type=submit]")
+        try await browser.wait("#end-note-1-error", says: "Say in the note why it is ended.")
+        #expect(try await isInView(browser, "#end-note-1-error"))
+        #expect(try await grants(world, of: "anna").allSatisfy { $0["ended_early"] as? Bool == false })
+        try await browser.screenshot("ending-\(width)-light")
+        try await browser.type("too much", into: "#end-note-1")
+        try await browser.click("\(first) button[type=submit]")
+        try await browser.wait(
+          "\(first) .message.good", says: "Ended on 29 August 2024, 12:00 UTC. The tier is pro, active.")
+        #expect(try await isInView(browser, "\(first) .message"))
+        #expect(try await browser.text("\(Self.giveForm) .message").isEmpty, "what it said is no longer so")
+        #expect(try await browser.text("\(first) .when") == "premium\nended early\npromotion")
+        #expect(try await !browser.isVisible("\(first) button[type=submit]"))
+        #expect(try await browser.text("ol.given li:first-child .when").hasPrefix("pro\nrunning"))
+        #expect(try await browser.text("#result section .state") == "pro\nactive")
+        #expect(try await browser.text("ol.history").contains("too much"))
+        #expect(try await world.service.profile("anna").verdict == "pro active granted")
+        let sideways = "return document.scrollingElement.scrollWidth - window.innerWidth"
+        #expect(try await browser.evaluate(sideways) as? Int ?? 1 <= 0)
+        try await browser.screenshot("ended-\(width)-light")
+
+        try await browser.click("ol.given li:first-child form > button")
+        try await browser.type("that too", into: "#end-note-2")
+        try await browser.click("ol.given li:first-child button[type=submit]")
+        try await browser.wait("ol.given li:first-child .message", says: "The tier is free, expired.")
+        #expect(try await world.service.profile("anna").verdict == before)
+        #expect(try await complaints(of: browser) == [])
+      }
+    }
+  }
+
+  @Test func `what is refused is said by the form, and nothing is given`() async throws {
+    try await run { world in
+      _ = try await fillIn(world)
+      try await Browser.run { browser in
+        try await enter(browser, world.service)
+        // A tier that the catalog has lost since.
+        try await tellPlans(
+          browser, #"{"plans":[{"tier":"free"},{"tier":"pro","name":"Family Pro"},{"tier":"gold","name":"gold"}]}"#)
+        try await lookUp(browser, "anna")
+        try await browser.wait("#status", says: "User anna")
+        let offered = "return [...document.querySelectorAll('#grant-tier option')].map((one) => one.textContent)"
+        #expect(try await browser.evaluate(offered) as? [String] == ["Family Pro (pro)", "gold"])
+        try await choose(browser, tier: "gold")
+        try await browser.click("\(Self.giveForm) button")
+        try await browser.wait("#grant-note-error", says: "Say in the note why it is given.")
+        #expect(try await isInView(browser, "#grant-note-error"))
+        #expect(try await browser.focus() == "grant-note")
+        try await browser.type("why", into: "#grant-note")
+        try await browser.click("\(Self.giveForm) button")
+        try await browser.wait(
+          "\(Self.giveForm) .message.bad", says: "'tier' has to be one of: pro, premium. (request ")
+        #expect(try await isInView(browser, "\(Self.giveForm) .message"))
+        #expect(try await grants(world, of: "anna").isEmpty)
+        // The ledger is away; what was typed stays.
+        await world.service.ledger.close()
+        try await choose(browser, tier: "pro")
+        try await browser.click("\(Self.giveForm) button")
+        try await browser.wait("\(Self.giveForm) .message.bad", says: "try again")
+        #expect(try await browser.evaluate("return document.getElementById('grant-note').value") as? String == "why")
+        #expect(try await browser.focus() == "Give access")
+      }
+    }
+  }
+
+  @Test func `where the service does not tell its plans, the tier is typed`() async throws {
+    try await run { world in
+      _ = try await fillIn(world)
+      try await Browser.run { browser in
+        try await enter(browser, world.service)
+        try await tellPlans(browser, status: 503, "{}")
+        try await lookUp(browser, "anna")
+        try await browser.wait("#status", says: "User anna")
+        try await browser.type("why", into: "#grant-note")
+        try await browser.click("\(Self.giveForm) button")
+        try await browser.wait("#grant-tier-error", says: "Name the tier.")
+        try await browser.type("pro" + Browser.Key.enter.rawValue, into: "#grant-tier")
+        try await browser.wait("\(Self.giveForm) .message.good", says: "Given: pro until 29 August 2024, 12:00 UTC.")
+      }
+    }
+  }
+
+  @Test func `an answer that is lost is asked for again, and access is given once and ended once`() async throws {
+    try await run { world in
+      _ = try await fillIn(world)
+      try await Browser.run { browser in
+        try await enter(browser, world.service)
+        try await lookUp(browser, "anna")
+        try await browser.wait("#status", says: "User anna")
+        // The next request that changes anything arrives, and its answer does not.
+        _ = try await browser.evaluate(
+          """
+          const former = window.fetch
+          window.lost = 0
+          window.fetch = async (url, request) => {
+            const answer = await former(url, request)
+            if (request.method === 'GET' || window.lost > 0) return answer
+            window.lost += 1
+            throw new TypeError('Failed to fetch')
+          }
+          """)
+        try await choose(browser, tier: "pro")
+        try await browser.type("why", into: "#grant-note")
+        try await browser.click("\(Self.giveForm) button")
+        try await browser.wait("\(Self.giveForm) .message.bad", says: "Press the button again: it is not done twice.")
+        #expect(try await grants(world, of: "anna").count == 1)
+        try await browser.click("\(Self.giveForm) button")
+        try await browser.wait("\(Self.giveForm) .message.good", says: "Given: pro until")
+        #expect(try await grants(world, of: "anna").count == 1)
+
+        try await browser.click("ol.given li form > button")
+        try await browser.type("done", into: "#end-note-1")
+        _ = try await browser.evaluate("window.lost = 0")
+        try await browser.click("ol.given li button[type=submit]")
+        try await browser.wait("ol.given li .message.bad", says: "Press the button again")
+        try await browser.click("ol.given li button[type=submit]")
+        try await browser.wait("ol.given li .message.good", says: "Ended on 28 August 2024, 12:00 UTC.")
+
+        // The same once more is another one.
+        try await choose(browser, tier: "pro")
+        try await browser.type("why", into: "#grant-note")
+        try await browser.click("\(Self.giveForm) button")
+        try await browser.wait("\(Self.giveForm) .message.good", says: "Given: pro until")
+        #expect(try await grants(world, of: "anna").count == 2)
+        #expect(try await complaints(of: browser) == [])
+      }
+    }
+  }
+
   @Test func `an ID never seen is said to be so, with nothing to fill in`() async throws {
     try await run { world in
       _ = try await fillIn(world)
@@ -266,7 +482,7 @@ struct SupportPageTests {
           #expect(forms as? Int == 0)
         }
         try await browser.screenshot("never-light")
-        #expect(try await browser.complaints() == [])
+        #expect(try await complaints(of: browser) == [])
       }
     }
   }
@@ -303,7 +519,7 @@ struct SupportPageTests {
         #expect(try await browser.text("#status").isEmpty, "that nobody has it is no longer so")
         #expect(try await world.service.profile("ben").verdict == "pro active renewing")
         try await browser.screenshot("attached-light")
-        #expect(try await browser.complaints() == [])
+        #expect(try await complaints(of: browser) == [])
       }
     }
   }
@@ -350,7 +566,7 @@ struct SupportPageTests {
         #expect(card.contains("Taken back on\n") && card.contains("Had been paid until\n"), "\(card)")
         #expect(!card.contains("Paid until"))
         try await browser.screenshot("refund-light")
-        #expect(try await browser.complaints() == [])
+        #expect(try await complaints(of: browser) == [])
       }
     }
   }
@@ -395,7 +611,7 @@ struct SupportPageTests {
         #expect(!card.contains("This user has no known purchase"))
         #expect(try await !browser.isVisible(Self.askForm), "there is nothing to ask about")
         try await browser.screenshot("moved-light")
-        #expect(try await browser.complaints() == [])
+        #expect(try await complaints(of: browser) == [])
       }
     }
   }
@@ -430,7 +646,7 @@ struct SupportPageTests {
         try await lookUp(browser, "nobody")
         try await browser.wait("#status", says: "Never seen here.")
         try await browser.waitUntil("return document.getElementById('brake').hidden")
-        #expect(try await browser.complaints() == [])
+        #expect(try await complaints(of: browser) == [])
       }
     }
   }
@@ -479,7 +695,7 @@ struct SupportPageTests {
           try await lookUp(browser, "user-1")
           try await browser.wait("#status", says: "User user-1: the tier is free, active.")
           try await browser.waitUntil("return document.getElementById('brake').hidden")
-          #expect(try await browser.complaints() == [])
+          #expect(try await complaints(of: browser) == [])
         }
       }
     }
@@ -553,23 +769,26 @@ struct SupportPageTests {
         try await browser.press(.enter)
         try await browser.wait("#status", says: "the tier is free")
         var reached: [String] = []
-        for _ in 0..<9 {
+        for _ in 0..<12 {
           try await browser.press(.tab)
           reached.append(try await browser.focus())
         }
         #expect(
-          reached.prefix(6) == ["Copy", "Copy link", "Copy", "Show or move", "ask-note", "Ask Apple again"],
-          "\(reached)")
-        #expect(reached.contains("Details"))
+          reached == [
+            "Copy", "Copy link", "Copy", "Show or move", "ask-note", "Ask Apple again", "grant-tier", "grant-length",
+            "grant-kind", "grant-note", "Give access", "Details",
+          ], "\(reached)")
         let unnamed = try await browser.evaluate(
           """
-          return [...document.querySelectorAll('input, textarea, button')].filter((one) => one.checkVisibility() &&
+          return [...document.querySelectorAll('input, select, textarea, button')].filter((one) => one.checkVisibility() &&
             !(one.labels && one.labels.length) && !one.getAttribute('aria-label') && !one.textContent.trim())
             .map((one) => one.outerHTML)
           """)
         #expect((unnamed as? [String]) == [])
         for (selector, name) in [
           ("#query", "User ID, transaction ID or order ID"), ("#ask-note", "Note: why do you ask?"),
+          ("#grant-tier", "Tier"),
+          ("#grant-length", "How long"), ("#grant-kind", "Kind"), ("#grant-note", "Note: why is it given?"),
         ] {
           #expect(try await browser.label(selector) == name)
         }
@@ -590,6 +809,12 @@ struct SupportPageTests {
         world.advance(days: 1)
         _ = try await world.service.validate(running, user: "berta")
       }
+      for length in ["1d", "30d"] {
+        let body = #"{"tier":"premium","for":"\#(length)","note":"why"}"#
+        _ = try await world.service.send(
+          .post, "/v1/profiles/anna-given/grants", key: RunningService.supportKey, body: body)
+      }
+      world.advance(days: 2)
       try await Browser.run { browser in
         try await browser.resize(width: 360, height: 740)
         try await browser.prefer(scheme)
@@ -599,7 +824,7 @@ struct SupportPageTests {
         // Each pill and each notice is somewhere among these.
         for (typed, reported) in [
           ("anna", "the tier is free"), ("berta", "the tier is pro"), (id, "belongs to anna"),
-          ("480000099990000", "Never"),
+          ("anna-given", "the tier is premium"), ("480000099990000", "Never"),
         ] {
           try await lookUp(browser, typed)
           try await browser.wait("#status", says: reported)
