@@ -34,10 +34,23 @@ import Testing
       #expect(profile.entitlement.tier == "pro" && profile.entitlement.reason == .granted)
       #expect(profile.given == [record.period])
       #expect(try await ledger.waitingUpdate(of: "anna")?.entitlement.tier == "pro")
-      let events = try await ledger.timeline(of: "anna", before: nil, limit: 10).events
-      #expect(events.count == 1 || events.count == 2)
       #expect(try await ledger.given(to: "anna", limit: 10) == [record])
       #expect(record.note == "why" && record.author == "desk" && record.endedAt == nil)
+    }
+  }
+
+  @Test func `each note is in the history once, with the verdict at that time, changed or not`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], evaluate: rules))
+      // What was bought is the same tier, and lasts longer.
+      let record = try await give(ledger, giving())
+      _ = try await ledger.endGiven(record.period.id, of: "anna", note: note(at: 5), reevaluated(at: 5))
+      let told = try await ledger.timeline(of: "anna", before: nil, limit: 10).events.map { event in
+        guard case .verdict(let entry, _, let note) = event else { return "another event" }
+        return "\(entry.entitlement.tier) \(entry.changed) \(note?.text ?? "-")"
+      }
+      #expect(told.prefix(2) == ["pro false a mistake", "pro false why"], "\(told)")
+      #expect(!told.dropFirst(2).contains { $0.hasSuffix("why") || $0.hasSuffix("a mistake") }, "\(told)")
     }
   }
 

@@ -14,8 +14,8 @@ struct GivingOperation {
     var account = try tables.account(of: giving.user) ?? Account(of: tables.name(of: giving.user))
     let context = giving.evaluationContext
     let note = try giving.note.map { text in
-      try account.append(
-        Note(author: giving.author, text: text, requestID: giving.requestID, recordedAt: context.recordedAt), tables)
+      try tables.append(
+        Note(author: giving.author, text: text, requestID: giving.requestID, recordedAt: context.recordedAt))
     }
     let record = try tables.add(giving, to: account.user)
     account.given.append(record.period)
@@ -37,7 +37,7 @@ struct EndGivenOperation {
       var account = try tables.account(of: user)
     else { return .unknown }
     guard record.endedAt == nil, evaluationContext.evaluatedAt < record.period.endsAt else { return .over(record) }
-    let noteID = try account.append(note, tables)
+    let noteID = try tables.append(note)
     try tables.endGiven(id, endedAt: evaluationContext.recordedAt)
     account.given.removeAll { $0.id == id }
     try account.reevaluate(
@@ -60,25 +60,29 @@ struct EndGivenOperation {
   }
 }
 
-extension Account {
-  /// Appends a note to the user's events.
-  fileprivate mutating func append(_ note: Note, _ tables: LedgerTables) throws -> NoteID {
-    var account: Account? = self
-    let id = try tables.append(note, to: &account)
-    if let account { self = account }
-    return id
+extension LedgerTables {
+  /// Appends a note that is listed with the verdict after it: by itself it would be one on an inquiry with Apple.
+  fileprivate func append(_ note: Note) throws -> NoteID {
+    var nobody: Account?
+    return try append(note, to: &nobody)
   }
+}
 
-  /// Records the verdict, where it is another one, and the account in any case.
+extension Account {
+  /// Records the verdict, where it is another one or has a note, and the account in any case.
   fileprivate mutating func reevaluate(
     by context: EvaluationContext, _ tables: LedgerTables, requestID: String, note: NoteID?, rowsDueAt: Int64
   ) throws {
     let recordedAt = try StoredForm.milliseconds(context.recordedAt)
     let version = version
-    try VerdictWriter(
+    let writer = VerdictWriter(
       tables: tables, head: .init(recordedAt: recordedAt, requestID: requestID, note: note),
-      digest: try tables.newestDigest(of: self), evidenceAt: nil, rowsDueAt: rowsDueAt
-    ).reevaluateIfChanged(&self, by: context.evaluate, at: context.evaluatedAt)
+      digest: try tables.newestDigest(of: self), evidenceAt: nil, rowsDueAt: rowsDueAt)
+    if note == nil {
+      try writer.reevaluateIfChanged(&self, by: context.evaluate, at: context.evaluatedAt)
+    } else {
+      try writer.reevaluate(&self, by: context.evaluate, at: context.evaluatedAt)
+    }
     if self.version == version { try tables.save(self, at: recordedAt) }
   }
 }

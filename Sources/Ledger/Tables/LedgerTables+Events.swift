@@ -58,8 +58,8 @@ extension LedgerTables {
     ) { try $0.get(0) }
   }
 
-  /// - Parameter account: the subject of the inquiry; `nil` for a note on a change of owner, which is listed with that
-  ///   change.
+  /// - Parameter account: the subject of the inquiry; `nil` for a note on a change of owner or a given period, which is
+  ///   listed with the event that names it.
   func append(_ note: Note, to account: inout Account?) throws -> NoteID {
     let sequence = try first(
       """
