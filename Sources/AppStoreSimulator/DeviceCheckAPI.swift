@@ -49,14 +49,15 @@ struct DeviceCheckAPI: Sendable {
     let switched = troubles.next(in: call.environment, for: .deviceCheck)
     let ordinary: Answer =
       switch bearer {
-      case .accepted: ordinaryAnswer(call, endpoint, now: now)
+      case .accepted: ordinaryAnswer(call, endpoint, isInTrouble: switched != nil, now: now)
       case .malformed: Answer(text: "Missing or badly formatted authorization token", httpStatus: 400)
       case .refused: .keyRefused
       }
     return switched?.befallDeviceCheck(ordinary, call.environment) ?? ordinary
   }
 
-  private func ordinaryAnswer(_ call: Call, _ endpoint: Endpoint?, now: Timestamp) -> Answer {
+  /// - Parameter isInTrouble: whether the answer will be another one; then nothing is stored.
+  private func ordinaryAnswer(_ call: Call, _ endpoint: Endpoint?, isInTrouble: Bool, now: Timestamp) -> Answer {
     guard let endpoint else { return Answer(text: "", httpStatus: 404) }
     guard call.method == "POST" else { return Answer(text: "", httpStatus: 405) }
     let decoder = JSONDecoder()
@@ -71,6 +72,7 @@ struct DeviceCheckAPI: Sendable {
       guard let bits = try? decoder.decode(Bits.self, from: Data(call.body)) else {
         return Answer(text: "Missing or incorrectly formatted bits", httpStatus: 400)
       }
+      if isInTrouble { return Answer(text: "") }
       devices[device] = StoredBits(bit0: bits.bit0, bit1: bits.bit1, updatedAt: now)
       return Answer(text: "")
     }
