@@ -45,6 +45,14 @@ struct EndGivenOperation {
     return try tables.given(id).map(EndingOutcome.ended) ?? .unknown
   }
 
+  /// Ends a trial whose last session was used.
+  func useUp(_ id: GivenPeriod.ID, of user: UserID, requestID: String) throws {
+    guard var account = try tables.account(of: user) else { throw StoredForm.Unstorable() }
+    try tables.endGiven(id, endedAt: evaluationContext.evaluatedAt)
+    account.given.removeAll { $0.id == id }
+    try account.reevaluate(by: evaluationContext, tables, requestID: requestID, note: nil, rowsDueAt: 0)
+  }
+
   /// Records the verdicts of users whose periods are over by now.
   /// - Returns: how many periods ended.
   func endOverdue(limit: Int) throws -> Int {

@@ -9,6 +9,7 @@ internal import GRDB
 ///     run 1 ──── * run_item
 ///     notification    refused_notification    unclaimed_evidence
 ///     consumption    feature_total    user_time_zone
+///     trial 1 ──── 1 given_period    trial_session    device
 ///
 /// Times are milliseconds since 1970 (UTC). JSON columns are the forms of `StoredForm`.
 enum LedgerSchema {
@@ -31,6 +32,7 @@ enum LedgerSchema {
     // Rows are moved by `LedgerUpgrade`.
     migrator.registerMigration("0010 lean", foreignKeyChecks: .immediate) { db in try db.execute(sql: lean) }
     migrator.registerMigration("0011 usage", foreignKeyChecks: .immediate) { db in try db.execute(sql: usage) }
+    migrator.registerMigration("0012 trials", foreignKeyChecks: .immediate) { db in try db.execute(sql: trials) }
     return migrator
   }
 

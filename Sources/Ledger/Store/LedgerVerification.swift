@@ -137,8 +137,20 @@ package struct LedgerVerification: Hashable, Sendable {
     expect(Int64(total) == reached, "Of \(total) events \(reached) belong to a user's chain.")
     let given = try tables.first("SELECT count(*) FROM given_period WHERE is_over = 0") { try $0.get(0, as: Int.self) }
     expect(given == givenPeriods, "Of \(given ?? 0) given periods \(givenPeriods) belong to a user.")
+    try checkTrials(tables)
     try checkProofs(tables)
     try checkOutbox(tables)
+  }
+
+  /// Each trial is a given period, and each given period of that kind a trial.
+  private mutating func checkTrials(_ tables: LedgerTables) throws {
+    let counts = try tables.first(
+      """
+      SELECT (SELECT count(*) FROM trial), (SELECT count(*) FROM given_period WHERE kind = 'trial'),
+        (SELECT count(*) FROM trial JOIN given_period USING (id, user_id) WHERE kind = 'trial')
+      """
+    ) { [try $0.get(0, as: Int.self), try $0.get(1, as: Int.self), try $0.get(2, as: Int.self)] }
+    expect(Set(counts ?? []).count == 1, "Trials and given periods do not agree: \(counts ?? []).")
   }
 
   private struct Link {

@@ -1,0 +1,34 @@
+package import Entitlements
+
+/// What allows one trial and no second, across all trials of the catalog.
+package enum TrialKey: String, Hashable, Sendable, CaseIterable {
+  case device
+  case user
+  /// A free period at Apple of the same user counts as a trial.
+  case storeAccount = "store_account"
+}
+
+/// A trial that the app offers by itself, without the App Store.
+package struct TrialTerms: Hashable, Sendable {
+  /// Its name in the configuration.
+  package let name: String
+  package let tier: Tier
+  package let length: Duration
+  /// The sessions after which it is over; `nil`: only its time ends it.
+  package let sessions: Int?
+  package let oncePer: Set<TrialKey>
+
+  package init(
+    name: String, tier: Tier, length: Duration, sessions: Int? = nil, oncePer: Set<TrialKey> = Set(TrialKey.allCases)
+  ) {
+    self.name = name
+    self.tier = tier
+    self.length = length
+    self.sessions = sessions
+    self.oncePer = oncePer
+  }
+
+  /// The most sessions of a trial.
+  package static let mostSessions = 100_000
+  package static let lengthRange: ClosedRange<Duration> = .seconds(60) ... .seconds(366 * 86_400)
+}

@@ -1,0 +1,68 @@
+internal import Access
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+/// Begins a trial inside an open transaction, if nothing that allows one has been used.
+struct TrialStartOperation {
+  let start: TrialStart
+  let tables: LedgerTables
+
+  func run() throws -> TrialStartOutcome {
+    let (user, device) = (start.user, start.device.id)
+    let now = start.evaluationContext.recordedAt
+    if let own = try tables.newestTrial(of: user), start.terms.oncePer.contains(.user) || own.device == device {
+      try tables.keep(start.device, of: user, at: now)
+      return .known(own)
+    }
+    if start.terms.oncePer.contains(.device), try tables.newestTrial(on: device) != nil || start.isUsedByApple {
+      return .used(.device)
+    }
+    if start.terms.oncePer.contains(.storeAccount), let account = try tables.account(of: user),
+      try tables.evidence(of: account).contains(where: { $0.purchases.contains(where: \.isTrial) })
+    {
+      return .used(.storeAccount)
+    }
+    let startsAt = start.evaluationContext.evaluatedAt
+    let outcome = try GivingOperation(
+      giving: Giving(
+        user: user, kind: .trial, tier: start.terms.tier, startsAt: startsAt,
+        endsAt: startsAt.advanced(by: start.terms.length),
+        author: start.author, requestID: start.requestID, evaluationContext: start.evaluationContext,
+        rowsClaimedUntil: start.rowsClaimedUntil), tables: tables
+    ).run()
+    guard case .given(let record) = outcome else { throw StoredForm.Unstorable() }
+    try tables.add(start, as: record.period.id)
+    try tables.keep(start.device, of: user, at: now)
+    guard let trial = try tables.trial(record.period.id) else { throw StoredForm.Unstorable() }
+    return .started(trial)
+  }
+}
+
+/// Counts a session of a trial; the last one of a number ends it.
+struct TrialSessionOperation {
+  let user: UserID
+  let device: DeviceID
+  let idempotencyKey: String?
+  let requestID: String
+  let evaluationContext: EvaluationContext
+  let tables: LedgerTables
+
+  func run() throws -> TrialSessionOutcome {
+    guard let trial = try tables.trial(of: user, on: device) else { return .unknown }
+    if let idempotencyKey {
+      guard try tables.addSession(idempotencyKey, to: trial.id) else { return .counted(trial) }
+    }
+    guard evaluationContext.evaluatedAt < trial.endsAt else {
+      // The key stays free.
+      if let idempotencyKey { try tables.removeSession(idempotencyKey, from: trial.id) }
+      return .over(trial)
+    }
+    try tables.countSession(of: trial.id)
+    if let total = trial.sessionsTotal, trial.sessionsUsed + 1 >= total {
+      try EndGivenOperation(evaluationContext: evaluationContext, tables: tables)
+        .useUp(trial.id, of: user, requestID: requestID)
+    }
+    guard let counted = try tables.trial(trial.id) else { throw StoredForm.Unstorable() }
+    return .counted(counted)
+  }
+}

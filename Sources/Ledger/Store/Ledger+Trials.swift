@@ -1,0 +1,56 @@
+package import Entitlements
+package import struct FoundationEssentials.Date
+
+/// Trials of the app's own, and the devices on which they run.
+extension Ledger {
+  /// Begins a trial, if nothing that allows one has been used: of many at once one begins.
+  package func start(_ start: TrialStart) async throws(LedgerError) -> TrialStartOutcome {
+    try await queue.submit { tables in try TrialStartOperation(start: start, tables: tables).run() }
+  }
+
+  /// Counts a session of the trial that a user has on a device.
+  package func countSession(
+    of user: UserID, on device: DeviceID, idempotencyKey: String?, requestID: String,
+    _ evaluationContext: EvaluationContext
+  ) async throws(LedgerError) -> TrialSessionOutcome {
+    try await queue.submit { tables in
+      try TrialSessionOperation(
+        user: user, device: device, idempotencyKey: idempotencyKey, requestID: requestID,
+        evaluationContext: evaluationContext, tables: tables
+      ).run()
+    }
+  }
+
+  /// The trial that a user has on a device; of no user in particular, the one that was begun there.
+  package func trial(on device: DeviceID, of user: UserID?) async throws(LedgerError) -> TrialRecord? {
+    try await readShort { tables in
+      guard let user else { return try tables.newestTrial(on: device) }
+      return try tables.trial(of: user, on: device)
+    }
+  }
+
+  /// The user's newest trial, on whichever device.
+  package func trial(of user: UserID) async throws(LedgerError) -> TrialRecord? {
+    try await readShort { tables in try tables.newestTrial(of: user) }
+  }
+
+  /// The most devices of one user that are kept.
+  package static let deviceLimit = 100
+
+  /// Keeps what an app says of a user's device.
+  /// - Returns: `false` where the user has as many devices as are kept.
+  package func keep(_ device: Device, of user: UserID, at now: Date) async throws(LedgerError) -> Bool {
+    try await queue.submit { tables in
+      guard try tables.isKnown(device.id, of: user) || tables.countDevices(of: user) < Self.deviceLimit else {
+        return false
+      }
+      try tables.keep(device, of: user, at: now)
+      return true
+    }
+  }
+
+  /// Apple was told that a trial's device had one.
+  package func settleBit(of trial: GivenPeriod.ID) async throws(LedgerError) {
+    try await queue.submit { tables in try tables.settleBit(of: trial) }
+  }
+}

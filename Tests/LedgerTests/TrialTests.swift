@@ -1,0 +1,107 @@
+import Access
+import Entitlements
+import Foundation
+import Testing
+
+@testable import Ledger
+
+/// Trials, as they are recorded.
+@Suite struct TrialTests {
+  private static let phone = DeviceID("11111111-1111-4111-8111-111111111111")
+
+  private func start(
+    _ user: UserID = "anna", on device: DeviceID = phone, sessions: Int? = nil,
+    oncePer: Set<TrialKey> = Set(TrialKey.allCases), isUsedByApple: Bool = false, owesBit: Bool = false,
+    at seconds: Double = 0
+  ) -> TrialStart {
+    TrialStart(
+      TrialTerms(name: "week", tier: "pro", length: .seconds(100), sessions: sessions, oncePer: oncePer), user: user,
+      device: Device(id: device), isUsedByApple: isUsedByApple, owesBit: owesBit, author: "the app",
+      requestID: "start", evaluationContext: reevaluated(at: seconds))
+  }
+
+  private func use(
+    _ ledger: Ledger, _ user: UserID = "anna", on device: DeviceID = phone, key: String? = nil, at seconds: Double = 1
+  ) async throws -> TrialSessionOutcome {
+    try await ledger.countSession(
+      of: user, on: device, idempotencyKey: key, requestID: "session", reevaluated(at: seconds))
+  }
+
+  @Test func `it begins with its verdict and ends with it`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      guard case .started(let trial) = try await ledger.start(start()) else {
+        Issue.record("it does not begin")
+        return
+      }
+      #expect(trial.startedAt == at(0) && trial.endsAt == at(100) && !trial.isEndedEarly)
+      let profile = try #require(try await ledger.profile(of: "anna"))
+      #expect(profile.entitlement.tier == "pro" && profile.entitlement.reason == .trial)
+      #expect(try await ledger.endOverdueGiven(reevaluated(at: 100)) == 1)
+      #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "free")
+    }
+  }
+
+  @Test func `what once_per names allows one and no second`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      guard case .started(let trial) = try await ledger.start(start()) else {
+        Issue.record("it does not begin")
+        return
+      }
+      let tablet: DeviceID = "22222222-2222-4222-8222-222222222222"
+      #expect(try await ledger.start(start(at: 200)) == .known(trial))
+      #expect(try await ledger.start(start(on: tablet)) == .known(trial))
+      #expect(try await ledger.start(start("ben")) == .used(.device))
+      #expect(try await ledger.start(start("ben", on: tablet, isUsedByApple: true)) == .used(.device))
+      guard case .started = try await ledger.start(start("ben", oncePer: [.user])) else {
+        Issue.record("another user may have one on the same device where devices do not count")
+        return
+      }
+      guard case .started = try await ledger.start(start(on: tablet, oncePer: [.device], at: 300)) else {
+        Issue.record("the same user may have one on another device where users do not count")
+        return
+      }
+    }
+  }
+
+  @Test func `a session counts once by its key, and the last one ends the trial`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.start(start(sessions: 2))
+      for _ in 0..<3 {
+        guard case .counted(let trial) = try await use(ledger, key: "a") else { throw Unexpected() }
+        #expect(trial.sessionsRemaining == 1)
+      }
+      guard case .counted(let last) = try await use(ledger, at: 5) else { throw Unexpected() }
+      #expect(last.sessionsRemaining == 0 && last.isEndedEarly && last.endsAt == at(5))
+      #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "free")
+      guard case .over = try await use(ledger, key: "b", at: 6) else { throw Unexpected() }
+      #expect(try await ledger.endOverdueGiven(reevaluated(at: 200)) == 0)
+      #expect(try await use(ledger, "ben") == .unknown)
+    }
+  }
+
+  @Test func `a device of the user's shares the trial, and the number of devices is bounded`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.start(start())
+      let tablet: DeviceID = "AAAAAAAA-2222-4222-8222-222222222222"
+      #expect(try await ledger.trial(on: tablet, of: "anna") == nil)
+      #expect(try await ledger.keep(Device(id: tablet, model: "iPad"), of: "anna", at: at(1)))
+      #expect(try await ledger.trial(on: DeviceID(tablet.rawValue.uppercased()), of: "anna")?.device == Self.phone)
+      for number in 2..<Ledger.deviceLimit {
+        #expect(try await ledger.keep(Device(id: DeviceID("d\(number)")), of: "anna", at: at(1)))
+      }
+      #expect(try await ledger.keep(Device(id: "one-more"), of: "anna", at: at(1)) == false)
+      #expect(try await ledger.keep(Device(id: tablet, appVersion: "2"), of: "anna", at: at(1)))
+    }
+  }
+
+  @Test func `what is owed to Apple is settled`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      guard case .started(let trial) = try await ledger.start(start(owesBit: true)) else { throw Unexpected() }
+      #expect(trial.owesBit)
+      try await ledger.settleBit(of: trial.id)
+      #expect(try await ledger.trial(of: "anna")?.owesBit == false)
+    }
+  }
+
+  private struct Unexpected: Error {}
+}
