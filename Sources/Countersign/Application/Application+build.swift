@@ -78,6 +78,7 @@ func buildApplication(
   let writeBack: ProfileWriteBack?
   let profileStore: ProfileStoreServices?
   let userTokens: UserTokenServices?
+  let trials: (settings: TrialSettings, transport: CurlTransport?)
   do throws(StartError) {
     do throws(LedgerError) {
       brake = try await DowngradeBrakeService.restored(
@@ -93,6 +94,7 @@ func buildApplication(
         jitter: environment.jitter, health: ProfileStoreHealth())
     }
     userTokens = try configuration.auth.jwt?.services(environment: environment)
+    trials = try configuration.trialSettings(environment: environment)
   } catch {
     await ledger.close()
     appStore.transport.shutdown()
@@ -129,7 +131,8 @@ func buildApplication(
     lookUp: SupportLookUp(
       ledger: ledger, serverAPI: appStore.serverAPI, appStoreHealth: appStore.health,
       bundleIDs: configuration.appStore.orderedBundleIDs, deadline: configuration.appStore.deadline),
-    ledger: ledger, rules: rules, plans: configuration.plans, hasProfileStore: writeBack != nil, status: status,
+    ledger: ledger, rules: rules, plans: configuration.plans, trials: trials.settings,
+    hasProfileStore: writeBack != nil, status: status,
     progress: runProgress,
     line: AdmissionQueue(configuration), keyring: keyring, tokens: userTokens?.verifier, registry: environment.metrics,
     readinessLifetime: environment.readinessLifetime, waitingWrites: { ledger.statistics.waiting },
@@ -138,6 +141,7 @@ func buildApplication(
     Closing { appStore.transport.shutdown() },
     Closing { profileStore?.transport.shutdown() },
     Closing { userTokens?.transport?.shutdown() },
+    Closing { trials.transport?.shutdown() },
     Closing { await ledger.close() },
   ]
   services += backgroundJobs(

@@ -63,6 +63,7 @@ struct ConfigurationReload: Service {
     [
       ("server", old.server == new.server), ("app_store", old.appStore == new.appStore),
       ("catalog", old.catalog == new.catalog && old.plans == new.plans), ("policy", old.policy == new.policy),
+      ("trials", old.trials == new.trials), ("device_check", old.deviceCheck == new.deviceCheck),
       ("revalidation", old.revalidation == new.revalidation), ("ledger", old.ledger == new.ledger),
       ("profile_store", old.profileStore == new.profileStore), ("auth.jwt", old.auth.jwt == new.auth.jwt),
       ("log", old.log == new.log),

@@ -159,7 +159,7 @@ extension ConfigurationReader {
   /// A URL of Apple's, or one that is used in its place, with a warning.
   ///
   /// - Parameter gets: what the server at this address receives.
-  fileprivate mutating func appleURL(
+  mutating func appleURL(
     _ name: String, _ standard: String, gets consequence: String, _ summary: String
   ) -> String {
     let url = read(name, .url, default: standard, summary)

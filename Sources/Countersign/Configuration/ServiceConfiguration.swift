@@ -11,6 +11,8 @@ struct ServiceConfiguration: Sendable {
   let appStore: AppStore
   let catalog: Catalog
   let plans: Plans
+  let trials: [TrialTerms]
+  let deviceCheck: DeviceCheckSection?
   /// `catalog.accept_loss`
   let acceptedLoss: Set<ProductID>
   let policy: Policy
@@ -72,6 +74,8 @@ struct ServiceConfiguration: Sendable {
     appStore = AppStore(&reader)
     let areComparable = reader.findings.problems.count == problemsBefore
     let catalog = CatalogSection(&reader)
+    trials = Self.trials(&reader, tiers: catalog?.plans.plans.map(\.tier) ?? [])
+    deviceCheck = DeviceCheckSection(&reader)
     policy = Policy(&reader)
     revalidation = Revalidation(&reader)
     ledger = LedgerConfiguration(&reader)

@@ -12,6 +12,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
   case waitingValidations = "countersign_waiting_validations"
   case verdicts = "countersign_verdicts_total"
   case usage = "countersign_usage_total"
+  case trials = "countersign_trials_total"
   case appStoreRequests = "countersign_app_store_requests_total"
   case appStoreRequestDuration = "countersign_app_store_request_duration_seconds"
   case appStoreSharedSecretRejected = "countersign_app_store_shared_secret_rejected"
@@ -56,6 +57,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
     case .waitingValidations: (.gauge, [], "Validations that have arrived and are not begun")
     case .verdicts: (.counter, ["tier", "status", "reason"], "Verdicts on an answer of Apple's that were recorded")
     case .usage: (.counter, ["feature", "outcome"], "Consumptions of meters, by what became of them")
+    case .trials: (.counter, ["trial", "outcome"], "Requests to begin a trial, by what became of them")
     case .appStoreRequests:
       (
         .counter, ["endpoint", "environment", "status"],

@@ -77,6 +77,16 @@ extension ServiceRequestContext {
     return .server(try requireServer(roles))
   }
 
+  /// The user who calls.
+  /// - Throws: a 403 problem for a server.
+  func requireUser() throws(Problem) -> UserID {
+    switch caller {
+    case nil: throw .unauthenticated
+    case .user(let user): return user
+    case .server: throw Problem(.forbidden, "Only a user's token may do this.")
+    }
+  }
+
   /// Whether an API key calls, and not a user.
   var isServer: Bool { if case .server = caller { true } else { false } }
 

@@ -30,6 +30,9 @@ package struct Problem: Error, Hashable {
     case idempotencyMismatch = "idempotency_mismatch"
     case limitReached = "limit_reached"
     case unknownFeature = "unknown_feature"
+    case trialUsed = "trial_used"
+    case trialOver = "trial_over"
+    case deviceTokenRefused = "device_token_refused"
     case internalError = "internal_error"
     case overloaded
     case ledgerUnavailable = "ledger_unavailable"
@@ -40,15 +43,16 @@ package struct Problem: Error, Hashable {
       switch self {
       case .malformedRequest, .undecodableReceipt: .badRequest
       case .unauthenticated: .unauthorized
-      case .forbidden, .limitReached: .forbidden
+      case .forbidden, .limitReached, .trialOver: .forbidden
       case .unknownTransaction, .notFound, .unknownFeature: .notFound
       case .methodNotAllowed: .methodNotAllowed
       case .requestTimeout: .requestTimeout
-      case .ownedByAnotherUser: .conflict
+      case .ownedByAnotherUser, .trialUsed: .conflict
       case .payloadTooLarge: .contentTooLarge
       case .unsupportedMediaType: .unsupportedMediaType
       case .rateLimited: .tooManyRequests
-      case .wrongApp, .notAuthentic, .sandboxRefused, .unsupportedReceipt, .idempotencyMismatch: .unprocessableContent
+      case .wrongApp, .notAuthentic, .sandboxRefused, .unsupportedReceipt, .idempotencyMismatch, .deviceTokenRefused:
+        .unprocessableContent
       case .internalError: .internalServerError
       case .overloaded, .ledgerUnavailable, .appStoreUnavailable, .authenticationUnavailable: .serviceUnavailable
       }
@@ -78,6 +82,9 @@ package struct Problem: Error, Hashable {
       case .idempotencyMismatch: "The idempotency key was used for another request"
       case .limitReached: "The limit is reached"
       case .unknownFeature: "Unknown feature"
+      case .trialUsed: "The trial was used before"
+      case .trialOver: "The trial is over"
+      case .deviceTokenRefused: "Apple does not take the device token"
       case .internalError: "Internal error"
       case .overloaded: "The service is overloaded"
       case .ledgerUnavailable: "The ledger is unavailable"

@@ -1,4 +1,5 @@
 package import Access
+package import AppStore
 package import Entitlements
 import HTTPTypes
 package import Hummingbird
@@ -8,6 +9,23 @@ package import Tokens
 package import Validation
 
 package import struct FoundationEssentials.Date
+
+/// The trials that a service offers, and Apple's memory of devices.
+package struct TrialSettings: Sendable {
+  package var terms: [TrialTerms]
+  /// `nil` where it is not configured.
+  package var deviceCheck: DeviceCheck?
+  package var requiresDeviceCheck: Bool
+  /// How long Apple is waited for.
+  package var deadline: Duration
+
+  package init(terms: [TrialTerms], deviceCheck: DeviceCheck?, requiresDeviceCheck: Bool, deadline: Duration) {
+    self.terms = terms
+    self.deviceCheck = deviceCheck
+    self.requiresDeviceCheck = requiresDeviceCheck
+    self.deadline = deadline
+  }
+}
 
 /// A path as it is registered, `/v1/profiles/{user_id}`, and a method that it answers to, if only with 405.
 package struct ServiceRoute: Hashable, Sendable {
@@ -34,6 +52,7 @@ package struct ServiceRouter {
   let plans: PlansController
   let access: AccessController
   let usage: UsageController
+  let trials: TrialsController
   let brake: BrakeController
   let health: HealthController
   let metrics: MetricsController
@@ -53,7 +72,8 @@ package struct ServiceRouter {
   ///   - certificateEnd: when the server's certificate ends; `nil` without one.
   package init(
     _ settings: ServerSettings, validator: ReceiptValidator, receiver: NotificationReceiver, lookUp: SupportLookUp,
-    ledger: Ledger, rules: EntitlementRules, plans: Plans, hasProfileStore: Bool, status: OperationalStatus,
+    ledger: Ledger, rules: EntitlementRules, plans: Plans, trials: TrialSettings, hasProfileStore: Bool,
+    status: OperationalStatus,
     progress: RunProgress, line: AdmissionQueue, keyring: APIKeyring, tokens: UserTokenVerifier?,
     registry: PrometheusRegistry, readinessLifetime: Duration, waitingWrites: @escaping @Sendable () -> Int,
     certificateEnd: @escaping @Sendable () -> Date?, now: @escaping @Sendable () -> Date
@@ -77,6 +97,11 @@ package struct ServiceRouter {
     grants = GrantsController(
       grants: AccessGrants(validator: validator, ledger: ledger), catalog: rules.catalog, budget: budgets.support,
       now: now)
+    self.trials = TrialsController(
+      trials: Trials(
+        terms: trials.terms, validator: validator, reader: reader, deviceCheck: trials.deviceCheck,
+        requiresDeviceCheck: trials.requiresDeviceCheck, deadline: trials.deadline),
+      budget: budgets.runs, metrics: TrialMetrics(registry))
     brake = BrakeController(brake: status.brake, review: status.review)
     health = HealthController(
       ledger: LedgerCheck(ledger: ledger, lifetime: readinessLifetime, now: now), status: status, now: now)
@@ -120,6 +145,10 @@ package struct ServiceRouter {
     route(authenticated, "/v1/profiles/{user_id}/features/{feature}", [.get: access.feature])
     route(authenticated, "/v1/profiles/{user_id}/usage/{feature}", [.post: usage.consume, .put: usage.setCount])
     route(authenticated, "/v1/profiles/{user_id}/usage/{feature}/{key}", [.delete: usage.giveBack])
+    route(authenticated, "/v1/trials", [.post: trials.start])
+    route(authenticated, "/v1/trials/{device_id}", [.get: trials.trial])
+    route(authenticated, "/v1/trials/{device_id}/sessions", [.post: trials.useSession])
+    route(authenticated, "/v1/devices/{device_id}", [.put: trials.register])
     route(authenticated, "/v1/revalidations", [.post: revalidations.start])
     route(authenticated, "/v1/revalidations/{run_id}", [.get: revalidations.run])
     route(authenticated, "/v1/lookup/{id}", [.get: support.find])

@@ -12,6 +12,7 @@ import Testing
 @Suite struct OpenAPIStatusTests {
   private static let clock = Date(timeIntervalSince1970: 1_718_452_800)
   private static let user = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
+  private static let other = "11111111-1111-4111-8111-111111111111"
 
   /// Faults of ours, and of what we stand on: `ProblemTests` and the fault suite bring those about.
   private static let faults: Set<Int> = [500, 503]
@@ -52,7 +53,7 @@ import Testing
   private static let notifications = "/v1/notifications/app-store"
 
   /// Each operation as somebody asks who may, in an order in which all of it works.
-  private static func asks(_ receipt: String, id: String) -> [Ask] {
+  private static func asks(_ receipt: String, id: String, token: String) -> [Ask] {
     [
       Ask(method: .post, path: "/v1/validations", body: #"{"user_id":"u","receipt_data":"\#(receipt)"}"#),
       Ask(method: .get, path: "/v1/profiles/u"),
@@ -64,6 +65,11 @@ import Testing
         headers: [TransportHeader("Idempotency-Key", "one")]),
       Ask(method: .put, path: "/v1/profiles/u/usage/children", body: #"{"count":1}"#),
       Ask(method: .delete, path: "/v1/profiles/u/usage/questions/one"),
+      Ask(method: .post, path: "/v1/trials", body: #"{"user_id":"u","device_id":"\#(user)"}"#),
+      Ask(method: .get, path: "/v1/trials/\(user)"),
+      Ask(method: .put, path: "/v1/devices/\(other)", key: token, body: "{}"),
+      Ask(method: .post, path: "/v1/trials", key: token, body: #"{"device_id":"\#(other)"}"#),
+      Ask(method: .post, path: "/v1/trials/\(other)/sessions", key: token, body: "{}"),
       Ask(method: .get, path: "/v1/lookup/u", key: support),
       Ask(method: .get, path: "/v1/profiles/u/history", key: support),
       Ask(method: .post, path: "/v1/profiles/u/revalidation", key: support, body: #"{"note":"why"}"#),
@@ -96,7 +102,7 @@ import Testing
       let settings = Settings(server: ["user_rate_limit": "0"], jwt: ["secret": TokenMint.secret])
       try await RunningService.run(apple: store.apple, settings: settings, now: { Self.clock }) { service in
         var asked: Set<Contract.Operation> = []
-        for ask in Self.asks("none", id: "1") {
+        for ask in Self.asks("none", id: "1", token: token) {
           let operation = try #require(contract.operation(ask.method.rawValue, ask.path))
           asked.insert(operation)
           let documented = contract.credentials(of: operation)
@@ -123,8 +129,9 @@ import Testing
     try await SimulatedStore.run(at: Self.clock) { store in
       let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1)
       let id = try #require(receipt.originalTransactionIDs.first)
-      let asks = Self.asks(receipt.receiptData, id: id)
-      let settings = Settings(server: ["max_body": "64KiB", "user_rate_limit": "0"], jwt: ["secret": TokenMint.secret])
+      let asks = Self.asks(receipt.receiptData, id: id, token: token)
+      var settings = Settings(server: ["max_body": "64KiB", "user_rate_limit": "0"], jwt: ["secret": TokenMint.secret])
+      settings.deviceCheck = .deviceCheck(store)
       try await RunningService.run(apple: store.apple, settings: settings, now: { Self.clock }) { service in
         for ask in asks { _ = try await Self.ask(ask, service, seen) }
         let tag = try #require(try await service.profile("u").header("ETag"))
@@ -144,6 +151,22 @@ import Testing
             method: .post, path: "/v1/profiles/u/usage/questions", body: #"{"amount":1}"#,
             headers: [TransportHeader("Idempotency-Key", "two")]),
           Ask(method: .post, path: "/v1/profiles/u/usage/none", body: "{}"),
+          Ask(method: .post, path: "/v1/trials", body: #"{"user_id":"u","device_id":"\#(Self.user)"}"#),
+          Ask(method: .post, path: "/v1/trials", body: #"{"user_id":"x","device_id":"\#(Self.user)"}"#),
+          Ask(
+            method: .post, path: "/v1/trials",
+            body: #"{"user_id":"y","device_id":"22222222-2222-4222-8222-222222222222","device_token":"AAAA"}"#),
+          Ask(method: .post, path: "/v1/trials", key: Self.support, body: "{}"),
+          Ask(method: .get, path: "/v1/trials/22222222-2222-4222-8222-222222222222"),
+          Ask(method: .get, path: "/v1/trials/none"),
+          Ask(method: .delete, path: "/v1/profiles/u/usage/none/k"),
+          Ask(method: .delete, path: "/v1/profiles/%ff/usage/questions/k"),
+          Ask(method: .put, path: "/v1/devices/\(Self.other)", body: "{}"),
+          Ask(method: .put, path: "/v1/devices/none", key: token, body: "{}"),
+          Ask(method: .post, path: "/v1/trials/\(Self.other)/sessions", body: "{}"),
+          Ask(method: .post, path: "/v1/trials/none/sessions", key: token, body: "{}"),
+          Ask(
+            method: .post, path: "/v1/trials/22222222-2222-4222-8222-222222222222/sessions", key: token, body: "{}"),
           Ask(
             method: .post, path: "/v1/validations", body: #"{"user_id":"v","receipt_data":"\#(receipt.receiptData)"}"#),
           Ask(method: .post, path: "/v1/validations", body: #"{"user_id":"u","original_transaction_id":"7"}"#),
@@ -205,7 +228,8 @@ import Testing
           _ = try await Self.ask(ask, service, seen)
         }
       }
-      let slow = Settings(server: ["rate_limit": "1"])
+      let slow = Settings(
+        server: ["rate_limit": "1", "user_rate_limit": "1"], jwt: ["secret": TokenMint.secret])
       try await RunningService.run(apple: store.apple, settings: slow, now: { Self.clock }) { service in
         for ask in asks where ask.key != nil {
           for _ in 0..<5 where try await Self.ask(ask, service, seen).status != 429 {}
@@ -220,7 +244,8 @@ import Testing
         }
       }
       try await RunningService.run(
-        apple: store.apple, now: { Self.clock }, bodyPatience: .milliseconds(100)
+        apple: store.apple, settings: Settings(jwt: ["secret": TokenMint.secret]), now: { Self.clock },
+        bodyPatience: .milliseconds(100)
       ) { service in
         for ask in asks where ask.body != nil {
           let answer = try await RawClient.exchange(

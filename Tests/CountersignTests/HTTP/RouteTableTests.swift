@@ -69,6 +69,17 @@ import Testing
     Row(
       method: "DELETE", route: "/v1/profiles/{user_id}/usage/{feature}/{key}",
       path: "/v1/profiles/\(own)/usage/questions/k", own: 404, other: 403, service: 404, support: 404),
+    Row(method: "POST", route: "/v1/trials", body: "{}", own: 400, other: 400, service: 400, support: 403),
+    Row(
+      method: "GET", route: "/v1/trials/{device_id}", path: "/v1/trials/\(own)", own: 404, other: 404, service: 404,
+      support: 404),
+    Row(
+      method: "POST", route: "/v1/trials/{device_id}/sessions", path: "/v1/trials/\(own)/sessions", body: "{}",
+      own: 404,
+      other: 404, service: 403, support: 403),
+    Row(
+      method: "PUT", route: "/v1/devices/{device_id}", path: "/v1/devices/\(own)", body: "{}", own: 200, other: 200,
+      service: 403, support: 403),
     Row(
       method: "GET", route: "/v1/profiles/{user_id}/history", path: "/v1/profiles/\(own)/history", own: 403, other: 403,
       service: 403, support: 200),

@@ -117,11 +117,6 @@ struct SupportPageTests {
   /// What the page shows of customers.
   private func result(_ browser: Browser) async throws -> String { try await browser.text("#result") }
 
-  /// What the browser complains of; where the service does not tell its plans, the page does without.
-  private func complaints(of browser: Browser) async throws -> [String] {
-    try await browser.complaints().filter { !$0.contains("/v1/plans") }
-  }
-
   private static let giveForm = "form[aria-labelledby=give-title]"
   private static let askForm = "form[aria-labelledby=ask-title]"
   private static func moveForm(_ id: String) -> String { "form[aria-labelledby=move-\(id)-production]" }
@@ -187,7 +182,7 @@ struct SupportPageTests {
         let entry = try #require(try await world.service.history(of: "anna").entries.first { $0["note"] is String })
         #expect(entry["note"] as? String == note)
         #expect(entry["asked_by"] as? String == "desk")
-        #expect(try await complaints(of: browser) == [])
+        #expect(try await browser.complaints() == [])
       }
     }
   }
@@ -365,7 +360,7 @@ struct SupportPageTests {
         try await browser.click("ol.given li:first-child button[type=submit]")
         try await browser.wait("ol.given li:first-child .message", says: "The tier is free, expired.")
         #expect(try await world.service.profile("anna").verdict == before)
-        #expect(try await complaints(of: browser) == [])
+        #expect(try await browser.complaints() == [])
       }
     }
   }
@@ -463,7 +458,7 @@ struct SupportPageTests {
         try await browser.click("\(Self.giveForm) button")
         try await browser.wait("\(Self.giveForm) .message.good", says: "Given: pro until")
         #expect(try await grants(world, of: "anna").count == 2)
-        #expect(try await complaints(of: browser) == [])
+        #expect(try await browser.complaints() == [])
       }
     }
   }
@@ -484,7 +479,7 @@ struct SupportPageTests {
           #expect(forms as? Int == 0)
         }
         try await browser.screenshot("never-light")
-        #expect(try await complaints(of: browser) == [])
+        #expect(try await browser.complaints() == [])
       }
     }
   }
@@ -521,7 +516,7 @@ struct SupportPageTests {
         #expect(try await browser.text("#status").isEmpty, "that nobody has it is no longer so")
         #expect(try await world.service.profile("ben").verdict == "pro active renewing")
         try await browser.screenshot("attached-light")
-        #expect(try await complaints(of: browser) == [])
+        #expect(try await browser.complaints() == [])
       }
     }
   }
@@ -568,7 +563,7 @@ struct SupportPageTests {
         #expect(card.contains("Taken back on\n") && card.contains("Had been paid until\n"), "\(card)")
         #expect(!card.contains("Paid until"))
         try await browser.screenshot("refund-light")
-        #expect(try await complaints(of: browser) == [])
+        #expect(try await browser.complaints() == [])
       }
     }
   }
@@ -613,7 +608,7 @@ struct SupportPageTests {
         #expect(!card.contains("This user has no known purchase"))
         #expect(try await !browser.isVisible(Self.askForm), "there is nothing to ask about")
         try await browser.screenshot("moved-light")
-        #expect(try await complaints(of: browser) == [])
+        #expect(try await browser.complaints() == [])
       }
     }
   }
@@ -648,7 +643,7 @@ struct SupportPageTests {
         try await lookUp(browser, "nobody")
         try await browser.wait("#status", says: "Never seen here.")
         try await browser.waitUntil("return document.getElementById('brake').hidden")
-        #expect(try await complaints(of: browser) == [])
+        #expect(try await browser.complaints() == [])
       }
     }
   }
@@ -697,7 +692,7 @@ struct SupportPageTests {
           try await lookUp(browser, "user-1")
           try await browser.wait("#status", says: "User user-1: the tier is free, active.")
           try await browser.waitUntil("return document.getElementById('brake').hidden")
-          #expect(try await complaints(of: browser) == [])
+          #expect(try await browser.complaints() == [])
         }
       }
     }

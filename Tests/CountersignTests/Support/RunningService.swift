@@ -163,6 +163,10 @@ struct Settings: Sendable {
   var jwt: [String: String] = [:]
   /// None is configured when empty.
   var profileStore: [String: String] = [:]
+  /// A file of `samples/catalogs` in the place of tiers, products and the rest.
+  var sampleCatalog: String?
+  var trials = ["week": "{ tier: pro, length: 7d }"]
+  var deviceCheck: [String: String] = [:]
   var bundleIDs = ["com.example.app"]
   var tiers = ["free", "pro", "premium"]
   /// What else is in `catalog`.
@@ -175,6 +179,9 @@ struct Settings: Sendable {
     "com.example.app.premium.lifetime": "{ tier: premium, kind: lifetime }",
     "com.example.app.forever": "{ tier: premium, kind: lifetime }",
   ]
+
+  private static let samples = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent().deletingLastPathComponent().appending(path: "samples")
 
   /// One feature of each kind.
   static let features =
@@ -197,18 +204,22 @@ struct Settings: Sendable {
     // Each test says what it wants of these: by itself every post asks Apple, and nothing counts before Apple was asked.
     let policy = ["outage_hold": "7d", "reuse": "0", "provisional": "0"].merging(policy) { $1 }
     let products = products.sorted { $0.key < $1.key }.map { "    \"\($0.key)\": \($0.value)\n" }.joined()
-    let optional = [("revalidation", revalidation), ("profile_store", profileStore)]
-      .filter { !$0.1.isEmpty }.map { "\($0.0):\n\(lines($0.1))" }.joined()
+    let catalog =
+      sampleCatalog.flatMap { name in
+        try? String(contentsOf: Self.samples.appending(path: "catalogs/\(name)"), encoding: .utf8)
+      } ?? "catalog:\n  tiers: [\(tiers.joined(separator: ", "))]\n\(lines(catalog))  products:\n\(products)"
+    let optional = [
+      ("revalidation", revalidation), ("profile_store", profileStore), ("trials", trials),
+      ("device_check", deviceCheck),
+    ].filter { !$0.1.isEmpty }.map { "\($0.0):\n\(lines($0.1))" }.joined()
     let jwt =
       jwt.isEmpty
       ? "" : "  jwt:\n" + jwt.sorted { $0.key < $1.key }.map { "    \($0.key): \($0.value)\n" }.joined()
     return """
       server:
       \(lines(server))app_store:
-      \(lines(appStore))catalog:
-        tiers: [\(tiers.joined(separator: ", "))]
-      \(lines(catalog))  products:
-      \(products)policy:
+      \(lines(appStore))\(catalog)
+      policy:
       \(lines(policy))ledger:
         path: "\(directory.appending(path: "ledger.sqlite").path(percentEncoded: false))"
       auth:

@@ -1,0 +1,34 @@
+import AppStore
+import CountersignServer
+import HTTPTransport
+import Resilience
+import Validation
+
+extension ServiceConfiguration {
+  /// The trials, and the client of DeviceCheck with a transport of its own, which has to be shut down.
+  func trialSettings(
+    environment: ServiceEnvironment
+  ) throws(StartError) -> (settings: TrialSettings, transport: CurlTransport?) {
+    var settings = TrialSettings(terms: trials, deviceCheck: nil, requiresDeviceCheck: false, deadline: .seconds(2))
+    guard let section = deviceCheck else { return (settings, nil) }
+    let transport: CurlTransport
+    do { transport = try CurlTransport(configuration: CurlTransport.Configuration(caFile: section.caFile)) } catch {
+      throw StartError(description: "The HTTP client cannot start: \(error)")
+    }
+    let configuration: DeviceCheck.Configuration
+    do { configuration = try section.checkedConfiguration() } catch {
+      transport.shutdown()
+      throw StartError(description: "device_check.\(error.name): \(error.sentence)")
+    }
+    var timing = CallTiming.live
+    timing.date = { environment.clock.now }
+    settings.deviceCheck = DeviceCheck(
+      transport: transport, configuration: configuration, timing: timing,
+      breakers: Dictionary(
+        uniqueKeysWithValues: DeviceCheck.Server.allCases.map { server in
+          (server, CircuitBreaker.logging("device_check_\(server.rawValue)", environment.logger))
+        }))
+    settings.requiresDeviceCheck = section.isRequired
+    return (settings, transport)
+  }
+}

@@ -1,0 +1,222 @@
+import Access
+import AppStore
+import CountersignAPI
+import Entitlements
+import Hummingbird
+import Ledger
+import Validation
+
+import struct FoundationEssentials.UUID
+
+/// `/v1/trials` and `/v1/devices`: trials of the app's own, and the devices that share them.
+struct TrialsController: Sendable {
+  var trials: Trials
+  var body = JSONRequestBody(limit: BodyBudgets.supportLimit)
+  var budget: ByteBudget
+  var metrics: TrialMetrics
+
+  func start(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let caller = try context.requireUserOr(.service)
+    let posted = try await body.decode(TrialRequest.self, from: request, budget.loan()).value
+    let user: UserID
+    let author: String
+    switch caller {
+    case .user(let own): (user, author) = (own, "the app")
+    case .server(let server):
+      guard let name = posted.userID else {
+        throw Problem(.malformedRequest, "'user_id' is missing: name the user whose trial this is.")
+      }
+      (user, author) = (try UserID(checking: name), server.name)
+    }
+    let terms = try terms(posted.trial)
+    let device = Device(
+      id: try DeviceID(checking: posted.deviceID), try posted.device.map(Self.checked),
+      try Self.pushToken(posted.pushToken))
+    let tokens = try Self.tokens(posted.deviceToken, posted.secondDeviceToken, posted.isDevelopment)
+    let outcome: TrialStartOutcome
+    do throws(Trials.StartError) {
+      outcome = try await trials.start(
+        terms, for: user, on: device, tokens: tokens, author: author, requestID: context.requestID,
+        logger: context.logger)
+    } catch {
+      switch error {
+      case .ledgerUnavailable(let cause):
+        context.logLedgerTrouble(cause)
+        throw Problem(.ledgerUnavailable, "The trial could not be recorded, so it has not begun; try again.")
+      case .tokenMissing: throw Problem(.malformedRequest, "'device_token' is missing: send a token of DCDevice.")
+      case .tokenRefused:
+        throw Problem(.deviceTokenRefused, "Apple does not take the device token; send a fresh one of this device.")
+      case .appleAway:
+        throw Problem(.appStoreUnavailable, "Apple's DeviceCheck could not be asked, so no trial has begun; try again.")
+      }
+    }
+    switch outcome {
+    case .started(let record):
+      metrics.note(terms.name, .started)
+      return try await respond(record, context, status: .created)
+    case .known(let record):
+      metrics.note(terms.name, .known)
+      return try await respond(record, context)
+    case .used(let key):
+      metrics.note(terms.name, .refused)
+      throw Problem(.trialUsed, Self.sentence(key))
+    }
+  }
+
+  func trial(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let caller = try context.requireUserOr(.service, .support)
+    let device = try Self.deviceID(context)
+    let user: UserID?
+    switch caller {
+    case .user(let own): user = own
+    case .server: user = try request.parameter("user_id").map { name throws(Problem) in try UserID(checking: name) }
+    }
+    let seen = try await context.reading { () throws(LedgerError) in try await trials.trial(on: device, of: user) }
+    guard let seen else { throw Self.unknown }
+    return Self.response(TrialResponse(seen))
+  }
+
+  func useSession(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let user = try context.requireUser()
+    let device = try Self.deviceID(context)
+    let key = try request.headers.idempotencyKey()
+    let posted = try await sent(request)
+    let tokens = try Self.tokens(posted.deviceToken, nil, posted.isDevelopment)
+    let outcome = try await context.reading { () throws(LedgerError) in
+      try await trials.countSession(
+        of: user, on: device, idempotencyKey: key, tokens: tokens, requestID: context.requestID, logger: context.logger)
+    }
+    switch outcome {
+    case .counted(let record): return try await respond(record, context)
+    case .over: throw Problem(.trialOver, "The trial is over; nothing was counted.")
+    case .unknown: throw Self.unknown
+    }
+  }
+
+  func register(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let user = try context.requireUser()
+    let id = try Self.deviceID(context)
+    let posted = try await sent(request)
+    let device = Device(id: id, try posted.device.map(Self.checked), try Self.pushToken(posted.pushToken))
+    let tokens = try Self.tokens(posted.deviceToken, nil, posted.isDevelopment)
+    let (isKept, seen) = try await context.reading { () throws(LedgerError) in
+      let isKept = try await trials.keep(device, of: user, tokens: tokens, logger: context.logger)
+      return (isKept, try await trials.trial(on: id, of: user))
+    }
+    guard isKept else {
+      throw Problem(
+        .malformedRequest, "This user has \(Ledger.deviceLimit) devices already, which is as many as are kept.")
+    }
+    return Self.response(DeviceResponse(deviceID: id.rawValue, trial: seen.map(TrialResponse.init)))
+  }
+
+  // MARK: -
+
+  private func respond(
+    _ record: TrialRecord, _ context: ServiceRequestContext, status: HTTPResponse.Status = .ok
+  ) async throws -> Response {
+    let seen = try await context.reading { () throws(LedgerError) in try await trials.seen(record) }
+    return Self.response(TrialResponse(seen), status: status)
+  }
+
+  private func sent(_ request: Request) async throws -> DeviceRequest {
+    if SupportController.isBodiless(request.headers) { return DeviceRequest() }
+    return try await body.decode(DeviceRequest.self, from: request, budget.loan()).value
+  }
+
+  private func terms(_ name: String?) throws(Problem) -> TrialTerms {
+    guard let first = trials.terms.first else {
+      throw Problem(.malformedRequest, "This service offers no trial: none is in its configuration.")
+    }
+    if name == nil, trials.terms.count == 1 { return first }
+    guard let terms = trials.terms.first(where: { $0.name == name }) else {
+      throw Problem(
+        .malformedRequest, "'trial' has to be one of: \(trials.terms.map(\.name).joined(separator: ", ")).")
+    }
+    return terms
+  }
+
+  private static func sentence(_ key: TrialKey) -> String {
+    switch key {
+    case .device: "A trial was begun on this device before, by another user."
+    case .user: "This user has had a trial."
+    case .storeAccount: "This user has had a free period at the App Store, which counts as a trial."
+    }
+  }
+
+  private static let unknown = Problem(.notFound, "There is no trial of this user on this device.")
+
+  private static func deviceID(_ context: ServiceRequestContext) throws(Problem) -> DeviceID {
+    try DeviceID(checking: context.parameters.get("device_id").flatMap(UserID.percentDecoded) ?? "")
+  }
+
+  /// The most bytes of what an app says of its device.
+  private static let longestWord = 64
+  /// Apple's push tokens have 64 characters today, and may grow.
+  private static let longestPushToken = 512
+
+  private static func checked(_ device: DeviceInformation) throws(Problem) -> DeviceInformation {
+    for (name, text) in [
+      ("model", device.model), ("ios_version", device.iosVersion), ("app_version", device.appVersion),
+    ] {
+      guard let text else { continue }
+      guard (1...longestWord).contains(text.utf8.count), text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }) else {
+        throw Problem(.malformedRequest, "'device.\(name)' has to be 1 to \(longestWord) bytes of plain text.")
+      }
+    }
+    return device
+  }
+
+  private static func pushToken(_ text: String?) throws(Problem) -> String? {
+    guard let text else { return nil }
+    guard (1...longestPushToken).contains(text.utf8.count), text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+      throw Problem(.malformedRequest, "'push_token' has to be 1 to \(longestPushToken) printable ASCII characters.")
+    }
+    return text
+  }
+
+  private static func tokens(
+    _ first: String?, _ second: String?, _ isDevelopment: Bool?
+  ) throws(Problem) -> Trials.DeviceTokens? {
+    guard let first else { return nil }
+    do throws(DeviceToken.Invalid) {
+      let token = try DeviceToken(first)
+      return Trials.DeviceTokens(
+        query: token, update: try second.map { text throws(DeviceToken.Invalid) in try DeviceToken(text) } ?? token,
+        server: isDevelopment == true ? .development : .production)
+    } catch { throw Problem(.malformedRequest, error.description) }
+  }
+
+  private static func response(_ value: some Encodable, status: HTTPResponse.Status = .ok) -> Response {
+    SupportController.response(value, status: status)
+  }
+}
+
+extension DeviceID {
+  /// - Throws: a 400 problem.
+  fileprivate init(checking text: String) throws(Problem) {
+    guard text.utf8.count == 36, UUID(uuidString: text) != nil else {
+      throw Problem(.malformedRequest, "The device ID has to be a UUID.")
+    }
+    self.init(text)
+  }
+}
+
+extension Device {
+  fileprivate init(id: DeviceID, _ information: DeviceInformation?, _ pushToken: String?) {
+    self.init(
+      id: id, model: information?.model, iosVersion: information?.iosVersion, appVersion: information?.appVersion,
+      pushToken: pushToken)
+  }
+}
+
+extension TrialResponse {
+  init(_ seen: Trials.Seen) {
+    let record = seen.record
+    self.init(
+      trial: record.name, userID: record.user.rawValue, deviceID: record.device.rawValue, tier: record.tier.rawValue,
+      startedAt: record.startedAt, expiresAt: record.endsAt, sessionsTotal: record.sessionsTotal,
+      sessionsUsed: record.sessionsUsed, sessionsRemaining: record.sessionsRemaining,
+      state: State(rawValue: seen.state.rawValue))
+  }
+}

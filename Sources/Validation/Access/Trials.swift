@@ -1,0 +1,200 @@
+package import Access
+package import AppStore
+package import Entitlements
+package import Ledger
+package import Logging
+
+/// Trials of the app's own: once per device, user and store account, by our clock alone.
+package struct Trials: Sendable {
+  package let terms: [TrialTerms]
+  private let validator: ReceiptValidator
+  private let ledger: Ledger
+  private let reader: StandingReader
+  /// Apple's memory of devices; `nil` where it is not configured.
+  private let deviceCheck: DeviceCheck?
+  /// Whether nobody begins while Apple is away.
+  private let requiresDeviceCheck: Bool
+  /// How long Apple is waited for.
+  private let deadline: Duration
+
+  package init(
+    terms: [TrialTerms], validator: ReceiptValidator, reader: StandingReader, deviceCheck: DeviceCheck?,
+    requiresDeviceCheck: Bool, deadline: Duration
+  ) {
+    self.terms = terms
+    self.validator = validator
+    self.reader = reader
+    ledger = reader.ledger
+    self.deviceCheck = deviceCheck
+    self.requiresDeviceCheck = requiresDeviceCheck
+    self.deadline = deadline
+  }
+
+  /// The tokens of a device that an app sends along: each is for one request to Apple.
+  package struct DeviceTokens: Sendable {
+    package var query: DeviceToken
+    package var update: DeviceToken
+    package var server: DeviceCheck.Server
+
+    package init(query: DeviceToken, update: DeviceToken, server: DeviceCheck.Server) {
+      self.query = query
+      self.update = update
+      self.server = server
+    }
+  }
+
+  /// Why a trial was neither begun nor refused.
+  package enum StartError: Error, Sendable {
+    case ledgerUnavailable(LedgerError)
+    /// DeviceCheck is required, and the app sent no token.
+    case tokenMissing
+    /// Apple does not take the token.
+    case tokenRefused
+    /// DeviceCheck is required, and Apple is away.
+    case appleAway
+  }
+
+  /// A trial, with what has become of it.
+  package struct Seen: Sendable {
+    package var record: TrialRecord
+    package var state: State
+  }
+
+  /// What has become of a trial.
+  package enum State: String, Sendable {
+    case running
+    /// Its sessions were used.
+    case usedUp = "used_up"
+    case over
+    /// The user has bought access since.
+    case converted
+  }
+
+  /// Begins a trial for a user on a device.
+  ///
+  /// Apple is asked before, whether the device had a trial under another account or before it was erased, and told
+  /// afterwards. While Apple is away a trial begins all the same, unless it is required: an outage must cost nobody a
+  /// trial, and Apple is told later.
+  package func start(
+    _ terms: TrialTerms, for user: UserID, on device: Device, tokens: DeviceTokens?, author: String, requestID: String,
+    logger: Logger
+  ) async throws(StartError) -> TrialStartOutcome {
+    var start = TrialStart(
+      terms, user: user, device: device, author: author, requestID: requestID,
+      evaluationContext: validator.evaluationContext, rowsClaimedUntil: validator.rowsClaim)
+    var other = false
+    if let deviceCheck, terms.oncePer.contains(.device), try await !isKnown(terms, user, device) {
+      start.owesBit = true
+      let bits = try await bits(deviceCheck, tokens, logger)
+      start.isUsedByApple = bits?.bit0 ?? false
+      other = bits?.bit1 ?? false
+    }
+    let outcome = try await consult(await ledger.start(start), or: StartError.ledgerUnavailable)
+    switch outcome {
+    case .started(let record):
+      logger.notice(
+        "a trial began",
+        metadata: ["user_id": "\(record.user)", "trial": "\(record.name)", "ends_at": "\(record.endsAt.rfc3339)"])
+      _ = await validator.write(record.user, .waiting, logger: logger)
+      await settle(record, tokens, bit1: other, logger)
+    case .known(let record): await settle(record, tokens, bit1: other, logger)
+    case .used(let key):
+      logger.notice("a second trial was refused", metadata: ["user_id": "\(user)", "once_per": "\(key.rawValue)"])
+    }
+    return outcome
+  }
+
+  /// Whether the ledger alone decides: Apple need not be asked.
+  private func isKnown(_ terms: TrialTerms, _ user: UserID, _ device: Device) async throws(StartError) -> Bool {
+    let own = try await consult(await ledger.trial(of: user), or: StartError.ledgerUnavailable)
+    if let own, terms.oncePer.contains(.user) || own.device == device.id { return true }
+    return try await consult(await ledger.trial(on: device.id, of: nil), or: StartError.ledgerUnavailable) != nil
+  }
+
+  /// What Apple says of a device; `nil` where it says nothing, now or ever.
+  private func bits(
+    _ deviceCheck: DeviceCheck, _ tokens: DeviceTokens?, _ logger: Logger
+  ) async throws(StartError) -> DeviceBits? {
+    guard let tokens else {
+      if requiresDeviceCheck { throw .tokenMissing }
+      return nil
+    }
+    do throws(DeviceCheckError) {
+      return try await deviceCheck.query(tokens.query, at: tokens.server, deadline: .now + deadline)
+    } catch {
+      if case .tokenRefused = error { throw .tokenRefused }
+      Self.log(error, logger)
+      if requiresDeviceCheck { throw .appleAway }
+      return nil
+    }
+  }
+
+  /// Tells Apple that a device had its trial, if that is owed.
+  private func settle(_ record: TrialRecord, _ tokens: DeviceTokens?, bit1: Bool, _ logger: Logger) async {
+    guard record.owesBit, let deviceCheck, let tokens else { return }
+    do throws(DeviceCheckError) {
+      try await deviceCheck.update(
+        tokens.update, bit0: true, bit1: bit1, at: tokens.server, deadline: .now + deadline)
+    } catch {
+      Self.log(error, logger)
+      return
+    }
+    // If this is lost, Apple is told once more.
+    try? await ledger.settleBit(of: record.id)
+  }
+
+  private static func log(_ error: DeviceCheckError, _ logger: Logger) {
+    switch error {
+    case .keyRefused:
+      logger.error("Apple's DeviceCheck refuses the key: trials begin without it until device_check is set right")
+    case .tokenRefused:
+      logger.notice("Apple's DeviceCheck refuses a device token; the device is marked with the next one")
+    case .away, .cancelled: logger.warning("Apple's DeviceCheck cannot be asked", metadata: ["cause": "\(error)"])
+    }
+  }
+
+  /// The trial that a user has on a device; of no user in particular, the one that was begun there.
+  package func trial(on device: DeviceID, of user: UserID?) async throws(LedgerError) -> Seen? {
+    guard let record = try await ledger.trial(on: device, of: user) else { return nil }
+    return try await seen(record)
+  }
+
+  /// A trial with its state now.
+  package func seen(_ record: TrialRecord) async throws(LedgerError) -> Seen {
+    let now = validator.evaluationContext.evaluatedAt
+    let standing = try await reader.standing(of: record.user, at: now).entitlement
+    let isBought = standing.givesAccess && standing.explanation.givenBy == nil
+    let state: State =
+      if isBought { .converted } else if now < record.endsAt { .running } else if record.sessionsRemaining == 0 {
+        .usedUp
+      } else { .over }
+    return Seen(record: record, state: state)
+  }
+
+  /// Counts a session.
+  package func countSession(
+    of user: UserID, on device: DeviceID, idempotencyKey: String?, tokens: DeviceTokens?, requestID: String,
+    logger: Logger
+  ) async throws(LedgerError) -> TrialSessionOutcome {
+    let outcome = try await ledger.countSession(
+      of: user, on: device, idempotencyKey: idempotencyKey, requestID: requestID, validator.evaluationContext)
+    if case .counted(let record) = outcome {
+      if record.isEndedEarly { _ = await validator.write(record.user, .waiting, logger: logger) }
+      await settle(record, tokens, bit1: false, logger)
+    }
+    return outcome
+  }
+
+  /// Keeps what an app says of a user's device, which then shares the user's trial.
+  /// - Returns: `false` where the user has too many.
+  package func keep(
+    _ device: Device, of user: UserID, tokens: DeviceTokens?, logger: Logger
+  ) async throws(LedgerError) -> Bool {
+    guard try await ledger.keep(device, of: user, at: validator.evaluationContext.recordedAt) else { return false }
+    // What is owed is about the device on which the trial began.
+    if let record = try await ledger.trial(of: user), record.device == device.id {
+      await settle(record, tokens, bit1: false, logger)
+    }
+    return true
+  }
+}
