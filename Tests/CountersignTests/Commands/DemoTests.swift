@@ -16,6 +16,11 @@ import Testing
     var access_until: String?
     var source: String?
     var stale: Bool?
+    var code: String?
+    var allowed: Bool?
+    var tier: String?
+    var remaining: Int?
+    var state: String?
   }
 
   private func demo() async throws -> (code: Int32, lines: [Line]) {
@@ -43,13 +48,20 @@ import Testing
   @Test func `the demo shows every scenario, and a subscriber who is asked about again a month later`() async throws {
     let (code, lines) = try await demo()
     #expect(code == 0)
-    try #require(lines.count == Scenario.allCases.count + 2)
-    let story = lines.suffix(2)
+    try #require(lines.count == Scenario.allCases.count + 2 + 7)
+    let story = lines.dropLast(7).suffix(2)
     // Apple was asked again: the subscription has been renewed since.
     let first = try #require(story.first?.access_until)
     let second = try #require(story.last?.access_until)
     #expect(second > first)
     #expect(story.map(\.source) == ["verify_receipt", "verify_receipt"])
     #expect(story.map(\.stale) == [false, false])
+    // A limit is reached, a trial lifts it, and the device gets no second one.
+    let limits = Array(lines.suffix(7))
+    #expect(limits.prefix(3).map(\.remaining) == [1, 0, 0])
+    #expect(limits.prefix(3).map(\.code) == [nil, nil, "limit_reached"])
+    #expect(limits[3].tier == "pro" && limits[3].state == "running")
+    #expect(limits[4].allowed == true && limits[4].tier == "pro" && limits[4].remaining == nil)
+    #expect(limits[5].state == "running" && limits[6].code == "trial_used")
   }
 }

@@ -14,8 +14,8 @@ struct Demo: AsyncParsableCommand {
     abstract: "Show the service at work against a simulated App Store.",
     discussion: """
       Starts app-store-simulator and the service on free ports of the loopback, posts one receipt per scenario, \
-      re-validates a subscription a month later by its original transaction ID, and leaves nothing running and nothing \
-      on the disk. Needs app-store-simulator beside this program.
+      re-validates a subscription a month later by its original transaction ID, lets a user reach a limit and begin a \
+      trial, and leaves nothing running and nothing on the disk. Needs app-store-simulator beside this program.
 
       EXAMPLES
         countersign demo
@@ -110,6 +110,23 @@ struct Demo: AsyncParsableCommand {
     story.add("31 days later, by ID", try await client.validate(.init(originalTransactionID: id, userID: user)))
     if !json { Swift.print("\nOne subscriber, re-validated by original transaction ID \(id):\n") }
     story.print()
+
+    if !json {
+      Swift.print("\nA user without a purchase, who may ask two questions a day; of the tier pro, any number:\n")
+    }
+    try await tellLimits(client)
+  }
+
+  /// A limit is reached, a trial lifts it, and there is no second trial on the same device.
+  private func tellLimits(_ client: DemoClient) async throws {
+    var table = DemoTable(json: json, columns: ["step", "http", "tier", "left", "until", "what"])
+    let (user, device) = ("user-without-purchase", UUID().uuidString.lowercased())
+    for number in 1...3 { table.add("question \(number)", try await client.consume("questions", of: user)) }
+    table.add("a trial begins", try await client.startTrial(of: user, on: device))
+    table.add("question 3, again", try await client.consume("questions", of: user))
+    table.add("the trial, after a reinstall", try await client.startTrial(of: user, on: device))
+    table.add("another account, same device", try await client.startTrial(of: "user-of-same-device", on: device))
+    table.print()
   }
 }
 
@@ -146,6 +163,10 @@ struct DemoSession {
         com.example.app.premium.monthly: { tier: premium }
         com.example.app.premium.yearly: { tier: premium }
         com.example.app.forever: { tier: premium, kind: lifetime }
+      features:
+        questions: { kind: meter, free: 2 per day, pro: unlimited }
+    trials:
+      week: { tier: pro, length: 7d }
     policy: { reuse: 0 }
     ledger: { path: \(directory.appending(path: "ledger.sqlite").path(percentEncoded: false)) }
     auth: { api_keys: [ { name: demo, role: service, sha256: \(APIKeyring.sha256(key)) } ] }

@@ -54,10 +54,29 @@ struct DemoClient: Sendable {
   }
 
   func validate(_ request: ValidationRequest) async throws -> DemoAnswer {
-    let response = try await send(
-      .post, service + "/v1/validations", request, [TransportHeader("Authorization", "Bearer \(key)")])
-    return try DemoAnswer(status: response.status, body: response.body)
+    let response = try await send(.post, service + "/v1/validations", request, authorization)
+    return try DemoAnswer(about: EntitlementResponse.self, response.status, response.body) {
+      [$0.tier, $0.status.rawValue, $0.accessUntil?.rfc3339, $0.reason.rawValue]
+    }
   }
+
+  func consume(_ feature: String, of user: String) async throws -> DemoAnswer {
+    let response = try await send(
+      .post, service + "/v1/profiles/\(user)/usage/\(feature)", UsageRequest(), authorization)
+    return try DemoAnswer(about: FeatureResponse.self, response.status, response.body) {
+      [$0.tier, $0.remaining.map(String.init) ?? "any", $0.resetsAt?.rfc3339, $0.isAllowed ? "allowed" : "refused"]
+    }
+  }
+
+  func startTrial(of user: String, on device: String) async throws -> DemoAnswer {
+    let response = try await send(
+      .post, service + "/v1/trials", TrialRequest(deviceID: device, userID: user), authorization)
+    return try DemoAnswer(about: TrialResponse.self, response.status, response.body) {
+      [$0.tier, nil, $0.expiresAt.rfc3339, $0.state.rawValue]
+    }
+  }
+
+  private var authorization: [TransportHeader] { [TransportHeader("Authorization", "Bearer \(key)")] }
 
   private func control<Answer: Decodable>(
     _ method: TransportRequest.Method, _ path: String, _ body: (any Encodable)? = nil, as type: Answer.Type
@@ -83,26 +102,25 @@ struct DemoClient: Sendable {
 
 /// An answer of the service.
 struct DemoAnswer {
-  var status: Int
-  var verdict: EntitlementResponse?
-  var problem: ProblemDocument?
+  let status: Int
   let json: String
+  /// The four cells of the table after the status.
+  let cells: [String]
 
-  init(status: Int, body: [UInt8]) throws {
+  /// - Parameter cells: the cells of a 2xx; of a problem the last one is its code.
+  init<Value: Decodable>(
+    about type: Value.Type, _ status: Int, _ body: [UInt8], cells: (Value) -> [String?]
+  ) throws {
     self.status = status
     json = String(decoding: body, as: UTF8.self)
     if (200..<300).contains(status) {
-      verdict = try JSONDecoder.countersign.decode(EntitlementResponse.self, from: Data(body))
+      self.cells = cells(try JSONDecoder.countersign.decode(type, from: Data(body))).map { $0 ?? "-" }
     } else {
-      problem = try JSONDecoder.countersign.decode(ProblemDocument.self, from: Data(body))
+      let problem = try JSONDecoder.countersign.decode(ProblemDocument.self, from: Data(body))
+      let feature = problem.feature
+      self.cells = [
+        feature?.tier, feature?.remaining.map(String.init), feature?.resetsAt?.rfc3339, problem.code,
+      ].map { $0 ?? "-" }
     }
-  }
-
-  /// The cells of the table: tier, status, access until, reason.
-  var cells: [String] {
-    [
-      verdict?.tier, verdict?.status.rawValue, verdict?.accessUntil?.rfc3339,
-      verdict?.reason.rawValue ?? problem?.code,
-    ].map { $0 ?? "-" }
   }
 }

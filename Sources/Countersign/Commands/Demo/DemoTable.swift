@@ -1,9 +1,13 @@
-/// The verdicts, one line each.
+/// Answers, one line each.
 struct DemoTable {
   private let json: Bool
+  private let columns: [String]
   private var rows: [(name: String, answer: DemoAnswer)] = []
 
-  init(json: Bool) { self.json = json }
+  init(json: Bool, columns: [String] = ["scenario", "http", "tier", "status", "access until", "reason"]) {
+    self.json = json
+    self.columns = columns
+  }
 
   mutating func add(_ name: String, _ answer: DemoAnswer) { rows.append((name, answer)) }
 
@@ -13,7 +17,7 @@ struct DemoTable {
       return
     }
     let cells =
-      [["scenario", "http", "tier", "status", "access until", "reason"]]
+      [columns]
       + rows.map {
         [$0.name, String($0.answer.status)] + $0.answer.cells
       }
