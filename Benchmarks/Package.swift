@@ -40,6 +40,7 @@ let package = Package(
       ],
       swiftSettings: settings),
     .target(name: "Entitlements", swiftSettings: settings),
+    .target(name: "Access", dependencies: ["Entitlements"], swiftSettings: settings),
     .target(
       name: "AppStore",
       dependencies: [
@@ -49,7 +50,7 @@ let package = Package(
     .target(
       name: "Ledger",
       dependencies: [
-        "Cryptography", "Entitlements", "Resilience",
+        "Access", "Cryptography", "Entitlements", "Resilience",
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "GRDBSQLite", package: "GRDB.swift"),
       ],

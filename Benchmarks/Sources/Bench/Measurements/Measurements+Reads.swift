@@ -23,7 +23,36 @@ extension Measurements {
       Row(
         name: "reads a second, 32 callers", value: "\(cost.rate.text())/s, \(cost.cpu.text()) µs CPU",
         ratio: "\((share * 100).text()) % of the bare route", target: "≥ 70 %", holds: share >= 0.7))
+    try access(load, of: service, besides: cost)
     try pacedReads(load, of: service)
+  }
+
+  /// What a user may do, and consumption, beside a profile read and a receipt of the same run.
+  private func access(_ load: Load, of service: Service, besides read: Cost) throws {
+    var load = load
+    load.suffix = "/access"
+    _ = try load.run(in: bed.directory)
+    let access = try median { _ in try self.measured(service.child, load) }
+    let times = access.cpu / read.cpu
+    table.add(
+      Row(
+        name: "reads of /access a second, 32 callers", value: "\(access.rate.text())/s, \(access.cpu.text()) µs CPU",
+        ratio: "\(times.text(2)) of a profile read", target: "≤ 1.5", holds: times <= 1.5))
+    let receipt = try measured(
+      service.child,
+      Load(
+        url: "\(service.origin)/v1/validations", connections: 32, seconds: seconds, bodies: bed.bodies,
+        skip: load.users,
+        authorization: service.authorization, mayWrap: true))
+    load.suffix = "/usage/questions"
+    load.method = "POST"
+    let consumption = try median { _ in try self.measured(service.child, load) }
+    let share = consumption.cpu / receipt.cpu
+    table.add(
+      Row(
+        name: "consumptions a second, 32 callers",
+        value: "\(consumption.rate.text())/s, \(consumption.cpu.text()) µs CPU",
+        ratio: "\(share.text(2)) of a receipt", target: "≤ 0.33", holds: share <= 0.33))
   }
 
   /// Callers that rest between two reads, so that hardly any waits for another: what is left is how long a read takes. The

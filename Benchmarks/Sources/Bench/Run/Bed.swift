@@ -116,7 +116,10 @@ final class Service {
         "production_url: \(upstream.secure)/verifyReceipt", "sandbox_url: \(upstream.secure)/verifyReceipt",
         "ca_file: \(bed.certificate)", "roots: [\(bed.root)]",
       ],
-      "catalog": ["tiers: [free, pro]", "products: { \(AnswerTemplate.product): { tier: pro } }"],
+      "catalog": [
+        "tiers: [free, pro]", "products: { \(AnswerTemplate.product): { tier: pro } }",
+        "features: { questions: { kind: meter, free: 1000000 per month, pro: 1000000 per month } }",
+      ],
       "ledger": ["path: \(ledger ?? "\(directory)/ledger.sqlite")"],
       "profile_store": [
         "url: \(upstream.plain)", "key: sb_secret_benchmark", "columns: { version: subscription_version }",

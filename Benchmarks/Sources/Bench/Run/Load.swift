@@ -45,6 +45,10 @@ struct Load {
   var mayWrap = false
   /// Without bodies: the URL is continued by 0, 1, 2 and so on up to this, again and again.
   var users = 0
+  /// What the URL of each of those ends with.
+  var suffix = ""
+  /// The method of those.
+  var method = "GET"
   var core = 1
 
   func run(in directory: String) throws -> LoadResult { try begin(in: directory)() }
@@ -60,7 +64,7 @@ struct Load {
       "wrk",
       [
         "-t1", "-c\(connections)", "-d\(seconds)s", "--timeout", "20s", "-s", script, url, "--", bodies ?? "-",
-        "\(skip)", "\(repeats)", "\(pause)", authorization, "\(users)",
+        "\(skip)", "\(repeats)", "\(pause)", authorization, "\(users)", method, suffix,
       ], core: core)
     return {
       let text = try output()
@@ -92,7 +96,7 @@ struct Load {
     local threads = {}
     function setup(thread) table.insert(threads, thread) end
     wrapped = 0
-    local file, body, left, times, pause, users
+    local file, body, left, times, pause, users, method, suffix
     local user = 0
     local headers = {}
     function init(args)
@@ -102,6 +106,7 @@ struct Load {
       times = tonumber(args[3])
       left = 0
       users = tonumber(args[6])
+      method, suffix = args[7], args[8] or ""
       if args[1] ~= "-" then
         file = io.open(args[1])
         for _ = 1, tonumber(args[2]) do file:read("*l") end
@@ -123,7 +128,7 @@ struct Load {
       if not file and users == 0 then return wrk.format("GET", nil, headers) end
       if not file then
         user = (user + 1) % users
-        return wrk.format("GET", wrk.path .. user, headers)
+        return wrk.format(method, wrk.path .. user .. suffix, headers)
       end
       return post(take())
     end
