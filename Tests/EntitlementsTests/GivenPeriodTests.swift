@@ -37,20 +37,20 @@ import struct FoundationEssentials.Date
   }
 
   @Test func `after its end the user reads as before it`() throws {
-    let evidence = try answer([row("1", until: day(-5))])
+    let evidence = answer([row("1", until: day(-5))])
     let without = try Self.verdict(evidence, [], at: day(10))
     #expect(try Self.verdict(evidence, [Self.given(1, until: day(10))], at: day(10)) == without)
   }
 
   @Test func `the higher tier decides, and then what was paid`() throws {
-    let paid = try answer([row("1", until: day(10))], [renewal(renews: true)])
+    let paid = answer([row("1", until: day(10))], [renewal(renews: true)])
     let same = try Self.verdict(paid, [Self.given(1, until: day(30))])
     #expect(same.reason == .renewing && same.productID == pro)
     let higher = try Self.verdict(paid, [Self.given(1, "premium", until: day(3))])
     #expect(higher.tier == "premium" && higher.reason == .granted)
     #expect(higher.explanation.passedOver.first?.productID == pro)
     let lower = try Self.verdict(
-      try answer([row("1", forever, until: nil)]), [Self.given(1, until: day(30))])
+      answer([row("1", forever, until: nil)]), [Self.given(1, until: day(30))])
     #expect(lower.tier == "premium" && lower.reason == .lifetime && lower.accessUntil == nil)
   }
 
@@ -65,7 +65,7 @@ import struct FoundationEssentials.Date
   }
 
   @Test func `the end of access is that of unbroken access at this tier or above`() throws {
-    let paid = try answer([row("1", until: day(10))], [renewal(renews: false)])
+    let paid = answer([row("1", until: day(10))], [renewal(renews: false)])
     let behind = Self.given(1, from: day(5), until: day(40))
     #expect(try Self.verdict(paid, [behind]).accessUntil == day(40))
     #expect(try Self.verdict(paid, [behind]).expiresAt == day(10))

@@ -201,7 +201,7 @@ final class TableInMemory: Transport {
     case .delete:
       for id in ids { rows[id] = nil }
       return []
-    case .post: return []
+    case .post, .put: return []
     case .patch: break
     }
 
