@@ -69,15 +69,19 @@ public struct DeviceRequest: Codable, Hashable, Sendable {
   public var pushToken: String?
   /// From `DCDevice`, in base64: with it Apple is told what could not be told at the start.
   public var deviceToken: String?
-  /// Whether the token is that of a development build.
+  /// Another one, as each is for one request to Apple.
+  public var secondDeviceToken: String?
+  /// Whether the tokens are those of a development build.
   public var isDevelopment: Bool?
 
   public init(
-    device: DeviceInformation? = nil, pushToken: String? = nil, deviceToken: String? = nil, isDevelopment: Bool? = nil
+    device: DeviceInformation? = nil, pushToken: String? = nil, deviceToken: String? = nil,
+    secondDeviceToken: String? = nil, isDevelopment: Bool? = nil
   ) {
     self.device = device
     self.pushToken = pushToken
     self.deviceToken = deviceToken
+    self.secondDeviceToken = secondDeviceToken
     self.isDevelopment = isDevelopment
   }
 
@@ -85,6 +89,7 @@ public struct DeviceRequest: Codable, Hashable, Sendable {
     case device
     case pushToken = "push_token"
     case deviceToken = "device_token"
+    case secondDeviceToken = "second_device_token"
     case isDevelopment = "development"
   }
 }

@@ -53,7 +53,7 @@ import Testing
       ("consumption, under a key", { _ = try $0.consumption(of: "trips", of: "u7", under: "k") }),
       ("returns", { _ = try $0.returns(of: "trips", of: "u7", in: Self.question.range) }),
       ("forgetKeys", { try $0.forgetKeys(of: "trips", of: "u7", in: Self.question.range) }),
-      ("forgetConsumptions", { try $0.forgetConsumptions(of: "trips", of: "u8", before: now) }),
+      ("forgetConsumptions", { try $0.forgetConsumptions(of: "trips", of: "u8", before: now, keepsReturned: true) }),
       (
         "takeBack",
         { tables in

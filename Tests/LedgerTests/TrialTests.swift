@@ -84,13 +84,14 @@ import Testing
       _ = try await ledger.start(start())
       let tablet: DeviceID = "AAAAAAAA-2222-4222-8222-222222222222"
       #expect(try await ledger.trial(on: tablet, of: "anna") == nil)
-      #expect(try await ledger.keep(Device(id: tablet, model: "iPad"), of: "anna", at: at(1)))
+      try await ledger.keep(Device(id: tablet, model: "iPad"), of: "anna", at: at(1))
       #expect(try await ledger.trial(on: DeviceID(tablet.rawValue.uppercased()), of: "anna")?.device == Self.phone)
-      for number in 2..<Ledger.deviceLimit {
-        #expect(try await ledger.keep(Device(id: DeviceID("d\(number)")), of: "anna", at: at(1)))
+      // The device that was not seen for longest makes room.
+      for number in 0..<100 {
+        try await ledger.keep(Device(id: DeviceID("d\(number)")), of: "anna", at: at(Double(2 + number)))
       }
-      #expect(try await ledger.keep(Device(id: "one-more"), of: "anna", at: at(1)) == false)
-      #expect(try await ledger.keep(Device(id: tablet, appVersion: "2"), of: "anna", at: at(1)))
+      #expect(try await ledger.trial(on: tablet, of: "anna") == nil)
+      #expect(try await ledger.trial(on: "d0", of: "anna")?.device == Self.phone)
     }
   }
 
@@ -100,6 +101,31 @@ import Testing
       #expect(trial.owesBit)
       try await ledger.settleBit(of: trial.id)
       #expect(try await ledger.trial(of: "anna")?.owesBit == false)
+    }
+  }
+
+  @Test func `a device on which a shared trial was used gives nobody else one`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let tablet: DeviceID = "22222222-2222-4222-8222-222222222222"
+      _ = try await ledger.start(start())
+      try await ledger.keep(Device(id: tablet), of: "anna", at: at(1))
+      // Registered alone is not used.
+      guard case .started = try await ledger.start(start("cora", on: tablet, oncePer: [.user])) else {
+        throw Unexpected()
+      }
+      let third: DeviceID = "33333333-3333-4333-8333-333333333333"
+      try await ledger.keep(Device(id: third), of: "anna", at: at(1))
+      guard case .counted = try await use(ledger, on: third) else { throw Unexpected() }
+      #expect(try await ledger.start(start("ben", on: third)) == .used(.device))
+    }
+  }
+
+  @Test func `a trial that was withdrawn can begin again`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      guard case .started(let trial) = try await ledger.start(start()) else { throw Unexpected() }
+      try await ledger.withdraw(trial, requestID: "withdraw", reevaluated(at: 1))
+      #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "free")
+      guard case .started = try await ledger.start(start(at: 2)) else { throw Unexpected() }
     }
   }
 

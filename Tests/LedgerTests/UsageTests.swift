@@ -158,6 +158,35 @@ extension GivingBackOutcome {
     }
   }
 
+  @Test func `a user gives back no more than the rule allows to consume`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      let monthly = try meter("10 per month")
+      #expect(try await ledger.consume(monthly, amount: 7, key: "a") == .consumed(7))
+      #expect(try await ledger.giveBack(monthly, "a").word == "returned")
+      #expect(try await ledger.consume(monthly, amount: 4, key: "b") == .consumed(4))
+      #expect(try await ledger.giveBack(monthly, "b").word == "too often")
+      // Of all time nothing that was given back is forgotten.
+      let once = try meter("1 in total")
+      #expect(try await ledger.consume(once, by: "ben", key: "a") == .consumed(1))
+      #expect(try await ledger.giveBack(once, "a", of: "ben").word == "returned")
+      let later = 100.0 * 86_400
+      #expect(try await ledger.consume(once, by: "ben", at: later, key: "b") == .consumed(1))
+      #expect(try await ledger.giveBack(once, "b", of: "ben", at: later).word == "too often")
+    }
+  }
+
+  @Test func `a run of days is not kept up by giving back`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let feature = try meter("3 days in a row")
+      var words: [String] = []
+      for day in 0..<4 {
+        #expect(try await ledger.consume(feature, at: Double(day) * 86_400, key: "\(day)") == .consumed(1))
+        words.append(try await ledger.giveBack(feature, "\(day)", at: Double(day) * 86_400 + 1).word)
+      }
+      #expect(words == ["returned", "returned", "returned", "too often"])
+    }
+  }
+
   @Test func `a user gives back within ten minutes and as often as the rule allows, a server whenever`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let feature = try meter("2 per month")

@@ -28,7 +28,7 @@ package struct TrialTerms: Hashable, Sendable {
     self.oncePer = oncePer
   }
 
-  /// The most sessions of a trial.
+  /// The most sessions of a trial, also of one without a number of them: their keys are kept.
   package static let mostSessions = 100_000
   package static let lengthRange: ClosedRange<Duration> = .seconds(60) ... .seconds(366 * 86_400)
 }

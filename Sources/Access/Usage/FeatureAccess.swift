@@ -61,12 +61,28 @@ extension Feature {
   }
 }
 
+/// How much a user may give back in a range of time.
+package struct ReturnLimit: Sendable {
+  package var range: Range<Date>
+  package var maximum: Int
+  /// Whether times are counted, and not amounts.
+  package var countsTimes = false
+}
+
 extension Feature {
-  /// How often what was consumed may be given back: in each range as often as its rule allows to consume. Otherwise the
-  /// same app could consume, use, and give back for ever.
-  package func returnLimits(for tier: Tier, _ attempt: Attempt) -> [(range: Range<Date>, maximum: Int)] {
+  /// How much may be given back by a user: in each range as much as its rule allows to consume. Otherwise the same app could
+  /// consume, use, and give back for ever.
+  package func returnLimits(for tier: Tier, _ attempt: Attempt) -> [ReturnLimit] {
     guard case .meter(let rules) = allowance(of: tier) else { return [] }
-    return rules.map { ($0.returnRange(attempt), $0.maximum) }
+    return rules.map { $0.returnLimit(attempt) }
+  }
+
+  /// Whether a rule of any tier looks at all time: then what was given back is never forgotten.
+  package var countsForEver: Bool {
+    allowances.contains { allowance in
+      guard case .meter(let rules) = allowance else { return false }
+      return rules.contains { $0.window == .total }
+    }
   }
 
   /// The first moment after that of an attempt at which time alone may change `access(for:_:usage:)`; `nil` for never.

@@ -64,13 +64,17 @@ extension MeterRule {
     }
   }
 
-  /// The range in which what was given back is counted: that of the rule, or today where it has none.
-  func returnRange(_ attempt: Attempt) -> Range<Date> {
-    switch window {
-    case .day, .week, .month: calendarWindow(attempt)
-    case .rolling(let duration): attempt.now.advanced(by: .milliseconds(1) - duration)..<Date.distantFuture
-    case .total: Date.distantPast..<Date.distantFuture
-    case .daysInARow: attempt.days.moments(of: attempt.today..<attempt.today + 1)
+  /// A run of days has no window of its own, and a day that was emptied would never end it: there times are counted, over
+  /// the last 62 days.
+  func returnLimit(_ attempt: Attempt) -> ReturnLimit {
+    func last(_ duration: Duration) -> Range<Date> {
+      attempt.now.advanced(by: .milliseconds(1) - duration)..<Date.distantFuture
+    }
+    return switch window {
+    case .day, .week, .month: ReturnLimit(range: calendarWindow(attempt), maximum: maximum)
+    case .rolling(let duration): ReturnLimit(range: last(duration), maximum: maximum)
+    case .total: ReturnLimit(range: Date.distantPast..<Date.distantFuture, maximum: maximum)
+    case .daysInARow: ReturnLimit(range: last(.seconds(62 * 86_400)), maximum: maximum, countsTimes: true)
     }
   }
 

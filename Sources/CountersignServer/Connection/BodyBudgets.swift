@@ -6,6 +6,7 @@ import Entitlements
 ///       ├─ of users          three quarters of it at most, and each user two bodies
 ///       └─ of servers        three quarters of it at most
 ///     notifications        a quarter more, and each client address two bodies
+///     usage, trials        4 MiB, and each user two bodies of a trial
 ///     support's, runs      bodies of a few KiB; a little more for each
 ///
 /// So no user keeps another out for long, users and servers do not keep each other out, and neither keeps out senders without a
@@ -15,6 +16,8 @@ struct BodyBudgets: Sendable {
   static let runLimit = 4 * 1024
   /// The most bytes of a request of support, whose largest part is a note.
   static let supportLimit = 64 * 1024
+  /// The most bytes of a request about a trial, whose largest parts are two device tokens of 8 KiB.
+  static let trialLimit = 24 * 1024
   /// The most bytes of a notification. Its `signedPayload` has at most 256 KiB.
   static let notificationLimit = 512 * 1024
 
@@ -25,6 +28,7 @@ struct BodyBudgets: Sendable {
   private let users: ByteBudget
   private let servers: ByteBudget
   private let notifications: ByteBudget
+  private let access = ByteBudget(limit: 4 * 1024 * 1024, share: 2 * trialLimit)
   let support = ByteBudget(limit: 16 * supportLimit)
   let runs = ByteBudget(limit: 64 * runLimit)
 
@@ -47,6 +51,11 @@ struct BodyBudgets: Sendable {
     case .user(let user): users.loan(to: user.rawValue)
     case .server: servers.loan()
     }
+  }
+
+  /// An empty loan for the body of a request about usage or a trial.
+  func access(by caller: Caller?) -> ByteBudget.Loan {
+    if case .user(let user) = caller { access.loan(to: user.rawValue) } else { access.loan() }
   }
 
   /// An empty loan for a notification.

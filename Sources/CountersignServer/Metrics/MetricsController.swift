@@ -17,6 +17,7 @@ struct MetricsController: Sendable {
   /// Writes that wait for the ledger.
   var waitingWrites: @Sendable () -> Int
   /// Validations that wait for their turn.
+  var isDeviceCheckKeyRejected: @Sendable () -> Bool
   var bodyBytes: @Sendable () -> Int
   var waitingValidations: @Sendable () -> Int
   /// When the server's certificate ends; `nil` without one.
@@ -43,6 +44,7 @@ struct MetricsController: Sendable {
       page.add(.ledgerUp, 0)
     }
     page.add(.ledgerWaitingWrites, Double(waitingWrites()))
+    page.add(.deviceCheckKeyRejected, isDeviceCheckKeyRejected() ? 1 : 0)
     page.add(.bodyBytes, Double(bodyBytes()))
     page.add(.waitingValidations, Double(waitingValidations()))
     for (upstream, breaker) in status.breakers {

@@ -17,6 +17,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
   case appStoreRequestDuration = "countersign_app_store_request_duration_seconds"
   case appStoreSharedSecretRejected = "countersign_app_store_shared_secret_rejected"
   case serverAPIKeyRejected = "countersign_server_api_key_rejected"
+  case deviceCheckKeyRejected = "countersign_device_check_key_rejected"
   case notifications = "countersign_notifications_total"
   case breakerOpen = "countersign_breaker_open"
   case breakerRefused = "countersign_breaker_refused_total"
@@ -66,6 +67,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
     case .appStoreRequestDuration: (.histogram, ["endpoint", "environment"], "How long calls to Apple took")
     case .appStoreSharedSecretRejected: (.gauge, [], "1: Apple refused the shared secret in the last minute")
     case .serverAPIKeyRejected: (.gauge, [], "1: Apple refused the key of the Server API in the last minute")
+    case .deviceCheckKeyRejected: (.gauge, [], "1: Apple refused the key of DeviceCheck when it was last asked")
     case .notifications:
       (.counter, ["version", "outcome"], "Notifications of Apple's, by what became of them")
     case .breakerOpen: (.gauge, ["upstream"], "0 closed, 0.5 tried with one call, 1 open: nothing is sent")

@@ -105,7 +105,7 @@ extension ServiceRequestContext {
     case .user(let user):
       // No other name is looked up, so that the answer does not reveal whether the user exists.
       guard name == "me" || UserID(name) == user else {
-        throw Problem(.forbidden, "A user's token reads that user's profile only: /v1/profiles/me.")
+        throw Problem(.forbidden, "A user's token is for that user alone: write 'me' for the user ID.")
       }
       return user
     }

@@ -87,7 +87,7 @@ package struct ServiceRouter {
     let featureUsage = FeatureUsage(plans: plans, reader: reader)
     access = AccessController(usage: featureUsage, now: now)
     usage = UsageController(
-      usage: featureUsage, budget: budgets.runs, metrics: UsageMetrics(registry), now: now)
+      usage: featureUsage, budgets: budgets, metrics: UsageMetrics(registry), now: now)
     revalidations = RevalidationsController(ledger: ledger, progress: progress, budget: budgets.runs, now: now)
     support = SupportController(
       ledger: ledger, revalidation: UserRevalidation(validator: validator, ledger: ledger),
@@ -99,15 +99,16 @@ package struct ServiceRouter {
       now: now)
     self.trials = TrialsController(
       trials: Trials(
-        terms: trials.terms, validator: validator, reader: reader, deviceCheck: trials.deviceCheck,
+        terms: trials.terms, validator: validator, ledger: ledger, deviceCheck: trials.deviceCheck,
         requiresDeviceCheck: trials.requiresDeviceCheck, deadline: trials.deadline),
-      budget: budgets.runs, metrics: TrialMetrics(registry))
+      budgets: budgets, metrics: TrialMetrics(registry))
     brake = BrakeController(brake: status.brake, review: status.review)
     health = HealthController(
       ledger: LedgerCheck(ledger: ledger, lifetime: readinessLifetime, now: now), status: status, now: now)
     metrics = MetricsController(
       ledger: ledger, status: status, registry: registry, waitingWrites: waitingWrites,
-      bodyBytes: { budgets.validationBytes }, waitingValidations: { line.waiting }, certificateEnd: certificateEnd,
+      isDeviceCheckKeyRejected: { trials.deviceCheck?.state == .keyRefused }, bodyBytes: { budgets.validationBytes },
+      waitingValidations: { line.waiting }, certificateEnd: certificateEnd,
       now: now)
     self.keyring = keyring
     self.tokens = tokens

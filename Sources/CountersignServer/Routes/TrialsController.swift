@@ -11,13 +11,13 @@ import struct FoundationEssentials.UUID
 /// `/v1/trials` and `/v1/devices`: trials of the app's own, and the devices that share them.
 struct TrialsController: Sendable {
   var trials: Trials
-  var body = JSONRequestBody(limit: BodyBudgets.supportLimit)
-  var budget: ByteBudget
+  var body = JSONRequestBody(limit: BodyBudgets.trialLimit)
+  var budgets: BodyBudgets
   var metrics: TrialMetrics
 
   func start(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireUserOr(.service)
-    let posted = try await body.decode(TrialRequest.self, from: request, budget.loan()).value
+    let posted = try await body.decode(TrialRequest.self, from: request, budgets.access(by: context.caller)).value
     let user: UserID
     let author: String
     switch caller {
@@ -53,10 +53,10 @@ struct TrialsController: Sendable {
     switch outcome {
     case .started(let record):
       metrics.note(terms.name, .started)
-      return try await respond(record, context, status: .created)
+      return await respond(record, status: .created)
     case .known(let record):
       metrics.note(terms.name, .known)
-      return try await respond(record, context)
+      return await respond(record)
     case .used(let key):
       metrics.note(terms.name, .refused)
       throw Problem(.trialUsed, Self.sentence(key))
@@ -77,17 +77,26 @@ struct TrialsController: Sendable {
   }
 
   func useSession(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
-    let user = try context.requireUser()
+    let caller = try context.requireUserOr(.service)
     let device = try Self.deviceID(context)
+    let user: UserID
+    switch caller {
+    case .user(let own): user = own
+    case .server:
+      let named = try request.parameter("user_id").map { name throws(Problem) in try UserID(checking: name) }
+      let begun = try await context.reading { () throws(LedgerError) in try await trials.user(on: device) }
+      guard let found = named ?? begun else { throw Self.unknown }
+      user = found
+    }
     let key = try request.headers.idempotencyKey()
-    let posted = try await sent(request)
-    let tokens = try Self.tokens(posted.deviceToken, nil, posted.isDevelopment)
+    let posted = try await sent(request, context)
+    let tokens = try Self.tokens(posted.deviceToken, posted.secondDeviceToken, posted.isDevelopment)
     let outcome = try await context.reading { () throws(LedgerError) in
       try await trials.countSession(
         of: user, on: device, idempotencyKey: key, tokens: tokens, requestID: context.requestID, logger: context.logger)
     }
     switch outcome {
-    case .counted(let record): return try await respond(record, context)
+    case .counted(let record): return await respond(record)
     case .over: throw Problem(.trialOver, "The trial is over; nothing was counted.")
     case .unknown: throw Self.unknown
     }
@@ -96,32 +105,25 @@ struct TrialsController: Sendable {
   func register(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let user = try context.requireUser()
     let id = try Self.deviceID(context)
-    let posted = try await sent(request)
+    let posted = try await sent(request, context)
     let device = Device(id: id, try posted.device.map(Self.checked), try Self.pushToken(posted.pushToken))
-    let tokens = try Self.tokens(posted.deviceToken, nil, posted.isDevelopment)
-    let (isKept, seen) = try await context.reading { () throws(LedgerError) in
-      let isKept = try await trials.keep(device, of: user, tokens: tokens, logger: context.logger)
-      return (isKept, try await trials.trial(on: id, of: user))
-    }
-    guard isKept else {
-      throw Problem(
-        .malformedRequest, "This user has \(Ledger.deviceLimit) devices already, which is as many as are kept.")
+    let tokens = try Self.tokens(posted.deviceToken, posted.secondDeviceToken, posted.isDevelopment)
+    let seen = try await context.reading { () throws(LedgerError) in
+      try await trials.keep(device, of: user, tokens: tokens, logger: context.logger)
+      return try await trials.trial(on: id, of: user)
     }
     return Self.response(DeviceResponse(deviceID: id.rawValue, trial: seen.map(TrialResponse.init)))
   }
 
   // MARK: -
 
-  private func respond(
-    _ record: TrialRecord, _ context: ServiceRequestContext, status: HTTPResponse.Status = .ok
-  ) async throws -> Response {
-    let seen = try await context.reading { () throws(LedgerError) in try await trials.seen(record) }
-    return Self.response(TrialResponse(seen), status: status)
+  private func respond(_ record: TrialRecord, status: HTTPResponse.Status = .ok) async -> Response {
+    Self.response(TrialResponse(await trials.recorded(record)), status: status)
   }
 
-  private func sent(_ request: Request) async throws -> DeviceRequest {
+  private func sent(_ request: Request, _ context: ServiceRequestContext) async throws -> DeviceRequest {
     if SupportController.isBodiless(request.headers) { return DeviceRequest() }
-    return try await body.decode(DeviceRequest.self, from: request, budget.loan()).value
+    return try await body.decode(DeviceRequest.self, from: request, budgets.access(by: context.caller)).value
   }
 
   private func terms(_ name: String?) throws(Problem) -> TrialTerms {
@@ -138,7 +140,7 @@ struct TrialsController: Sendable {
 
   private static func sentence(_ key: TrialKey) -> String {
     switch key {
-    case .device: "A trial was begun on this device before, by another user."
+    case .device: "A trial was used on this device before."
     case .user: "This user has had a trial."
     case .storeAccount: "This user has had a free period at the App Store, which counts as a trial."
     }

@@ -13,7 +13,7 @@ import struct FoundationEssentials.TimeZone
 struct UsageController: Sendable {
   var usage: FeatureUsage
   var body = JSONRequestBody(limit: BodyBudgets.runLimit)
-  var budget: ByteBudget
+  var budgets: BodyBudgets
   var metrics: UsageMetrics
   var now: @Sendable () -> Date
 
@@ -30,7 +30,7 @@ struct UsageController: Sendable {
     let key = try request.headers.idempotencyKey()
     let posted: UsageRequest =
       if SupportController.isBodiless(request.headers) { UsageRequest() } else {
-        try await body.decode(UsageRequest.self, from: request, budget.loan()).value
+        try await body.decode(UsageRequest.self, from: request, budgets.access(by: context.caller)).value
       }
     let amount = posted.amount ?? 1
     guard Self.amounts.contains(amount) else {
@@ -87,7 +87,7 @@ struct UsageController: Sendable {
     guard feature.kind == .limit else {
       throw Problem(.malformedRequest, "'\(feature.name)' is a \(feature.kind.rawValue): only a limit has a count.")
     }
-    let count = try await body.decode(CountRequest.self, from: request, budget.loan()).value.count
+    let count = try await body.decode(CountRequest.self, from: request, budgets.access(by: context.caller)).value.count
     guard Self.counts.contains(count) else {
       throw Problem(.malformedRequest, "'count' has to be a whole number from 0 to 1000000000.")
     }

@@ -10,13 +10,13 @@ struct TrialStartOperation {
   func run() throws -> TrialStartOutcome {
     let (user, device) = (start.user, start.device.id)
     let now = start.evaluationContext.recordedAt
-    if let own = try tables.newestTrial(of: user), start.terms.oncePer.contains(.user) || own.device == device {
+    let there = try tables.newestTrial(on: device)
+    let own = start.terms.oncePer.contains(.user) ? try tables.newestTrial(of: user) : nil
+    if let known = own ?? there.flatMap({ $0.user == user ? $0 : nil }) {
       try tables.keep(start.device, of: user, at: now)
-      return .known(own)
+      return .known(known)
     }
-    if start.terms.oncePer.contains(.device), try tables.newestTrial(on: device) != nil || start.isUsedByApple {
-      return .used(.device)
-    }
+    if start.terms.oncePer.contains(.device), there != nil || start.isUsedByApple { return .used(.device) }
     if start.terms.oncePer.contains(.storeAccount), let account = try tables.account(of: user),
       try tables.evidence(of: account).contains(where: { $0.purchases.contains(where: \.isTrial) })
     {
@@ -58,7 +58,8 @@ struct TrialSessionOperation {
       return .over(trial)
     }
     try tables.countSession(of: trial.id)
-    if let total = trial.sessionsTotal, trial.sessionsUsed + 1 >= total {
+    try tables.noteUse(of: trial.id, by: user, on: device)
+    if trial.sessionsUsed + 1 >= trial.sessionsTotal ?? TrialTerms.mostSessions {
       try EndGivenOperation(evaluationContext: evaluationContext, tables: tables)
         .useUp(trial.id, of: user, requestID: requestID)
     }

@@ -49,7 +49,9 @@ struct ConsumeOperation {
       total.keysUntil = keysUntil
     }
     let memory = max(feature.horizon, Consuming.leastMemory)
-    try tables.forgetConsumptions(of: feature.name, of: user, before: now.advanced(by: .zero - memory))
+    try tables.forgetConsumptions(
+      of: feature.name, of: user, before: now.advanced(by: .zero - memory),
+      keepsReturned: feature.countsForEver)
   }
 }
 
@@ -70,7 +72,9 @@ struct GiveBackOperation {
     if givingBack.isByUser {
       guard now < consumption.consumedAt.advanced(by: GivingBack.patience) else { return .tooLate }
       for limit in feature.returnLimits(for: givingBack.tier, attempt) {
-        guard try tables.returns(of: feature.name, of: user, in: limit.range) < limit.maximum else { return .tooOften }
+        let returns = try tables.returns(of: feature.name, of: user, in: limit.range)
+        let used = limit.countsTimes ? returns.times + 1 : returns.amount + consumption.amount
+        guard used <= limit.maximum else { return .tooOften }
       }
     }
     try tables.takeBack(consumption, of: feature.name, of: user)

@@ -22,7 +22,7 @@ extension LedgerSchema {
       PRIMARY KEY (trial_id, idempotency_key)
     ) STRICT, WITHOUT ROWID;
 
-    -- The devices of each user, as their app names them.
+    -- The devices of each user, as their app names them. trial_id: the trial of the user's of which it used a session.
     CREATE TABLE device (
       user_id TEXT NOT NULL CHECK (user_id <> ''),
       device_id TEXT NOT NULL CHECK (device_id <> ''),
@@ -30,9 +30,12 @@ extension LedgerSchema {
       ios_version TEXT,
       app_version TEXT,
       push_token TEXT,
+      trial_id INTEGER,
       first_seen_at INTEGER NOT NULL,
       last_seen_at INTEGER NOT NULL,
       PRIMARY KEY (user_id, device_id)
     ) STRICT, WITHOUT ROWID;
+    CREATE INDEX device_trial ON device (device_id, trial_id) WHERE trial_id IS NOT NULL;
+    CREATE INDEX device_last_seen_at ON device (user_id, last_seen_at);
     """
 }

@@ -34,18 +34,19 @@ extension Ledger {
     try await readShort { tables in try tables.newestTrial(of: user) }
   }
 
-  /// The most devices of one user that are kept.
-  package static let deviceLimit = 100
-
   /// Keeps what an app says of a user's device.
-  /// - Returns: `false` where the user has as many devices as are kept.
-  package func keep(_ device: Device, of user: UserID, at now: Date) async throws(LedgerError) -> Bool {
+  package func keep(_ device: Device, of user: UserID, at now: Date) async throws(LedgerError) {
+    try await queue.submit { tables in try tables.keep(device, of: user, at: now) }
+  }
+
+  /// Takes back a trial that should not have begun: the user may begin one again.
+  package func withdraw(
+    _ trial: TrialRecord, requestID: String, _ evaluationContext: EvaluationContext
+  ) async throws(LedgerError) {
     try await queue.submit { tables in
-      guard try tables.isKnown(device.id, of: user) || tables.countDevices(of: user) < Self.deviceLimit else {
-        return false
-      }
-      try tables.keep(device, of: user, at: now)
-      return true
+      try EndGivenOperation(evaluationContext: evaluationContext, tables: tables)
+        .useUp(trial.id, of: trial.user, requestID: requestID)
+      try tables.removeTrial(trial.id)
     }
   }
 

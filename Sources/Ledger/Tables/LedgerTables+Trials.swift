@@ -31,17 +31,24 @@ extension LedgerTables {
     }.flatMap(trial)
   }
 
-  /// The newest trial that was begun on a device.
+  /// The newest trial that was begun on a device, or used there by a user who shared it.
   func newestTrial(on device: DeviceID) throws -> TrialRecord? {
-    try first("SELECT id FROM trial WHERE device_id = ? ORDER BY id DESC LIMIT 1", device) {
-      try $0.get(0, as: Int64.self)
-    }.flatMap(trial)
+    try first(
+      """
+      SELECT max(id) FROM (
+        SELECT max(id) AS id FROM trial WHERE device_id = ?
+        UNION ALL SELECT max(trial_id) FROM device WHERE device_id = ? AND trial_id IS NOT NULL)
+      """, device, device
+    ) { try $0.get(0, as: Int64?.self) }.flatMap { $0 }.flatMap(trial)
   }
 
   /// The trial of a user as a device of theirs sees it: begun there, or elsewhere and shared.
   func trial(of user: UserID, on device: DeviceID) throws -> TrialRecord? {
-    guard let trial = try newestTrial(of: user) else { return nil }
-    return try trial.device == device || isKnown(device, of: user) ? trial : nil
+    let begun = try first(
+      "SELECT id FROM trial WHERE user_id = ? AND device_id = ? ORDER BY id DESC LIMIT 1", user.key, device
+    ) { try $0.get(0, as: Int64.self) }.flatMap(trial)
+    if let begun { return begun }
+    return try isKnown(device, of: user) ? newestTrial(of: user) : nil
   }
 
   private static func trial(_ row: SQLRow) throws -> TrialRecord {
@@ -66,6 +73,13 @@ extension LedgerTables {
     try execute("UPDATE trial SET sessions_used = sessions_used + 1 WHERE id = ?", id)
   }
 
+  func noteUse(of id: GivenPeriod.ID, by user: UserID, on device: DeviceID) throws {
+    try execute("UPDATE device SET trial_id = ? WHERE user_id = ? AND device_id = ?", id, user.key, device)
+  }
+
+  /// As if it had never begun; its period stays in the list of what was given.
+  func removeTrial(_ id: GivenPeriod.ID) throws { try execute("DELETE FROM trial WHERE id = ?", id) }
+
   func settleBit(of id: GivenPeriod.ID) throws {
     try execute("UPDATE trial SET bit_owed = 0 WHERE id = ?", id)
   }
@@ -76,8 +90,18 @@ extension LedgerTables {
     try exists("SELECT 1 FROM device WHERE user_id = ? AND device_id = ?", user.key, device)
   }
 
-  /// What is not said is kept.
+  /// The most devices of one user that are kept.
+  private static let deviceLimit = 100
+
+  /// What is not said stays as it was. Of a user with many devices the one that was not seen for longest makes room.
   func keep(_ device: Device, of user: UserID, at now: Date) throws {
+    if try !isKnown(device.id, of: user), try countDevices(of: user) >= Self.deviceLimit {
+      try execute(
+        """
+        DELETE FROM device WHERE user_id = ? AND device_id = (
+          SELECT device_id FROM device WHERE user_id = ? ORDER BY last_seen_at LIMIT 1)
+        """, user.key, user.key)
+    }
     try execute(
       """
       INSERT INTO device

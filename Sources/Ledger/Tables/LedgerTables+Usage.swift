@@ -108,14 +108,14 @@ extension LedgerTables {
     guard changesCount == 1 else { throw StoredForm.Unstorable() }
   }
 
-  /// How many consumptions of a range were given back.
-  func returns(of feature: FeatureName, of user: UserID, in range: Range<Date>) throws -> Int {
+  /// What of the consumptions of a range was given back: how often, and how much.
+  func returns(of feature: FeatureName, of user: UserID, in range: Range<Date>) throws -> (times: Int, amount: Int) {
     try first(
       """
-      SELECT count(*) FROM consumption
+      SELECT count(*), coalesce(sum(returned), 0) FROM consumption
       WHERE user_id = ? AND feature = ? AND consumed_at >= ? AND consumed_at < ? AND returned IS NOT NULL
       """, user.key, feature, range.lowerBound, range.upperBound
-    ) { try $0.get(0) } ?? 0
+    ) { (try $0.get(0), try $0.get(1)) } ?? (0, 0)
   }
 
   /// Frees the keys of a range, which are over.
@@ -128,9 +128,14 @@ extension LedgerTables {
   }
 
   /// Deletes what no rule looks back to; the total has it.
-  func forgetConsumptions(of feature: FeatureName, of user: UserID, before moment: Date) throws {
+  ///
+  /// - Parameter keepsReturned: what was given back stays, as a rule on all time counts it.
+  func forgetConsumptions(
+    of feature: FeatureName, of user: UserID, before moment: Date, keepsReturned: Bool
+  ) throws {
     try execute(
-      "DELETE FROM consumption WHERE user_id = ? AND feature = ? AND consumed_at < ?", user.key, feature, moment)
+      "DELETE FROM consumption WHERE user_id = ? AND feature = ? AND consumed_at < ? AND (returned IS NULL OR NOT ?)",
+      user.key, feature, moment, keepsReturned)
   }
 
   // MARK: Time zones

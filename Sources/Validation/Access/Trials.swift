@@ -9,7 +9,6 @@ package struct Trials: Sendable {
   package let terms: [TrialTerms]
   private let validator: ReceiptValidator
   private let ledger: Ledger
-  private let reader: StandingReader
   /// Apple's memory of devices; `nil` where it is not configured.
   private let deviceCheck: DeviceCheck?
   /// Whether nobody begins while Apple is away.
@@ -18,13 +17,12 @@ package struct Trials: Sendable {
   private let deadline: Duration
 
   package init(
-    terms: [TrialTerms], validator: ReceiptValidator, reader: StandingReader, deviceCheck: DeviceCheck?,
+    terms: [TrialTerms], validator: ReceiptValidator, ledger: Ledger, deviceCheck: DeviceCheck?,
     requiresDeviceCheck: Bool, deadline: Duration
   ) {
     self.terms = terms
     self.validator = validator
-    self.reader = reader
-    ledger = reader.ledger
+    self.ledger = ledger
     self.deviceCheck = deviceCheck
     self.requiresDeviceCheck = requiresDeviceCheck
     self.deadline = deadline
@@ -82,22 +80,29 @@ package struct Trials: Sendable {
     var start = TrialStart(
       terms, user: user, device: device, author: author, requestID: requestID,
       evaluationContext: validator.evaluationContext, rowsClaimedUntil: validator.rowsClaim)
-    var other = false
+    var other: Bool?
     if let deviceCheck, terms.oncePer.contains(.device), try await !isKnown(terms, user, device) {
       start.owesBit = true
-      let bits = try await bits(deviceCheck, tokens, logger)
-      start.isUsedByApple = bits?.bit0 ?? false
-      other = bits?.bit1 ?? false
+      let answer = try await query(deviceCheck, tokens, logger)
+      start.isUsedByApple = answer?.bit0 ?? false
+      other = answer?.bit1
     }
     let outcome = try await consult(await ledger.start(start), or: StartError.ledgerUnavailable)
     switch outcome {
     case .started(let record):
+      let isRefused = await settle(record, on: device.id, tokens, bit1: other, logger)
+      if isRefused, requiresDeviceCheck {
+        // Whoever sends a worthless token would otherwise have a trial that Apple never hears of.
+        try await consult(
+          await ledger.withdraw(record, requestID: requestID, validator.evaluationContext),
+          or: StartError.ledgerUnavailable)
+        throw .tokenRefused
+      }
       logger.notice(
         "a trial began",
         metadata: ["user_id": "\(record.user)", "trial": "\(record.name)", "ends_at": "\(record.endsAt.rfc3339)"])
       _ = await validator.write(record.user, .waiting, logger: logger)
-      await settle(record, tokens, bit1: other, logger)
-    case .known(let record): await settle(record, tokens, bit1: other, logger)
+    case .known(let record): await settle(record, on: device.id, tokens, bit1: other, logger)
     case .used(let key):
       logger.notice("a second trial was refused", metadata: ["user_id": "\(user)", "once_per": "\(key.rawValue)"])
     }
@@ -111,8 +116,8 @@ package struct Trials: Sendable {
     return try await consult(await ledger.trial(on: device.id, of: nil), or: StartError.ledgerUnavailable) != nil
   }
 
-  /// What Apple says of a device; `nil` where it says nothing, now or ever.
-  private func bits(
+  /// What Apple says of a device; `nil` where it says nothing now.
+  private func query(
     _ deviceCheck: DeviceCheck, _ tokens: DeviceTokens?, _ logger: Logger
   ) async throws(StartError) -> DeviceBits? {
     guard let tokens else {
@@ -120,33 +125,54 @@ package struct Trials: Sendable {
       return nil
     }
     do throws(DeviceCheckError) {
-      return try await deviceCheck.query(tokens.query, at: tokens.server, deadline: .now + deadline)
+      return try await bits(deviceCheck, tokens)
     } catch {
       if case .tokenRefused = error { throw .tokenRefused }
-      Self.log(error, logger)
+      log(error, logger)
       if requiresDeviceCheck { throw .appleAway }
       return nil
     }
   }
 
-  /// Tells Apple that a device had its trial, if that is owed.
-  private func settle(_ record: TrialRecord, _ tokens: DeviceTokens?, bit1: Bool, _ logger: Logger) async {
-    guard record.owesBit, let deviceCheck, let tokens else { return }
+  /// The bits of a device; those that were never set are off.
+  private func bits(_ deviceCheck: DeviceCheck, _ tokens: DeviceTokens) async throws(DeviceCheckError) -> DeviceBits {
+    try await deviceCheck.query(tokens.query, at: tokens.server, deadline: .now + deadline)
+      ?? DeviceBits(bit0: false, bit1: false)
+  }
+
+  /// Tells Apple that a device had its trial, if that is owed and it is the device on which the trial began.
+  ///
+  /// - Parameter bit1: the team's other bit, which has to stay as it is; `nil`: Apple is asked.
+  /// - Returns: whether Apple refused the tokens.
+  @discardableResult private func settle(
+    _ record: TrialRecord, on device: DeviceID, _ tokens: DeviceTokens?, bit1: Bool?, _ logger: Logger
+  ) async -> Bool {
+    guard record.owesBit, record.device == device, let deviceCheck, let tokens else { return false }
     do throws(DeviceCheckError) {
-      try await deviceCheck.update(
-        tokens.update, bit0: true, bit1: bit1, at: tokens.server, deadline: .now + deadline)
+      let other = if let bit1 { bit1 } else { try await bits(deviceCheck, tokens).bit1 }
+      do throws(DeviceCheckError) {
+        try await deviceCheck.update(
+          tokens.update, bit0: true, bit1: other, at: tokens.server, deadline: .now + deadline)
+      } catch .tokenRefused where tokens.update != tokens.query {
+        // Apple knows this one.
+        try await deviceCheck.update(
+          tokens.query, bit0: true, bit1: other, at: tokens.server, deadline: .now + deadline)
+      }
     } catch {
-      Self.log(error, logger)
-      return
+      log(error, logger)
+      if case .tokenRefused = error { return true }
+      return false
     }
     // If this is lost, Apple is told once more.
     try? await ledger.settleBit(of: record.id)
+    return false
   }
 
-  private static func log(_ error: DeviceCheckError, _ logger: Logger) {
+  private func log(_ error: DeviceCheckError, _ logger: Logger) {
     switch error {
     case .keyRefused:
-      logger.error("Apple's DeviceCheck refuses the key: trials begin without it until device_check is set right")
+      let consequence = requiresDeviceCheck ? "no trial begins" : "trials begin unchecked"
+      logger.error("Apple's DeviceCheck refuses the key: \(consequence) until device_check is set right")
     case .tokenRefused:
       logger.notice("Apple's DeviceCheck refuses a device token; the device is marked with the next one")
     case .away, .cancelled: logger.warning("Apple's DeviceCheck cannot be asked", metadata: ["cause": "\(error)"])
@@ -161,14 +187,25 @@ package struct Trials: Sendable {
 
   /// A trial with its state now.
   package func seen(_ record: TrialRecord) async throws(LedgerError) -> Seen {
-    let now = validator.evaluationContext.evaluatedAt
-    let standing = try await reader.standing(of: record.user, at: now).entitlement
-    let isBought = standing.givesAccess && standing.explanation.givenBy == nil
-    let state: State =
-      if isBought { .converted } else if now < record.endsAt { .running } else if record.sessionsRemaining == 0 {
-        .usedUp
-      } else { .over }
-    return Seen(record: record, state: state)
+    Seen(record: record, state: try await hasBought(record) ? .converted : state(of: record))
+  }
+
+  /// A trial that was just recorded: where what was bought cannot be read, its own dates say the state.
+  package func recorded(_ record: TrialRecord) async -> Seen {
+    do throws(LedgerError) { return try await seen(record) } catch {
+      return Seen(record: record, state: state(of: record))
+    }
+  }
+
+  private func hasBought(_ record: TrialRecord) async throws(LedgerError) -> Bool {
+    try await ledger.profile(of: record.user)?.evidence.contains { evidence in
+      evidence.purchases.contains { purchase in purchase.purchaseDate.map { $0 >= record.startedAt } ?? false }
+    } ?? false
+  }
+
+  private func state(of record: TrialRecord) -> State {
+    if validator.evaluationContext.evaluatedAt < record.endsAt { return .running }
+    return record.sessionsRemaining == 0 ? .usedUp : .over
   }
 
   /// Counts a session.
@@ -180,21 +217,23 @@ package struct Trials: Sendable {
       of: user, on: device, idempotencyKey: idempotencyKey, requestID: requestID, validator.evaluationContext)
     if case .counted(let record) = outcome {
       if record.isEndedEarly { _ = await validator.write(record.user, .waiting, logger: logger) }
-      await settle(record, tokens, bit1: false, logger)
+      await settle(record, on: device, tokens, bit1: nil, logger)
     }
     return outcome
   }
 
   /// Keeps what an app says of a user's device, which then shares the user's trial.
-  /// - Returns: `false` where the user has too many.
   package func keep(
     _ device: Device, of user: UserID, tokens: DeviceTokens?, logger: Logger
-  ) async throws(LedgerError) -> Bool {
-    guard try await ledger.keep(device, of: user, at: validator.evaluationContext.recordedAt) else { return false }
-    // What is owed is about the device on which the trial began.
-    if let record = try await ledger.trial(of: user), record.device == device.id {
-      await settle(record, tokens, bit1: false, logger)
+  ) async throws(LedgerError) {
+    try await ledger.keep(device, of: user, at: validator.evaluationContext.recordedAt)
+    if let record = try await ledger.trial(on: device.id, of: user) {
+      await settle(record, on: device.id, tokens, bit1: nil, logger)
     }
-    return true
+  }
+
+  /// The user whose trial was begun on a device.
+  package func user(on device: DeviceID) async throws(LedgerError) -> UserID? {
+    try await ledger.trial(on: device, of: nil)?.user
   }
 }

@@ -89,13 +89,15 @@ struct ConfigurationKeyTests {
       "app_store.ca_file", "app_store.roots", "auth.api_keys",
       // These are tested in `ConfigurationTreeTests` and `CatalogConfigurationTests`.
       "catalog.products", "catalog.features", "catalog.offerings", "catalog.experiments",
+      // Tested in `TrialsConfigurationTests`, as are the keys of device_check.
+      "trials",
       // These are tested in `ServerConfigurationTests`.
       "server.tls.certificate_file", "server.tls.key_file", "server.admin.host", "server.admin.port",
     ]
     // These are tested in `ProfileStoreConfigurationTests`, `JWTConfigurationTests` and `ServerAPIConfigurationTests`.
     let together = allKeys.filter {
       $0.hasPrefix("profile_store.") || $0.hasPrefix("auth.jwt.")
-        || $0.hasPrefix("app_store.server_api.")
+        || $0.hasPrefix("app_store.server_api.") || $0.hasPrefix("device_check.")
     }
     #expect(Set(Self.rows.map(\.key)) == Set(allKeys).subtracting(apart).subtracting(together))
   }

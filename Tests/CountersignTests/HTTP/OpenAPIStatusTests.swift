@@ -163,7 +163,7 @@ import Testing
           Ask(method: .delete, path: "/v1/profiles/%ff/usage/questions/k"),
           Ask(method: .put, path: "/v1/devices/\(Self.other)", body: "{}"),
           Ask(method: .put, path: "/v1/devices/none", key: token, body: "{}"),
-          Ask(method: .post, path: "/v1/trials/\(Self.other)/sessions", body: "{}"),
+          Ask(method: .post, path: "/v1/trials/\(Self.other)/sessions", key: Self.support, body: "{}"),
           Ask(method: .post, path: "/v1/trials/none/sessions", key: token, body: "{}"),
           Ask(
             method: .post, path: "/v1/trials/22222222-2222-4222-8222-222222222222/sessions", key: token, body: "{}"),

@@ -76,7 +76,7 @@ import Testing
     Row(
       method: "POST", route: "/v1/trials/{device_id}/sessions", path: "/v1/trials/\(own)/sessions", body: "{}",
       own: 404,
-      other: 404, service: 403, support: 403),
+      other: 404, service: 404, support: 403),
     Row(
       method: "PUT", route: "/v1/devices/{device_id}", path: "/v1/devices/\(own)", body: "{}", own: 200, other: 200,
       service: 403, support: 403),

@@ -116,7 +116,7 @@ import Testing
   }
 
   @Test func `a free period at the App Store is the store account's trial`() async throws {
-    try await run { service, store, _, clock in
+    try await run { service, store, _, clock async throws in
       let receipt = try store.simulator.issueReceipt(.trial).receiptData
       #expect(try await service.validate(receipt, user: Self.anna)["is_trial"] == "true")
       clock.advance(by: 60 * 86_400)
@@ -126,9 +126,9 @@ import Testing
   }
 
   @Test func `who buys has converted`() async throws {
-    try await run { service, store, _, clock in
+    try await run { service, store, _, clock async throws in
       #expect(try await begin(service, at: clock)["state"] == "running")
-      _ = try await service.validate(try store.simulator.issueReceipt(.renewing).receiptData, user: Self.anna)
+      _ = try await service.validate(try store.simulator.issueReceipt(.subscriber).receiptData, user: Self.anna)
       let answer = try await service.send(.get, "/v1/trials/\(Self.phone)?user_id=\(Self.anna)")
       #expect(answer["state"] == "converted")
       #expect(try await service.profile(Self.anna).verdict == "pro active renewing")
@@ -174,7 +174,7 @@ import Testing
   // MARK: DeviceCheck
 
   @Test func `Apple remembers a device that was erased`() async throws {
-    try await run(deviceCheck: "false") { service, store, _, clock in
+    try await run(deviceCheck: "false") { service, store, _, clock async throws in
       let first = try await begin(service, token: store.simulator.deviceToken(of: "A"), at: clock)
       #expect(first.status == 201)
       #expect(store.simulator.deviceBits(of: "A")?.bit0 == true)
@@ -189,7 +189,7 @@ import Testing
   }
 
   @Test func `while Apple is away a trial begins, and Apple is told with the next token`() async throws {
-    try await run(deviceCheck: "false") { service, store, _, clock in
+    try await run(deviceCheck: "false") { service, store, _, clock async throws in
       store.simulator.setTrouble(.http503, service: .deviceCheck)
       #expect(try await begin(service, token: store.simulator.deviceToken(of: "A"), at: clock).status == 201)
       #expect(store.simulator.deviceBits(of: "A") == nil)
@@ -205,7 +205,7 @@ import Testing
   }
 
   @Test func `where it is required nobody begins without it`() async throws {
-    try await run(deviceCheck: "true") { service, store, _, clock in
+    try await run(deviceCheck: "true") { service, store, _, clock async throws in
       #expect(try await begin(service, at: clock).status == 400)
       store.simulator.setTrouble(.http503, service: .deviceCheck)
       let away = try await begin(service, token: store.simulator.deviceToken(of: "A"), at: clock)
@@ -214,10 +214,34 @@ import Testing
     }
   }
 
+  @Test func `where it is required a worthless second token begins nothing`() async throws {
+    try await run(deviceCheck: "true") { service, store, _, clock async throws in
+      let key = try TokenMint.user(Self.anna, at: clock.date)
+      // With a good first one Apple is told by it.
+      let good = try await service.send(
+        .post, "/v1/trials", key: key,
+        body:
+          #"{"device_id":"\#(Self.phone)","device_token":"\#(store.simulator.deviceToken(of: "A"))","second_device_token":"AAAA"}"#
+      )
+      #expect(good.status == 201 && store.simulator.deviceBits(of: "A")?.bit0 == true)
+    }
+  }
+
+  @Test func `Apple is told of the device on which the trial began, and the other bit stays`() async throws {
+    try await run(deviceCheck: "false") { service, store, _, clock async throws in
+      store.simulator.setTrouble(.http503, service: .deviceCheck)
+      #expect(try await begin(service, token: store.simulator.deviceToken(of: "A"), at: clock).status == 201)
+      store.simulator.setTrouble(nil)
+      #expect(
+        try await begin(service, on: Self.tablet, token: store.simulator.deviceToken(of: "B"), at: clock).status == 200)
+      #expect(store.simulator.deviceBits(of: "B") == nil)
+    }
+  }
+
   @Test func `a token that Apple does not take begins nothing, and a key that it refuses costs nobody a trial`()
     async throws
   {
-    try await run(deviceCheck: "false") { service, store, _, clock in
+    try await run(deviceCheck: "false") { service, store, _, clock async throws in
       store.simulator.setTrouble(.deviceCheckTokenRefused)
       let refused = try await begin(service, token: store.simulator.deviceToken(of: "A"), at: clock)
       #expect(refused.status == 422 && refused["code"] == "device_token_refused")
