@@ -3,17 +3,17 @@ public import struct FoundationEssentials.Date
 /// Whether a user may use a feature, and how much of it is left.
 public struct FeatureState: Codable, Hashable, Sendable {
   public var kind: Kind
-  /// Of a flag, whether it is on; of the others, whether the amount that was asked about is allowed.
+  /// A flag is on; of a limit or a meter, the requested amount is allowed.
   public var isAllowed: Bool
-  /// What counts towards the limit; `nil` for a flag.
+  /// The amount that counts towards the limit; `nil` for a flag.
   @Nullable public var current: Int?
   /// `nil` for a flag, and where there is no limit.
   @Nullable public var limit: Int?
   /// `nil` for a flag, and where there is no limit.
   @Nullable public var remaining: Int?
-  /// When more is allowed; `nil` for never, and where nothing is to be waited for.
+  /// The moment from which more is allowed; `nil` for never, and where nothing has to be waited for.
   @Nullable public var resetsAt: Date?
-  /// Where it is not allowed, the lowest tier that would allow it; `nil` where none would.
+  /// The lowest tier that would allow what is refused; `nil` where none would, and where it is allowed.
   @Nullable public var upgradeTo: String?
 
   public init(
@@ -44,9 +44,9 @@ public struct FeatureState: Codable, Hashable, Sendable {
 
     /// On or off.
     public static let flag: Self = "flag"
-    /// How many of a thing may exist.
+    /// A number of things that may exist.
     public static let limit: Self = "limit"
-    /// How much may be consumed.
+    /// An amount that may be consumed.
     public static let meter: Self = "meter"
   }
 }
@@ -106,7 +106,7 @@ public struct UsageRequest: Codable, Hashable, Sendable {
 
 /// The body of `PUT /v1/profiles/{user_id}/usage/{feature}`.
 public struct CountRequest: Codable, Hashable, Sendable {
-  /// How many of the thing exist, from 0 to 1,000,000,000.
+  /// The number of things that exist, from 0 to 1,000,000,000.
   public var count: Int
 
   public init(count: Int) { self.count = count }

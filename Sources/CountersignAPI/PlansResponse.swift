@@ -41,14 +41,14 @@ extension PlansResponse {
     }
   }
 
-  /// What a tier has of a feature.
+  /// A tier's share of a feature.
   public struct Allowance: Codable, Hashable, Sendable {
     public var kind: FeatureState.Kind
-    /// Of a flag, whether it is on; of the others, whether there is any of it.
+    /// A flag is on; of a limit or a meter, the tier has some.
     public var isIncluded: Bool
-    /// Of a limit, how many may exist; `nil` where there is no limit.
+    /// The number of things that may exist; `nil` where there is no limit, and for the other kinds.
     @Nullable public var limit: Int?
-    /// Of a meter, the rules that all hold: `10 per month`. None: it is unlimited.
+    /// The rules of a meter, all of which hold: `10 per month`. An empty list is unlimited.
     public var rules: [String]
 
     public init(kind: FeatureState.Kind, isIncluded: Bool, limit: Int? = nil, rules: [String] = []) {

@@ -17,7 +17,7 @@ public struct ProblemDocument: Codable, Hashable, Sendable {
   public var requestID: String
   /// Apple's status, where there was one: https://developer.apple.com/documentation/appstorereceipts/status
   public var appleStatus: Int?
-  /// Of `limit_reached`: what is allowed. On the wire its members stand beside the others.
+  /// The feature whose limit is reached, with `limit_reached`. On the wire its members stand beside the others.
   public var feature: FeatureResponse?
 
   public init(

@@ -14,7 +14,7 @@ public struct TrialRequest: Codable, Hashable, Sendable {
   public var deviceToken: String?
   /// Another one, as each is for one request to Apple.
   public var secondDeviceToken: String?
-  /// Whether the tokens are those of a development build.
+  /// The tokens are those of a development build.
   public var isDevelopment: Bool?
 
   public init(
@@ -44,7 +44,7 @@ public struct TrialRequest: Codable, Hashable, Sendable {
   }
 }
 
-/// What an app says of a device. Nothing is decided by it.
+/// A device as the app describes it. Nothing is decided by it.
 public struct DeviceInformation: Codable, Hashable, Sendable {
   public var model: String?
   public var iosVersion: String?
@@ -71,7 +71,7 @@ public struct DeviceRequest: Codable, Hashable, Sendable {
   public var deviceToken: String?
   /// Another one, as each is for one request to Apple.
   public var secondDeviceToken: String?
-  /// Whether the tokens are those of a development build.
+  /// The tokens are those of a development build.
   public var isDevelopment: Bool?
 
   public init(
@@ -139,7 +139,7 @@ public struct TrialResponse: Codable, Hashable, Sendable {
     case state
   }
 
-  /// What has become of a trial.
+  /// The state of a trial.
   public struct State: OpenValue {
     public let rawValue: String
     public init(rawValue: String) { self.rawValue = rawValue }

@@ -17,7 +17,7 @@ package struct Price: Hashable, Sendable {
     milliunits = units * 1000 + thousandths
   }
 
-  /// As it is written in the configuration: `4.99`, at least two digits after the point.
+  /// The price as the configuration writes it: `4.99`, with at least two digits after the point.
   package var text: String {
     let (units, thousandths) = milliunits.quotientAndRemainder(dividingBy: 1000)
     let fraction = String(String(thousandths + 1000).dropFirst())

@@ -1,6 +1,6 @@
 package import Entitlements
 
-/// What allows one trial and no second, across all trials of the catalog.
+/// A thing that may have one trial only, counted across all trials of the configuration.
 package enum TrialKey: String, Hashable, Sendable, CaseIterable {
   case device
   case user

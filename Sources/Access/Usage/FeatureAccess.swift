@@ -65,7 +65,7 @@ extension Feature {
 package struct ReturnLimit: Sendable {
   package var range: Range<Date>
   package var maximum: Int
-  /// Whether times are counted, and not amounts.
+  /// The number of returns counts, and not their amounts.
   package var countsTimes = false
 }
 

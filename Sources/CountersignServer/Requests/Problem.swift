@@ -115,7 +115,7 @@ package struct Problem: Error, Hashable {
   var allow: [HTTPRequest.Method]
   /// How long the caller should wait, in seconds.
   var retryAfter: Int?
-  /// What a limit that is reached allows.
+  /// The feature whose limit is reached.
   var feature: FeatureResponse?
 
   package init(

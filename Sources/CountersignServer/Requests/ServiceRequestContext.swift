@@ -27,7 +27,7 @@ package struct ServiceRequestContext: RequestContext {
     logger.error("the ledger is unavailable", metadata: ["cause": "\(cause)"])
   }
 
-  /// What the ledger says, or 503: a guess in its place could let through, or lock out, anybody.
+  /// The ledger's answer, or a 503 problem: a guess in its place could let through, or lock out, anybody.
   func reading<Value>(_ operation: () async throws(LedgerError) -> Value) async throws(Problem) -> Value {
     do { return try await operation() } catch {
       logLedgerTrouble(error)

@@ -17,9 +17,9 @@ struct UsageController: Sendable {
   var metrics: UsageMetrics
   var now: @Sendable () -> Date
 
-  /// What one request may consume.
+  /// The amounts that one request may consume.
   static let amounts = 1...1_000_000
-  /// How many of a thing may exist.
+  /// The numbers of things that may exist.
   static let counts = 0...1_000_000_000
 
   func consume(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {

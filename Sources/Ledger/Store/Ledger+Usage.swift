@@ -3,7 +3,7 @@ package import Entitlements
 package import struct FoundationEssentials.Date
 package import struct FoundationEssentials.TimeZone
 
-/// What users consume of the features of the catalog.
+/// The consumption of the catalog's features.
 extension Ledger {
   /// Checks the rules of a meter and counts, in one durable step: of a thousand at once as many are let through as the
   /// rules allow. A refusal writes nothing.
@@ -27,7 +27,7 @@ extension Ledger {
     }
   }
 
-  /// What a user consumed, read in one snapshot.
+  /// A user's consumption, read in one snapshot.
   ///
   /// - Parameters:
   ///   - named: the zone to read in; `nil` for the user's, or else the usual one.

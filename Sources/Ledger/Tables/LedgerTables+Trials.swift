@@ -77,7 +77,7 @@ extension LedgerTables {
     try execute("UPDATE device SET trial_id = ? WHERE user_id = ? AND device_id = ?", id, user.key, device)
   }
 
-  /// As if it had never begun; its period stays in the list of what was given.
+  /// Deletes a trial, so that another may begin. Its period stays in the list of what was given.
   func removeTrial(_ id: GivenPeriod.ID) throws { try execute("DELETE FROM trial WHERE id = ?", id) }
 
   func settleBit(of id: GivenPeriod.ID) throws {
@@ -93,7 +93,8 @@ extension LedgerTables {
   /// The most devices of one user that are kept.
   private static let deviceLimit = 100
 
-  /// What is not said stays as it was. Of a user with many devices the one that was not seen for longest makes room.
+  /// Adds or updates a device; members that are `nil` stay as they were. Of a user with too many, the device that was not seen for
+  /// longest is deleted.
   func keep(_ device: Device, of user: UserID, at now: Date) throws {
     if try !isKnown(device.id, of: user), try countDevices(of: user) >= Self.deviceLimit {
       try execute(

@@ -108,7 +108,7 @@ extension LedgerTables {
     guard changesCount == 1 else { throw StoredForm.Unstorable() }
   }
 
-  /// What of the consumptions of a range was given back: how often, and how much.
+  /// The number and the sum of the consumptions in a range that were given back.
   func returns(of feature: FeatureName, of user: UserID, in range: Range<Date>) throws -> (times: Int, amount: Int) {
     try first(
       """

@@ -15,7 +15,7 @@ package struct Consuming: Sendable {
   package var now: Date
   package var zone: ZoneChoice
   package var idempotencyKey: String?
-  /// What the key stands for: another text under the same key is a mismatch.
+  /// The request that the key stands for: another text under the same key is a mismatch.
   package var request: String
   /// The answer to keep under the key.
   package var answer: @Sendable (FeatureAccess) -> String
@@ -35,9 +35,9 @@ package struct Consuming: Sendable {
     self.answer = answer
   }
 
-  /// How long a key stands for its request.
+  /// The time for which a key stands for its request.
   package static let keyLifetime = Duration.seconds(7 * 86_400)
-  /// How long consumptions are kept at least, whatever the rules of today look back to: a catalog may get other rules.
+  /// The least time for which consumptions are kept, however short today's rules look back: a catalog may get longer ones.
   static let leastMemory = Duration.seconds(62 * 86_400)
 }
 
@@ -56,7 +56,7 @@ package struct ZoneChoice: Sendable {
     self.isTrusted = isTrusted
   }
 
-  /// How long a user keeps a zone: whoever could change it at will would have several midnights a day.
+  /// The least time between two changes of a user's zone: changing it at will would give several midnights a day.
   package static let patience = Duration.seconds(86_400)
 }
 
@@ -78,7 +78,7 @@ package struct GivingBack: Sendable {
   package var idempotencyKey: String
   package var now: Date
   package var zone: ZoneChoice
-  /// Whether the user asks, whose app may be anybody's: then only for a while, and only so often.
+  /// The user asks, and not a server. A user may do so for a while only, and only so much.
   package var isByUser: Bool
 
   package init(
@@ -93,7 +93,7 @@ package struct GivingBack: Sendable {
     self.isByUser = isByUser
   }
 
-  /// How long after the consumption a user may give back.
+  /// The time after a consumption in which a user may give it back.
   package static let patience = Duration.seconds(600)
 }
 

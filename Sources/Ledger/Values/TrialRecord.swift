@@ -8,7 +8,7 @@ package struct DeviceID: Identifier {
   package init(rawValue: String) { self.rawValue = rawValue.lowercased() }
 }
 
-/// What an app says of a device. Nothing is decided by it.
+/// A device as the app describes it. Nothing is decided by it.
 package struct Device: Hashable, Sendable {
   package var id: DeviceID
   package var model: String?

@@ -13,7 +13,7 @@ package struct Trials: Sendable {
   private let deviceCheck: DeviceCheck?
   /// Whether nobody begins while Apple is away.
   private let requiresDeviceCheck: Bool
-  /// How long Apple is waited for.
+  /// The time limit of a call to Apple.
   private let deadline: Duration
 
   package init(
@@ -52,13 +52,13 @@ package struct Trials: Sendable {
     case appleAway
   }
 
-  /// A trial, with what has become of it.
+  /// A trial with its state.
   package struct Seen: Sendable {
     package var record: TrialRecord
     package var state: State
   }
 
-  /// What has become of a trial.
+  /// The state of a trial.
   package enum State: String, Sendable {
     case running
     /// Its sessions were used.
@@ -116,7 +116,7 @@ package struct Trials: Sendable {
     return try await consult(await ledger.trial(on: device.id, of: nil), or: StartError.ledgerUnavailable) != nil
   }
 
-  /// What Apple says of a device; `nil` where it says nothing now.
+  /// Apple's bits for a device before a start; `nil` where Apple is away or was not asked.
   private func query(
     _ deviceCheck: DeviceCheck, _ tokens: DeviceTokens?, _ logger: Logger
   ) async throws(StartError) -> DeviceBits? {
