@@ -27,6 +27,7 @@ package func backgroundJobs(
       review: review, rules: validator.gateway.rules, ledger: ledger, brake: brake, logger: logger, now: now,
       pause: pause),
     NotificationPruner(ledger: ledger, logger: logger, now: now),
+    StoreFollower(check: check, ledger: ledger, logger: logger, now: now, pacer: pacer, pause: pause),
     RevalidationRunner(
       check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
       width: width, progress: progress, pause: pause),

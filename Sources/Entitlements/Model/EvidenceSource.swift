@@ -4,6 +4,8 @@ package enum EvidenceSource: String, Hashable, Codable, Sendable, CaseIterable {
   case serverAPI = "server_api"
   case signature
   case notification
+  /// An event of RevenueCat's: see `StoreEvent`.
+  case revenuecat
   /// A period that was given: see `GivenPeriod`.
   case grant
   /// A trial of the app's own.

@@ -24,7 +24,7 @@ struct SubscriptionGroup {
 
     init(_ reading: SubscriptionEvidence.Reading, of evidence: SubscriptionEvidence, catalog: Catalog) {
       purchase = reading.purchase
-      product = catalog.products[reading.purchase.productID]
+      product = catalog.product(of: reading.purchase, in: evidence)
       self.evidence = evidence
       reportedAt = reading.reportedAt
       isByRenewalInfo = reading.isByRenewalInfo

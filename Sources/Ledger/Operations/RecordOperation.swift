@@ -244,6 +244,7 @@ struct RecordOperation {
     let others = try tables.purchases(of: account, without: known).map(\.evidence)
     let reported = Dictionary(uniqueKeysWithValues: prepared.subscriptions.map { ($0.evidence.key, $0) })
     return (news.map(\.subscription.evidence) + others).sorted { $0.key.precedes($1.key) }
+      + (try tables.storeEvidence(of: account))
       + (try tables.provisionalEvidence(of: entry.user).filter { grant in
         try reported[grant.key].map { try isOlder($0, than: grant) } ?? true
       })

@@ -10,6 +10,7 @@ internal import GRDB
 ///     notification    refused_notification    unclaimed_evidence
 ///     consumption    feature_total    user_time_zone
 ///     trial 1 ──── 1 given_period    trial_session    device
+///     account 1 ──── * store_purchase    store_report    store_transfer
 ///
 /// Times are milliseconds since 1970 (UTC). JSON columns are the forms of `StoredForm`.
 enum LedgerSchema {
@@ -33,6 +34,9 @@ enum LedgerSchema {
     migrator.registerMigration("0010 lean", foreignKeyChecks: .immediate) { db in try db.execute(sql: lean) }
     migrator.registerMigration("0011 usage", foreignKeyChecks: .immediate) { db in try db.execute(sql: usage) }
     migrator.registerMigration("0012 trials", foreignKeyChecks: .immediate) { db in try db.execute(sql: trials) }
+    migrator.registerMigration("0013 revenuecat", foreignKeyChecks: .immediate) { db in
+      try db.execute(sql: revenueCat)
+    }
     return migrator
   }
 

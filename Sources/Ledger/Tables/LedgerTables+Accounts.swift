@@ -34,7 +34,9 @@ struct Account {
 extension Account.Access {
   init(_ entitlement: Entitlement) {
     self.init(
-      tier: entitlement.tier, status: entitlement.status, product: entitlement.productID,
+      tier: entitlement.tier, status: entitlement.status,
+      // What another store sells need not be in the catalog by its product ID, with which the counts are compared.
+      product: entitlement.source == .revenuecat ? nil : entitlement.productID,
       until: entitlement.accessUntil, isForLife: entitlement.reason == .lifetime)
   }
 }

@@ -173,9 +173,10 @@ extension LedgerTables {
   private func change(
     _ event: StoredEvent, of purchase: Int64, from: UserID?, to: UserID
   ) throws -> OwnershipChange {
-    let key = try first("SELECT environment, original_transaction_id FROM purchase WHERE id = ?", purchase) {
-      try $0.key(0)
-    }
+    let key =
+      purchase < 0
+      ? try storePurchaseKey(purchase)
+      : try first("SELECT environment, original_transaction_id FROM purchase WHERE id = ?", purchase) { try $0.key(0) }
     guard let key else { throw StoredForm.Unstorable() }
     return OwnershipChange(
       key: key, from: from, to: to, recordedAt: event.recordedAt, requestID: event.requestID, note: try note(event.note)

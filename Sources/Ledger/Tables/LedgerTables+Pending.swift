@@ -95,7 +95,7 @@ extension LedgerTables {
     var isReservation: Bool { evidence.provisionalUntil.map { $0 <= evidence.evaluatedAt } ?? true }
   }
 
-  /// Grants that count, in the order of `SubscriptionKey.precedes`.
+  /// Grants that count, in the order of `SubscriptionKey.precedes`; then what RevenueCat reported and nobody confirmed.
   func provisionalEvidence(of user: UserID) throws -> [SubscriptionEvidence] {
     try user.spellings.flatMap { name in
       try all(
@@ -106,7 +106,7 @@ extension LedgerTables {
         """, name, read: Self.grant)
     }
     .map(\.evidence)
-    .sorted { $0.key.precedes($1.key) }
+    .sorted { $0.key.precedes($1.key) } + reportedEvidence(of: user)
   }
 
   /// The grant, even an expired one.

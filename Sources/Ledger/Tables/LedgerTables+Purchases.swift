@@ -79,16 +79,16 @@ extension LedgerTables {
       billingFailedAt: try row.get(13), schedule: schedule)
   }
 
-  /// A user's purchases, in the order of `SubscriptionKey.precedes`.
+  /// A user's purchases at Apple's, in the order of `SubscriptionKey.precedes`.
   func purchases(of account: Account?, without known: Set<Int64> = []) throws -> [StoredPurchase] {
-    try (account?.purchases ?? []).filter { !known.contains($0) }.map(purchase(id:))
+    try (account?.purchases ?? []).filter { $0 > 0 && !known.contains($0) }.map(purchase(id:))
       .sorted { $0.evidence.key.precedes($1.evidence.key) }
   }
 
-  /// All evidence that counts for a user: Apple's first, then provisional grants, each in the order of
-  /// `SubscriptionKey.precedes`.
+  /// All evidence that counts for a user: Apple's first, then that of other stores, then provisional grants, each in the
+  /// order of `SubscriptionKey.precedes`.
   func evidence(of account: Account) throws -> [SubscriptionEvidence] {
-    try purchases(of: account).map(\.evidence) + provisionalEvidence(of: account.user)
+    try purchases(of: account).map(\.evidence) + storeEvidence(of: account) + provisionalEvidence(of: account.user)
   }
 
   /// - Returns: the row's ID.

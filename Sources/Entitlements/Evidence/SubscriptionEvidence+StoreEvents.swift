@@ -1,0 +1,194 @@
+package import struct FoundationEssentials.Date
+
+/// The evidence that a purchase's events are.
+///
+/// The events are taken in the order in which they happened, whatever the order of their arrival. Each of them is
+/// partial evidence, as Apple's notifications are: what is not reported is not known, and an end that came by time
+/// alone is no end that was reported. It is held, and is unproven then.
+///
+///     event                    the period that it names             renewal
+///     period, extended         as named                             on; billing is well (extended: as before)
+///     single                   as named                             off
+///     renewal off, on          as named                             off, on
+///     refunded                 taken back at that time              over
+///     refund reversed          stands again                         not known
+///     billing issue, error     as before                            on trial, with the grace period
+///     expired                  it and those before are over         over, for its reason
+///     product change           as before                            the other product
+///     paused                   as before                            as before
+///
+/// Trouble and ends of an earlier period than the newest say nothing about that one: RevenueCat may tell of them an
+/// hour late.
+extension SubscriptionEvidence {
+  /// - Parameter events: of one purchase, in any order.
+  /// - Returns: `nil` if they name no period.
+  package init?(_ events: [StoreEvent], of key: SubscriptionKey) {
+    let events = events.sorted { $0.precedes($1) }
+    guard let last = events.last else { return nil }
+    var periods = Periods()
+    for event in events { periods.add(event, of: key) }
+    guard !periods.rows.isEmpty else { return nil }
+    self.init(
+      key: key, source: .revenuecat, evidenceTime: last.at, evaluatedAt: last.at,
+      purchases: periods.rows.map { $0.purchase(of: key) },
+      renewals: Self.renewal(events, periods, of: key).map { [$0] } ?? [], coverage: .partial(since: nil))
+    for event in events {
+      if let product = event.product, let entitlements = event.entitlements { unlocks[product] = entitlements }
+    }
+  }
+
+  private static func renewal(
+    _ events: [StoreEvent], _ periods: Periods, of key: SubscriptionKey
+  ) -> RenewalInfo? {
+    let newest = periods.rows.last
+    var info: RenewalInfo?
+    for event in events {
+      var next = info ?? RenewalInfo(originalTransactionID: key.originalTransactionID)
+      switch event.change {
+      case .period: next = RenewalInfo(originalTransactionID: key.originalTransactionID, autoRenews: true)
+      case .single: next = RenewalInfo(originalTransactionID: key.originalTransactionID, autoRenews: false)
+      case .renewalOff: next.autoRenews = false
+      case .refunded:
+        guard !isEarlier(event, than: newest) else { continue }
+        (next.autoRenews, next.expirationIntent) = (false, 5)
+      case .renewalOn: (next.autoRenews, next.expirationIntent) = (true, nil)
+      case .refundReversed: (next.autoRenews, next.expirationIntent) = (nil, nil)
+      case .billingIssue, .billingError:
+        guard !isEarlier(event, than: newest) else { continue }
+        next.isInBillingRetry = true
+        if event.change == .billingIssue { next.gracePeriodExpiresDate = event.graceUntil }
+      case .expired:
+        guard !isEarlier(event, than: newest) else { continue }
+        next.autoRenews = false
+        next.expirationIntent = event.expirationIntent ?? 5
+        next.isInBillingRetry = false
+        next.gracePeriodExpiresDate = nil
+      case .productChange: next.autoRenewProductID = event.nextProduct
+      case .extended, .paused: continue
+      }
+      next.reportedAt = event.at
+      info = next
+    }
+    info?.productID = newest?.product
+    return info
+  }
+
+  private static func isEarlier(_ event: StoreEvent, than newest: Periods.Row?) -> Bool {
+    guard let named = event.purchasedAt, let newest else { return false }
+    return named < newest.purchasedAt
+  }
+
+  /// The periods of a purchase.
+  private struct Periods {
+    struct Row {
+      var transaction: TransactionID
+      var product: ProductID
+      var purchasedAt: Date
+      var expiresAt: Date?
+      var endedAt: Date?
+      var refundedAt: Date?
+      var reportedAt: Date
+      var isTrial = false
+      var isIntroductoryOffer = false
+      var isFamilyShared = false
+
+      func purchase(of key: SubscriptionKey) -> Purchase {
+        var end = expiresAt
+        if let endedAt { end = min(expiresAt ?? .distantFuture, max(endedAt, purchasedAt)) }
+        return Purchase(
+          productID: product, transactionID: transaction, originalTransactionID: key.originalTransactionID,
+          purchaseDate: purchasedAt, expiresDate: end, cancellationDate: refundedAt,
+          ownership: isFamilyShared ? .familyShared : .purchased, isTrial: isTrial,
+          isIntroductoryOffer: isIntroductoryOffer, reportedAt: reportedAt)
+      }
+    }
+
+    /// The one that was bought last is the last.
+    private(set) var rows: [Row] = []
+
+    mutating func add(_ event: StoreEvent, of key: SubscriptionKey) {
+      let transaction = event.transaction ?? TransactionID(key.originalTransactionID.rawValue)
+      guard let place = place(of: transaction, event) else {
+        guard event.change == .refunded || event.change == .expired else { return }
+        // It names no period: the newest one is meant.
+        if let last = rows.indices.last { end(upTo: last, event) }
+        return
+      }
+      rows[place].reportedAt = event.at
+      switch event.change {
+      case .period, .single, .extended, .renewalOff, .renewalOn, .paused, .refundReversed:
+        if let purchasedAt = event.purchasedAt {
+          // An event without an end is for life where it tells of a purchase, and says nothing of the end elsewhere.
+          if event.expiresAt != nil || event.change == .period || event.change == .single {
+            rows[place].expiresAt = event.expiresAt
+          }
+          rows[place].purchasedAt = purchasedAt
+          if let product = event.product { rows[place].product = product }
+          rows[place].isTrial = event.isTrial ?? rows[place].isTrial
+          rows[place].isIntroductoryOffer = event.isIntroductoryOffer ?? rows[place].isIntroductoryOffer
+          rows[place].isFamilyShared = event.isFamilyShared ?? rows[place].isFamilyShared
+        }
+        if event.change == .refundReversed { (rows[place].refundedAt, rows[place].endedAt) = (nil, nil) }
+        if let ended = rows[place].endedAt, event.change == .period || event.change == .extended,
+          rows[place].expiresAt.map({ ended < $0 && event.at < $0 }) ?? true
+        {
+          rows[place].endedAt = nil
+        }
+      case .refunded, .expired: end(upTo: place, event)
+      case .billingIssue, .billingError, .productChange: break
+      }
+      sort()
+    }
+
+    /// The place of the period that an event names, which is added if it is new.
+    private mutating func place(of transaction: TransactionID, _ event: StoreEvent) -> Int? {
+      if let place = rows.firstIndex(where: { $0.transaction == transaction }) { return place }
+      guard let product = event.product, let purchasedAt = event.purchasedAt, event.change != .productChange
+      else { return nil }
+      rows.append(
+        Row(
+          transaction: transaction, product: product, purchasedAt: purchasedAt, expiresAt: event.expiresAt,
+          reportedAt: event.at, isTrial: event.isTrial ?? false,
+          isIntroductoryOffer: event.isIntroductoryOffer ?? false, isFamilyShared: event.isFamilyShared ?? false))
+      sort()
+      return rows.firstIndex { $0.transaction == transaction }
+    }
+
+    private mutating func end(upTo place: Int, _ event: StoreEvent) {
+      if event.change == .refunded {
+        rows[place].refundedAt = min(rows[place].refundedAt ?? .distantFuture, event.at)
+        return
+      }
+      let end = min(event.expiresAt ?? event.at, event.at)
+      for earlier in rows.indices where earlier <= place { rows[earlier].endedAt = end }
+    }
+
+    private mutating func sort() {
+      rows.sort { one, other in
+        one.purchasedAt == other.purchasedAt
+          ? one.transaction.rawValue < other.transaction.rawValue : one.purchasedAt < other.purchasedAt
+      }
+    }
+  }
+}
+
+extension StoreEvent {
+  /// The owner of a purchase: the user whom its first event names, or to whom it was transferred since.
+  ///
+  /// - Parameters:
+  ///   - transfers: of any users.
+  ///   - isInactive: whether the events until a moment give nothing at that moment.
+  package static func owner(
+    of events: [StoreEvent], transfers: [StoreTransfer], isInactive: ([StoreEvent], Date) -> Bool
+  ) -> UserID? {
+    let events = events.sorted { $0.precedes($1) }
+    guard let first = events.first else { return nil }
+    var owner = first.user
+    for transfer in transfers.sorted(by: { $0.at == $1.at ? $0.id < $1.id : $0.at < $1.at })
+    where transfer.from == owner && first.at <= transfer.at {
+      if transfer.isOfInactive, !isInactive(events.filter { $0.at <= transfer.at }, transfer.at) { continue }
+      owner = transfer.to
+    }
+    return owner
+  }
+}

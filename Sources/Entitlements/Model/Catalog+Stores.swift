@@ -1,0 +1,23 @@
+extension Catalog {
+  /// What a purchase gives, and how it ends; `nil` for one of no known product.
+  ///
+  /// A product of Apple's is listed, or unknown. For one that RevenueCat reported the first of these decides:
+  ///
+  ///     product ID                           listed
+  ///     its part before `:`                  listed: Google Play names a product's base plan behind it
+  ///     an entitlement that it unlocks       the name of a tier; the highest one
+  ///
+  /// A purchase without an end is for life: RevenueCat names no end there alone.
+  package func product(of purchase: Purchase, in evidence: SubscriptionEvidence) -> Product? {
+    let listed = products[purchase.productID]
+    guard evidence.source == .revenuecat else { return listed }
+    let id = purchase.productID.rawValue
+    let found =
+      listed
+      ?? id.firstIndex(of: ":").flatMap { products[ProductID(String(id[..<$0]))] }
+      ?? (evidence.unlocks[purchase.productID] ?? []).map { Tier($0) }.filter(lists).map(current)
+      .max { rank(of: $0) < rank(of: $1) }.map { Product(tier: $0) }
+    guard let found, found.kind == .subscription, purchase.expiresDate == nil else { return found }
+    return Product(tier: found.tier, kind: .lifetime)
+  }
+}

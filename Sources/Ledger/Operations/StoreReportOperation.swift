@@ -1,0 +1,298 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+/// Records an event of RevenueCat's inside an open transaction: the event, what it means, the verdicts and the updates
+/// of the app's rows are written together or not at all.
+struct StoreReportOperation {
+  let report: StoreReport
+  let tables: LedgerTables
+
+  private var context: EvaluationContext { report.evaluationContext }
+
+  func run() throws -> StoreReportOutcome {
+    guard try !tables.hasNotification(report.uuid) else { return .duplicate }
+    let outcome: StoreReportOutcome
+    var key: SubscriptionKey?
+    switch report.content {
+    case .purchase(let purchase, let event):
+      key = purchase
+      outcome = try record(event, of: purchase)
+    case .hint(let purchase, let event):
+      key = purchase
+      outcome = try keepHint(event, of: purchase)
+    case .temporary(let environment, let store, let user):
+      outcome = try giveTemporarily(environment, store, to: user)
+    case .transfer(let from, let to, let policy): outcome = try transfer(from, to: to, policy)
+    case .nothing: outcome = .noted
+    }
+    var user: UserID?
+    if case .recorded(let owner, _, _) = outcome { user = owner }
+    let entry = NotificationEntry(
+      uuid: report.uuid, type: report.type, subtype: report.store?.rawValue, environment: report.environment,
+      signedAt: report.at, receivedAt: context.recordedAt, payload: report.payload, evaluatedAt: context.evaluatedAt,
+      evaluate: context.evaluate)
+    try tables.append(entry, about: key, outcome: user == nil ? .noted : .recorded, user: user)
+    return outcome
+  }
+
+  private func writer(for account: Account) throws -> VerdictWriter {
+    VerdictWriter(
+      tables: tables,
+      head: .init(recordedAt: try StoredForm.milliseconds(context.recordedAt), requestID: report.uuid),
+      digest: try tables.newestDigest(of: account), evidenceAt: try StoredForm.milliseconds(report.at),
+      rowsDueAt: try report.rowsClaimedUntil.map(StoredForm.milliseconds) ?? 0)
+  }
+
+  private func account(_ user: UserID) throws -> Account {
+    try tables.account(of: user) ?? Account(of: tables.name(of: user))
+  }
+
+  // MARK: Other stores
+
+  private func record(_ event: StoreEvent, of key: SubscriptionKey) throws -> StoreReportOutcome {
+    try endTemporary(of: event.user, at: key, before: event.at)
+    let stored = try tables.storePurchase(key)
+    let events = StoreEvent.adding(event, to: stored?.events ?? [])
+    let owner = try owner(of: events, key) ?? event.user
+    var purchase =
+      stored ?? LedgerTables.StorePurchase(owner: owner, events: [], evidence: .unreported(key, at: event.at))
+    purchase.events = events
+    purchase.evidence = SubscriptionEvidence(events, of: key) ?? .unreported(key, at: event.at)
+    purchase.dueAt = report.nextTurn(purchase.evidence, max(context.evaluatedAt, purchase.evidence.evaluatedAt))
+    let losers = try save(purchase, owner: owner)
+    return .recorded(owner: try tables.name(of: owner), losers: losers, isForAnother: event.user != owner)
+  }
+
+  private func owner(of events: [StoreEvent], _ key: SubscriptionKey) throws -> UserID? {
+    guard let first = events.first else { return nil }
+    let transfers = try tables.transfers(from: first.user)
+    return StoreEvent.owner(of: events, transfers: transfers) { events, moment in
+      guard let evidence = SubscriptionEvidence(events, of: key) else { return true }
+      return context.evaluate(first.user, [evidence], [], moment).isInactive
+    }
+  }
+
+  /// Saves a purchase, with its owner and both verdicts.
+  /// - Returns: the user who had it before, if it was another one.
+  private func save(_ purchase: LedgerTables.StorePurchase, owner: UserID) throws -> [UserID] {
+    var purchase = purchase
+    let former = purchase.id == nil ? nil : purchase.owner
+    var winner = try account(owner)
+    purchase.owner = winner.user
+    let id = try tables.save(purchase)
+    guard former != winner.user else {
+      try reevaluate(&winner)
+      return []
+    }
+    try tables.appendGain(of: id, from: former, to: &winner, writer(for: winner).head)
+    try writer(for: winner).reevaluate(&winner, by: context.evaluate, at: context.evaluatedAt)
+    guard let former, var loser = try tables.account(of: former) else { return [] }
+    try tables.appendLoss(of: id, to: winner.user, from: &loser, writer(for: loser).head)
+    try writer(for: loser).reevaluate(&loser, by: context.evaluate, at: context.evaluatedAt)
+    return [loser.user]
+  }
+
+  private func reevaluate(_ account: inout Account) throws {
+    try writer(for: account).reevaluateIfChanged(&account, by: context.evaluate, at: context.evaluatedAt)
+  }
+
+  // MARK: Hints
+
+  private func keepHint(_ event: StoreEvent, of key: SubscriptionKey) throws -> StoreReportOutcome {
+    try endTemporary(of: event.user, at: StoreReport.Store("app_store").key(key.environment, ""), before: event.at)
+    let owner = try tables.purchase(key)?.owner
+    var hint =
+      try tables.report(key)
+      ?? LedgerTables.StoredReport(
+        key: key, user: tables.name(of: owner ?? event.user), events: [], at: event.at,
+        reportedAt: context.recordedAt, dueAt: context.recordedAt)
+    hint.events = StoreEvent.adding(event, to: hint.events)
+    hint.at = max(hint.at, event.at)
+    hint.evidence = SubscriptionEvidence(hint.events, of: key)
+    hint.dueAt = context.recordedAt
+    try tables.save(hint)
+    if hint.until != nil { try reevaluate(hint.user) }
+    return .hint(StoreHint(hint))
+  }
+
+  private func reevaluate(_ user: UserID) throws {
+    var account = try account(user)
+    try reevaluate(&account)
+  }
+
+  // MARK: Access while RevenueCat cannot reach a store
+
+  private static func temporaryKey(
+    _ environment: StoreEnvironment, _ store: StoreReport.Store, _ user: UserID
+  ) -> SubscriptionKey {
+    store.key(environment, "temporary:\(user.key)")
+  }
+
+  /// The tier that the user last had at that store, for a while.
+  private func giveTemporarily(
+    _ environment: StoreEnvironment, _ store: StoreReport.Store, to user: UserID
+  ) throws -> StoreReportOutcome {
+    guard let account = try tables.account(of: user), report.provisional > .zero else { return .noted }
+    let known = try (store.isApples ? tables.purchases(of: account).map(\.evidence) : tables.storeEvidence(of: account))
+      .filter { evidence in
+        evidence.key.environment == environment
+          && (store.isApples || evidence.key.originalTransactionID.rawValue.hasPrefix("\(store):"))
+      }
+    // RevenueCat has reached the store since.
+    guard !known.contains(where: { report.at < $0.evidenceTime }) else { return .noted }
+    let last = known.flatMap { evidence in evidence.purchases.map { (evidence, $0) } }.max { one, other in
+      (one.1.purchaseDate ?? .distantPast, one.1.transactionID.rawValue)
+        < (other.1.purchaseDate ?? .distantPast, other.1.transactionID.rawValue)
+    }
+    guard let (evidence, purchase) = last else { return .noted }
+    let until = report.at.advanced(by: report.provisional)
+    let key = Self.temporaryKey(environment, store, user)
+    var given = SubscriptionEvidence(
+      key: key, source: .revenuecat, evidenceTime: report.at, evaluatedAt: report.at,
+      purchases: [
+        Purchase(
+          productID: purchase.productID, transactionID: TransactionID("temporary:\(report.id)"),
+          originalTransactionID: purchase.originalTransactionID, purchaseDate: report.at, expiresDate: until)
+      ], coverage: .partial(since: nil))
+    given.unlocks = evidence.unlocks
+    if let former = try tables.report(key), report.at <= former.at { return .noted }
+    try tables.save(
+      LedgerTables.StoredReport(
+        key: key, user: account.user, events: [], evidence: given, at: report.at, reportedAt: context.recordedAt,
+        until: until, dueAt: until))
+    try reevaluate(account.user)
+    return .recorded(owner: account.user, losers: [], isForAnother: false)
+  }
+
+  /// Ends what was given to a user temporarily: RevenueCat has reached the store.
+  private func endTemporary(of user: UserID, at key: SubscriptionKey, before moment: Date) throws {
+    let store = StoreReport.Store(String(key.originalTransactionID.rawValue.prefix { $0 != ":" }))
+    let temporary = Self.temporaryKey(key.environment, store, user)
+    guard let given = try tables.report(temporary), given.at <= moment else { return }
+    tables.changes.note(given.user)
+    try tables.removeReport(temporary)
+    try reevaluate(given.user)
+  }
+
+  // MARK: Transfers
+
+  private func transfer(
+    _ from: [UserID], to: UserID, _ policy: OwnershipPolicy
+  ) throws -> StoreReportOutcome {
+    guard policy != .keep else { return .noted }
+    let to = try tables.name(of: to)
+    var losers: [UserID] = []
+    for user in from where user != to {
+      try tables.add(
+        StoreTransfer(
+          id: report.id, at: report.at, from: user, to: to, isOfInactive: policy == .transferIfInactive))
+      guard let account = try tables.account(of: user) else { continue }
+      var hasMoved = false
+      for id in account.purchases {
+        let isMoved = try id < 0 ? moveStorePurchase(id) : moveApples(id, to: to, policy)
+        hasMoved = hasMoved || isMoved
+      }
+      if hasMoved { losers.append(account.user) }
+    }
+    return losers.isEmpty ? .noted : .recorded(owner: to, losers: losers, isForAnother: false)
+  }
+
+  private func moveStorePurchase(_ id: Int64) throws -> Bool {
+    guard let purchase = try tables.storePurchase(id: id),
+      let owner = try owner(of: purchase.events, purchase.evidence.key), owner != purchase.owner
+    else { return false }
+    _ = try save(purchase, owner: owner)
+    return true
+  }
+
+  private func moveApples(_ id: Int64, to: UserID, _ policy: OwnershipPolicy) throws -> Bool {
+    var purchase = try tables.purchase(id: id)
+    let evidence = purchase.evidence
+    guard !evidence.namesAnother(than: to), var loser = try tables.account(of: purchase.owner) else { return false }
+    if policy == .transferIfInactive,
+      !context.evaluate(loser.user, [evidence], [], max(context.evaluatedAt, evidence.evaluatedAt)).isInactive
+    {
+      return false
+    }
+    if let grant = try tables.grant(on: evidence.key), grant.owner != to { try tables.endGrant(on: evidence.key) }
+    var winner = try account(to)
+    purchase.owner = winner.user
+    _ = try tables.save(purchase)
+    try tables.appendGain(of: id, from: loser.user, to: &winner, writer(for: winner).head)
+    try writer(for: winner).reevaluate(&winner, by: context.evaluate, at: context.evaluatedAt)
+    try tables.appendLoss(of: id, to: winner.user, from: &loser, writer(for: loser).head)
+    try writer(for: loser).reevaluate(&loser, by: context.evaluate, at: context.evaluatedAt)
+    return true
+  }
+}
+
+/// Settles reports that somebody else has to confirm.
+struct SettleReportOperation {
+  let evaluationContext: EvaluationContext
+  let tables: LedgerTables
+
+  /// Removes a hint about which Apple was asked, unless another one came meanwhile; or what was given temporarily.
+  func settle(_ key: SubscriptionKey, upTo at: Date) throws {
+    guard let report = try tables.report(key), report.at <= at else { return }
+    tables.changes.note(report.user)
+    try tables.removeReport(key)
+    if report.until != nil { try reevaluate(report) }
+  }
+
+  /// Lets a hint count for a while, as Apple cannot be asked, if no other user has the purchase and nobody was
+  /// promised it.
+  /// - Parameters:
+  ///   - provisional: how long it counts from its first arrival on; zero: not at all.
+  ///   - due: when Apple is asked again.
+  func postpone(_ key: SubscriptionKey, for provisional: Duration, until due: Date) throws {
+    guard var report = try tables.report(key) else { return }
+    report.attempts += 1
+    let former = report.until
+    if former == nil, provisional > .zero, var evidence = SubscriptionEvidence(report.events, of: key),
+      try mayCount(&evidence, of: report)
+    {
+      report.evidence = evidence
+      report.until = report.reportedAt.advanced(by: provisional)
+    }
+    report.dueAt = due
+    if let until = report.until, evaluationContext.recordedAt < until { report.dueAt = min(due, until) }
+    try tables.save(report)
+    if report.until != nil { try reevaluate(report) }
+  }
+
+  private func mayCount(_ evidence: inout SubscriptionEvidence, of report: LedgerTables.StoredReport) throws -> Bool {
+    if let owner = try tables.purchase(report.key)?.owner, owner != report.user { return false }
+    if let grant = try tables.grant(on: report.key), grant.owner != report.user { return false }
+    guard let unclaimed = try tables.unclaimed(report.key)?.evidence else { return true }
+    guard !unclaimed.namesAnother(than: report.user) else { return false }
+    evidence.leaveOut(endedBy: [unclaimed])
+    return !evidence.purchases.isEmpty
+  }
+
+  private func reevaluate(_ report: LedgerTables.StoredReport) throws {
+    var account = try tables.account(of: report.user) ?? Account(of: report.user)
+    try VerdictWriter(
+      tables: tables,
+      head: .init(
+        recordedAt: try StoredForm.milliseconds(evaluationContext.recordedAt),
+        requestID: report.events.last.map { "revenuecat:\($0.id)" } ?? "revenuecat"),
+      digest: try tables.newestDigest(of: account), evidenceAt: try StoredForm.milliseconds(report.at)
+    ).reevaluateIfChanged(&account, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
+  }
+}
+
+extension StoreHint {
+  init(_ report: LedgerTables.StoredReport) {
+    self.init(
+      key: report.key, user: report.user, at: report.at, reportedAt: report.reportedAt, attempts: report.attempts)
+  }
+}
+
+extension SubscriptionEvidence {
+  /// A purchase of which no period is known.
+  fileprivate static func unreported(_ key: SubscriptionKey, at moment: Date) -> SubscriptionEvidence {
+    SubscriptionEvidence(
+      key: key, source: .revenuecat, evidenceTime: moment, evaluatedAt: moment, purchases: [],
+      coverage: .partial(since: nil))
+  }
+}

@@ -1,0 +1,62 @@
+package import Entitlements
+package import struct FoundationEssentials.Date
+
+/// What RevenueCat reports.
+extension Ledger {
+  /// Takes an event once, in one transaction: it is recorded with what it means for the purchase and its owner.
+  package func take(_ report: StoreReport) async throws(LedgerError) -> StoreReportOutcome {
+    try await queue.submit { tables in try StoreReportOperation(report: report, tables: tables).run() }
+  }
+
+  /// Removes a hint once Apple's answer is recorded, or refuses it; or access whose time is over. A hint with an event
+  /// after `at` stays.
+  package func settleReport(
+    _ key: SubscriptionKey, upTo at: Date, _ evaluationContext: EvaluationContext
+  ) async throws(LedgerError) {
+    try await queue.submit { tables in
+      try SettleReportOperation(evaluationContext: evaluationContext, tables: tables).settle(key, upTo: at)
+    }
+  }
+
+  /// Keeps a hint about which Apple could not be asked.
+  /// - Parameters:
+  ///   - provisional: how long it may raise its user's tier.
+  ///   - due: when Apple is to be asked again.
+  package func postponeReport(
+    _ key: SubscriptionKey, for provisional: Duration, until due: Date, _ evaluationContext: EvaluationContext
+  ) async throws(LedgerError) {
+    try await queue.submit { tables in
+      try SettleReportOperation(evaluationContext: evaluationContext, tables: tables)
+        .postpone(key, for: provisional, until: due)
+    }
+  }
+
+  /// The reports whose time has come, the longest waiting first.
+  package func dueReports(at now: Date, limit: Int) async throws(LedgerError) -> [DueStoreReport] {
+    try await read { tables in
+      try tables.reports(dueAt: now, limit: limit).map { report in
+        report.key.originalTransactionID.rawValue.contains(":") ? .over(report.key) : .hint(StoreHint(report))
+      }
+    }
+  }
+
+  /// The purchases at other stores that time alone has changed.
+  package func storeTurns(dueAt now: Date, limit: Int) async throws(LedgerError) -> [StoreTurn] {
+    try await read { tables in try tables.storeTurns(dueAt: now, limit: limit) }
+  }
+
+  /// Schedules the next change by time alone.
+  package func followed(
+    _ key: SubscriptionKey, at now: Date, _ nextTurn: @escaping NextCheck
+  ) async throws(LedgerError) {
+    try await queue.submit { tables in
+      guard let purchase = try tables.storePurchase(key) else { return }
+      try tables.setTurn(of: key, at: nextTurn(purchase.evidence, max(now, purchase.evidence.evaluatedAt)))
+    }
+  }
+
+  /// Looks at a purchase again later.
+  package func postponeTurn(of key: SubscriptionKey, until due: Date) async throws(LedgerError) {
+    try await queue.submit { tables in try tables.setTurn(of: key, at: due) }
+  }
+}

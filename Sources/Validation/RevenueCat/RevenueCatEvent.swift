@@ -1,0 +1,275 @@
+package import Entitlements
+import JSON
+package import Ledger
+
+package import struct FoundationEssentials.Date
+
+/// An event of RevenueCat's, as its webhook sends it: `{"api_version":"1.0","event":{…}}`. Nothing is proven by it; who
+/// sent it is.
+///
+/// Unknown types and members are kept and mean nothing. A member that is there and has the wrong form makes the event
+/// unreadable.
+///
+/// https://www.revenuecat.com/docs/integrations/webhooks/event-types-and-fields
+package struct RevenueCatEvent: Hashable, Sendable {
+  /// Why a body is no event; a constant text.
+  package struct Unreadable: Error, Hashable {
+    package let sentence: String
+
+    init(_ sentence: String) { self.sentence = sentence }
+  }
+
+  /// What an event is about.
+  package enum Subject: Hashable, Sendable {
+    /// A purchase, by the ID of its first transaction at its store.
+    case purchase(originalTransactionID: String, StoreEvent)
+    /// RevenueCat could not reach a store, and gives access meanwhile.
+    case temporary(UserID)
+    /// The users from whom everything goes, and the one who gets it.
+    case transfer(from: [UserID], to: UserID)
+    /// Nothing that changes access.
+    case nothing
+  }
+
+  package var id: String
+  package var type: String
+  package var store: StoreReport.Store?
+  package var environment: StoreEnvironment?
+  package var at: Date
+  package var subject: Subject
+
+  /// The most bytes of an ID.
+  static let longestID = 200
+
+  /// Reads a body.
+  ///
+  /// - Parameter now: an event of more than a day later than that is unreadable; what it reports would count for too
+  ///   long.
+  package static func decode(_ body: [UInt8], now: Date) throws(Unreadable) -> RevenueCatEvent {
+    let read: Result<RevenueCatEvent, Unreadable>
+    do throws(JSONError) {
+      read = try JSONReader.readAtOnce(body, size: .posted) { root throws(JSONError) in
+        guard let event = root["event"], event.isObject else {
+          return .failure(Unreadable("It has no event."))
+        }
+        do throws(Unreadable) { return .success(try RevenueCatEvent(event, now: now)) } catch {
+          return .failure(error)
+        }
+      }
+    } catch {
+      switch error {
+      case .syntax: throw Unreadable("It is not a JSON object.")
+      case .tooLarge: throw Unreadable("It is larger than an event can be.")
+      case .missing, .unreadable: throw Unreadable("A member of it is missing or cannot be read.")
+      }
+    }
+    return try read.get()
+  }
+
+  private init(_ event: JSONValue, now: Date) throws(Unreadable) {
+    let members = Members(event: event)
+    guard let id = try members.word("id"), let type = try members.word("type") else {
+      throw Unreadable("Its id or its type is missing.")
+    }
+    guard let at = try members.date("event_timestamp_ms") else {
+      throw Unreadable("Its event_timestamp_ms is missing.")
+    }
+    guard at <= now.advanced(by: .seconds(86_400)) else {
+      throw Unreadable("Its event_timestamp_ms is more than a day ahead of this service's clock.")
+    }
+    self.id = id
+    self.type = type
+    self.at = at
+    if let name = try members.word("store") {
+      guard name.utf8.allSatisfy({ byte in
+        (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) || byte == UInt8(ascii: "_")
+          || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte) || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+      }) else { throw Unreadable("Its store is no word.") }
+      let store = StoreReport.Store(name.lowercased())
+      self.store = store.isApples ? "app_store" : store
+    }
+    switch try members.word("environment") {
+    case nil: environment = nil
+    case "PRODUCTION": environment = .production
+    case "SANDBOX": environment = .sandbox
+    default: throw Unreadable("Its environment is neither PRODUCTION nor SANDBOX.")
+    }
+    subject = .nothing
+    subject = try subject(members)
+  }
+
+  private func subject(_ members: Members) throws(Unreadable) -> Subject {
+    switch type {
+    case "TRANSFER":
+      let from = try members.users("transferred_from")
+      let to = try members.users("transferred_to")
+      guard let user = to.first(where: { !$0.isAnonymous }) ?? to.first, !from.isEmpty else { return .nothing }
+      return .transfer(from: from, to: user)
+    case "TEMPORARY_ENTITLEMENT_GRANT":
+      guard store != nil, let user = try members.user() else { return .nothing }
+      return .temporary(user)
+    default: break
+    }
+    guard let change = try change(members) else { return .nothing }
+    // A user ID that is none here: the event is kept, and means nothing.
+    guard let user = try members.user() else { return .nothing }
+    guard store != nil, environment != nil else {
+      throw Unreadable("Its store or its environment is missing.")
+    }
+    let transaction = try members.word("transaction_id")
+    guard let original = try members.word("original_transaction_id") ?? transaction else {
+      throw Unreadable("Its original_transaction_id is missing.")
+    }
+    if store?.isApples == true {
+      guard original.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
+        throw Unreadable("Its original_transaction_id is none of Apple's.")
+      }
+    }
+    var event = StoreEvent(id: id, at: at, change: change, user: user)
+    event.product = try members.word("product_id").map { ProductID($0) }
+    event.entitlements = try members.words("entitlement_ids")
+    event.transaction = transaction.map { TransactionID($0) }
+    event.purchasedAt = try members.date("purchased_at_ms")
+    event.expiresAt = try members.date("expiration_at_ms")
+    if change == .period || change == .single, event.product == nil || event.purchasedAt == nil {
+      throw Unreadable("Its product_id or its purchased_at_ms is missing.")
+    }
+    event.graceUntil = try members.date("grace_period_expiration_at_ms")
+    if change == .expired { event.expirationIntent = Self.intent(try members.word("expiration_reason")) }
+    event.nextProduct = try members.word("new_product_id").map { ProductID($0) }
+    switch try members.word("period_type") {
+    case "TRIAL": (event.isTrial, event.isIntroductoryOffer) = (true, false)
+    case "INTRO": (event.isTrial, event.isIntroductoryOffer) = (false, true)
+    case nil: break
+    default: (event.isTrial, event.isIntroductoryOffer) = (false, false)
+    }
+    event.isFamilyShared = try members.flag("is_family_share")
+    event.price = try members.thousandths("price_in_purchased_currency")
+    event.currency = try members.word("currency")
+    event.country = try members.word("country_code")
+    event.offerCode = try members.text("offer_code")
+    return .purchase(originalTransactionID: original, event)
+  }
+
+  /// What a type means for a purchase; `nil`: nothing.
+  private func change(_ members: Members) throws(Unreadable) -> StoreEvent.Change? {
+    switch type {
+    case "INITIAL_PURCHASE", "RENEWAL": return .period
+    case "NON_RENEWING_PURCHASE": return .single
+    case "SUBSCRIPTION_EXTENDED": return .extended
+    case "UNCANCELLATION": return .renewalOn
+    case "BILLING_ISSUE": return .billingIssue
+    case "EXPIRATION": return try members.word("expiration_reason") == "CUSTOMER_SUPPORT" ? .refunded : .expired
+    case "PRODUCT_CHANGE": return .productChange
+    case "SUBSCRIPTION_PAUSED": return .paused
+    case "REFUND_REVERSED": return .refundReversed
+    case "CANCELLATION":
+      if let price = try members.thousandths("price"), price < 0 { return .refunded }
+      switch try members.word("cancel_reason") {
+      case "CUSTOMER_SUPPORT": return .refunded
+      case "BILLING_ERROR": return .billingError
+      case "SUBSCRIPTION_PAUSED": return .paused
+      default: return .renewalOff
+      }
+    default: return nil
+    }
+  }
+
+  /// As Apple numbers the reasons.
+  private static func intent(_ reason: String?) -> Int {
+    switch reason {
+    case "UNSUBSCRIBE": 1
+    case "BILLING_ERROR": 2
+    case "PRICE_INCREASE": 3
+    default: 5
+    }
+  }
+}
+
+extension UserID {
+  /// Whether RevenueCat made it up for somebody who had not signed in.
+  var isAnonymous: Bool { rawValue.hasPrefix("$RCAnonymousID:") }
+}
+
+/// The members of an event.
+private struct Members {
+  typealias Unreadable = RevenueCatEvent.Unreadable
+
+  let event: JSONValue
+
+  private func unreadable(_ key: StaticString) -> Unreadable { Unreadable("Its \(key) cannot be read.") }
+
+  /// Text as it is; `nil` if it is absent, `null` or empty.
+  func text(_ key: StaticString) throws(Unreadable) -> String? {
+    switch event.kind("\(key)") {
+    case nil, .null: return nil
+    case .string(let text) where text.utf8.count <= RevenueCatEvent.longestID: return text.isEmpty ? nil : text
+    case .integer(let number): return String(number)
+    default: throw unreadable(key)
+    }
+  }
+
+  /// Text of visible ASCII characters.
+  func word(_ key: StaticString) throws(Unreadable) -> String? {
+    guard let text = try text(key) else { return nil }
+    guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else { throw unreadable(key) }
+    return text
+  }
+
+  func words(_ key: StaticString) throws(Unreadable) -> [String]? {
+    guard let list = event["\(key)"] else { return nil }
+    guard list.isArray else { throw unreadable(key) }
+    var words: [String] = []
+    for element in list.elements.prefix(50) {
+      guard case .string(let text) = element.kind, text.utf8.count <= RevenueCatEvent.longestID else {
+        throw unreadable(key)
+      }
+      words.append(text)
+    }
+    return words
+  }
+
+  /// A moment in milliseconds since 1970, until the year 9999.
+  func date(_ key: StaticString) throws(Unreadable) -> Date? {
+    let milliseconds: Int64
+    switch event.kind("\(key)") {
+    case nil, .null: return nil
+    case .integer(let number): milliseconds = number
+    case .real(let number):
+      guard let whole = Int64(exactly: number.rounded()) else { throw unreadable(key) }
+      milliseconds = whole
+    default: throw unreadable(key)
+    }
+    guard (0..<253_402_300_800_000).contains(milliseconds) else { throw unreadable(key) }
+    return Date(millisecondsSince1970: milliseconds)
+  }
+
+  func flag(_ key: StaticString) throws(Unreadable) -> Bool? {
+    switch event.kind("\(key)") {
+    case nil, .null: return nil
+    case .bool(let flag): return flag
+    default: throw unreadable(key)
+    }
+  }
+
+  func thousandths(_ key: StaticString) throws(Unreadable) -> Int64? {
+    switch event.kind("\(key)") {
+    case nil, .null: return nil
+    case .integer(let number) where abs(number) < 1_000_000_000_000: return number * 1_000
+    case .real(let number) where abs(number) < 1_000_000_000_000: return Int64((number * 1_000).rounded())
+    default: throw unreadable(key)
+    }
+  }
+
+  /// The first that is not anonymous of `app_user_id`, `original_app_user_id` and `aliases`; else `app_user_id`.
+  func user() throws(Unreadable) -> UserID? {
+    let own = try text("app_user_id").flatMap { UserID(valid: $0) }
+    let original = try text("original_app_user_id").flatMap { UserID(valid: $0) }
+    let candidates = try [own, original].compactMap(\.self) + users("aliases")
+    return candidates.first { !$0.isAnonymous } ?? own
+  }
+
+  func users(_ key: StaticString) throws(Unreadable) -> [UserID] {
+    try (words(key) ?? []).compactMap { UserID(valid: $0) }
+  }
+}

@@ -1,0 +1,133 @@
+package import Entitlements
+package import Ledger
+package import Logging
+import Resilience
+
+import struct FoundationEssentials.Date
+
+/// The receiver of RevenueCat's webhooks.
+///
+///     store          what an event is
+///     App Store      a hint: Apple is asked about the purchase now, and its answer is the evidence. While Apple cannot
+///                    be asked, the event may raise its user's tier for a while, and never lowers one
+///     any other      evidence: RevenueCat is the only witness
+///
+/// An event is kept before it is acknowledged, once: RevenueCat sends again what is answered otherwise, a few times.
+package struct RevenueCatReceiver: Sendable {
+  /// The outcome of an event. The raw values are part of the answer.
+  package enum Outcome: String, Sendable, CaseIterable {
+    /// It counts for its user.
+    case recorded
+    /// It names another user than the owner of the purchase, for whom it counts.
+    case recordedForOwner = "recorded_for_owner"
+    /// Apple was asked, or will be.
+    case hint
+    /// It changes nothing for anybody.
+    case noted
+    /// It was received before.
+    case duplicate
+    /// It does not come from RevenueCat.
+    case refused
+    /// It cannot be read.
+    case unreadable
+  }
+
+  /// The answer to an event.
+  package struct Reception: Sendable {
+    package var outcome: Outcome
+    package var id: String
+  }
+
+  /// The reason why an event is not acknowledged.
+  package enum Failure: Error, Sendable {
+    case notAuthentic
+    /// It is kept as a refused notification.
+    case unreadable(RevenueCatEvent.Unreadable)
+    case ledgerUnavailable(LedgerError)
+  }
+
+  var keyring: RevenueCatKeyring
+  var ledger: Ledger
+  var validator: ReceiptValidator
+  var onOutcome: @Sendable (Outcome) -> Void
+  /// The limit of events without proof that are logged.
+  var unproven = Occasional(most: 20, every: .seconds(60))
+
+  package init(
+    keyring: RevenueCatKeyring, ledger: Ledger, validator: ReceiptValidator,
+    onOutcome: @escaping @Sendable (Outcome) -> Void = { _ in }
+  ) {
+    self.keyring = keyring
+    self.ledger = ledger
+    self.validator = validator
+    self.onOutcome = onOutcome
+  }
+
+  /// Records a posted event, or refuses it. Nothing of the body is read before it is proven to be RevenueCat's.
+  package func receive(
+    _ body: [UInt8], authorization: String?, signature: String?, logger: Logger
+  ) async throws(Failure) -> Reception {
+    let now = validator.gateway.now()
+    guard keyring.current.prove(body, authorization: authorization, signature: signature, now: now) else {
+      onOutcome(.refused)
+      if unproven.admit() { logger.warning("an event without RevenueCat's proof is refused") }
+      throw .notAuthentic
+    }
+    let event: RevenueCatEvent
+    do throws(RevenueCatEvent.Unreadable) { event = try RevenueCatEvent.decode(body, now: now) } catch {
+      try await consult(
+        await ledger.noteRefused(
+          RefusedNotification(
+            problem: "An event of RevenueCat's: \(error.sentence)", payload: String(decoding: body, as: UTF8.self),
+            isSigned: true, receivedAt: now)), or: Failure.ledgerUnavailable)
+      onOutcome(.unreadable)
+      logger.warning("an event of RevenueCat's cannot be read", metadata: ["problem": "\(error.sentence)"])
+      throw .unreadable(error)
+    }
+    let report = report(of: event, String(decoding: body, as: UTF8.self))
+    let taken = try await consult(await ledger.take(report), or: Failure.ledgerUnavailable)
+    let outcome = await follow(taken, logger)
+    onOutcome(outcome)
+    logger.info(
+      "event of RevenueCat's",
+      metadata: ["type": "\(event.type)", "id": "\(event.id)", "outcome": "\(outcome.rawValue)"])
+    return Reception(outcome: outcome, id: event.id)
+  }
+
+  private func report(of event: RevenueCatEvent, _ payload: String) -> StoreReport {
+    let rules = validator.gateway.rules
+    return StoreReport(
+      id: event.id, type: event.type, store: event.store, environment: event.environment, at: event.at,
+      payload: payload, content: content(of: event), evaluationContext: validator.evaluationContext,
+      nextTurn: { evidence, now in rules.nextTurn(of: evidence, after: now) }, provisional: validator.provisional,
+      rowsClaimedUntil: validator.rowsClaim)
+  }
+
+  private func content(of event: RevenueCatEvent) -> StoreReport.Content {
+    switch event.subject {
+    case .purchase(let original, let change):
+      guard let store = event.store, let environment = event.environment else { return .nothing }
+      guard store.isApples else { return .purchase(store.key(environment, original), change) }
+      return .hint(
+        SubscriptionKey(environment: environment, originalTransactionID: OriginalTransactionID(original)), change)
+    case .temporary(let user):
+      guard let store = event.store else { return .nothing }
+      return .temporary(event.environment ?? .production, store, user)
+    case .transfer(let from, let to): return .transfer(from: from, to: to, validator.ownership)
+    case .nothing: return .nothing
+    }
+  }
+
+  private func follow(_ taken: StoreReportOutcome, _ logger: Logger) async -> Outcome {
+    switch taken {
+    case .duplicate: return .duplicate
+    case .noted: return .noted
+    case .hint(let hint):
+      await StoreHintCheck(validator: validator, ledger: ledger).ask(about: hint, logger: logger)
+      return .hint
+    case .recorded(let owner, let losers, let isForAnother):
+      _ = await validator.write(owner, .waiting, after: losers, logger: logger)
+      return isForAnother ? .recordedForOwner : .recorded
+    }
+  }
+}

@@ -1,0 +1,61 @@
+import Entitlements
+import Ledger
+import Logging
+import Resilience
+import ServiceLifecycle
+
+import struct FoundationEssentials.Date
+
+/// The job that follows what RevenueCat reported: it asks Apple again about hints, ends what counted for a while, and
+/// brings users' rows up to date when time alone changes what a purchase at another store gives. It never asks anybody
+/// about those.
+struct StoreFollower: Service {
+  /// The most of each kind in one sweep.
+  static let batch = 100
+  /// When a change that could not be recorded is tried again.
+  static let retry: Duration = .seconds(600)
+
+  var check: SubscriptionCheck
+  var ledger: Ledger
+  var logger: Logger
+  var now: @Sendable () -> Date
+  var pacer: Pacer
+  var pause: Duration
+
+  func run() async throws {
+    await cancelWhenGracefulShutdown {
+      await repeatUntilCancelled { await sweep() == 0 ? pause : nil }
+    }
+  }
+
+  /// - Returns: the number of purchases and reports that were looked at.
+  func sweep() async -> Int {
+    do throws(LedgerError) {
+      let turns = try await ledger.storeTurns(dueAt: now(), limit: Self.batch)
+      for turn in turns { try await follow(turn) }
+      let reports = try await ledger.dueReports(at: now(), limit: Self.batch)
+      for report in reports {
+        switch report {
+        case .hint(let hint):
+          guard await pacer.turn() else { return 0 }
+          await StoreHintCheck(validator: check.validator, ledger: ledger).ask(about: hint, logger: logger)
+        case .over(let key): try await ledger.settleReport(key, upTo: now(), check.validator.evaluationContext)
+        }
+      }
+      return turns.count + reports.count
+    } catch {
+      logger.warning("reports of RevenueCat's cannot be followed", metadata: ["error": "\(error)"])
+      return 0
+    }
+  }
+
+  private func follow(_ turn: StoreTurn) async throws(LedgerError) {
+    let rules = check.validator.gateway.rules
+    switch await check.followTime(of: turn.owner, requestID: "store-time", logger: logger) {
+    case .recorded, .judgedAnew, .refused:
+      try await ledger.followed(turn.key, at: now()) { evidence, now in rules.nextTurn(of: evidence, after: now) }
+    case .heldBack, .troubled, .away, .cancelled:
+      try await ledger.postponeTurn(of: turn.key, until: now().advanced(by: Self.retry))
+    }
+  }
+}

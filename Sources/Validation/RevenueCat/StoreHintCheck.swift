@@ -1,0 +1,73 @@
+import AppStore
+import Entitlements
+import Ledger
+import Logging
+
+import struct FoundationEssentials.Date
+
+/// The question to Apple about a purchase that RevenueCat named.
+struct StoreHintCheck: Sendable {
+  var validator: ReceiptValidator
+  var ledger: Ledger
+
+  /// How long Apple is asked again and again.
+  static let patience: Duration = .seconds(30 * 86_400)
+
+  /// Asks Apple. Its answer is recorded for the owner of the purchase, or for the user whom RevenueCat names. Until there
+  /// is one, the hint stays, and may raise that user's tier for a while.
+  func ask(about hint: StoreHint, logger: Logger) async {
+    let now = validator.gateway.now()
+    do throws(LedgerError) {
+      guard validator.gateway.rules.accepts(hint.key.environment, for: hint.user),
+        now < hint.reportedAt.advanced(by: Self.patience)
+      else { return try await settle(hint) }
+      do throws(ValidationError) {
+        let submission = try await submission(of: hint)
+        _ = try await validator.validate(submission, .recheck(approves: { _, _ in true }), logger: logger)
+        try await consult(await settle(hint))
+      } catch {
+        switch error {
+        case .ledgerUnavailable(let cause): throw cause
+        case .appStoreUnavailable, .overloaded, .cancelled, .heldBack, .clockBehind:
+          try await postpone(hint, until: now.advanced(by: Self.delay(after: hint.attempts)), logger)
+        case .unknownTransaction where validator.gateway.serverAPI == nil, .notAskable, .unsupportedReceipt:
+          // Nobody can ever be asked: what it raises ends, and it is over.
+          let end = hint.reportedAt.advanced(by: validator.provisional)
+          guard now < end else { return try await settle(hint) }
+          try await postpone(hint, until: end, logger)
+        case .undecodableReceipt, .notAuthentic, .wrongApp, .sandboxRefused, .ownedByAnotherUser, .unknownTransaction:
+          logger.notice("Apple does not confirm a purchase of RevenueCat's", metadata: ["problem": "\(error.code)"])
+          try await settle(hint)
+        }
+      }
+    } catch {
+      // It is durable, and its time comes again.
+      logger.warning("a hint of RevenueCat's cannot be settled", metadata: ["error": "\(error)"])
+    }
+  }
+
+  private func submission(of hint: StoreHint) async throws(ValidationError) -> ReceiptSubmission {
+    let id = hint.key.originalTransactionID
+    let requestID = "revenuecat-\(id)"
+    let kept = try await consult(await ledger.receipts(mentioning: id))
+    if let receipt = kept.first(where: { $0.environment == hint.key.environment }), let owner = receipt.owner {
+      return ReceiptSubmission(user: owner, proof: .kept(hint.key, receipt), requestID: requestID)
+    }
+    return ReceiptSubmission(
+      user: hint.user, proof: .originalTransactionID(id), requestID: requestID, isVouchedFor: true)
+  }
+
+  private func settle(_ hint: StoreHint) async throws(LedgerError) {
+    try await ledger.settleReport(hint.key, upTo: hint.at, validator.evaluationContext)
+  }
+
+  private func postpone(_ hint: StoreHint, until due: Date, _ logger: Logger) async throws(LedgerError) {
+    try await ledger.postponeReport(hint.key, for: validator.provisional, until: due, validator.evaluationContext)
+    _ = await validator.write(hint.user, .waiting, logger: logger)
+  }
+
+  /// One minute, then twice as long each time, up to an hour.
+  private static func delay(after attempts: Int) -> Duration {
+    .seconds(min(3_600, 60 << min(max(attempts, 0), 6)))
+  }
+}
