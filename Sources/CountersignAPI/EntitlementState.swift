@@ -148,6 +148,8 @@ extension EntitlementState {
     public static let signature: Self = "signature"
     /// Apple said so by itself.
     public static let notification: Self = "notification"
+    /// RevenueCat said so of a store that the service cannot ask, or while Apple could not be asked.
+    public static let revenuecat: Self = "revenuecat"
     /// The verdict was read from the ledger.
     public static let ledger: Self = "ledger"
   }

@@ -106,6 +106,23 @@ import Testing
           _ = try TransferOperation(transfer: transfer, tables: tables).run()
         }
       ),
+      (
+        "take, of RevenueCat's",
+        { tables in
+          for report in StoreReport.samples { _ = try StoreReportOperation(report: report, tables: tables).run() }
+        }
+      ),
+      ("store turns", { _ = try $0.storeTurns(dueAt: now, limit: 100) }),
+      ("set turn", { try $0.setTurn(of: StoreReport.playKey, at: nil) }),
+      ("due reports", { _ = try $0.reports(dueAt: now, limit: 100) }),
+      (
+        "settle report",
+        { tables in
+          let operation = SettleReportOperation(evaluationContext: evaluationContext, tables: tables)
+          try operation.postpone(key("9000"), for: .seconds(60), until: at(60))
+          try operation.settle(key("9000"), upTo: at(60))
+        }
+      ),
       ("notifications", { _ = try $0.notifications(of: key("7"), limit: 20) }),
       ("hasNotifications", { _ = try $0.hasNotifications(before: now) }),
       ("pruneNotifications", { _ = try $0.pruneNotifications(before: now, limit: 100) }),

@@ -116,6 +116,8 @@ func buildApplication(
       secret.map(notification.hasPassword) ?? false
     },
     onOutcome: notificationMetrics.note)
+  let revenueCatKeyring = configuration.revenueCat.map { RevenueCatKeyring($0.secrets) }
+  let revenueCatMetrics = RevenueCatMetrics(environment.metrics)
   let runProgress = RunProgress()
   let isAppleAway: @Sendable () -> Bool = {
     appStore.recheckBreaker?.state == .open || appStore.serverAPI?.isClosed(.production) == true
@@ -128,6 +130,9 @@ func buildApplication(
   let keyring = APIKeyring(configuration.auth.apiKeys)
   let router = ServiceRouter(
     configuration.server, validator: validator, receiver: receiver,
+    revenueCat: revenueCatKeyring.map {
+      RevenueCatReceiver(keyring: $0, ledger: ledger, validator: validator, onOutcome: revenueCatMetrics.note)
+    },
     lookUp: SupportLookUp(
       ledger: ledger, serverAPI: appStore.serverAPI, appStoreHealth: appStore.health,
       bundleIDs: configuration.appStore.orderedBundleIDs, deadline: configuration.appStore.deadline),
@@ -154,7 +159,9 @@ func buildApplication(
     services.append(CertificateWatch(identities: identities, logger: logger, pause: environment.certificatePause))
   }
   if let reload = environment.reload {
-    services.append(ConfigurationReload(source: reload, started: configuration, keyring: keyring, logger: logger))
+    services.append(
+      ConfigurationReload(
+        source: reload, started: configuration, keyring: keyring, revenueCat: revenueCatKeyring, logger: logger))
   }
   if let admin = configuration.server.admin {
     services.append(

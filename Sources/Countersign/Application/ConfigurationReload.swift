@@ -2,8 +2,9 @@ import CountersignServer
 import Logging
 import ServiceLifecycle
 import UnixSignals
+import Validation
 
-/// Reads the configuration again on SIGHUP and takes up the API keys. Other changes count from the next start on, and are
+/// Reads the configuration again on SIGHUP and takes up the API keys and RevenueCat's secrets. Other changes count from the next start on, and are
 /// logged. A configuration that is wrong changes nothing.
 struct ConfigurationReload: Service {
   /// When to read again, and how.
@@ -18,6 +19,8 @@ struct ConfigurationReload: Service {
   /// With which the service was started.
   var started: ServiceConfiguration
   var keyring: APIKeyring
+  /// `nil` where RevenueCat's webhooks are not taken.
+  var revenueCat: RevenueCatKeyring?
   var logger: Logger
 
   func run() async throws {
@@ -36,6 +39,7 @@ struct ConfigurationReload: Service {
       }
       return
     }
+    if let secrets = configuration.revenueCat?.secrets { revenueCat?.replace(by: secrets) }
     let before = keyring.replace(by: configuration.auth.apiKeys)
     logger.notice(
       "the configuration was reloaded",
@@ -66,7 +70,8 @@ struct ConfigurationReload: Service {
       ("trials", old.trials == new.trials), ("device_check", old.deviceCheck == new.deviceCheck),
       ("revalidation", old.revalidation == new.revalidation), ("ledger", old.ledger == new.ledger),
       ("profile_store", old.profileStore == new.profileStore), ("auth.jwt", old.auth.jwt == new.auth.jwt),
-      ("log", old.log == new.log),
+      // Their secrets are taken up.
+      ("revenuecat", (old.revenueCat == nil) == (new.revenueCat == nil)), ("log", old.log == new.log),
     ].compactMap { $0.1 ? nil : $0.0 }
   }
 }

@@ -9,6 +9,7 @@ struct Inspect: AsyncParsableCommand {
     discussion: """
       Takes a receipt, a StoreKit 2 transaction or renewal info (JWS), a server notification, or an answer of the App \
       Store Server API as JSON. Signed parts inside are verified too; the shared secret in a notification is not shown.
+      An event of RevenueCat's is explained; nothing in it proves who sent it.
 
       Exit codes: 0 authentic, 1 not authentic, 2 cannot be decoded.
 
@@ -17,6 +18,7 @@ struct Inspect: AsyncParsableCommand {
         countersign inspect --json < receipt.b64
         countersign inspect transaction.jws
         countersign inspect --json notification.json
+        countersign inspect revenuecat-event.json
         countersign inspect --roots simulator-root.pem samples/receipts/renewing.b64
       """)
 
@@ -38,6 +40,10 @@ struct Inspect: AsyncParsableCommand {
     } catch {
       CommandOutput.error("\(error)")
       throw ExitCode(2)
+    }
+    if let event = RevenueCatInspection(of: bytes, now: Date()) {
+      print(json ? event.json() : event.text())
+      throw ExitCode(event.isReadable ? 1 : 2)
     }
     let inspection = ReceiptInspection(of: bytes, roots: trusted, now: Date())
     print(json ? inspection.json() : inspection.text())

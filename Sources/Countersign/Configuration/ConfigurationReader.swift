@@ -106,6 +106,23 @@ struct ConfigurationReader {
     return nil
   }
 
+  /// Secrets in files of their own: one, or two while one takes the place of the other.
+  ///
+  /// - Parameter name: of the key with the paths.
+  mutating func secretFiles(_ name: String, _ form: ValueForm<Secret>, _ summary: String) -> [Secret] {
+    declare(name, "path, or list of two", standard: "none", summary)
+    let inFile =
+      file.values[name]?.scalar == nil
+      ? listInFile(name) : textInFile(name).map { Found(value: [$0.value], origin: $0.origin) }
+    guard let found = listInEnvironment(name) ?? inFile else { return [] }
+    origins[name] = found.origin
+    guard (1...2).contains(found.value.count), !found.value.contains("") else {
+      findings.problem(found.origin, "must be the path of a file, or a list of two")
+      return []
+    }
+    return found.value.compactMap { secret(inFile: Found(value: $0, origin: found.origin), form) }
+  }
+
   /// The path is not quoted: a secret in place of its file's path is a common mistake.
   private mutating func secret(inFile path: Found<String>, _ form: ValueForm<Secret>) -> Secret? {
     let file: BoundedFile

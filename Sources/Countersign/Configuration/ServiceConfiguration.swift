@@ -21,6 +21,8 @@ struct ServiceConfiguration: Sendable {
   /// `nil`: profiles are not written.
   let profileStore: ProfileStoreConfiguration?
   let auth: Auth
+  /// `nil`: RevenueCat's webhooks are not taken.
+  let revenueCat: RevenueCat?
   let log: Log
   /// Allowed settings that deserve a line in the log at every start.
   let warnings: [ConfigurationFinding]
@@ -81,6 +83,7 @@ struct ServiceConfiguration: Sendable {
     ledger = LedgerConfiguration(&reader)
     profileStore = ProfileStoreConfiguration(&reader)
     auth = Auth(&reader, requiresCredential: requiresCredential)
+    revenueCat = RevenueCat(&reader)
     log = Log(&reader)
     if areComparable { Self.compare(server, appStore, profileStore, &reader) }
     reader.warnOfReadableSecrets()

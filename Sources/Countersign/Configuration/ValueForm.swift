@@ -234,6 +234,18 @@ extension ValueForm<Secret> {
     }
   }
 
+  /// The value of a header: printable ASCII, with spaces inside only.
+  static var header: Self {
+    Self(name: "secret") { text throws(BadValue) in
+      guard !text.isEmpty else { throw BadValue("must not be empty") }
+      guard text.utf8.allSatisfy({ (0x20...0x7e).contains($0) }), !text.hasPrefix(" "), !text.hasSuffix(" ") else {
+        throw BadValue("must be one line of printable ASCII without spaces around it")
+      }
+      guard text.utf8.count <= 1_024 else { throw BadValue("must not be longer than 1024 characters") }
+      return Secret(text)
+    }
+  }
+
   /// A private key in PEM (RFC 7468). Only its outer form is checked; its user parses the content.
   static var privateKey: Self {
     Self(name: "private key (PEM)") { text throws(BadValue) in

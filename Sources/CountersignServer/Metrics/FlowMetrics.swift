@@ -125,6 +125,17 @@ package final class NotificationMetrics: Sendable {
   }
 }
 
+/// Counts events of RevenueCat's by outcome.
+package final class RevenueCatMetrics: Sendable {
+  private let events: Handles<RevenueCatReceiver.Outcome, Counter>
+
+  package init(_ factory: any MetricsFactory) {
+    events = Handles { Counter(.revenueCatEvents, [("outcome", $0.rawValue)], in: factory) }
+  }
+
+  package func note(_ outcome: RevenueCatReceiver.Outcome) { events[outcome].increment() }
+}
+
 /// How a call to Apple ended, as a label: one of some thirty words, whatever Apple answers.
 extension VerifyReceiptAttempt.Outcome {
   var label: String {

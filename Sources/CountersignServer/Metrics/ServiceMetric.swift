@@ -19,6 +19,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
   case serverAPIKeyRejected = "countersign_server_api_key_rejected"
   case deviceCheckKeyRejected = "countersign_device_check_key_rejected"
   case notifications = "countersign_notifications_total"
+  case revenueCatEvents = "countersign_revenuecat_events_total"
   case breakerOpen = "countersign_breaker_open"
   case breakerRefused = "countersign_breaker_refused_total"
   case ledgerUp = "countersign_ledger_up"
@@ -70,6 +71,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
     case .deviceCheckKeyRejected: (.gauge, [], "1: Apple refused the key of DeviceCheck when it was last asked")
     case .notifications:
       (.counter, ["version", "outcome"], "Notifications of Apple's, by what became of them")
+    case .revenueCatEvents: (.counter, ["outcome"], "Events of RevenueCat's, by what became of them")
     case .breakerOpen: (.gauge, ["upstream"], "0 closed, 0.5 tried with one call, 1 open: nothing is sent")
     case .breakerRefused: (.counter, ["upstream"], "Calls that were not made, as the breaker was open")
     case .ledgerUp: (.gauge, [], "Whether the ledger can be read")

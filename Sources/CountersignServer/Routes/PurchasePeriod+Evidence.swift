@@ -36,7 +36,7 @@ extension PurchasePeriod {
   }
 
   private init(_ purchase: Purchase, of evidence: SubscriptionEvidence, catalog: Catalog) {
-    let product = catalog.products[purchase.productID]
+    let product = catalog.product(of: purchase, in: evidence)
     self.init(
       originalTransactionID: evidence.key.originalTransactionID.rawValue,
       transactionID: purchase.transactionID.rawValue,

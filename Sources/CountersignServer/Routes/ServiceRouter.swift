@@ -48,6 +48,8 @@ package struct ServiceRouter {
   let revalidations: RevalidationsController
   let support: SupportController
   let notifications: NotificationsController
+  /// `nil`: nothing proves who sends its events, and there is no such route.
+  let revenueCat: RevenueCatController?
   let grants: GrantsController
   let plans: PlansController
   let access: AccessController
@@ -71,7 +73,8 @@ package struct ServiceRouter {
   ///   - waitingWrites: writes that wait for the ledger.
   ///   - certificateEnd: when the server's certificate ends; `nil` without one.
   package init(
-    _ settings: ServerSettings, validator: ReceiptValidator, receiver: NotificationReceiver, lookUp: SupportLookUp,
+    _ settings: ServerSettings, validator: ReceiptValidator, receiver: NotificationReceiver,
+    revenueCat: RevenueCatReceiver?, lookUp: SupportLookUp,
     ledger: Ledger, rules: EntitlementRules, plans: Plans, trials: TrialSettings, hasProfileStore: Bool,
     status: OperationalStatus,
     progress: RunProgress, line: AdmissionQueue, keyring: APIKeyring, tokens: UserTokenVerifier?,
@@ -94,6 +97,7 @@ package struct ServiceRouter {
       transfer: PurchaseTransfer(validator: validator, ledger: ledger), lookUp: lookUp, rules: rules,
       budget: budgets.support, now: now)
     notifications = NotificationsController(receiver: receiver, budgets: budgets)
+    self.revenueCat = revenueCat.map { RevenueCatController(receiver: $0, budgets: budgets) }
     grants = GrantsController(
       grants: AccessGrants(validator: validator, ledger: ledger), catalog: rules.catalog, budget: budgets.support,
       now: now)
@@ -136,6 +140,7 @@ package struct ServiceRouter {
     route(router, "/support/page.js", [.get: page.script])
     route(router, "/v1/plans", [.get: plans.plans])
     route(router, "/v1/notifications/app-store", [.post: notifications.receive])
+    if let revenueCat { route(router, "/v1/notifications/revenuecat", [.post: revenueCat.receive]) }
 
     let authenticated = router.group()
       .add(middleware: AuthenticationMiddleware(keyring: keyring, tokens: tokens))

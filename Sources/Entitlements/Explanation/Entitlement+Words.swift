@@ -11,23 +11,30 @@ extension Entitlement {
   package func words(after before: Entitlement? = nil) -> [String] {
     var sentences = [decision]
     if reason == .billingGrace || reason == .billingRetry, !isHeld {
-      sentences.append("Apple keeps trying; a new payment method in the customer's Apple account resolves this.")
+      sentences.append(
+        "\(store) keeps trying; a new payment method in the customer's "
+          + "\(isAtApple ? "Apple account" : "account there") resolves this.")
     }
     if explanation.periodKnownBy == .renewalInfo {
       sentences.append("Apple reported when this period ends, but not its payment.")
     }
     if let nextProductID, willRenew == true { sentences.append("The next renewal is for \(nextProductID).") }
+    if isReported { sentences.append("RevenueCat reported the purchase; it was made at \(store).") }
     if ownership == .familyShared, reason != .revoked { sentences.append("The purchase is shared by a family member.") }
     if environment == .sandbox {
-      sentences.append("It is a purchase in Apple's sandbox, made for testing: nothing was paid.")
+      sentences.append(
+        "It is a purchase in \(isReported ? "the store's" : "Apple's") sandbox, made for testing: nothing was paid.")
     }
     if isProvisional {
       sentences.append(
-        "Apple signed the receipt but could not be asked about it yet, so this is provisional.")
+        isReported
+          ? "\(isAtApple ? "Apple could not be asked about it" : "RevenueCat could not ask the store") yet, so this is "
+            + "provisional."
+          : "Apple signed the receipt but could not be asked about it yet, so this is provisional.")
     } else if isStale, !isHeld, reason != .unproven {
       sentences.append(
-        "This is the last confirmed state: Apple could not be asked, or the app's catalog or a policy has changed "
-          + "since and would give less.")
+        "This is the last confirmed state: \(isReported ? "no newer report came" : "Apple could not be asked"), or the "
+          + "app's catalog or a policy has changed since and would give less.")
     }
     sentences.append(standing(after: before))
     return sentences + passedOver
@@ -37,11 +44,37 @@ extension Entitlement {
   /// API is configured.
   private var isHeld: Bool { isStale && reason != .unproven && explanation.policy?.key == "policy.outage_hold" }
 
+  /// Whether RevenueCat is the witness.
+  private var isReported: Bool { source == .revenuecat }
+  private var witness: String { isReported ? "RevenueCat" : "Apple" }
+
+  /// The store's name in RevenueCat's words; `nil` for the App Store.
+  private var storeWord: Substring? {
+    guard isReported, let id = originalTransactionID?.rawValue, let end = id.firstIndex(of: ":") else { return nil }
+    return id[..<end]
+  }
+  private var isAtApple: Bool { storeWord == nil }
+
+  /// Who charges the customer.
+  private var store: String {
+    switch storeWord {
+    case nil: "Apple"
+    case "play_store": "Google Play"
+    case "stripe": "Stripe"
+    case "amazon": "Amazon"
+    case "paddle": "Paddle"
+    case "roku": "Roku"
+    case "rc_billing": "RevenueCat Billing"
+    case "promotional": "RevenueCat, as a promotion"
+    case .some(let word): String(word).replacing("_", with: " ")
+    }
+  }
+
   private var decision: String {
     if isHeld {
       let hold = explanation.policy.map { $0.valueInWords } ?? "a while"
       return """
-        According to Apple's last report, access ended\(accessUntil.on), and no newer report has come since. \
+        According to \(witness)'s last report, access ended\(accessUntil.on), and no newer report has come since. \
         Access is kept for \(hold) after that, or until a newer report comes.
         """
     }
@@ -51,33 +84,33 @@ extension Entitlement {
     case .lifetime:
       return "The purchase of \(product) is for life and does not expire."
     case .renewing:
-      guard let willRenew else { return "\(paid)\(expiresAt.until). Apple did not say whether it renews then." }
+      guard let willRenew else { return "\(paid)\(expiresAt.until). \(witness) did not say whether it renews then." }
       return willRenew
         ? "\(paid)\(expiresAt.until) and renews by itself then." : "\(paid)\(expiresAt.until) and does not renew."
     case .renewalOff:
       return "Renewal is turned off. \(paid)\(expiresAt.until); access to \(tier) runs until then."
     case .refunded:
-      return "Apple refunded the purchase of \(product); access ended\(expiresAt.on)."
+      return "\(store) refunded the purchase of \(product); access ended\(expiresAt.on)."
     case .revoked:
       return "A family member no longer shares the purchase of \(product); access ended\(expiresAt.on)."
     case .billingGrace:
       return """
-        Apple could not renew the payment\(expiresAt.on); access to \(tier) runs\(accessUntil.until), the end of Apple's \
-        grace period.
+        \(store) could not renew the payment\(expiresAt.on); access to \(tier) runs\(accessUntil.until), the end of \
+        \(store)'s grace period.
         """
     case .billingRetry:
       let term = explanation.policy.map { ", the \($0.valueInWords) that this app allows" } ?? ""
-      return "Apple could not renew the payment\(expiresAt.on); access to \(tier) runs\(accessUntil.until)\(term)."
+      return "\(store) could not renew the payment\(expiresAt.on); access to \(tier) runs\(accessUntil.until)\(term)."
     case .voluntary:
       return "The customer had turned renewal off. \(subscription) ended\(expiresAt.on)."
     case .billingError:
-      return "Apple could not renew the payment. \(subscription) ended\(expiresAt.on).\(retryTerm)"
+      return "\(store) could not renew the payment. \(subscription) ended\(expiresAt.on).\(retryTerm)"
     case .priceIncrease:
       return "The customer did not agree to a higher price. \(subscription) ended\(expiresAt.on).\(retryTerm)"
     case .productUnavailable:
       return "\(product) was no longer sold when it was to renew. \(subscription) ended\(expiresAt.on).\(retryTerm)"
     case .unknown:
-      return "\(subscription) ended\(expiresAt.on). Apple did not say why it was not renewed.\(retryTerm)"
+      return "\(subscription) ended\(expiresAt.on). \(witness) did not say why it was not renewed.\(retryTerm)"
     case .noPurchases:
       return "This user has no known purchase."
     case .noKnownProduct:
@@ -87,8 +120,8 @@ extension Entitlement {
     case .unproven:
       let hold = explanation.policy.map { ", for longer than the \($0.valueInWords) that this app waits" } ?? ""
       return """
-        The last paid period that Apple reported ended\(expiresAt.on), and no newer report has come since\(hold). \
-        Access returns as soon as Apple confirms a renewal.
+        The last paid period that \(witness) reported ended\(expiresAt.on), and no newer report has come since\(hold). \
+        Access returns as soon as \(witness) \(isReported ? "reports" : "confirms") a renewal.
         """
     case .granted:
       return "Access to \(tier) was given, not bought; it runs\(expiresAt.until)."
@@ -101,8 +134,8 @@ extension Entitlement {
   private var retryTerm: String {
     guard let policy = explanation.policy, policy.key == "policy.billing_retry_access" else { return "" }
     return policy.value == "0"
-      ? " Apple may still be trying; this app gives no access meanwhile."
-      : " Apple may still be trying; the \(policy.valueInWords) of access that this app gives meanwhile are over."
+      ? " \(store) may still be trying; this app gives no access meanwhile."
+      : " \(store) may still be trying; the \(policy.valueInWords) of access that this app gives meanwhile are over."
   }
 
   /// The tier and the status, with their previous values.
@@ -126,9 +159,11 @@ extension Entitlement {
     let sentences = others.prefix(Self.passedOverInWords).map { other in
       switch other.cause {
       case .upgraded: "\(other.productID) was replaced by an upgrade and no longer counts."
+      case .cancelled where isReported:
+        "The purchase of \(other.productID) was refunded or revoked, so it does not count."
       case .cancelled: "Apple refunded or revoked the purchase of \(other.productID), so it does not count."
       case .notCatalogued: "\(other.productID) is not in this app's catalog, so it does not count."
-      case .noExpiry: "Apple gave no expiration date for \(other.productID), so it does not count."
+      case .noExpiry: "\(witness) gave no expiration date for \(other.productID), so it does not count."
       case .otherSubscription: "Another purchase, of \(other.productID), gives less or ends earlier."
       case .endsEarlier, .accountGone: ""
       }

@@ -31,6 +31,11 @@ package struct OriginalTransactionID: Identifier {
   package init(rawValue: String) { self.rawValue = rawValue }
 }
 
+extension OriginalTransactionID {
+  /// Whether it names another store than Apple's, whose IDs have no colon.
+  package var isOfAnotherStore: Bool { rawValue.utf8.contains(UInt8(ascii: ":")) }
+}
+
 /// Apple's ID of a subscription group (`subscription_group_identifier`).
 package struct SubscriptionGroupID: Identifier {
   package let rawValue: String
@@ -95,4 +100,8 @@ package struct SubscriptionKey: Hashable, Codable, Sendable {
     self.environment = environment
     self.originalTransactionID = originalTransactionID
   }
+
+  /// Whether the purchase was made at another store than Apple's, which cannot be asked: its ID names the store,
+  /// `play_store:GPA.1234`.
+  package var isOfAnotherStore: Bool { originalTransactionID.isOfAnotherStore }
 }

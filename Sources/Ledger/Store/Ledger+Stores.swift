@@ -35,7 +35,7 @@ extension Ledger {
   package func dueReports(at now: Date, limit: Int) async throws(LedgerError) -> [DueStoreReport] {
     try await read { tables in
       try tables.reports(dueAt: now, limit: limit).map { report in
-        report.key.originalTransactionID.rawValue.contains(":") ? .over(report.key) : .hint(StoreHint(report))
+        report.key.isOfAnotherStore ? .over(report.key) : .hint(StoreHint(report))
       }
     }
   }

@@ -214,9 +214,8 @@ package struct LedgerVerification: Hashable, Sendable {
   private mutating func checkPurchases(of account: Account, key: String, _ tables: LedgerTables) throws {
     expect(Set(account.purchases).count == account.purchases.count, "\(key) lists a purchase twice.")
     for id in account.purchases where id < 0 {
-      expect(
-        try tables.storePurchase(id: id)?.owner.key == key, "\(key) lists purchase \(id), which is missing or another user's."
-      )
+      let owner = try tables.storePurchase(id: id)?.owner.key
+      expect(owner == key, "\(key) lists purchase \(id), which is missing or another user's.")
       storePurchases += 1
     }
     for id in account.purchases where id > 0 {

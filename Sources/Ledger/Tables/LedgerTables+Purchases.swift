@@ -125,8 +125,14 @@ extension LedgerTables {
 
   func ownedPurchases(_ id: OriginalTransactionID) throws -> [OwnedPurchase] {
     try StoreEnvironment.allCases.compactMap { environment in
-      let stored = try purchase(SubscriptionKey(environment: environment, originalTransactionID: id))
-      guard let stored, let row = stored.id else { return nil }
+      let key = SubscriptionKey(environment: environment, originalTransactionID: id)
+      if key.isOfAnotherStore {
+        guard let stored = try storePurchase(key), let row = stored.id else { return nil }
+        return OwnedPurchase(
+          evidence: stored.evidence, owner: stored.owner,
+          changes: try changes(of: row, limit: OwnedPurchase.changeLimit))
+      }
+      guard let stored = try purchase(key), let row = stored.id else { return nil }
       return OwnedPurchase(
         evidence: stored.evidence, owner: stored.owner,
         changes: try changes(of: row, limit: OwnedPurchase.changeLimit))

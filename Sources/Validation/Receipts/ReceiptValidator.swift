@@ -171,6 +171,7 @@ package struct ReceiptValidator: Sendable {
     case .kept(let key, let kept):
       return try await reference(key.originalTransactionID, kept)
     case .originalTransactionID(let id):
+      guard !id.isOfAnotherStore else { throw .unknownTransaction }
       let kept = try await consult(await ledger.receipts(mentioning: id))
       guard !kept.isEmpty else {
         guard gateway.serverAPI != nil else { throw .unknownTransaction }

@@ -81,10 +81,7 @@ package struct RevenueCatEvent: Hashable, Sendable {
     self.type = type
     self.at = at
     if let name = try members.word("store") {
-      guard name.utf8.allSatisfy({ byte in
-        (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) || byte == UInt8(ascii: "_")
-          || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte) || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
-      }) else { throw Unreadable("Its store is no word.") }
+      guard name.wholeMatch(of: /[A-Za-z0-9_]{1,32}/) != nil else { throw Unreadable("Its store is no word.") }
       let store = StoreReport.Store(name.lowercased())
       self.store = store.isApples ? "app_store" : store
     }

@@ -63,14 +63,27 @@ package struct RevenueCatReceiver: Sendable {
     self.onOutcome = onOutcome
   }
 
+  /// Whether the headers may belong to an event of RevenueCat's, whatever the body is.
+  package func mayCome(authorization: String?, signature: String?, logger: Logger) -> Bool {
+    guard keyring.current.mayProve(authorization: authorization, signature: signature) else {
+      refuse(logger)
+      return false
+    }
+    return true
+  }
+
+  private func refuse(_ logger: Logger) {
+    onOutcome(.refused)
+    if unproven.admit() { logger.warning("an event without RevenueCat's proof is refused") }
+  }
+
   /// Records a posted event, or refuses it. Nothing of the body is read before it is proven to be RevenueCat's.
   package func receive(
     _ body: [UInt8], authorization: String?, signature: String?, logger: Logger
   ) async throws(Failure) -> Reception {
     let now = validator.gateway.now()
     guard keyring.current.prove(body, authorization: authorization, signature: signature, now: now) else {
-      onOutcome(.refused)
-      if unproven.admit() { logger.warning("an event without RevenueCat's proof is refused") }
+      refuse(logger)
       throw .notAuthentic
     }
     let event: RevenueCatEvent

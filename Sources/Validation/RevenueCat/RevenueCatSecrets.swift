@@ -1,4 +1,5 @@
 import Cryptography
+import Entitlements
 import Synchronization
 
 package import struct FoundationEssentials.Date
@@ -31,6 +32,12 @@ package struct RevenueCatSecrets: Sendable {
     signingKeys = signingSecrets.map { HMACKey(Array($0.utf8)) }
   }
 
+  /// Whether headers may prove a body that is not read yet.
+  func mayProve(authorization: String?, signature: String?) -> Bool {
+    guard !authorizations.isEmpty || !signingKeys.isEmpty else { return false }
+    return (authorizations.isEmpty || isExpected(authorization)) && (signingKeys.isEmpty || signature != nil)
+  }
+
   package func prove(_ body: [UInt8], authorization: String?, signature: String?, now: Date) -> Bool {
     guard !authorizations.isEmpty || !signingKeys.isEmpty else { return false }
     return (authorizations.isEmpty || isExpected(authorization))
@@ -56,7 +63,8 @@ package struct RevenueCatSecrets: Sendable {
       case "t":
         guard time == nil else { return false }
         time = value
-      case "v1": if let code = Self.bytes(ofHexadecimal: value), codes.count < Self.mostSignatures { codes.append(code) }
+      case "v1":
+        if codes.count < Self.mostSignatures, let code = Self.bytes(ofHexadecimal: value) { codes.append(code) }
       default: break
       }
     }

@@ -77,7 +77,7 @@ package struct PurchaseTransfer: Sendable {
     _ logger: Logger
   ) async throws(ValidationError) -> OriginalTransactionID {
     let gateway = validator.gateway
-    guard let serverAPI = gateway.serverAPI else { throw .unknownTransaction }
+    guard !id.isOfAnotherStore, let serverAPI = gateway.serverAPI else { throw .unknownTransaction }
     do throws(AppStoreError) {
       let stores = environment.map { [$0] } ?? [.production, .sandbox]
       let verified = try await serverAPI.transaction(

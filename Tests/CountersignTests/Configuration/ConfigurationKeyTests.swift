@@ -94,10 +94,12 @@ struct ConfigurationKeyTests {
       // These are tested in `ServerConfigurationTests`.
       "server.tls.certificate_file", "server.tls.key_file", "server.admin.host", "server.admin.port",
     ]
-    // These are tested in `ProfileStoreConfigurationTests`, `JWTConfigurationTests` and `ServerAPIConfigurationTests`.
+    // These are tested in `ProfileStoreConfigurationTests`, `JWTConfigurationTests`, `ServerAPIConfigurationTests` and
+    // `RevenueCatConfigurationTests`.
     let together = allKeys.filter {
       $0.hasPrefix("profile_store.") || $0.hasPrefix("auth.jwt.")
         || $0.hasPrefix("app_store.server_api.") || $0.hasPrefix("device_check.")
+        || $0.hasPrefix("revenuecat.")
     }
     #expect(Set(Self.rows.map(\.key)) == Set(allKeys).subtracting(apart).subtracting(together))
   }

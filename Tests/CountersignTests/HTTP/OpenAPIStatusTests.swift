@@ -52,6 +52,10 @@ import Testing
   private static let support = RunningService.supportKey
   private static let notifications = "/v1/notifications/app-store"
 
+  private static let events = "/v1/notifications/revenuecat"
+  private static let eventHeader = TransportHeader("Authorization", "Bearer none")
+  private static let revenueCat = ["authorization_file": ["Bearer none"]]
+
   /// Each operation as somebody asks who may, in an order in which all of it works.
   private static func asks(_ receipt: String, id: String, token: String) -> [Ask] {
     [
@@ -86,6 +90,9 @@ import Testing
       Ask(method: .get, path: "/v1/revalidations/1"),
       Ask(method: .get, path: "/v1/brake"), Ask(method: .delete, path: "/v1/brake"),
       Ask(method: .post, path: notifications, key: nil, body: #"{"signedPayload":"none"}"#),
+      Ask(
+        method: .post, path: events, key: nil,
+        body: #"{"event":{"id":"1","type":"TEST","event_timestamp_ms":1718452800000}}"#, headers: [eventHeader]),
       Ask(method: .get, path: "/livez", key: nil), Ask(method: .get, path: "/readyz", key: nil),
       Ask(method: .get, path: "/metrics", key: nil), Ask(method: .get, path: "/openapi.yaml", key: nil),
       Ask(method: .get, path: "/", key: nil), Ask(method: .get, path: "/problems/forbidden", key: nil),
@@ -99,14 +106,15 @@ import Testing
     let contract = try Contract.shared.get()
     try await SimulatedStore.run(at: Self.clock) { store in
       // More than ten requests of a user within a second, where the machine is quick.
-      let settings = Settings(server: ["user_rate_limit": "0"], jwt: ["secret": TokenMint.secret])
+      var settings = Settings(server: ["user_rate_limit": "0"], jwt: ["secret": TokenMint.secret])
+      settings.revenueCat = Self.revenueCat
       try await RunningService.run(apple: store.apple, settings: settings, now: { Self.clock }) { service in
         var asked: Set<Contract.Operation> = []
         for ask in Self.asks("none", id: "1", token: token) {
           let operation = try #require(contract.operation(ask.method.rawValue, ask.path))
           asked.insert(operation)
           let documented = contract.credentials(of: operation)
-          let bare = try await service.send(ask.method, ask.path, key: nil, body: ask.body)
+          let bare = try await service.send(ask.method, ask.path, key: nil, body: ask.body, headers: ask.headers)
           let users = try await service.send(ask.method, ask.path, key: token, body: ask.body)
           guard !documented.isEmpty else {
             #expect(bare.status < 400, "\(operation)")
@@ -132,6 +140,7 @@ import Testing
       let asks = Self.asks(receipt.receiptData, id: id, token: token)
       var settings = Settings(server: ["max_body": "64KiB", "user_rate_limit": "0"], jwt: ["secret": TokenMint.secret])
       settings.deviceCheck = .deviceCheck(store)
+      settings.revenueCat = Self.revenueCat
       try await RunningService.run(apple: store.apple, settings: settings, now: { Self.clock }) { service in
         for ask in asks { _ = try await Self.ask(ask, service, seen) }
         let tag = try #require(try await service.profile("u").header("ETag"))
@@ -187,6 +196,9 @@ import Testing
           Ask(
             method: .post, path: Self.notifications, key: nil, body: "{}",
             headers: [TransportHeader("Content-Encoding", "gzip")]),
+          Ask(
+            method: .post, path: Self.events, key: nil, body: "{}",
+            headers: [TransportHeader("Content-Encoding", "gzip"), Self.eventHeader]),
         ]
         for ask in others { _ = try await Self.ask(ask, service, seen) }
         for var ask in asks {
@@ -236,15 +248,18 @@ import Testing
         }
       }
       // Who needs no credential is known by the address only, and this machine's counts where it is a proxy's.
-      let proxied = Settings(server: ["address_rate_limit": "1", "trusted_proxies": "[127.0.0.1]"])
+      var proxied = Settings(server: ["address_rate_limit": "1", "trusted_proxies": "[127.0.0.1]"])
+      proxied.revenueCat = Self.revenueCat
       try await RunningService.run(apple: store.apple, settings: proxied, now: { Self.clock }) { service in
         for var ask in asks where ask.key == nil && ask.path != "/livez" {
           ask.headers = [TransportHeader("X-Forwarded-For", "192.0.2.1")]
           for _ in 0..<5 where try await Self.ask(ask, service, seen).status != 429 {}
         }
       }
+      var patient = Settings(jwt: ["secret": TokenMint.secret])
+      patient.revenueCat = Self.revenueCat
       try await RunningService.run(
-        apple: store.apple, settings: Settings(jwt: ["secret": TokenMint.secret]), now: { Self.clock },
+        apple: store.apple, settings: patient, now: { Self.clock },
         bodyPatience: .milliseconds(100)
       ) { service in
         for ask in asks where ask.body != nil {

@@ -27,7 +27,9 @@ import Yams
 
   @Test func `the documented paths and methods are those of the service`() async throws {
     let contract = try Contract.shared.get()
-    try await RunningService.run(apple: .unreachable) { service in
+    var settings = Settings()
+    settings.revenueCat = ["authorization_file": ["a value"]]
+    try await RunningService.run(apple: .unreachable, settings: settings) { service in
       #expect(Set(contract.operations.map(\.path)) == Set(service.routes.map(\.path)))
       for path in Set(service.routes.map(\.path)) {
         let target = path.replacing(/{[a-z_]+}/, with: "7")
@@ -67,6 +69,8 @@ import Yams
     let kinds = (foundAs?["items"] as? [String: Any]).flatMap { contract.values(of: $0) }
     #expect(kinds == SupportLookUp.Kind.allCases.map(\.rawValue))
     #expect(try words("Reception", "outcome") == NotificationReceiver.Outcome.allCases.map(\.rawValue))
+    let acknowledged = RevenueCatReceiver.Outcome.allCases.filter { $0 != .refused && $0 != .unreadable }
+    #expect(try words("EventReception", "outcome") == acknowledged.map(\.rawValue))
     let rejections: [AppStoreHealth.State] = [.sharedSecretRejected, .serverAPIKeyRejected]
     let seen = [AppStoreHealth.State.unknown, .answering, .unavailable] + rejections
     #expect(try words("Readiness", "app_store") == seen.map(\.rawValue))

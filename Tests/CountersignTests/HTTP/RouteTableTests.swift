@@ -44,6 +44,10 @@ import Testing
       method: "POST", route: "/v1/notifications/app-store", body: "{}", own: 200, other: 200, service: 200,
       support: 200,
       isOpen: true),
+    // RevenueCat's: its own header proves it, and no credential of ours does.
+    Row(
+      method: "POST", route: "/v1/notifications/revenuecat", body: "{}", own: 401, other: 401, service: 401,
+      support: 401, isOpen: true),
     Row(
       method: "POST", route: "/v1/validations", body: #"{"original_transaction_id":"7","user_id":"\#(own)"}"#,
       own: 404, other: 404, service: 404, support: 404),
@@ -145,8 +149,9 @@ import Testing
   }
 
   @Test func `no credential reaches more than the table says, on any route there is`() async throws {
-    let settings = Settings(
+    var settings = Settings(
       server: ["user_rate_limit": "0"], jwt: ["secret": TokenMint.secret, "audience": "authenticated"])
+    settings.revenueCat = ["authorization_file": ["nobody's here"]]
     let credentials = try Self.credentials()
     try await RunningService.run(apple: .unreachable, settings: settings, now: { Self.clock }) { service in
       #expect(service.routes.count > 20)

@@ -1,8 +1,10 @@
+import Foundation
 import Testing
 import UnixSignals
 
 @testable import Countersign
 @testable import CountersignServer
+@testable import Validation
 
 /// The configuration, read again while the service runs.
 @Suite struct ConfigurationReloadTests {
@@ -40,6 +42,27 @@ import UnixSignals
     #expect(keyring.replace(by: []).map(\.name) == ["cron"])
     #expect(log.lines.count == 1)
     #expect(log.text.contains(#""level":"error""#) && log.text.contains("server.port in countersign.yaml"))
+  }
+
+  @Test func `RevenueCat's secrets are taken up`() throws {
+    let file = FileManager.default.temporaryDirectory.appending(path: "revenuecat-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: file) }
+    try "the new value\n".write(to: file, atomically: true, encoding: .utf8)
+    let path = file.path(percentEncoded: false)
+    let revenueCat = RevenueCatKeyring(RevenueCatSecrets(authorizations: ["the old value"], signingSecrets: []))
+    let yaml = SampleConfiguration().setting("auth.api_keys", Self.keys)
+      .setting("revenuecat.authorization_file", path).yaml
+    ConfigurationReload(
+      source: ConfigurationReload.Source(
+        signals: AsyncStream<UnixSignal> { $0.finish() },
+        load: { () throws(ConfigurationError) in try loadYAML(yaml, environment: [:]) }),
+      started: try loadYAML(yaml, environment: [:]), keyring: APIKeyring([]), revenueCat: revenueCat,
+      logger: CapturedLog().logger
+    ).reload()
+    func proves(_ value: String) -> Bool {
+      revenueCat.current.prove([], authorization: value, signature: nil, now: .now)
+    }
+    #expect(proves("the new value") && !proves("the old value"))
   }
 
   @Test func `keys that need a restart are named, and not taken up`() throws {

@@ -46,6 +46,7 @@ struct RunningService: Sendable {
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
     defer { if given == nil { try? FileManager.default.removeItem(at: directory) } }
     let file = directory.appending(path: "countersign.yaml")
+    try settings.writeSecrets(in: directory)
     try settings.yaml(apple: apple, directory: directory).write(to: file, atomically: true, encoding: .utf8)
     let configuration = try ServiceConfiguration.load(file: file.path(percentEncoded: false), environment: [:])
 
@@ -167,6 +168,8 @@ struct Settings: Sendable {
   var sampleCatalog: String?
   var trials = ["week": "{ tier: pro, length: 7d }"]
   var deviceCheck: [String: String] = [:]
+  /// The secrets of RevenueCat's webhooks, by key: each is in a file of its own. They are not taken when empty.
+  var revenueCat: [String: [String]] = [:]
   var bundleIDs = ["com.example.app"]
   var tiers = ["free", "pro", "premium"]
   /// What else is in `catalog`.
@@ -187,6 +190,18 @@ struct Settings: Sendable {
   static let features =
     "{ filters: { pro: true }, children: { kind: limit, free: 2, pro: 99 }, "
     + "questions: { kind: meter, free: 2 per day, pro: unlimited } }"
+
+  private func secretFile(_ key: String, _ index: Int, in directory: URL) -> URL {
+    directory.appending(path: "\(key)-\(index)")
+  }
+
+  func writeSecrets(in directory: URL) throws {
+    for (key, secrets) in revenueCat {
+      for (index, secret) in secrets.enumerated() {
+        try secret.write(to: secretFile(key, index, in: directory), atomically: true, encoding: .utf8)
+      }
+    }
+  }
 
   func yaml(apple: Apple, directory: URL) -> String {
     func lines(_ values: [String: String]) -> String {
@@ -211,6 +226,14 @@ struct Settings: Sendable {
     let optional = [
       ("revalidation", revalidation), ("profile_store", profileStore), ("trials", trials),
       ("device_check", deviceCheck),
+      (
+        "revenuecat",
+        Dictionary(
+          uniqueKeysWithValues: revenueCat.map { key, secrets in
+            let paths = secrets.indices.map { secretFile(key, $0, in: directory).path(percentEncoded: false) }
+            return (key, "[\(paths.joined(separator: ", "))]")
+          })
+      ),
     ].filter { !$0.1.isEmpty }.map { "\($0.0):\n\(lines($0.1))" }.joined()
     let jwt =
       jwt.isEmpty

@@ -1,0 +1,428 @@
+import Foundation
+import HTTPTransport
+import TestSupport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+@testable import Validation
+
+/// RevenueCat's webhooks, as they come over HTTP.
+@Suite struct RevenueCatTests {
+  private static let clock = Date(timeIntervalSince1970: 1_718_452_800)
+  private static let day = 86_400.0
+  private static let header = "Bearer what the dashboard has"
+
+  private static func settings(policy: [String: String] = [:]) -> Settings {
+    var settings = Settings(policy: policy)
+    settings.revenueCat = ["authorization_file": [header]]
+    return settings
+  }
+
+  /// An event, with the members that RevenueCat always sends.
+  private static func event(
+    _ type: String, id: String = UUID().uuidString, at days: Double = 0, user: String = "anna",
+    store: String = "PLAY_STORE", original: String = "GPA.1", transaction: String? = nil,
+    product: String = "com.example.app.pro.monthly:base", from begin: Double = 0, until end: Double? = 30,
+    environment: String = "PRODUCTION", _ more: [String: any Sendable] = [:]
+  ) -> String {
+    func milliseconds(_ days: Double) -> Int { Int((clock.timeIntervalSince1970 + days * day) * 1_000) }
+    var members: [String: Any] = [
+      "id": id, "type": type, "app_id": "app123", "event_timestamp_ms": milliseconds(days), "app_user_id": user,
+      "original_app_user_id": user, "aliases": [user], "store": store, "environment": environment,
+      "original_transaction_id": original, "transaction_id": transaction ?? "\(original)..\(Int(begin))",
+      "product_id": product, "entitlement_ids": ["other"], "period_type": "NORMAL",
+      "purchased_at_ms": milliseconds(begin), "expiration_at_ms": end.map { milliseconds($0) } ?? NSNull(),
+      "price": 4.99, "price_in_purchased_currency": 4.99, "currency": "EUR", "country_code": "DE",
+      "subscriber_attributes": ["$email": ["value": "a@example.com", "updated_at_ms": 1]], "new_member": [1, 2],
+    ]
+    for (name, value) in more { members[name] = value is NSNull ? nil : value }
+    let body: [String: Any] = ["api_version": "1.0", "event": members]
+    let data = (try? JSONSerialization.data(withJSONObject: body)) ?? Data()
+    return String(decoding: data, as: UTF8.self)
+  }
+
+  private static func post(
+    _ body: String, to service: RunningService, header: String? = header
+  ) async throws -> Answer {
+    try await service.send(
+      .post, "/v1/notifications/revenuecat", key: nil, body: body,
+      headers: header.map { [TransportHeader("Authorization", $0)] } ?? [])
+  }
+
+  private static func take(_ body: String, _ service: RunningService) async throws -> String {
+    let answer = try await post(body, to: service)
+    #expect(answer.status == 200, "\(answer.text)")
+    return answer["outcome"] ?? "-"
+  }
+
+  /// `pro active renewing until 2024-07-15`
+  private static func state(of user: String = "anna", _ service: RunningService) async throws -> String {
+    let answer = try await service.profile(user)
+    let until = answer["access_until"].flatMap { $0 == "null" ? nil : " until \($0.prefix(10))" } ?? ""
+    return answer.verdict + until + (answer["stale"] == "true" ? " stale" : "")
+      + (answer["provisional"] == "true" ? " provisional" : "")
+  }
+
+  // MARK: The edge
+
+  @Test func `without a secret there is no such path`() async throws {
+    try await RunningService.run(apple: .unreachable, now: { Self.clock }) { service in
+      let answer = try await RawClient.exchange(
+        port: service.port,
+        ["POST /v1/notifications/revenuecat HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"])
+      #expect(answer.hasPrefix("HTTP/1.1 404"), "\(answer)")
+    }
+  }
+
+  @Test func `what is not RevenueCat's is refused, and leaves no trace`() async throws {
+    try await RunningService.run(apple: .unreachable, settings: Self.settings(), now: { Self.clock }) { service in
+      for header in [nil, "", "Bearer other", RunningService.serviceKey] {
+        #expect(try await Self.post(Self.event("INITIAL_PURCHASE"), to: service, header: header).status == 401)
+      }
+      #expect(try await Self.state(service) == "free active no_purchases")
+      #expect(!service.log.text.contains("what the dashboard has"))
+      #expect(
+        try await service.send(.get, "/metrics", key: nil).text
+          .contains(#"countersign_revenuecat_events_total{outcome="refused"} 4"#))
+    }
+  }
+
+  @Test func `signed events are taken, and no body is read before it is proven`() async throws {
+    var settings = Settings()
+    settings.revenueCat = ["signing_secret_file": ["old-secret", "new-secret"]]
+    try await RunningService.run(apple: .unreachable, settings: settings, now: { Self.clock }) { service in
+      func post(_ body: String, by secret: String, late: Int = 0) async throws -> Answer {
+        let signature = RevenueCatAuthenticationTests.signature(
+          Array(body.utf8), by: secret, at: 1_718_452_800 - late)
+        return try await service.send(
+          .post, "/v1/notifications/revenuecat", key: nil, body: body,
+          headers: [TransportHeader("X-RevenueCat-Webhook-Signature", signature)])
+      }
+      #expect(try await post(Self.event("INITIAL_PURCHASE"), by: "old-secret")["outcome"] == "recorded")
+      #expect(try await post(Self.event("UNCANCELLATION", at: 0.1), by: "new-secret", late: 299).status == 200)
+      #expect(try await post(Self.event("EXPIRATION", at: 0.2), by: "other-secret").status == 401)
+      #expect(try await post(Self.event("EXPIRATION", at: 0.2), by: "new-secret", late: 301).status == 401)
+      #expect(try await post("no JSON at all", by: "other-secret").status == 401)
+      #expect(try await post("no JSON at all", by: "new-secret").status == 400)
+      #expect(try await Self.state(service).hasPrefix("pro active renewing"))
+    }
+  }
+
+  @Test(arguments: [
+    "", "[]", "{}", #"{"event":7}"#, #"{"event":{"id":"1","event_timestamp_ms":1}}"#,
+    #"{"event":{"id":"1","type":"RENEWAL"}}"#, #"{"event":{"id":"1","type":"TEST","event_timestamp_ms":"now"}}"#,
+    #"{"event":{"id":"1","type":"TEST","event_timestamp_ms":4000000000000}}"#,
+    #"{"event":{"id":"1","type":"RENEWAL","event_timestamp_ms":1,"app_user_id":"u","store":"STRIPE"}}"#,
+  ]) func `an event that cannot be read is answered 400, and kept`(_ body: String) async throws {
+    try await RunningService.run(apple: .unreachable, settings: Self.settings(), now: { Self.clock }) { service in
+      let answer = try await Self.post(body, to: service)
+      #expect(answer.status == 400 && answer["code"] == "malformed_request", "\(answer.text)")
+      #expect(try await service.ledger.hasRefused(body))
+    }
+  }
+
+  @Test func `an event is kept once, and nothing is acknowledged while the ledger is away`() async throws {
+    try await RunningService.run(apple: .unreachable, settings: Self.settings(), now: { Self.clock }) { service in
+      let first = Self.event("INITIAL_PURCHASE", id: "one")
+      #expect(try await Self.take(first, service) == "recorded")
+      let history = try await service.send(.get, "/v1/profiles/anna/history", key: RunningService.supportKey).text
+      #expect(try await Self.take(first, service) == "duplicate")
+      #expect(
+        try await service.send(.get, "/v1/profiles/anna/history", key: RunningService.supportKey).text == history)
+      await service.ledger.close()
+      let answer = try await Self.post(Self.event("RENEWAL", at: 30, from: 30, until: 60), to: service)
+      #expect(answer.status == 503 && answer["code"] == "ledger_unavailable")
+    }
+  }
+
+  // MARK: Other stores
+
+  @Test func `each type does what it says, at a store of which only RevenueCat can tell`() async throws {
+    let clock = MovingClock(Self.clock)
+    try await RunningService.run(apple: .unreachable, settings: Self.settings(), now: { clock.date }) { service in
+      func expect(_ body: String, _ expected: String, at days: Double, outcome: String = "recorded") async throws {
+        clock.advance(by: Self.clock.addingTimeInterval(days * Self.day).timeIntervalSince(clock.date))
+        #expect(try await Self.take(body, service) == outcome, "\(expected)")
+        #expect(try await Self.state(service) == expected)
+      }
+      try await expect(Self.event("INITIAL_PURCHASE"), "pro active renewing until 2024-07-15", at: 0)
+      try await expect(
+        Self.event("CANCELLATION", at: 1, ["cancel_reason": "UNSUBSCRIBE"]),
+        "pro cancelled renewal_off until 2024-07-15", at: 1)
+      try await expect(Self.event("UNCANCELLATION", at: 2), "pro active renewing until 2024-07-15", at: 2)
+      try await expect(
+        Self.event("PRODUCT_CHANGE", at: 3, ["new_product_id": "com.example.app.premium.monthly"]),
+        "pro active renewing until 2024-07-15", at: 3)
+      try await expect(Self.event("SUBSCRIPTION_PAUSED", at: 4), "pro active renewing until 2024-07-15", at: 4)
+      try await expect(
+        Self.event("SUBSCRIPTION_EXTENDED", at: 5, until: 40), "pro active renewing until 2024-07-25", at: 5)
+      for type in [
+        "TEST", "SUBSCRIBER_ALIAS", "EXPERIMENT_ENROLLMENT", "INVOICE_ISSUANCE", "VIRTUAL_CURRENCY_TRANSACTION",
+        "PURCHASE_REDEEMED", "PRICE_INCREASE_CONSENT_REQUIRED", "PAYWALL_IMPRESSION", "SOMETHING_NEW",
+      ] {
+        try await expect(Self.event(type, at: 6), "pro active renewing until 2024-07-25", at: 6, outcome: "noted")
+      }
+      try await expect(
+        Self.event(
+          "BILLING_ISSUE", at: 40, until: 40, ["grace_period_expiration_at_ms": 1_718_452_800_000 + 46 * 86_400_000]),
+        "pro grace_period billing_grace until 2024-07-31", at: 40)
+      try await expect(
+        Self.event("RENEWAL", at: 41, product: "com.example.app.premium.monthly", from: 41, until: 71),
+        "premium active renewing until 2024-08-25", at: 41)
+      try await expect(
+        Self.event(
+          "CANCELLATION", at: 42, product: "com.example.app.premium.monthly", from: 41, until: 71,
+          ["cancel_reason": "CUSTOMER_SUPPORT", "price": -4.99]), "free expired refunded", at: 42)
+      try await expect(
+        Self.event("REFUND_REVERSED", at: 43, product: "com.example.app.premium.monthly", from: 41, until: 71),
+        "premium active renewing until 2024-08-25", at: 43)
+      try await expect(
+        Self.event(
+          "EXPIRATION", at: 71, product: "com.example.app.premium.monthly", from: 41, until: 71,
+          ["expiration_reason": "BILLING_ERROR"]), "free expired billing_error", at: 71)
+      try await expect(
+        Self.event(
+          "NON_RENEWING_PURCHASE", at: 72, original: "GPA.2", product: "com.example.app.forever", from: 72,
+          until: nil), "premium active lifetime", at: 72)
+      let answer = try await service.profile("anna")
+      #expect(answer["source"] == "revenuecat" && answer["original_transaction_id"] == "play_store:GPA.2")
+      let found = try await service.send(.get, "/v1/lookup/play_store%3AGPA.1", key: RunningService.supportKey)
+      #expect(found["user_id"] == "anna" || found.text.contains("anna"), "\(found.text)")
+    }
+  }
+
+  @Test func `a lost expiration is held, then unproven, and the app's row follows`() async throws {
+    let clock = MovingClock(Self.clock)
+    try await ProfileStoreDouble.running { rows in
+      var settings = Self.settings()
+      settings.profileStore = .store(rows.url, deadline: "4s")
+      try await RunningService.run(apple: .unreachable, settings: settings, now: { clock.date }) { service in
+        #expect(try await Self.take(Self.event("INITIAL_PURCHASE"), service) == "recorded")
+        #expect(rows.row("anna")?["subscription_tier"] == .text("pro"))
+        clock.advance(by: 31 * Self.day)
+        #expect(try await Self.state(service) == "pro active renewing until 2024-07-15 stale")
+        clock.advance(by: 7 * Self.day)
+        #expect(try await Self.state(service) == "free expired unproven stale")
+        try await eventually { rows.row("anna")?["subscription_tier"] == .text("free") }
+        // And it comes back with the next renewal.
+        #expect(try await Self.take(Self.event("RENEWAL", at: 38, from: 30, until: 60), service) == "recorded")
+        #expect(rows.row("anna")?["subscription_tier"] == .text("pro"))
+      }
+    }
+  }
+
+  @Test func `an event with another user counts for the owner`() async throws {
+    try await RunningService.run(apple: .unreachable, settings: Self.settings(), now: { Self.clock }) { service in
+      _ = try await Self.take(Self.event("INITIAL_PURCHASE", at: -40, from: -40, until: -10), service)
+      let renewal = Self.event("RENEWAL", at: -10, user: "bert", from: -10, until: 20)
+      #expect(try await Self.take(renewal, service) == "recorded_for_owner")
+      #expect(try await Self.state(service) == "pro active renewing until 2024-07-05")
+      #expect(try await Self.state(of: "bert", service) == "free active no_purchases")
+    }
+  }
+
+  @Test func `the user is the first who is not anonymous`() async throws {
+    let anonymous = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
+    try await RunningService.run(apple: .unreachable, settings: Self.settings(), now: { Self.clock }) { service in
+      let cases: [(String, String, [String], String)] = [
+        (anonymous, "u1", [], "u1"), (anonymous, anonymous, [anonymous, "u2"], "u2"), ("u3", "u4", ["u5"], "u3"),
+        (anonymous, anonymous, [anonymous], anonymous),
+      ]
+      for (index, (own, original, aliases, expected)) in cases.enumerated() {
+        _ = try await Self.take(
+          Self.event(
+            "INITIAL_PURCHASE", user: own, original: "GPA.u\(index)",
+            ["original_app_user_id": original, "aliases": aliases]), service)
+        #expect(try await service.profile(expected.replacing("$", with: "%24"))["tier"] == "pro")
+      }
+    }
+  }
+
+  @Test func `the sandbox obeys its policy`() async throws {
+    for (policy, tier) in [("accept", "pro"), ("reject", "free"), ("testers", "free")] {
+      var settings = Self.settings(policy: ["sandbox": policy])
+      if policy == "testers" { settings.policy["testers"] = "[bert]" }
+      try await RunningService.run(apple: .unreachable, settings: settings, now: { Self.clock }) { service in
+        for (user, original) in [("anna", "GPA.1"), ("bert", "GPA.2")] {
+          _ = try await Self.take(
+            Self.event("INITIAL_PURCHASE", user: user, original: original, environment: "SANDBOX"), service)
+        }
+        #expect(try await service.profile("anna")["tier"] == tier, "\(policy)")
+        #expect(try await service.profile("bert")["tier"] == (policy == "reject" ? "free" : "pro"), "\(policy)")
+      }
+    }
+  }
+
+  @Test func `a transfer moves what the policy lets it move, whatever came first`() async throws {
+    let transfer = Self.event(
+      "TRANSFER", at: 5, ["transferred_from": ["anna"], "transferred_to": ["bert"], "app_user_id": NSNull()])
+    let purchases = [
+      Self.event("INITIAL_PURCHASE", original: "GPA.1"),
+      Self.event(
+        "INITIAL_PURCHASE", at: -40, original: "GPA.2", product: "com.example.app.premium.monthly",
+        from: -40, until: -10),
+      Self.event(
+        "EXPIRATION", at: -10, original: "GPA.2", product: "com.example.app.premium.monthly", from: -40,
+        until: -10),
+    ]
+    for (policy, owners) in [
+      ("keep", ["anna", "anna"]), ("transfer", ["bert", "bert"]), ("transfer_if_inactive", ["anna", "bert"]),
+    ] {
+      for bodies in [
+        purchases + [transfer], [transfer] + purchases, [purchases[2], transfer, purchases[1], purchases[0]],
+      ] {
+        let settings = Self.settings(policy: ["ownership": policy])
+        try await RunningService.run(
+          apple: .unreachable, settings: settings, now: { Self.clock.addingTimeInterval(6 * Self.day) }
+        ) { service in
+          for body in bodies { _ = try await Self.take(body, service) }
+          for (id, owner) in zip(["play_store:GPA.1", "play_store:GPA.2"], owners) {
+            let found = try await service.ledger.ownedPurchases(.init(id))
+            #expect(found.map(\.owner.rawValue) == [owner], "\(policy) \(id)")
+          }
+          let bert = try await service.profile("bert")["tier"]
+          #expect(bert == (owners[0] == "bert" ? "pro" : "free"))
+        }
+      }
+    }
+  }
+
+  @Test func `while RevenueCat cannot reach a store the user has what they last had there`() async throws {
+    let clock = MovingClock(Self.clock)
+    let settings = Self.settings(policy: ["provisional": "24h"])
+    try await RunningService.run(apple: .unreachable, settings: settings, now: { clock.date }) { service in
+      let grant = { (user: String, id: String, days: Double) in
+        #"{"event":{"id":"\#(id)","type":"TEMPORARY_ENTITLEMENT_GRANT","app_user_id":"\#(user)","store":"PLAY_STORE","#
+          + #""event_timestamp_ms":\#(Int((Self.clock.timeIntervalSince1970 + days * Self.day) * 1_000))}}"#
+      }
+      #expect(try await Self.take(grant("anna", "g1", 0), service) == "noted")
+      #expect(try await Self.state(service) == "free active no_purchases")
+      for body in [
+        Self.event("INITIAL_PURCHASE", at: -40, from: -40, until: -10),
+        Self.event("EXPIRATION", at: -10, from: -40, until: -10),
+      ] { #expect(try await Self.take(body, service) == "recorded") }
+      #expect(try await Self.take(grant("anna", "g2", 0), service) == "recorded")
+      #expect(try await Self.state(service) == "pro active renewing until 2024-06-16 provisional")
+      clock.advance(by: 1.1 * Self.day)
+      #expect(try await service.profile("anna")["tier"] == "free")
+      // The purchase takes its place.
+      #expect(try await Self.take(grant("anna", "g3", 1), service) == "recorded")
+      #expect(try await Self.take(Self.event("EXPIRATION", at: 1.05, from: -40, until: -10), service) == "recorded")
+      #expect(try await service.profile("anna")["tier"] == "free")
+    }
+  }
+
+  @Test func `two hundred events, shuffled and repeated, end as they would in order`() async throws {
+    var bodies: [String] = []
+    for customer in 0..<20 {
+      for month in 0..<6 {
+        let begin = Double(month) * 30 - 170
+        bodies.append(
+          Self.event(
+            month == 0 ? "INITIAL_PURCHASE" : "RENEWAL", id: "\(customer)-\(month)", at: begin, user: "u\(customer)",
+            original: "GPA.\(customer)", from: begin, until: begin + 30))
+        if (customer + month) % 3 == 0 {
+          bodies.append(
+            Self.event(
+              "CANCELLATION", id: "c\(customer)-\(month)", at: begin + 2, user: "u\(customer)",
+              original: "GPA.\(customer)", from: begin, until: begin + 30,
+              ["cancel_reason": customer % 2 == 0 ? "UNSUBSCRIBE" : "CUSTOMER_SUPPORT"]))
+        }
+        if (customer + month) % 5 == 0 {
+          bodies.append(
+            Self.event(
+              "EXPIRATION", id: "e\(customer)-\(month)", at: begin + 30, user: "u\(customer)",
+              original: "GPA.\(customer)", from: begin, until: begin + 30, ["expiration_reason": "UNSUBSCRIBE"]))
+        }
+      }
+    }
+    let ordered = bodies
+    let shuffled = (bodies + bodies.prefix(60)).shuffled()
+    var states: [[String]] = []
+    for bodies in [ordered, shuffled] {
+      states.append(
+        try await RunningService.run(
+          apple: .unreachable, settings: Self.settings(), now: { Self.clock.addingTimeInterval(10 * Self.day) }
+        ) { service in
+          for body in bodies { _ = try await Self.take(body, service) }
+          var states: [String] = []
+          for customer in 0..<20 { states.append(try await Self.state(of: "u\(customer)", service)) }
+          return states
+        })
+    }
+    #expect(states[0] == states[1])
+    #expect(Set(states[0]).count > 1)
+  }
+
+  // MARK: Apple's
+
+  @Test func `an event of the App Store has Apple asked, whose answer counts`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      let settings = Self.settings(policy: ["provisional": "24h"])
+      try await RunningService.run(apple: store.apple(), settings: settings, now: { Self.clock }) { service in
+        let issued = try store.simulator.issueTransaction(.renewalOff)
+        let id = issued.originalTransactionID
+        // RevenueCat calls it premium and renewing; Apple knows better.
+        let event = Self.event(
+          "INITIAL_PURCHASE", store: "APP_STORE", original: id, product: "com.example.app.premium.monthly")
+        #expect(try await Self.take(event, service) == "hint")
+        #expect(try await Self.state(service).hasPrefix("pro cancelled renewal_off"))
+        #expect(try await service.profile("anna")["source"] == "ledger")
+        // An end that Apple does not know of ends nothing; neither does it for somebody else.
+        let end = Self.event("EXPIRATION", at: 0.1, user: "bert", store: "APP_STORE", original: id)
+        #expect(try await Self.take(end, service) == "hint")
+        #expect(try await Self.state(service).hasPrefix("pro cancelled renewal_off"))
+        #expect(try await Self.state(of: "bert", service) == "free active no_purchases")
+        #expect(store.simulator.calls.serverAPI.total > 1)
+        // What Apple does not know is nobody's.
+        let unknown = Self.event("INITIAL_PURCHASE", user: "carl", store: "APP_STORE", original: "7777")
+        #expect(try await Self.take(unknown, service) == "hint")
+        #expect(try await Self.state(of: "carl", service) == "free active no_purchases")
+      }
+    }
+  }
+
+  @Test func `while Apple is away an event raises for a while, and never lowers; Apple settles it`() async throws {
+    let clock = MovingClock(Self.clock)
+    try await SimulatedStore.run(at: Self.clock) { store in
+      let settings = Self.settings(policy: ["provisional": "24h"])
+      try await RunningService.run(apple: store.apple(), settings: settings, now: { clock.date }) { service in
+        let known = try store.simulator.issueTransaction(.renewing, subscriber: 1)
+        #expect(try await service.validate(known.signedTransaction, user: "bert").status == 200)
+        let fresh = try store.simulator.issueTransaction(.renewing, subscriber: 2)
+        store.simulator.setTrouble(.http503)
+        let bought = Self.event(
+          "INITIAL_PURCHASE", store: "APP_STORE", original: fresh.originalTransactionID,
+          product: "com.example.app.pro.monthly")
+        #expect(try await Self.take(bought, service) == "hint")
+        #expect(try await Self.state(service) == "pro active renewing until 2024-06-16 provisional")
+        for body in [
+          Self.event("EXPIRATION", user: "bert", store: "APP_STORE", original: known.originalTransactionID),
+          Self.event(
+            "CANCELLATION", user: "bert", store: "APP_STORE", original: known.originalTransactionID,
+            ["cancel_reason": "CUSTOMER_SUPPORT"]),
+        ] { #expect(try await Self.take(body, service) == "hint") }
+        #expect(try await Self.state(of: "bert", service).hasPrefix("pro active renewing"))
+        store.simulator.setTrouble(nil)
+        try await eventually(clock) { try await service.profile("anna")["provisional"] == "false" }
+        #expect(try await Self.state(service).hasPrefix("pro active renewing"))
+        #expect(try await Self.state(of: "bert", service).hasPrefix("pro active renewing"))
+      }
+    }
+  }
+
+  @Test func `where Apple can never be asked an event raises for a while, and no longer`() async throws {
+    let clock = MovingClock(Self.clock)
+    let settings = Self.settings(policy: ["provisional": "24h"])
+    try await RunningService.run(apple: .unreachable, settings: settings, now: { clock.date }) { service in
+      let bought = Self.event(
+        "INITIAL_PURCHASE", store: "APP_STORE", original: "2000000000000001",
+        product: "com.example.app.pro.monthly")
+      #expect(try await Self.take(bought, service) == "hint")
+      #expect(try await Self.state(service) == "pro active renewing until 2024-06-16 provisional")
+      clock.advance(by: 1.1 * Self.day)
+      #expect(try await service.profile("anna")["tier"] == "free")
+    }
+  }
+}

@@ -1,0 +1,174 @@
+import Entitlements
+import Foundation
+import Testing
+
+@testable import Ledger
+
+extension StoreReport {
+  static let playKey = Store("play_store").key(.production, "GPA.1")
+
+  static func event(
+    _ change: StoreEvent.Change, id: String, at seconds: Double, user: UserID = "anna", from begin: Double = 0,
+    until end: Double = 1_000
+  ) -> StoreEvent {
+    var event = StoreEvent(id: id, at: storeTime(seconds), change: change, user: user)
+    event.product = pro
+    event.transaction = TransactionID("GPA.1..\(Int(begin))")
+    event.purchasedAt = storeTime(begin)
+    event.expiresAt = storeTime(end)
+    return event
+  }
+
+  static func report(_ content: Content, id: String, at seconds: Double) -> StoreReport {
+    StoreReport(
+      id: id, type: "RENEWAL", store: "play_store", environment: .production, at: storeTime(seconds), payload: "{}",
+      content: content, evaluationContext: reevaluated(at: seconds), provisional: .seconds(60))
+  }
+
+  static func purchase(_ event: StoreEvent, of key: SubscriptionKey = playKey) -> StoreReport {
+    report(.purchase(key, event), id: event.id, at: event.at.timeIntervalSince(storeTime(0)))
+  }
+
+  /// One of each kind.
+  static var samples: [StoreReport] {
+    [
+      purchase(event(.period, id: "1", at: 1)),
+      report(.hint(key("9000"), event(.period, id: "2", at: 2)), id: "2", at: 2),
+      report(.temporary(.production, "play_store", "anna"), id: "3", at: 3),
+      report(.transfer(from: ["anna"], to: "bert", .transfer), id: "4", at: 4),
+      report(.nothing, id: "5", at: 5),
+    ]
+  }
+}
+
+/// `at`, which the properties of a report shadow.
+func storeTime(_ seconds: Double) -> Date { at(seconds) }
+
+/// Events of RevenueCat's, as they are recorded.
+@Suite struct StoreReportTests {
+  private func take(_ ledger: Ledger, _ report: StoreReport) async throws -> String {
+    switch try await ledger.take(report) {
+    case .duplicate: "duplicate"
+    case .recorded(let owner, let losers, let isForAnother):
+      "recorded \(owner)" + losers.map { " from \($0)" }.joined() + (isForAnother ? " for another" : "")
+    case .hint(let hint): "hint \(hint.user)"
+    case .noted: "noted"
+    }
+  }
+
+  private func isSound(_ scratch: Scratch) async throws {
+    let verification = try await LedgerVerification.verify(path: scratch.path)
+    #expect(verification.isSound, "\(verification.findings)")
+  }
+
+  @Test func `a purchase is recorded with its owner, verdict, row and note of the event`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      let report = StoreReport.purchase(StoreReport.event(.period, id: "1", at: 1))
+      #expect(try await take(ledger, report) == "recorded anna")
+      #expect(try await take(ledger, report) == "duplicate")
+      let profile = try #require(try await ledger.profile(of: "anna"))
+      #expect(profile.entitlement.tier == "pro" && profile.entitlement.source == .revenuecat)
+      #expect(profile.version == 1 && profile.evidence.map(\.key) == [StoreReport.playKey])
+      #expect(try await ledger.waitingUpdate(of: "anna")?.entitlement.tier == "pro")
+      let owned = try await ledger.ownedPurchases(StoreReport.playKey.originalTransactionID)
+      #expect(owned.map(\.owner) == ["anna"] && owned.first?.changes.count == 1)
+      let lines = try await ledger.notifications(of: StoreReport.playKey, limit: 5)
+      #expect(lines.map(\.uuid) == ["revenuecat:1"] && lines.first?.subtype == "play_store")
+      #expect(try await ledger.timeline(of: "anna", before: nil, limit: 10).events.count == 2)
+      // It is nothing to ask Apple about.
+      #expect(try await ledger.claimRechecks(dueAt: at(1_000_000), limit: 10).isEmpty)
+      #expect(try await ledger.receipts(of: "anna", limit: 10).isEmpty)
+      try await isSound(scratch)
+    }
+  }
+
+  @Test func `a purchase beside one at Apple's leaves it alone`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      _ = try await ledger.record(entry("anna", [evidence("1", expires: 500)], evaluate: rules))
+      _ = try await take(ledger, StoreReport.purchase(StoreReport.event(.period, id: "1", at: 1)))
+      #expect(try await ledger.profile(of: "anna")?.entitlement.source == .revenuecat)
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 5, expires: 2_000)], evaluate: rules))
+      let profile = try #require(try await ledger.profile(of: "anna"))
+      #expect(profile.entitlement.source == .verifyReceipt && profile.evidence.count == 2)
+      try await isSound(scratch)
+    }
+  }
+
+  @Test func `any order of arrival gives the same rows, owners included`() async throws {
+    var reports = [
+      StoreReport.purchase(StoreReport.event(.period, id: "1", at: 1)),
+      StoreReport.purchase(StoreReport.event(.renewalOff, id: "2", at: 200)),
+      StoreReport.purchase(StoreReport.event(.expired, id: "3", at: 1_001)),
+      StoreReport.purchase(StoreReport.event(.period, id: "4", at: 1_100, user: "bert", from: 1_100, until: 2_100)),
+      StoreReport.report(.transfer(from: ["anna"], to: "carl", .transfer), id: "5", at: 1_200),
+      StoreReport.purchase(StoreReport.event(.billingIssue, id: "6", at: 2_100, from: 1_100, until: 2_100)),
+    ]
+    for index in reports.indices { reports[index].evaluationContext = reevaluated(at: 2_200) }
+    var states: Set<String> = []
+    for _ in 0..<40 {
+      let shuffled = (reports + reports.prefix(2)).shuffled()
+      states.insert(
+        try await Scratch.withLedger { ledger, scratch in
+          for report in shuffled { _ = try await take(ledger, report) }
+          try await isSound(scratch)
+          let owned = try await ledger.ownedPurchases(StoreReport.playKey.originalTransactionID)
+          let profile = try await ledger.profile(of: "carl")
+          let tiers = try await ["anna", "bert"].map { try await ledger.profile(of: $0)?.entitlement.tier.rawValue }
+          let evidence = try #require(owned.first?.evidence)
+          return
+            "\(owned.map(\.owner)) \(profile.map { "\($0.entitlement.tier) \($0.entitlement.reason)" } ?? "-") "
+            + "\(evidence.purchases) \(evidence.renewals) \(tiers.map { $0 == "pro" })"
+        })
+    }
+    #expect(states.count == 1, "\(states)")
+    #expect(states.first?.contains("pro billingRetry") == true, "\(states)")
+  }
+
+  @Test func `a hint counts for nobody until Apple could not be asked, and goes with the answer`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      let hint = StoreReport.report(
+        .hint(key("9000"), StoreReport.event(.period, id: "1", at: 1)), id: "1", at: 1)
+      #expect(try await take(ledger, hint) == "hint anna")
+      #expect(try await ledger.profile(of: "anna") == nil)
+      #expect(try await ledger.dueReports(at: at(1), limit: 5).count == 1)
+      try await ledger.postponeReport(key("9000"), for: .seconds(60), until: at(30), reevaluated(at: 2))
+      let given = try #require(try await ledger.profile(of: "anna")?.entitlement)
+      #expect(given.tier == "pro" && given.isProvisional && given.accessUntil == at(61))
+      #expect(try await ledger.dueReports(at: at(29), limit: 5).isEmpty)
+      #expect(try await ledger.dueReports(at: at(30), limit: 5).count == 1)
+      // An event that came after the question keeps the hint.
+      try await ledger.settleReport(key("9000"), upTo: at(0.5), reevaluated(at: 31))
+      #expect(try await ledger.dueReports(at: at(30), limit: 5).count == 1)
+      try await ledger.settleReport(key("9000"), upTo: at(1), reevaluated(at: 31))
+      #expect(try await ledger.dueReports(at: at(1_000), limit: 5).isEmpty)
+      #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "free")
+      try await isSound(scratch)
+    }
+  }
+
+  @Test func `a hint raises nobody who does not have the purchase`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(entry("bert", [evidence("9000", time: -900, expires: -500)], evaluate: rules))
+      let hint = StoreReport.report(
+        .hint(key("9000"), StoreReport.event(.period, id: "1", at: 1)), id: "1", at: 1)
+      #expect(try await take(ledger, hint) == "hint bert")
+      try await ledger.postponeReport(key("9000"), for: .seconds(60), until: at(30), reevaluated(at: 2))
+      #expect(try await ledger.profile(of: "anna") == nil)
+      #expect(try await ledger.profile(of: "bert")?.entitlement.isProvisional == true)
+    }
+  }
+
+  @Test func `time alone is followed once`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      var report = StoreReport.purchase(StoreReport.event(.period, id: "1", at: 1))
+      let turn: NextCheck = { evidence, now in now < at(1_000) ? at(1_000) : nil }
+      report.nextTurn = turn
+      _ = try await take(ledger, report)
+      #expect(try await ledger.storeTurns(dueAt: at(999), limit: 5).isEmpty)
+      #expect(
+        try await ledger.storeTurns(dueAt: at(1_000), limit: 5) == [StoreTurn(key: StoreReport.playKey, owner: "anna")])
+      try await ledger.followed(StoreReport.playKey, at: at(1_000), turn)
+      #expect(try await ledger.storeTurns(dueAt: at(9_000), limit: 5).isEmpty)
+    }
+  }
+}
