@@ -113,7 +113,10 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
           try await isSound(scratch)
           let owned = try await ledger.ownedPurchases(StoreReport.playKey.originalTransactionID)
           let profile = try await ledger.profile(of: "carl")
-          let tiers = try await ["anna", "bert"].map { try await ledger.profile(of: $0)?.entitlement.tier.rawValue }
+          var tiers: [String?] = []
+          for user in ["anna", "bert"] as [UserID] {
+            tiers.append(try await ledger.profile(of: user)?.entitlement.tier.rawValue)
+          }
           let evidence = try #require(owned.first?.evidence)
           return
             "\(owned.map(\.owner)) \(profile.map { "\($0.entitlement.tier) \($0.entitlement.reason)" } ?? "-") "

@@ -24,7 +24,7 @@ import Testing
 
   private static func prove(
     _ authorizations: [String], _ secrets: [String], _ authorization: String?, _ signature: String?,
-    body: [UInt8] = body
+    body: [UInt8] = Self.body
   ) -> Bool {
     RevenueCatSecrets(authorizations: authorizations, signingSecrets: secrets)
       .prove(body, authorization: authorization, signature: signature, now: now)

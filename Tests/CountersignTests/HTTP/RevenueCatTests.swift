@@ -1,5 +1,7 @@
+import Entitlements
 import Foundation
 import HTTPTransport
+import Ledger
 import TestSupport
 import Testing
 
@@ -19,6 +21,9 @@ import Testing
     return settings
   }
 
+  /// In place of a member that is left out.
+  private struct Absent: Sendable {}
+
   /// An event, with the members that RevenueCat always sends.
   private static func event(
     _ type: String, id: String = UUID().uuidString, at days: Double = 0, user: String = "anna",
@@ -32,11 +37,11 @@ import Testing
       "original_app_user_id": user, "aliases": [user], "store": store, "environment": environment,
       "original_transaction_id": original, "transaction_id": transaction ?? "\(original)..\(Int(begin))",
       "product_id": product, "entitlement_ids": ["other"], "period_type": "NORMAL",
-      "purchased_at_ms": milliseconds(begin), "expiration_at_ms": end.map { milliseconds($0) } ?? NSNull(),
+      "purchased_at_ms": milliseconds(begin), "expiration_at_ms": end.map { milliseconds($0) as Any } ?? NSNull(),
       "price": 4.99, "price_in_purchased_currency": 4.99, "currency": "EUR", "country_code": "DE",
       "subscriber_attributes": ["$email": ["value": "a@example.com", "updated_at_ms": 1]], "new_member": [1, 2],
     ]
-    for (name, value) in more { members[name] = value is NSNull ? nil : value }
+    for (name, value) in more { members[name] = value is Absent ? nil : value }
     let body: [String: Any] = ["api_version": "1.0", "event": members]
     let data = (try? JSONSerialization.data(withJSONObject: body)) ?? Data()
     return String(decoding: data, as: UTF8.self)
@@ -256,7 +261,7 @@ import Testing
 
   @Test func `a transfer moves what the policy lets it move, whatever came first`() async throws {
     let transfer = Self.event(
-      "TRANSFER", at: 5, ["transferred_from": ["anna"], "transferred_to": ["bert"], "app_user_id": NSNull()])
+      "TRANSFER", at: 5, ["transferred_from": ["anna"], "transferred_to": ["bert"], "app_user_id": Absent()])
     let purchases = [
       Self.event("INITIAL_PURCHASE", original: "GPA.1"),
       Self.event(
@@ -386,7 +391,9 @@ import Testing
   @Test func `while Apple is away an event raises for a while, and never lowers; Apple settles it`() async throws {
     let clock = MovingClock(Self.clock)
     try await SimulatedStore.run(at: Self.clock) { store in
-      let settings = Self.settings(policy: ["provisional": "24h"])
+      var patient = Self.settings(policy: ["provisional": "24h"])
+      patient.appStore["deadline"] = "2s"
+      let settings = patient
       try await RunningService.run(apple: store.apple(), settings: settings, now: { clock.date }) { service in
         let known = try store.simulator.issueTransaction(.renewing, subscriber: 1)
         #expect(try await service.validate(known.signedTransaction, user: "bert").status == 200)
