@@ -41,7 +41,9 @@ import Testing
       "price": 4.99, "price_in_purchased_currency": 4.99, "currency": "EUR", "country_code": "DE",
       "subscriber_attributes": ["$email": ["value": "a@example.com", "updated_at_ms": 1]], "new_member": [1, 2],
     ]
-    for (name, value) in more { members[name] = value is Absent ? nil : value }
+    for (name, value) in more {
+      if value is Absent { members.removeValue(forKey: name) } else { members[name] = value as Any }
+    }
     let body: [String: Any] = ["api_version": "1.0", "event": members]
     let data = (try? JSONSerialization.data(withJSONObject: body)) ?? Data()
     return String(decoding: data, as: UTF8.self)
@@ -85,11 +87,11 @@ import Testing
       for header in [nil, "", "Bearer other", RunningService.serviceKey] {
         #expect(try await Self.post(Self.event("INITIAL_PURCHASE"), to: service, header: header).status == 401)
       }
-      #expect(try await Self.state(service) == "free active no_purchases")
+      let state = try await Self.state(service)
+      #expect(state == "free active no_purchases")
       #expect(!service.log.text.contains("what the dashboard has"))
-      #expect(
-        try await service.send(.get, "/metrics", key: nil).text
-          .contains(#"countersign_revenuecat_events_total{outcome="refused"} 4"#))
+      let metrics = try await service.send(.get, "/metrics", key: nil).text
+      #expect(metrics.contains(#"countersign_revenuecat_events_total{outcome="refused"} 4"#))
     }
   }
 
@@ -110,7 +112,8 @@ import Testing
       #expect(try await post(Self.event("EXPIRATION", at: 0.2), by: "new-secret", late: 301).status == 401)
       #expect(try await post("no JSON at all", by: "other-secret").status == 401)
       #expect(try await post("no JSON at all", by: "new-secret").status == 400)
-      #expect(try await Self.state(service).hasPrefix("pro active renewing"))
+      let state = try await Self.state(service)
+      #expect(state.hasPrefix("pro active renewing"))
     }
   }
 
@@ -301,7 +304,8 @@ import Testing
         #"{"event":{"id":"\#(id)","type":"TEMPORARY_ENTITLEMENT_GRANT","app_user_id":"\#(user)","store":"PLAY_STORE","#
           + #""event_timestamp_ms":\#(Int((Self.clock.timeIntervalSince1970 + days * Self.day) * 1_000))}}"#
       }
-      #expect(try await Self.take(grant("anna", "g1", 0), service) == "noted")
+      let unknown = try await Self.take(grant("anna", "g1", 0), service)
+      #expect(unknown == "noted")
       #expect(try await Self.state(service) == "free active no_purchases")
       for body in [
         Self.event("INITIAL_PURCHASE", at: -40, from: -40, until: -10),
@@ -426,7 +430,8 @@ import Testing
       let bought = Self.event(
         "INITIAL_PURCHASE", store: "APP_STORE", original: "2000000000000001",
         product: "com.example.app.pro.monthly")
-      #expect(try await Self.take(bought, service) == "hint")
+      let outcome = try await Self.take(bought, service)
+      #expect(outcome == "hint")
       #expect(try await Self.state(service) == "pro active renewing until 2024-06-16 provisional")
       clock.advance(by: 1.1 * Self.day)
       #expect(try await service.profile("anna")["tier"] == "free")
