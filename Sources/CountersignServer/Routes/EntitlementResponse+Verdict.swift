@@ -51,7 +51,9 @@ extension EntitlementState {
       environment: entitlement.environment.map(Environment.init), willRenew: entitlement.willRenew,
       nextProductID: entitlement.nextProductID?.rawValue, isTrial: entitlement.isTrial,
       ownership: entitlement.ownership.map(Ownership.init), evidenceAt: entitlement.evidenceTime,
-      source: isFromLedger ? .ledger : entitlement.source.map { Source(rawValue: $0.rawValue) },
+      // A read says of what nobody can be asked about who told it.
+      source: isFromLedger && entitlement.source != .revenuecat
+        ? .ledger : entitlement.source.map { Source(rawValue: $0.rawValue) },
       isStale: entitlement.isStale, isProvisional: entitlement.isProvisional)
   }
 }
