@@ -7,8 +7,8 @@ import struct FoundationEssentials.Date
 @Suite struct MergingTests {
   static let cases = 0..<4_000
 
-  /// A few tellings of one subscription on a coarse grid of time, so that many meet.
-  private struct Tellings {
+  /// A few reports of one subscription on a coarse grid of time, so that many meet.
+  private struct Reports {
     var random: SplitMix64
     var all: [SubscriptionEvidence] = []
 
@@ -74,16 +74,16 @@ import struct FoundationEssentials.Date
     row(TransactionID("\(number)"), from: day(begin), until: day(end), cancelled: cancelled)
   }
 
-  @Test func `the same comes of the same tellings, in any order, however often each comes`() throws {
+  @Test func `the same comes of the same reports, in any order, however often each comes`() throws {
     for seed in Self.cases {
-      var tellings = Tellings(seed)
-      let last = tellings.merged()
+      var reports = Reports(seed)
+      let last = reports.merged()
       let first = try #require(last)
       for _ in 0..<6 {
-        let again = tellings.merged()
+        let again = reports.merged()
         #expect(again == first, "seed \(seed)")
       }
-      for one in tellings.all { #expect(first.merging(one) == first && one.merging(first) == first, "seed \(seed)") }
+      for one in reports.all { #expect(first.merging(one) == first && one.merging(first) == first, "seed \(seed)") }
     }
   }
 
@@ -91,9 +91,9 @@ import struct FoundationEssentials.Date
   @Test func `the newest telling of each transaction stands, and nothing that an answer left out`() throws {
     var left = 0
     for seed in Self.cases {
-      var tellings = Tellings(100_000 + seed)
-      let all = tellings.all
-      let whole = tellings.merged()
+      var reports = Reports(100_000 + seed)
+      let all = reports.all
+      let whole = reports.merged()
       let merged = try #require(whole)
       let wholes = all.filter { $0.coverage == .snapshot }
       let newest = wholes.max { ($0.evidenceTime, $0.evaluatedAt) < ($1.evidenceTime, $1.evaluatedAt) }

@@ -7,21 +7,21 @@ import struct FoundationEssentials.Date
 
 /// Customers of whom everything is made up, told by random mixtures of Apple's ways, with losses and duplicates, in random
 /// order: what is known of them has to agree with what a fresh answer of verifyReceipt would say.
-@Suite struct RandomTellingsTests {
+@Suite struct RandomReportsTests {
   /// One moment of one customer.
   private struct Scene: CustomStringConvertible {
     var seed: Int
     var now: Timestamp
-    var teller: Teller
+    var reporter: EvidenceReporter
     var truth: Entitlement
-    var notifications: [Teller.Telling]
+    var notifications: [EvidenceReporter.Report]
     /// Those that were not lost.
-    var arrived: [Teller.Telling]
+    var arrived: [EvidenceReporter.Report]
     /// Signed transactions of any age, and answers of earlier moments.
-    var others: [Teller.Telling]
+    var others: [EvidenceReporter.Report]
 
     var description: String {
-      "seed \(seed), truth \(RandomTellingsTests.state(truth)), told: \((arrived + others).map(\.text))"
+      "seed \(seed), truth \(RandomReportsTests.state(truth)), told: \((arrived + others).map(\.text))"
     }
   }
 
@@ -29,7 +29,7 @@ import struct FoundationEssentials.Date
 
   private static func scenes(of seed: Int, _ chance: inout Chance) throws -> [Scene] {
     let customer = MadeUpCustomer(&chance)
-    let teller = Teller(customer: customer)
+    let reporter = EvidenceReporter(customer: customer)
     let moments = TimelineEvents(timeline: customer.timeline)
       .moments(after: Timestamp(milliseconds: 0), through: MadeUpCustomer.end)
     guard let first = moments.first else { return [] }
@@ -37,24 +37,24 @@ import struct FoundationEssentials.Date
       // At the very moment of something, or after it.
       var now = chance.pick(moments)
       if chance.percent(60) { now.milliseconds += Int64(chance.within(0...20 * 86_400_000)) }
-      let answer = teller.whole(.verifyReceipt, at: now)
+      let answer = reporter.snapshot(.verifyReceipt, at: now)
       guard !answer.evidence.isEmpty else { return nil }
       func earlier() -> Timestamp {
         Timestamp(milliseconds: Int64.random(in: first.milliseconds...now.milliseconds, using: &chance))
       }
-      var others = (0..<chance.within(0...4)).compactMap { _ in teller.transaction(at: earlier(), &chance) }
+      var others = (0..<chance.within(0...4)).compactMap { _ in reporter.transaction(at: earlier(), &chance) }
       for _ in 0..<chance.within(0...2) {
-        others.append(teller.whole(chance.pick(Teller.Answer.allCases), at: earlier()))
+        others.append(reporter.snapshot(chance.pick(EvidenceReporter.Answer.allCases), at: earlier()))
       }
-      let notifications = teller.notifications(through: now)
+      let notifications = reporter.notifications(through: now)
       return Scene(
-        seed: seed, now: now, teller: teller, truth: try verdict(merged([answer]), at: now),
+        seed: seed, now: now, reporter: reporter, truth: try verdict(merged([answer]), at: now),
         notifications: notifications, arrived: notifications.filter { _ in chance.percent(60) }, others: others)
     }
   }
 
-  private static func merged(_ tellings: [Teller.Telling]) -> Known {
-    tellings.flatMap(\.evidence).reduce(into: [:]) { known, item in
+  private static func merged(_ reports: [EvidenceReporter.Report]) -> Known {
+    reports.flatMap(\.evidence).reduce(into: [:]) { known, item in
       known[item.key] = known[item.key]?.merging(item) ?? item
     }
   }
@@ -105,8 +105,8 @@ import struct FoundationEssentials.Date
   @Test(arguments: batches)
   func `an answer of now decides, whatever else was told`(batch: Int) throws {
     try check(batch) { scene, chance in
-      for answer in Teller.Answer.allCases {
-        let reported = scene.arrived + scene.others + [scene.teller.whole(answer, at: scene.now)]
+      for answer in EvidenceReporter.Answer.allCases {
+        let reported = scene.arrived + scene.others + [scene.reporter.snapshot(answer, at: scene.now)]
         let verdict = try Self.verdict(Self.merged(reported.shuffled(using: &chance)), at: scene.now)
         #expect(Self.state(verdict) == Self.state(scene.truth), "\(answer), \(scene)")
       }
@@ -134,7 +134,7 @@ import struct FoundationEssentials.Date
   }
 
   @Test(arguments: batches)
-  func `tellings together grant no more than one of them does alone`(batch: Int) throws {
+  func `reports together grant no more than one of them does alone`(batch: Int) throws {
     try check(batch) { scene, chance in
       let reported = scene.arrived + scene.others
       let verdict = try Self.verdict(Self.merged(reported.shuffled(using: &chance)), at: scene.now)
@@ -148,7 +148,7 @@ import struct FoundationEssentials.Date
     try check(batch) { scene, chance in
       let reported = scene.arrived + scene.others
       // A refund that was taken back is told by one notification, which may be the one that was lost.
-      guard scene.teller.customer.reversals.isEmpty, [.active, .cancelled].contains(scene.truth.status),
+      guard scene.reporter.customer.reversals.isEmpty, [.active, .cancelled].contains(scene.truth.status),
         let period = scene.truth.explanation.decidedBy,
         reported.contains(where: { $0.evidence.contains { $0.purchases.contains { $0.transactionID == period } } })
       else { return }
@@ -160,7 +160,7 @@ import struct FoundationEssentials.Date
   @Test(arguments: batches)
   func `a purchase taken back while it ran does not come back by an older word`(batch: Int) throws {
     try check(batch) { scene, chance in
-      guard scene.teller.customer.reversals.isEmpty else { return }
+      guard scene.reporter.customer.reversals.isEmpty else { return }
       let reported = scene.arrived + scene.others
       let rows = reported.flatMap(\.evidence).flatMap(\.purchases)
       let refunded = rows.filter { row in

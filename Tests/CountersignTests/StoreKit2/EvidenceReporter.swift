@@ -2,10 +2,10 @@ import Entitlements
 
 @testable import AppStoreSimulator
 
-/// Tells of a made-up customer in each of Apple's ways, as evidence.
-struct Teller {
-  /// Something that was told.
-  struct Telling {
+/// Reports on a made-up customer in each of Apple's ways, as evidence.
+struct EvidenceReporter {
+  /// What one answer or notification of Apple's says.
+  struct Report {
     var at: Timestamp
     var evidence: [SubscriptionEvidence]
     /// Of a notification.
@@ -28,7 +28,7 @@ struct Teller {
 
   static func transactionID(_ slot: Int, _ number: Int) -> String { String(1_000 + slot * 200 + number) }
 
-  func whole(_ answer: Answer, at now: Timestamp) -> Telling {
+  func snapshot(_ answer: Answer, at now: Timestamp) -> Report {
     let state = customer.state(at: now)
     let rows = state.rows.filter { row in
       guard answer != .verifyReceipt, row.product.isSubscription else { return true }
@@ -39,25 +39,25 @@ struct Teller {
       environment: environment, source: isSigned ? .serverAPI : .verifyReceipt, evidenceTime: now.date,
       evaluatedAt: now.date, purchases: rows.map { purchase($0, reportedAt: isSigned ? now : nil) },
       renewals: state.renewals.map { renewal($0, state, signedAt: isSigned ? now : nil) })
-    return Telling(at: now, evidence: history.evidence(), name: answer.rawValue)
+    return Report(at: now, evidence: history.evidence(), name: answer.rawValue)
   }
 
   /// One of the newest transactions, as it is signed then.
-  func transaction(at now: Timestamp, _ chance: inout Chance) -> Telling? {
+  func transaction(at now: Timestamp, _ chance: inout Chance) -> Report? {
     let state = customer.state(at: now)
     guard !state.rows.isEmpty else { return nil }
     let row = chance.pick(Array(state.rows.suffix(4)))
-    return Telling(at: now, evidence: part(row, nil, state, at: now), name: "transaction \(row.slot)/\(row.number)")
+    return Report(at: now, evidence: part(row, nil, state, at: now), name: "transaction \(row.slot)/\(row.number)")
   }
 
-  func notifications(through now: Timestamp) -> [Telling] {
+  func notifications(through now: Timestamp) -> [Report] {
     customer.events(through: now).compactMap { event in
       let state = customer.state(at: event.at)
       guard let row = state.rows.first(where: { $0.slot == event.slot && $0.number == event.number }) else {
         return nil
       }
       let renewal = state.renewals.first { $0.slot == event.slot }
-      return Telling(
+      return Report(
         at: event.at, evidence: part(row, renewal, state, at: event.at), slot: event.slot,
         name: "notification of \(row.slot)/\(row.number)")
     }
