@@ -1,11 +1,12 @@
 import Synchronization
 
-/// How often each caller may ask: a token bucket per caller, which holds one second's worth.
+/// How often each caller may ask: a token bucket per caller, which holds a period's worth, usually a second's.
 ///
-///     rate 10:  ten requests at once, then one every 100 ms
+///     rate 10:                 ten requests at once, then one every 100 ms
+///     rate 10, per a minute:   ten requests at once, then one every 6 s
 ///
-/// A bucket that nobody touched for a second is full, as one is that does not exist. So there are two generations of
-/// buckets: what is asked for moves to the young one, and once in a while the old one, untouched for longer than a second,
+/// A bucket that nobody touched for a period is full, as one is that does not exist. So there are two generations of
+/// buckets: what is asked for moves to the young one, and once in a while the old one, untouched for longer than that,
 /// is forgotten as a whole. Memory is bounded by the callers of the last moments, and by `most` in a flood of addresses,
 /// whose buckets are then forgotten, full or not.
 package final class RateLimiter: Sendable {
@@ -22,17 +23,24 @@ package final class RateLimiter: Sendable {
 
   /// Guards the buckets.
   private let state: Mutex<State>
-  /// Requests a second; zero is no limit.
+  /// Requests in a period; zero is no limit.
   private let rate: Int
+  private let period: Duration
   private let most: Int
   private let clock: @Sendable () -> ContinuousClock.Instant
 
   /// Longer than a bucket takes to fill.
-  private static let generation = Duration.seconds(2)
+  private var generation: Duration { period * 2 }
 
-  /// - Parameter most: buckets of a generation; about 100 bytes each.
-  package init(rate: Int, most: Int = 50_000, clock: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
+  /// - Parameters:
+  ///   - rate: requests in a period; zero is no limit.
+  ///   - most: buckets of a generation; about 100 bytes each.
+  package init(
+    rate: Int, per period: Duration = .seconds(1), most: Int = 50_000,
+    clock: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+  ) {
     self.rate = rate
+    self.period = period
     self.most = most
     self.clock = clock
     state = Mutex(State(turnedAt: clock()))
@@ -53,10 +61,12 @@ package final class RateLimiter: Sendable {
       turn(&state, now)
       var bucket =
         state.young[caller] ?? state.old.removeValue(forKey: caller) ?? Bucket(tokens: capacity, filledAt: now)
-      bucket.tokens = min(capacity, bucket.tokens + (bucket.filledAt.duration(to: now) / .seconds(1)) * capacity)
+      bucket.tokens = min(capacity, bucket.tokens + (bucket.filledAt.duration(to: now) / period) * capacity)
       bucket.filledAt = now
       defer { state.young[caller] = bucket }
-      guard bucket.tokens >= 1 else { return max(1, Int(((1 - bucket.tokens) / capacity).rounded(.up))) }
+      guard bucket.tokens >= 1 else {
+        return max(1, Int(((1 - bucket.tokens) / capacity * (period / .seconds(1))).rounded(.up)))
+      }
       bucket.tokens -= 1
       return nil
     }
@@ -72,7 +82,7 @@ package final class RateLimiter: Sendable {
   }
 
   private func turn(_ state: inout State, _ now: ContinuousClock.Instant) {
-    guard state.turnedAt.duration(to: now) >= Self.generation || state.young.count >= most else { return }
+    guard state.turnedAt.duration(to: now) >= generation || state.young.count >= most else { return }
     state.old = state.young
     state.young = [:]
     state.turnedAt = now

@@ -23,6 +23,8 @@ struct FormerAnswers {
         at \(time(verdict.explanation.evaluatedAt))
         """
     }
+    /// Without what evidence has come to have since, of which a former ledger knows nothing.
+    func asBefore(_ evidence: SubscriptionEvidence) -> String { "\(evidence)".replacing(", unlocks: [:]", with: "") }
     func words(_ note: Note?) -> String {
       note.map { "\($0.author): \($0.text) (\($0.requestID) \(time($0.recordedAt)))" } ?? "-"
     }
@@ -36,7 +38,7 @@ struct FormerAnswers {
       lines.append("# \(user) \(try await ledger.isKnown(user))")
       if let profile = try await ledger.profile(of: user) {
         lines.append("profile \(profile.version) \(words(profile.entitlement)) \(profile.write)")
-        for evidence in profile.evidence { lines.append("evidence \(evidence)") }
+        for evidence in profile.evidence { lines.append("evidence \(asBefore(evidence))") }
       }
       for line in try await ledger.history(of: user, before: nil, limit: 1_000) {
         lines.append("line \(time(line.recordedAt)) \(line.requestID) \(line.changed) \(words(line.entitlement))")
@@ -78,10 +80,10 @@ struct FormerAnswers {
         )
       }
       for purchase in try await ledger.ownedPurchases(id) {
-        lines.append("owned \(id) \(purchase.owner) \(purchase.evidence)")
+        lines.append("owned \(id) \(purchase.owner) \(asBefore(purchase.evidence))")
         for change in purchase.changes { lines.append("  " + words(change)) }
       }
-      for evidence in try await ledger.unclaimedPurchases(id) { lines.append("unclaimed \(id) \(evidence)") }
+      for evidence in try await ledger.unclaimedPurchases(id) { lines.append("unclaimed \(id) \(asBefore(evidence))") }
       for line in try await ledger.notifications(of: key(id.rawValue), limit: 9) {
         lines.append("notification \(line)")
       }

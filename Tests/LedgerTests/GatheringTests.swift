@@ -6,7 +6,7 @@ import Testing
 @testable import Ledger
 
 /// How the writer waits for more writes where many callers are at work.
-@Suite(.timeLimit(.minutes(1))) struct GatheringTests {
+@Suite(.timeLimit(.minutes(10))) struct GatheringTests {
   /// Records `first` at once, and then what the script says: so many more during each pause of the writer.
   ///
   /// - Returns: how many writes each commit had, and how often the writer paused.

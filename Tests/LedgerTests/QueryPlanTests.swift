@@ -63,6 +63,11 @@ import Testing
         }
       ),
       ("time zone", { _ = try $0.timeZone(of: "u7") }),
+      ("customer", { _ = try $0.customer("u7") }),
+      ("customer, joined", { _ = try $0.key(of: "$RCAnonymousID:0123456789abcdef0123456789abcdef") }),
+      ("meet", { try $0.meet("u7", at: now) }), ("join", { try $0.join("u7", to: "u8") }),
+      ("moveBelongings", { try $0.moveBelongings(of: "u7", to: "u8") }),
+      ("attributes", { try $0.save($0.attributes(of: "u7"), of: "u7") }),
       ("provisionalEvidence", { _ = try $0.provisionalEvidence(of: "u7") }),
       ("removePending", { try $0.removePending(2) }),
       (
@@ -137,6 +142,9 @@ import Testing
       ("unscheduled", { _ = try $0.unscheduled(after: 99_990, limit: 5) }),
       ("profiles", { _ = try $0.profiles(after: "u5", limit: 100) }),
       ("usersOverdue", { _ = try $0.usersOverdue(since: now, limit: 20) }),
+      ("raiseSessions", { try $0.raiseSessions(of: 7, to: 3) }),
+      ("countTrials", { _ = try $0.countTrials(runningAt: now) }),
+      ("newestNotification", { _ = try $0.newestNotification() }),
       ("newestDigest", { tables in _ = try tables.account(of: "u7").map(tables.newestDigest) }),
       ("activeRun", { _ = try $0.activeRun() }),
       ("startRun", { _ = try $0.startRun(Self.largeRun, key: "again", at: Self.epoch) }),

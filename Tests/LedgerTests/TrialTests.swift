@@ -79,6 +79,40 @@ import Testing
     }
   }
 
+  @Test func `more sessions than are known count, fewer do not, and none after the end`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      guard case .started(let trial) = try await ledger.start(start(sessions: 5)) else { throw Unexpected() }
+      func raise(_ sessions: Int, at seconds: Double) async throws -> TrialRecord {
+        try await ledger.raiseSessions(
+          of: trial, to: sessions, requestID: "claim", reevaluated(at: seconds))
+      }
+      #expect(try await raise(3, at: 1).sessionsUsed == 3)
+      #expect(try await raise(2, at: 2).sessionsUsed == 3)
+      guard case .counted(let used) = try await use(ledger, at: 3) else { throw Unexpected() }
+      #expect(used.sessionsUsed == 4)
+      let last = try await raise(99, at: 4)
+      #expect(last.sessionsUsed == 5 && last.isEndedEarly && last.endsAt == at(4))
+      #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "free")
+      guard case .started(let other) = try await ledger.start(start("ben", on: "22222222-2222-4222-8222-222222222222"))
+      else { throw Unexpected() }
+      let late = try await ledger.raiseSessions(of: other, to: 7, requestID: "late", reevaluated(at: 100))
+      #expect(late.sessionsUsed == 0)
+      #expect(try await ledger.trial(of: "ben")?.sessionsUsed == 0)
+    }
+  }
+
+  @Test func `running trials and users are counted`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      #expect(try await ledger.userCounts(at: at(0)) == UserCounts(paying: 0, trials: 0, users: 0))
+      _ = try await ledger.start(start(sessions: 1))
+      _ = try await ledger.start(start("ben", on: "22222222-2222-4222-8222-222222222222"))
+      #expect(try await ledger.userCounts(at: at(1)) == UserCounts(paying: 0, trials: 2, users: 2))
+      _ = try await use(ledger, at: 1)
+      #expect(try await ledger.userCounts(at: at(1)).trials == 1)
+      #expect(try await ledger.userCounts(at: at(100)).trials == 0)
+    }
+  }
+
   @Test func `a device of the user's shares the trial, and the number of devices is bounded`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.start(start())

@@ -12,6 +12,8 @@ package struct AppStoreAnswer: Hashable, Sendable {
   package var appleStatus: AppleStatus?
   /// The newest signed transaction of each purchase, to be kept as the proof. Only the Server API sends them.
   package var signedTransactions: [OriginalTransactionID: String]
+  /// verifyReceipt's answer as Apple sent it, where it was asked for: see `VerifyReceiptDetail`.
+  package var bytes: [UInt8]?
 
   package init(
     history: PurchaseHistory, bundleID: BundleID? = nil, appAppleID: Int64? = nil, appleStatus: AppleStatus? = nil,

@@ -62,17 +62,19 @@ package struct VerifyReceiptClient: Sendable {
   ///   - retriesTrouble: whether Apple's trouble may be retried out of the shared budget. Not if nobody waits and Apple
   ///     is asked again later anyway.
   ///   - first: the store to begin with.
+  ///   - detail: whether the answer's bytes are wanted besides.
   ///   - deadline: the end of all attempts together. A call that stalls takes the rest of the time.
   package func verify(
     _ receiptBase64: String, check: @autoclosure @escaping @Sendable () -> SignatureCheck = .impossible,
     of user: UserID? = nil, retriesTrouble: Bool = true, startingWith first: StoreEnvironment = .production,
-    deadline: ContinuousClock.Instant
+    detail: VerifyReceiptDetail = .decoded, deadline: ContinuousClock.Instant
   ) async throws(AppStoreError) -> AppStoreAnswer {
     let answer = try await driver.answer(
       to: Question(
         request: VerifyReceiptRequest(
-          receipt: receiptBase64, sharedSecret: configuration.sharedSecret, answerLimit: configuration.answerLimit),
-        configuration: configuration, check: check, user: user,
+          receipt: receiptBase64, sharedSecret: configuration.sharedSecret,
+          excludesOldTransactions: detail.excludesOldTransactions, answerLimit: configuration.answerLimit),
+        configuration: configuration, check: check, user: user, keepsBytes: detail != .decoded,
         route: VerifyReceiptRoute(first: first, retry: configuration.retry, check: check)),
       retriesTrouble: retriesTrouble, deadline: deadline)
     return AppStoreAnswer(answer)
@@ -86,6 +88,7 @@ package struct VerifyReceiptClient: Sendable {
     let configuration: Configuration
     let check: @Sendable () -> SignatureCheck
     let user: UserID?
+    let keepsBytes: Bool
     var route: VerifyReceiptRoute
 
     var environment: StoreEnvironment { route.environment }
@@ -103,7 +106,9 @@ package struct VerifyReceiptClient: Sendable {
           try VerifyReceiptResponse(root)
         }
         return .answer(
-          .init(body: body, endpoint: environment, askedAt: answer.askedAt, answeredAt: answer.answeredAt))
+          .init(
+            body: body, bytes: keepsBytes ? answer.response.body : nil, endpoint: environment,
+            askedAt: answer.askedAt, answeredAt: answer.answeredAt))
       } catch {
         switch error {
         case .cancelled: throw .cancelled
@@ -125,6 +130,21 @@ package struct VerifyReceiptClient: Sendable {
   }
 }
 
+/// What is wanted of an answer of verifyReceipt.
+package enum VerifyReceiptDetail: Hashable, Sendable {
+  /// What it says, of the last transaction of each subscription.
+  case decoded
+  /// Its bytes too, for a caller who reads them as Apple's.
+  case whole(excludesOldTransactions: Bool)
+
+  var excludesOldTransactions: Bool {
+    switch self {
+    case .decoded: true
+    case .whole(let excludesOldTransactions): excludesOldTransactions
+    }
+  }
+}
+
 extension AppStoreAnswer {
   fileprivate init(_ answer: AttemptOutcome.Answer) {
     let body = answer.body
@@ -138,6 +158,7 @@ extension AppStoreAnswer {
       : body.purchaseHistory(
         environment: answer.endpoint, answeredAt: answer.answeredAt, askedAt: answer.askedAt)
     self.init(history: history, bundleID: body.bundleID, appleStatus: body.status)
+    bytes = answer.bytes
   }
 }
 

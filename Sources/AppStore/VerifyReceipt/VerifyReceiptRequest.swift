@@ -9,8 +9,11 @@ struct VerifyReceiptRequest: Sendable {
   private let body: [UInt8]
   private let answerLimit: Int
 
-  /// - Parameter receipt: standard base64.
-  init(receipt: String, sharedSecret: Secret, answerLimit: Int) {
+  /// - Parameters:
+  ///   - receipt: standard base64.
+  ///   - excludesOldTransactions: whether Apple answers with the last row of each subscription only. Older ones decide
+  ///     nothing, and the answer stays small.
+  init(receipt: String, sharedSecret: Secret, excludesOldTransactions: Bool = true, answerLimit: Int) {
     // The only copy of the receipt; attempts share the buffer.
     var body: [UInt8] = []
     body.reserveCapacity(receipt.utf8.count + sharedSecret.exposed.utf8.count + 128)
@@ -18,8 +21,7 @@ struct VerifyReceiptRequest: Sendable {
     body.append(jsonString: receipt)
     body += #","password":"#.utf8
     body.append(jsonString: sharedSecret.exposed)
-    // Only the last row of each subscription: older ones decide nothing, and the answer stays small.
-    body += #","exclude-old-transactions":true}"#.utf8
+    body += #","exclude-old-transactions":\#(excludesOldTransactions)}"#.utf8
     self.body = body
     self.answerLimit = answerLimit
   }

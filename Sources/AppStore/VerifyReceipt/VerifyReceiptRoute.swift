@@ -8,6 +8,8 @@ import struct FoundationEssentials.Date
 enum AttemptOutcome: CallOutcome {
   struct Answer {
     var body: VerifyReceiptResponse
+    /// The body as Apple sent it, where it is wanted.
+    var bytes: [UInt8]?
     /// The store that was asked.
     var endpoint: StoreEnvironment
     var askedAt: Date

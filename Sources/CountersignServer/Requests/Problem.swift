@@ -157,6 +157,8 @@ extension Problem {
       case .unsupportedReceipt(let detail): Problem(.unsupportedReceipt, detail)
       case .notAuthentic(let detail, _): Problem(.notAuthentic, detail)
       case .wrongApp: Problem(.wrongApp, "The receipt is authentic, but of an app that this service does not serve.")
+      case .keyOfAnotherApp:
+        Problem(.internalError, "The purchase is of another app than the public key; nothing was recorded; try again.")
       case .sandboxRefused:
         Problem(.sandboxRefused, "The receipt is of Apple's sandbox, and this service does not take it from this user.")
       case .ownedByAnotherUser:

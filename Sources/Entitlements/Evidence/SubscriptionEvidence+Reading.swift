@@ -14,13 +14,14 @@ import struct FoundationEssentials.Date
 extension SubscriptionEvidence {
   /// A row as it is evaluated.
   package struct Reading {
-    var purchase: Purchase
+    package var purchase: Purchase
     var reportedAt: Date
     /// The row was never reported: the renewal info supplies its end, the latest purchase the rest.
     var isByRenewalInfo = false
   }
 
-  func readings() -> [Reading] {
+  /// The rows of the purchase as the rules read them.
+  package func readings() -> [Reading] {
     var rows = purchases.map { Reading(purchase: $0, reportedAt: reportedAt($0)) }
     guard coverage != .snapshot else { return rows }
     markUpgraded(&rows)

@@ -34,6 +34,9 @@ package struct OriginalTransactionID: Identifier {
 extension OriginalTransactionID {
   /// Whether it names another store than Apple's, whose IDs have no colon.
   package var isOfAnotherStore: Bool { rawValue.utf8.contains(UInt8(ascii: ":")) }
+
+  /// The other store, in RevenueCat's word: `play_store`. `nil` for Apple's.
+  package var store: String? { rawValue.firstIndex(of: ":").map { String(rawValue[..<$0]) } }
 }
 
 /// Apple's ID of a subscription group (`subscription_group_identifier`).
@@ -66,6 +69,27 @@ package struct UserID: Identifier {
     guard isPlain, (1...128).contains(text.utf8.count), text != "me" else { return nil }
     self.init(text)
   }
+
+  /// An app user ID of RevenueCat's: 1 to 100 characters, any but `/`, spaces and controls, and none of the words that a
+  /// program writes where it has no ID. https://www.revenuecat.com/docs/customers/user-ids
+  package init?(appUserID text: String) {
+    let isPlain = text.unicodeScalars.allSatisfy { scalar in
+      scalar != "/" && !scalar.properties.isWhitespace && scalar.properties.generalCategory != .control
+    }
+    guard isPlain, (1...100).contains(text.count), text.utf8.count <= 400, !Self.placeholders.contains(text) else {
+      return nil
+    }
+    self.init(text)
+  }
+
+  private static let placeholders: Set<String> = [
+    "no_user", "null", "none", "nil", "(null)", "NaN", "unidentified", "undefined", "unknown", "anonymous", "guest",
+    "-1", "0", "[]", "{}", "[object Object]",
+  ]
+
+  /// Whether an SDK of RevenueCat's made the ID up for somebody who has not signed in: `$RCAnonymousID:` and, as a rule,
+  /// 32 hexadecimal digits. No row of the app's has such a key.
+  package var isAnonymous: Bool { rawValue.hasPrefix("$RCAnonymousID:") }
 
   package static func == (one: UserID, other: UserID) -> Bool {
     one.rawValue == other.rawValue || one.accountToken.map { $0 == other.accountToken } ?? false

@@ -59,11 +59,36 @@ struct TrialSessionOperation {
     }
     try tables.countSession(of: trial.id)
     try tables.noteUse(of: trial.id, by: user, on: device)
-    if trial.sessionsUsed + 1 >= trial.sessionsTotal ?? TrialTerms.mostSessions {
-      try EndGivenOperation(evaluationContext: evaluationContext, tables: tables)
-        .useUp(trial.id, of: user, requestID: requestID)
-    }
-    guard let counted = try tables.trial(trial.id) else { throw StoredForm.Unstorable() }
-    return .counted(counted)
+    return .counted(try tables.afterSessions(of: trial.id, requestID: requestID, evaluationContext))
+  }
+}
+
+/// Counts the sessions that an app claims to have used, where they are more than is known. A trial that is over stays as it
+/// ended.
+struct TrialClaimOperation {
+  let trial: TrialRecord
+  let sessions: Int
+  let requestID: String
+  let evaluationContext: EvaluationContext
+  let tables: LedgerTables
+
+  func run() throws -> TrialRecord {
+    guard let now = try tables.trial(trial.id), evaluationContext.evaluatedAt < now.endsAt else { return trial }
+    try tables.raiseSessions(of: trial.id, to: min(sessions, now.sessionsTotal ?? TrialTerms.mostSessions))
+    return try tables.afterSessions(of: trial.id, requestID: requestID, evaluationContext)
+  }
+}
+
+extension LedgerTables {
+  /// The trial after its sessions were counted: it has ended, if none is left.
+  fileprivate func afterSessions(
+    of id: GivenPeriod.ID, requestID: String, _ evaluationContext: EvaluationContext
+  ) throws -> TrialRecord {
+    guard let counted = try trial(id) else { throw StoredForm.Unstorable() }
+    guard counted.sessionsUsed >= counted.sessionsTotal ?? TrialTerms.mostSessions else { return counted }
+    try EndGivenOperation(evaluationContext: evaluationContext, tables: self)
+      .useUp(id, of: counted.user, requestID: requestID)
+    guard let ended = try trial(id) else { throw StoredForm.Unstorable() }
+    return ended
   }
 }

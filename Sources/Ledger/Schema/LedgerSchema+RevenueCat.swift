@@ -38,7 +38,7 @@ extension LedgerSchema {
       attempts INTEGER NOT NULL CHECK (attempts >= 0),
       PRIMARY KEY (environment, original_transaction_id)
     ) STRICT, WITHOUT ROWID;
-    CREATE INDEX store_report_user_id ON store_report (user_id) WHERE until IS NOT NULL;
+    CREATE INDEX store_report_user_id ON store_report (user_id);
     CREATE INDEX store_report_due_at ON store_report (due_at);
 
     -- Changes of user at RevenueCat that policy.ownership allowed. They count for events that arrive later, too.

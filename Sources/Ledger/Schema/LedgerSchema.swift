@@ -37,6 +37,7 @@ enum LedgerSchema {
     migrator.registerMigration("0013 revenuecat", foreignKeyChecks: .immediate) { db in
       try db.execute(sql: revenueCat)
     }
+    migrator.registerMigration("0014 customers", foreignKeyChecks: .immediate) { db in try db.execute(sql: customers) }
     return migrator
   }
 

@@ -21,6 +21,17 @@ extension Ledger {
     }
   }
 
+  /// Counts the sessions that an app knows of and the ledger does not: the last one of a number ends a running trial.
+  package func raiseSessions(
+    of trial: TrialRecord, to sessions: Int, requestID: String, _ evaluationContext: EvaluationContext
+  ) async throws(LedgerError) -> TrialRecord {
+    try await queue.submit { tables in
+      try TrialClaimOperation(
+        trial: trial, sessions: sessions, requestID: requestID, evaluationContext: evaluationContext, tables: tables
+      ).run()
+    }
+  }
+
   /// The trial that a user has on a device; of no user in particular, the one that was begun there.
   package func trial(on device: DeviceID, of user: UserID?) async throws(LedgerError) -> TrialRecord? {
     try await readShort { tables in

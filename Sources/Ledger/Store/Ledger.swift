@@ -247,7 +247,9 @@ package final class Ledger: Sendable {
       throw LedgerFailure(error).error
     }
     return try await queue.submit { tables in
-      let outcome = try RecordOperation(prepared: prepared, tables: tables).run()
+      let outcome = try RecordOperation(
+        prepared: prepared, tables: tables, claim: entry.claimsByName ? .accountToken : .proof
+      ).run()
       try tables.settle(entry.runItem, after: outcome)
       return outcome
     }

@@ -104,7 +104,7 @@ package struct LedgerVerification: Hashable, Sendable {
       guard let last = page.last else { break }
       key = last
       for name in page {
-        guard let account = try tables.account(of: UserID(name)) else {
+        guard let account = try tables.account(withKey: name) else {
           expect(false, "The account of \(name) is not found by its key.")
           continue
         }

@@ -49,9 +49,11 @@ extension UserID {
 extension LedgerTables {
   // MARK: Users
 
-  func account(of user: UserID) throws -> Account? {
-    let key = user.key
-    return try first(
+  func account(of user: UserID) throws -> Account? { try account(withKey: key(of: user)) }
+
+  /// The account itself, whomever an anonymous ID means by now.
+  func account(withKey key: String) throws -> Account? {
+    try first(
       """
       SELECT spelling, version, newest, verdict, tier, status, product_id, access_until, is_for_life, row_version, purchases, given
       FROM account WHERE key = ?
@@ -96,14 +98,18 @@ extension LedgerTables {
   /// The stored spelling of a user's ID, or for an unknown user a fixed one: the first spelling stays, as the app's row
   /// may be found by it alone.
   func name(of user: UserID) throws -> UserID {
-    guard let uuid = user.accountToken else { return user }
+    guard let uuid = user.accountToken else {
+      let key = try key(of: user)
+      return key == user.key ? user : try name(ofKey: key)
+    }
     if let known = try account(of: user) { return known.user }
     return user.rawValue == uuid.uppercased() ? user : UserID(uuid)
   }
 
   /// As `name`, for a key from another table.
   func name(ofKey key: String) throws -> UserID {
-    try first("SELECT coalesce(spelling, key) FROM account WHERE key = ?", key) { try $0.get(0) } ?? UserID(key)
+    try first("SELECT coalesce(spelling, key) FROM account WHERE key = ?", key) { try $0.get(0) }
+      ?? first("SELECT coalesce(spelling, key) FROM customer WHERE key = ?", key) { try $0.get(0) } ?? UserID(key)
   }
 
   /// Whether anything is stored about a user. Each query uses an index.
@@ -130,7 +136,11 @@ extension LedgerTables {
 
   /// A user's verdict with all evidence; `nil` for a user without a verdict.
   func ledgerProfile(of user: UserID) throws -> LedgerProfile? {
-    guard let account = try account(of: user), let profile = try profile(of: account) else { return nil }
+    try account(of: user).flatMap(ledgerProfile)
+  }
+
+  private func ledgerProfile(of account: Account) throws -> LedgerProfile? {
+    guard let profile = try profile(of: account) else { return nil }
     var known = LedgerProfile(
       evidence: try evidence(of: account), entitlement: profile.entitlement, version: profile.version,
       write: try writeState(of: account.user))
@@ -141,10 +151,12 @@ extension LedgerTables {
 
   func profiles(after user: UserID?, limit: Int) throws -> [UserProfile] {
     try all(
-      "SELECT coalesce(spelling, key) FROM account WHERE key > ? AND version > 0 ORDER BY key LIMIT ?", user?.key ?? "",
-      max(0, limit)
-    ) { try $0.get(0, as: UserID.self) }
-    .compactMap { user in try ledgerProfile(of: user).map { UserProfile(user: user, profile: $0) } }
+      "SELECT key FROM account WHERE key > ? AND version > 0 ORDER BY key LIMIT ?", user?.key ?? "", max(0, limit)
+    ) { try $0.get(0, as: String.self) }
+    .compactMap { key in
+      guard let account = try account(withKey: key) else { return nil }
+      return try ledgerProfile(of: account).map { UserProfile(user: account.user, profile: $0) }
+    }
   }
 
   /// The users whose recorded access ended before a moment, with a purchase due for a check since then, the longest
@@ -173,6 +185,10 @@ extension LedgerTables {
   }
 
   // MARK: How many have access
+
+  func countAccounts(upTo limit: Int) throws -> Int {
+    try first("SELECT count(*) FROM (SELECT 1 FROM account LIMIT ?)", limit) { try $0.get(0) } ?? 0
+  }
 
   func accessGiven() throws -> [AccessCount] {
     try all(

@@ -34,6 +34,10 @@ extension LedgerTables {
     }
   }
 
+  func newestNotification() throws -> Date? {
+    try first("SELECT max(received_at) FROM notification") { try $0.get(0, as: Date?.self) }.flatMap { $0 }
+  }
+
   func hasNotifications(before: Date) throws -> Bool {
     try exists("SELECT 1 FROM notification WHERE received_at < ? LIMIT 1", before)
       || exists("SELECT 1 FROM refused_notification WHERE received_at < ? LIMIT 1", before)

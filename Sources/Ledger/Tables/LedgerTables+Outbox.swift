@@ -12,6 +12,11 @@ extension LedgerTables {
     of account: inout Account, evidenceAt: Int64?, recordedAt: Int64, dueAt: Int64
   ) throws -> Date {
     account.rowVersion = max(account.rowVersion + 1, evidenceAt ?? 1, 1)
+    guard !account.user.isAnonymous else {
+      // The app has no row for somebody who has not signed in.
+      changes.note(account.user)
+      return StoredForm.date(recordedAt)
+    }
     changes.note(row: account.rowVersion, of: account.user)
     let since = try first(
       """

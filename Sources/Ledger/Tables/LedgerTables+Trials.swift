@@ -59,6 +59,12 @@ extension LedgerTables {
       sessionsTotal: try row.get(4), sessionsUsed: try row.get(5), owesBit: try row.get(6), id: try row.get(0))
   }
 
+  func countTrials(runningAt now: Date) throws -> Int {
+    try first(
+      "SELECT count(*) FROM given_period WHERE is_over = 0 AND ends_at > ? AND ended_at IS NULL AND kind = 'trial'", now
+    ) { try $0.get(0) } ?? 0
+  }
+
   /// - Returns: whether the key is new.
   func addSession(_ key: String, to id: GivenPeriod.ID) throws -> Bool {
     try execute("INSERT INTO trial_session (trial_id, idempotency_key) VALUES (?, ?) ON CONFLICT DO NOTHING", id, key)
@@ -71,6 +77,11 @@ extension LedgerTables {
 
   func countSession(of id: GivenPeriod.ID) throws {
     try execute("UPDATE trial SET sessions_used = sessions_used + 1 WHERE id = ?", id)
+  }
+
+  /// Sets how many sessions were used, unless they are as many already.
+  func raiseSessions(of id: GivenPeriod.ID, to sessions: Int) throws {
+    try execute("UPDATE trial SET sessions_used = ? WHERE id = ? AND sessions_used < ?", sessions, id, sessions)
   }
 
   func noteUse(of id: GivenPeriod.ID, by user: UserID, on device: DeviceID) throws {

@@ -42,6 +42,8 @@ package struct LedgerEntry: Sendable {
   /// The user presented proof. `false` if the service asked Apple itself, or Apple notified it: a purchase claimed by
   /// account token alone then stays so.
   package var isPresented = true
+  /// What is claimed is claimed by account token alone: whoever presents proof later gets it.
+  package var claimsByName = false
   package var ownership: OwnershipPolicy
   /// The evaluation time.
   package var evaluatedAt: Date

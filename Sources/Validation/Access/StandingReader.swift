@@ -44,14 +44,17 @@ package struct StandingReader: Sendable {
     let profile = try await ledger.profile(of: user)
     let entitlement = rules.standing(of: user, profile, at: now)
     let write: ProfileWrite =
-      if hasProfileStore, let profile {
+      if hasProfileStore, !user.isAnonymous, let profile {
         ProfileWrite(profile.write).telling(entitlement, recorded: profile.entitlement)
       } else { .none }
     return Standing(
       entitlement: entitlement, write: write, isKnown: profile != nil,
       validity: Standing.Validity(
         generation: generation, readAt: now,
-        until: rules.nextChange(
-          of: profile?.evidence ?? [], given: profile?.given ?? [], recorded: profile?.entitlement, after: now)))
+        // The ID may mean another user with the next request.
+        until: user.isAnonymous
+          ? now
+          : rules.nextChange(
+            of: profile?.evidence ?? [], given: profile?.given ?? [], recorded: profile?.entitlement, after: now)))
   }
 }

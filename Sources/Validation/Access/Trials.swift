@@ -222,6 +222,25 @@ package struct Trials: Sendable {
     return outcome
   }
 
+  /// The trial of a user, on a device that shares it from now on; `nil` for a user without one.
+  ///
+  /// - Parameter sessionsUsed: how many the app says were used: a higher number than is known counts, as nobody is
+  ///   better off for it.
+  package func verify(
+    of user: UserID, on device: Device, sessionsUsed: Int?, requestID: String, logger: Logger
+  ) async throws(LedgerError) -> TrialRecord? {
+    var known = try await ledger.trial(on: device.id, of: user)
+    if known == nil, try await ledger.trial(of: user) != nil {
+      try await ledger.keep(device, of: user, at: validator.evaluationContext.recordedAt)
+      known = try await ledger.trial(on: device.id, of: user)
+    }
+    guard let known, let sessionsUsed, sessionsUsed > known.sessionsUsed else { return known }
+    let record = try await ledger.raiseSessions(
+      of: known, to: sessionsUsed, requestID: requestID, validator.evaluationContext)
+    if record.isEndedEarly, !known.isEndedEarly { _ = await validator.write(user, .waiting, logger: logger) }
+    return record
+  }
+
   /// Keeps what an app says of a user's device, which then shares the user's trial.
   package func keep(
     _ device: Device, of user: UserID, tokens: DeviceTokens?, logger: Logger

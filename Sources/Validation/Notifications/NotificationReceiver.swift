@@ -61,7 +61,7 @@ package struct NotificationReceiver: Sendable {
   var ledger: Ledger
   var validator: ReceiptValidator
   /// Whether a purchase's `appAccountToken` is the ID of a user, known or not (`policy.app_account_token`).
-  var accountTokenIsUserID: Bool
+  package let accountTokenIsUserID: Bool
   /// Whether a password is our shared secret; compared in constant time.
   var isOurPassword: @Sendable (NotificationV1) -> Bool
   var onOutcome: @Sendable (_ version: Int, Outcome) -> Void = { _, _ in }

@@ -58,6 +58,8 @@ package struct AppStoreGateway: Sendable {
     /// The moment to evaluate at. A signature shows the state when it was made but is presented now; an answer shows the
     /// state at its own time.
     package var evaluatedAt: Date
+    /// verifyReceipt's answer as Apple sent it, where it was asked for.
+    var bytes: [UInt8]?
   }
 
   /// Decodes a submitted text, as a receipt or a signed transaction.
@@ -72,6 +74,12 @@ package struct AppStoreGateway: Sendable {
     do throws(UndecodableReceipt) { return try SubmittedReceipt.decode(contents: contents) } catch {
       throw .undecodableReceipt(detail: error.detail)
     }
+  }
+
+  /// Refuses a purchase of another of our apps than the one whose key the caller shows, by what it says itself.
+  func requireApp(_ app: BundleID?, of receipt: SubmittedReceipt?) throws(ValidationError) {
+    guard let app, let claimed = receipt?.claimedBundleID, claimed != app, apps.contains(claimed) else { return }
+    throw .keyOfAnotherApp
   }
 
   /// Checks the signature here. Apple has the last word on an app receipt, unless the policy requires the proof or
@@ -132,11 +140,14 @@ package struct AppStoreGateway: Sendable {
   /// - Parameters:
   ///   - mayReuse: whether an answer of the last moments will do.
   ///   - retriesTrouble: whether retries may use the budget that all callers share.
+  ///   - detail: where it is not `decoded`, verifyReceipt alone is asked, and now.
   package func ask(
-    about reference: PurchaseReference, for user: UserID, mayReuse: Bool, retriesTrouble: Bool = true, logger: Logger
+    about reference: PurchaseReference, for user: UserID, mayReuse: Bool, retriesTrouble: Bool = true,
+    detail: VerifyReceiptDetail = .decoded, logger: Logger
   ) async throws(ValidationError) -> AcceptedAnswer {
     var failure: AppStoreError?
     for source in reference.sources(hasVerifyReceipt: verifyReceipt != nil, hasServerAPI: serverAPI != nil) {
+      guard detail == .decoded || source == .verifyReceipt else { continue }
       let question: Question
       switch source {
       case .signature:
@@ -147,7 +158,8 @@ package struct AppStoreGateway: Sendable {
         guard let verifyReceipt, let receipt = reference.receipt else { continue }
         question = { deadline throws(AppStoreError) in
           try await verifyReceipt.verify(
-            receipt.base64, check: reference.proof.check, of: user, retriesTrouble: retriesTrouble, deadline: deadline)
+            receipt.base64, check: reference.proof.check, of: user, retriesTrouble: retriesTrouble,
+            detail: detail, deadline: deadline)
         }
       case .serverAPI:
         // An app receipt without a purchase gives no transaction ID to ask the Server API about.
@@ -158,8 +170,8 @@ package struct AppStoreGateway: Sendable {
             includesOneTimePurchases: rules.catalog.sellsLifetime, retriesTrouble: retriesTrouble, deadline: deadline)
         }
       }
-      guard let identity = reference.identity(for: source) else { continue }
-      if mayReuse, let answer = recent[identity], stillHolds(answer.history) {
+      guard let identity = reference.identity(for: source, detail) else { continue }
+      if mayReuse, detail == .decoded, let answer = recent[identity], stillHolds(answer.history) {
         return try accepted(answer, reference, source, isReused: true, for: user)
       }
       switch await flights.run(identity, { await answer(to: question, identity, logger: logger) }) {
@@ -181,7 +193,7 @@ package struct AppStoreGateway: Sendable {
     do throws(AppStoreError) {
       let answer = try await question(ContinuousClock.now.advanced(by: deadline))
       appStoreHealth.answered()
-      recent.keep(answer, of: identity)
+      if answer.bytes == nil { recent.keep(answer, of: identity) }
       return .success(answer)
     } catch {
       appStoreHealth.failed(error)
@@ -215,7 +227,8 @@ package struct AppStoreGateway: Sendable {
     return AcceptedAnswer(
       history: answer.history, bundleID: bundle, source: source, signedTransactions: answer.signedTransactions,
       isReused: isReused,
-      evaluatedAt: source == .signature ? max(answer.history.evaluatedAt, now()) : answer.history.evaluatedAt)
+      evaluatedAt: source == .signature ? max(answer.history.evaluatedAt, now()) : answer.history.evaluatedAt,
+      bytes: answer.bytes)
   }
 
   private func bundleIDs(of reference: PurchaseReference) -> [BundleID] {

@@ -33,13 +33,16 @@ package struct PurchaseReference: Sendable {
   /// The identity of a question to Apple, which repeated and concurrent questions share.
   package enum Identity: Hashable, Sendable {
     case receipt(ReceiptFingerprint)
+    /// The same, by somebody who wants the bytes of verifyReceipt's answer.
+    case whole(ReceiptFingerprint, VerifyReceiptDetail)
     case purchase(OriginalTransactionID, StoreEnvironment?)
   }
 
   /// - Parameter source: the source to ask. The Server API is asked about a purchase, however often its transactions
   ///   were signed.
-  func identity(for source: Source) -> Identity? {
+  func identity(for source: Source, _ detail: VerifyReceiptDetail = .decoded) -> Identity? {
     switch source {
+    case .verifyReceipt where detail != .decoded: return receipt.map { .whole($0.fingerprint, detail) }
     case .serverAPI:
       // The exact bytes: an answer about another signature may be older than this purchase.
       if id == nil, let receipt { return .receipt(receipt.fingerprint) }

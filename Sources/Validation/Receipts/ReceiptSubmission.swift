@@ -1,6 +1,8 @@
 package import Entitlements
 package import Ledger
 
+package import struct FoundationEssentials.Date
+
 /// A request to validate: the proof, and the user it is for.
 package struct ReceiptSubmission: Sendable {
   /// What the user presents.
@@ -31,8 +33,16 @@ package struct ReceiptSubmission: Sendable {
   /// Whether the caller vouches for the user: a purchase without an owner, and made for nobody by name, then becomes
   /// theirs by its ID alone. A user cannot do so, as anybody can write down an ID.
   var isVouchedFor = false
+  /// The app whose public key the caller shows; `nil` for other callers.
+  var app: BundleID?
+  /// Whether the user presents the purchase. If not, it is theirs by what is known or by name, and moves from nobody.
+  var isPresented = true
 
-  package init(user: UserID, proof: Proof, requestID: String, note: NoteID? = nil, isVouchedFor: Bool = false) {
+  package init(
+    user: UserID, proof: Proof, requestID: String, note: NoteID? = nil, isVouchedFor: Bool = false,
+    app: BundleID? = nil
+  ) {
+    self.app = app
     self.user = user
     self.proof = proof
     self.requestID = requestID
@@ -51,4 +61,6 @@ package struct ValidatedEntitlement: Sendable {
   package var isPending = false
   /// The state of the app's own row.
   package var write: ProfileWrite
+  /// When Apple answered, by Apple's clock; `nil` where it was not asked, or could not be.
+  package var evaluatedAt: Date?
 }

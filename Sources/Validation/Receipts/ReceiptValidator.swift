@@ -35,7 +35,7 @@ package struct ReceiptValidator: Sendable {
     self.onVerdict = onVerdict
   }
 
-  private var rules: EntitlementRules { gateway.rules }
+  var rules: EntitlementRules { gateway.rules }
 
   /// The reason of a validation, and its consequences.
   package enum ValidationMode: Sendable {
@@ -91,6 +91,7 @@ package struct ReceiptValidator: Sendable {
     onWait: @Sendable () -> Void = {}
   ) async throws(ValidationError) -> ValidatedEntitlement {
     let reference = try await reference(of: submission)
+    try gateway.requireApp(submission.app, of: reference.receipt)
     let isGuess = reference.receipt == nil && !submission.isVouchedFor
     if isGuess, !lookUps.enter(submission.user) { throw .overloaded }
     defer { if isGuess { lookUps.leave(submission.user) } }
@@ -135,7 +136,8 @@ package struct ReceiptValidator: Sendable {
     if isBeingWritten(submission.user) { onWait() }
     let write = await write(submission.user, recorded.write, recorded.update, after: recorded.losers, logger: logger)
     return ValidatedEntitlement(
-      user: submission.user, entitlement: recorded.entitlement, isFromLedger: accepted.isReused, write: write)
+      user: submission.user, entitlement: recorded.entitlement, isFromLedger: accepted.isReused, write: write,
+      evaluatedAt: accepted.evaluatedAt)
   }
 
   /// The time until which a new verdict's rows are claimed: `write` may take as long for a loser's row as for the
@@ -148,7 +150,8 @@ package struct ReceiptValidator: Sendable {
     logger: Logger
   ) async -> ProfileWrite {
     guard let writeBack else { return .none }
-    for loser in losers { _ = await writeBack.write(loser, logger: logger) }
+    for loser in losers where !loser.isAnonymous { _ = await writeBack.write(loser, logger: logger) }
+    guard !user.isAnonymous else { return .none }
     // Also a missing row is tried: the app may have made it after the purchase.
     guard state != .written else { return .committed }
     switch await writeBack.write(user, recorded: update, logger: logger) {
@@ -161,7 +164,7 @@ package struct ReceiptValidator: Sendable {
   private func isBeingWritten(_ user: UserID) -> Bool { writeBack?.rowLocks.isLocked(user) ?? false }
 
   /// Resolves a submission: the receipt sent, the one stored, or a purchase by its ID.
-  private func reference(of submission: ReceiptSubmission) async throws(ValidationError) -> PurchaseReference {
+  func reference(of submission: ReceiptSubmission) async throws(ValidationError) -> PurchaseReference {
     switch submission.proof {
     case .receipt(let text):
       return try await LongWork.run(bytes: text.utf8.count) { () throws(ValidationError) in
@@ -217,7 +220,7 @@ package struct ReceiptValidator: Sendable {
   ///
   /// About an account that is gone Apple says nothing else. What ends is everything in the receipt, everything that it
   /// proved before, and the purchase that was asked for.
-  private func evidence(
+  func evidence(
     of accepted: AppStoreGateway.AcceptedAnswer, _ reference: PurchaseReference, for submission: ReceiptSubmission
   ) async throws(ValidationError) -> [SubscriptionEvidence] {
     let history = accepted.history
@@ -273,7 +276,7 @@ package struct ReceiptValidator: Sendable {
     }
   }
 
-  private func record(
+  func record(
     _ evidence: [SubscriptionEvidence], _ accepted: AppStoreGateway.AcceptedAnswer, _ reference: PurchaseReference,
     for submission: ReceiptSubmission, _ mode: ValidationMode
   ) async throws(ValidationError) -> Recorded {
@@ -284,7 +287,7 @@ package struct ReceiptValidator: Sendable {
       contestedKeys: contestedKeys(evidence),
       receipt: try keptReceipt(of: accepted, reference),
       // An ID proves nothing: the rest of its kept receipt moves to nobody.
-      ownership: submission.proof.originalTransactionID == nil ? ownership : .keep,
+      ownership: submission.proof.originalTransactionID == nil && submission.isPresented ? ownership : .keep,
       evaluatedAt: accepted.evaluatedAt,
       recordedAt: gateway.now(),
       requestID: submission.requestID,
@@ -293,6 +296,7 @@ package struct ReceiptValidator: Sendable {
       approves: mode.approves)
     // A question about a known purchase does not present it.
     if case .kept = submission.proof { entry.isPresented = false }
+    if !submission.isPresented { (entry.isPresented, entry.claimsByName) = (false, true) }
     // Only a receipt that verifyReceipt has answered about replaces the kept one: others cannot be sent to it.
     entry.keepsReceipts = accepted.source != .verifyReceipt
     entry.keysNamingOthers = Set(evidence.filter { $0.namesAnother(than: submission.user) }.map(\.key))
@@ -309,7 +313,7 @@ package struct ReceiptValidator: Sendable {
 
   /// The keys that decide about ownership: those with a product of the catalog, or without any all of them, as the
   /// catalog may get the product later.
-  private func contestedKeys(_ evidence: [SubscriptionEvidence]) -> Set<SubscriptionKey> {
+  func contestedKeys(_ evidence: [SubscriptionEvidence]) -> Set<SubscriptionKey> {
     let catalogued = evidence.filter(rules.isCatalogued)
     return Set((catalogued.isEmpty ? evidence : catalogued).map(\.key))
   }
@@ -426,7 +430,7 @@ package struct ReceiptValidator: Sendable {
     var entitlement = rules.standing(of: user, profile, at: gateway.now())
     entitlement.isStale = !entitlement.isProvisional
     let write: ProfileWrite =
-      if writeBack != nil, let profile {
+      if writeBack != nil, !user.isAnonymous, let profile {
         ProfileWrite(profile.write).telling(entitlement, recorded: profile.entitlement)
       } else { .none }
     return ValidatedEntitlement(user: user, entitlement: entitlement, isFromLedger: true, write: write)

@@ -12,7 +12,7 @@ extension SubmittedReceipt {
   }
 
   /// The app in the receipt, unproven.
-  var claimedBundleID: BundleID {
+  package var claimedBundleID: BundleID {
     switch content {
     case .app(let receipt): receipt.bundleID
     case .transaction(let receipt): receipt.bundleID

@@ -11,6 +11,8 @@ package enum ValidationError: Error, Sendable {
   case notAuthentic(detail: String, appleStatus: AppleStatus?)
   /// Authentic, for an app that is not ours.
   case wrongApp(appleStatus: AppleStatus?)
+  /// Of another of our apps than the public key that the caller shows: an operator's mistake, which may lose no purchase.
+  case keyOfAnotherApp
   /// A sandbox purchase, which the policy does not accept from this user.
   case sandboxRefused(appleStatus: AppleStatus?)
   case ownedByAnotherUser
@@ -37,8 +39,8 @@ package enum ValidationError: Error, Sendable {
     switch self {
     case .notAuthentic(_, let status), .wrongApp(let status), .sandboxRefused(let status): status?.rawValue
     case .appStoreUnavailable(let cause): cause.appleStatus
-    case .undecodableReceipt, .unsupportedReceipt, .ownedByAnotherUser, .unknownTransaction, .notAskable, .clockBehind,
-      .overloaded, .ledgerUnavailable, .cancelled, .heldBack:
+    case .undecodableReceipt, .unsupportedReceipt, .keyOfAnotherApp, .ownedByAnotherUser, .unknownTransaction,
+      .notAskable, .clockBehind, .overloaded, .ledgerUnavailable, .cancelled, .heldBack:
       nil
     }
   }
@@ -56,7 +58,7 @@ package enum ValidationError: Error, Sendable {
     case .clockBehind, .appStoreUnavailable: "app_store_unavailable"
     case .overloaded, .cancelled: "overloaded"
     case .ledgerUnavailable: "ledger_unavailable"
-    case .heldBack: "internal_error"
+    case .heldBack, .keyOfAnotherApp: "internal_error"
     }
   }
 }

@@ -112,8 +112,8 @@ struct PendingSettler: Service {
       switch error {
       case .appStoreUnavailable(let cause): isAppleThere = cause.mayConcernThisReceiptOnly
       case .overloaded, .ledgerUnavailable, .cancelled: isAppleThere = false
-      // Another receipt comes first and is on its way, or our clock has to be corrected.
-      case .heldBack, .clockBehind: break
+      // Another receipt comes first and is on its way, or our clock has to be corrected. No key is shown here.
+      case .heldBack, .clockBehind, .keyOfAnotherApp: break
       case .notAuthentic(_, appleStatus: .some) where mayBeAuthentic(receipt):
         logger.notice("a pending receipt was refused, and waits", metadata: ["problem": "\(error.code)"])
         isRejected = true

@@ -51,7 +51,7 @@ struct SubscriptionCheck: Sendable {
         return .away
       case .sandboxRefused: return await reevaluate(owner, receipt, requestID: requestID, logger: logger)
       case .notAskable: return await followTime(of: owner, requestID: requestID, logger: logger)
-      case .clockBehind: return .troubled
+      case .clockBehind, .keyOfAnotherApp: return .troubled
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .ownedByAnotherUser, .unknownTransaction:
         // The receipt counted before, and the proven state stands.
         logger.warning(

@@ -183,11 +183,6 @@ package struct RevenueCatEvent: Hashable, Sendable {
   }
 }
 
-extension UserID {
-  /// Whether RevenueCat made it up for somebody who had not signed in.
-  var isAnonymous: Bool { rawValue.hasPrefix("$RCAnonymousID:") }
-}
-
 /// The members of an event.
 private struct Members {
   typealias Unreadable = RevenueCatEvent.Unreadable
@@ -260,13 +255,13 @@ private struct Members {
 
   /// The first that is not anonymous of `app_user_id`, `original_app_user_id` and `aliases`; else `app_user_id`.
   func user() throws(Unreadable) -> UserID? {
-    let own = try text("app_user_id").flatMap { UserID(valid: $0) }
-    let original = try text("original_app_user_id").flatMap { UserID(valid: $0) }
+    let own = try text("app_user_id").flatMap { UserID(appUserID: $0) }
+    let original = try text("original_app_user_id").flatMap { UserID(appUserID: $0) }
     let candidates = try [own, original].compactMap(\.self) + users("aliases")
     return candidates.first { !$0.isAnonymous } ?? own
   }
 
   func users(_ key: StaticString) throws(Unreadable) -> [UserID] {
-    try (words(key) ?? []).compactMap { UserID(valid: $0) }
+    try (words(key) ?? []).compactMap { UserID(appUserID: $0) }
   }
 }

@@ -51,9 +51,11 @@ struct StoreFollower: Service {
 
   private func follow(_ turn: StoreTurn) async throws(LedgerError) {
     let rules = check.validator.gateway.rules
+    // Read before the verdict: what time brings meanwhile is due at the next look.
+    let moment = now()
     switch await check.followTime(of: turn.owner, requestID: "store-time", logger: logger) {
     case .recorded, .judgedAnew, .refused:
-      try await ledger.followed(turn.key, at: now()) { evidence, now in rules.nextTurn(of: evidence, after: now) }
+      try await ledger.followed(turn.key, at: moment) { evidence, now in rules.nextTurn(of: evidence, after: now) }
     case .heldBack, .troubled, .away, .cancelled:
       try await ledger.postponeTurn(of: turn.key, until: now().advanced(by: Self.retry))
     }

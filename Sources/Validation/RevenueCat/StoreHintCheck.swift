@@ -35,7 +35,8 @@ struct StoreHintCheck: Sendable {
           let end = hint.reportedAt.advanced(by: validator.provisional)
           guard now < end else { return try await settle(hint) }
           try await postpone(hint, until: end, logger)
-        case .undecodableReceipt, .notAuthentic, .wrongApp, .sandboxRefused, .ownedByAnotherUser, .unknownTransaction:
+        case .undecodableReceipt, .notAuthentic, .wrongApp, .keyOfAnotherApp, .sandboxRefused, .ownedByAnotherUser,
+          .unknownTransaction:
           logger.notice("Apple does not confirm a purchase of RevenueCat's", metadata: ["problem": "\(error.code)"])
           try await settle(hint)
         }

@@ -73,7 +73,7 @@ package struct UserRevalidation: Sendable {
       case .sandboxRefused:
         try await validator.reevaluate(submission)
         return true
-      case .appStoreUnavailable, .overloaded, .heldBack, .clockBehind: return false
+      case .appStoreUnavailable, .overloaded, .heldBack, .clockBehind, .keyOfAnotherApp: return false
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .ownedByAnotherUser,
         .unknownTransaction, .notAskable:
         logger.warning("a kept receipt was refused", metadata: ["cause": "\(error)"])

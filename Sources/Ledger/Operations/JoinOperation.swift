@@ -1,0 +1,55 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+/// Joins an anonymous customer to the user who signed in on the device, inside an open transaction: purchases, what was
+/// given, consumption and receipts that wait move, and from then on the anonymous ID means the user.
+struct JoinOperation {
+  let id: UserID
+  let user: UserID
+  let requestID: String
+  let evaluationContext: EvaluationContext
+  let tables: LedgerTables
+
+  func run() throws -> JoinOutcome {
+    let user = try tables.name(of: user)
+    for one in [id, user] { try tables.meet(one, at: evaluationContext.recordedAt) }
+    guard id.isAnonymous else { return .separate }
+    let former = try tables.name(of: id)
+    guard former != user else { return .unchanged }
+    // It was another user's before.
+    guard former == id else { return .separate }
+    try move(to: user)
+    try tables.join(id, to: user)
+    return .joined
+  }
+
+  private func move(to user: UserID) throws {
+    var winner = try tables.account(of: user) ?? Account(of: user)
+    guard var loser = try tables.account(of: id) else { return try tables.moveBelongings(of: id, to: winner.user) }
+    let purchases = try tables.purchases(of: loser)
+    let recordedAt = try StoredForm.milliseconds(evaluationContext.recordedAt)
+    let writer = VerdictWriter(
+      tables: tables, head: .init(recordedAt: recordedAt, requestID: requestID),
+      digest: try tables.newestDigest(of: loser), evidenceAt: purchases.map(\.evidenceAt).max())
+    let hasVerdict = loser.version > 0
+    for var purchase in purchases {
+      purchase.owner = winner.user
+      let row = try tables.save(purchase)
+      try tables.appendGain(of: row, from: loser.user, to: &winner, writer.head)
+      try tables.appendLoss(of: row, to: winner.user, from: &loser, writer.head)
+    }
+    for id in loser.purchases where id < 0 {
+      guard var purchase = try tables.storePurchase(id: id) else { throw StoredForm.Unstorable() }
+      purchase.owner = winner.user
+      _ = try tables.save(purchase)
+      try tables.appendGain(of: id, from: loser.user, to: &winner, writer.head)
+      try tables.appendLoss(of: id, to: winner.user, from: &loser, writer.head)
+    }
+    winner.given += loser.given
+    loser.given = []
+    try tables.moveBelongings(of: id, to: winner.user)
+    guard hasVerdict else { return try tables.save(loser, at: recordedAt) }
+    try writer.reevaluate(&winner, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
+    try writer.reevaluate(&loser, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
+  }
+}

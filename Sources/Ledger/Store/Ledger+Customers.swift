@@ -1,0 +1,97 @@
+package import Entitlements
+package import struct FoundationEssentials.Date
+
+/// The customers of SDKs.
+extension Ledger {
+  /// The customer with an ID, who is kept from the first time on.
+  /// - Returns: `isNew`: nothing was known of the ID before.
+  package func meet(_ id: UserID, at now: Date) async throws(LedgerError) -> (customer: Customer, isNew: Bool) {
+    let (known, isKept) = try await readShort { tables in (try tables.customer(id), try tables.isCustomer(id)) }
+    if let known, isKept, now < known.lastSeenAt.advanced(by: Customer.visit) { return (known, false) }
+    return try await queue.submit { tables in
+      let isNew = try tables.customer(id) == nil
+      try tables.meet(id, at: now)
+      // A user whom the ID turned out to be was seen too.
+      try tables.meet(tables.name(of: id), at: now)
+      guard let customer = try tables.customer(id) else { throw StoredForm.Unstorable() }
+      return (customer, isNew)
+    }
+  }
+
+  /// The user whom an ID means: of an anonymous customer who has signed in since, that user.
+  package func user(named id: UserID) async throws(LedgerError) -> UserID {
+    guard id.isAnonymous else { return id }
+    return try await readShort { tables in try tables.name(of: id) }
+  }
+
+  /// Joins an anonymous customer to a user. Both are known afterwards.
+  package func join(
+    _ id: UserID, to user: UserID, requestID: String, _ evaluationContext: EvaluationContext
+  ) async throws(LedgerError) -> JoinOutcome {
+    try await queue.submit { tables in
+      try JoinOperation(
+        id: id, user: user, requestID: requestID, evaluationContext: evaluationContext, tables: tables
+      ).run()
+    }
+  }
+
+  /// When the troubles of a user's purchases were first seen.
+  package func troubles(of user: UserID) async throws(LedgerError) -> [SubscriptionKey: PurchaseTroubles] {
+    try await readShort { tables in try tables.troubles(of: user) }
+  }
+
+  /// What an app says of a customer; for an unknown one nothing.
+  package func attributes(of id: UserID) async throws(LedgerError) -> [String: CustomerAttribute] {
+    try await read { tables in try tables.attributes(of: tables.name(of: id)) }
+  }
+
+  /// Merges what an app says of a customer: under each name the newest statement stands.
+  /// - Returns: the names that were not kept, as the customer has too many.
+  package func keep(
+    _ attributes: [String: CustomerAttribute], of id: UserID, at now: Date
+  ) async throws(LedgerError) -> [String] {
+    guard !attributes.isEmpty else { return [] }
+    return try await queue.submit { tables in
+      let user = try tables.name(of: id)
+      try tables.meet(user, at: now)
+      var kept = try tables.attributes(of: user)
+      var refused: [String] = []
+      for (name, attribute) in attributes.sorted(by: { $0.key < $1.key }) {
+        if let former = kept[name], former.updatedAtMilliseconds > attribute.updatedAtMilliseconds { continue }
+        guard kept[name] != nil || kept.count < CustomerAttribute.limit else {
+          refused.append(name)
+          continue
+        }
+        kept[name] = attribute.value == nil && kept[name] == nil ? nil : attribute
+      }
+      try tables.save(kept, of: user)
+      return refused
+    }
+  }
+}
+
+extension Ledger {
+  /// Whether an answer with this evidence would be refused a user, as the purchases are another's. Nothing is recorded.
+  ///
+  /// - Parameter contested: the keys that decide, as in `LedgerEntry`.
+  package func isAnothers(
+    _ evidence: [SubscriptionEvidence], contested: Set<SubscriptionKey>, than user: UserID,
+    ownership: OwnershipPolicy, _ evaluationContext: EvaluationContext
+  ) async throws(LedgerError) -> Bool {
+    try await readShort { tables in
+      let user = try tables.name(of: user)
+      var stored: [SubscriptionKey: LedgerTables.StoredPurchase] = [:]
+      for key in evidence.map(\.key) { stored[key] = try tables.purchase(key) }
+      let ruling = OwnershipRuling.decide(
+        user: user, keys: Set(evidence.map(\.key)), contested: contested, owners: stored.mapValues(\.owner),
+        policy: ownership, namingOthers: Set(evidence.filter { $0.namesAnother(than: user) }.map(\.key)),
+        unpresented: Set(stored.filter { $0.value.claim == .accountToken }.map(\.key)),
+        isInactive: { key in
+          guard let stored = stored[key] else { return false }
+          return evaluationContext.evaluate(stored.owner, [stored.evidence], [], evaluationContext.evaluatedAt)
+            .isInactive
+        })
+      return ruling == .refused
+    }
+  }
+}

@@ -1,0 +1,104 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+extension LedgerTables {
+  // MARK: Customers of SDKs
+
+  /// The key of the user whom an ID means: of an anonymous customer who was joined to a user, that user's. Any other ID
+  /// costs nothing.
+  func key(of user: UserID) throws -> String {
+    guard user.isAnonymous else { return user.key }
+    return try first("SELECT joined_to FROM customer WHERE key = ? AND joined_to IS NOT NULL", user.key) {
+      try $0.get(0)
+    } ?? user.key
+  }
+
+  /// The customer with an ID; `nil` for one that is not known.
+  func customer(_ id: UserID) throws -> Customer? {
+    let user = try name(of: id)
+    let own = try first("SELECT first_seen_at, last_seen_at FROM customer WHERE key = ?", user.key) {
+      (firstSeenAt: try $0.get(0, as: Date.self), lastSeenAt: try $0.get(1, as: Date.self))
+    }
+    let joined = try first(
+      """
+      SELECT coalesce(spelling, key), first_seen_at FROM customer
+      WHERE joined_to = ? ORDER BY joined_to, first_seen_at LIMIT 1
+      """, user.key
+    ) { (id: try $0.get(0, as: UserID.self), firstSeenAt: try $0.get(1, as: Date.self)) }
+    let account = try first("SELECT first_seen_at, last_seen_at FROM account WHERE key = ?", user.key) {
+      (firstSeenAt: try $0.get(0, as: Date.self), lastSeenAt: try $0.get(1, as: Date.self))
+    }
+    let first = [own?.firstSeenAt, account?.firstSeenAt].compactMap(\.self).min()
+    guard let firstSeenAt = [first, joined?.firstSeenAt].compactMap(\.self).min() else { return nil }
+    return Customer(
+      user: user, originalID: first == firstSeenAt ? user : joined?.id ?? user, firstSeenAt: firstSeenAt,
+      lastSeenAt: own?.lastSeenAt ?? account?.lastSeenAt ?? firstSeenAt)
+  }
+
+  /// Whether an SDK has named this ID.
+  func isCustomer(_ user: UserID) throws -> Bool { try exists("SELECT 1 FROM customer WHERE key = ?", user.key) }
+
+  /// Notes that an SDK named this ID now.
+  func meet(_ user: UserID, at now: Date) throws {
+    try execute(
+      """
+      INSERT INTO customer (key, spelling, first_seen_at, last_seen_at) VALUES (?, ?, ?, ?)
+      ON CONFLICT (key) DO UPDATE SET last_seen_at = max(last_seen_at, excluded.last_seen_at)
+      """, user.key, user.rawValue == user.key ? nil : user, now, now)
+  }
+
+  /// From now on the ID means a user; so do the IDs that meant it.
+  func join(_ id: UserID, to user: UserID) throws {
+    try execute("UPDATE customer SET joined_to = ? WHERE key = ? OR joined_to = ?", user.key, id.key, id.key)
+    changes.note(id)
+  }
+
+  /// Moves what is kept of an anonymous customer outside of the account to the user it turned out to be. Of two rows that
+  /// cannot stand beside each other the user's own stays.
+  func moveBelongings(of id: UserID, to user: UserID) throws {
+    try execute("UPDATE provisional_grant SET user_id = ? WHERE user_id = ?", user, id)
+    try execute("UPDATE OR IGNORE pending_receipt SET user_id = ? WHERE user_id = ?", user, id)
+    try execute("UPDATE store_report SET user_id = ? WHERE user_id = ?", user.key, id.key)
+    try execute("UPDATE given_period SET user_id = ?, idempotency_key = NULL WHERE user_id = ?", user.key, id.key)
+    try execute("UPDATE trial SET user_id = ? WHERE user_id = ?", user.key, id.key)
+    try execute("UPDATE OR IGNORE device SET user_id = ? WHERE user_id = ?", user.key, id.key)
+    try execute("UPDATE OR IGNORE consumption SET user_id = ? WHERE user_id = ?", user.key, id.key)
+    try execute(
+      """
+      INSERT INTO feature_total (user_id, feature, total, next_number, keys_until)
+        SELECT ?, feature, total, next_number, keys_until FROM feature_total AS former WHERE former.user_id = ?
+      ON CONFLICT (user_id, feature) DO UPDATE SET
+        total = total + excluded.total, next_number = max(next_number, excluded.next_number),
+        keys_until = min(keys_until, excluded.keys_until)
+      """, user.key, id.key)
+    try execute("DELETE FROM feature_total WHERE user_id = ?", id.key)
+    changes.note(usageOf: user)
+    changes.note(usageOf: id)
+  }
+
+  // MARK: Attributes
+
+  func attributes(of user: UserID) throws -> [String: CustomerAttribute] {
+    let text = try first("SELECT attributes FROM customer WHERE key = ?", user.key) { try $0.get(0, as: String?.self) }
+    return try text.flatMap(\.self).map { try StoredForm.decoded([String: CustomerAttribute].self, $0) } ?? [:]
+  }
+
+  func save(_ attributes: [String: CustomerAttribute], of user: UserID) throws {
+    try execute(
+      "UPDATE customer SET attributes = ? WHERE key = ?", attributes.isEmpty ? nil : StoredForm.encoded(attributes),
+      user.key)
+  }
+
+  // MARK: Troubles of purchases
+
+  /// When renewal was first seen off and billing first failed, of each purchase of a user of which either holds.
+  func troubles(of user: UserID) throws -> [SubscriptionKey: PurchaseTroubles] {
+    var troubles: [SubscriptionKey: PurchaseTroubles] = [:]
+    for purchase in try purchases(of: account(of: user)) {
+      let (off, failed) = (purchase.renewalOffAt.map(StoredForm.date), purchase.billingFailedAt.map(StoredForm.date))
+      guard off != nil || failed != nil else { continue }
+      troubles[purchase.evidence.key] = PurchaseTroubles(renewalOffAt: off, billingFailedAt: failed)
+    }
+    return troubles
+  }
+}

@@ -1,0 +1,66 @@
+package import Entitlements
+package import struct FoundationEssentials.Date
+
+/// A customer of an SDK: a user, bought or not, under all the IDs by which the SDK knows them.
+package struct Customer: Sendable {
+  /// The user whom every ID of the customer means.
+  package var user: UserID
+  /// The oldest ID.
+  package var originalID: UserID
+  package var firstSeenAt: Date
+  package var lastSeenAt: Date
+
+  package init(user: UserID, originalID: UserID, firstSeenAt: Date, lastSeenAt: Date) {
+    self.user = user
+    self.originalID = originalID
+    self.firstSeenAt = firstSeenAt
+    self.lastSeenAt = lastSeenAt
+  }
+
+  /// How long a customer may go on without being noted as seen again: a note of each read would cost an fsync each.
+  package static let visit = Duration.seconds(86_400)
+}
+
+/// When a subscription's troubles were first seen.
+package struct PurchaseTroubles: Hashable, Sendable {
+  /// Renewal was first seen to be off; `nil`: it is on.
+  package var renewalOffAt: Date?
+  /// Billing first failed; `nil`: it works.
+  package var billingFailedAt: Date?
+
+  package init(renewalOffAt: Date? = nil, billingFailedAt: Date? = nil) {
+    self.renewalOffAt = renewalOffAt
+    self.billingFailedAt = billingFailedAt
+  }
+}
+
+/// The result of joining two IDs of a customer.
+package enum JoinOutcome: Hashable, Sendable {
+  /// What the anonymous customer had is the user's now.
+  case joined
+  /// They were joined before.
+  case unchanged
+  /// The former ID is a user of its own, who keeps what it has: two named users are never joined.
+  case separate
+}
+
+/// What an app says of a customer, under a name of the app's.
+package struct CustomerAttribute: Hashable, Codable, Sendable {
+  /// `nil` deletes the attribute.
+  package var value: String?
+  /// By the device's clock: the newest statement stands, whenever it arrives.
+  package var updatedAtMilliseconds: Int64
+
+  private enum CodingKeys: String, CodingKey {
+    case value
+    case updatedAtMilliseconds = "updated_at_ms"
+  }
+
+  package init(value: String?, updatedAtMilliseconds: Int64) {
+    self.value = value
+    self.updatedAtMilliseconds = updatedAtMilliseconds
+  }
+
+  /// The most attributes of one customer; more are not kept.
+  package static let limit = 100
+}

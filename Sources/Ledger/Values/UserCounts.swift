@@ -1,0 +1,16 @@
+package import struct FoundationEssentials.Date
+
+/// How many users the ledger knows, and whether Apple still reports about them.
+package struct UserCounts: Hashable, Sendable {
+  /// The most users that are counted.
+  package static let limit = 1_000_000
+
+  /// Users whom a purchase gives access, by the last recorded verdicts.
+  package var paying: Int
+  /// Trials of the app's own that are running.
+  package var trials: Int
+  /// Everybody of whom there is a record; `nil` above `limit`.
+  package var users: Int?
+  /// When the newest notification of Apple's was recorded; `nil` for never, or for longer ago than they are kept.
+  package var newestNotification: Date?
+}

@@ -1,0 +1,145 @@
+import AppStore
+package import Entitlements
+package import Ledger
+package import Logging
+import Resilience
+
+import struct FoundationEssentials.Date
+
+/// Asks Apple about a purchase that no user presents for themselves.
+///
+/// The answer is recorded for the users who have the purchases in it. One without an owner goes to the user whom the app
+/// named at the purchase, if that may be a user's ID; else to nobody, until somebody presents it.
+package struct PurchaseInspector: Sendable {
+  private let validator: ReceiptValidator
+  private let ledger: Ledger
+  /// Whether a purchase's `appAccountToken` is the ID of a user, known or not (`policy.app_account_token`).
+  private let accountTokenIsUserID: Bool
+
+  package init(validator: ReceiptValidator, ledger: Ledger, accountTokenIsUserID: Bool) {
+    self.validator = validator
+    self.ledger = ledger
+    self.accountTokenIsUserID = accountTokenIsUserID
+  }
+
+  private var gateway: AppStoreGateway { validator.gateway }
+
+  /// What somebody wants to know of a receipt or a signed transaction.
+  package struct Question: Sendable {
+    /// As it was posted, not yet decoded.
+    var text: String
+    /// The app whose public key the caller shows; `nil` for other callers.
+    var app: BundleID?
+    /// The ID of the request in logs and in the history.
+    var requestID: String
+
+    package init(_ text: String, app: BundleID?, requestID: String) {
+      self.text = text
+      self.app = app
+      self.requestID = requestID
+    }
+  }
+
+  /// The transaction in a JWS of StoreKit 2, unproven.
+  /// - Throws: `undecodableReceipt`, also for a receipt that is no such JWS.
+  package func transaction(in jws: String) throws(ValidationError) -> Purchase {
+    let receipt = try gateway.decode(jws)
+    guard case .signedTransaction(let transaction) = receipt.content else {
+      throw .undecodableReceipt(detail: "This is a receipt, and no signed transaction (JWS) of StoreKit 2.")
+    }
+    return transaction.purchase
+  }
+
+  /// The user whom the app named at a purchase; `nil` where that is not said, or says no user's ID.
+  package func userNamed(by purchase: Purchase) async throws(ValidationError) -> UserID? {
+    guard purchase.ownership == .purchased, let token = purchase.appAccountToken, let user = UserID(valid: token),
+      user.accountToken != nil
+    else { return nil }
+    if accountTokenIsUserID { return user }
+    return try await consult(await ledger.isKnown(user)) ? user : nil
+  }
+
+  /// The evidence on the purchases in a receipt or a signed transaction.
+  package func inspect(_ question: Question, logger: Logger) async throws(ValidationError) -> [SubscriptionEvidence] {
+    try await ask(question, .decoded, logger: logger).evidence
+  }
+
+  /// verifyReceipt's own answer about a receipt, byte for byte.
+  ///
+  /// - Parameter excludesOldTransactions: whether Apple leaves out all but the last transaction of each subscription.
+  package func verifyReceiptAnswer(
+    to question: Question, excludesOldTransactions: Bool, logger: Logger
+  ) async throws(ValidationError) -> [UInt8] {
+    let detail = VerifyReceiptDetail.whole(excludesOldTransactions: excludesOldTransactions)
+    guard let bytes = try await ask(question, detail, logger: logger).answer.bytes else {
+      throw .undecodableReceipt(detail: "verifyReceipt takes receipts only, and this is none.")
+    }
+    return bytes
+  }
+
+  private func ask(
+    _ question: Question, _ detail: VerifyReceiptDetail, logger: Logger
+  ) async throws(ValidationError) -> (answer: AppStoreGateway.AcceptedAnswer, evidence: [SubscriptionEvidence]) {
+    let submission = ReceiptSubmission(
+      user: .nobody, proof: .receipt(question.text), requestID: question.requestID, app: question.app)
+    let reference = try await validator.reference(of: submission)
+    try gateway.requireApp(question.app, of: reference.receipt)
+    if detail != .decoded, case .signedTransaction = reference.receipt?.content {
+      throw .undecodableReceipt(detail: "This is a signed transaction (JWS) and no receipt.")
+    }
+    let accepted = try await gateway.ask(
+      about: reference, for: .nobody, mayReuse: true, detail: detail, logger: logger)
+    let evidence = try await validator.evidence(of: accepted, reference, for: submission)
+    try await record(evidence, accepted, reference, submission, logger: logger)
+    return (accepted, evidence)
+  }
+
+  /// Records an answer for each user who has a part of it.
+  private func record(
+    _ evidence: [SubscriptionEvidence], _ accepted: AppStoreGateway.AcceptedAnswer, _ reference: PurchaseReference,
+    _ submission: ReceiptSubmission,
+    logger: Logger
+  ) async throws(ValidationError) {
+    var keys: [UserID: Set<SubscriptionKey>] = [:]
+    for item in evidence.prefix(Self.limit) {
+      guard let user = try await user(of: item), validator.rules.accepts(item.key.environment, for: user) else {
+        continue
+      }
+      keys[user, default: []].insert(item.key)
+    }
+    for (user, keys) in keys.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+      var submission = submission
+      submission.user = user
+      submission.isPresented = false
+      let evidence = try await validator.evidence(of: accepted, reference, for: submission)
+        .filter { keys.contains($0.key) }
+      do throws(ValidationError) {
+        let recorded = try await validator.record(evidence, accepted, reference, for: submission, .request)
+        validator.onVerdict(recorded.entitlement)
+        _ = await validator.write(user, recorded.write, recorded.update, after: recorded.losers, logger: logger)
+      } catch {
+        // It has become another user's since it was looked up.
+        guard case .ownedByAnotherUser = error else { throw error }
+      }
+    }
+  }
+
+  /// The most purchases of one answer that are recorded: a customer has a few.
+  private static let limit = 200
+
+  /// The owner of a purchase, or the user whom it names.
+  private func user(of evidence: SubscriptionEvidence) async throws(ValidationError) -> UserID? {
+    let id = evidence.key.originalTransactionID
+    let owned = try await consult(await ledger.ownedPurchases(id))
+    if let owner = owned.first(where: { $0.evidence.key == evidence.key })?.owner { return owner }
+    let newest = evidence.purchases.filter { $0.ownership == .purchased && $0.appAccountToken != nil }
+      .max { ($0.purchaseDate ?? .distantPast) < ($1.purchaseDate ?? .distantPast) }
+    guard let newest else { return nil }
+    return try await userNamed(by: newest)
+  }
+}
+
+extension UserID {
+  /// No user has this ID. Policies for testers do not hold for it, and troubles of Apple's count for it once.
+  static let nobody = UserID("")
+}

@@ -1,0 +1,32 @@
+import AppStore
+package import Entitlements
+package import Ledger
+
+/// What the customers of SDKs need beside a validation.
+extension ReceiptValidator {
+  /// Joins an anonymous customer to the user who signed in.
+  package func join(_ id: UserID, to user: UserID, requestID: String) async throws(LedgerError) -> JoinOutcome {
+    try await ledger.join(id, to: user, requestID: requestID, evaluationContext)
+  }
+
+  /// Whether `validate` would refuse a receipt to a user as another's, by what the receipt itself says. Apple is not asked,
+  /// and nothing is recorded.
+  package func isAnothers(_ receipt: String, than user: UserID) async throws(ValidationError) -> Bool {
+    let decoded = try gateway.decode(receipt)
+    let evidence =
+      gateway.unrequiredProof(of: decoded).history(evaluatedAt: gateway.now())?.evidence()
+      ?? PurchaseHistory(
+        environment: .production, source: .signature, evidenceTime: gateway.now(), evaluatedAt: gateway.now(),
+        purchases: decoded.purchases
+      ).evidence()
+    guard !evidence.isEmpty else { return false }
+    return try await consult(
+      await ledger.isAnothers(
+        evidence, contested: contestedKeys(evidence), than: user, ownership: ownership, evaluationContext))
+  }
+
+  /// The purchases that a receipt claims, unproven; none where it cannot be read.
+  package func purchases(in receipt: String) -> Set<OriginalTransactionID> {
+    Set((try? gateway.decode(receipt))?.purchases.map(\.originalTransactionID) ?? [])
+  }
+}

@@ -1,0 +1,141 @@
+import Entitlements
+import Foundation
+import GRDB
+import Testing
+
+@testable import Ledger
+
+/// The customers of SDKs, and the anonymous among them who sign in.
+@Suite struct CustomerTests {
+  private let anonymous: UserID = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
+  private let other: UserID = "$RCAnonymousID:ffffffffffffffffffffffffffffffff"
+
+  private func join(_ ledger: Ledger, _ id: UserID, _ user: UserID, at seconds: Double = 50) async throws -> JoinOutcome
+  {
+    try await ledger.join(id, to: user, requestID: "join", reevaluated(at: seconds))
+  }
+
+  @Test func `a customer is kept from the first time on, and seen once a day`() async throws {
+    try await Scratch.withLedger { ledger, _ async throws in
+      let first = try await ledger.meet("anna", at: at(0))
+      #expect(first.isNew && first.customer.firstSeenAt == at(0))
+      let commits = ledger.statistics.commits
+      #expect(try await !ledger.meet("anna", at: at(3_600)).isNew)
+      #expect(ledger.statistics.commits == commits)
+      let later = try await ledger.meet("anna", at: at(86_400)).customer
+      #expect(later.firstSeenAt == at(0) && later.lastSeenAt == at(86_400) && later.originalID == "anna")
+    }
+  }
+
+  @Test func `who bought before any SDK came is no new customer`() async throws {
+    try await Scratch.withLedger { ledger, _ async throws in
+      _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], evaluate: rules))
+      let met = try await ledger.meet("anna", at: at(500_000))
+      #expect(!met.isNew && met.customer.firstSeenAt < at(500_000))
+    }
+  }
+
+  @Test func `purchases, what was given and receipts that wait move, and both users have a line`() async throws {
+    try await Scratch.withLedger { ledger, scratch async throws in
+      _ = try await ledger.record(entry(anonymous, [evidence("1", expires: 1_000)], evaluate: rules))
+      _ = try await ledger.give(
+        Giving(
+          user: anonymous, kind: .promotion, tier: "premium", startsAt: at(0), endsAt: at(200), author: "desk",
+          requestID: "grant", evaluationContext: reevaluated(at: 0)))
+      #expect(try await join(ledger, anonymous, "anna") == .joined)
+      let anna = try #require(try await ledger.profile(of: "anna"))
+      #expect(anna.evidence.map(\.key.originalTransactionID) == ["1"] && anna.given.count == 1)
+      #expect(anna.entitlement.tier == "premium")
+      #expect(try await ledger.given(to: "anna", limit: 10).count == 1)
+      #expect(try await ledger.ownedPurchases("1").first?.owner == "anna")
+      // The row of the named user alone is written.
+      #expect(try await ledger.waitingUpdate(of: "anna")?.entitlement.tier == "premium")
+      #expect(try await ledger.claimUpdates(dueAt: at(100), until: at(200), limit: 10).map(\.user) == ["anna"])
+      let history = try await ledger.timeline(of: "anna", before: nil, limit: 10).events
+      #expect(history.count == 2, "\(history)")
+      #expect(try await ledger.profile(of: anonymous)?.evidence == anna.evidence)
+      #expect(try await join(ledger, anonymous, "anna") == .unchanged)
+      let findings = try await LedgerVerification.verify(path: scratch.path).findings
+      #expect(findings == [])
+    }
+  }
+
+  @Test func `whatever is recorded for the ID afterwards is the user's`() async throws {
+    try await Scratch.withLedger { ledger, _ async throws in
+      #expect(try await join(ledger, anonymous, "anna") == .joined)
+      guard case .recorded = try await ledger.record(entry(anonymous, [evidence("1", expires: 1_000)], evaluate: rules))
+      else {
+        Issue.record("it was not recorded")
+        return
+      }
+      #expect(try await ledger.ownedPurchases("1").first?.owner == "anna")
+      #expect(try await ledger.user(named: anonymous) == "anna")
+      #expect(try await ledger.meet(anonymous, at: at(60)).customer.user == "anna")
+    }
+  }
+
+  @Test func `an ID that was joined leads on where its user is joined to another`() async throws {
+    try await Scratch.withLedger { ledger, _ async throws in
+      #expect(try await join(ledger, anonymous, other) == .joined)
+      #expect(try await join(ledger, other, "anna") == .joined)
+      #expect(try await ledger.user(named: anonymous) == "anna")
+      #expect(try await join(ledger, anonymous, "ben") == .separate)
+      #expect(try await ledger.user(named: anonymous) == "anna")
+    }
+  }
+
+  @Test func `a purchase at another store moves, and events under the old ID go on counting for the user`() async throws
+  {
+    try await Scratch.withLedger { ledger, scratch async throws in
+      func take(_ id: String, at seconds: Double) async throws -> StoreReportOutcome {
+        try await ledger.take(
+          StoreReport.purchase(StoreReport.event(.period, id: id, at: seconds, user: anonymous, until: 1_000 + seconds))
+        )
+      }
+      _ = try await take("1", at: 1)
+      #expect(try await join(ledger, anonymous, "anna", at: 2) == .joined)
+      #expect(try await ledger.ownedPurchases(StoreReport.playKey.originalTransactionID).first?.owner == "anna")
+      guard case .recorded(let owner, let losers, let isForAnother) = try await take("2", at: 100) else {
+        Issue.record("it was not recorded")
+        return
+      }
+      #expect(owner == "anna" && losers.isEmpty && !isForAnother)
+      #expect(try await ledger.profile(of: "anna")?.evidence.map(\.key) == [StoreReport.playKey])
+      #expect(try await LedgerVerification.verify(path: scratch.path).findings == [])
+    }
+  }
+
+  @Test func `two named users keep what they have`() async throws {
+    try await Scratch.withLedger { ledger, _ async throws in
+      _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], evaluate: rules))
+      #expect(try await join(ledger, "anna", "ben") == .separate)
+      #expect(try await ledger.ownedPurchases("1").first?.owner == "anna")
+      #expect(try await ledger.profile(of: "ben") == nil)
+    }
+  }
+
+  @Test func `a user's UUID is the same in capitals`() async throws {
+    let uuid: UserID = "6F0C2F3E-0D3E-4F83-9A52-2A1C9D6F6A11"
+    try await Scratch.withLedger { ledger, _ async throws in
+      _ = try await ledger.record(entry(uuid, [evidence("1", expires: 1_000)], evaluate: rules))
+      _ = try await ledger.record(entry(anonymous, [evidence("2", expires: 2_000)], evaluate: rules))
+      #expect(try await join(ledger, anonymous, UserID(uuid.rawValue.lowercased())) == .joined)
+      #expect(try await ledger.user(named: anonymous).rawValue == uuid.rawValue)
+      #expect(try await ledger.profile(of: uuid)?.evidence.count == 2)
+    }
+  }
+
+  @Test func `there is room for a hundred attributes`() async throws {
+    try await Scratch.withLedger { ledger, _ async throws in
+      let many = Dictionary(
+        uniqueKeysWithValues: (0..<101).map {
+          ("a\($0 + 100)", CustomerAttribute(value: "x", updatedAtMilliseconds: 1))
+        })
+      #expect(try await ledger.keep(many, of: "anna", at: at(0)) == ["a200"])
+      #expect(try await ledger.attributes(of: "anna").count == 100)
+      let newer = ["a100": CustomerAttribute(value: "y", updatedAtMilliseconds: 2)]
+      #expect(try await ledger.keep(newer, of: "anna", at: at(1)) == [])
+      #expect(try await ledger.attributes(of: "anna")["a100"]?.value == "y")
+    }
+  }
+}
