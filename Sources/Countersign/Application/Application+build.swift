@@ -127,7 +127,7 @@ func buildApplication(
     breakers: appStore.allBreakers
       + (profileStore.map { [(upstream: "profile_store", breaker: $0.breaker)] } ?? []),
     brake: brake, review: review, clock: environment.clock, userKeys: userTokens?.verifier.keySet)
-  let keyring = APIKeyring(configuration.auth.apiKeys)
+  let keyring = APIKeyring(configuration.auth.apiKeys, publicKeys: configuration.auth.publicKeys)
   let router = ServiceRouter(
     configuration.server, validator: validator, receiver: receiver,
     revenueCat: revenueCatKeyring.map {
@@ -137,7 +137,7 @@ func buildApplication(
       ledger: ledger, serverAPI: appStore.serverAPI, appStoreHealth: appStore.health,
       bundleIDs: configuration.appStore.orderedBundleIDs, deadline: configuration.appStore.deadline),
     ledger: ledger, rules: rules, plans: configuration.plans, trials: trials.settings,
-    hasProfileStore: writeBack != nil, status: status,
+    hasProfileStore: writeBack != nil, status: status, dialects: configuration.dialects,
     progress: runProgress,
     line: AdmissionQueue(configuration), keyring: keyring, tokens: userTokens?.verifier, registry: environment.metrics,
     readinessLifetime: environment.readinessLifetime, waitingWrites: { ledger.statistics.waiting },

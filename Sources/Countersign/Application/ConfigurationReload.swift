@@ -40,7 +40,7 @@ struct ConfigurationReload: Service {
       return
     }
     if let secrets = configuration.revenueCat?.secrets { revenueCat?.replace(by: secrets) }
-    let before = keyring.replace(by: configuration.auth.apiKeys)
+    let before = keyring.replace(by: configuration.auth.apiKeys, publicKeys: configuration.auth.publicKeys)
     logger.notice(
       "the configuration was reloaded",
       metadata: Self.metadata(from: before, to: configuration.auth.apiKeys))
@@ -70,6 +70,7 @@ struct ConfigurationReload: Service {
       ("trials", old.trials == new.trials), ("device_check", old.deviceCheck == new.deviceCheck),
       ("revalidation", old.revalidation == new.revalidation), ("ledger", old.ledger == new.ledger),
       ("profile_store", old.profileStore == new.profileStore), ("auth.jwt", old.auth.jwt == new.auth.jwt),
+      ("dialects", old.dialects == new.dialects),
       // Their secrets are taken up.
       ("revenuecat", (old.revenueCat == nil) == (new.revenueCat == nil)), ("log", old.log == new.log),
     ].compactMap { $0.1 ? nil : $0.0 }

@@ -1,4 +1,5 @@
 import CountersignServer
+import Entitlements
 import HTTPTransport
 import Yams
 
@@ -6,6 +7,7 @@ extension ServiceConfiguration {
   /// The credentials of callers.
   struct Auth: Hashable, Sendable {
     let apiKeys: [APIKey]
+    let publicKeys: [PublicKey]
     /// `nil`: users cannot call.
     let jwt: JWT?
 
@@ -28,6 +30,7 @@ extension ServiceConfiguration {
         }
       }
       apiKeys = keys
+      publicKeys = Self.publicKeys(&reader, besides: keys)
       jwt = JWT(&reader)
       if rows.isEmpty, jwt == nil, requiresCredential, !reader.file.isUnreadable,
         reader.findings.problems.count == problemsBefore
@@ -42,6 +45,33 @@ extension ServiceConfiguration {
 }
 
 extension ServiceConfiguration.Auth {
+  /// The keys that apps carry. One may not be the key of a server: whoever has the app would have it.
+  private static func publicKeys(_ reader: inout ConfigurationReader, besides servers: [APIKey]) -> [PublicKey] {
+    let name = "auth.public_keys"
+    let rows = reader.mappings(
+      name, "of {name, key, bundle_id}",
+      "Keys that apps carry, for the dialects of SDKs: `{name, key, bundle_id}`, in clear, as everybody who has the app "
+        + "can read them")
+    var keys: [PublicKey] = []
+    for node in rows {
+      let origin = reader.file.origin(of: name, line: node.mark?.line)
+      guard let key = PublicKey(node, &reader, origin: origin) else { continue }
+      let digest = APIKey.Digest(hexadecimal: APIKeyring.sha256(key.key))
+      if keys.contains(where: { $0.name == key.name }) || servers.contains(where: { $0.name == key.name }) {
+        reader.findings.problem(origin, "the name \(Quotation.of(key.name)) is given twice")
+      } else if keys.contains(where: { $0.key == key.key }) {
+        reader.findings.problem(origin, "\(Quotation.of(key.name)) has the key of another one")
+      } else if servers.contains(where: { $0.digest == digest }) {
+        reader.findings.problem(
+          origin,
+          "\(Quotation.of(key.name)) has the key of a server in auth.api_keys: an app would give it to everybody")
+      } else {
+        keys.append(key)
+      }
+    }
+    return keys
+  }
+
   /// The settings for verifying users' tokens.
   struct JWT: Hashable, Sendable {
     /// Bytes. A key shorter than the hash can be brute-forced (RFC 7518, section 3.2).
@@ -113,5 +143,29 @@ extension APIKey {
     }
     guard let role, let digest else { return nil }
     self.init(name: name, role: role, digest: digest)
+  }
+}
+
+extension PublicKey {
+  /// One item of `auth.public_keys`.
+  fileprivate init?(_ node: Node, _ reader: inout ConfigurationReader, origin: String) {
+    let names = ["name", "key", "bundle_id"]
+    guard let fields = reader.fields(of: node, known: names, required: names, what: "a public key", origin: origin),
+      let name = fields["name"], let key = fields["key"], let bundleID = fields["bundle_id"]
+    else { return nil }
+    guard name.wholeMatch(of: /[A-Za-z0-9._-]{1,64}/) != nil else {
+      reader.findings.problem(origin, "name must be up to 64 letters, digits and . _ -")
+      return nil
+    }
+    guard key.wholeMatch(of: /[A-Za-z0-9_-]{8,128}/) != nil else {
+      reader.findings.problem(
+        origin, "\(Quotation.of(name)): key must be 8 to 128 letters, digits, _ and -, such as appl_ and 27 letters")
+      return nil
+    }
+    guard bundleID.wholeMatch(of: /[A-Za-z0-9.-]{1,155}/) != nil else {
+      reader.findings.problem(origin, "\(Quotation.of(name)): bundle_id must be letters, digits, . and -")
+      return nil
+    }
+    self.init(name: name, key: key, bundleID: BundleID(bundleID))
   }
 }

@@ -21,6 +21,7 @@ struct ServiceConfiguration: Sendable {
   /// `nil`: profiles are not written.
   let profileStore: ProfileStoreConfiguration?
   let auth: Auth
+  let dialects: Set<Dialect>
   /// `nil`: RevenueCat's webhooks are not taken.
   let revenueCat: RevenueCat?
   let log: Log
@@ -83,9 +84,26 @@ struct ServiceConfiguration: Sendable {
     ledger = LedgerConfiguration(&reader)
     profileStore = ProfileStoreConfiguration(&reader)
     auth = Auth(&reader, requiresCredential: requiresCredential)
+    dialects = Set(
+      reader.list(
+        "dialects", of: .dialect,
+        "Other services' interfaces that are spoken beside ours: "
+          + Dialect.allCases.map { "`\($0.rawValue)`" }.joined(separator: ", ")))
     revenueCat = RevenueCat(&reader)
     log = Log(&reader)
-    if areComparable { Self.compare(server, appStore, profileStore, &reader) }
+    if areComparable, dialects.contains(.verifyReceipt), appStore.sharedSecret == nil {
+      reader.problem(
+        "dialects", "verify_receipt needs app_store.shared_secret: its answers are those of Apple's verifyReceipt")
+    }
+    if areComparable {
+      Self.compare(server, appStore, profileStore, &reader)
+      for key in auth.publicKeys where !appStore.bundleIDs.contains(key.bundleID) {
+        reader.problem(
+          "auth.public_keys",
+          "\(Quotation.of(key.name)) is of an app that app_store.bundle_ids does not list: every purchase would be refused"
+        )
+      }
+    }
     reader.warnOfReadableSecrets()
     warnings = reader.findings.warnings
     guard reader.findings.problems.isEmpty, let catalog else {

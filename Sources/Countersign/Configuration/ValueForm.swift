@@ -268,3 +268,10 @@ extension String {
     self.prefix(prefix.count).lowercased() == prefix ? dropFirst(prefix.count) : nil
   }
 }
+
+extension ValueForm<Dialect> {
+  /// The name of a dialect. Its list is too long for the form of one value.
+  static var dialect: Self {
+    Self(name: "dialect", read: ValueForm<Dialect>.choice.read)
+  }
+}

@@ -46,11 +46,18 @@ struct BodyBudgets: Sendable {
   var validationBytes: Int { whole.inUse }
 
   /// An empty loan for the body of a validation.
-  func validation(by caller: Caller) -> ByteBudget.Loan {
+  func validation(by caller: NamedCaller) -> ByteBudget.Loan {
     switch caller {
     case .user(let user): users.loan(to: user.rawValue)
     case .server: servers.loan()
     }
+  }
+
+  /// An empty loan for a purchase that an app posts with its public key.
+  ///
+  /// - Parameter client: `nil` for an unknown client.
+  func validation(fromAppAt client: ClientAddress?) -> ByteBudget.Loan {
+    users.loan(to: client.map { "address \($0.client)" })
   }
 
   /// An empty loan for the body of a request about usage or a trial.

@@ -7,7 +7,7 @@ import Tokens
 /// Rejects a request without a valid credential, before its body is read.
 ///
 /// The credential comes as `Authorization: Bearer …` (RFC 6750, section 2.1), never in a URL. One with two dots is a user's
-/// token, any other an API key.
+/// token, any other an API key or the public key of an app.
 package struct AuthenticationMiddleware: RouterMiddleware {
   typealias Context = ServiceRequestContext
 
@@ -32,8 +32,9 @@ package struct AuthenticationMiddleware: RouterMiddleware {
     // One answer for absent, misshapen and wrong: which it was is nobody's business.
     guard let credential = Self.bearer(values) else { throw .unauthenticated }
     guard credential.utf8.count(where: { $0 == UInt8(ascii: ".") }) == 2 else {
-      guard let server = keyring.caller(presenting: credential) else { throw .unauthenticated }
-      return .server(server)
+      if let server = keyring.caller(presenting: credential) { return .server(server) }
+      guard let app = keyring.app(presenting: credential) else { throw .unauthenticated }
+      return .app(app)
     }
     do throws(TokenError) {
       guard let tokens else { throw .refused(.notConfigured) }
@@ -63,6 +64,8 @@ package struct AuthenticationMiddleware: RouterMiddleware {
 extension Problem {
   fileprivate static let unauthenticated = Problem(
     .unauthenticated, "Send a valid API key or user token as 'Authorization: Bearer …'.")
+  static let publicKey = Problem(
+    .forbidden, "A public key names an app and no user: it is for the routes of the SDK alone.")
 }
 
 extension ServiceRequestContext {
@@ -72,7 +75,7 @@ extension ServiceRequestContext {
 
   /// The caller, where the route lets in users for what is their own, and servers of one of these roles.
   /// - Throws: a 403 problem for another role.
-  func requireUserOr(_ roles: APIKey.Role...) throws(Problem) -> Caller {
+  func requireUserOr(_ roles: APIKey.Role...) throws(Problem) -> NamedCaller {
     if case .user(let user) = caller { return .user(user) }
     return .server(try requireServer(roles))
   }
@@ -83,7 +86,7 @@ extension ServiceRequestContext {
     switch caller {
     case nil: throw .unauthenticated
     case .user(let user): return user
-    case .server: throw Problem(.forbidden, "Only a user's token may do this.")
+    case .server, .app: throw Problem(.forbidden, "Only a user's token may do this.")
     }
   }
 
@@ -115,6 +118,7 @@ extension ServiceRequestContext {
     switch caller {
     case nil: throw .unauthenticated
     case .user: throw Problem(.forbidden, "A user's token may not do this.")
+    case .app: throw .publicKey
     case .server(let server):
       guard roles.contains(server.role) else {
         throw Problem(.forbidden, "A key of the role '\(server.role.rawValue)' may not do this.")

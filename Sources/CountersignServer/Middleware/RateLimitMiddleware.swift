@@ -25,7 +25,8 @@ struct RateLimitMiddleware: RouterMiddleware {
       if let seconds = limits.perUser.admit(user.rawValue) {
         throw Problem(.rateLimited, "This user asks more often than they may; wait and try again.", retryAfter: seconds)
       }
-    case nil: break
+    // The address is limited before; the user, where the request names one, by the dialect.
+    case .app, nil: break
     }
     return try await next(request, context)
   }

@@ -8,14 +8,23 @@ enum Caller: Hashable, Sendable {
   case server(ServerCaller)
   /// A user of the app, with a token.
   case user(UserID)
+  /// A copy of an app, with the key that all its copies carry. Whoever uses it is unknown.
+  case app(PublicKey)
 
   /// The name in the log: of a user only that it is one. No key can have this name.
   var logName: String {
     switch self {
     case .server(let server): server.name
     case .user: "(user)"
+    case .app(let key): key.name
     }
   }
+}
+
+/// A caller with a name of its own.
+enum NamedCaller: Hashable, Sendable {
+  case server(ServerCaller)
+  case user(UserID)
 }
 
 /// The owner of an API key.
@@ -25,20 +34,31 @@ struct ServerCaller: Hashable, Sendable {
   var role: APIKey.Role
 }
 
-/// The accepted API keys, as SHA-256 digests. They can be replaced while the service runs.
+/// The accepted keys: those of servers and staff as SHA-256 digests, those of apps in clear. They can be replaced while
+/// the service runs.
 package final class APIKeyring: Sendable {
   /// Guards the keys.
   private let keys: Mutex<[APIKey]>
+  private let publicKeys: Mutex<[PublicKey]>
 
-  package init(_ keys: [APIKey]) { self.keys = Mutex(keys) }
+  package init(_ keys: [APIKey], publicKeys: [PublicKey] = []) {
+    self.keys = Mutex(keys)
+    self.publicKeys = Mutex(publicKeys)
+  }
 
   /// Replaces the keys from the next request on.
-  /// - Returns: the previous keys.
-  package func replace(by keys: [APIKey]) -> [APIKey] {
-    self.keys.withLock { current in
+  /// - Returns: the previous keys of servers and staff.
+  package func replace(by keys: [APIKey], publicKeys: [PublicKey] = []) -> [APIKey] {
+    self.publicKeys.withLock { $0 = publicKeys }
+    return self.keys.withLock { current in
       defer { current = keys }
       return current
     }
+  }
+
+  /// The app with this key; `nil` for an unknown key. The key is no secret, so the time taken may tell of it.
+  func app(presenting presented: String) -> PublicKey? {
+    publicKeys.withLock { keys in keys.first { $0.key == presented } }
   }
 
   /// The caller with this key; `nil` for an unknown key.

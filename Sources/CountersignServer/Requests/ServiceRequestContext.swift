@@ -2,6 +2,7 @@ package import Hummingbird
 import Ledger
 import Logging
 import NIOCore
+import Resilience
 
 /// The context of a request.
 package struct ServiceRequestContext: RequestContext {
@@ -34,6 +35,15 @@ package struct ServiceRequestContext: RequestContext {
       throw Problem(.ledgerUnavailable, "The ledger is unavailable now; try again.")
     }
   }
+
+  /// Anybody can post such a purchase, so only some are logged.
+  func logKeyOfAnotherApp() {
+    guard Self.keysOfAnotherApp.admit() else { return }
+    logger.warning(
+      "a purchase comes with the public key of another app of ours: check auth.public_keys and the key in the app")
+  }
+
+  private static let keysOfAnotherApp = Occasional(most: 20, every: .seconds(60))
 
   func logClockBehind() {
     logger.error("a transaction is signed ahead of our clock: set the clock right")

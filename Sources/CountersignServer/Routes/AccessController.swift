@@ -54,6 +54,14 @@ struct AccessController: Sendable {
   func feature(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let user = try context.requireUserInPath()
     let feature = try usage.plans.feature(in: context)
+    return UsageController.response(
+      FeatureResponse(try await look(at: feature, of: user, request, context), of: feature))
+  }
+
+  /// A feature of a user, as the query asks about it.
+  func look(
+    at feature: Feature, of user: UserID, _ request: Request, _ context: ServiceRequestContext
+  ) async throws(Problem) -> FeatureUsage.One {
     let amount = try request.wholeNumber("amount", in: UsageController.amounts) ?? 1
     let count = try request.wholeNumber("count", in: UsageController.counts)
     guard count == nil || feature.kind == .limit else {
@@ -61,10 +69,9 @@ struct AccessController: Sendable {
     }
     let zone = try request.timeZone()
     let now = now().inWholeMilliseconds
-    let one = try await context.reading { () throws(LedgerError) in
+    return try await context.reading { () throws(LedgerError) in
       try await usage.access(to: feature, of: user, amount: amount, count: count, in: zone, at: now)
     }
-    return UsageController.response(FeatureResponse(one, of: feature))
   }
 }
 

@@ -1,5 +1,5 @@
 import Ledger
-import Synchronization
+import Resilience
 
 import struct FoundationEssentials.Date
 
@@ -15,46 +15,19 @@ final class LedgerCheck: Sendable {
     var backlog: LedgerBacklog?
   }
 
-  private struct State {
-    var check: Task<Finding, Never>?
-    /// When that check ended; `nil` while it goes on.
-    var endedAt: ContinuousClock.Instant?
-  }
-
-  /// Guards the last check.
-  private let state = Mutex(State())
-  private let ledger: Ledger
-  private let lifetime: Duration
-  private let now: @Sendable () -> Date
-  private let clock: @Sendable () -> ContinuousClock.Instant
+  private let recent: RecentValue<Finding>
 
   /// - Parameter lifetime: how long what was found stands.
   init(
     ledger: Ledger, lifetime: Duration, now: @escaping @Sendable () -> Date,
     clock: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
   ) {
-    self.ledger = ledger
-    self.lifetime = lifetime
-    self.now = now
-    self.clock = clock
+    recent = RecentValue(lifetime: lifetime, clock: clock) { await LedgerCheck.look(at: ledger, now) }
   }
 
-  func finding() async -> Finding {
-    let check = state.withLock { state in
-      let stands = state.endedAt.map { $0.duration(to: clock()) < lifetime } ?? true
-      if let check = state.check, stands { return check }
-      let check = Task {
-        let finding = await look()
-        self.state.withLock { $0.endedAt = clock() }
-        return finding
-      }
-      state = State(check: check)
-      return check
-    }
-    return await check.value
-  }
+  func finding() async -> Finding { await recent.value() }
 
-  private func look() async -> Finding {
+  private static func look(at ledger: Ledger, _ now: @Sendable () -> Date) async -> Finding {
     var finding = Finding()
     do throws(LedgerError) { try await ledger.check() } catch { finding.error = error }
     finding.backlog = try? await ledger.backlog(at: now())

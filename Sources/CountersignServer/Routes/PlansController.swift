@@ -43,7 +43,7 @@ extension PlansResponse {
 }
 
 extension PlansResponse.Allowance {
-  fileprivate init(_ allowance: Allowance) {
+  init(_ allowance: Allowance) {
     switch allowance {
     case .flag(let isOn): self.init(kind: .flag, isIncluded: isOn)
     case .limit(let limit): self.init(kind: .limit, isIncluded: limit != 0, limit: limit)
@@ -67,7 +67,7 @@ extension PlansResponse.Product {
 }
 
 extension PlansResponse.JSONMember {
-  fileprivate init(_ metadata: Access.Offering.Metadata) {
+  init(_ metadata: Access.Offering.Metadata) {
     self =
       switch metadata {
       case .null: .null

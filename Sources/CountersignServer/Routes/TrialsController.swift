@@ -30,9 +30,20 @@ struct TrialsController: Sendable {
     }
     let terms = try terms(posted.trial)
     let device = Device(
-      id: try DeviceID(checking: posted.deviceID), try posted.device.map(Self.checked),
-      try Self.pushToken(posted.pushToken))
+      id: try DeviceID(checking: posted.deviceID),
+      try posted.device.map { information throws(Problem) in try Self.checked(information) },
+      try Self.checked(pushToken: posted.pushToken))
     let tokens = try Self.tokens(posted.deviceToken, posted.secondDeviceToken, posted.isDevelopment)
+    let (record, isNew) = try await begin(terms, for: user, on: device, tokens: tokens, author: author, context)
+    return await respond(record, status: isNew ? .created : .ok)
+  }
+
+  /// Begins a trial, or finds the one that the user has.
+  /// - Throws: a problem where there is none.
+  func begin(
+    _ terms: TrialTerms, for user: UserID, on device: Device, tokens: Trials.DeviceTokens?, author: String = "the app",
+    _ context: ServiceRequestContext
+  ) async throws(Problem) -> (record: TrialRecord, isNew: Bool) {
     let outcome: TrialStartOutcome
     do throws(Trials.StartError) {
       outcome = try await trials.start(
@@ -53,10 +64,10 @@ struct TrialsController: Sendable {
     switch outcome {
     case .started(let record):
       metrics.note(terms.name, .started)
-      return await respond(record, status: .created)
+      return (record, true)
     case .known(let record):
       metrics.note(terms.name, .known)
-      return await respond(record)
+      return (record, false)
     case .used(let key):
       metrics.note(terms.name, .refused)
       throw Problem(.trialUsed, Self.sentence(key))
@@ -91,12 +102,22 @@ struct TrialsController: Sendable {
     let key = try request.headers.idempotencyKey()
     let posted = try await sent(request, context)
     let tokens = try Self.tokens(posted.deviceToken, posted.secondDeviceToken, posted.isDevelopment)
+    return await respond(
+      try await countSession(of: user, on: device, idempotencyKey: key, tokens: tokens, context))
+  }
+
+  /// Counts a session of a user's trial.
+  /// - Throws: a problem where the trial is over, or there is none.
+  func countSession(
+    of user: UserID, on device: DeviceID, idempotencyKey key: String?, tokens: Trials.DeviceTokens?,
+    _ context: ServiceRequestContext
+  ) async throws(Problem) -> TrialRecord {
     let outcome = try await context.reading { () throws(LedgerError) in
       try await trials.countSession(
         of: user, on: device, idempotencyKey: key, tokens: tokens, requestID: context.requestID, logger: context.logger)
     }
     switch outcome {
-    case .counted(let record): return await respond(record)
+    case .counted(let record): return record
     case .over: throw Problem(.trialOver, "The trial is over; nothing was counted.")
     case .unknown: throw Self.unknown
     }
@@ -106,7 +127,9 @@ struct TrialsController: Sendable {
     let user = try context.requireUser()
     let id = try Self.deviceID(context)
     let posted = try await sent(request, context)
-    let device = Device(id: id, try posted.device.map(Self.checked), try Self.pushToken(posted.pushToken))
+    let device = Device(
+      id: id, try posted.device.map { information throws(Problem) in try Self.checked(information) },
+      try Self.checked(pushToken: posted.pushToken))
     let tokens = try Self.tokens(posted.deviceToken, posted.secondDeviceToken, posted.isDevelopment)
     let seen = try await context.reading { () throws(LedgerError) in
       try await trials.keep(device, of: user, tokens: tokens, logger: context.logger)
@@ -126,7 +149,7 @@ struct TrialsController: Sendable {
     return try await body.decode(DeviceRequest.self, from: request, budgets.access(by: context.caller)).value
   }
 
-  private func terms(_ name: String?) throws(Problem) -> TrialTerms {
+  func terms(_ name: String?) throws(Problem) -> TrialTerms {
     guard let first = trials.terms.first else {
       throw Problem(.malformedRequest, "This service offers no trial: none is in its configuration.")
     }
@@ -157,19 +180,22 @@ struct TrialsController: Sendable {
   /// Apple's push tokens have 64 characters today, and may grow.
   private static let longestPushToken = 512
 
-  private static func checked(_ device: DeviceInformation) throws(Problem) -> DeviceInformation {
+  /// - Parameter name: the member that it came as.
+  static func checked(
+    _ device: DeviceInformation, named member: String = "device"
+  ) throws(Problem) -> DeviceInformation {
     for (name, text) in [
       ("model", device.model), ("ios_version", device.iosVersion), ("app_version", device.appVersion),
     ] {
       guard let text else { continue }
       guard (1...longestWord).contains(text.utf8.count), text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }) else {
-        throw Problem(.malformedRequest, "'device.\(name)' has to be 1 to \(longestWord) bytes of plain text.")
+        throw Problem(.malformedRequest, "'\(member).\(name)' has to be 1 to \(longestWord) bytes of plain text.")
       }
     }
     return device
   }
 
-  private static func pushToken(_ text: String?) throws(Problem) -> String? {
+  static func checked(pushToken text: String?) throws(Problem) -> String? {
     guard let text else { return nil }
     guard (1...longestPushToken).contains(text.utf8.count), text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
       throw Problem(.malformedRequest, "'push_token' has to be 1 to \(longestPushToken) printable ASCII characters.")
@@ -177,7 +203,7 @@ struct TrialsController: Sendable {
     return text
   }
 
-  private static func tokens(
+  static func tokens(
     _ first: String?, _ second: String?, _ isDevelopment: Bool?
   ) throws(Problem) -> Trials.DeviceTokens? {
     guard let first else { return nil }
@@ -196,7 +222,7 @@ struct TrialsController: Sendable {
 
 extension DeviceID {
   /// - Throws: a 400 problem.
-  fileprivate init(checking text: String) throws(Problem) {
+  init(checking text: String) throws(Problem) {
     guard text.utf8.count == 36, UUID(uuidString: text) != nil else {
       throw Problem(.malformedRequest, "The device ID has to be a UUID.")
     }
@@ -205,7 +231,7 @@ extension DeviceID {
 }
 
 extension Device {
-  fileprivate init(id: DeviceID, _ information: DeviceInformation?, _ pushToken: String?) {
+  init(id: DeviceID, _ information: DeviceInformation?, _ pushToken: String?) {
     self.init(
       id: id, model: information?.model, iosVersion: information?.iosVersion, appVersion: information?.appVersion,
       pushToken: pushToken)

@@ -38,7 +38,7 @@ struct ValidationsController: Sendable {
       do {
         return try await validate(body.value.request, of: user, isVouchedFor: false, context)
       } catch let problem as Problem {
-        throw Self.withoutHint(problem, body.value.request)
+        throw body.value.request.originalTransactionID == nil ? problem : Self.withoutHint(problem)
       }
     case .server:
       let body = try await body.decode(ValidationRequest.self, from: request, loan)
@@ -47,11 +47,10 @@ struct ValidationsController: Sendable {
     }
   }
 
-  /// Anybody can write down an ID, and a user must not learn from it what others have bought.
-  private static func withoutHint(_ problem: Problem, _ posted: ValidationRequest) -> Problem {
-    guard posted.originalTransactionID != nil, [.ownedByAnotherUser, .unknownTransaction].contains(problem.code) else {
-      return problem
-    }
+  /// The problem of a user who sent an ID alone: anybody can write one down, and must not learn from it what others
+  /// have bought.
+  static func withoutHint(_ problem: Problem) -> Problem {
+    guard [.ownedByAnotherUser, .unknownTransaction].contains(problem.code) else { return problem }
     return Problem(
       .unknownTransaction,
       "No purchase of yours with this original transaction ID is known; post the receipt or the signed transaction instead."
@@ -63,25 +62,8 @@ struct ValidationsController: Sendable {
   ) async throws -> Response {
     let submission = ReceiptSubmission(
       user: user, proof: try Self.proof(posted), requestID: context.requestID, isVouchedFor: isVouchedFor)
-    do {
-      // Its body is here: who sends one slowly must not keep a place.
-      return try await line.run(since: context.arrival) { place in try await validate(submission, place, context) }
-    } catch is AdmissionQueue.Refusal {
-      throw Problem(ValidationError.overloaded)
-    }
-  }
-
-  private func validate(
-    _ submission: ReceiptSubmission, _ place: AdmissionQueue.Place, _ context: ServiceRequestContext
-  ) async throws -> Response {
-    do throws(ValidationError) {
-      let answer = try await validator.validate(submission, logger: context.logger, onWait: place.leave)
-      return JSONBody.response(EntitlementResponse(answer), status: answer.isPending ? .accepted : .ok)
-    } catch {
-      if case .ledgerUnavailable(let cause) = error { context.logLedgerTrouble(cause) }
-      if case .clockBehind = error { context.logClockBehind() }
-      throw Problem(error)
-    }
+    let answer = try await validator.validate(submission, in: line, context)
+    return JSONBody.response(EntitlementResponse(answer), status: answer.isPending ? .accepted : .ok)
   }
 
   private static func user(_ posted: ValidationRequest) throws(Problem) -> UserID {

@@ -87,6 +87,8 @@ struct ConfigurationKeyTests {
   @Test func `the rows cover every key but those that need files, hold trees or go together`() {
     let apart: Set<String> = [
       "app_store.ca_file", "app_store.roots", "auth.api_keys",
+      // These are tested in `DialectConfigurationTests`.
+      "auth.public_keys", "dialects",
       // These are tested in `ConfigurationTreeTests` and `CatalogConfigurationTests`.
       "catalog.products", "catalog.features", "catalog.offerings", "catalog.experiments",
       // Tested in `TrialsConfigurationTests`, as are the keys of device_check.

@@ -76,7 +76,7 @@ struct ConfigurationReferenceTests {
     for key in allKeys {
       let member = try #require(key.split(separator: ".").last)
       let indent = String(repeating: "  ", count: key.count { $0 == "." })
-      let section = try #require(lines.firstIndex { $0 == "\(key.prefix { $0 != "." }):" }, "\(key)")
+      let section = try #require(lines.firstIndex { $0.hasPrefix("\(key.prefix { $0 != "." }):") }, "\(key)")
       let index = try #require(lines[section...].firstIndex { $0.hasPrefix("\(indent)\(member):") }, "\(key)")
       let before = lines[..<index].last { !$0.contains("_url:") }
       #expect(before?.hasPrefix("\(indent)#") == true, "\(key)")

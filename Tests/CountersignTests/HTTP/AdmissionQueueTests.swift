@@ -63,7 +63,7 @@ import Testing
     return task
   }
 
-  @Test(.timeLimit(.minutes(1)))
+  @Test(.timeLimit(.minutes(10)))
   func `as many requests as slots are worked on at once, the others in order of arrival`() async throws {
     let line = line(slots: 2)
     var tasks: [Task<Bool, any Error>] = []
@@ -80,7 +80,7 @@ import Testing
     #expect(line.waiting == 0)
   }
 
-  @Test(.timeLimit(.minutes(1)))
+  @Test(.timeLimit(.minutes(10)))
   func `a request whose turn comes too late is refused, and the next one has the turn`() async throws {
     let line = line(slots: 1, patience: .seconds(3))
     let held = await post(0, line, waiting: 0)
@@ -101,7 +101,7 @@ import Testing
     #expect(try await next.value)
   }
 
-  @Test(.timeLimit(.minutes(1)))
+  @Test(.timeLimit(.minutes(10)))
   func `a request that would have to wait too long is refused at once`() async throws {
     let line = line(slots: 1, patience: .seconds(3))
     // One that took two seconds: from now on the line takes that as usual.
@@ -124,7 +124,7 @@ import Testing
   }
 
   /// Its connection is closed by then: to begin would be in vain, and keep others waiting.
-  @Test(.timeLimit(.minutes(1)))
+  @Test(.timeLimit(.minutes(10)))
   func `a request that took long to arrive waits no longer than a request may take`() async throws {
     let line = line(slots: 1, patience: .seconds(3))
     let held = await post(0, line, waiting: 0)
@@ -145,7 +145,7 @@ import Testing
     #expect(work.begun == [0, 2, 3])
   }
 
-  @Test(.timeLimit(.minutes(1)))
+  @Test(.timeLimit(.minutes(10)))
   func `a cancelled request leaves the line`() async throws {
     let line = line(slots: 1)
     let held = await post(0, line, waiting: 0)
@@ -162,7 +162,7 @@ import Testing
     #expect(work.begun == [0, 2])
   }
 
-  @Test(.timeLimit(.minutes(1)))
+  @Test(.timeLimit(.minutes(10)))
   func `a place that was left early is another's, and is not given twice`() async throws {
     let line = line(slots: 1)
     try await line.run(since: clock.now) { (place) async throws -> Void in
@@ -182,7 +182,7 @@ import Testing
     #expect(free)
   }
 
-  @Test(.timeLimit(.minutes(1)))
+  @Test(.timeLimit(.minutes(10)))
   func `work that fails gives its place back`() async throws {
     struct Broken: Error {}
     let line = line(slots: 1)
@@ -223,7 +223,7 @@ import Testing
   }
 
   /// As users see it: Apple holds its answers back, every place is taken, more have arrived.
-  @Test(.timeLimit(.minutes(1)))
+  @Test(.timeLimit(.minutes(10)))
   func `reads do not stand in the line of validations`() async throws {
     let authority = try TestCertificateAuthority()
     let apple = Event()
@@ -267,7 +267,7 @@ import Testing
   }
 
   /// Whoever announces a body and holds it back would otherwise keep all others out, without any work done for them.
-  @Test(.timeLimit(.minutes(1)))
+  @Test(.timeLimit(.minutes(10)))
   func `bodies that are held back keep no place`() async throws {
     let settings = Settings(
       server: ["request_deadline": "2m"], appStore: ["concurrency": "1"])

@@ -67,7 +67,7 @@ import Testing
     let body = 1 << 20
     var loans: [ByteBudget.Loan] = []
     /// Bodies that a caller gets in.
-    func bodies(_ caller: Caller, of count: Int) -> Int {
+    func bodies(_ caller: NamedCaller, of count: Int) -> Int {
       (0..<count).count { _ in
         let loan = budgets.validation(by: caller)
         guard shortage(loan, body) == nil else { return false }
@@ -79,7 +79,7 @@ import Testing
     #expect(bodies(.user("anna"), of: 1) == 1)
     for number in 0..<100 { _ = bodies(.user(.init("m\(number)")), of: 2) }
     #expect(loans.count == 12, "three quarters")
-    let backend = Caller.server(ServerCaller(name: "backend", role: .service))
+    let backend = NamedCaller.server(ServerCaller(name: "backend", role: .service))
     #expect(bodies(backend, of: 16) == 4)
     loans = []
     #expect(bodies(backend, of: 16) == 12)

@@ -179,6 +179,8 @@ import Testing
           Ask(
             method: .post, path: "/v1/validations", body: #"{"user_id":"v","receipt_data":"\#(receipt.receiptData)"}"#),
           Ask(method: .post, path: "/v1/validations", body: #"{"user_id":"u","original_transaction_id":"7"}"#),
+          // An app's public key is for the dialects.
+          Ask(method: .post, path: "/v1/validations", key: RunningService.publicKey, body: "{}"),
           Ask(
             method: .post, path: "/v1/validations",
             body: #"{"user_id":"u","receipt_data":"\#(try store.simulator.issueReceipt(.wrongApp).receiptData)"}"#),

@@ -30,8 +30,10 @@ import Yams
     var settings = Settings()
     settings.revenueCat = ["authorization_file": ["a value"]]
     try await RunningService.run(apple: .unreachable, settings: settings) { service in
-      #expect(Set(contract.operations.map(\.path)) == Set(service.routes.map(\.path)))
-      for path in Set(service.routes.map(\.path)) {
+      // The one path of a dialect that answers while it is switched off.
+      let always = ["/v1/receipts"]
+      #expect(Set(contract.operations.map(\.path) + always) == Set(service.routes.map(\.path)))
+      for path in Set(service.routes.map(\.path)).subtracting(always) {
         let target = path.replacing(/{[a-z_]+}/, with: "7")
         let request = """
           OPTIONS \(target) HTTP/1.1\r

@@ -24,6 +24,22 @@ import Testing
     #expect(limiter.admit("a") == 1, "what was not used is not saved up")
   }
 
+  @Test func `a bucket may hold a minute's worth`() {
+    let start = ContinuousClock.now
+    let now = Mutex(start)
+    let limiter = RateLimiter(rate: 10, per: .seconds(60)) { now.withLock { $0 } }
+    for _ in 0..<10 { #expect(limiter.admit("a") == nil) }
+    #expect(limiter.admit("a") == 6)
+    now.withLock { $0 = start.advanced(by: .milliseconds(2_500)) }
+    #expect(limiter.admit("a") == 4)
+    now.withLock { $0 = start.advanced(by: .milliseconds(6_500)) }
+    #expect(limiter.admit("a") == nil)
+    #expect(limiter.admit("a") == 6, "a bucket that is not full is not forgotten")
+    now.withLock { $0 = start.advanced(by: .seconds(130)) }
+    for _ in 0..<10 { #expect(limiter.admit("a") == nil) }
+    #expect(limiter.admit("a") == 6)
+  }
+
   @Test func `zero is no limit`() {
     let limiter = RateLimiter(rate: 0)
     for _ in 0..<10_000 { #expect(limiter.admit("a") == nil) }

@@ -48,6 +48,9 @@ import Testing
     Row(
       method: "POST", route: "/v1/notifications/revenuecat", body: "{}", own: 401, other: 401, service: 401,
       support: 401, isOpen: true),
+    // RevenueCat's SDKs keep a purchase while the dialect is off.
+    Row(
+      method: "POST", route: "/v1/receipts", body: "{}", own: 503, other: 503, service: 503, support: 503, isOpen: true),
     Row(
       method: "POST", route: "/v1/validations", body: #"{"original_transaction_id":"7","user_id":"\#(own)"}"#,
       own: 404, other: 404, service: 404, support: 404),

@@ -35,18 +35,29 @@ struct Contract: @unchecked Sendable {
 
   private var paths: [String: [String: Any]] { root["paths"] as? [String: [String: Any]] ?? [:] }
 
-  var operations: Set<Operation> {
+  /// The operations of the service's own interface.
+  var operations: Set<Operation> { allOperations.filter { dialect(of: $0) == nil } }
+
+  /// Those of dialects, which are off by default and answer in shapes of their own.
+  var dialectOperations: Set<Operation> { allOperations.filter { dialect(of: $0) != nil } }
+
+  var allOperations: Set<Operation> {
     Set(paths.flatMap { path, item in item.keys.map { Operation(method: $0.uppercased(), path: path) } })
   }
 
   /// The operation that a request is of.
   func operation(_ method: String, _ target: String) -> Operation? {
     let parts = target.prefix { $0 != "?" }.split(separator: "/")
-    return operations.first { operation in
+    return allOperations.first { operation in
       let template = operation.path.split(separator: "/")
       return operation.method == method && template.count == parts.count
         && zip(template, parts).allSatisfy { $0.hasPrefix("{") || $0 == $1 }
     }
+  }
+
+  /// The dialect that an operation is of; `nil` for our own.
+  func dialect(of operation: Operation) -> String? {
+    (paths[operation.path]?[operation.method.lowercased()] as? [String: Any])?["x-dialect"] as? String
   }
 
   /// The credentials that may be shown, any one of them; empty: none is asked for.
@@ -118,7 +129,8 @@ struct Contract: @unchecked Sendable {
 
   /// What is wrong with an answer, by the document.
   func findings(_ operation: Operation, status: Int, contentType: String?, body: [UInt8]) throws -> [String] {
-    guard let response = responses(of: operation)["\(status)"] else {
+    let responses = responses(of: operation)
+    guard let response = responses["\(status)"] ?? responses["\(status / 100)XX"] else {
       return ["\(operation): \(status) is not documented"]
     }
     let type = contentType.map { String($0.prefix { $0 != ";" }) } ?? ""

@@ -15,6 +15,8 @@ import TestSupport
 struct RunningService: Sendable {
   static let serviceKey = "service-key-for-tests"
   static let supportKey = "support-key-for-tests"
+  /// The key that copies of com.example.app carry.
+  static let publicKey = "appl_forTestsOnly"
 
   let origin: String
   let port: Int
@@ -166,6 +168,10 @@ struct Settings: Sendable {
   var profileStore: [String: String] = [:]
   /// A file of `samples/catalogs` in the place of tiers, products and the rest.
   var sampleCatalog: String?
+  /// `dialects`.
+  var dialects: [String] = []
+  /// `auth.public_keys`, an item each; `nil`: one of com.example.app, where that is served.
+  var publicKeys: [String]?
   var trials = ["week": "{ tier: pro, length: 7d }"]
   var deviceCheck: [String: String] = [:]
   /// The secrets of RevenueCat's webhooks, by key: each is in a file of its own. They are not taken when empty.
@@ -235,6 +241,11 @@ struct Settings: Sendable {
           })
       ),
     ].filter { !$0.1.isEmpty }.map { "\($0.0):\n\(lines($0.1))" }.joined()
+    let ofExample = "{ name: app, key: \(RunningService.publicKey), bundle_id: com.example.app }"
+    let publicKeys = publicKeys ?? (bundleIDs.contains("com.example.app") ? [ofExample] : [])
+    let keys =
+      publicKeys.isEmpty ? "" : "  public_keys:\n" + publicKeys.map { "    - \($0)\n" }.joined()
+    let dialects = dialects.isEmpty ? "" : "dialects: [\(dialects.joined(separator: ", "))]\n"
     let jwt =
       jwt.isEmpty
       ? "" : "  jwt:\n" + jwt.sorted { $0.key < $1.key }.map { "    \($0.key): \($0.value)\n" }.joined()
@@ -249,8 +260,8 @@ struct Settings: Sendable {
         api_keys:
           - { name: backend, role: service, sha256: \(Self.sha256(RunningService.serviceKey)) }
           - { name: desk, role: support, sha256: \(Self.sha256(RunningService.supportKey)) }
-      \(jwt)log: { level: trace }
-      \(optional)
+      \(keys)\(jwt)log: { level: trace }
+      \(dialects)\(optional)
       """
   }
 }

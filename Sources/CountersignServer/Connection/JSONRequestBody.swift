@@ -15,8 +15,17 @@ protocol PlainlyPosted: Decodable {
 /// Reads a JSON body within its bounds: its own size, and the bytes that all bodies may take together.
 struct JSONRequestBody: Sendable {
   private let bytes: RequestBytes
+  private let requiresMediaType: Bool
+  private let requiresPlainNames: Bool
 
-  init(limit: Int) { bytes = RequestBytes(limit: limit) }
+  /// - Parameters:
+  ///   - requiresMediaType: whether the body has to call itself JSON. Clients of Apple's own endpoints do not.
+  ///   - requiresPlainNames: whether names of members have to be plain and given once. Some clients escape a `/` in a name.
+  init(limit: Int, requiresMediaType: Bool = true, requiresPlainNames: Bool = true) {
+    bytes = RequestBytes(limit: limit)
+    self.requiresMediaType = requiresMediaType
+    self.requiresPlainNames = requiresPlainNames
+  }
 
   /// - Throws: a problem: 415 for another media type, 400 for broken JSON or another shape, and those of `RequestBytes`.
   func decode<Value: Decodable>(
@@ -38,7 +47,7 @@ struct JSONRequestBody: Sendable {
   }
 
   private func collect(_ request: Request, _ loan: ByteBudget.Loan) async throws -> RequestBytes.Read<ByteBuffer> {
-    try requireJSON(request.headers)
+    if requiresMediaType { try requireJSON(request.headers) }
     return try await bytes.collect(request, loan)
   }
 
@@ -53,7 +62,7 @@ struct JSONRequestBody: Sendable {
     }
     do {
       let value = try JSONDecoder().decode(type, from: data)
-      try Self.requireUnambiguous(data)
+      if requiresPlainNames { try Self.requireUnambiguous(data) }
       return RequestBytes.Read(value: value, loan: read.loan)
     } catch let error as DecodingError {
       throw Problem(.malformedRequest, Self.sentence(error))

@@ -8,7 +8,7 @@ import Validation
 /// `POST /v1/notifications/revenuecat`: a thin adapter over `RevenueCatReceiver`.
 ///
 /// Only 200 ends RevenueCat's attempts, so that nothing else is answered before an event is kept.
-struct RevenueCatController: Sendable {
+struct RevenueCatWebhookController: Sendable {
   var receiver: RevenueCatReceiver
   private let body = RequestBytes(limit: BodyBudgets.notificationLimit)
   var budgets: BodyBudgets

@@ -49,7 +49,7 @@ package struct ServiceRouter {
   let support: SupportController
   let notifications: NotificationsController
   /// `nil`: nothing proves who sends its events, and there is no such route.
-  let revenueCat: RevenueCatController?
+  let revenueCat: RevenueCatWebhookController?
   let grants: GrantsController
   let plans: PlansController
   let access: AccessController
@@ -62,11 +62,13 @@ package struct ServiceRouter {
   let keyring: APIKeyring
   let tokens: UserTokenVerifier?
   let limits: RequestLimits
+  let dialects: DialectRoutes
   /// Whether the public address speaks TLS by itself.
   let speaksTLS: Bool
   let httpMetrics: HTTPMetrics
 
   /// - Parameters:
+  ///   - dialects: the interfaces of other services that are spoken.
   ///   - line: the queue for validations.
   ///   - tokens: `nil` where users cannot call.
   ///   - readinessLifetime: how long a check of the ledger stands.
@@ -76,7 +78,7 @@ package struct ServiceRouter {
     _ settings: ServerSettings, validator: ReceiptValidator, receiver: NotificationReceiver,
     revenueCat: RevenueCatReceiver?, lookUp: SupportLookUp,
     ledger: Ledger, rules: EntitlementRules, plans: Plans, trials: TrialSettings, hasProfileStore: Bool,
-    status: OperationalStatus,
+    status: OperationalStatus, dialects: Set<Dialect>,
     progress: RunProgress, line: AdmissionQueue, keyring: APIKeyring, tokens: UserTokenVerifier?,
     registry: PrometheusRegistry, readinessLifetime: Duration, waitingWrites: @escaping @Sendable () -> Int,
     certificateEnd: @escaping @Sendable () -> Date?, now: @escaping @Sendable () -> Date
@@ -97,7 +99,7 @@ package struct ServiceRouter {
       transfer: PurchaseTransfer(validator: validator, ledger: ledger), lookUp: lookUp, rules: rules,
       budget: budgets.support, now: now)
     notifications = NotificationsController(receiver: receiver, budgets: budgets)
-    self.revenueCat = revenueCat.map { RevenueCatController(receiver: $0, budgets: budgets) }
+    self.revenueCat = revenueCat.map { RevenueCatWebhookController(receiver: $0, budgets: budgets) }
     grants = GrantsController(
       grants: AccessGrants(validator: validator, ledger: ledger), catalog: rules.catalog, budget: budgets.support,
       now: now)
@@ -117,6 +119,15 @@ package struct ServiceRouter {
     self.keyring = keyring
     self.tokens = tokens
     limits = RequestLimits(settings)
+    self.dialects = DialectRoutes(
+      enabled: dialects,
+      common: DialectRoutes.Common(
+        validator: validator,
+        inspector: PurchaseInspector(
+          validator: validator, ledger: ledger, accountTokenIsUserID: receiver.accountTokenIsUserID),
+        ledger: ledger, reader: reader, plans: plans, budgets: budgets, line: line,
+        limits: limits, keyring: keyring, access: access, trials: self.trials, ledgerCheck: health.ledger,
+        maxBody: settings.maxBody, now: now))
     speaksTLS = settings.tls != nil
     httpMetrics = HTTPMetrics(registry)
   }
@@ -165,6 +176,9 @@ package struct ServiceRouter {
     route(authenticated, "/v1/transactions/{original_transaction_id}", [.get: support.transaction])
     route(authenticated, "/v1/transactions/{original_transaction_id}/transfer", [.post: support.transfer])
     route(authenticated, "/v1/brake", [.get: brake.state, .delete: brake.release])
+    dialects.add { isOpen, path, handlers in
+      if isOpen { route(router, path, handlers) } else { route(authenticated, path, handlers) }
+    }
     return router
   }
 
@@ -182,7 +196,8 @@ package struct ServiceRouter {
     if speaksTLS { router.add(middleware: StrictTransportMiddleware()) }
     router.add(middleware: MetricsMiddleware(metrics: httpMetrics))
     router.add(middleware: AccessLogMiddleware())
-    router.add(middleware: ProblemMiddleware())
+    if dialects.hasPages { router.add(middleware: CrossOriginMiddleware(covers: dialects.isForPages)) }
+    router.add(middleware: ProblemMiddleware(dialects: dialects.errors))
     router.add(middleware: HostMiddleware())
     router.add(middleware: ExactPathMiddleware())
     return router

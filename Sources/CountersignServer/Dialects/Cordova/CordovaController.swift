@@ -1,0 +1,109 @@
+import Entitlements
+import Hummingbird
+import Validation
+
+/// cordova-plugin-purchase 13 (`store.validator`), which iaptic's endpoint is made for.
+///
+/// The plugin reads nothing but HTTP 200, and keeps each 200 for two minutes, refusals too. So a verdict is 200 and a
+/// refusal 200 with `ok: false`; whatever may pass is a 5xx, and is asked again.
+struct CordovaController: Sendable {
+  static let path = "/v1/validate"
+
+  private let common: DialectRoutes.Common
+  private let body: JSONRequestBody
+
+  init(_ common: DialectRoutes.Common) {
+    self.common = common
+    body = JSONRequestBody(limit: common.maxBody)
+  }
+
+  func add(_ route: DialectRoutes.Registration) {
+    route(false, RouterPath(Self.path), [.post: validate])
+  }
+
+  /// Of the plugin's body what is used; `device`, `offers` and `products` are not.
+  private struct Posted: Decodable {
+    struct Transaction: Decodable {
+      var type: String
+      var appStoreReceipt: String?
+      var jwsRepresentation: String?
+    }
+
+    struct AdditionalData: Decodable {
+      var applicationUsername: String?
+    }
+
+    var id: String
+    var transaction: Transaction
+    var additionalData: AdditionalData?
+  }
+
+  private func validate(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    if case .server = context.caller { _ = try context.requireCaller(.service) }
+    let read = try await body.decode(Posted.self, from: request, common.loan(for: context))
+    defer { withExtendedLifetime(read.loan) {} }
+    let posted = read.value
+    let (user, app) = try user(of: posted, context)
+    let answer = try await common.validate(
+      try Self.proof(posted), of: user, app: app, isVouchedFor: context.isServer, context)
+    // It is kept, and nothing can be said of it yet: the plugin asks again.
+    if answer.isPending, !answer.entitlement.isProvisional {
+      throw Problem(
+        .appStoreUnavailable, "Apple cannot be asked; the purchase is recorded, and the verdict follows; try again.")
+    }
+    let evidence = try await common.evidence(of: user, context)
+    let now = common.now()
+    return JSONBody.response(
+      CordovaSuccess(
+        id: posted.id, type: posted.transaction.type, date: now,
+        collection: evidence.flatMap { evidence in
+          CordovaPurchase.all(
+            of: evidence, common.verdict(on: evidence, of: user, deciding: answer.entitlement), at: now)
+        }))
+  }
+
+  /// The user: the token's, or the one whom the app or the server names.
+  private func user(
+    of posted: Posted, _ context: ServiceRequestContext
+  ) throws(Problem) -> (UserID, app: BundleID?) {
+    if case .user(let user) = context.caller { return (user, nil) }
+    guard let name = posted.additionalData?.applicationUsername, !name.isEmpty else {
+      throw Problem(
+        .forbidden, "The request names no user: set store.applicationUsername, or send the user's token.")
+    }
+    let user = try UserID(checking: name, named: "additionalData.applicationUsername")
+    guard case .app(let key) = context.caller else { return (user, nil) }
+    try common.admit(user)
+    return (user, key.bundleID)
+  }
+
+  private static func proof(_ posted: Posted) throws(Problem) -> String {
+    switch posted.transaction.type {
+    case "ios-appstore":
+      guard let receipt = posted.transaction.appStoreReceipt else {
+        throw Problem(.malformedRequest, "'transaction.appStoreReceipt' is missing.")
+      }
+      return receipt
+    case "apple-sk2":
+      guard let jws = posted.transaction.jwsRepresentation else {
+        throw Problem(.malformedRequest, "'transaction.jwsRepresentation' is missing.")
+      }
+      return jws
+    default:
+      // No store but Apple's is ever asked, so this does not pass; a 5xx would be tried again for ever.
+      throw Problem(
+        .unsupportedReceipt,
+        "This service validates purchases of the App Store alone; set the validator on iOS.")
+    }
+  }
+
+  static let errors = DialectErrors(
+    covers: { $0 == path },
+    response: { problem, _, _ in
+      let code: CordovaFailure.Code =
+        [.unauthenticated, .forbidden].contains(problem.code) ? .clientInvalid : .verificationFailed
+      let status: HTTPResponse.Status =
+        problem.code == .methodNotAllowed || problem.passingStatus.kind == .serverError ? problem.passingStatus : .ok
+      return problem.response(CordovaFailure(code: code, message: problem.detail), status: status)
+    })
+}

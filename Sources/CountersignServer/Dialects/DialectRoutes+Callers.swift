@@ -1,0 +1,69 @@
+import Entitlements
+import Hummingbird
+import Ledger
+import Resilience
+import Validation
+
+/// What the dialects do alike for their callers.
+extension DialectRoutes.Common {
+  /// An empty loan for the body of a purchase.
+  func loan(for context: ServiceRequestContext) -> ByteBudget.Loan {
+    switch context.caller {
+    case .user(let user): budgets.validation(by: .user(user))
+    case .server(let server): budgets.validation(by: .server(server))
+    case .app, nil: budgets.validation(fromAppAt: context.clientAddress)
+    }
+  }
+
+  /// Counts a request of the user whom an app names: the public key is everybody's, and the address may be shared. It is
+  /// apart from what the user's own token is counted by, as anybody may name a user.
+  func admit(_ user: UserID) throws(Problem) {
+    guard let seconds = limits.perUser.admit("app \(user.rawValue)") else { return }
+    throw Problem(.rateLimited, "This user asks more often than they may; wait and try again.", retryAfter: seconds)
+  }
+
+  /// Validates a purchase that a user presents.
+  func validate(
+    _ proof: String, of user: UserID, app: BundleID?, isVouchedFor: Bool, _ context: ServiceRequestContext
+  ) async throws -> ValidatedEntitlement {
+    let submission = ReceiptSubmission(
+      user: user, proof: .receipt(proof), requestID: context.requestID, isVouchedFor: isVouchedFor, app: app)
+    return try await validator.validate(submission, in: line, context)
+  }
+
+  /// What is known of a user's purchases, of the stores that count for the user.
+  func evidence(of user: UserID, _ context: ServiceRequestContext) async throws -> [SubscriptionEvidence] {
+    let profile = try await context.reading { () throws(LedgerError) in try await ledger.profile(of: user) }
+    return (profile?.evidence ?? []).filter { reader.rules.accepts($0.key.environment, for: user) }
+  }
+
+  /// The verdict on one purchase of a user's by itself.
+  ///
+  /// - Parameter deciding: the verdict on everything of the user's, which may hold more than the evidence by today's rules.
+  func verdict(
+    on evidence: SubscriptionEvidence, of user: UserID, deciding: Entitlement?
+  ) -> Entitlement {
+    if let deciding, deciding.originalTransactionID == evidence.key.originalTransactionID,
+      deciding.environment == evidence.key.environment
+    {
+      return deciding
+    }
+    return reader.rules.evaluate(user, [evidence], at: now())
+  }
+}
+
+extension Problem {
+  /// The status for a client that takes anything but a 5xx for final: whatever may pass is one.
+  var passingStatus: HTTPResponse.Status {
+    code.isRetryable && code.status.kind != .serverError ? .serviceUnavailable : code.status
+  }
+
+  /// A JSON body in the shape of a dialect.
+  func response(_ body: some Encodable, status: HTTPResponse.Status) -> Response {
+    var headers: HTTPFields = [.contentType: "application/json", .cacheControl: "no-store"]
+    if let seconds = retryAfter, status.kind == .serverError { headers[.retryAfter] = String(seconds) }
+    if status == .unauthorized { headers[.wwwAuthenticate] = "Bearer" }
+    if !allow.isEmpty { headers[.allow] = allow.map(\.rawValue).joined(separator: ", ") }
+    return Response(status: status, headers: headers, body: ResponseBody(byteBuffer: JSONBody.encode(body)))
+  }
+}

@@ -1,0 +1,66 @@
+import Access
+import Hummingbird
+import Ledger
+import Validation
+
+import struct FoundationEssentials.Date
+
+/// The routes of the dialects that are switched on, and how their problems are told.
+struct DialectRoutes: Sendable {
+  /// What the dialects are made of: the use cases of the native routes.
+  struct Common: Sendable {
+    var validator: ReceiptValidator
+    var inspector: PurchaseInspector
+    var ledger: Ledger
+    var reader: StandingReader
+    var plans: Plans
+    var budgets: BodyBudgets
+    var line: AdmissionQueue
+    var limits: RequestLimits
+    var keyring: APIKeyring
+    var access: AccessController
+    var trials: TrialsController
+    var ledgerCheck: LedgerCheck
+    /// Bytes of the largest request body.
+    var maxBody: Int
+    var now: @Sendable () -> Date
+  }
+
+  typealias Handler = @Sendable (Request, ServiceRequestContext) async throws -> Response
+
+  /// Registers a path. An open one asks for no credential before its handler runs.
+  typealias Registration = (
+    _ isOpen: Bool, _ path: RouterPath, _ handlers: [HTTPRequest.Method: Handler]
+  ) -> Void
+
+  var enabled: Set<Dialect>
+  var common: Common
+
+  func add(_ route: Registration) {
+    RevenueCatSDKController(common, isEnabled: enabled.contains(.revenuecat)).add(route)
+    if enabled.contains(.cordova) { CordovaController(common).add(route) }
+    if enabled.contains(.openiap) { OpenIAPController(common).add(route) }
+    if enabled.contains(.verifyReceipt) { VerifyReceiptController(common).add(route) }
+    if enabled.contains(.subscriptionsAPI) { SubscriptionsAPIController(common).add(route) }
+    if enabled.contains(.trialAPI) { TrialAPIController(common).add(route) }
+  }
+
+  /// Whether pages may call some paths: an SDK for the web, an app in a web view.
+  var hasPages: Bool { enabled.contains(.revenuecat) || enabled.contains(.cordova) }
+
+  /// Whether pages may call a path.
+  func isForPages(_ path: String) -> Bool {
+    enabled.contains(.revenuecat) && RevenueCatSDKController.isOurs(path)
+      || enabled.contains(.cordova) && path == CordovaController.path
+  }
+
+  /// The shapes of problems on the dialects' paths.
+  var errors: [DialectErrors] {
+    [RevenueCatSDKController.errors(isEnabled: enabled.contains(.revenuecat))]
+      + (enabled.contains(.cordova) ? [CordovaController.errors] : [])
+      + (enabled.contains(.openiap) ? [OpenIAPController.errors] : [])
+      + (enabled.contains(.verifyReceipt) ? [VerifyReceiptController.errors] : [])
+      + (enabled.contains(.subscriptionsAPI) ? [SubscriptionsAPIController.errors] : [])
+      + (enabled.contains(.trialAPI) ? [TrialAPIController.errors] : [])
+  }
+}

@@ -1,0 +1,108 @@
+import Entitlements
+import Hummingbird
+import Validation
+
+/// OpenIAP's `verifyPurchaseWithProvider`, with `iapkit.baseUrl` set to this service: expo-iap, react-native-iap,
+/// flutter_inapp_purchase and others.
+///
+/// The body names no user. It is the token's, if the app sends the user's token as the key; else the one whom the app named
+/// at the purchase; else the purchase is verified, and is nobody's.
+struct OpenIAPController: Sendable {
+  static let path = "/v1/purchase/verify"
+
+  private let common: DialectRoutes.Common
+  private let body: JSONRequestBody
+
+  init(_ common: DialectRoutes.Common) {
+    self.common = common
+    body = JSONRequestBody(limit: common.maxBody)
+  }
+
+  func add(_ route: DialectRoutes.Registration) {
+    route(false, RouterPath(Self.path), [.post: verify])
+  }
+
+  /// `includeClientPayload` is for a catalog that IAPKit keeps and this service does not.
+  private struct Posted: Decodable {
+    var store: String
+    var jws: String?
+    var expectedProductId: String?
+  }
+
+  private func verify(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    if case .server = context.caller { _ = try context.requireCaller(.service) }
+    let read = try await body.decode(Posted.self, from: request, common.loan(for: context))
+    defer { withExtendedLifetime(read.loan) {} }
+    guard read.value.store == "apple" else {
+      throw Problem(.malformedRequest, "'store' has to be 'apple': no other store can be asked here.")
+    }
+    guard let jws = read.value.jws else {
+      throw Problem(.malformedRequest, "'jws' is missing: send the signed transaction.")
+    }
+    var answer = try await answer(about: jws, context)
+    if let expected = read.value.expectedProductId, answer.isValid, answer.productId != expected {
+      // The purchase is genuine, and not of what the app is about to give.
+      (answer.isValid, answer.state) = (false, .inauthentic)
+    }
+    return JSONBody.response(answer)
+  }
+
+  private func answer(about jws: String, _ context: ServiceRequestContext) async throws -> OpenIAPAnswer {
+    let transaction: Purchase
+    do throws(ValidationError) { transaction = try common.inspector.transaction(in: jws) } catch {
+      throw Problem(error)
+    }
+    var app: BundleID?
+    if case .app(let key) = context.caller { app = key.bundleID }
+    guard let user = try await user(of: transaction, context) else {
+      let question = PurchaseInspector.Question(jws, app: app, requestID: context.requestID)
+      let evidence = try await common.line.validation(of: context) { _ throws(ValidationError) in
+        try await common.inspector.inspect(question, logger: context.logger)
+      }
+      return answer(about: transaction, evidence, of: UserID(""), deciding: nil)
+    }
+    let verdict = try await common.validate(jws, of: user, app: app, isVouchedFor: context.isServer, context)
+    if verdict.isPending, !verdict.entitlement.isProvisional {
+      throw Problem(
+        .appStoreUnavailable, "Apple cannot be asked; the purchase is recorded, and the verdict follows; try again.")
+    }
+    return answer(
+      about: transaction, try await common.evidence(of: user, context), of: user, deciding: verdict.entitlement)
+  }
+
+  private func user(of transaction: Purchase, _ context: ServiceRequestContext) async throws -> UserID? {
+    if case .user(let user) = context.caller { return user }
+    let named: UserID?
+    do throws(ValidationError) { named = try await common.inspector.userNamed(by: transaction) } catch {
+      if case .ledgerUnavailable(let cause) = error { context.logLedgerTrouble(cause) }
+      throw Problem(error)
+    }
+    if let named, case .app = context.caller { try common.admit(named) }
+    return named
+  }
+
+  private func answer(
+    about transaction: Purchase, _ all: [SubscriptionEvidence], of user: UserID, deciding: Entitlement?
+  ) -> OpenIAPAnswer {
+    guard
+      let evidence = all.first(where: { evidence in
+        evidence.purchases.contains { $0.transactionID == transaction.transactionID }
+      }) ?? all.first(where: { $0.key.originalTransactionID == transaction.originalTransactionID })
+    else { return OpenIAPAnswer(state: .unknown, productID: transaction.productID) }
+    return OpenIAPAnswer(
+      transaction, evidence, common.verdict(on: evidence, of: user, deciding: deciding),
+      kind: common.reader.rules.catalog.products[transaction.productID]?.kind, at: common.now())
+  }
+
+  static let errors = DialectErrors(
+    covers: { $0 == path },
+    response: { problem, _, _ in
+      switch problem.code {
+      case .undecodableReceipt, .notAuthentic, .wrongApp, .sandboxRefused:
+        return problem.response(OpenIAPAnswer(state: .inauthentic), status: .ok)
+      default:
+        return problem.response(
+          OpenIAPFailure(code: problem.code.rawValue, message: problem.detail), status: problem.passingStatus)
+      }
+    })
+}

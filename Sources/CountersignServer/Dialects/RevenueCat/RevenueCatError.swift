@@ -1,0 +1,75 @@
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// An error as RevenueCat's SDKs read it: JSON with a code of theirs and a sentence.
+///
+/// On `POST /v1/receipts` a 4xx makes the SDK finish the transaction and forget the purchase; it keeps what a 5xx
+/// answers, and posts it again. So everything there that is not the purchase's own fault is a 503.
+struct RevenueCatError: Error {
+  /// The codes of RevenueCat's backend that its SDKs tell apart.
+  enum Code: Int, Encodable {
+    case storeProblem = 7101
+    case receiptInUse = 7102
+    case invalidReceipt = 7103
+    case internalError = 7110
+    case emptyUserID = 7220
+    case invalidAPIKey = 7225
+    case badRequest = 7226
+    case invalidUserID = 7256
+    case notFound = 7259
+
+    /// Whether it is the purchase's own fault: no later attempt can succeed.
+    fileprivate var isAboutPurchase: Bool { self == .receiptInUse || self == .invalidReceipt }
+  }
+
+  var code: Code
+  var message: String
+  var status = HTTPResponse.Status.badRequest
+  /// In seconds.
+  var retryAfter: Int?
+  /// The methods that the path knows, for a 405.
+  var allow: [HTTPRequest.Method] = []
+
+  private struct Body: Encodable {
+    var code: Code
+    var message: String
+  }
+
+  func response(path: String) -> Response {
+    let isPurchase = path == RevenueCatSDKController.receiptsPath && allow.isEmpty
+    let isKept = isPurchase && status.kind != .serverError && !code.isAboutPurchase
+    var headers: HTTPFields = [.contentType: "application/json", .cacheControl: "no-store"]
+    if let retryAfter { headers[.retryAfter] = String(retryAfter) }
+    if !allow.isEmpty { headers[.allow] = allow.map(\.rawValue).joined(separator: ", ") }
+    return Response(
+      status: isKept ? .serviceUnavailable : status, headers: headers,
+      body: ResponseBody(byteBuffer: JSONBody.encode(Body(code: code, message: message))))
+  }
+}
+
+extension RevenueCatError {
+  init(_ problem: Problem) {
+    self.init(
+      code: Code(problem.code), message: problem.detail, status: problem.code.status, retryAfter: problem.retryAfter,
+      allow: problem.allow)
+  }
+}
+
+extension RevenueCatError.Code {
+  fileprivate init(_ code: Problem.Code) {
+    self =
+      switch code {
+      case .ownedByAnotherUser: .receiptInUse
+      case .undecodableReceipt, .wrongApp, .notAuthentic, .sandboxRefused: .invalidReceipt
+      case .appStoreUnavailable: .storeProblem
+      case .unauthenticated, .forbidden: .invalidAPIKey
+      case .notFound, .methodNotAllowed: .notFound
+      case .malformedRequest, .payloadTooLarge, .unsupportedMediaType, .requestTimeout, .rateLimited,
+        .unknownTransaction, .unsupportedReceipt, .idempotencyMismatch, .limitReached, .unknownFeature, .trialUsed,
+        .trialOver, .deviceTokenRefused:
+        .badRequest
+      case .internalError, .overloaded, .ledgerUnavailable, .authenticationUnavailable: .internalError
+      }
+  }
+}

@@ -1,0 +1,118 @@
+import FoundationEssentials
+import Ledger
+
+/// The parts of `POST /v1/receipts` that decide something; the rest is about paywalls.
+struct PostedReceipt: Decodable {
+  var appUserID: String?
+  /// A signed transaction, or an app receipt in base64; of Android a token of Play's.
+  var fetchToken: String?
+  /// A signed proof that the app was downloaded. It is sent alone by a customer who restores and never bought.
+  var appTransaction: String?
+  var attributes: [String: PostedAttribute]?
+
+  enum CodingKeys: String, CodingKey {
+    case appUserID = "app_user_id"
+    case fetchToken = "fetch_token"
+    case appTransaction = "app_transaction"
+    case attributes
+  }
+
+  init(from decoder: any Decoder) throws {
+    let container = try decoder.container(keyedBy: CodingKeys.self)
+    appUserID = try container.decodeIfPresent(String.self, forKey: .appUserID)
+    fetchToken = try container.decodeIfPresent(String.self, forKey: .fetchToken)
+    appTransaction = try container.decodeIfPresent(String.self, forKey: .appTransaction)
+    // A purchase is worth more than what is said beside it.
+    attributes = try? container.decodeIfPresent([String: PostedAttribute].self, forKey: .attributes)
+  }
+}
+
+/// What an app says of its customer: a text, with the time on the device.
+struct PostedAttribute: Decodable {
+  var value: String?
+  var updatedAtMilliseconds: Int64
+
+  enum CodingKeys: String, CodingKey {
+    case value
+    case updatedAtMilliseconds = "updated_at_ms"
+  }
+
+  init(from decoder: any Decoder) throws {
+    let container = try decoder.container(keyedBy: CodingKeys.self)
+    value = try container.decodeIfPresent(String.self, forKey: .value)
+    // Android writes it with a point.
+    let milliseconds = try container.decodeIfPresent(Double.self, forKey: .updatedAtMilliseconds) ?? 0
+    updatedAtMilliseconds = Int64(exactly: milliseconds.rounded()) ?? 0
+  }
+
+  private static let longestName = 40
+  private static let longestValue = 500
+
+  /// Why an attribute is not kept; `nil` for one that is.
+  static func problem(_ name: String, _ attribute: PostedAttribute) -> String? {
+    guard (1...longestName).contains(name.count), name.first?.isLetter == true || name.hasPrefix("$") else {
+      return "A name has 1 to \(longestName) characters, and begins with a letter or, where it is RevenueCat's, with $."
+    }
+    guard (attribute.value ?? "").count <= longestValue else {
+      return "A value has at most \(longestValue) characters."
+    }
+    return nil
+  }
+
+  var kept: CustomerAttribute {
+    CustomerAttribute(value: value?.isEmpty == true ? nil : value, updatedAtMilliseconds: updatedAtMilliseconds)
+  }
+}
+
+/// `POST /v1/subscribers/{app_user_id}/attributes`
+struct PostedAttributes: Decodable {
+  var attributes: [String: PostedAttribute]
+}
+
+/// `POST /v1/subscribers/identify`, and the alias of older SDKs.
+struct PostedIdentity: Decodable {
+  var appUserID: String?
+  var newAppUserID: String
+
+  enum CodingKeys: String, CodingKey {
+    case appUserID = "app_user_id"
+    case newAppUserID = "new_app_user_id"
+  }
+}
+
+/// `POST …/restore/eligibility`
+struct PostedRestore: Decodable {
+  var fetchToken: String?
+
+  enum CodingKeys: String, CodingKey {
+    case fetchToken = "fetch_token"
+  }
+}
+
+/// `POST …/intro_eligibility`
+struct PostedProducts: Decodable {
+  var productIdentifiers: [String]?
+
+  enum CodingKeys: String, CodingKey {
+    case productIdentifiers = "product_identifiers"
+  }
+}
+
+/// `POST /v1/offers`
+struct PostedOffers: Decodable {
+  struct Offer: Decodable {
+    var offerID: String?
+    var productID: String?
+
+    enum CodingKeys: String, CodingKey {
+      case offerID = "offer_id"
+      case productID = "product_id"
+    }
+  }
+
+  var generateOffers: [Offer]?
+
+  enum CodingKeys: String, CodingKey {
+    case generateOffers = "generate_offers"
+  }
+}

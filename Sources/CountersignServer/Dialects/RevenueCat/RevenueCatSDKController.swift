@@ -1,0 +1,324 @@
+import AppStore
+import CountersignAPI
+import Entitlements
+import FoundationEssentials
+import HTTPTypes
+import Hummingbird
+import Ledger
+import Logging
+import NIOCore
+import Resilience
+import Validation
+
+/// RevenueCat's SDKs, with `Purchases.proxyURL` set to this service: their calls over our use cases.
+///
+/// The key in the app is public, and names no user: whoever has an app user ID reads what it names. What a call may
+/// change is what a receipt proves, whom an anonymous ID turns out to be, and attributes.
+struct RevenueCatSDKController: Sendable {
+  static let receiptsPath = "/v1/receipts"
+
+  private let common: DialectRoutes.Common
+  private let isEnabled: Bool
+  private let receipt: JSONRequestBody
+  private let small = JSONRequestBody(limit: 256 * 1024, requiresPlainNames: false)
+  private let offerings: ByteBuffer
+  private let mapping: ByteBuffer
+
+  init(_ common: DialectRoutes.Common, isEnabled: Bool) {
+    self.common = common
+    self.isEnabled = isEnabled
+    receipt = JSONRequestBody(limit: common.maxBody, requiresPlainNames: false)
+    offerings = JSONBody.encode(RevenueCatOfferings(common.plans))
+    mapping = JSONBody.encode(ProductEntitlementMapping(common.reader.rules.catalog))
+  }
+
+  func add(_ route: DialectRoutes.Registration) {
+    guard isEnabled else {
+      // A 404 would make an SDK that still calls throw its purchases away.
+      route(true, "/v1/receipts", [.post: { _, _ in throw Self.switchedOff }])
+      return
+    }
+    route(true, "/v1/health", [.get: { _, _ in Self.nothing }])
+    route(false, "/v1/receipts", [.post: answering(postReceipt)])
+    route(false, "/v1/subscribers/identify", [.post: answering(identify)])
+    route(true, "/v1/subscribers/redeem_purchase", [.post: { _, _ in throw Self.notOffered }])
+    route(false, "/v1/subscribers/{app_user_id}", [.get: answering(subscriber)])
+    route(false, "/v1/subscribers/{app_user_id}/offerings", [.get: answering(known { _ in offerings })])
+    route(false, "/v1/subscribers/{app_user_id}/alias", [.post: answering(alias)])
+    route(false, "/v1/subscribers/{app_user_id}/attributes", [.post: answering(setAttributes)])
+    route(false, "/v1/subscribers/{app_user_id}/restore/eligibility", [.post: answering(restoreEligibility)])
+    route(false, "/v1/subscribers/{app_user_id}/intro_eligibility", [.post: answering(introEligibility)])
+    route(
+      false, "/v1/subscribers/{app_user_id}/virtual_currencies",
+      [.get: answering(known { _ in JSONBody.encode(["virtual_currencies": [String: Int]()]) })])
+    route(
+      false, "/v1/subscribers/{app_user_id}/health_report_availability",
+      [.get: answering(known { _ in JSONBody.encode(["report_logs": false]) })])
+    for ending in ["attribution", "adservices_attribution"] {
+      route(false, "/v1/subscribers/{app_user_id}/\(ending)", [.post: answering(known { _ in Self.emptyObject })])
+    }
+    route(false, "/v1/product_entitlement_mapping", [.get: answering(known { _ in mapping })])
+    route(false, "/v1/offers", [.post: answering(offers)])
+    route(false, "/v1/diagnostics", [.post: answering(known { _ in Self.emptyObject })])
+    route(false, "/v1/events", [.post: answering(known { _ in Self.emptyObject })])
+  }
+
+  // MARK: Customers
+
+  private func subscriber(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let (id, _) = try await customer(in: context)
+    return try await customerInfo(of: id, context)
+  }
+
+  private func identify(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let caller = try context.requireAppOr(.service)
+    let posted = try await small.decode(PostedIdentity.self, from: request, common.budgets.access(by: caller)).value
+    guard let old = posted.appUserID else {
+      throw RevenueCatError(code: .emptyUserID, message: "'app_user_id' is missing.")
+    }
+    let (id, newID) = (try UserID(checkingAppUserID: old), try UserID(checkingAppUserID: posted.newAppUserID))
+    try admit(newID, caller)
+    let isNew = try await join(id, to: newID, context)
+    return try await customerInfo(of: newID, context, status: isNew ? .created : .ok)
+  }
+
+  private func alias(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let (id, caller) = try await customer(in: context)
+    let posted = try await small.decode(PostedIdentity.self, from: request, common.budgets.access(by: caller)).value
+    _ = try await join(id, to: try UserID(checkingAppUserID: posted.newAppUserID), context)
+    return Self.response(Self.emptyObject)
+  }
+
+  /// - Returns: whether the user was not known before.
+  private func join(_ id: UserID, to user: UserID, _ context: ServiceRequestContext) async throws -> Bool {
+    let isNew = try await context.reading { () throws(LedgerError) in
+      try await common.ledger.meet(user, at: common.now()).isNew
+    }
+    let outcome = try await context.reading { () throws(LedgerError) in
+      try await common.validator.join(id, to: user, requestID: context.requestID)
+    }
+    if outcome == .joined { context.logger.info("an anonymous customer signed in", metadata: ["user_id": "\(user)"]) }
+    return isNew
+  }
+
+  private func setAttributes(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let (id, caller) = try await customer(in: context)
+    let posted = try await small.decode(PostedAttributes.self, from: request, common.budgets.access(by: caller)).value
+    var errors = posted.attributes.compactMap { name, attribute in
+      PostedAttribute.problem(name, attribute).map { AttributeErrors.One(keyName: name, message: $0) }
+    }
+    errors += try await keep(posted.attributes, of: id, context).map { name in
+      AttributeErrors.One(
+        keyName: name, message: "A customer has at most \(CustomerAttribute.limit) attributes.")
+    }
+    guard !errors.isEmpty else { return Self.response(Self.emptyObject) }
+    return Self.response(
+      JSONBody.encode(AttributeErrors(attributeErrors: errors.sorted { $0.keyName < $1.keyName })))
+  }
+
+  /// - Returns: the names for which there is no room.
+  private func keep(
+    _ attributes: [String: PostedAttribute], of id: UserID, _ context: ServiceRequestContext
+  ) async throws -> [String] {
+    let sound = attributes.filter { PostedAttribute.problem($0.key, $0.value) == nil }.mapValues(\.kept)
+    return try await context.reading { () throws(LedgerError) in
+      try await common.ledger.keep(sound, of: id, at: common.now())
+    }
+  }
+
+  // MARK: Purchases
+
+  private func postReceipt(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let caller = try context.requireAppOr(.service)
+    let body = try await receipt.decode(PostedReceipt.self, from: request, common.loan(for: context))
+    defer { withExtendedLifetime(body.loan) {} }
+    let posted = body.value
+    guard let text = posted.appUserID else {
+      throw RevenueCatError(code: .emptyUserID, message: "'app_user_id' is missing.")
+    }
+    let id = try UserID(checkingAppUserID: text)
+    try admit(id, caller)
+    if let attributes = posted.attributes { _ = try await keep(attributes, of: id, context) }
+    var moment: Date?
+    if let token = posted.fetchToken {
+      moment = try await validate(token, of: id, caller, request, context)
+    } else if posted.appTransaction == nil {
+      throw RevenueCatError(code: .badRequest, message: "There is no purchase in 'fetch_token'.")
+    }
+    return try await customerInfo(of: id, context, status: .ok, at: moment)
+  }
+
+  /// - Returns: when Apple answered, by Apple's clock, for which the verdict is; `nil` where it was not asked.
+  private func validate(
+    _ token: String, of id: UserID, _ caller: Caller, _ request: Request, _ context: ServiceRequestContext
+  ) async throws -> Date? {
+    if let platform = HTTPField.Name("X-Platform").flatMap({ request.headers[$0]?.lowercased() }),
+      platform == "android" || platform == "amazon"
+    {
+      throw Problem(
+        .unsupportedReceipt,
+        "This service asks Apple alone. Purchases of other stores come in by RevenueCat's webhooks.")
+    }
+    let user = try await user(named: id, context)
+    let app: BundleID? = if case .app(let key) = caller { key.bundleID } else { nil }
+    let answer = try await common.validate(token, of: user, app: app, isVouchedFor: false, context)
+    // What is granted meanwhile may be another purchase of the user's.
+    let isGranted =
+      answer.entitlement.isProvisional
+      && answer.entitlement.originalTransactionID.map(common.validator.purchases(in: token).contains) == true
+    guard !answer.isPending || isGranted else {
+      throw Problem(
+        .appStoreUnavailable, "The purchase is kept, and Apple cannot be asked about it now; post it again.")
+    }
+    return answer.evaluatedAt
+  }
+
+  private func restoreEligibility(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let (id, _) = try await customer(in: context)
+    let body = try await receipt.decode(PostedRestore.self, from: request, common.loan(for: context))
+    defer { withExtendedLifetime(body.loan) {} }
+    var isAnothers = false
+    if let token = body.value.fetchToken {
+      let user = try await user(named: id, context)
+      isAnothers = try await context.validating { () throws(ValidationError) in
+        try await common.validator.isAnothers(token, than: user)
+      }
+    }
+    return Self.response(JSONBody.encode(["is_purchase_allowed_by_restore_behavior": !isAnothers]))
+  }
+
+  /// Whether the customer may still have an introductory price: no, once one was had of the product or its group. Apple
+  /// alone knows that none was.
+  private func introEligibility(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let (id, _) = try await customer(in: context)
+    let body = try await receipt.decode(PostedProducts.self, from: request, common.loan(for: context))
+    let profile = try await context.reading { () throws(LedgerError) in try await common.ledger.profile(of: id) }
+    let purchases = (profile?.evidence ?? []).flatMap(\.purchases)
+    let groups = Set(purchases.filter { $0.isTrial || $0.isIntroductoryOffer }.compactMap(\.subscriptionGroupID))
+    let used = Set(
+      purchases.filter { purchase in
+        purchase.isTrial || purchase.isIntroductoryOffer
+          || purchase.subscriptionGroupID.map(groups.contains) ?? false
+      }.map(\.productID.rawValue))
+    let answers = (body.value.productIdentifiers ?? []).prefix(1_000).map { product in
+      (product, Nullable(wrappedValue: used.contains(product) ? false : nil))
+    }
+    return Self.response(JSONBody.encode(Dictionary(answers) { first, _ in first }))
+  }
+
+  private func offers(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireAppOr(.service)
+    let posted = try await receipt.decode(PostedOffers.self, from: request, common.loan(for: context)).value
+    return Self.response(
+      JSONBody.encode(
+        UnsignedOffers(
+          offers: (posted.generateOffers ?? []).prefix(1_000).map { offer in
+            UnsignedOffers.Offer(
+              offerID: offer.offerID, productID: offer.productID, signatureError: UnsignedOffers.SignatureError())
+          })))
+  }
+
+  // MARK: Parts
+
+  /// The customer in the path.
+  private func customer(in context: ServiceRequestContext) async throws -> (id: UserID, caller: Caller) {
+    let caller = try context.requireAppOr(.service)
+    guard let text = context.parameters.get("app_user_id").flatMap(UserID.percentDecoded) else {
+      throw RevenueCatError(code: .invalidUserID, message: "The app user ID is not percent-encoded UTF-8.")
+    }
+    let id = try UserID(checkingAppUserID: text)
+    try admit(id, caller)
+    return (id, caller)
+  }
+
+  private func admit(_ id: UserID, _ caller: Caller) throws(Problem) {
+    if case .app = caller { try common.admit(id) }
+  }
+
+  private func user(named id: UserID, _ context: ServiceRequestContext) async throws(Problem) -> UserID {
+    try await context.reading { () throws(LedgerError) in try await common.ledger.user(named: id) }
+  }
+
+  /// - Parameters:
+  ///   - status: `nil`: 201 for a customer who was not known, else 200.
+  ///   - moment: for which the answer is; `nil` for now.
+  private func customerInfo(
+    of id: UserID, _ context: ServiceRequestContext, status: HTTPResponse.Status? = nil, at moment: Date? = nil
+  ) async throws -> Response {
+    let (customer, isNew) = try await context.reading { () throws(LedgerError) in
+      try await common.ledger.meet(id, at: common.now())
+    }
+    let now = moment ?? common.now()
+    let (profile, troubles) = try await context.reading { () throws(LedgerError) in
+      (try await common.ledger.profile(of: customer.user), try await common.ledger.troubles(of: customer.user))
+    }
+    let info = CustomerInfo(customer, profile, troubles, rules: common.reader.rules, at: now)
+    return Self.response(JSONBody.encode(info), status: status ?? (isNew ? .created : .ok), at: now)
+  }
+
+  /// A handler whose answer depends on nothing but that the caller is known.
+  private func known(
+    _ body: @escaping @Sendable (ServiceRequestContext) -> ByteBuffer
+  ) -> DialectRoutes.Handler {
+    { _, context in
+      _ = try context.requireAppOr(.service)
+      return Self.response(body(context))
+    }
+  }
+
+  /// A handler whose errors are told in RevenueCat's words.
+  private func answering(_ handler: @escaping DialectRoutes.Handler) -> DialectRoutes.Handler {
+    { request, context in
+      do { return try await handler(request, context) } catch let error as RevenueCatError {
+        return error.response(path: request.uri.path)
+      }
+    }
+  }
+
+  private static let emptyObject = ByteBuffer(string: "{}\n")
+  private static var nothing: Response { response(emptyObject) }
+
+  private static func response(_ body: ByteBuffer, status: HTTPResponse.Status = .ok, at now: Date? = nil) -> Response {
+    var headers: HTTPFields = [.contentType: "application/json", .cacheControl: "no-store"]
+    if let now, let name = HTTPField.Name("X-RevenueCat-Request-Time") {
+      headers[name] = String(now.millisecondsSince1970)
+    }
+    return Response(status: status, headers: headers, body: ResponseBody(byteBuffer: body))
+  }
+
+  // MARK: Errors
+
+  private static let switchedOff = Problem(
+    .overloaded, "This service does not speak RevenueCat's dialect now; nothing was recorded; try again.",
+    retryAfter: 3600)
+
+  private static let notOffered = Problem(.notFound, "There is nothing at this path.")
+
+  static func errors(isEnabled: Bool) -> DialectErrors {
+    DialectErrors(
+      covers: { path in path == receiptsPath || isEnabled && isOurs(path) },
+      response: { problem, path, _ in RevenueCatError(problem).response(path: path) })
+  }
+
+  /// Whether a path is RevenueCat's, and not ours.
+  static func isOurs(_ path: String) -> Bool {
+    ["/v1/subscribers/", "/v1/customercenter/", "/rcbilling/"].contains { path.hasPrefix($0) }
+      || [
+        receiptsPath, "/v1/product_entitlement_mapping", "/v1/offers", "/v1/diagnostics", "/v1/events", "/v1/health",
+        "/v1/config/app",
+      ].contains(path)
+  }
+}
+
+extension ServiceRequestContext {
+  /// The caller, where the route lets in apps by their public key, and servers of one of these roles.
+  /// - Throws: a 403 problem for anybody else.
+  func requireAppOr(_ roles: APIKey.Role...) throws(Problem) -> Caller {
+    switch caller {
+    case .app(let key): return .app(key)
+    case .server(let server) where roles.contains(server.role): return .server(server)
+    case nil, .user, .server:
+      throw Problem(.forbidden, "This route is for the public key of an app.")
+    }
+  }
+}

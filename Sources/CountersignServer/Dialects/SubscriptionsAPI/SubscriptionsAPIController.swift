@@ -1,0 +1,253 @@
+import Access
+import CountersignAPI
+import Entitlements
+import HTTPTypes
+import Hummingbird
+import Ledger
+import NIOCore
+import Validation
+
+import struct FoundationEssentials.UUID
+
+/// `/api/subscriptions/…`: plans, limits, purchases and trials in the words of an app that had a backend of its own for
+/// them. What such a backend took from the app unproven is proven here, or taken from nobody.
+struct SubscriptionsAPIController: Sendable {
+  /// Where Apple lets its customers manage subscriptions. Nobody else can end one.
+  static let managementURL = "https://apps.apple.com/account/subscriptions"
+
+  private let common: DialectRoutes.Common
+  private let names: SubscriptionsAPIFeatures
+  private let purchaseBody: JSONRequestBody
+  private let trialBody = JSONRequestBody(limit: BodyBudgets.trialLimit)
+  private let planBodies: [Tier: SubscriptionsAPIPlan]
+  private let plansBody: ByteBuffer
+  private let plansTag: String
+  private let health: SubscriptionsHealth
+
+  init(_ common: DialectRoutes.Common) {
+    self.common = common
+    let names = SubscriptionsAPIFeatures(common.plans.features)
+    self.names = names
+    purchaseBody = JSONRequestBody(limit: common.maxBody)
+    let catalog = common.reader.rules.catalog
+    let plans = common.plans.plans.map { SubscriptionsAPIPlan($0, common.plans, catalog) }
+    planBodies = Dictionary(zip(common.plans.plans.map(\.tier), plans)) { first, _ in first }
+    plansBody = JSONBody.encode(
+      SubscriptionsAPIPlans(
+        plans: zip(common.plans.plans, plans).map { plan, body in
+          SubscriptionsAPIPlans.Plan(plan: body, features: names.limits(of: plan.tier))
+        }))
+    plansTag = CachedAnswer.tag(of: plansBody)
+    health = SubscriptionsHealth(common)
+  }
+
+  func add(_ route: DialectRoutes.Registration) {
+    route(true, "/api/subscriptions/plans", [.get: plans])
+    route(false, "/api/subscriptions/current", [.get: current])
+    route(false, "/api/subscriptions/limits", [.get: limits])
+    route(false, "/api/subscriptions/check/{resource}", [.get: check])
+    route(false, "/api/subscriptions/feature/{feature}", [.get: feature])
+    route(false, "/api/subscriptions/verify", [.post: verify])
+    route(false, "/api/subscriptions/restore", [.post: restore])
+    route(false, "/api/subscriptions/start-trial", [.post: startTrial])
+    route(false, "/api/subscriptions/cancel", [.post: cancel])
+    route(false, "/api/health/subscriptions", [.get: health.health])
+  }
+
+  static let errors = SuccessError.errors(at: "/api/subscriptions", "/api/health/subscriptions")
+
+  // MARK: Reads
+
+  private func plans(_ request: Request, _ context: ServiceRequestContext) -> Response {
+    CachedAnswer.response(
+      plansBody, plansTag,
+      [.eTag: plansTag, .cacheControl: "public, max-age=300", .contentType: "application/json"], to: request)
+  }
+
+  private func current(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let user = try context.requireUser()
+    let now = common.now().inWholeMilliseconds
+    let overview = try await context.reading { () throws(LedgerError) in
+      try await common.access.usage.overview(of: user, in: nil, at: now)
+    }
+    var answer = try await answer(about: user, overview.standing.entitlement, context)
+    answer.usage = names.usage(overview.features)
+    return Self.response(answer)
+  }
+
+  private func limits(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let tier = try await tier(of: try context.requireUser(), context)
+    return Self.response(SubscriptionsAPILimits(limits: names.limits(of: tier)))
+  }
+
+  /// Whether one more may exist, or be consumed: the app's own route refuses, and this one only says so.
+  private func check(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let user = try context.requireUser()
+    let (resource, feature) = try named("resource", in: context)
+    guard feature.kind != .flag else {
+      throw Problem(.unknownFeature, "'\(feature.name)' is a flag and no resource: ask for it under 'feature'.")
+    }
+    let one = try await common.access.look(at: feature, of: user, request, context).access
+    return Self.response(
+      SubscriptionsAPICheck(
+        resource: resource, allowed: one.isAllowed, current: one.current ?? 0,
+        limit: one.limit ?? SubscriptionsAPIFeatures.unlimited))
+  }
+
+  private func feature(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let user = try context.requireUser()
+    let (name, feature) = try named("feature", in: context)
+    let tier = try await tier(of: user, context)
+    return Self.response(
+      SubscriptionsAPIFeature(
+        feature: name, hasAccess: PlansResponse.Allowance(feature.allowance(of: tier)).isIncluded))
+  }
+
+  /// The feature that the path names, with the name as it came.
+  private func named(
+    _ parameter: String, in context: ServiceRequestContext
+  ) throws(Problem) -> (name: String, feature: Feature) {
+    guard let name = context.parameters.get(parameter).flatMap(UserID.percentDecoded), let feature = names[name] else {
+      throw Problem(.unknownFeature, "The catalog has no feature with this name.")
+    }
+    return (name, feature)
+  }
+
+  private func tier(of user: UserID, _ context: ServiceRequestContext) async throws(Problem) -> Tier {
+    try await context.reading { () throws(LedgerError) in
+      try await common.access.usage.tier(of: user, at: common.now().inWholeMilliseconds)
+    }
+  }
+
+  // MARK: Purchases
+
+  private func verify(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let user = try context.requireUser()
+    let posted = try await purchaseBody.decode(
+      SubscriptionsAPIPurchase.self, from: request, common.budgets.validation(by: .user(user)))
+    defer { withExtendedLifetime(posted.loan) {} }
+    guard let proof = posted.value.proof else { throw Self.unproven }
+    let entitlement = try await validate(proof, of: user, context)
+    let text =
+      entitlement.givesAccess ? "The subscription is active." : "The purchase is genuine, and gives no access now."
+    return Self.response(try await answer(about: user, entitlement, context, message: text))
+  }
+
+  /// As `verify`. With nothing that proves a purchase it tells of what is known of the user.
+  private func restore(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let user = try context.requireUser()
+    let entitlement = try await restored(request, of: user, context)
+    var answer = try await answer(
+      about: user, entitlement, context,
+      message: entitlement.givesAccess ? "The subscription is restored." : "There is no subscription to restore.")
+    answer.restored = entitlement.givesAccess
+    return Self.response(answer)
+  }
+
+  private func restored(
+    _ request: Request, of user: UserID, _ context: ServiceRequestContext
+  ) async throws -> Entitlement {
+    if !SupportController.isBodiless(request.headers) {
+      let posted = try await purchaseBody.decode(
+        SubscriptionsAPIPurchase.self, from: request, common.budgets.validation(by: .user(user)))
+      defer { withExtendedLifetime(posted.loan) {} }
+      if let proof = posted.value.proof {
+        do { return try await validate(proof, of: user, context) } catch let problem as Problem {
+          // Nothing of the user's is known by this ID: then what is known is all there is.
+          guard problem.code == .unknownTransaction else { throw problem }
+        }
+      }
+    }
+    return try await standing(of: user, context)
+  }
+
+  private func validate(
+    _ proof: ReceiptSubmission.Proof, of user: UserID, _ context: ServiceRequestContext
+  ) async throws -> Entitlement {
+    let submission = ReceiptSubmission(user: user, proof: proof, requestID: context.requestID)
+    let answer: ValidatedEntitlement
+    do { answer = try await common.validator.validate(submission, in: common.line, context) } catch {
+      if case .originalTransactionID = proof, let problem = error as? Problem {
+        throw ValidationsController.withoutHint(problem)
+      }
+      throw error
+    }
+    guard !answer.isPending || answer.entitlement.isProvisional else {
+      throw Problem(
+        .appStoreUnavailable, "The purchase is kept, and Apple cannot be asked about it now; post it again.")
+    }
+    return answer.entitlement
+  }
+
+  private func standing(of user: UserID, _ context: ServiceRequestContext) async throws(Problem) -> Entitlement {
+    try await context.reading { () throws(LedgerError) in
+      try await common.reader.standing(of: user, at: common.now().inWholeMilliseconds).entitlement
+    }
+  }
+
+  private static let unproven = Problem(
+    .unknownTransaction,
+    "No purchase of yours is proven by this: post the signed transaction or the receipt as 'receipt_data'.")
+
+  /// Nobody but Apple ends a subscription: the app opens the page on which the customer does.
+  private func cancel(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let user = try context.requireUser()
+    var answer = try await answer(
+      about: user, try await standing(of: user, context), context,
+      message: "Only the customer can cancel, at Apple's: open 'managementUrl'.")
+    answer.cancelled = false
+    answer.managementUrl = Self.managementURL
+    return Self.response(answer)
+  }
+
+  // MARK: Trials
+
+  private func startTrial(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let user = try context.requireUser()
+    let posted: SubscriptionsAPITrialStart =
+      if SupportController.isBodiless(request.headers) { SubscriptionsAPITrialStart() } else {
+        try await trialBody.decode(
+          SubscriptionsAPITrialStart.self, from: request, common.budgets.access(by: context.caller)
+        ).value
+      }
+    let terms = try common.trials.terms(posted.trial ?? common.trials.trials.terms.first?.name)
+    let device = try await device(posted.deviceId, of: user, for: terms, context)
+    let catalog = common.reader.rules.catalog
+    let before = try await standing(of: user, context)
+    guard !before.givesAccess || catalog.rank(of: before.tier) < catalog.rank(of: terms.tier) else {
+      throw Problem(.trialUsed, "This user has a subscription that gives as much as the trial would.")
+    }
+    let tokens = try TrialsController.tokens(posted.deviceToken, posted.secondDeviceToken, posted.development)
+    let (_, isNew) = try await common.trials.begin(terms, for: user, on: Device(id: device), tokens: tokens, context)
+    return Self.response(
+      try await answer(
+        about: user, try await standing(of: user, context), context,
+        message: isNew ? "The trial has begun." : "The trial of this user, which began before."))
+  }
+
+  /// The device that the app names. Without a name any will do, where the user can have one trial only.
+  private func device(
+    _ id: String?, of user: UserID, for terms: TrialTerms, _ context: ServiceRequestContext
+  ) async throws(Problem) -> DeviceID {
+    if let id { return try DeviceID(checking: id) }
+    guard terms.oncePer.contains(.user) else {
+      throw Problem(.malformedRequest, "'deviceId' is missing: this trial is once per device.")
+    }
+    let own = try await context.reading { () throws(LedgerError) in try await common.ledger.trial(of: user) }
+    return own?.device ?? DeviceID(UUID().uuidString)
+  }
+
+  // MARK: -
+
+  private func answer(
+    about user: UserID, _ entitlement: Entitlement, _ context: ServiceRequestContext, message: String? = nil
+  ) async throws(Problem) -> SubscriptionsAPIAnswer {
+    let profile = try await context.reading { () throws(LedgerError) in try await common.ledger.profile(of: user) }
+    return SubscriptionsAPIAnswer(
+      message: message, subscription: SubscriptionsAPISubscription(entitlement, profile, common.plans),
+      plan: planBodies[entitlement.tier] ?? SubscriptionsAPIPlan(unlisted: entitlement.tier),
+      limits: names.limits(of: entitlement.tier), entitlement, at: common.now())
+  }
+
+  private static func response(_ value: some Encodable) -> Response { SupportController.response(value) }
+}

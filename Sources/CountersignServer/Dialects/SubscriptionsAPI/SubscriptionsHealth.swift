@@ -1,0 +1,87 @@
+import CountersignAPI
+import Entitlements
+import Hummingbird
+import Ledger
+import Resilience
+import Validation
+
+import struct FoundationEssentials.Date
+
+/// `GET /api/health/subscriptions`: whether the service can do its work, and how many users it has, for a monitor.
+struct SubscriptionsHealth: Sendable {
+  /// What is counted stands for so long: the users are counted one by one.
+  static let lifetime = Duration.seconds(60)
+
+  private let common: DialectRoutes.Common
+  private let counts: RecentValue<UserCounts?>
+
+  init(_ common: DialectRoutes.Common) {
+    self.common = common
+    counts = RecentValue(lifetime: Self.lifetime) { try? await common.ledger.userCounts(at: common.now()) }
+  }
+
+  func health(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireCaller(.service, .support)
+    let isConnected = await common.ledgerCheck.finding().error == nil
+    let counts = await isConnected ? counts.value() : nil
+    let catalog = common.reader.rules.catalog
+    let arePlansConfigured = catalog.products.contains { catalog.rank(of: $0.value.tier) > 0 }
+    let answer = SubscriptionsHealthAnswer(
+      healthy: isConnected && arePlansConfigured,
+      checks: SubscriptionsHealthAnswer.Checks(
+        database: isConnected ? "connected" : "unavailable", revenuecatWebhook: nil,
+        appStoreNotifications: counts.map { Self.words(for: $0.newestNotification, at: common.now()) },
+        plansConfigured: arePlansConfigured),
+      stats: SubscriptionsHealthAnswer.Stats(
+        activePremium: counts?.paying, activeTrials: counts?.trials, totalUsers: counts?.users))
+    return SupportController.response(answer, status: answer.healthy ? .ok : .serviceUnavailable)
+  }
+
+  /// `last_received_2min_ago`.
+  static func words(for moment: Date?, at now: Date) -> String {
+    guard let moment else { return "never_received" }
+    let minutes = Int(max(0, now.timeIntervalSince(moment)) / 60)
+    switch minutes {
+    case ..<120: return "last_received_\(minutes)min_ago"
+    case ..<2880: return "last_received_\(minutes / 60)h_ago"
+    default: return "last_received_\(minutes / 1440)d_ago"
+    }
+  }
+}
+
+/// The answer about the service's health.
+struct SubscriptionsHealthAnswer: Encodable {
+  struct Checks: Encodable {
+    /// `connected` or `unavailable`: the ledger.
+    var database: String
+    /// Nobody here receives RevenueCat's.
+    @Nullable var revenuecatWebhook: String?
+    @Nullable var appStoreNotifications: String?
+    var plansConfigured: Bool
+
+    enum CodingKeys: String, CodingKey {
+      case database
+      case revenuecatWebhook = "revenuecat_webhook"
+      case appStoreNotifications = "app_store_notifications"
+      case plansConfigured = "plans_configured"
+    }
+  }
+
+  struct Stats: Encodable {
+    /// Users whom a purchase gives access.
+    @Nullable var activePremium: Int?
+    /// Trials of the app's own that are running.
+    @Nullable var activeTrials: Int?
+    @Nullable var totalUsers: Int?
+
+    enum CodingKeys: String, CodingKey {
+      case activePremium = "active_premium"
+      case activeTrials = "active_trials"
+      case totalUsers = "total_users"
+    }
+  }
+
+  var healthy: Bool
+  var checks: Checks
+  var stats: Stats
+}

@@ -1,0 +1,206 @@
+import Access
+import CountersignAPI
+import Entitlements
+import Hummingbird
+import Ledger
+import Resilience
+import Validation
+
+import struct FoundationEssentials.Date
+
+/// `/api/trial/…`: trials as an app knows them that keeps their state in the keychain and has it verified. The user is
+/// the token's, and the clock is ours.
+struct TrialAPIController: Sendable {
+  /// Calls of one user, of all three routes together.
+  static let callsPerMinute = 10
+
+  private let trials: TrialsController
+  private let budgets: BodyBudgets
+  private let body = JSONRequestBody(limit: BodyBudgets.trialLimit)
+  private let calls = RateLimiter(rate: callsPerMinute, per: .seconds(60))
+  private let now: @Sendable () -> Date
+
+  init(_ common: DialectRoutes.Common) {
+    trials = common.trials
+    budgets = common.budgets
+    now = common.now
+  }
+
+  func add(_ route: DialectRoutes.Registration) {
+    route(false, "/api/trial/verify", [.post: verify])
+    route(false, "/api/trial/start", [.post: start])
+    route(false, "/api/trial/session", [.post: useSession])
+  }
+
+  static let errors = SuccessError.errors(at: "/api/trial")
+
+  /// Tells of the user's trial, on any device of theirs. Of what the app says only a higher number of sessions counts.
+  private func verify(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let (user, posted) = try await posted(request, context)
+    let device = try posted.device()
+    let sessions = posted.trialData?.sessionsUsed
+    guard sessions.map((0...TrialTerms.mostSessions).contains) ?? true else {
+      throw Problem(
+        .malformedRequest,
+        "'trial_data.sessions_used' has to be a whole number from 0 to \(TrialTerms.mostSessions).")
+    }
+    let record = try await context.reading { () throws(LedgerError) in
+      try await trials.trials.verify(
+        of: user, on: device, sessionsUsed: sessions, requestID: context.requestID, logger: context.logger)
+    }
+    return SupportController.response(
+      TrialAPIVerification(
+        valid: record.map { now() < $0.endsAt } ?? false, record.map(TrialAPIVerification.State.init)))
+  }
+
+  private func start(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let (user, posted) = try await posted(request, context)
+    let (record, _) = try await trials.begin(
+      try trials.terms(posted.trial), for: user, on: try posted.device(), tokens: try posted.tokens(), context)
+    return SupportController.response(TrialAPIStart(trial: TrialAPIStart.Trial(record)))
+  }
+
+  private func useSession(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let (user, posted) = try await posted(request, context)
+    guard posted.action == nil || posted.action == "use" else {
+      throw Problem(.malformedRequest, "'action' has to be 'use'.")
+    }
+    let record = try await trials.countSession(
+      of: user, on: try posted.device().id, idempotencyKey: try request.headers.idempotencyKey(),
+      tokens: try posted.tokens(), context)
+    return SupportController.response(TrialAPISession(sessionsRemaining: record.sessionsRemaining))
+  }
+
+  /// The user, who has not asked too often, and the body.
+  private func posted(
+    _ request: Request, _ context: ServiceRequestContext
+  ) async throws -> (user: UserID, posted: TrialAPIRequest) {
+    let user = try context.requireUser()
+    if let seconds = calls.admit(user.rawValue) {
+      throw Problem(
+        .rateLimited, "A user may ask \(Self.callsPerMinute) times a minute; wait and try again.", retryAfter: seconds)
+    }
+    return (user, try await body.decode(TrialAPIRequest.self, from: request, budgets.access(by: context.caller)).value)
+  }
+}
+
+/// The body of all three routes.
+struct TrialAPIRequest: Decodable {
+  /// What the app kept of its trial.
+  struct TrialData: Decodable {
+    var sessionsUsed: Int?
+
+    enum CodingKeys: String, CodingKey {
+      case sessionsUsed = "sessions_used"
+    }
+  }
+
+  var deviceID: String
+  var trialData: TrialData?
+  var deviceInformation: DeviceInformation?
+  var action: String?
+  /// A name of `trials`; need not be said where there is one.
+  var trial: String?
+  var pushToken: String?
+  var deviceToken: String?
+  var secondDeviceToken: String?
+  var isDevelopment: Bool?
+
+  enum CodingKeys: String, CodingKey {
+    case deviceID = "device_id"
+    case trialData = "trial_data"
+    case deviceInformation = "device_info"
+    case action, trial
+    case pushToken = "push_token"
+    case deviceToken = "device_token"
+    case secondDeviceToken = "second_device_token"
+    case isDevelopment = "development"
+  }
+
+  func device() throws(Problem) -> Device {
+    Device(
+      id: try DeviceID(checking: deviceID),
+      try deviceInformation.map { information throws(Problem) in
+        try TrialsController.checked(information, named: "device_info")
+      }, try TrialsController.checked(pushToken: pushToken))
+  }
+
+  func tokens() throws(Problem) -> Trials.DeviceTokens? {
+    try TrialsController.tokens(deviceToken, secondDeviceToken, isDevelopment)
+  }
+}
+
+/// The answer of `verify`.
+struct TrialAPIVerification: Encodable {
+  struct State: Codable, Hashable, Sendable {
+    var startedAt: Date
+    var expiresAt: Date
+    var sessionsUsed: Int
+    @Nullable var sessionsRemaining: Int?
+
+    init(_ record: TrialRecord) {
+      startedAt = record.startedAt
+      expiresAt = record.endsAt
+      sessionsUsed = record.sessionsUsed
+      sessionsRemaining = record.sessionsRemaining
+    }
+
+    enum CodingKeys: String, CodingKey {
+      case startedAt = "started_at"
+      case expiresAt = "expires_at"
+      case sessionsUsed = "sessions_used"
+      case sessionsRemaining = "sessions_remaining"
+    }
+  }
+
+  /// Whether the trial is running.
+  var valid: Bool
+  /// `nil` for a user without a trial.
+  @Nullable var state: State?
+
+  init(valid: Bool, _ state: State?) {
+    self.valid = valid
+    self.state = state
+  }
+
+  enum CodingKeys: String, CodingKey {
+    case valid
+    case state = "trial_state"
+  }
+}
+
+/// The answer of `start`, also of a repeated one.
+struct TrialAPIStart: Encodable {
+  struct Trial: Encodable {
+    var startedAt: Date
+    var expiresAt: Date
+    /// `nil`: only its time ends it.
+    @Nullable var sessionsTotal: Int?
+
+    init(_ record: TrialRecord) {
+      startedAt = record.startedAt
+      expiresAt = record.endsAt
+      sessionsTotal = record.sessionsTotal
+    }
+
+    enum CodingKeys: String, CodingKey {
+      case startedAt = "started_at"
+      case expiresAt = "expires_at"
+      case sessionsTotal = "sessions_total"
+    }
+  }
+
+  let success = true
+  var trial: Trial
+}
+
+/// The answer of `session`.
+struct TrialAPISession: Encodable {
+  let success = true
+  @Nullable var sessionsRemaining: Int?
+
+  enum CodingKeys: String, CodingKey {
+    case success
+    case sessionsRemaining = "sessions_remaining"
+  }
+}

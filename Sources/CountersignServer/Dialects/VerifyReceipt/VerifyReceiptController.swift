@@ -1,0 +1,113 @@
+import Entitlements
+import Hummingbird
+import NIOCore
+import Resilience
+import Validation
+
+/// Apple's own shape, for old code that calls `verifyReceipt` and has a constant to change.
+///
+/// The answer is Apple's, byte for byte, and is recorded on the way. One URL asks both stores. The request's `password`
+/// is a key of ours and authenticates the caller; Apple is asked with `app_store.shared_secret`.
+///
+/// https://developer.apple.com/documentation/appstorereceipts/verifyreceipt
+struct VerifyReceiptController: Sendable {
+  static let path = "/verifyReceipt"
+
+  private let common: DialectRoutes.Common
+  private let body: JSONRequestBody
+
+  init(_ common: DialectRoutes.Common) {
+    self.common = common
+    // Apple does not look at the type, and URLSession's is that of a form.
+    body = JSONRequestBody(limit: common.maxBody, requiresMediaType: false)
+  }
+
+  func add(_ route: DialectRoutes.Registration) {
+    // The credential is in the body.
+    route(true, RouterPath(Self.path), [.post: verify])
+  }
+
+  /// https://developer.apple.com/documentation/appstorereceipts/requestbody
+  private struct Posted: Decodable {
+    var receipt: String?
+    var password: String?
+    var excludesOldTransactions: Bool?
+
+    private enum CodingKeys: String, CodingKey {
+      case receipt = "receipt-data"
+      case password
+      case excludesOldTransactions = "exclude-old-transactions"
+    }
+  }
+
+  private func verify(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let read = try await body.decode(Posted.self, from: request, common.loan(for: context))
+    defer { withExtendedLifetime(read.loan) {} }
+    let posted = read.value
+    let app = try app(presenting: posted.password, context)
+    let question = PurchaseInspector.Question(posted.receipt ?? "", app: app, requestID: context.requestID)
+    let bytes = try await common.line.validation(of: context) { _ throws(ValidationError) in
+      try await common.inspector.verifyReceiptAnswer(
+        to: question, excludesOldTransactions: posted.excludesOldTransactions ?? false, logger: context.logger)
+    }
+    return Response(
+      status: .ok, headers: [.contentType: "application/json"], body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes))
+    )
+  }
+
+  /// The app whose public key a password is; `nil` for a server's key.
+  /// - Throws: a problem for any other password, and for a server over its rate.
+  private func app(presenting password: String?, _ context: ServiceRequestContext) throws(Problem) -> BundleID? {
+    guard let password, (1...AuthenticationMiddleware.longestCredential).contains(password.utf8.count) else {
+      throw .wrongPassword
+    }
+    if let server = common.keyring.caller(presenting: password) {
+      guard server.role == .service else { throw .wrongPassword }
+      if let address = context.clientAddress { common.limits.perAddress.giveBack(address.client) }
+      if let seconds = common.limits.perKey.admit(server.name) {
+        throw Problem(.rateLimited, "This key asks more often than it may; wait and try again.", retryAfter: seconds)
+      }
+      return nil
+    }
+    guard let key = common.keyring.app(presenting: password) else { throw .wrongPassword }
+    return key.bundleID
+  }
+
+  /// Apple's statuses for what is no answer of Apple's. What is our own trouble is never one that makes an app drop the
+  /// receipt.
+  static let errors = DialectErrors(
+    covers: { $0 == path },
+    response: { problem, _, _ in
+      switch problem.code {
+      case .undecodableReceipt: return problem.response(VerifyReceiptFailure(status: 21002), status: .ok)
+      // Genuine or not, it is no receipt of an app of ours.
+      case .notAuthentic, .wrongApp: return problem.response(VerifyReceiptFailure(status: 21003), status: .ok)
+      case .unauthenticated, .forbidden: return problem.response(VerifyReceiptFailure(status: 21004), status: .ok)
+      // As Apple's production says of the sandbox's.
+      case .sandboxRefused: return problem.response(VerifyReceiptFailure(status: 21007), status: .ok)
+      case .malformedRequest: return problem.response(VerifyReceiptFailure(status: 21000), status: .ok)
+      case .methodNotAllowed, .payloadTooLarge, .unsupportedMediaType:
+        return problem.response(VerifyReceiptFailure(status: 21000), status: problem.code.status)
+      default:
+        return problem.response(
+          VerifyReceiptFailure(status: 21009, isRetryable: true),
+          status: problem.code == .internalError ? .internalServerError : .serviceUnavailable)
+      }
+    })
+}
+
+/// An answer without a receipt.
+struct VerifyReceiptFailure: Encodable {
+  var status: Int
+  var isRetryable: Bool?
+
+  private enum CodingKeys: String, CodingKey {
+    case status
+    case isRetryable = "is-retryable"
+  }
+}
+
+extension Problem {
+  fileprivate static let wrongPassword = Problem(
+    .unauthenticated, "'password' has to be a key of this service: one of role service, or a public key.")
+}

@@ -1,0 +1,188 @@
+import Foundation
+import HTTPTransport
+import HTTPTypes
+import HummingbirdCore
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+@testable import CountersignServer
+@testable import Entitlements
+
+/// `POST /v1/validate` as cordova-plugin-purchase asks and reads.
+@Suite struct CordovaTests {
+  struct Case: Sendable, CustomTestStringConvertible {
+    var scenario: Scenario
+    var purchases: [String]
+    var testDescription: String { scenario.rawValue }
+  }
+
+  static let cases: [Case] = [
+    Case(scenario: .renewing, purchases: ["pro.monthly 2024-07-01T12:00:00Z running Renew"]),
+    Case(scenario: .trial, purchases: ["pro.monthly 2024-06-20T12:00:00Z running Renew isTrialPeriod"]),
+    Case(scenario: .renewalOff, purchases: ["pro.monthly 2024-06-30T12:00:00Z running Lapse Customer"]),
+    Case(scenario: .grace, purchases: ["pro.monthly 2024-06-28T12:00:00Z running Renew isBillingRetryPeriod"]),
+    Case(scenario: .billingRetry, purchases: ["pro.monthly 2024-08-11T12:00:00Z running Renew isBillingRetryPeriod"]),
+    Case(scenario: .expiredVoluntary, purchases: ["pro.monthly 2024-05-16T12:00:00Z expired Lapse Customer"]),
+    Case(
+      scenario: .expiredBillingError, purchases: ["pro.monthly 2024-03-17T12:00:00Z expired Lapse System.BillingError"]),
+    Case(
+      scenario: .refunded, purchases: ["premium.monthly 2024-06-14T12:00:00Z expired Lapse Customer.TechnicalIssues"]),
+    Case(scenario: .lifetime, purchases: ["forever for life running -"]),
+    Case(scenario: .lifetimeRefunded, purchases: ["forever 2024-06-14T12:00:00Z expired - Customer.TechnicalIssues"]),
+    Case(
+      scenario: .twoGroups,
+      purchases: [
+        "premium.monthly 2024-07-10T12:00:00Z running Renew", "pro.monthly 2024-07-05T12:00:00Z running Renew",
+      ]),
+    Case(scenario: .empty, purchases: []),
+  ]
+
+  @Test(arguments: cases) func `a receipt is answered with what it proves`(expected: Case) async throws {
+    try await DialectBench.run { service, store in
+      let receipt = try store.simulator.issueReceipt(expected.scenario)
+      let answer = try await service.cordova(try DialectBench.cordova(receipt: receipt.receiptData))
+      #expect(answer.status == 200)
+      #expect(answer["ok"] == "true")
+      #expect(answer.purchases.sorted() == expected.purchases, "\(answer.text)")
+    }
+  }
+
+  @Test func `a success has every member that the plugin reads`() async throws {
+    try await DialectBench.run { service, store in
+      let signed = try store.simulator.issueTransaction(.trial)
+      let answer = try await service.cordova(try DialectBench.cordova(jws: signed.signedTransaction))
+      let data = try #require(answer.object["data"] as? [String: Any])
+      #expect(data["id"] as? String == "com.example.app.pro.monthly")
+      #expect(data["latest_receipt"] as? Bool == true)
+      #expect((data["transaction"] as? [String: Any])?["type"] as? String == "apple-sk2")
+      #expect(data["date"] as? String == "2024-06-15T12:00:00Z")
+      let item = try #require(answer.collection.first)
+      #expect(
+        Set(item.keys) == [
+          "id", "platform", "purchaseId", "transactionId", "purchaseDate", "lastRenewalDate", "expiryDate", "isExpired",
+          "renewalIntent", "isBillingRetryPeriod", "isTrialPeriod", "isIntroPeriod", "cancelationReason",
+        ])
+      #expect(item["platform"] as? String == "ios-appstore")
+      #expect(item["purchaseId"] as? String == signed.originalTransactionID)
+      #expect(item["expiryDate"] as? Int == 1_718_884_800_000)
+      // The verdict is the user's, as everywhere.
+      #expect(try await service.profile().verdict == "pro active renewing")
+    }
+  }
+
+  @Test func `a purchase that was upgraded is replaced`() async throws {
+    try await DialectBench.run { service, store in
+      let receipt = try store.simulator.issueReceipt(.upgraded)
+      let answer = try await service.cordova(try DialectBench.cordova(receipt: receipt.receiptData))
+      #expect(answer.purchases.contains("premium.monthly 2024-07-10T12:00:00Z running Renew"), "\(answer.text)")
+      #expect(answer.collection.filter { $0["isExpired"] as? Bool == false }.count == 1, "\(answer.text)")
+    }
+  }
+
+  @Test func `the user is the token's, and else the one who is named`() async throws {
+    try await DialectBench.run { service, store in
+      func jws(_ subscriber: Int64) throws -> String {
+        try store.simulator.issueTransaction(.renewing, subscriber: subscriber).signedTransaction
+      }
+      // What the app claims beside a token counts for nothing.
+      let own = try await service.cordova(
+        try DialectBench.cordova(jws: try jws(1), user: "mallory"), key: try DialectBench.token())
+      #expect(own["ok"] == "true")
+      #expect(try await service.profile(DialectBench.user).verdict == "pro active renewing")
+      #expect(try await service.profile("mallory").verdict == "free active no_purchases")
+      for (number, key) in [DialectBench.publicKey, RunningService.serviceKey].enumerated() {
+        let named = try await service.cordova(
+          try DialectBench.cordova(jws: try jws(Int64(number + 2)), user: "user-\(number)"), key: key)
+        #expect(named["ok"] == "true", "\(named.text)")
+        #expect(try await service.profile("user-\(number)").verdict == "pro active renewing")
+        let unnamed = try await service.cordova(try DialectBench.cordova(jws: try jws(9), user: nil), key: key)
+        Self.expectRefusal(unnamed, 6_777_005)
+      }
+    }
+  }
+
+  @Test func `nobody else is let in, and each is told in the plugin's words`() async throws {
+    try await DialectBench.run { service, store in
+      let body = try DialectBench.cordova(jws: try store.simulator.issueTransaction().signedTransaction)
+      for key in [nil, "appl_nobodys-key-of-tests", "a.b.c", RunningService.supportKey] {
+        Self.expectRefusal(try await service.cordova(body, key: key), 6_777_005)
+      }
+      #expect(try await service.profile().verdict == "free active no_purchases")
+    }
+  }
+
+  @Test func `what is wrong with the purchase is a refusal, which the plugin keeps`() async throws {
+    try await DialectBench.run { service, store in
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      #expect(try await service.validate(receipt, user: "first").status == 200)
+      let refused = [
+        try DialectBench.cordova(receipt: receipt, user: "second"),
+        try DialectBench.cordova(receipt: try store.simulator.issueReceipt(.wrongApp, subscriber: 2).receiptData),
+        try DialectBench.cordova(receipt: "bm8gcmVjZWlwdA=="),
+        try DialectBench.cordova(receipt: receipt, user: "no such user"),
+        try DialectBench.cordova(id: "p", ["type": "ios-appstore"], user: "u"),
+        try DialectBench.cordova(id: "p", ["type": "apple-sk2"], user: "u"),
+        try DialectBench.cordova(id: "p", ["type": "android-playstore", "purchaseToken": "t"], user: "u"),
+        "{", "{}", "[]",
+      ]
+      for body in refused { Self.expectRefusal(try await service.cordova(body), 6_777_017) }
+    }
+  }
+
+  @Test func `while Apple is away what is signed counts, and what is not is asked again`() async throws {
+    let settings = DialectBench.settings(appStore: ["deadline": "4s"], policy: ["provisional": "24h"])
+    try await DialectBench.run(settings) { service, store in
+      store.simulator.setTrouble(.http503, count: nil, environment: nil)
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      let granted = try await service.cordova(try DialectBench.cordova(receipt: receipt))
+      #expect(granted.status == 200)
+      #expect(granted.purchases == ["pro.monthly 2024-06-16T12:00:00Z running -"], "\(granted.text)")
+      let old = try store.simulator.issueReceipt(.renewing, subscriber: 2, format: .ios6).receiptData
+      let kept = try await service.cordova(try DialectBench.cordova(receipt: old, user: "user-2"))
+      #expect(kept.status == 503)
+      #expect(kept["ok"] == "false")
+    }
+  }
+
+  @Test func `a web view of any origin may ask`() async throws {
+    try await DialectBench.run { service, _ in
+      let preflight = try await RawClient.exchange(
+        port: service.port,
+        [
+          "OPTIONS /v1/validate HTTP/1.1\r\nHost: a\r\nOrigin: app://localhost\r\nConnection: close\r\n"
+            + "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: authorization\r\n\r\n"
+        ])
+      #expect(preflight.hasPrefix("HTTP/1.1 204 "), "\(preflight)")
+      #expect(preflight.lowercased().contains("access-control-allow-headers: authorization"))
+      let answer = try await service.cordova("{}", key: nil)
+      #expect(answer.header("Access-Control-Allow-Origin") == "*")
+      #expect(try await service.profile().header("Access-Control-Allow-Origin") == nil)
+      let other = try await RawClient.exchange(
+        port: service.port,
+        [
+          "GET /v1/validate HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+            + "Authorization: Bearer \(RunningService.serviceKey)\r\n\r\n"
+        ])
+      #expect(other.hasPrefix("HTTP/1.1 405 "))
+      #expect(other.lowercased().contains("allow: post"))
+    }
+  }
+
+  private static func expectRefusal(
+    _ answer: Answer, _ code: Int, sourceLocation: SourceLocation = #_sourceLocation
+  ) {
+    #expect(answer.status == 200, "\(answer.text)", sourceLocation: sourceLocation)
+    #expect(answer["ok"] == "false", "\(answer.text)", sourceLocation: sourceLocation)
+    #expect(answer["code"] == "\(code)", "\(answer.text)", sourceLocation: sourceLocation)
+    #expect(answer["message"]?.isEmpty == false, sourceLocation: sourceLocation)
+  }
+
+  @Test(arguments: Problem.Code.allCases)
+  func `no problem is told in another shape or at a status that would be kept wrongly`(code: Problem.Code) {
+    let response = CordovaController.errors.response(Problem(code, "why"), "/v1/validate", "id")
+    let passes = code.isRetryable
+    #expect((response.status.kind == .serverError) == passes)
+    if !passes, code != .methodNotAllowed { #expect(response.status == .ok) }
+  }
+}

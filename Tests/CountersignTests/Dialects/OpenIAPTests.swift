@@ -1,0 +1,155 @@
+import Foundation
+import HTTPTransport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+@testable import CountersignServer
+@testable import Entitlements
+
+/// `POST /v1/purchase/verify` as OpenIAP's clients ask and read.
+@Suite struct OpenIAPTests {
+  static let cases: [(Scenario, String)] = [
+    (.renewing, "true ENTITLED pro.monthly"), (.trial, "true ENTITLED pro.monthly"),
+    (.renewalOff, "true ENTITLED pro.monthly"), (.grace, "true ENTITLED pro.monthly"),
+    (.billingRetry, "true ENTITLED pro.monthly"), (.expiredVoluntary, "false EXPIRED pro.monthly"),
+    (.refunded, "false CANCELED premium.monthly"), (.familyRevoked, "false CANCELED premium.monthly"),
+    (.lifetime, "true ENTITLED forever"), (.lifetimeRefunded, "false CANCELED forever"),
+  ]
+
+  @Test(arguments: cases) func `a transaction is answered with its state, of a user and of nobody`(
+    scenario: Scenario, state: String
+  ) async throws {
+    try await DialectBench.run { service, store in
+      let signed = try store.simulator.issueTransaction(scenario)
+      for key in [DialectBench.publicKey, RunningService.serviceKey, try DialectBench.token()] {
+        let answer = try await service.openIAP(try DialectBench.openIAP(signed.signedTransaction), key: key)
+        #expect(answer.status == 200, "\(answer.text)")
+        #expect(answer.openIAPState == state, "\(answer.text)")
+        #expect(answer["store"] == "apple")
+        #expect(answer["environment"] == "Production")
+      }
+    }
+  }
+
+  @Test func `each purchase is answered by itself, whatever else the user has`() async throws {
+    try await DialectBench.run { service, store in
+      let token = try DialectBench.token()
+      let forever = try store.simulator.issueTransaction(.lifetime, subscriber: 1).signedTransaction
+      #expect(try await service.openIAP(try DialectBench.openIAP(forever), key: token)["state"] == "ENTITLED")
+      let ended = try store.simulator.issueTransaction(.expiredVoluntary, subscriber: 2).signedTransaction
+      #expect(
+        try await service.openIAP(try DialectBench.openIAP(ended), key: token).openIAPState
+          == "false EXPIRED pro.monthly")
+      #expect(try await service.profile(DialectBench.user).verdict == "premium active lifetime")
+    }
+  }
+
+  @Test func `a product that no catalog names is genuine all the same`() async throws {
+    try await DialectBench.run { service, store in
+      let signed = try store.simulator.issueTransaction(.unknownProduct).signedTransaction
+      for key in [RunningService.serviceKey, try DialectBench.token()] {
+        let answer = try await service.openIAP(try DialectBench.openIAP(signed), key: key)
+        #expect(answer["isValid"] == "true", "\(answer.text)")
+        #expect(answer["state"] == "ENTITLED")
+      }
+    }
+  }
+
+  @Test func `a purchase of another product than expected is not valid`() async throws {
+    try await DialectBench.run { service, store in
+      let signed = try store.simulator.issueTransaction(.renewing).signedTransaction
+      let right = try DialectBench.openIAP(signed, expected: "com.example.app.pro.monthly")
+      #expect(try await service.openIAP(right).openIAPState == "true ENTITLED pro.monthly")
+      let wrong = try DialectBench.openIAP(signed, expected: "com.example.app.premium.monthly")
+      #expect(try await service.openIAP(wrong).openIAPState == "false INAUTHENTIC pro.monthly")
+    }
+  }
+
+  @Test func `a purchase is the token's user's, the named user's, or nobody's`() async throws {
+    for policy in ["hint", "user_id"] {
+      try await DialectBench.run(DialectBench.settings(policy: ["app_account_token": policy])) { service, store in
+        let name = try #require(UUID(uuidString: "00000000-0000-4000-8000-000000000002"))
+        let named = try store.simulator.issueTransaction(.renewing, subscriber: 1, appAccountToken: name)
+        let answer = try await service.openIAP(
+          try DialectBench.openIAP(named.signedTransaction), key: DialectBench.publicKey)
+        #expect(answer["state"] == "ENTITLED", "\(answer.text)")
+        let tier = policy == "user_id" ? "pro active renewing" : "free active no_purchases"
+        #expect(try await service.profile(name.uuidString.lowercased()).verdict == tier)
+
+        let unnamed = try store.simulator.issueTransaction(.renewing, subscriber: 2)
+        let body = try DialectBench.openIAP(unnamed.signedTransaction)
+        #expect(try await service.openIAP(body)["state"] == "ENTITLED")
+        let path = "/v1/transactions/\(unnamed.originalTransactionID)"
+        #expect(try await service.send(.get, path, key: RunningService.supportKey).status == 404)
+        #expect(try await service.openIAP(body, key: try DialectBench.token())["state"] == "ENTITLED")
+        #expect(try await service.profile(DialectBench.user).verdict == "pro active renewing")
+      }
+    }
+  }
+
+  @Test func `what is not genuine is INAUTHENTIC, and another's purchase an error`() async throws {
+    try await DialectBench.run(DialectBench.settings(policy: ["sandbox": "reject"])) { service, store in
+      let signed = try store.simulator.issueTransaction(.renewing).signedTransaction
+      for body in [
+        try DialectBench.openIAP(String(signed.dropLast(4)) + "AAAA"), try DialectBench.openIAP("none"),
+        try DialectBench.openIAP(try store.simulator.issueTransaction(.wrongApp, subscriber: 2).signedTransaction),
+        try DialectBench.openIAP(
+          try store.simulator.issueTransaction(.renewing, environment: .sandbox, subscriber: 3).signedTransaction),
+        try DialectBench.openIAP(try store.simulator.issueReceipt(.renewing, subscriber: 4).receiptData),
+      ] {
+        let answer = try await service.openIAP(body)
+        #expect(answer.status == 200)
+        #expect(answer.openIAPState == "false INAUTHENTIC -", "\(answer.text)")
+      }
+      #expect(try await service.validate(signed, user: "first").status == 200)
+      let others = try await service.openIAP(try DialectBench.openIAP(signed), key: try DialectBench.token())
+      #expect(others.status == 409)
+      #expect(others.openIAPErrors == ["owned_by_another_user"])
+    }
+  }
+
+  @Test func `callers and requests that are no good get errors`() async throws {
+    try await DialectBench.run { service, store in
+      let body = try DialectBench.openIAP(try store.simulator.issueTransaction().signedTransaction)
+      for (key, status) in [(nil, 401), ("appl_nobodys-key-of-tests", 401), (RunningService.supportKey, 403)] {
+        let answer = try await service.openIAP(body, key: key)
+        #expect(answer.status == status)
+        #expect(answer.openIAPErrors.count == 1)
+      }
+      for body in ["{", "{}", #"{"store":"apple"}"#, #"{"store":"google","purchaseToken":"t"}"#] {
+        let answer = try await service.openIAP(body)
+        #expect(answer.status == 400)
+        #expect(answer.openIAPErrors == ["malformed_request"])
+      }
+    }
+  }
+
+  @Test func `while Apple is away a user's purchase counts by its signature`() async throws {
+    let settings = DialectBench.settings(appStore: ["deadline": "4s"], policy: ["provisional": "24h"])
+    try await DialectBench.run(settings) { service, store in
+      store.simulator.setTrouble(.http503, count: nil, environment: nil)
+      let body = try DialectBench.openIAP(try store.simulator.issueTransaction(.renewing).signedTransaction)
+      let answer = try await service.openIAP(body, key: try DialectBench.token())
+      #expect(answer.openIAPState == "true ENTITLED pro.monthly", "\(answer.text)")
+    }
+  }
+
+  @Test func `a consumable may be consumed, until it is refunded`() {
+    let now = DialectBench.clock
+    for (refund, kind, state) in [
+      (nil, ProductKind.consumable, OpenIAPAnswer.State.readyToConsume), (now, .consumable, .canceled),
+      (nil, nil, .entitled),
+    ] {
+      let row = Purchase(
+        productID: "coins", transactionID: "1", originalTransactionID: "1", purchaseDate: now, cancellationDate: refund)
+      let evidence = SubscriptionEvidence(
+        key: SubscriptionKey(environment: .production, originalTransactionID: "1"), source: .signature,
+        evidenceTime: now, evaluatedAt: now, purchases: [row])
+      let verdict = Entitlement.none(
+        tier: "free", reason: .noKnownProduct,
+        explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: now))
+      #expect(OpenIAPAnswer(row, evidence, verdict, kind: kind, at: now).state == state)
+    }
+  }
+}
