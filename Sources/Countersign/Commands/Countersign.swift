@@ -17,13 +17,14 @@ struct Countersign: AsyncParsableCommand {
         countersign backup backup.sqlite --config countersign.yaml
         countersign ledger verify --config countersign.yaml
         countersign catalog check --config countersign.yaml
+        countersign import customers.jsonl --key-file backend.key
         countersign doctor --config countersign.yaml
         countersign demo
       """,
     version: BuildInformation.version,
     subcommands: [
       Serve.self, Validate.self, Inspect.self, Revalidate.self, BrakeCommand.self, Backup.self, LedgerCommand.self,
-      CatalogCommand.self, Doctor.self, Demo.self,
+      CatalogCommand.self, ImportCommand.self, Doctor.self, Demo.self,
     ])
 }
 

@@ -1,0 +1,230 @@
+import ArgumentParser
+import CountersignAPI
+import CountersignServer
+import Foundation
+import HTTPTransport
+import Resilience
+import UnixSignals
+
+/// `countersign import`
+struct ImportCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "import",
+    abstract: "Bring the customers of another service into the running one, and print what differs.",
+    discussion: """
+      FILE has one JSON object per line: a customer as RevenueCat's API answers \
+      (GET /v1/subscribers/{app_user_id}), or {user_id, receipt_data} or \
+      {user_id, original_transaction_id}, with 'tier' where the other service's verdict \
+      is known. Each purchase is posted to the running service, which asks Apple about \
+      it, and the tier that both give is compared.
+
+      Standard output has a line for each customer of whom the two differ, or whose \
+      purchase is refused. The lines that are settled are counted in FILE.progress, so \
+      that the same command goes on where it ended.
+
+      The command needs an API key of the role 'service', in COUNTERSIGN_API_KEY or in \
+      the file that --key-file names.
+
+      EXIT CODES
+          0  both services give every customer the same
+          1  some differ, are refused, or cannot be read
+         64  wrong usage
+         69  the service cannot be reached, or no longer; the same command goes on
+         77  the service refuses the key
+        130  interrupted by Ctrl-C, 143 by SIGTERM; the same command goes on
+
+      EXAMPLES
+        countersign import customers.jsonl --dry-run --key-file backend.key
+        countersign import customers.jsonl --rate 20 --key-file backend.key
+      """)
+
+  @Argument(help: "A file with one JSON object per line.")
+  var file: String
+
+  @Option(name: .long, help: "Customers per second, 1 to 1000. Apple is asked as often.")
+  var rate = 10
+
+  @Flag(name: .long, help: "Post nothing: compare with what the service knows already.")
+  var dryRun = false
+
+  @Flag(name: .long, help: "Print one JSON object at the end, and nothing else on standard output.")
+  var json = false
+
+  @OptionGroup var service: ServiceOptions
+
+  func validate() throws {
+    guard (1...1_000).contains(rate) else { throw ValidationError("--rate has to be from 1 to 1000.") }
+  }
+
+  func run() async throws {
+    let environment = ProcessInfo.processInfo.environment
+    guard let handle = FileHandle(forReadingAtPath: file) else {
+      CommandOutput.error("\(Quotation.of(file, length: 4_096)) cannot be opened.")
+      throw ExitCode.usage
+    }
+    let (client, transport) = try service.client(environment: environment)
+    let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
+    let isInteractive = Terminal.isInteractive(environment: environment)
+    let run = ImportRun(
+      client: client, lines: LineReader(handle, limit: ImportedLine.longest),
+      progress: dryRun ? nil : ImportProgress(path: file + ".progress"), rate: rate, isDryRun: dryRun,
+      output: { [json] line in if !json { print(line) } },
+      show: { report in
+        guard isInteractive else { return }
+        LogOutput.standardError.write("\r\u{1B}[K\(report.summary)")
+      })
+    let (end, signal) = await withTaskGroup(of: Ending.self) { group in
+      group.addTask { .end(await run.run()) }
+      group.addTask {
+        for await signal in signals { return .signal(signal) }
+        return .none
+      }
+      var end = ImportRun.End(report: ImportReport(), failure: .cancelled)
+      var signal: UnixSignal?
+      for await ending in group {
+        switch ending {
+        case .end(let reported): end = reported
+        case .signal(let which): signal = which
+        case .none: continue
+        }
+        group.cancelAll()
+      }
+      return (end, signal)
+    }
+    transport.shutdown()
+    if isInteractive { LogOutput.standardError.write("\n") }
+    throw tell(end, signal, client.url)
+  }
+
+  private enum Ending: Sendable {
+    case end(ImportRun.End)
+    case signal(UnixSignal)
+    case none
+  }
+
+  private func tell(_ end: ImportRun.End, _ signal: UnixSignal?, _ origin: String) -> ExitCode {
+    if json {
+      print(String(decoding: (try? JSONEncoder.countersign.encode(end.report)) ?? Data(), as: UTF8.self))
+    } else {
+      print(end.report.summary)
+    }
+    guard let failure = end.failure else {
+      return end.report.lines == end.report.same ? .success : .failure
+    }
+    if let signal { return signal == .sigterm ? .terminated : .interrupted }
+    CommandOutput.error("\(origin): \(failure.sentence) The same command goes on where it ended.")
+    return failure.exitCode
+  }
+}
+
+/// The count of settled lines, in a file beside the one that is imported.
+struct ImportProgress: Sendable {
+  var path: String
+
+  /// Zero where there is none yet.
+  func read() -> Int {
+    guard let text = try? String(contentsOfFile: path, encoding: .utf8) else { return 0 }
+    return Int(text.trimmed) ?? 0
+  }
+
+  func write(_ lines: Int) throws {
+    try Data("\(lines)\n".utf8).write(to: URL(filePath: path), options: .atomic)
+  }
+}
+
+/// Takes a file line by line, some at the same time, and notes how far it has come.
+struct ImportRun {
+  struct End: Sendable {
+    var report: ImportReport
+    /// `nil` at the end of the file.
+    var failure: ServiceClient.Failure?
+  }
+
+  var client: ServiceClient
+  var lines: LineReader
+  var progress: ImportProgress?
+  /// Customers a second.
+  var rate: Int
+  var isDryRun: Bool
+  var output: @Sendable (String) -> Void
+  var show: @Sendable (ImportReport) -> Void = { _ in }
+  var clock: @Sendable () -> ContinuousClock.Instant = { .now }
+  var sleep: @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0, clock: .continuous) }
+
+  /// Lines that are on their way at the same time.
+  private static let width = 8
+
+  private struct Settled: Sendable {
+    var number: Int
+    var user: String?
+    var result: Result<ImportReport.Outcome, ServiceClient.Failure>
+  }
+
+  func run() async -> End {
+    var report = ImportReport()
+    do throws(ServiceClient.Failure) {
+      let importer = Importer(client: client, tiers: try await tiers(), isDryRun: isDryRun, sleep: sleep)
+      var lines = lines
+      let settled = progress?.read() ?? 0
+      while true {
+        let startedAt = clock()
+        var batch: [LineReader.Line] = []
+        while batch.count < Self.width {
+          let line: LineReader.Line?
+          do { line = try lines.next() } catch { throw .unreachable("the file cannot be read") }
+          guard let line else { break }
+          if line.number <= settled {
+            report.skipped += 1
+          } else if line.bytes?.isEmpty != true {
+            batch.append(line)
+          }
+        }
+        guard !batch.isEmpty else { return End(report: report, failure: nil) }
+        let results = await mapConcurrently(batch, width: Self.width) { line in await Self.take(line, importer) }
+        var failure: ServiceClient.Failure?
+        for result in results.sorted(by: { $0.number < $1.number }) {
+          switch result.result {
+          case .success(let outcome) where failure == nil:
+            report.count(outcome)
+            if let text = ImportReport.line(result.number, user: result.user, outcome) { output(text) }
+            do { try progress?.write(result.number) } catch {
+              throw .unreachable("the progress cannot be written to \(progress?.path ?? "")")
+            }
+          // It is taken again with the next call: a purchase that is posted twice counts once.
+          case .success: break
+          case .failure(let reason): failure = failure ?? reason
+          }
+        }
+        show(report)
+        if let failure { throw failure }
+        // Cancelled before all had begun.
+        guard results.count == batch.count else { throw .cancelled }
+        let pause = Duration.seconds(1) * batch.count / rate - (clock() - startedAt)
+        if pause > .zero { do { try await sleep(pause) } catch { throw .cancelled } }
+      }
+    } catch { return End(report: report, failure: error) }
+  }
+
+  private static func take(_ line: LineReader.Line, _ importer: Importer) async -> Settled {
+    guard let bytes = line.bytes else {
+      return Settled(
+        number: line.number,
+        result: .success(.unreadable("it is longer than \(ImportedLine.longest / 1024 / 1024) MiB")))
+    }
+    let imported: ImportedLine
+    do throws(ImportedLine.Unreadable) { imported = try ImportedLine(bytes) } catch {
+      return Settled(number: line.number, result: .success(.unreadable(error.sentence)))
+    }
+    do throws(ServiceClient.Failure) {
+      return Settled(number: line.number, user: imported.user, result: .success(try await importer.take(imported)))
+    } catch { return Settled(number: line.number, user: imported.user, result: .failure(error)) }
+  }
+
+  private func tiers() async throws(ServiceClient.Failure) -> [String] {
+    let response = try await client.send(.get, "/v1/plans", role: "service")
+    guard let plans = try? JSONDecoder.countersign.decode(PlansResponse.self, from: Data(response.body)) else {
+      throw .unreachable("the plans cannot be read; is it Countersign that listens there?")
+    }
+    return plans.plans.map(\.tier)
+  }
+}

@@ -1,0 +1,148 @@
+import Foundation
+
+/// A customer as another service knows them: one line of a file to import.
+///
+///     {"user_id": "u1", "receipt_data": "MII…", "tier": "pro"}
+///     {"user_id": "u1", "original_transaction_id": "2000000123456789"}
+///     {"subscriber": {"original_app_user_id": "u1", "entitlements": {…}, "subscriptions": {…}}}
+///
+/// The third is what RevenueCat's API answers about a customer (`GET /v1/subscribers/{app_user_id}`); an `app_user_id`
+/// beside `subscriber` names the user where the original ID is another.
+struct ImportedLine: Hashable, Sendable {
+  /// What a purchase is asked about by.
+  enum Proof: Hashable, Sendable {
+    case receipt(String)
+    /// A transaction ID. Apple finds a purchase by any of its transactions.
+    case transactionID(String)
+  }
+
+  var user: String
+  /// May be empty: a customer who bought nothing at Apple's.
+  var proofs: [Proof]
+  /// The tiers that the other service gives; `nil` where the line does not say.
+  var tiers: Set<String>?
+  /// Purchases at other stores, which Apple knows nothing of.
+  var purchasesElsewhere = 0
+
+  /// Why a line cannot be used.
+  struct Unreadable: Error, Hashable {
+    var sentence: String
+  }
+
+  /// Bytes of the longest line: a receipt may have 8 MiB.
+  static let longest = 9 * 1024 * 1024
+
+  init(_ line: some DataProtocol) throws(Unreadable) {
+    let object: Object
+    do { object = try JSONDecoder().decode(Object.self, from: Data(line)) } catch {
+      throw Unreadable(sentence: "it is no JSON object with 'user_id' or 'subscriber'")
+    }
+    if let subscriber = object.subscriber {
+      self.init(subscriber, user: object.appUserID ?? object.userID, requestDate: object.requestDate)
+    } else {
+      guard let user = object.userID ?? object.appUserID else { throw Unreadable(sentence: "'user_id' is missing") }
+      let proofs =
+        [object.receiptData.map(Proof.receipt), object.originalTransactionID.map(Proof.transactionID)]
+        .compactMap(\.self)
+      guard !proofs.isEmpty else {
+        throw Unreadable(sentence: "neither 'receipt_data' nor 'original_transaction_id' is there")
+      }
+      self.init(user: user, proofs: proofs, tiers: object.tier.map { [$0] })
+    }
+    guard !self.user.isEmpty else { throw Unreadable(sentence: "the user ID is empty") }
+  }
+
+  private init(user: String, proofs: [Proof], tiers: Set<String>?, purchasesElsewhere: Int = 0) {
+    self.user = user
+    self.proofs = proofs
+    self.tiers = tiers
+    self.purchasesElsewhere = purchasesElsewhere
+  }
+
+  private init(_ subscriber: Subscriber, user: String?, requestDate: Date?) {
+    let purchases =
+      (subscriber.subscriptions ?? [:]).values.map(\.self) + (subscriber.nonSubscriptions ?? [:]).values.flatMap(\.self)
+    let own = purchases.filter { ["app_store", "mac_app_store"].contains($0.store) }
+    let ids = Set(own.compactMap(\.storeTransactionID)).sorted()
+    let moment = requestDate ?? Date()
+    let active = (subscriber.entitlements ?? [:]).filter { ($0.value.expiresDate ?? .distantFuture) >= moment }
+    self.init(
+      user: user ?? subscriber.originalAppUserID, proofs: ids.map(Proof.transactionID), tiers: Set(active.keys),
+      purchasesElsewhere: purchases.count - own.count)
+  }
+
+  // MARK: The JSON
+
+  private struct Object: Decodable {
+    var userID: String?
+    var appUserID: String?
+    var receiptData: String?
+    var originalTransactionID: String?
+    var tier: String?
+    var subscriber: Subscriber?
+    var requestDate: Date?
+
+    enum CodingKeys: String, CodingKey {
+      case userID = "user_id"
+      case appUserID = "app_user_id"
+      case receiptData = "receipt_data"
+      case originalTransactionID = "original_transaction_id"
+      case tier, subscriber
+      case requestDate = "request_date"
+    }
+
+    init(from decoder: any Decoder) throws {
+      let container = try decoder.container(keyedBy: CodingKeys.self)
+      userID = try container.decodeIfPresent(String.self, forKey: .userID)
+      appUserID = try container.decodeIfPresent(String.self, forKey: .appUserID)
+      receiptData = try container.decodeIfPresent(String.self, forKey: .receiptData)
+      originalTransactionID = try container.decodeIfPresent(String.self, forKey: .originalTransactionID)
+      tier = try container.decodeIfPresent(String.self, forKey: .tier)
+      subscriber = try container.decodeIfPresent(Subscriber.self, forKey: .subscriber)
+      requestDate = try container.decodeIfPresent(String.self, forKey: .requestDate).flatMap(Self.date)
+    }
+
+    static func date(_ text: String) -> Date? {
+      (try? Date.ISO8601FormatStyle(includingFractionalSeconds: true).parse(text))
+        ?? (try? Date.ISO8601FormatStyle().parse(text))
+    }
+  }
+
+  private struct Subscriber: Decodable {
+    struct Purchase: Decodable {
+      var store: String
+      var storeTransactionID: String?
+
+      enum CodingKeys: String, CodingKey {
+        case store
+        case storeTransactionID = "store_transaction_id"
+      }
+    }
+
+    struct Entitlement: Decodable {
+      var expiresDate: Date?
+
+      enum CodingKeys: String, CodingKey {
+        case expiresDate = "expires_date"
+      }
+
+      init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        expiresDate = try container.decodeIfPresent(String.self, forKey: .expiresDate).map { text in
+          Object.date(text) ?? .distantPast
+        }
+      }
+    }
+
+    var originalAppUserID: String
+    var entitlements: [String: Entitlement]?
+    var subscriptions: [String: Purchase]?
+    var nonSubscriptions: [String: [Purchase]]?
+
+    enum CodingKeys: String, CodingKey {
+      case originalAppUserID = "original_app_user_id"
+      case entitlements, subscriptions
+      case nonSubscriptions = "non_subscriptions"
+    }
+  }
+}

@@ -1,0 +1,115 @@
+import CountersignAPI
+import Foundation
+import HTTPTransport
+import Resilience
+
+/// Posts the customers of a file to the running service, and compares what both services give them.
+struct Importer: Sendable {
+  var client: ServiceClient
+  /// The names of the tiers, ascending; the first is everybody's.
+  var tiers: [String]
+  /// Only compares with what the service knows.
+  var isDryRun: Bool
+  var sleep: @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0, clock: .continuous) }
+
+  /// For how long a service is tried that does not answer.
+  static let patience: Duration = .seconds(600)
+  private static let backoff = Backoff(base: .seconds(1), cap: .seconds(15))
+
+  /// - Throws: a failure that ends the import; what concerns one customer is an outcome.
+  func take(_ line: ImportedLine) async throws(ServiceClient.Failure) -> ImportReport.Outcome {
+    var refusal: String?
+    var answer: EntitlementResponse?
+    for proof in isDryRun ? [] : line.proofs {
+      do throws(ServiceClient.Failure) {
+        answer = try await insistently { () throws(ServiceClient.Failure) in try await post(proof, of: line.user) }
+      } catch {
+        switch error {
+        case .refused(let detail): refusal = detail
+        // The path is there, or the plans could not have been read.
+        case .notFound: refusal = "neither the service nor Apple knows the purchase"
+        case .away, .unreachable, .refusedCredential, .cancelled: throw error
+        }
+      }
+    }
+    if let refusal, answer == nil { return .refused(refusal) }
+    let state: EntitlementResponse
+    if let answer {
+      state = answer
+    } else {
+      do throws(ServiceClient.Failure) {
+        state = try await insistently { () throws(ServiceClient.Failure) in try await read(line.user) }
+      } catch {
+        guard case .refused(let detail) = error else { throw error }
+        return .refused(detail)
+      }
+    }
+    return outcome(of: line, state, refusal: refusal)
+  }
+
+  private func outcome(
+    of line: ImportedLine, _ state: EntitlementResponse, refusal: String?
+  ) -> ImportReport.Outcome {
+    guard let former = line.tiers else { return refusal.map { .refused($0) } ?? .same }
+    let lowest = tiers.first ?? ""
+    let given = former.subtracting([lowest])
+    let isSame = given.isEmpty ? state.tier == lowest : given.contains(state.tier)
+    guard !isSame else { return .same }
+    let names = given.isEmpty ? lowest : given.sorted().joined(separator: " + ")
+    var sentence = "\(ServiceClient.printable(names)) there, \(state.tier) here (\(state.reason.rawValue))"
+    let unknown = given.filter { !tiers.contains($0) }.sorted()
+    if !unknown.isEmpty {
+      sentence += "; the catalog has no tier \(ServiceClient.printable(unknown.joined(separator: ", ")))"
+    }
+    if line.purchasesElsewhere > 0 { sentence += "; bought elsewhere than at Apple's: \(line.purchasesElsewhere)" }
+    if let refusal { sentence += "; a purchase is refused: \(refusal)" }
+    return .differs(sentence)
+  }
+
+  private func post(_ proof: ImportedLine.Proof, of user: String) async throws(ServiceClient.Failure)
+    -> EntitlementResponse
+  {
+    let request =
+      switch proof {
+      case .receipt(let text): ValidationRequest(receiptData: text, userID: user)
+      case .transactionID(let id): ValidationRequest(originalTransactionID: id, userID: user)
+      }
+    guard let body = try? JSONEncoder().encode(request) else { throw .unreachable("the request cannot be written") }
+    let response = try await client.send(
+      .post, "/v1/validations", body: String(decoding: body, as: UTF8.self),
+      headers: [TransportHeader("Content-Type", "application/json")], role: "service")
+    // The purchase is kept, and there is no verdict to compare with.
+    guard response.status == 200 else { throw .away("Apple cannot be asked now", retryAfter: .seconds(30)) }
+    return try answer(response)
+  }
+
+  private func read(_ user: String) async throws(ServiceClient.Failure) -> EntitlementResponse {
+    let name = user.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? user
+    return try answer(await client.send(.get, "/v1/profiles/\(name)", role: "service"))
+  }
+
+  private func answer(_ response: TransportResponse) throws(ServiceClient.Failure) -> EntitlementResponse {
+    guard let answer = try? JSONDecoder.countersign.decode(EntitlementResponse.self, from: Data(response.body)) else {
+      throw .unreachable("the answer cannot be read; is it Countersign that listens there?")
+    }
+    return answer
+  }
+
+  /// Tries until there is an answer: after 1 s, 2 s, 4 s, … 15 s, or as the service asks.
+  private func insistently<Value>(
+    _ operation: () async throws(ServiceClient.Failure) -> Value
+  ) async throws(ServiceClient.Failure) -> Value {
+    var failures = 0
+    var waited = Duration.zero
+    while true {
+      do throws(ServiceClient.Failure) { return try await operation() } catch {
+        guard case .away(_, let retryAfter) = error else { throw error }
+        let pause = retryAfter ?? Self.backoff.ceiling(after: failures)
+        guard waited + pause < Self.patience else { throw error }
+        failures += 1
+        waited += pause
+        do { try await sleep(pause) } catch { throw .cancelled }
+      }
+    }
+  }
+}

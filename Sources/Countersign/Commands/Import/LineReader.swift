@@ -1,0 +1,52 @@
+import Foundation
+
+/// Reads a file line by line, however large it is. A line above the limit is skipped, and told of.
+struct LineReader {
+  /// A line without its end; `nil` for one that was too long.
+  struct Line {
+    var number: Int
+    var bytes: Data?
+  }
+
+  private let handle: FileHandle
+  private let limit: Int
+  private var buffer = Data()
+  private var number = 0
+  private var isAtEnd = false
+
+  init(_ handle: FileHandle, limit: Int) {
+    self.handle = handle
+    self.limit = limit
+  }
+
+  /// - Returns: `nil` at the end.
+  mutating func next() throws -> Line? {
+    var isTooLong = false
+    var searched = 0
+    while true {
+      if let end = buffer.dropFirst(searched).firstIndex(of: UInt8(ascii: "\n")) {
+        let line = buffer[buffer.startIndex..<end]
+        buffer = Data(buffer[buffer.index(after: end)...])
+        number += 1
+        return Line(number: number, bytes: isTooLong || line.count > limit ? nil : Data(line))
+      }
+      if isAtEnd {
+        guard !buffer.isEmpty || isTooLong else { return nil }
+        defer { buffer = Data() }
+        number += 1
+        return Line(number: number, bytes: isTooLong ? nil : buffer)
+      }
+      searched = buffer.count
+      if buffer.count > limit {
+        isTooLong = true
+        buffer = Data()
+        searched = 0
+      }
+      guard let part = try handle.read(upToCount: 1 << 20), !part.isEmpty else {
+        isAtEnd = true
+        continue
+      }
+      buffer.append(part)
+    }
+  }
+}

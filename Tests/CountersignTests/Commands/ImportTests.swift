@@ -1,0 +1,178 @@
+import CountersignAPI
+import Foundation
+import HTTPTransport
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// `countersign import`: the way in from another service.
+@Suite struct ImportTests {
+  private static let clock = Date(timeIntervalSince1970: 1_718_452_800)
+
+  private final class Output: Sendable {
+    private let state = Mutex<[String]>([])
+    var lines: [String] { state.withLock { $0 } }
+    func note(_ line: String) { state.withLock { $0.append(line) } }
+  }
+
+  private func importing(
+    _ text: String, _ service: RunningService, progress: String? = nil, isDryRun: Bool = false, rate: Int = 10,
+    isCutOff: Bool = false, pauses: Output = Output()
+  ) async throws -> (end: ImportRun.End, output: [String]) {
+    let directory = try TemporaryDirectory()
+    let handle = try #require(FileHandle(forReadingAtPath: try directory.write("customers.jsonl", text)))
+    let output = Output()
+    // By this clock nothing takes any time, so that a pause is as long as the pace wants it.
+    let moment = ContinuousClock.now
+    let end = await ImportRun(
+      client: ServiceClient(transport: service.client, url: service.origin, key: RunningService.serviceKey),
+      lines: LineReader(handle, limit: ImportedLine.longest), progress: progress.map(ImportProgress.init), rate: rate,
+      isDryRun: isDryRun, output: output.note,
+      clock: { moment },
+      sleep: { pause in
+        if isCutOff { throw CancellationError() }
+        pauses.note("\(pause > .zero)")
+      }
+    ).run()
+    return (end, output.lines)
+  }
+
+  // MARK: Lines
+
+  @Test func `a customer of RevenueCat's is read with the purchases at Apple's`() throws {
+    let line = """
+      {"request_date":"2024-06-15T12:00:00Z","request_date_ms":1718452800000,"subscriber":{"original_app_user_id":"u1",
+      "entitlements":{"pro":{"expires_date":"2024-07-01T00:00:00Z","product_identifier":"m"},
+      "old":{"expires_date":"2024-01-01T00:00:00Z","product_identifier":"o"},
+      "life":{"expires_date":null,"product_identifier":"l"}},
+      "subscriptions":{"m":{"store":"app_store","store_transaction_id":"7"},
+      "g":{"store":"play_store","store_transaction_id":"GPA.1"}},
+      "non_subscriptions":{"l":[{"id":"x","store":"app_store","store_transaction_id":"8"}]}}}
+      """
+    let customer = try ImportedLine(Data(line.utf8))
+    #expect(customer.user == "u1" && customer.tiers == ["pro", "life"] && customer.purchasesElsewhere == 1)
+    #expect(customer.proofs == [.transactionID("7"), .transactionID("8")])
+  }
+
+  @Test(arguments: [
+    "", "{", "[]", "{}", #"{"user_id":"u"}"#, #"{"user_id":"","receipt_data":"x"}"#, #"{"receipt_data":"x"}"#,
+  ])
+  func `a line that cannot be used is told of`(line: String) {
+    #expect(throws: ImportedLine.Unreadable.self) { try ImportedLine(Data(line.utf8)) }
+  }
+
+  @Test func `lines are read whole, the last without its end, and one that is too long is skipped`() throws {
+    let directory = try TemporaryDirectory()
+    let text = "one\n\n" + String(repeating: "x", count: 3 << 20) + "\nlast"
+    let handle = try #require(FileHandle(forReadingAtPath: try directory.write("f", text)))
+    var reader = LineReader(handle, limit: 1 << 20)
+    var lines: [String] = []
+    while let line = try reader.next() {
+      lines.append("\(line.number) \(line.bytes.map { String(decoding: $0, as: UTF8.self) } ?? "too long")")
+    }
+    #expect(lines == ["1 one", "2 ", "3 too long", "4 last"])
+  }
+
+  // MARK: Imports
+
+  @Test func `what both services give is counted, and what differs is printed`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
+        func receipt(_ scenario: Scenario, _ number: Int64) throws -> String {
+          try store.simulator.issueReceipt(scenario, subscriber: number).receiptData
+        }
+        let known = try store.simulator.issueTransaction(.renewing, subscriber: 9).originalTransactionID
+        let lines = [
+          #"{"user_id":"same","receipt_data":"\#(try receipt(.grace, 1))","tier":"pro"}"#,
+          #"{"user_id":"lapsed","receipt_data":"\#(try receipt(.expiredVoluntary, 2))","tier":"pro"}"#,
+          #"{"user_id":"unsaid","receipt_data":"\#(try receipt(.lifetime, 3))"}"#,
+          #"{"user_id":"forged","receipt_data":"bm90IGEgcmVjZWlwdA==","tier":"pro"}"#,
+          "not JSON",
+          #"{"app_user_id":"by-id","subscriber":{"original_app_user_id":"x","entitlements":{"gold":{"expires_date":null}},"#
+            + #""subscriptions":{"p":{"store":"app_store","store_transaction_id":"\#(known)"}}}}"#,
+          #"{"subscriber":{"original_app_user_id":"nothing","entitlements":{},"subscriptions":{}}}"#,
+        ]
+        let (end, output) = try await importing(lines.joined(separator: "\n"), service)
+        #expect(end.failure == nil)
+        #expect(
+          end.report
+            == ImportReport(lines: 7, same: 3, different: 2, refused: 1, unreadable: 1, skipped: 0), "\(output)")
+        #expect(output.count == 4)
+        #expect(output[0] == "2 lapsed: pro there, free here (voluntary)")
+        #expect(output[1].hasPrefix("4 forged: refused: "))
+        #expect(output[2].hasPrefix("5: cannot be read: "))
+        #expect(output[3] == "6 by-id: gold there, pro here (renewing); the catalog has no tier gold")
+        #expect(try await service.profile("by-id").verdict == "pro active renewing")
+        #expect(try await service.profile("unsaid").verdict == "premium active lifetime")
+      }
+    }
+  }
+
+  @Test func `a dry run posts nothing, and compares with what is known`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
+        let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+        let (end, output) = try await importing(
+          #"{"user_id":"u1","receipt_data":"\#(receipt)","tier":"pro"}"#, service, isDryRun: true)
+        #expect(end.report.different == 1 && output == ["1 u1: pro there, free here (no_purchases)"])
+        #expect(store.simulator.calls.total == 0)
+      }
+    }
+  }
+
+  @Test func `an import that was cut off goes on where it ended, and at its pace`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
+        let lines = try (1...20).map { number in
+          let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
+          return #"{"user_id":"u\#(number)","receipt_data":"\#(receipt)","tier":"pro"}"#
+        }.joined(separator: "\n")
+        let directory = try TemporaryDirectory()
+        let progress = directory.path + "/customers.jsonl.progress"
+        // Somebody ends it in the pause after the first lines.
+        let (end, _) = try await importing(lines, service, progress: progress, rate: 1, isCutOff: true)
+        #expect(end.failure == .cancelled && end.report.lines == 8 && end.report.same == 8)
+        #expect(ImportProgress(path: progress).read() == 8)
+        let pauses = Output()
+        let (rest, output) = try await importing(lines, service, progress: progress, rate: 1, pauses: pauses)
+        #expect(rest.failure == nil && rest.report.skipped == 8 && rest.report.same == 12 && output.isEmpty)
+        #expect(pauses.lines == ["true", "true"])
+        #expect(ImportProgress(path: progress).read() == 20)
+      }
+    }
+  }
+
+  @Test func `while Apple is away it waits, and gives up without a verdict of its own`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
+        let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+        store.simulator.setTrouble(.http503, count: nil, environment: nil)
+        let pauses = Output()
+        let (end, output) = try await importing(
+          #"{"user_id":"u1","receipt_data":"\#(receipt)","tier":"pro"}"#, service, pauses: pauses)
+        guard case .away = end.failure else {
+          Issue.record("it did not give up: \(String(describing: end.failure))")
+          return
+        }
+        #expect(end.report == ImportReport() && output.isEmpty && pauses.lines.count > 5)
+      }
+    }
+  }
+
+  @Test func `a key that the service refuses ends it at once`() async throws {
+    try await RunningService.run(apple: .unreachable) { service in
+      let directory = try TemporaryDirectory()
+      let handle = try #require(
+        FileHandle(forReadingAtPath: try directory.write("f", #"{"user_id":"u1","receipt_data":"x"}"#)))
+      let end = await ImportRun(
+        client: ServiceClient(transport: service.client, url: service.origin, key: "wrong"),
+        lines: LineReader(handle, limit: 1_000), rate: 10, isDryRun: false, output: { _ in }
+      ).run()
+      #expect(end.failure == .refusedCredential("the service does not know this key"))
+      #expect(end.report == ImportReport())
+    }
+  }
+}
