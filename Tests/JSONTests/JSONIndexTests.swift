@@ -3,7 +3,7 @@ import Testing
 @testable import JSON
 @testable import Resilience
 
-@Suite(.timeLimit(.minutes(1))) struct JSONIndexTests {
+@Suite(.timeLimit(.minutes(10))) struct JSONIndexTests {
   private func document(_ text: String, limits: JSONLimits = JSONLimits()) -> JSONDocument? {
     document(Array(text.utf8), limits: limits)
   }

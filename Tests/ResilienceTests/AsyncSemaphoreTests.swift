@@ -6,7 +6,7 @@ import Testing
 @testable import JSON
 @testable import Resilience
 
-@Suite(.timeLimit(.minutes(1))) struct AsyncSemaphoreTests {
+@Suite(.timeLimit(.minutes(10))) struct AsyncSemaphoreTests {
   @Test func `never more tasks than permits are inside`() async {
     let semaphore = AsyncSemaphore(permits: 2)
     let inside = Crowd()

@@ -20,7 +20,7 @@ import Testing
     #expect(inside.withLock { $0.peak } <= width && inside.withLock { $0.now } == 0)
   }
 
-  @Test(.timeLimit(.minutes(1))) func `the width is used, and the next item begins when one has ended`() async {
+  @Test(.timeLimit(.minutes(10))) func `the width is used, and the next item begins when one has ended`() async {
     let second = Event()
     let third = Event()
     // The first ends after the third has begun, which waits for the end of the second.

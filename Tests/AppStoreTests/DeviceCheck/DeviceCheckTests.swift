@@ -340,7 +340,7 @@ import Testing
 
   // MARK: The wire
 
-  @Test(.timeLimit(.minutes(1)))
+  @Test(.timeLimit(.minutes(10)))
   func `bits are set and asked for over TLS`() async throws {
     let authority = try TestCertificateAuthority()
     let seen = try await RawTLSServer.answering(identity: try authority.serverIdentity()) { request in

@@ -7,7 +7,7 @@ import Testing
 
 /// The client over libcurl and TLS, to a server that plays both stores on the loopback.
 @Suite struct ServerAPITransportTests {
-  @Test(.timeLimit(.minutes(1)))
+  @Test(.timeLimit(.minutes(10)))
   func `an ID is looked up in both stores over TLS`() async throws {
     let authority = try TestCertificateAuthority()
     let production = try ServerAPISample.history([], environment: "Sandbox")
@@ -49,7 +49,7 @@ import Testing
     #expect(seen.first?.header("Content-Type") == nil)
   }
 
-  @Test(.timeLimit(.minutes(1)))
+  @Test(.timeLimit(.minutes(10)))
   func `429 on the wire closes the store until the moment in milliseconds`() async throws {
     let authority = try TestCertificateAuthority()
     let answer = TestAnswer(

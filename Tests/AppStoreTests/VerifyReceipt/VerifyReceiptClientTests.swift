@@ -432,7 +432,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(1))) func `cancelling the task ends a call in flight`() async {
+  @Test(.timeLimit(.minutes(10))) func `cancelling the task ends a call in flight`() async {
     let (calls, called) = AsyncStream<Void>.makeStream()
     let client = VerifyReceiptClient(transport: SilentTransport(called: called), configuration: .test)
     let task = Task { () async -> AppStoreError? in
@@ -449,7 +449,7 @@ import Testing
     #expect(await task.value == .cancelled)
   }
 
-  @Test(.timeLimit(.minutes(1))) func `cancelling the task ends a pause between attempts`() async {
+  @Test(.timeLimit(.minutes(10))) func `cancelling the task ends a pause between attempts`() async {
     let time = TestTime()
     let transport = ScriptedTransport([Self.status(21005)], time: time)
     let (pauses, paused) = AsyncStream<Void>.makeStream()
