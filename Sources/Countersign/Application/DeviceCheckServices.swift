@@ -9,7 +9,9 @@ extension ServiceConfiguration {
   func trialSettings(
     environment: ServiceEnvironment
   ) throws(StartError) -> (settings: TrialSettings, transport: CurlTransport?) {
-    var settings = TrialSettings(terms: trials, deviceCheck: nil, requiresDeviceCheck: false, deadline: .seconds(2))
+    var settings = TrialSettings(
+      terms: trials, deviceCheck: nil, requiresDeviceCheck: false,
+      deadline: min(appStore.deadline, .seconds(5)))
     guard let section = deviceCheck else { return (settings, nil) }
     let transport: CurlTransport
     do { transport = try CurlTransport(configuration: CurlTransport.Configuration(caFile: section.caFile)) } catch {
