@@ -397,7 +397,7 @@ import Testing
     let clock = MovingClock(Self.clock)
     try await SimulatedStore.run(at: Self.clock) { store in
       var patient = Self.settings(policy: ["provisional": "24h"])
-      patient.appStore["deadline"] = "2s"
+      patient.appStore["deadline"] = "20s"
       let settings = patient
       try await RunningService.run(apple: store.apple(), settings: settings, now: { clock.date }) { service in
         let known = try store.simulator.issueTransaction(.renewing, subscriber: 1)
