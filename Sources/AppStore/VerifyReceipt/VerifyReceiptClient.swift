@@ -130,9 +130,9 @@ package struct VerifyReceiptClient: Sendable {
   }
 }
 
-/// What is wanted of an answer of verifyReceipt.
+/// The part of verifyReceipt's answer that a caller needs.
 package enum VerifyReceiptDetail: Hashable, Sendable {
-  /// What it says, of the last transaction of each subscription.
+  /// The decoded answer, with the last transaction of each subscription.
   case decoded
   /// Its bytes too, for a caller who reads them as Apple's.
   case whole(excludesOldTransactions: Bool)

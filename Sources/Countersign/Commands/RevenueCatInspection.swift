@@ -78,7 +78,7 @@ struct RevenueCatInspection: Encodable {
 }
 
 extension RevenueCatEvent {
-  /// What it would mean, in a sentence.
+  /// A sentence about the effect that the event would have.
   fileprivate var meaning: String {
     switch subject {
     case .nothing: return "It is kept and changes nothing."

@@ -129,10 +129,7 @@ extension APIKey {
     guard let fields = reader.fields(of: node, known: names, required: names, what: "an API key", origin: origin),
       let name = fields["name"], let roleName = fields["role"], let hash = fields["sha256"]
     else { return nil }
-    guard name.wholeMatch(of: /[A-Za-z0-9._-]{1,64}/) != nil else {
-      reader.findings.problem(origin, "name must be up to 64 letters, digits and . _ -")
-      return nil
-    }
+    guard isName(name, &reader, origin: origin) else { return nil }
     let role = reader.field(roleName, ValueForm<Role>.choice, "\(Quotation.of(name)): role", origin: origin)
     let digest = Digest(hexadecimal: hash)
     if digest == nil {
@@ -153,10 +150,7 @@ extension PublicKey {
     guard let fields = reader.fields(of: node, known: names, required: names, what: "a public key", origin: origin),
       let name = fields["name"], let key = fields["key"], let bundleID = fields["bundle_id"]
     else { return nil }
-    guard name.wholeMatch(of: /[A-Za-z0-9._-]{1,64}/) != nil else {
-      reader.findings.problem(origin, "name must be up to 64 letters, digits and . _ -")
-      return nil
-    }
+    guard isName(name, &reader, origin: origin) else { return nil }
     guard key.wholeMatch(of: /[A-Za-z0-9_-]{8,128}/) != nil else {
       reader.findings.problem(
         origin, "\(Quotation.of(name)): key must be 8 to 128 letters, digits, _ and -, such as appl_ and 27 letters")
@@ -168,4 +162,13 @@ extension PublicKey {
     }
     self.init(name: name, key: key, bundleID: BundleID(bundleID))
   }
+}
+
+/// Whether a text can name a key; the name stands in logs and in the history.
+private func isName(_ name: String, _ reader: inout ConfigurationReader, origin: String) -> Bool {
+  guard name.wholeMatch(of: /[A-Za-z0-9._-]{1,64}/) != nil else {
+    reader.findings.problem(origin, "name must be up to 64 letters, digits and . _ -")
+    return false
+  }
+  return true
 }

@@ -2,7 +2,7 @@ import HTTPTransport
 import Validation
 
 extension ServiceConfiguration {
-  /// What proves that RevenueCat sends its webhooks.
+  /// The credentials that RevenueCat shows with its webhooks.
   struct RevenueCat: Hashable, Sendable {
     /// Values of the header `Authorization`, of which one has to come.
     let authorizations: [Secret]

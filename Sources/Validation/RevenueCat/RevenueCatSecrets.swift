@@ -4,7 +4,7 @@ import Synchronization
 
 package import struct FoundationEssentials.Date
 
-/// What proves that RevenueCat sent an event.
+/// The credentials by which an event of RevenueCat's is believed.
 ///
 ///     configured           the header `Authorization`      the signature
 ///     authorization        one of the values               not looked at

@@ -31,7 +31,7 @@ import Testing
       client: ServiceClient(transport: service.client, url: service.origin, key: RunningService.serviceKey),
       lines: LineReader(handle, limit: ImportedLine.longest), progress: progress.map(ImportProgress.init), rate: rate,
       isDryRun: isDryRun, output: output.note,
-      clock: { moment },
+      clock: { moment }, now: { Self.clock },
       sleep: { pause in
         if isCutOff { throw CancellationError() }
         pauses.note("\(pause > .zero)")
@@ -52,16 +52,20 @@ import Testing
       "g":{"store":"play_store","store_transaction_id":"GPA.1"}},
       "non_subscriptions":{"l":[{"id":"x","store":"app_store","store_transaction_id":"8"}]}}}
       """
-    let customer = try ImportedLine(Data(line.utf8))
+    let customer = try ImportedLine(Data(line.utf8), at: Self.clock)
     #expect(customer.user == "u1" && customer.tiers == ["pro", "life"] && customer.purchasesElsewhere == 1)
     #expect(customer.proofs == [.transactionID("7"), .transactionID("8")])
+    // Without the time of the answer, it is as of now.
+    let undated = Data(line.replacing(#""request_date":"2024-06-15T12:00:00Z","#, with: "").utf8)
+    #expect(try ImportedLine(undated, at: Self.clock).tiers == ["pro", "life"])
+    #expect(try ImportedLine(undated, at: Self.clock + 30 * 86_400).tiers == ["life"])
   }
 
   @Test(arguments: [
     "", "{", "[]", "{}", #"{"user_id":"u"}"#, #"{"user_id":"","receipt_data":"x"}"#, #"{"receipt_data":"x"}"#,
   ])
   func `a line that cannot be used is told of`(line: String) {
-    #expect(throws: ImportedLine.Unreadable.self) { try ImportedLine(Data(line.utf8)) }
+    #expect(throws: ImportedLine.Unreadable.self) { try ImportedLine(Data(line.utf8), at: Self.clock) }
   }
 
   @Test func `lines are read whole, the last without its end, and one that is too long is skipped`() throws {

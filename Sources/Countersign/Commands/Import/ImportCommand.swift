@@ -63,7 +63,6 @@ struct ImportCommand: AsyncParsableCommand {
       throw ExitCode.usage
     }
     let (client, transport) = try service.client(environment: environment)
-    let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
     let isInteractive = Terminal.isInteractive(environment: environment)
     let run = ImportRun(
       client: client, lines: LineReader(handle, limit: ImportedLine.longest),
@@ -73,33 +72,10 @@ struct ImportCommand: AsyncParsableCommand {
         guard isInteractive else { return }
         LogOutput.standardError.write("\r\u{1B}[K\(report.summary)")
       })
-    let (end, signal) = await withTaskGroup(of: Ending.self) { group in
-      group.addTask { .end(await run.run()) }
-      group.addTask {
-        for await signal in signals { return .signal(signal) }
-        return .none
-      }
-      var end = ImportRun.End(report: ImportReport(), failure: .cancelled)
-      var signal: UnixSignal?
-      for await ending in group {
-        switch ending {
-        case .end(let reported): end = reported
-        case .signal(let which): signal = which
-        case .none: continue
-        }
-        group.cancelAll()
-      }
-      return (end, signal)
-    }
+    let (end, signal) = await untilInterrupted { await run.run() }
     transport.shutdown()
     if isInteractive { LogOutput.standardError.write("\n") }
     throw tell(end, signal, client.url)
-  }
-
-  private enum Ending: Sendable {
-    case end(ImportRun.End)
-    case signal(UnixSignal)
-    case none
   }
 
   private func tell(_ end: ImportRun.End, _ signal: UnixSignal?, _ origin: String) -> ExitCode {
@@ -149,6 +125,7 @@ struct ImportRun {
   var output: @Sendable (String) -> Void
   var show: @Sendable (ImportReport) -> Void = { _ in }
   var clock: @Sendable () -> ContinuousClock.Instant = { .now }
+  var now: @Sendable () -> Date = { Date() }
   var sleep: @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0, clock: .continuous) }
 
   /// Lines that are on their way at the same time.
@@ -180,7 +157,7 @@ struct ImportRun {
           }
         }
         guard !batch.isEmpty else { return End(report: report, failure: nil) }
-        let results = await mapConcurrently(batch, width: Self.width) { line in await Self.take(line, importer) }
+        let results = await mapConcurrently(batch, width: Self.width) { line in await take(line, importer) }
         var failure: ServiceClient.Failure?
         for result in results.sorted(by: { $0.number < $1.number }) {
           switch result.result {
@@ -205,14 +182,14 @@ struct ImportRun {
     } catch { return End(report: report, failure: error) }
   }
 
-  private static func take(_ line: LineReader.Line, _ importer: Importer) async -> Settled {
+  private func take(_ line: LineReader.Line, _ importer: Importer) async -> Settled {
     guard let bytes = line.bytes else {
       return Settled(
         number: line.number,
         result: .success(.unreadable("it is longer than \(ImportedLine.longest / 1024 / 1024) MiB")))
     }
     let imported: ImportedLine
-    do throws(ImportedLine.Unreadable) { imported = try ImportedLine(bytes) } catch {
+    do throws(ImportedLine.Unreadable) { imported = try ImportedLine(bytes, at: now()) } catch {
       return Settled(number: line.number, result: .success(.unreadable(error.sentence)))
     }
     do throws(ServiceClient.Failure) {

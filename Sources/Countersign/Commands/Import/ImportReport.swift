@@ -1,8 +1,8 @@
 import CountersignServer
 
-/// What an import came to, counted.
+/// The result of an import, in counts of lines.
 struct ImportReport: Hashable, Sendable, Encodable {
-  /// What became of one line.
+  /// The result of one line.
   enum Outcome: Hashable, Sendable {
     /// The other service and this one give the same, or the file does not say what the other gave.
     case same

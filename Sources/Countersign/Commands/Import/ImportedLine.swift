@@ -9,7 +9,7 @@ import Foundation
 /// The third is what RevenueCat's API answers about a customer (`GET /v1/subscribers/{app_user_id}`); an `app_user_id`
 /// beside `subscriber` names the user where the original ID is another.
 struct ImportedLine: Hashable, Sendable {
-  /// What a purchase is asked about by.
+  /// The means by which Apple is asked about a purchase.
   enum Proof: Hashable, Sendable {
     case receipt(String)
     /// A transaction ID. Apple finds a purchase by any of its transactions.
@@ -32,13 +32,14 @@ struct ImportedLine: Hashable, Sendable {
   /// Bytes of the longest line: a receipt may have 8 MiB.
   static let longest = 9 * 1024 * 1024
 
-  init(_ line: some DataProtocol) throws(Unreadable) {
+  /// - Parameter now: the moment for which a customer's tiers are taken where the line has no `request_date`.
+  init(_ line: some DataProtocol, at now: Date) throws(Unreadable) {
     let object: Object
     do { object = try JSONDecoder().decode(Object.self, from: Data(line)) } catch {
       throw Unreadable(sentence: "it is no JSON object with 'user_id' or 'subscriber'")
     }
     if let subscriber = object.subscriber {
-      self.init(subscriber, user: object.appUserID ?? object.userID, requestDate: object.requestDate)
+      self.init(subscriber, user: object.appUserID ?? object.userID, at: object.requestDate ?? now)
     } else {
       guard let user = object.userID ?? object.appUserID else { throw Unreadable(sentence: "'user_id' is missing") }
       let proofs =
@@ -59,12 +60,11 @@ struct ImportedLine: Hashable, Sendable {
     self.purchasesElsewhere = purchasesElsewhere
   }
 
-  private init(_ subscriber: Subscriber, user: String?, requestDate: Date?) {
+  private init(_ subscriber: Subscriber, user: String?, at moment: Date) {
     let purchases =
       (subscriber.subscriptions ?? [:]).values.map(\.self) + (subscriber.nonSubscriptions ?? [:]).values.flatMap(\.self)
     let own = purchases.filter { ["app_store", "mac_app_store"].contains($0.store) }
     let ids = Set(own.compactMap(\.storeTransactionID)).sorted()
-    let moment = requestDate ?? Date()
     let active = (subscriber.entitlements ?? [:]).filter { ($0.value.expiresDate ?? .distantFuture) >= moment }
     self.init(
       user: user ?? subscriber.originalAppUserID, proofs: ids.map(Proof.transactionID), tiers: Set(active.keys),

@@ -61,37 +61,12 @@ struct Revalidate: AsyncParsableCommand {
       throw ExitCode.usage
     }
     let (client, transport) = try service.client(environment: environment)
-    // Taken before there is a run.
-    let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
     let follower = RunFollower(
       client: RunClient(service: client, idempotencyKey: RequestID.random()),
       display: display(environment))
-    let (end, signal) = await withTaskGroup(of: Ending.self) { group in
-      group.addTask { .end(await follower.run(order)) }
-      group.addTask {
-        for await signal in signals { return .signal(signal) }
-        return .none
-      }
-      var signal: UnixSignal?
-      var end = RunFollower.End.interrupted(last: nil)
-      for await ending in group {
-        switch ending {
-        case .end(let reported): end = reported
-        case .signal(let which): signal = which
-        case .none: continue
-        }
-        group.cancelAll()
-      }
-      return (end, signal)
-    }
+    let (end, signal) = await untilInterrupted { await follower.run(order) }
     transport.shutdown()
     throw tell(end, signal, client.url)
-  }
-
-  private enum Ending: Sendable {
-    case end(RunFollower.End)
-    case signal(UnixSignal)
-    case none
   }
 
   /// The last words, and the exit code for them.
