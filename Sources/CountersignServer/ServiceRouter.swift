@@ -127,7 +127,7 @@ package struct ServiceRouter {
           validator: validator, ledger: ledger, accountTokenIsUserID: receiver.accountTokenIsUserID),
         ledger: ledger, reader: reader, plans: plans, budgets: budgets, line: line,
         limits: limits, keyring: keyring, access: access, trials: self.trials, ledgerCheck: health.ledger,
-        maxBody: settings.maxBody, now: now))
+        takesRevenueCat: revenueCat != nil, maxBody: settings.maxBody, now: now))
     speaksTLS = settings.tls != nil
     httpMetrics = HTTPMetrics(registry)
   }

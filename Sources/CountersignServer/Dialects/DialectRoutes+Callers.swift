@@ -23,12 +23,25 @@ extension DialectRoutes.Common {
   }
 
   /// Validates a purchase that a user presents.
+  ///
+  /// These clients have no word for a purchase that waits for Apple, as the native route has in 202: they are told to
+  /// post it again, unless its signature gives access meanwhile.
   func validate(
-    _ proof: String, of user: UserID, app: BundleID?, isVouchedFor: Bool, _ context: ServiceRequestContext
+    _ proof: ReceiptSubmission.Proof, of user: UserID, app: BundleID? = nil, isVouchedFor: Bool = false,
+    _ context: ServiceRequestContext
   ) async throws -> ValidatedEntitlement {
     let submission = ReceiptSubmission(
-      user: user, proof: .receipt(proof), requestID: context.requestID, isVouchedFor: isVouchedFor, app: app)
-    return try await validator.validate(submission, in: line, context)
+      user: user, proof: proof, requestID: context.requestID, isVouchedFor: isVouchedFor, app: app)
+    let answer = try await validator.validate(submission, in: line, context)
+    guard answer.isPending else { return answer }
+    // What is granted meanwhile may be another purchase of the user's.
+    guard answer.entitlement.isProvisional, case .receipt(let receipt) = proof,
+      answer.entitlement.originalTransactionID.map(validator.purchases(in: receipt).contains) == true
+    else {
+      throw Problem(
+        .appStoreUnavailable, "The purchase is kept, and Apple cannot be asked about it now; post it again.")
+    }
+    return answer
   }
 
   /// What is known of a user's purchases, of the stores that count for the user.
@@ -60,10 +73,6 @@ extension Problem {
 
   /// A JSON body in the shape of a dialect.
   func response(_ body: some Encodable, status: HTTPResponse.Status) -> Response {
-    var headers: HTTPFields = [.contentType: "application/json", .cacheControl: "no-store"]
-    if let seconds = retryAfter, status.kind == .serverError { headers[.retryAfter] = String(seconds) }
-    if status == .unauthorized { headers[.wwwAuthenticate] = "Bearer" }
-    if !allow.isEmpty { headers[.allow] = allow.map(\.rawValue).joined(separator: ", ") }
-    return Response(status: status, headers: headers, body: ResponseBody(byteBuffer: JSONBody.encode(body)))
+    response(JSONBody.encode(body), type: "application/json", status: status)
   }
 }

@@ -21,9 +21,23 @@ struct DialectRoutes: Sendable {
     var access: AccessController
     var trials: TrialsController
     var ledgerCheck: LedgerCheck
+    /// Whether RevenueCat's webhooks are taken in.
+    var takesRevenueCat: Bool
     /// Bytes of the largest request body.
     var maxBody: Int
     var now: @Sendable () -> Date
+  }
+
+  /// The page on which customers of a store manage their subscriptions; nobody else can end one.
+  ///
+  /// https://support.apple.com/118223, https://support.google.com/googleplay/answer/7018481
+  /// - Parameter store: as RevenueCat names it.
+  static func managementURL(of store: String) -> String? {
+    switch store {
+    case "app_store", "mac_app_store": "https://apps.apple.com/account/subscriptions"
+    case "play_store": "https://play.google.com/store/account/subscriptions"
+    default: nil
+    }
   }
 
   typealias Handler = @Sendable (Request, ServiceRequestContext) async throws -> Response

@@ -9,19 +9,15 @@ struct SuccessError: Encodable {
   var message: String
 
   /// Status and headers are those of the problem, so that passing trouble stays a 5xx with `Retry-After`.
-  static func response(_ problem: Problem, requestID: String) -> Response {
+  private static func response(_ problem: Problem) -> Response {
     let answer = SuccessError(error: problem.code.rawValue.uppercased(), message: problem.detail)
-    var headers = problem.response(requestID: requestID).headers
-    headers[.contentType] = "application/json"
-    headers[.contentLength] = nil
-    return Response(
-      status: problem.code.status, headers: headers, body: ResponseBody(byteBuffer: JSONBody.encode(answer)))
+    return problem.response(answer, status: problem.code.status)
   }
 
   /// - Parameter paths: each with what is below it.
   static func errors(at paths: String...) -> DialectErrors {
     DialectErrors(
       covers: { path in paths.contains { path == $0 || path.hasPrefix($0 + "/") } },
-      response: { problem, _, requestID in response(problem, requestID: requestID) })
+      response: { problem, _, _ in response(problem) })
   }
 }

@@ -131,12 +131,16 @@ package struct Problem: Error, Hashable {
   }
 
   func response(requestID: String) -> Response {
-    var headers: HTTPFields = [.contentType: "application/problem+json", .cacheControl: "no-store"]
-    if let seconds = retryAfter { headers[.retryAfter] = String(seconds) }
-    if code == .unauthenticated { headers[.wwwAuthenticate] = "Bearer" }
+    response(body(requestID: requestID), type: "application/problem+json", status: code.status)
+  }
+
+  /// A response with another body, and the headers that belong to the problem.
+  func response(_ body: ByteBuffer, type: String, status: HTTPResponse.Status) -> Response {
+    var headers: HTTPFields = [.contentType: type, .cacheControl: "no-store"]
+    if let seconds = retryAfter, status.kind != .successful { headers[.retryAfter] = String(seconds) }
+    if status == .unauthorized { headers[.wwwAuthenticate] = "Bearer" }
     if !allow.isEmpty { headers[.allow] = allow.map(\.rawValue).joined(separator: ", ") }
-    return Response(
-      status: code.status, headers: headers, body: ResponseBody(byteBuffer: body(requestID: requestID)))
+    return Response(status: status, headers: headers, body: ResponseBody(byteBuffer: body))
   }
 
   func body(requestID: String) -> ByteBuffer {

@@ -7,7 +7,8 @@ extension Ledger {
       let users = try tables.countAccounts(upTo: UserCounts.limit + 1)
       return UserCounts(
         paying: try tables.accessGiven().reduce(0) { $0 + $1.users }, trials: try tables.countTrials(runningAt: now),
-        users: users > UserCounts.limit ? nil : users, newestNotification: try tables.newestNotification())
+        users: users > UserCounts.limit ? nil : users, newestNotification: try tables.newestNotification(),
+        newestStoreReport: try tables.newestStoreReport())
     }
   }
 }

@@ -34,8 +34,32 @@ extension LedgerTables {
     }
   }
 
+  /// When the newest of Apple's notifications was received.
   func newestNotification() throws -> Date? {
-    try first("SELECT max(received_at) FROM notification") { try $0.get(0, as: Date?.self) }.flatMap { $0 }
+    guard
+      try exists("SELECT 1 FROM notification WHERE uuid < 'revenuecat:' LIMIT 1")
+        || exists("SELECT 1 FROM notification WHERE uuid >= 'revenuecat;' LIMIT 1")
+    else { return nil }
+    return try first(
+      """
+      SELECT received_at FROM notification WHERE received_at > 0 AND substr(uuid, 1, 11) <> 'revenuecat:'
+      ORDER BY received_at DESC LIMIT 1
+      """
+    ) { try $0.get(0) }
+  }
+
+  /// When the newest of RevenueCat's events was received. As above, the index by time is read from its end to the first
+  /// row that fits, once it is known that there is one.
+  func newestStoreReport() throws -> Date? {
+    guard try exists("SELECT 1 FROM notification WHERE uuid >= 'revenuecat:' AND uuid < 'revenuecat;' LIMIT 1") else {
+      return nil
+    }
+    return try first(
+      """
+      SELECT received_at FROM notification WHERE received_at > 0 AND substr(uuid, 1, 11) = 'revenuecat:'
+      ORDER BY received_at DESC LIMIT 1
+      """
+    ) { try $0.get(0) }
   }
 
   func hasNotifications(before: Date) throws -> Bool {

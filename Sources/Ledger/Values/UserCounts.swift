@@ -1,6 +1,6 @@
 package import struct FoundationEssentials.Date
 
-/// How many users the ledger knows, and whether Apple still reports about them.
+/// How many users the ledger knows, and whether anybody still reports about them.
 package struct UserCounts: Hashable, Sendable {
   /// The most users that are counted.
   package static let limit = 1_000_000
@@ -13,4 +13,6 @@ package struct UserCounts: Hashable, Sendable {
   package var users: Int?
   /// When the newest notification of Apple's was recorded; `nil` for never, or for longer ago than they are kept.
   package var newestNotification: Date?
+  /// When the newest of RevenueCat's events was recorded; `nil` as above.
+  package var newestStoreReport: Date?
 }

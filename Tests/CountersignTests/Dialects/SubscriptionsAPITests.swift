@@ -154,7 +154,7 @@ import Testing
         try await post(service, "cancel", "{}"),
         """
         {"success":true,"cancelled":false,"managementUrl":"https://apps.apple.com/account/subscriptions",
-         "message":"Only the customer can cancel, at Apple's: open 'managementUrl'.",\(rest)}
+         "message":"Only the customer can cancel, in the store: open 'managementUrl'.",\(rest)}
         """)
       #expect(try await get(service, "check/children?count=98")["allowed"] == "true")
       #expect(try await get(service, "check/questions")["limit"] == "1000000000")
@@ -353,6 +353,27 @@ import Testing
          "app_store_notifications":"never_received","plans_configured":true},
          "stats":{"active_premium":1,"active_trials":1,"total_users":3}}
         """)
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `RevenueCat's events and Apple's notifications are told apart`(hasEvent: Bool) async throws {
+    var settings = AppAPIBench.settings()
+    settings.revenueCat = ["authorization_file": ["Bearer of-revenuecat"]]
+    try await AppAPIBench.run(settings) { service, _, clock in
+      if hasEvent {
+        let taken = try await service.send(
+          .post, "/v1/notifications/revenuecat", key: nil,
+          body: #"{"api_version":"1.0","event":{"type":"TEST","id":"t1","event_timestamp_ms":1718452800000}}"#,
+          headers: [TransportHeader("Authorization", "Bearer of-revenuecat")])
+        #expect(taken.status == 200, "\(taken.text)")
+        clock.advance(by: 150)
+      }
+      // What is counted stands for a minute, so that one service is asked once.
+      let answer = try await service.send(.get, "/api/health/subscriptions", key: RunningService.supportKey)
+      let checks = answer.object["checks"] as? [String: Any]
+      #expect(checks?["revenuecat_webhook"] as? String == (hasEvent ? "last_received_2min_ago" : "never_received"))
+      #expect(checks?["app_store_notifications"] as? String == "never_received")
     }
   }
 

@@ -7,6 +7,7 @@ import Testing
 
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import CountersignServer
 @testable import Validation
 
 /// RevenueCat's webhooks, as they come over HTTP.
@@ -198,6 +199,35 @@ import Testing
       #expect(answer["source"] == "revenuecat" && answer["original_transaction_id"] == "play_store:GPA.2")
       let found = try await service.send(.get, "/v1/lookup/play_store%3AGPA.1", key: RunningService.supportKey)
       #expect(found["user_id"] == "anna" || found.text.contains("anna"), "\(found.text)")
+    }
+  }
+
+  @Test func `a purchase at Google's is Google's in each dialect, and none of the App Store's`() async throws {
+    var settings = Self.settings()
+    settings.jwt = ["secret": TokenMint.secret]
+    settings.dialects = ["revenuecat", "cordova", "subscriptions_api"]
+    let configured = settings
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, settings: configured, now: { Self.clock }) { service in
+        let user = DialectBench.user
+        #expect(
+          try await Self.take(
+            Self.event("INITIAL_PURCHASE", user: user, product: "com.example.app.premium.monthly"), service)
+            == "recorded")
+        let token = try TokenMint.user(user, at: Self.clock)
+        let current = try await service.send(.get, "/api/subscriptions/current", key: token)
+        let subscription = current.object["subscription"] as? [String: Any]
+        #expect(subscription?["externalProvider"] as? String == "play_store")
+        let cancelled = try await service.send(.post, "/api/subscriptions/cancel", key: token)
+        #expect(cancelled["managementUrl"] == "https://play.google.com/store/account/subscriptions")
+        let customer = try RevenueCatApp.info(
+          try await service.send(.get, "/v1/subscribers/\(user)", key: RunningService.publicKey))
+        #expect(customer.subscriber.managementURL == "https://play.google.com/store/account/subscriptions")
+        #expect(customer.active == ["premium"])
+        let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+        let answer = try await service.cordova(try DialectBench.cordova(receipt: receipt), key: token)
+        #expect(answer.purchases.map { $0.prefix(11) } == ["pro.monthly"], "\(answer.text)")
+      }
     }
   }
 

@@ -21,7 +21,7 @@ struct CordovaController: Sendable {
     route(false, RouterPath(Self.path), [.post: validate])
   }
 
-  /// Of the plugin's body what is used; `device`, `offers` and `products` are not.
+  /// The plugin's body, without the members that nothing here depends on: `device`, `offers`, `products`.
   private struct Posted: Decodable {
     struct Transaction: Decodable {
       var type: String
@@ -45,18 +45,14 @@ struct CordovaController: Sendable {
     let posted = read.value
     let (user, app) = try user(of: posted, context)
     let answer = try await common.validate(
-      try Self.proof(posted), of: user, app: app, isVouchedFor: context.isServer, context)
-    // It is kept, and nothing can be said of it yet: the plugin asks again.
-    if answer.isPending, !answer.entitlement.isProvisional {
-      throw Problem(
-        .appStoreUnavailable, "Apple cannot be asked; the purchase is recorded, and the verdict follows; try again.")
-    }
+      .receipt(try Self.proof(posted)), of: user, app: app, isVouchedFor: context.isServer, context)
     let evidence = try await common.evidence(of: user, context)
     let now = common.now()
     return JSONBody.response(
       CordovaSuccess(
         id: posted.id, type: posted.transaction.type, date: now,
-        collection: evidence.flatMap { evidence in
+        // The plugin files whatever is listed under the App Store, so that purchases of other stores are left out.
+        collection: evidence.filter { $0.key.originalTransactionID.store == nil }.flatMap { evidence in
           CordovaPurchase.all(
             of: evidence, common.verdict(on: evidence, of: user, deciding: answer.entitlement), at: now)
         }))

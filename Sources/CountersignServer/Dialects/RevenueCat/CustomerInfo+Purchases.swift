@@ -34,16 +34,13 @@ extension CustomerInfo {
       let forEver = rows.filter(\.isForEver).sorted(by: Row.isOlder)
       if !forEver.isEmpty { subscriber.nonSubscriptions[product.rawValue] = forEver.map(\.nonSubscription) }
     }
-    if subscriber.subscriptions.values.contains(where: { $0.store == "app_store" }) {
-      subscriber.managementURL = Self.managementURL
-    }
+    subscriber.managementURL =
+      Set(subscriber.subscriptions.values.map(\.store)).sorted()
+      .compactMap(DialectRoutes.managementURL).first
     subscriber.entitlements = Self.former(rows, verdict, rules.catalog, at: now)
     subscriber.add(verdict, rows, given: profile?.given ?? [], rules, at: now)
     self.init(requestDate: now, requestDateMilliseconds: now.millisecondsSince1970, subscriber: subscriber)
   }
-
-  /// Where a customer of Apple's manages subscriptions: https://support.apple.com/118223
-  static let managementURL = "https://apps.apple.com/account/subscriptions"
 
   /// The tiers that purchases once gave, each until the moment at which it ended. The verdict's own tier alone is active,
   /// so any other ended when the verdict's began, if not before.

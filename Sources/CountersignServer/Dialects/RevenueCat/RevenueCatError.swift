@@ -24,12 +24,18 @@ struct RevenueCatError: Error {
   }
 
   var code: Code
-  var message: String
-  var status = HTTPResponse.Status.badRequest
-  /// In seconds.
-  var retryAfter: Int?
-  /// The methods that the path knows, for a 405.
-  var allow: [HTTPRequest.Method] = []
+  var problem: Problem
+
+  /// What only RevenueCat's interface asks for: the caller gets a 400 with this code.
+  init(_ code: Code, _ message: String) {
+    self.code = code
+    problem = Problem(.malformedRequest, message)
+  }
+
+  init(_ problem: Problem) {
+    code = Code(problem.code)
+    self.problem = problem
+  }
 
   private struct Body: Encodable {
     var code: Code
@@ -37,22 +43,11 @@ struct RevenueCatError: Error {
   }
 
   func response(path: String) -> Response {
-    let isPurchase = path == RevenueCatSDKController.receiptsPath && allow.isEmpty
+    let status = problem.code.status
+    let isPurchase = path == RevenueCatSDKController.receiptsPath && problem.allow.isEmpty
     let isKept = isPurchase && status.kind != .serverError && !code.isAboutPurchase
-    var headers: HTTPFields = [.contentType: "application/json", .cacheControl: "no-store"]
-    if let retryAfter { headers[.retryAfter] = String(retryAfter) }
-    if !allow.isEmpty { headers[.allow] = allow.map(\.rawValue).joined(separator: ", ") }
-    return Response(
-      status: isKept ? .serviceUnavailable : status, headers: headers,
-      body: ResponseBody(byteBuffer: JSONBody.encode(Body(code: code, message: message))))
-  }
-}
-
-extension RevenueCatError {
-  init(_ problem: Problem) {
-    self.init(
-      code: Code(problem.code), message: problem.detail, status: problem.code.status, retryAfter: problem.retryAfter,
-      allow: problem.allow)
+    return problem.response(
+      Body(code: code, message: problem.detail), status: isKept ? .serviceUnavailable : status)
   }
 }
 

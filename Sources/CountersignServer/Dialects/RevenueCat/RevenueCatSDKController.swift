@@ -74,7 +74,7 @@ struct RevenueCatSDKController: Sendable {
     let caller = try context.requireAppOr(.service)
     let posted = try await small.decode(PostedIdentity.self, from: request, common.budgets.access(by: caller)).value
     guard let old = posted.appUserID else {
-      throw RevenueCatError(code: .emptyUserID, message: "'app_user_id' is missing.")
+      throw RevenueCatError(.emptyUserID, "'app_user_id' is missing.")
     }
     let (id, newID) = (try UserID(checkingAppUserID: old), try UserID(checkingAppUserID: posted.newAppUserID))
     try admit(newID, caller)
@@ -134,7 +134,7 @@ struct RevenueCatSDKController: Sendable {
     defer { withExtendedLifetime(body.loan) {} }
     let posted = body.value
     guard let text = posted.appUserID else {
-      throw RevenueCatError(code: .emptyUserID, message: "'app_user_id' is missing.")
+      throw RevenueCatError(.emptyUserID, "'app_user_id' is missing.")
     }
     let id = try UserID(checkingAppUserID: text)
     try admit(id, caller)
@@ -143,7 +143,7 @@ struct RevenueCatSDKController: Sendable {
     if let token = posted.fetchToken {
       moment = try await validate(token, of: id, caller, request, context)
     } else if posted.appTransaction == nil {
-      throw RevenueCatError(code: .badRequest, message: "There is no purchase in 'fetch_token'.")
+      throw RevenueCatError(.badRequest, "There is no purchase in 'fetch_token'.")
     }
     return try await customerInfo(of: id, context, status: .ok, at: moment)
   }
@@ -161,16 +161,7 @@ struct RevenueCatSDKController: Sendable {
     }
     let user = try await user(named: id, context)
     let app: BundleID? = if case .app(let key) = caller { key.bundleID } else { nil }
-    let answer = try await common.validate(token, of: user, app: app, isVouchedFor: false, context)
-    // What is granted meanwhile may be another purchase of the user's.
-    let isGranted =
-      answer.entitlement.isProvisional
-      && answer.entitlement.originalTransactionID.map(common.validator.purchases(in: token).contains) == true
-    guard !answer.isPending || isGranted else {
-      throw Problem(
-        .appStoreUnavailable, "The purchase is kept, and Apple cannot be asked about it now; post it again.")
-    }
-    return answer.evaluatedAt
+    return try await common.validate(.receipt(token), of: user, app: app, context).evaluatedAt
   }
 
   private func restoreEligibility(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
@@ -224,7 +215,7 @@ struct RevenueCatSDKController: Sendable {
   private func customer(in context: ServiceRequestContext) async throws -> (id: UserID, caller: Caller) {
     let caller = try context.requireAppOr(.service)
     guard let text = context.parameters.get("app_user_id").flatMap(UserID.percentDecoded) else {
-      throw RevenueCatError(code: .invalidUserID, message: "The app user ID is not percent-encoded UTF-8.")
+      throw RevenueCatError(.invalidUserID, "The app user ID is not percent-encoded UTF-8.")
     }
     let id = try UserID(checkingAppUserID: text)
     try admit(id, caller)

@@ -3,12 +3,11 @@ import Entitlements
 extension UserID {
   /// An app user ID as RevenueCat's SDKs send it.
   init(checkingAppUserID text: String) throws(RevenueCatError) {
-    guard !text.isEmpty else { throw RevenueCatError(code: .emptyUserID, message: "The app user ID is empty.") }
+    guard !text.isEmpty else { throw RevenueCatError(.emptyUserID, "The app user ID is empty.") }
     guard let id = UserID(appUserID: text) else {
       throw RevenueCatError(
-        code: .invalidUserID,
-        message:
-          "An app user ID has 1 to 100 characters, without '/' and spaces, and is no placeholder such as 'null'.")
+        .invalidUserID,
+        "An app user ID has 1 to 100 characters, without '/' and spaces, and is no placeholder such as 'null'.")
     }
     self = id
   }

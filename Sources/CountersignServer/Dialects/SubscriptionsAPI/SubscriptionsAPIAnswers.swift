@@ -94,7 +94,7 @@ struct SubscriptionsAPISubscription: Codable, Hashable, Sendable {
   @Nullable var startDate: Date?
   @Nullable var currentPeriodEnd: Date?
   @Nullable var trialEndsAt: Date?
-  /// `app_store`; `nil` where nothing was bought.
+  /// `app_store`, or the store that RevenueCat reported, as `play_store`; `nil` where nothing was bought.
   @Nullable var externalProvider: String?
 
   /// - Returns: `nil` for a user without a purchase of the catalog's, or anything given.
@@ -109,7 +109,7 @@ struct SubscriptionsAPISubscription: Codable, Hashable, Sendable {
       id = original.rawValue
       startDate = profile?.evidence.flatMap(\.purchases).filter { $0.originalTransactionID == original }
         .compactMap(\.purchaseDate).min()
-      externalProvider = "app_store"
+      externalProvider = original.store ?? "app_store"
     default: return nil
     }
     status =

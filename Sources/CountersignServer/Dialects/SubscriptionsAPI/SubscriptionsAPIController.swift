@@ -12,9 +12,6 @@ import struct FoundationEssentials.UUID
 /// `/api/subscriptions/…`: plans, limits, purchases and trials in the words of an app that had a backend of its own for
 /// them. What such a backend took from the app unproven is proven here, or taken from nobody.
 struct SubscriptionsAPIController: Sendable {
-  /// Where Apple lets its customers manage subscriptions. Nobody else can end one.
-  static let managementURL = "https://apps.apple.com/account/subscriptions"
-
   private let common: DialectRoutes.Common
   private let names: SubscriptionsAPIFeatures
   private let purchaseBody: JSONRequestBody
@@ -164,19 +161,10 @@ struct SubscriptionsAPIController: Sendable {
   private func validate(
     _ proof: ReceiptSubmission.Proof, of user: UserID, _ context: ServiceRequestContext
   ) async throws -> Entitlement {
-    let submission = ReceiptSubmission(user: user, proof: proof, requestID: context.requestID)
-    let answer: ValidatedEntitlement
-    do { answer = try await common.validator.validate(submission, in: common.line, context) } catch {
-      if case .originalTransactionID = proof, let problem = error as? Problem {
-        throw ValidationsController.withoutHint(problem)
-      }
-      throw error
+    do { return try await common.validate(proof, of: user, context).entitlement } catch let problem as Problem {
+      if case .originalTransactionID = proof { throw ValidationsController.withoutHint(problem) }
+      throw problem
     }
-    guard !answer.isPending || answer.entitlement.isProvisional else {
-      throw Problem(
-        .appStoreUnavailable, "The purchase is kept, and Apple cannot be asked about it now; post it again.")
-    }
-    return answer.entitlement
   }
 
   private func standing(of user: UserID, _ context: ServiceRequestContext) async throws(Problem) -> Entitlement {
@@ -189,14 +177,15 @@ struct SubscriptionsAPIController: Sendable {
     .unknownTransaction,
     "No purchase of yours is proven by this: post the signed transaction or the receipt as 'receipt_data'.")
 
-  /// Nobody but Apple ends a subscription: the app opens the page on which the customer does.
+  /// Nobody but the store ends a subscription: the app opens the page on which the customer does.
   private func cancel(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let user = try context.requireUser()
+    let entitlement = try await standing(of: user, context)
     var answer = try await answer(
-      about: user, try await standing(of: user, context), context,
-      message: "Only the customer can cancel, at Apple's: open 'managementUrl'.")
+      about: user, entitlement, context,
+      message: "Only the customer can cancel, in the store: open 'managementUrl'.")
     answer.cancelled = false
-    answer.managementUrl = Self.managementURL
+    answer.managementUrl = DialectRoutes.managementURL(of: entitlement.originalTransactionID?.store ?? "app_store")
     return Self.response(answer)
   }
 

@@ -29,7 +29,9 @@ struct SubscriptionsHealth: Sendable {
     let answer = SubscriptionsHealthAnswer(
       healthy: isConnected && arePlansConfigured,
       checks: SubscriptionsHealthAnswer.Checks(
-        database: isConnected ? "connected" : "unavailable", revenuecatWebhook: nil,
+        database: isConnected ? "connected" : "unavailable",
+        revenuecatWebhook: common.takesRevenueCat
+          ? counts.map { Self.words(for: $0.newestStoreReport, at: common.now()) } : nil,
         appStoreNotifications: counts.map { Self.words(for: $0.newestNotification, at: common.now()) },
         plansConfigured: arePlansConfigured),
       stats: SubscriptionsHealthAnswer.Stats(
@@ -54,7 +56,7 @@ struct SubscriptionsHealthAnswer: Encodable {
   struct Checks: Encodable {
     /// `connected` or `unavailable`: the ledger.
     var database: String
-    /// Nobody here receives RevenueCat's.
+    /// `nil` where RevenueCat's webhooks are not taken in.
     @Nullable var revenuecatWebhook: String?
     @Nullable var appStoreNotifications: String?
     var plansConfigured: Bool
