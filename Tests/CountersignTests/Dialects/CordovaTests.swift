@@ -91,7 +91,7 @@ import Testing
       #expect(own["ok"] == "true")
       #expect(try await service.profile(DialectBench.user).verdict == "pro active renewing")
       #expect(try await service.profile("mallory").verdict == "free active no_purchases")
-      for (number, key) in [DialectBench.publicKey, RunningService.serviceKey].enumerated() {
+      for (number, key) in [RunningService.publicKey, RunningService.serviceKey].enumerated() {
         let named = try await service.cordova(
           try DialectBench.cordova(jws: try jws(Int64(number + 2)), user: "user-\(number)"), key: key)
         #expect(named["ok"] == "true", "\(named.text)")

@@ -8,7 +8,6 @@ import Testing
 /// What the tests of dialects share: a service that speaks them, and requests as their clients send them.
 enum DialectBench {
   static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-  static let publicKey = "appl_a-public-key-of-tests"
   /// Of another app that the same service serves.
   static let otherKey = "appl_another-public-key"
   static let user = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
@@ -18,10 +17,10 @@ enum DialectBench {
     policy: [String: String] = [:]
   ) -> Settings {
     var settings = Settings(server: server, appStore: appStore, policy: policy, jwt: ["secret": TokenMint.secret])
-    settings.dialects = ["cordova", "openiap", "verify_receipt"]
+    settings.dialects = ["cordova", "openiap", "verify_receipt", "revenuecat"]
     settings.bundleIDs = ["com.example.app", "com.example.other"]
     settings.publicKeys = [
-      "{ name: ios, key: \(publicKey), bundle_id: com.example.app }",
+      "{ name: ios, key: \(RunningService.publicKey), bundle_id: com.example.app }",
       "{ name: other, key: \(otherKey), bundle_id: com.example.other }",
     ]
     return settings

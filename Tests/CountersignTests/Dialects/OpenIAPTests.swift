@@ -22,7 +22,7 @@ import Testing
   ) async throws {
     try await DialectBench.run { service, store in
       let signed = try store.simulator.issueTransaction(scenario)
-      for key in [DialectBench.publicKey, RunningService.serviceKey, try DialectBench.token()] {
+      for key in [RunningService.publicKey, RunningService.serviceKey, try DialectBench.token()] {
         let answer = try await service.openIAP(try DialectBench.openIAP(signed.signedTransaction), key: key)
         #expect(answer.status == 200, "\(answer.text)")
         #expect(answer.openIAPState == state, "\(answer.text)")
@@ -72,7 +72,7 @@ import Testing
         let name = try #require(UUID(uuidString: "00000000-0000-4000-8000-000000000002"))
         let named = try store.simulator.issueTransaction(.renewing, subscriber: 1, appAccountToken: name)
         let answer = try await service.openIAP(
-          try DialectBench.openIAP(named.signedTransaction), key: DialectBench.publicKey)
+          try DialectBench.openIAP(named.signedTransaction), key: RunningService.publicKey)
         #expect(answer["state"] == "ENTITLED", "\(answer.text)")
         let tier = policy == "user_id" ? "pro active renewing" : "free active no_purchases"
         #expect(try await service.profile(name.uuidString.lowercased()).verdict == tier)

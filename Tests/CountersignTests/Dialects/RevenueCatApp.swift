@@ -1,6 +1,7 @@
 import CountersignAPI
 import Foundation
 import HTTPTransport
+import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
@@ -9,6 +10,32 @@ import Testing
 
 /// An app with RevenueCat's SDK in it: what it sends, and what it makes of an answer.
 struct RevenueCatApp: Sendable {
+  static let start = Date(timeIntervalSince1970: 1_718_452_800)
+
+  /// A running service beside a simulated App Store and a profile store, and an app that calls it.
+  static func run(
+    _ policy: [String: String] = ["provisional": "24h"], dialects: [String] = ["revenuecat"], serverAPI: Bool = false,
+    products: [String: String] = [:], deadline: String = "1m",
+    body: @Sendable (RevenueCatApp, SimulatedStore, ProfileStoreDouble, MovingClock) async throws -> Void
+  ) async throws {
+    let clock = MovingClock(start)
+    try await SimulatedStore.run(at: start) { store in
+      try await ProfileStoreDouble.running { profiles in
+        var settings = Settings(
+          server: ["user_rate_limit": "0", "request_deadline": "5m", "idle_timeout": "5m"],
+          appStore: ["deadline": deadline], policy: policy, jwt: ["secret": TokenMint.secret],
+          profileStore: .store(profiles.url, deadline: "1m"))
+        settings.dialects = dialects
+        settings.products.merge(products) { $1 }
+        try await RunningService.run(
+          apple: serverAPI ? store.apple() : store.apple, settings: settings, now: { clock.date }
+        ) { service in
+          try await body(RevenueCatApp(service: service), store, profiles, clock)
+        }
+      }
+    }
+  }
+
   var service: RunningService
   var key: String? = RunningService.publicKey
 

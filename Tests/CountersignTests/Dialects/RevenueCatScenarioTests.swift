@@ -1,0 +1,155 @@
+import CountersignAPI
+import Entitlements
+import Foundation
+import HTTPTransport
+import Ledger
+import TestSupport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+@testable import CountersignServer
+
+/// What RevenueCat's SDK shows of each story of the simulated App Store.
+@Suite struct RevenueCatScenarioTests {
+  /// Every story as a receipt, and those of which a signed transaction tells something else as one.
+  private static let stories: [(Scenario, isSigned: Bool)] =
+    Scenario.allCases.map { ($0, false) }
+    + [.renewing, .grace, .refunded, .lifetime, .upgraded, .eventfulYear].map { ($0, true) }
+
+  @Test(arguments: stories)
+  func `the app shows the tier that we say, today and later`(scenario: Scenario, isSigned: Bool) async throws {
+    try await RevenueCatApp.run(serverAPI: isSigned) { app, store, _, clock in
+      let token: String
+      do {
+        token =
+          isSigned
+          ? try store.simulator.issueTransaction(scenario).signedTransaction
+          : try store.simulator.issueReceipt(scenario).receiptData
+      } catch { return }  // A receipt without a purchase has no transaction.
+      let answer = try await app.post(token)
+      guard answer.status == 200 else {
+        #expect(scenario == .wrongApp && answer.status == 422 && answer["code"] == "7103", "\(answer.text)")
+        return
+      }
+      #expect(RevenueCatApp.transaction(after: answer) == .finished)
+      for days in [0, 1, 20, 40, 100, 400] {
+        clock.advance(by: TimeInterval(days) * 86_400)
+        store.simulator.setClock(clock.date)
+        var info = try RevenueCatApp.info(answer)
+        // The service asks Apple by itself, so that two reads may see two states.
+        try await eventually {
+          info = try await app.read("u1")
+          let tier = try #require(try await app.service.profile("u1")["tier"])
+          return info.active == (tier == "free" ? [] : [tier])
+        }
+        for (name, entitlement) in info.subscriber.entitlements where !info.active.contains(name) {
+          #expect(entitlement.expiresDate.map { $0 < clock.date } == true)
+        }
+        // What the SDK for Android and the one for the web need: the product of each entitlement is listed.
+        for entitlement in info.subscriber.entitlements.values {
+          #expect(
+            info.subscriber.subscriptions[entitlement.productIdentifier] != nil
+              || info.subscriber.nonSubscriptions[entitlement.productIdentifier] != nil)
+        }
+      }
+    }
+  }
+
+  @Test func `the answer to a post is for the moment of Apple's answer, whatever our clock says`() async throws {
+    try await RevenueCatApp.run { app, store, _, clock async throws in
+      let receipt = try store.simulator.issueReceipt(.grace).receiptData
+      clock.advance(by: 400 * 86_400)
+      let info = try RevenueCatApp.info(try await app.post(receipt))
+      #expect(info.active == ["pro"] && info.requestDate < clock.date - 300 * 86_400)
+    }
+  }
+
+  @Test func `grace is told as grace, and the entitlement lasts as long`() async throws {
+    try await RevenueCatApp.run { app, store, _, _ async throws in
+      let info = try RevenueCatApp.info(try await app.post(try store.simulator.issueReceipt(.grace).receiptData))
+      let subscription = try #require(info.subscriber.subscriptions["com.example.app.pro.monthly"])
+      #expect(subscription.expiresDate == RevenueCatApp.start - 3 * 86_400)
+      #expect(subscription.gracePeriodExpiresDate == RevenueCatApp.start + 13 * 86_400)
+      #expect(subscription.billingIssuesDetectedAt != nil && subscription.unsubscribeDetectedAt == nil)
+      #expect(info.subscriber.entitlements["pro"]?.expiresDate == RevenueCatApp.start + 13 * 86_400)
+      #expect(info.subscriber.managementURL == "https://apps.apple.com/account/subscriptions")
+    }
+  }
+
+  @Test func `renewal that is off is told with the moment at which it was first seen`() async throws {
+    try await RevenueCatApp.run { app, store, _, clock async throws in
+      let receipt = try store.simulator.issueReceipt(.renewalOff).receiptData
+      let first = try RevenueCatApp.info(try await app.post(receipt))
+      let since = try #require(first.subscriber.subscriptions.values.first?.unsubscribeDetectedAt)
+      clock.advance(by: 3 * 86_400)
+      store.simulator.setClock(clock.date)
+      let later = try RevenueCatApp.info(try await app.post(receipt))
+      #expect(later.subscriber.subscriptions.values.first?.unsubscribeDetectedAt == since)
+    }
+  }
+
+  @Test func `a purchase for life has no end, and ends with its refund`() async throws {
+    try await RevenueCatApp.run { app, store, _, _ async throws in
+      let bought = try RevenueCatApp.info(try await app.post(try store.simulator.issueReceipt(.lifetime).receiptData))
+      let entitlement = try #require(bought.subscriber.entitlements["premium"])
+      #expect(entitlement.expiresDate == nil && bought.subscriber.subscriptions.isEmpty)
+      let purchase = try #require(bought.subscriber.nonSubscriptions[entitlement.productIdentifier]?.first)
+      #expect(purchase.id == purchase.storeTransactionID && purchase.store == "app_store" && !purchase.isSandbox)
+      let refunded = try RevenueCatApp.info(
+        try await app.post(
+          try store.simulator.issueReceipt(.lifetimeRefunded, subscriber: 2).receiptData, of: "u2"))
+      #expect(refunded.active.isEmpty)
+      #expect(refunded.subscriber.entitlements["premium"]?.expiresDate == RevenueCatApp.start - 86_400)
+      // It is listed, so that the app finishes it.
+      #expect(refunded.subscriber.nonSubscriptions.count == 1)
+    }
+  }
+
+  @Test func `the words for trial, family, sandbox and refund are theirs`() async throws {
+    try await RevenueCatApp.run { app, store, _, _ async throws in
+      func subscription(_ scenario: Scenario, _ number: Int64, inSandbox isSandbox: Bool = false)
+        async throws -> CustomerInfo.Subscription
+      {
+        let receipt = try store.simulator.issueReceipt(
+          scenario, environment: isSandbox ? .sandbox : .production, subscriber: number)
+        let info = try RevenueCatApp.info(try await app.post(receipt.receiptData, of: "u\(number)"))
+        return try #require(info.subscriber.subscriptions.values.first)
+      }
+      #expect(try await subscription(.trial, 1).periodType == "trial")
+      #expect(try await subscription(.familyShared, 2).ownershipType == "FAMILY_SHARED")
+      #expect(try await subscription(.renewing, 3, inSandbox: true).isSandbox)
+      let refunded = try await subscription(.refunded, 4)
+      #expect(refunded.refundedAt == RevenueCatApp.start - 86_400 && refunded.expiresDate == refunded.refundedAt)
+      let plain = try await subscription(.renewing, 5)
+      #expect(plain.periodType == "normal" && plain.ownershipType == "PURCHASED" && plain.store == "app_store")
+    }
+  }
+
+  @Test func `what was given is shown as promotional, and a trial as a trial`() async throws {
+    try await RevenueCatApp.run { app, _, _, _ in
+      let given = try await app.service.send(
+        .post, "/v1/profiles/u1/grants", body: #"{"tier":"pro","for":"30d","kind":"promotion"}"#)
+      #expect(given.status == 201)
+      let info = try await app.read("u1")
+      #expect(info.active == ["pro"])
+      let entitlement = try #require(info.subscriber.entitlements["pro"])
+      let subscription = try #require(info.subscriber.subscriptions[entitlement.productIdentifier])
+      #expect(subscription.store == "promotional" && entitlement.expiresDate == RevenueCatApp.start + 30 * 86_400)
+    }
+  }
+
+  @Test func `a state that is held lasts until the hold is over`() async throws {
+    try await RevenueCatApp.run { app, store, _, clock async throws in
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      #expect(try await app.post(receipt).status == 200)
+      store.simulator.setTrouble(.http503, count: nil, environment: nil)
+      let end = try #require(try await app.read("u1").subscriber.entitlements["pro"]?.expiresDate)
+      clock.advance(by: (end + 86_400).timeIntervalSince(clock.date))
+      let held = try await app.read("u1")
+      #expect(held.active == ["pro"] && held.subscriber.entitlements["pro"]?.expiresDate == end + 7 * 86_400)
+      clock.advance(by: 7 * 86_400)
+      #expect(try await app.read("u1").active.isEmpty)
+    }
+  }
+}
