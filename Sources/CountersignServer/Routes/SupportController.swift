@@ -102,8 +102,9 @@ struct SupportController: Sendable {
     }
   }
 
+  /// Whether a request has no content (RFC 9112, section 6.3). Many clients name a media type all the same.
   static func isBodiless(_ headers: HTTPFields) -> Bool {
-    headers[.contentType] == nil && headers[.transferEncoding] == nil && (headers[.contentLength] ?? "0") == "0"
+    headers[.transferEncoding] == nil && (headers[.contentLength] ?? "0") == "0"
   }
 
   // MARK: /v1/transactions/{original_transaction_id}

@@ -309,6 +309,23 @@ import Testing
     }
   }
 
+  @Test(arguments: ["restore", "start-trial"])
+  func `a body that is left out may have a media type`(path: String) async throws {
+    try await AppAPIBench.run { service, _, _ in
+      for header in [
+        "", "Content-Type: application/json\r\n", "Content-Type: application/json\r\nContent-Length: 0\r\n",
+      ] {
+        let answer = try await RawClient.exchange(
+          port: service.port,
+          [
+            "POST /api/subscriptions/\(path) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\(header)"
+              + "Authorization: Bearer \(try AppAPIBench.token())\r\n\r\n"
+          ])
+        #expect(answer.hasPrefix("HTTP/1.1 200 "), "\(answer)")
+      }
+    }
+  }
+
   @Test func `a trial that was used, or would give no more, does not begin`() async throws {
     try await AppAPIBench.run { service, store, _ in
       let device = #"{"deviceId":"11111111-1111-4111-8111-111111111111","trial":"week"}"#
