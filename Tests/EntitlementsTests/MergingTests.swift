@@ -146,6 +146,27 @@ import struct FoundationEssentials.Date
     #expect(Self.part(at: day(5), Self.period(3, begin: 5, end: 6)).merging(answer) == answer)
   }
 
+  @Test func `what a transaction was sold for is known as long as the transaction stands`() {
+    let sale = Purchase.Sale(price: 4_990, currency: "EUR", storefront: "DEU")
+    var sold = Self.period(1, begin: 0, end: 10)
+    sold.sale = sale
+    let part = Self.part(at: day(1), sold)
+    let rows = [Self.period(1, begin: 0, end: 10), Self.period(2, begin: 10, end: 20)]
+    let answer = Self.whole(at: day(2), rows)
+    for merged in [part.merging(answer), answer.merging(part)] {
+      #expect(merged.purchases.map(\.sale) == [sale, nil])
+      #expect(merged.coverage == .snapshot && merged.evidenceTime == day(2))
+      // Once more of the same changes nothing.
+      #expect(merged.merging(answer) == merged && answer.merging(merged) == merged)
+      let later = Self.part(at: day(3), Self.period(3, begin: 20, end: 30))
+      #expect(merged.merging(later).purchases.map(\.sale) == [sale, nil, nil])
+      #expect(later.merging(merged).purchases.map(\.sale) == [sale, nil, nil])
+    }
+    // An answer that is older keeps what it says, and gets what the newer part knows.
+    #expect(Self.whole(at: day(0), rows).merging(part).purchases.map(\.sale) == [sale, nil])
+    #expect(part.merging(Self.whole(at: day(4), [])).purchases.isEmpty)
+  }
+
   @Test func `evidence of another subscription and what is provisional is not merged`() {
     let one = Self.whole(at: day(0), [Self.period(1, begin: 0, end: 10)])
     var other = Self.whole(at: day(1), [])

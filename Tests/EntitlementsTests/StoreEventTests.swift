@@ -190,6 +190,24 @@ import Testing
     return events
   }
 
+  @Test func `each period keeps what was paid for it`() throws {
+    func paid(_ price: Int64) -> (inout StoreEvent) -> Void {
+      { ($0.price, $0.currency, $0.country) = (price, "EUR", "DE") }
+    }
+    let events = [
+      Self.event(.period, at: 0, paid(990)), Self.event(.period, at: 30, period: 1, paid(4_990)),
+      // A refund says what was paid back.
+      Self.event(.refunded, at: 31, period: 1, paid(-4_990)),
+    ]
+    for order in [events, events.reversed()] {
+      let kept = order.reduce(into: [StoreEvent]()) { $0 = StoreEvent.adding($1, to: $0) }
+      let evidence = try #require(SubscriptionEvidence(kept, of: Self.key))
+      #expect(
+        evidence.purchases.map(\.sale)
+          == [990, 4_990].map { Purchase.Sale(price: $0, currency: "EUR", storefront: "DE") })
+    }
+  }
+
   @Test func `ten thousand orders of a year, with repetitions, end in the same state`() {
     var dice = Dice(state: 1)
     for _ in 0..<100 {

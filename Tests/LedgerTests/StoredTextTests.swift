@@ -62,10 +62,11 @@ import Testing
   }
 
   /// Whoever adds a property has to write and read it, too: one that is optional would be forgotten in silence.
-  @Test func `every property is known`() {
+  @Test func `every property is known`() throws {
     let explanation = Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: nil)
     let values: [(Any, Int)] = [
-      (Purchase(productID: pro, transactionID: "1", originalTransactionID: "1"), 15), (RenewalInfo(), 9),
+      (Purchase(productID: pro, transactionID: "1", originalTransactionID: "1"), 16),
+      (try #require(Purchase.Sale(price: 1)), 5), (RenewalInfo(), 9),
       (Entitlement.none(tier: "free", reason: .unknown, explanation: explanation), 17), (explanation, 8),
       (Explanation.PassedOver(transactionID: "1", productID: pro, cause: .upgraded), 3),
       (Explanation.PolicyValue(key: "k", value: "v"), 2),
@@ -152,7 +153,8 @@ import Testing
     #"{"names":["p"],"purchases":[[0,"1",null,null]],"renewals":[]}"#,
     #"{"names":["p"],"purchases":[[0,"1",1.5,null,0]],"renewals":[]}"#,
     #"{"names":["p"],"purchases":[[0,"1",null,null,0,]],"renewals":[]}"#,
-    #"{"names":["p"],"purchases":[[0,"1",null,null,0,0,"",1,1,0,0,1,1]],"renewals":[]}"#,
+    #"{"names":["p"],"purchases":[[0,"1",null,null,0,0,"",1,1,0,0,1,1,0,0,1,0,1]],"renewals":[]}"#,
+    #"{"names":["p",""],"purchases":[[0,"1",null,null,0,0,"",1,1,0,0,1,1,1]],"renewals":[]}"#,
     #"{"names":["\ud83d"],"purchases":[],"renewals":[],"more":1}"#, #"{"names":["p"],"purchases":[[]],"renewals":[]}"#,
     #"{"names":["p"],"purchases":[[0,"1",null,null,0]]}"#, #"{"names":["p"],"renewals":[]}"#,
     #"{"purchases":[[0,"1",null,null,0]],"renewals":[]}"#,
@@ -199,7 +201,7 @@ private struct Values: Hashable {
   init(of text: String) throws {
     var object = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any] ?? [:]
     let names = object["names"] as? [String] ?? []
-    let named: Set = [0, 5, 9, 10]
+    let named: Set = [0, 5, 9, 10, 13, 14, 16]
     for columns in object["purchases"] as? [[Any]] ?? [] {
       var values: [String] = []
       for (column, value) in columns.enumerated() where !(value is NSNull) {
@@ -256,7 +258,10 @@ private struct SplitMix {
       purchaseDate: maybe { $0.moment() }, expiresDate: maybe { $0.moment() }, cancellationDate: maybe { $0.moment() },
       cancellationReason: maybe { Int(Int64(bitPattern: $0.next())) }, isUpgraded: flag(),
       ownership: one(of: [Purchase.Ownership.purchased, .familyShared]), isTrial: flag(), isIntroductoryOffer: flag(),
-      appAccountToken: maybe { $0.name() }, reportedAt: maybe { $0.moment() })
+      appAccountToken: maybe { $0.name() }, reportedAt: maybe { $0.moment() },
+      sale: Purchase.Sale(
+        price: maybe { Int64($0.below(1 << 40)) }, currency: maybe { $0.text() }, storefront: maybe { $0.text() },
+        offerType: maybe { $0.below(9) - 4 }, offerPeriod: maybe { $0.text() }))
   }
 
   mutating func renewal() -> RenewalInfo {

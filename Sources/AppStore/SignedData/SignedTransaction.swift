@@ -61,7 +61,8 @@ package struct SignedTransaction: Hashable, Sendable {
       // As in verifyReceipt, a free trial is not also an introductory offer.
       isIntroductoryOffer: offerType == 1 && !isTrial,
       appAccountToken: try payload.text("appAccountToken")?.lowercased(),
-      reportedAt: signedDate)
+      reportedAt: signedDate,
+      sale: Self.sale(payload, offerType: offerType))
     bundleID = BundleID(try payload.required("bundleId"))
     environmentName = try payload.text("environment")
     self.signedDate = signedDate
@@ -72,5 +73,13 @@ package struct SignedTransaction: Hashable, Sendable {
     offerID = try payload.text("offerIdentifier")
     offerDiscountType = discountType
     storefront = try payload.text("storefront")
+  }
+
+  /// What cannot be read is left out: no purchase is refused for its price.
+  private static func sale(_ payload: JSONValue, offerType: Int?) -> Purchase.Sale? {
+    Purchase.Sale(
+      price: (try? payload.number("price")) ?? nil, currency: (try? payload.text("currency")) ?? nil,
+      storefront: (try? payload.text("storefront")) ?? nil, offerType: offerType,
+      offerPeriod: (try? payload.text("offerPeriod")) ?? nil)
   }
 }

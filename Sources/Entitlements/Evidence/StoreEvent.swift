@@ -61,6 +61,9 @@ package struct StoreEvent: Hashable, Codable, Sendable {
     self.user = user
   }
 
+  /// What was paid for the period that the event reports.
+  var sale: Purchase.Sale? { Purchase.Sale(price: price, currency: currency, storefront: country) }
+
   /// The order of events: by time, then by ID.
   func precedes(_ other: StoreEvent) -> Bool { at == other.at ? id < other.id : at < other.at }
 

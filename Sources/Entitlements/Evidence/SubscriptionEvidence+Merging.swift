@@ -14,6 +14,7 @@ import struct FoundationEssentials.Date
 ///     the renewal, in several parts or snapshots        the newest report
 ///     the deletion of the account                       until a report newer than the answer that says so
 ///     the source                                        the newest report's
+///     what a transaction was sold for                   as long as the transaction stands, as not every report says it
 extension SubscriptionEvidence {
   /// The most partial transactions kept per subscription, the latest purchases first: ten years of weekly renewals.
   package static let partLimit = 520
@@ -28,9 +29,20 @@ extension SubscriptionEvidence {
     guard key == other.key, provisionalUntil == nil, other.provisionalUntil == nil, self != other else { return self }
     let (mine, others) = (Reports(self), Reports(other))
     // A snapshot that supersedes all other evidence is returned unchanged.
-    if coverage == .snapshot, others.isOver(with: mine) { return self }
-    if other.coverage == .snapshot, mine.isOver(with: others) { return other }
-    return mine.joined(with: others).evidence(of: key)
+    if coverage == .snapshot, others.isOver(with: mine) { return keepingSales(of: other) }
+    if other.coverage == .snapshot, mine.isOver(with: others) { return other.keepingSales(of: self) }
+    return mine.joined(with: others).evidence(of: key).keepingSales(of: self).keepingSales(of: other)
+  }
+
+  /// Adds the sales of transactions of which this evidence does not say for what they were sold.
+  private func keepingSales(of other: SubscriptionEvidence) -> SubscriptionEvidence {
+    guard other.purchases.contains(where: { $0.sale != nil }) else { return self }
+    let sales = Dictionary(other.purchases.map { ($0.transactionID, $0.sale) }) { $0 ?? $1 }
+    var kept = self
+    for index in kept.purchases.indices where kept.purchases[index].sale == nil {
+      kept.purchases[index].sale = sales[kept.purchases[index].transactionID] ?? nil
+    }
+    return kept
   }
 
   /// When Apple reported a row of this evidence.

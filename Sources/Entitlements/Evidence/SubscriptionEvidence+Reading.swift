@@ -97,6 +97,7 @@ extension SubscriptionEvidence {
     purchase.webOrderLineItemID = nil
     purchase.isTrial = false
     purchase.isIntroductoryOffer = false
+    purchase.sale = nil
     return Reading(purchase: purchase, reportedAt: reported, isByRenewalInfo: true)
   }
 

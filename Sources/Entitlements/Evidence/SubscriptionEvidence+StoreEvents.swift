@@ -91,6 +91,7 @@ extension SubscriptionEvidence {
       var isTrial = false
       var isIntroductoryOffer = false
       var isFamilyShared = false
+      var sale: Purchase.Sale?
 
       func purchase(of key: SubscriptionKey) -> Purchase {
         var end = expiresAt
@@ -99,7 +100,7 @@ extension SubscriptionEvidence {
           productID: product, transactionID: transaction, originalTransactionID: key.originalTransactionID,
           purchaseDate: purchasedAt, expiresDate: end, cancellationDate: refundedAt,
           ownership: isFamilyShared ? .familyShared : .purchased, isTrial: isTrial,
-          isIntroductoryOffer: isIntroductoryOffer, reportedAt: reportedAt)
+          isIntroductoryOffer: isIntroductoryOffer, reportedAt: reportedAt, sale: sale)
       }
     }
 
@@ -127,6 +128,7 @@ extension SubscriptionEvidence {
           rows[place].isTrial = event.isTrial ?? rows[place].isTrial
           rows[place].isIntroductoryOffer = event.isIntroductoryOffer ?? rows[place].isIntroductoryOffer
           rows[place].isFamilyShared = event.isFamilyShared ?? rows[place].isFamilyShared
+          if event.change == .period || event.change == .single { rows[place].sale = event.sale ?? rows[place].sale }
         }
         if event.change == .refundReversed { (rows[place].refundedAt, rows[place].endedAt) = (nil, nil) }
         if let ended = rows[place].endedAt, event.change == .period || event.change == .extended,
@@ -149,7 +151,8 @@ extension SubscriptionEvidence {
         Row(
           transaction: transaction, product: product, purchasedAt: purchasedAt, expiresAt: event.expiresAt,
           reportedAt: event.at, isTrial: event.isTrial ?? false,
-          isIntroductoryOffer: event.isIntroductoryOffer ?? false, isFamilyShared: event.isFamilyShared ?? false))
+          isIntroductoryOffer: event.isIntroductoryOffer ?? false, isFamilyShared: event.isFamilyShared ?? false,
+          sale: event.change == .period || event.change == .single ? event.sale : nil))
       sort()
       return rows.firstIndex { $0.transaction == transaction }
     }

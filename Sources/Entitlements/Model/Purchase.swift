@@ -10,6 +10,44 @@ package struct Purchase: Hashable, Codable, Sendable {
     case familyShared = "family_shared"
   }
 
+  /// What the customer paid, and on which offer, as far as the store or RevenueCat says. verifyReceipt says nothing of it.
+  ///
+  /// https://developer.apple.com/documentation/appstoreserverapi/jwstransactiondecodedpayload
+  package struct Sale: Hashable, Codable, Sendable {
+    /// Thousandths of the unit of `currency`.
+    package var price: Int64?
+    /// As ISO 4217 names it: `USD`.
+    package var currency: String?
+    /// The country or region of the store, as sent: `USA` by Apple, `US` by RevenueCat.
+    package var storefront: String?
+    /// Apple's `offerType`, as sent: 1 introductory, 2 promotional, 3 offer code, 4 win-back.
+    package var offerType: Int?
+    /// The length of the offer, as sent: `P1W`.
+    package var offerPeriod: String?
+
+    /// Bytes of the longest text that is kept.
+    private static let longest = 32
+
+    /// - Returns: `nil` if nothing is known. A text that is too long is left out: no verdict hangs on it.
+    package init?(
+      price: Int64? = nil, currency: String? = nil, storefront: String? = nil, offerType: Int? = nil,
+      offerPeriod: String? = nil
+    ) {
+      func short(_ text: String?) -> String? {
+        text.flatMap { (1...Self.longest).contains($0.utf8.count) ? $0 : nil }
+      }
+      self.price = price
+      self.currency = short(currency)
+      self.storefront = short(storefront)
+      self.offerType = offerType
+      self.offerPeriod = short(offerPeriod)
+      guard
+        self.price != nil || self.currency != nil || self.storefront != nil || offerType != nil
+          || self.offerPeriod != nil
+      else { return nil }
+    }
+  }
+
   package var productID: ProductID
   package var transactionID: TransactionID
   package var originalTransactionID: OriginalTransactionID
@@ -31,12 +69,13 @@ package struct Purchase: Hashable, Codable, Sendable {
   package var appAccountToken: String?
   /// The report time of this row, in merged evidence; `nil` means the evidence time.
   package var reportedAt: Date?
+  package var sale: Sale?
 
   /// The property names in the ledger; a differing name is the property's former one.
   private enum CodingKeys: String, CodingKey {
     case productID, transactionID, originalTransactionID, webOrderLineItemID, subscriptionGroupID, purchaseDate,
       expiresDate, cancellationDate, cancellationReason, isUpgraded, ownership, isTrial, isIntroductoryOffer,
-      appAccountToken
+      appAccountToken, sale
     case reportedAt = "toldAt"
   }
 
@@ -55,7 +94,8 @@ package struct Purchase: Hashable, Codable, Sendable {
     isTrial: Bool = false,
     isIntroductoryOffer: Bool = false,
     appAccountToken: String? = nil,
-    reportedAt: Date? = nil
+    reportedAt: Date? = nil,
+    sale: Sale? = nil
   ) {
     self.productID = productID
     self.transactionID = transactionID
@@ -72,6 +112,7 @@ package struct Purchase: Hashable, Codable, Sendable {
     self.isIntroductoryOffer = isIntroductoryOffer
     self.appAccountToken = appAccountToken
     self.reportedAt = reportedAt
+    self.sale = sale
   }
 }
 

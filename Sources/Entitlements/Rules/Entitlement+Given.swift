@@ -1,4 +1,4 @@
-package import struct FoundationEssentials.Date
+import struct FoundationEssentials.Date
 
 extension Entitlement {
   /// The verdict on a user whose purchases give `self`, with what was given besides.

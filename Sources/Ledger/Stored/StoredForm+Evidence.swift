@@ -12,7 +12,8 @@ extension StoredForm {
   /// the end are left out where they are null:
   ///
   ///     0 product*   1 transaction   2 bought   3 ends   4 flags   5 group*   6 order   7 cancelled   8 reason
-  ///     9 original*, if it differs from the row's   10 account token*   11 reported at       (* a name)
+  ///     9 original*, if it differs from the row's   10 account token*   11 reported at
+  ///     12 price   13 currency*   14 storefront*   15 offer type   16 offer period*          (* a name)
   ///
   /// Flags: 1 upgraded, 2 family-shared, 4 trial, 8 introductory offer.
   struct Rows {
@@ -121,6 +122,11 @@ extension StoredForm {
     var original: Int64?
     var account: Int64?
     var reported: Int64?
+    var price: Int64?
+    var currency: Int64?
+    var storefront: Int64?
+    var offerType: Int64?
+    var offerPeriod: Int64?
 
     init(_ purchase: Purchase, of key: SubscriptionKey, _ names: inout Names) throws {
       product = names.place(of: purchase.productID.rawValue)
@@ -139,12 +145,19 @@ extension StoredForm {
       }
       account = purchase.appAccountToken.map { names.place(of: $0) }
       reported = try purchase.reportedAt.map(milliseconds)
+      guard let sale = purchase.sale else { return }
+      price = sale.price
+      currency = sale.currency.map { names.place(of: $0) }
+      storefront = sale.storefront.map { names.place(of: $0) }
+      offerType = sale.offerType.map(Int64.init)
+      offerPeriod = sale.offerPeriod.map { names.place(of: $0) }
     }
 
     /// The places of the columns that are there decide how many are written.
     func write(to writer: inout StoredTextWriter) {
       let isPresent = [
         group != nil, order != nil, cancelled != nil, reason != nil, original != nil, account != nil, reported != nil,
+        price != nil, currency != nil, storefront != nil, offerType != nil, offerPeriod != nil,
       ]
       let count = 5 + (isPresent.lastIndex(of: true).map { $0 + 1 } ?? 0)
       writer.list { writer in
@@ -160,6 +173,11 @@ extension StoredForm {
         if count > 9 { writer.element(original) }
         if count > 10 { writer.element(account) }
         if count > 11 { writer.element(reported) }
+        if count > 12 { writer.element(price) }
+        if count > 13 { writer.element(currency) }
+        if count > 14 { writer.element(storefront) }
+        if count > 15 { writer.element(offerType) }
+        if count > 16 { writer.element(offerPeriod) }
       }
     }
 
@@ -180,6 +198,24 @@ extension StoredForm {
       original = try reader.integerElement()
       account = try reader.integerElement()
       reported = try reader.integerElement()
+      price = try reader.integerElement()
+      currency = try reader.integerElement()
+      storefront = try reader.integerElement()
+      offerType = try reader.integerElement()
+      offerPeriod = try reader.integerElement()
+    }
+
+    private func sale(
+      _ name: (Int64) throws(StoredTextReader.Unfamiliar) -> String
+    ) throws(StoredTextReader.Unfamiliar) -> Purchase.Sale? {
+      let texts = (try currency.map(name), try storefront.map(name), try offerPeriod.map(name))
+      let sale = Purchase.Sale(
+        price: price, currency: texts.0, storefront: texts.1, offerType: offerType.map(Int.init), offerPeriod: texts.2)
+      // A text that is no part of a sale was not written here.
+      guard sale?.currency == texts.0, sale?.storefront == texts.1, sale?.offerPeriod == texts.2 else {
+        throw StoredTextReader.Unfamiliar()
+      }
+      return sale
     }
 
     func purchase(of key: SubscriptionKey, _ names: [String]) throws(StoredTextReader.Unfamiliar) -> Purchase {
@@ -204,6 +240,7 @@ extension StoredForm {
       purchase.isIntroductoryOffer = flags & 8 != 0
       if let account { purchase.appAccountToken = try name(account) }
       purchase.reportedAt = reported.map(date)
+      purchase.sale = try sale(name)
       return purchase
     }
   }

@@ -1,4 +1,4 @@
-package import Entitlements
+import Entitlements
 package import Ledger
 package import Logging
 import Resilience

@@ -31,7 +31,8 @@ struct SignedTransactionTests {
           originalTransactionID: "2000000000000001", webOrderLineItemID: "2000000000000009",
           subscriptionGroupID: "21000001", purchaseDate: Sample.moment(1_718_359_200_000),
           expiresDate: Sample.moment(1_720_951_200_000), appAccountToken: "7e3fb20b-4cdb-47cc-936d-99d65f608138",
-          reportedAt: Sample.moment(Sample.signedDate)))
+          reportedAt: Sample.moment(Sample.signedDate),
+          sale: Purchase.Sale(price: 9_990, currency: "USD", storefront: "USA", offerType: 2)))
     #expect(transaction.bundleID == "com.example.app")
     #expect(transaction.environment == .production)
     #expect(transaction.productType == "Auto-Renewable Subscription")
@@ -41,6 +42,21 @@ struct SignedTransactionTests {
     #expect(transaction.offerID == "abc.123")
     #expect(transaction.offerDiscountType == "PAY_AS_YOU_GO")
     #expect(transaction.storefront == "USA")
+  }
+
+  @Test func `what was paid is read where it can be, and refuses nothing`() throws {
+    let offer = try transaction(["offerType": 1, "offerPeriod": "P1W", "price": 0])
+    #expect(
+      offer.purchase.sale
+        == Purchase.Sale(price: 0, currency: "USD", storefront: "USA", offerType: 1, offerPeriod: "P1W"))
+    for value: Any in ["much", true, [1], ["a": 1], 1e300] {
+      #expect(try transaction(["price": value]).purchase.sale?.price == nil)
+    }
+    for value: Any in [true, [1], String(repeating: "x", count: 33)] {
+      #expect(try transaction(["currency": value]).purchase.sale?.currency == nil)
+    }
+    let silent = try transaction(["price": NSNull(), "currency": NSNull(), "storefront": NSNull()])
+    #expect(silent.purchase.sale == nil)
   }
 
   @Test func `a transaction needs what names it, and nothing else`() throws {

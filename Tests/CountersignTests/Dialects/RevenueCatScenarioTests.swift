@@ -77,6 +77,22 @@ import Testing
     }
   }
 
+  @Test func `the price is the one that Apple signed, also after an answer that does not say it`() async throws {
+    try await RevenueCatApp.run { app, store, _, clock async throws in
+      let signed = try store.simulator.issueTransaction(.renewing).signedTransaction
+      let info = try RevenueCatApp.info(try await app.post(signed))
+      let price = try #require(info.subscriber.subscriptions["com.example.app.pro.monthly"]?.price)
+      #expect(price.currency == "USD" && price.amount == 4.99)
+      let answer = try await app.send(.get, "/v1/subscribers/u1")
+      #expect(answer.text.contains(#""price":{"amount":4.99,"currency":"USD"}"#), "\(answer.text)")
+      clock.advance(by: 86_400)
+      store.simulator.setClock(clock.date)
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      #expect(try await app.service.validate(receipt, user: "u1")["source"] == "verify_receipt")
+      #expect(try await app.read("u1").subscriber.subscriptions["com.example.app.pro.monthly"]?.price == price)
+    }
+  }
+
   @Test func `renewal that is off is told with the moment at which it was first seen`() async throws {
     try await RevenueCatApp.run { app, store, _, clock async throws in
       let receipt = try store.simulator.issueReceipt(.renewalOff).receiptData

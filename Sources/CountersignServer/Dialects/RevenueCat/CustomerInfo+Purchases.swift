@@ -144,13 +144,14 @@ extension CustomerInfo {
         ownershipType: purchase.ownership == .familyShared ? "FAMILY_SHARED" : "PURCHASED",
         unsubscribeDetectedAt: renewalOffAt, billingIssuesDetectedAt: billingFailedAt,
         gracePeriodExpiresDate: graceUntil, refundedAt: purchase.cancellationDate,
-        storeTransactionID: purchase.transactionID.rawValue)
+        storeTransactionID: purchase.transactionID.rawValue, price: CustomerInfo.Price(purchase.sale))
     }
 
     var nonSubscription: CustomerInfo.NonSubscription {
       CustomerInfo.NonSubscription(
         id: purchase.transactionID.rawValue, storeTransactionID: purchase.transactionID.rawValue,
-        purchaseDate: boughtAt, originalPurchaseDate: boughtAt, store: store, isSandbox: isSandbox)
+        purchaseDate: boughtAt, originalPurchaseDate: boughtAt, store: store, isSandbox: isSandbox,
+        price: CustomerInfo.Price(purchase.sale))
     }
   }
 }

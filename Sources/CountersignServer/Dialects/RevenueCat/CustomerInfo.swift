@@ -1,4 +1,5 @@
 import CountersignAPI
+import Entitlements
 import FoundationEssentials
 
 /// What RevenueCat's SDKs read of a customer.
@@ -64,6 +65,7 @@ struct CustomerInfo: Codable, Hashable, Sendable {
     @Nullable var refundedAt: Date?
     @Nullable var autoResumeDate: Date?
     @Nullable var storeTransactionID: String?
+    var price: Price?
 
     enum CodingKeys: String, CodingKey {
       case purchaseDate = "purchase_date"
@@ -79,6 +81,20 @@ struct CustomerInfo: Codable, Hashable, Sendable {
       case refundedAt = "refunded_at"
       case autoResumeDate = "auto_resume_date"
       case storeTransactionID = "store_transaction_id"
+      case price
+    }
+  }
+
+  /// What the customer paid; missing where nobody said so.
+  struct Price: Codable, Hashable, Sendable {
+    /// In units of the currency.
+    var amount: Double
+    var currency: String
+
+    init?(_ sale: Purchase.Sale?) {
+      guard let price = sale?.price, let currency = sale?.currency else { return nil }
+      amount = Double(price) / 1000
+      self.currency = currency
     }
   }
 
@@ -90,9 +106,10 @@ struct CustomerInfo: Codable, Hashable, Sendable {
     var originalPurchaseDate: Date
     var store: String
     var isSandbox: Bool
+    var price: Price?
 
     enum CodingKeys: String, CodingKey {
-      case id
+      case id, price
       case storeTransactionID = "store_transaction_id"
       case purchaseDate = "purchase_date"
       case originalPurchaseDate = "original_purchase_date"
