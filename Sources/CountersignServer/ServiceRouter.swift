@@ -175,6 +175,7 @@ package struct ServiceRouter {
     route(authenticated, "/v1/profiles/{user_id}/grants/{grant_id}", [.delete: grants.end])
     route(authenticated, "/v1/transactions/{original_transaction_id}", [.get: support.transaction])
     route(authenticated, "/v1/transactions/{original_transaction_id}/transfer", [.post: support.transfer])
+    route(authenticated, "/v1/notifications/refused", [.get: support.refusedNotifications])
     route(authenticated, "/v1/brake", [.get: brake.state, .delete: brake.release])
     dialects.add { isOpen, path, handlers in
       if isOpen { route(router, path, handlers) } else { route(authenticated, path, handlers) }

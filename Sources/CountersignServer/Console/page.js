@@ -1,5 +1,5 @@
 // The support page: looks up whatever a customer can read out, shows why, and lets a person ask Apple again, give
-// access, move or attach a purchase, and release the brake. Everything that is shown is text that was set as text; the key is
+// access, move or attach a purchase, and release the brake; lists refused notifications. Everything that is shown is text that was set as text; the key is
 // in this closure and nowhere else.
 'use strict'
 ;(() => {
@@ -8,6 +8,7 @@
     keyForm: byID('key-form'), key: byID('key'), keyState: byID('key-state'), forget: byID('forget'),
     searchForm: byID('search-form'), query: byID('query'), result: byID('result'),
     brake: byID('brake'), brakeTitle: byID('brake-title'), brakeText: byID('brake-text'), brakeForm: byID('brake-form'),
+    refusedForm: byID('refused-form'), refusedList: byID('refused-list'),
     confirm: byID('confirm'), confirmTitle: byID('confirm-title'), confirmText: byID('confirm-text'),
     confirmYes: byID('confirm-yes'), confirmNo: byID('confirm-no'),
   }
@@ -163,8 +164,12 @@
     ui.query.value = ''
     clear()
     idle(ui.searchForm)
-    for (const form of [ui.keyForm, ui.searchForm, ui.brakeForm]) tell(form, '')
+    idle(ui.refusedForm)
+    for (const form of [ui.keyForm, ui.searchForm, ui.brakeForm, ui.refusedForm]) tell(form, '')
     ui.brake.hidden = true
+    ui.refusedForm.hidden = true
+    ui.refusedList.hidden = true
+    ui.refusedList.replaceChildren()
     ui.keyState.hidden = true
     ui.searchForm.hidden = true
     ui.keyForm.hidden = false
@@ -184,6 +189,7 @@
     ui.keyForm.hidden = true
     ui.keyState.hidden = false
     ui.searchForm.hidden = false
+    ui.refusedForm.hidden = false
     ui.query.focus()
     const linked = linkedUser()
     if (linked) lookUp(linked)
@@ -370,6 +376,22 @@
       ui.brakeText.textContent = ''
       buttonOf(ui.brakeForm).hidden = true
       tell(ui.brakeForm, 'Every verdict counts for an hour. After that the brake works again.', 'good')
+    })
+  })
+
+  // MARK: Refused notifications
+
+  ui.refusedForm.addEventListener('submit', (event) => {
+    event.preventDefault()
+    work(ui.refusedForm, 'Reading…', async (isCurrent) => {
+      const refused = (await ask('GET', 'v1/notifications/refused')).notifications
+      if (!isCurrent()) return
+      ui.refusedList.replaceChildren(...refused.map((one) => el('li', null,
+        el('p', null, time(one.received_at), ' ', el('strong', null, one.authentic ? 'Proven sender' : 'Unproven sender')),
+        el('p', null, one.problem))))
+      ui.refusedList.hidden = refused.length === 0
+      tell(ui.refusedForm, refused.length === 0 ? 'None was refused.'
+        : refused.length === 100 ? 'The newest 100, the newest first.' : `${refused.length}, the newest first.`)
     })
   })
 

@@ -107,6 +107,22 @@ struct SupportController: Sendable {
     headers[.transferEncoding] == nil && (headers[.contentLength] ?? "0") == "0"
   }
 
+  // MARK: /v1/notifications/refused
+
+  /// Answers the newest hundred; the ledger keeps a thousand of each kind.
+  func refusedNotifications(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireCaller(.support, .service)
+    let refused = try await consult(context) { () throws(LedgerError) in
+      try await ledger.refusedNotifications(limit: 100)
+    }
+    return Self.response(
+      RefusedNotifications(
+        notifications: refused.map { one in
+          RefusedNotifications.Entry(
+            receivedAt: one.receivedAt, problem: one.problem, isAuthentic: one.isSigned)
+        }))
+  }
+
   // MARK: /v1/transactions/{original_transaction_id}
 
   func transaction(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {

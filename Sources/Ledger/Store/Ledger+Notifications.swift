@@ -31,6 +31,11 @@ extension Ledger {
     try await queue.submit { tables in try tables.note(refused, payload: payload, digest: digest) }
   }
 
+  /// The refused notifications, newest first.
+  package func refusedNotifications(limit: Int) async throws(LedgerError) -> [RefusedNotification] {
+    try await read { tables in try tables.refusedNotifications(limit: limit) }
+  }
+
   /// The notifications about a purchase, newest first.
   package func notifications(
     of key: SubscriptionKey, limit: Int

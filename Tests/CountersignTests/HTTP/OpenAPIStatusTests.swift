@@ -88,6 +88,7 @@ import Testing
       Ask(method: .post, path: "/v1/revalidations", body: #"{"expiring_within":"24h","dry_run":true}"#),
       Ask(method: .post, path: "/v1/revalidations", body: #"{"expiring_within":"24h"}"#),
       Ask(method: .get, path: "/v1/revalidations/1"),
+      Ask(method: .get, path: "/v1/notifications/refused", key: support),
       Ask(method: .get, path: "/v1/brake"), Ask(method: .delete, path: "/v1/brake"),
       Ask(method: .post, path: notifications, key: nil, body: #"{"signedPayload":"none"}"#),
       Ask(

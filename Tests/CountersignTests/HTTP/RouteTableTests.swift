@@ -116,6 +116,7 @@ import Testing
     Row(
       method: "GET", route: "/v1/revalidations/{run_id}", path: "/v1/revalidations/7", own: 403, other: 403,
       service: 404, support: 404),
+    Row(method: "GET", route: "/v1/notifications/refused", own: 403, other: 403, service: 200, support: 200),
     Row(method: "GET", route: "/v1/brake", own: 403, other: 403, service: 200, support: 200),
     Row(method: "DELETE", route: "/v1/brake", own: 403, other: 403, service: 200, support: 200),
   ]

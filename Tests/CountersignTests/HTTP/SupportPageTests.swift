@@ -648,6 +648,31 @@ struct SupportPageTests {
     }
   }
 
+  @Test func `what was refused is listed with its reason, and gone with the key`() async throws {
+    try await run { world in
+      try await Browser.run { browser in
+        try await enter(browser, world.service)
+        try await browser.click("#refused-form button")
+        try await browser.wait("#refused-form .message", says: "None was refused.")
+        let forged = try await world.service.send(
+          .post, "/v1/notifications/app-store", key: nil, body: #"{"signedPayload":"none"}"#)
+        #expect(forged.status == 200 && forged["outcome"] == "unreadable", "\(forged.text)")
+        try await browser.click("#refused-form button")
+        try await browser.wait("#refused-form .message", says: "1, the newest first.")
+        let list = try await browser.text("#refused-list")
+        #expect(list.contains("15 June 2024, 12:00 UTC Unproven sender"), "\(list)")
+        let answer = try await world.service.send(.get, "/v1/notifications/refused", key: RunningService.supportKey)
+        let entry = try #require((answer.object["notifications"] as? [[String: Any]])?.first)
+        #expect(entry["authentic"] as? Bool == false && entry["received_at"] as? String == "2024-06-15T12:00:00Z")
+        #expect(list.contains(try #require(entry["problem"] as? String)))
+        try await browser.screenshot("refused-light")
+        try await browser.click("#forget")
+        #expect(try await browser.evaluate("return document.querySelectorAll('#refused-list li').length") as? Int == 0)
+        #expect(try await browser.complaints() == [])
+      }
+    }
+  }
+
   @Test func `a changed catalog that lowers users is a banner, and they keep their tier until the brake is released`()
     async throws
   {
@@ -815,7 +840,11 @@ struct SupportPageTests {
       try await Browser.run { browser in
         try await browser.resize(width: 360, height: 740)
         try await browser.prefer(scheme)
+        _ = try await world.service.send(
+          .post, "/v1/notifications/app-store", key: nil, body: #"{"signedPayload":"none"}"#)
         try await enter(browser, world.service)
+        try await browser.click("#refused-form button")
+        try await browser.wait("#refused-form .message", says: "1, the newest first.")
         try await browser.screenshot("search-phone-\(scheme)")
         let sideways = "return document.scrollingElement.scrollWidth - window.innerWidth"
         // Each pill and each notice is somewhere among these.
