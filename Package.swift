@@ -148,8 +148,8 @@ let package = Package(
     .executableTarget(
       name: "Countersign",
       dependencies: [
-        "Access", "AppStore", "CountersignAPI", "CountersignServer", "Entitlements", "Files", "HTTPTransport", "JSON",
-        "Ledger", "Profiles", "Prometheus", "Resilience", "Tokens", "Validation",
+        "Access", "AppStore", "CountersignAPI", "CountersignServer", "Cryptography", "Entitlements", "Files",
+        "HTTPTransport", "JSON", "Ledger", "Profiles", "Prometheus", "Resilience", "Tokens", "Validation",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "Hummingbird", package: "hummingbird"),

@@ -55,6 +55,8 @@ package struct ServiceRouter {
   let access: AccessController
   let usage: UsageController
   let trials: TrialsController
+  /// `nil`: no key signs tokens, and there are no such routes.
+  let accessTokens: AccessTokenController?
   let brake: BrakeController
   let health: HealthController
   let metrics: MetricsController
@@ -65,6 +67,8 @@ package struct ServiceRouter {
   let dialects: DialectRoutes
   /// Whether the public address speaks TLS by itself.
   let speaksTLS: Bool
+  /// Origins of the pages that may call from a browser.
+  let pageOrigins: Set<String>
   let httpMetrics: HTTPMetrics
 
   /// - Parameters:
@@ -78,7 +82,7 @@ package struct ServiceRouter {
     _ settings: ServerSettings, validator: ReceiptValidator, receiver: NotificationReceiver,
     revenueCat: RevenueCatReceiver?, lookUp: SupportLookUp,
     ledger: Ledger, rules: EntitlementRules, plans: Plans, trials: TrialSettings, hasProfileStore: Bool,
-    status: OperationalStatus, dialects: Set<Dialect>,
+    status: OperationalStatus, dialects: Set<Dialect>, accessTokens: AccessTokenSettings?,
     progress: RunProgress, line: AdmissionQueue, keyring: APIKeyring, tokens: UserTokenVerifier?,
     registry: PrometheusRegistry, readinessLifetime: Duration, waitingWrites: @escaping @Sendable () -> Int,
     certificateEnd: @escaping @Sendable () -> Date?, now: @escaping @Sendable () -> Date
@@ -91,6 +95,9 @@ package struct ServiceRouter {
     self.plans = PlansController(plans, rules.catalog)
     let featureUsage = FeatureUsage(plans: plans, reader: reader)
     access = AccessController(usage: featureUsage, now: now)
+    self.accessTokens = accessTokens.map {
+      AccessTokenController(settings: $0, usage: featureUsage, rules: rules, now: now)
+    }
     usage = UsageController(
       usage: featureUsage, budgets: budgets, metrics: UsageMetrics(registry), now: now)
     revalidations = RevalidationsController(ledger: ledger, progress: progress, budget: budgets.runs, now: now)
@@ -129,6 +136,7 @@ package struct ServiceRouter {
         limits: limits, keyring: keyring, access: access, trials: self.trials, ledgerCheck: health.ledger,
         takesRevenueCat: revenueCat != nil, maxBody: settings.maxBody, now: now))
     speaksTLS = settings.tls != nil
+    pageOrigins = settings.pageOrigins
     httpMetrics = HTTPMetrics(registry)
   }
 
@@ -156,6 +164,10 @@ package struct ServiceRouter {
     let authenticated = router.group()
       .add(middleware: AuthenticationMiddleware(keyring: keyring, tokens: tokens))
       .add(middleware: RateLimitMiddleware(limits: limits))
+    if let accessTokens {
+      route(router, "/.well-known/jwks.json", [.get: accessTokens.keys])
+      route(authenticated, "/v1/profiles/{user_id}/token", [.get: accessTokens.token])
+    }
     route(authenticated, "/v1/validations", [.post: validations.validate])
     route(authenticated, "/v1/profiles/{user_id}", [.get: profiles.profile])
     route(authenticated, "/v1/profiles/{user_id}/access", [.get: access.overview])
@@ -197,7 +209,9 @@ package struct ServiceRouter {
     if speaksTLS { router.add(middleware: StrictTransportMiddleware()) }
     router.add(middleware: MetricsMiddleware(metrics: httpMetrics))
     router.add(middleware: AccessLogMiddleware())
-    if dialects.hasPages { router.add(middleware: CrossOriginMiddleware(covers: dialects.isForPages)) }
+    if dialects.hasPages || !pageOrigins.isEmpty {
+      router.add(middleware: CrossOriginMiddleware(isForAll: dialects.isForPages, origins: pageOrigins))
+    }
     router.add(middleware: ProblemMiddleware(dialects: dialects.errors))
     router.add(middleware: HostMiddleware())
     router.add(middleware: ExactPathMiddleware())

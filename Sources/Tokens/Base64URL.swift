@@ -21,4 +21,15 @@ enum Base64URL {
     while standard.count % 4 != 0 { standard.append(UInt8(ascii: "=")) }
     return Data(base64Encoded: Data(standard))
   }
+
+  static func encode(_ bytes: some Collection<UInt8>) -> String {
+    String(
+      decoding: Data(bytes).base64EncodedData().lazy.filter { $0 != UInt8(ascii: "=") }.map { digit in
+        switch digit {
+        case UInt8(ascii: "+"): UInt8(ascii: "-")
+        case UInt8(ascii: "/"): UInt8(ascii: "_")
+        default: digit
+        }
+      }, as: UTF8.self)
+  }
 }

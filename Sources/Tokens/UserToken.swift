@@ -8,6 +8,7 @@ package enum TokenRefusal: String, Error, Hashable, Sendable {
   case tooLong = "longer than any token needs to be"
   case unreadable = "header or claims are not a plain JSON object of the usual shape"
   case critical = "the header has a crit member"
+  case accessToken = "a signed access token, which is no credential"
   case algorithm = "the algorithm is none that is configured"
   case unknownKey = "no key of this ID and algorithm"
   case signature = "the signature does not match"
@@ -42,6 +43,8 @@ package struct UserToken {
     let fields = try Self.object(Header.self, in: header)
     // Critical extensions have to be understood (RFC 7515, section 4.1.11), and none is supported here.
     guard !fields.hasCritical else { throw .critical }
+    // Whoever lists our own keys as an issuer's would otherwise make a credential of it.
+    guard fields.type?.lowercased() != AccessToken.type else { throw .accessToken }
     algorithm = fields.algorithm
     keyID = fields.keyID
     signed = Array(text.utf8.prefix(parts[0].count + 1 + parts[1].count))
@@ -56,11 +59,13 @@ package struct UserToken {
   private struct Header: Decodable {
     var algorithm: String
     var keyID: String?
+    var type: String?
     var hasCritical: Bool
 
     enum CodingKeys: String, CodingKey {
       case algorithm = "alg"
       case keyID = "kid"
+      case type = "typ"
       case critical = "crit"
     }
 
@@ -68,6 +73,7 @@ package struct UserToken {
       let container = try decoder.container(keyedBy: CodingKeys.self)
       algorithm = try container.decode(String.self, forKey: .algorithm)
       keyID = try container.decodeIfPresent(String.self, forKey: .keyID)
+      type = try container.decodeIfPresent(String.self, forKey: .type)
       hasCritical = container.contains(.critical)
     }
   }

@@ -1,3 +1,4 @@
+package import Cryptography
 import struct FoundationEssentials.Date
 
 extension DeviceCheck {
@@ -33,7 +34,7 @@ extension DeviceCheck {
     let teamID: String
     /// `kid` of the token.
     let keyID: String
-    let key: ES256Key
+    let key: ES256PrivateKey
     /// Origins; `/v1/…` is appended.
     let productionURL: String
     let developmentURL: String
@@ -44,7 +45,7 @@ extension DeviceCheck {
 
     /// - Parameter key: a key of the developer account with the service DeviceCheck, not one of App Store Connect.
     package init(
-      teamID: String, keyID: String, key: ES256Key, productionURL: String = apple.production,
+      teamID: String, keyID: String, key: ES256PrivateKey, productionURL: String = apple.production,
       developmentURL: String = apple.development
     ) throws(Fault) {
       guard Self.isID(teamID) else { throw .teamID }
@@ -64,7 +65,7 @@ extension DeviceCheck {
     /// Apple replaces its tokens of this kind within the hour, and wants no new one every few minutes.
     static let tokenLifetime: Int64 = 40 * 60
 
-    func token(now: Date) throws(ES256Key.Failure) -> DeveloperToken {
+    func token(now: Date) throws(ES256PrivateKey.Failure) -> DeveloperToken {
       try DeveloperToken(key: key, keyID: keyID, issuer: teamID, lifetime: Self.tokenLifetime, now: now)
     }
 

@@ -1,3 +1,4 @@
+import Cryptography
 package import HTTPTransport
 import JSON
 package import Resilience
@@ -41,7 +42,7 @@ package final class DeviceCheck: Sendable {
     self.timing = timing
     self.breakers = breakers
     self.observe = observe
-    tokens = DeveloperTokens { _, now throws(ES256Key.Failure) in try configuration.token(now: now) }
+    tokens = DeveloperTokens { _, now throws(ES256PrivateKey.Failure) in try configuration.token(now: now) }
   }
 
   /// The state of both servers, by the last request that says something about it.

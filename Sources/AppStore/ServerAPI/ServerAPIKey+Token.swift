@@ -1,3 +1,4 @@
+import Cryptography
 import Entitlements
 import JSON
 
@@ -11,7 +12,7 @@ import struct FoundationEssentials.Date
 extension ServerAPIKey {
   static let tokenLifetime: Int64 = 20 * 60
 
-  func token(for bundleID: BundleID, now: Date) throws(ES256Key.Failure) -> DeveloperToken {
+  func token(for bundleID: BundleID, now: Date) throws(ES256PrivateKey.Failure) -> DeveloperToken {
     try DeveloperToken(key: key, keyID: keyID, issuer: issuerID, lifetime: Self.tokenLifetime, now: now) {
       claims, expiry in
       claims.member("aud", "appstoreconnect-v1")

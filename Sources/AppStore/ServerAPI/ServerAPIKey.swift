@@ -1,3 +1,4 @@
+package import Cryptography
 /// A key of App Store Connect of the kind "In-App Purchase", which identifies us to the App Store Server API.
 ///
 /// Its parts are safe to put into a token; the initializer checks them.
@@ -23,9 +24,9 @@ package struct ServerAPIKey: Sendable {
   let keyID: String
   /// `iss` of the token.
   let issuerID: String
-  package let key: ES256Key
+  package let key: ES256PrivateKey
 
-  package init(keyID: String, issuerID: String, key: ES256Key) throws(Fault) {
+  package init(keyID: String, issuerID: String, key: ES256PrivateKey) throws(Fault) {
     // Apple's key IDs have 10 characters, which nothing promises. Refused is only what cannot be one: a path, a name, a
     // key.
     guard (1...64).contains(keyID.utf8.count), keyID.utf8.allSatisfy({ $0.isLetter || $0.isDigit })

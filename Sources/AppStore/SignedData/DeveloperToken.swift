@@ -1,3 +1,4 @@
+import Cryptography
 import HTTPTransport
 import JSON
 import Synchronization
@@ -24,9 +25,9 @@ struct DeveloperToken: Hashable, Sendable {
   ///   - lifetime: the seconds from the issue date to the end.
   ///   - addClaims: adds the service's own claims to `iss` and `iat`; `expiry` is the end in UNIX time.
   init(
-    key: ES256Key, keyID: String, issuer: String, lifetime: Int64, now: Date,
+    key: ES256PrivateKey, keyID: String, issuer: String, lifetime: Int64, now: Date,
     addClaims: (_ claims: inout JSONObjectWriter, _ expiry: Int64) -> Void = { _, _ in }
-  ) throws(ES256Key.Failure) {
+  ) throws(ES256PrivateKey.Failure) {
     let issuedAt = Int64(now.timeIntervalSince1970.rounded(.down)) - Self.setBack
     let expiry = issuedAt + lifetime
     var header = JSONObjectWriter()
@@ -52,7 +53,7 @@ struct DeveloperToken: Hashable, Sendable {
 
 /// The tokens in use, one for each subject, each sent until shortly before its end.
 final class DeveloperTokens<Subject: Hashable & Sendable>: Sendable {
-  typealias Sign = @Sendable (Subject, _ now: Date) throws(ES256Key.Failure) -> DeveloperToken
+  typealias Sign = @Sendable (Subject, _ now: Date) throws(ES256PrivateKey.Failure) -> DeveloperToken
 
   private let sign: Sign
   /// Guards the tokens; held while one is made, so that concurrent callers share it.
@@ -60,8 +61,8 @@ final class DeveloperTokens<Subject: Hashable & Sendable>: Sendable {
 
   init(sign: @escaping Sign) { self.sign = sign }
 
-  func token(for subject: Subject, now: Date) throws(ES256Key.Failure) -> DeveloperToken {
-    try tokens.withLock { tokens throws(ES256Key.Failure) in
+  func token(for subject: Subject, now: Date) throws(ES256PrivateKey.Failure) -> DeveloperToken {
+    try tokens.withLock { tokens throws(ES256PrivateKey.Failure) in
       if let token = tokens[subject], token.isFresh(at: now) { return token }
       let token = try sign(subject, now)
       tokens[subject] = token

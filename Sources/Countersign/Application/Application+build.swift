@@ -127,6 +127,7 @@ func buildApplication(
     breakers: appStore.allBreakers
       + (profileStore.map { [(upstream: "profile_store", breaker: $0.breaker)] } ?? []),
     brake: brake, review: review, clock: environment.clock, userKeys: userTokens?.verifier.keySet)
+  let accessTokenKeyring = configuration.auth.signing.map { AccessTokenKeyring($0.keys) }
   let keyring = APIKeyring(configuration.auth.apiKeys, publicKeys: configuration.auth.publicKeys)
   let router = ServiceRouter(
     configuration.server, validator: validator, receiver: receiver,
@@ -138,6 +139,10 @@ func buildApplication(
       bundleIDs: configuration.appStore.orderedBundleIDs, deadline: configuration.appStore.deadline),
     ledger: ledger, rules: rules, plans: configuration.plans, trials: trials.settings,
     hasProfileStore: writeBack != nil, status: status, dialects: configuration.dialects,
+    accessTokens: accessTokenKeyring.map {
+      AccessTokenSettings(
+        keyring: $0, issuer: configuration.auth.signing?.issuer, audience: configuration.auth.signing?.audience)
+    },
     progress: runProgress,
     line: AdmissionQueue(configuration), keyring: keyring, tokens: userTokens?.verifier, registry: environment.metrics,
     readinessLifetime: environment.readinessLifetime, waitingWrites: { ledger.statistics.waiting },
@@ -161,7 +166,8 @@ func buildApplication(
   if let reload = environment.reload {
     services.append(
       ConfigurationReload(
-        source: reload, started: configuration, keyring: keyring, revenueCat: revenueCatKeyring, logger: logger))
+        source: reload, started: configuration, keyring: keyring, accessTokens: accessTokenKeyring,
+        revenueCat: revenueCatKeyring, logger: logger))
   }
   if let admin = configuration.server.admin {
     services.append(

@@ -1,11 +1,12 @@
 import CountersignServer
 import Logging
 import ServiceLifecycle
+import Tokens
 import UnixSignals
 import Validation
 
-/// Reads the configuration again on SIGHUP and takes up the API keys and RevenueCat's secrets. Other changes count from the next start on, and are
-/// logged. A configuration that is wrong changes nothing.
+/// Reads the configuration again on SIGHUP and takes up the API keys, RevenueCat's secrets and the keys of access tokens. Other
+/// changes count from the next start on, and are logged. A configuration that is wrong changes nothing.
 struct ConfigurationReload: Service {
   /// When to read again, and how.
   struct Source: Sendable {
@@ -19,6 +20,8 @@ struct ConfigurationReload: Service {
   /// With which the service was started.
   var started: ServiceConfiguration
   var keyring: APIKeyring
+  /// `nil` where no key signs access tokens.
+  var accessTokens: AccessTokenKeyring?
   /// `nil` where RevenueCat's webhooks are not taken.
   var revenueCat: RevenueCatKeyring?
   var logger: Logger
@@ -40,6 +43,7 @@ struct ConfigurationReload: Service {
       return
     }
     if let secrets = configuration.revenueCat?.secrets { revenueCat?.replace(by: secrets) }
+    if let keys = configuration.auth.signing?.keys { accessTokens?.replace(by: keys) }
     let before = keyring.replace(by: configuration.auth.apiKeys, publicKeys: configuration.auth.publicKeys)
     logger.notice(
       "the configuration was reloaded",
@@ -71,6 +75,8 @@ struct ConfigurationReload: Service {
       ("revalidation", old.revalidation == new.revalidation), ("ledger", old.ledger == new.ledger),
       ("profile_store", old.profileStore == new.profileStore), ("auth.jwt", old.auth.jwt == new.auth.jwt),
       ("dialects", old.dialects == new.dialects),
+      // Its keys are taken up.
+      ("auth.signing_key", (old.auth.signing == nil) == (new.auth.signing == nil)),
       // Their secrets are taken up.
       ("revenuecat", (old.revenueCat == nil) == (new.revenueCat == nil)), ("log", old.log == new.log),
     ].compactMap { $0.1 ? nil : $0.0 }

@@ -18,13 +18,14 @@ struct Countersign: AsyncParsableCommand {
         countersign ledger verify --config countersign.yaml
         countersign catalog check --config countersign.yaml
         countersign import customers.jsonl --key-file backend.key
+        countersign keys new --out signing.pem
         countersign doctor --config countersign.yaml
         countersign demo
       """,
     version: BuildInformation.version,
     subcommands: [
       Serve.self, Validate.self, Inspect.self, Revalidate.self, BrakeCommand.self, Backup.self, LedgerCommand.self,
-      CatalogCommand.self, ImportCommand.self, Doctor.self, Demo.self,
+      CatalogCommand.self, ImportCommand.self, KeysCommand.self, Doctor.self, Demo.self,
     ])
 }
 

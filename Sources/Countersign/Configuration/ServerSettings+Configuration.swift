@@ -43,6 +43,10 @@ extension ServerSettings {
     trustedProxies = reader.list(
       "server.trusted_proxies", of: .network,
       "Reverse proxies, as addresses or networks (`10.0.0.0/8`): their `X-Forwarded-For` names the client")
+    pageOrigins = Set(
+      reader.list(
+        "server.page_origins", of: .pageOrigin,
+        "Origins of web pages that may call from a browser (`https://app.example.com`); pages of others get no answer"))
 
     if tls == nil, !Loopback.contains(host: host) {
       reader.warning(
@@ -61,6 +65,19 @@ extension ValueForm<AddressRange> {
           "\(Quotation.of(text)) is neither an address nor a network such as 10.0.0.0/8 or fd00::/8")
       }
       return range
+    }
+  }
+}
+
+extension ValueForm<String> {
+  /// An origin as browsers send it (RFC 6454, section 6.2).
+  fileprivate static var pageOrigin: Self {
+    Self(name: "text") { text throws(BadValue) in
+      guard text.wholeMatch(of: /https?:\/\/[a-z0-9.\-\[\]:]{1,255}/) != nil else {
+        throw BadValue(
+          "\(Quotation.of(text)) is no origin such as https://app.example.com: in lower case, without a path")
+      }
+      return text
     }
   }
 }

@@ -1,5 +1,6 @@
 import AppStore
 import CountersignServer
+import Cryptography
 import Entitlements
 import HTTPTransport
 
@@ -131,8 +132,10 @@ extension ServiceConfiguration.AppStore {
 
     /// The key that signs tokens for the Server API.
     func checkedKey() throws(ServerAPIKey.Unusable) -> ServerAPIKey {
-      let privateKey: ES256Key
-      do throws(ES256Key.Invalid) { privateKey = try ES256Key(pem: key.exposed) } catch { throw .key(error) }
+      let privateKey: ES256PrivateKey
+      do throws(ES256PrivateKey.Invalid) { privateKey = try ES256PrivateKey(pem: key.exposed) } catch {
+        throw .key(error)
+      }
       do throws(ServerAPIKey.Fault) {
         return try ServerAPIKey(keyID: keyID, issuerID: issuerID, key: privateKey)
       } catch { throw .parts(error) }
@@ -143,12 +146,12 @@ extension ServiceConfiguration.AppStore {
 extension ServerAPIKey {
   /// Why a key, its ID or its issuer is invalid.
   enum Unusable: Error, Hashable, CustomStringConvertible {
-    case key(ES256Key.Invalid)
+    case key(ES256PrivateKey.Invalid)
     case parts(Fault)
 
     var description: String {
       switch self {
-      case .key(let error): error.description
+      case .key(let error): "\(error) Give the .p8 file from Apple as it is."
       case .parts(let error): error.description
       }
     }

@@ -1,6 +1,7 @@
 import CountersignServer
 import Entitlements
 import HTTPTransport
+import Tokens
 import Yams
 
 extension ServiceConfiguration {
@@ -10,6 +11,8 @@ extension ServiceConfiguration {
     let publicKeys: [PublicKey]
     /// `nil`: users cannot call.
     let jwt: JWT?
+    /// `nil`: no access tokens are signed.
+    let signing: Signing?
 
     init(_ reader: inout ConfigurationReader, requiresCredential: Bool) {
       let problemsBefore = reader.findings.problems.count
@@ -32,6 +35,7 @@ extension ServiceConfiguration {
       apiKeys = keys
       publicKeys = Self.publicKeys(&reader, besides: keys)
       jwt = JWT(&reader)
+      signing = Signing(&reader, canUsersCall: jwt != nil)
       if rows.isEmpty, jwt == nil, requiresCredential, !reader.file.isUnreadable,
         reader.findings.problems.count == problemsBefore
       {
@@ -70,6 +74,46 @@ extension ServiceConfiguration.Auth {
       }
     }
     return keys
+  }
+
+  /// The settings for signing access tokens.
+  struct Signing: Hashable, Sendable {
+    /// One key in PEM, or two.
+    private let pem: Secret
+    let keys: AccessTokenKeys
+    let issuer: String?
+    let audience: String?
+
+    /// - Returns: `nil` without a key, and if anything is invalid, which is reported.
+    fileprivate init?(_ reader: inout ConfigurationReader, canUsersCall: Bool) {
+      let name = "auth.signing_key"
+      let pem = reader.secret(
+        name, .privateKey,
+        "Private key on P-256 that signs users' access tokens, as `countersign keys new` makes one; two, of which the first "
+          + "signs, while it is being changed. Without it there is no `/v1/profiles/me/token`")
+      let issuer = reader.read("auth.signing_issuer", .text, "The `iss` of access tokens; none if not set")
+      let audience = reader.read("auth.signing_audience", .text, "The `aud` of access tokens; none if not set")
+      guard let pem else {
+        for (key, value) in [("auth.signing_issuer", issuer), ("auth.signing_audience", audience)] where value != nil {
+          reader.problem(key, "has no effect without auth.signing_key_file; set it, or leave this out")
+        }
+        return nil
+      }
+      do throws(AccessTokenKeys.Invalid) { keys = try AccessTokenKeys(pem: pem.exposed) } catch {
+        reader.problem(name, "\(error) countersign keys new makes one that can be used.")
+        return nil
+      }
+      if !canUsersCall { reader.warning(name, "no user can ask for a token without auth.jwt") }
+      self.pem = pem
+      self.issuer = issuer
+      self.audience = audience
+    }
+
+    static func == (one: Signing, other: Signing) -> Bool {
+      (one.pem, one.issuer, one.audience) == (other.pem, other.issuer, other.audience)
+    }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(pem) }
   }
 
   /// The settings for verifying users' tokens.

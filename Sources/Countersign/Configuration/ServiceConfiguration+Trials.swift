@@ -1,6 +1,7 @@
 import Access
 import AppStore
 import CountersignServer
+import Cryptography
 import Entitlements
 import HTTPTransport
 import Yams
@@ -122,9 +123,9 @@ extension ServiceConfiguration {
     }
 
     func checkedConfiguration() throws(Unusable) -> DeviceCheck.Configuration {
-      let parsed: ES256Key
-      do throws(ES256Key.Invalid) { parsed = try ES256Key(pem: key.exposed) } catch {
-        throw Unusable(name: "key", sentence: error.description)
+      let parsed: ES256PrivateKey
+      do throws(ES256PrivateKey.Invalid) { parsed = try ES256PrivateKey(pem: key.exposed) } catch {
+        throw Unusable(name: "key", sentence: "\(error) Give the .p8 file from Apple as it is.")
       }
       do throws(DeviceCheck.Configuration.Fault) {
         return try DeviceCheck.Configuration(

@@ -7,6 +7,8 @@ package struct ServerSettings: Hashable, Sendable {
   package var maxConnections = 10_000
   /// Connections of one client address; zero is no limit.
   package var maxConnectionsPerAddress = 200
+  /// Origins of the pages that may call from a browser.
+  package var pageOrigins: Set<String> = []
   /// Bytes of all request bodies in memory.
   package var maxBytesInFlight = 64 << 20
   package var requestDeadline: Duration = .seconds(15)

@@ -1,29 +1,40 @@
 import HTTPTypes
 import Hummingbird
 
-/// Lets pages of any origin call some paths (https://fetch.spec.whatwg.org/#http-cors-protocol), as an SDK in a browser
-/// does. Whoever calls is known by a header, and never by a cookie, so the origin decides nothing.
+/// Lets pages call from a browser (https://fetch.spec.whatwg.org/#http-cors-protocol): those of any origin some paths, as
+/// SDKs do, and those of the app's own origins every path. Whoever calls is known by a header, and never by a cookie.
 struct CrossOriginMiddleware: RouterMiddleware {
   typealias Context = ServiceRequestContext
 
-  /// Whether a path is for pages.
-  var covers: @Sendable (_ path: String) -> Bool
+  /// Whether a path is for pages of any origin.
+  var isForAll: @Sendable (_ path: String) -> Bool
+  var origins: Set<String>
 
   func handle(
     _ request: Request, context: Context, next: (Request, Context) async throws -> Response
   ) async throws -> Response {
-    guard covers(request.uri.path) else { return try await next(request, context) }
+    guard let origin = allowed(request) else { return try await next(request, context) }
+    var response: Response
     if request.method == .options, request.headers[.accessControlRequestMethod] != nil {
-      return Response(
+      response = Response(
         status: .noContent,
         headers: [
-          .accessControlAllowOrigin: "*", .accessControlAllowMethods: "GET, POST",
+          .accessControlAllowMethods: "GET, POST, PUT, DELETE",
           .accessControlAllowHeaders: request.headers[.accessControlRequestHeaders] ?? "Authorization, Content-Type",
           .accessControlMaxAge: "86400",
         ])
+    } else {
+      response = try await next(request, context)
+      response.headers[.accessControlExposeHeaders] = "Date, ETag, Retry-After"
     }
-    var response = try await next(request, context)
-    response.headers[.accessControlAllowOrigin] = "*"
+    response.headers[.accessControlAllowOrigin] = origin
+    if origin != "*" { response.headers.append(HTTPField(name: .vary, value: "Origin")) }
     return response
+  }
+
+  /// The value of `Access-Control-Allow-Origin`; `nil`: no page may read the answer.
+  private func allowed(_ request: Request) -> String? {
+    if isForAll(request.uri.path) { return "*" }
+    return request.headers[.origin].flatMap { origins.contains($0) ? $0 : nil }
   }
 }

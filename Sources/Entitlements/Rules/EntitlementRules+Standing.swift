@@ -1,6 +1,13 @@
 package import struct FoundationEssentials.Date
 
 extension EntitlementRules {
+  /// The end of the access that a verdict gives. What holds beyond its end, in an outage, holds until the hold is over.
+  /// - Returns: `nil` for access without an end, and for the tier that everybody has.
+  package func accessEnd(of verdict: Entitlement, at now: Date) -> Date? {
+    guard catalog.rank(of: verdict.tier) > 0, let end = verdict.accessUntil else { return nil }
+    return end <= now ? end.advanced(by: policy.outageHold) : end
+  }
+
   /// The verdict on a user without a new answer from Apple: the evidence evaluated now, but never less than the
   /// recorded verdict merely because the rules have changed since.
   ///

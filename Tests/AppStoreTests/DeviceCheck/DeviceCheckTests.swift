@@ -1,3 +1,4 @@
+import Cryptography
 import FoundationEssentials
 import Synchronization
 import TestSupport
@@ -38,7 +39,7 @@ import Testing
       client = DeviceCheck(
         transport: transport,
         configuration: try DeviceCheck.Configuration(
-          teamID: "8MN25XGXVQ", keyID: "2X9R4HXF34", key: ES256Key(pem: key.pem()),
+          teamID: "8MN25XGXVQ", keyID: "2X9R4HXF34", key: ES256PrivateKey(pem: key.pem()),
           productionURL: "https://production.example/", developmentURL: "https://development.example"),
         timing: timing, breakers: [.production: breaker], observe: { [attempts] in attempts.add($0) })
     }
@@ -319,7 +320,7 @@ import Testing
 
   @Test(arguments: ["", "8MN25XGXVQ.com.example", "ключ", "\"", String(repeating: "A", count: 65)])
   func `an ID is letters and digits`(id: String) throws {
-    let key = try ES256Key(pem: TestStoreKey().pem())
+    let key = try ES256PrivateKey(pem: TestStoreKey().pem())
     #expect(throws: DeviceCheck.Configuration.Fault.teamID) {
       try DeviceCheck.Configuration(teamID: id, keyID: "2X9R4HXF34", key: key)
     }
@@ -330,7 +331,7 @@ import Testing
 
   @Test func `the servers are Apple's unless others are given`() throws {
     let configuration = try DeviceCheck.Configuration(
-      teamID: "8MN25XGXVQ", keyID: "2X9R4HXF34", key: ES256Key(pem: TestStoreKey().pem()))
+      teamID: "8MN25XGXVQ", keyID: "2X9R4HXF34", key: ES256PrivateKey(pem: TestStoreKey().pem()))
     #expect(
       configuration.url(of: .query, at: .production) == "https://api.devicecheck.apple.com/v1/query_two_bits")
     #expect(
@@ -351,7 +352,7 @@ import Testing
       let client = DeviceCheck(
         transport: transport,
         configuration: try DeviceCheck.Configuration(
-          teamID: "8MN25XGXVQ", keyID: "2X9R4HXF34", key: ES256Key(pem: TestStoreKey().pem()),
+          teamID: "8MN25XGXVQ", keyID: "2X9R4HXF34", key: ES256PrivateKey(pem: TestStoreKey().pem()),
           productionURL: server.origin))
       try await client.update(Self.token, bit0: true, bit1: true, deadline: .now + .seconds(60))
       let bits = try await client.query(Self.token, deadline: .now + .seconds(60))

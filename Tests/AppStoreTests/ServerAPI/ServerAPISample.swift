@@ -1,3 +1,4 @@
+import Cryptography
 import Entitlements
 import FoundationEssentials
 
@@ -110,7 +111,7 @@ enum ServerAPISample {
   static let key = Result {
     try ServerAPIKey(
       keyID: "2X9R4HXF34", issuerID: "57246542-96fe-1a63-e053-0824d011072a",
-      key: ES256Key(pem: TestStoreKey().pem()))
+      key: ES256PrivateKey(pem: TestStoreKey().pem()))
   }
 
   static func configuration() throws -> ServerAPIClient.Configuration {

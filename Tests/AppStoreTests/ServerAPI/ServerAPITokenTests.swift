@@ -1,3 +1,4 @@
+import Cryptography
 import Entitlements
 import FoundationEssentials
 import Synchronization
@@ -12,7 +13,7 @@ import Testing
 
   private static func key(_ key: TestStoreKey) throws -> ServerAPIKey {
     try ServerAPIKey(
-      keyID: "2X9R4HXF34", issuerID: "57246542-96fe-1a63-e053-0824d011072a", key: ES256Key(pem: key.pem()))
+      keyID: "2X9R4HXF34", issuerID: "57246542-96fe-1a63-e053-0824d011072a", key: ES256PrivateKey(pem: key.pem()))
   }
 
   @Test func `a token says what Apple asks for, signed with our key`() throws {
@@ -102,7 +103,7 @@ import Testing
 
   @Test(arguments: ["2X9R4HXF34", "a", "0123456789ABCDEFabcdef"])
   func `a key ID is letters and digits`(_ id: String) throws {
-    let key = try ES256Key(pem: TestStoreKey().pem())
+    let key = try ES256PrivateKey(pem: TestStoreKey().pem())
     #expect(try ServerAPIKey(keyID: id, issuerID: "57246542-96FE-1a63-e053-0824d011072a", key: key).keyID == id)
   }
 
@@ -110,7 +111,7 @@ import Testing
     "", "AuthKey_2X9R4HXF34.p8", "2X9R4HXF34\n", "ключ", "\"", String(repeating: "A", count: 65),
   ])
   func `a text that is no key ID is refused in a sentence that does not quote it`(_ id: String) throws {
-    let key = try ES256Key(pem: TestStoreKey().pem())
+    let key = try ES256PrivateKey(pem: TestStoreKey().pem())
     let error = #expect(throws: ServerAPIKey.Fault.keyID) {
       try ServerAPIKey(keyID: id, issuerID: "57246542-96fe-1a63-e053-0824d011072a", key: key)
     }
@@ -123,7 +124,7 @@ import Testing
     "57246542-96fe-1a63-e053-0824d011072\"",
   ])
   func `a text that is no issuer ID is refused`(_ id: String) throws {
-    let key = try ES256Key(pem: TestStoreKey().pem())
+    let key = try ES256PrivateKey(pem: TestStoreKey().pem())
     #expect(throws: ServerAPIKey.Fault.issuerID) { try ServerAPIKey(keyID: "A", issuerID: id, key: key) }
   }
 }

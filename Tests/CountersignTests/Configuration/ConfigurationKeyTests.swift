@@ -43,6 +43,10 @@ struct ConfigurationKeyTests {
     Row("server.address_rate_limit", "300", file: ("0", "0"), environment: ("1000000", "1000000")),
     Row("server.trusted_proxies", "0", file: ("[10.0.0.0/8, \"::1\"]", "2"), environment: ("127.0.0.1", "1")),
     Row(
+      "server.page_origins", "",
+      file: ("[\"https://b.example\", \"http://localhost:3000\"]", "http://localhost:3000 https://b.example"),
+      environment: ("https://a.example", "https://a.example")),
+    Row(
       "app_store.bundle_ids", "com.example.app", file: ("[b.c, a.b-2]", "a.b-2 b.c"),
       environment: ("x.y, z.w", "x.y z.w")),
     Row("app_store.shared_secret", "canary-5c1f0e", file: ("00001e5", "00001e5"), environment: ("abc", "abc")),
@@ -96,10 +100,10 @@ struct ConfigurationKeyTests {
       // These are tested in `ServerConfigurationTests`.
       "server.tls.certificate_file", "server.tls.key_file", "server.admin.host", "server.admin.port",
     ]
-    // These are tested in `ProfileStoreConfigurationTests`, `JWTConfigurationTests`, `ServerAPIConfigurationTests` and
-    // `RevenueCatConfigurationTests`.
+    // These are tested in `ProfileStoreConfigurationTests`, `JWTConfigurationTests`, `ServerAPIConfigurationTests`,
+    // `RevenueCatConfigurationTests` and `AccessTokenTests`.
     let together = allKeys.filter {
-      $0.hasPrefix("profile_store.") || $0.hasPrefix("auth.jwt.")
+      $0.hasPrefix("profile_store.") || $0.hasPrefix("auth.jwt.") || $0.hasPrefix("auth.signing_")
         || $0.hasPrefix("app_store.server_api.") || $0.hasPrefix("device_check.")
         || $0.hasPrefix("revenuecat.")
     }

@@ -178,6 +178,7 @@ extension ServiceConfiguration {
     case "server.user_rate_limit": "\(server.userRateLimit)"
     case "server.address_rate_limit": "\(server.addressRateLimit)"
     case "server.trusted_proxies": "\(server.trustedProxies.count)"
+    case "server.page_origins": server.pageOrigins.sorted().joined(separator: " ")
     case "auth.jwt.secret": auth.jwt?.secret?.exposed ?? "none"
     case "auth.jwt.jwks_url": auth.jwt?.keySetURL ?? "none"
     case "auth.jwt.issuer": auth.jwt?.issuer ?? "none"

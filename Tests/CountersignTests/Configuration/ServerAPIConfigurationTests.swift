@@ -58,7 +58,7 @@ struct ServerAPIConfigurationTests {
       (["key": "\"-----BEGIN PRIVATE KEY-----\\nMIG\""], "must be a private key in PEM to its end"),
       (
         ["key": "\"-----BEGIN PRIVATE KEY-----\\nMIGH\\n-----END PRIVATE KEY-----\""],
-        "The key cannot be read; give the .p8 file from Apple as it is."
+        "The key cannot be read. Give the .p8 file from Apple as it is."
       ),
       (["key_id": "a/b"], "The key ID is not one of App Store Connect's"),
       (["issuer_id": "69a6de70"], "The issuer ID is not one of App Store Connect's"),

@@ -282,7 +282,7 @@ import Testing
       }
       let open = [
         "/livez", "/readyz", "/metrics", "/openapi.yaml", "/", "/problems/{code}", "/support", "/support/page.css",
-        "/support/page.js", "/v1/plans", "/v1/notifications/app-store", "/v1/health",
+        "/support/page.js", "/v1/plans", "/v1/notifications/app-store", "/v1/health", "/.well-known/jwks.json",
       ]
       for route in native where !open.contains(route.path) {
         let path = route.path.replacing("{user_id}", with: "u1").replacing(/{[a-z_]+}/, with: "7")

@@ -61,6 +61,8 @@ import Testing
     [
       Ask(method: .post, path: "/v1/validations", body: #"{"user_id":"u","receipt_data":"\#(receipt)"}"#),
       Ask(method: .get, path: "/v1/profiles/u"),
+      Ask(method: .get, path: "/v1/profiles/me/token", key: token),
+      Ask(method: .get, path: "/.well-known/jwks.json", key: nil),
       Ask(method: .get, path: "/v1/plans", key: nil),
       Ask(method: .get, path: "/v1/profiles/u/access"),
       Ask(method: .get, path: "/v1/profiles/u/features/children?count=1"),
@@ -152,6 +154,9 @@ import Testing
             method: .get, path: "/v1/plans", key: nil,
             headers: [TransportHeader("If-None-Match", "*")]),
           Ask(method: .get, path: "/v1/profiles/u/access", headers: [TransportHeader("If-None-Match", "*")]),
+          Ask(
+            method: .get, path: "/.well-known/jwks.json", key: nil, headers: [TransportHeader("If-None-Match", "*")]),
+          Ask(method: .get, path: "/v1/profiles/me/token"),
           Ask(method: .get, path: "/v1/profiles/u/features/none"),
           Ask(method: .put, path: "/v1/profiles/u/usage/none", body: #"{"count":1}"#),
           Ask(
@@ -251,7 +256,8 @@ import Testing
         }
       }
       // Who needs no credential is known by the address only, and this machine's counts where it is a proxy's.
-      var proxied = Settings(server: ["address_rate_limit": "1", "trusted_proxies": "[127.0.0.1]"])
+      var proxied = Settings(
+        server: ["address_rate_limit": "1", "trusted_proxies": "[127.0.0.1]"], jwt: ["secret": TokenMint.secret])
       proxied.revenueCat = Self.revenueCat
       try await RunningService.run(apple: store.apple, settings: proxied, now: { Self.clock }) { service in
         for var ask in asks where ask.key == nil && ask.path != "/livez" {

@@ -27,7 +27,7 @@ import Yams
 
   @Test func `the documented paths and methods are those of the service`() async throws {
     let contract = try Contract.shared.get()
-    var settings = Settings()
+    var settings = Settings(jwt: ["secret": TokenMint.secret])
     settings.revenueCat = ["authorization_file": ["a value"]]
     try await RunningService.run(apple: .unreachable, settings: settings) { service in
       // The one path of a dialect that answers while it is switched off.

@@ -36,7 +36,8 @@ import Testing
   /// The table. A status of 404 is that of somebody who may ask about a purchase that does not exist.
   static let rows: [Row] = [
     .open("/livez"), .open("/readyz"), .open("/metrics"), .open("/openapi.yaml"),
-    .open("/v1/plans"), .open("/"), .open("/problems/{code}", path: "/problems/forbidden"),
+    .open("/v1/plans"), .open("/"), .open("/.well-known/jwks.json"),
+    .open("/problems/{code}", path: "/problems/forbidden"),
     // The page holds nothing; what it shows comes from the routes below.
     .open("/support"), .open("/support/page.css"), .open("/support/page.js"),
     // Apple's: what it posts is worth what its signature proves.
@@ -60,6 +61,12 @@ import Testing
     Row(
       method: "GET", route: "/v1/profiles/{user_id}", path: "/v1/profiles/me", own: 200, other: 200, service: 403,
       support: 403),
+    Row(
+      method: "GET", route: "/v1/profiles/{user_id}/token", path: "/v1/profiles/\(own)/token", own: 200, other: 403,
+      service: 403, support: 403),
+    Row(
+      method: "GET", route: "/v1/profiles/{user_id}/token", path: "/v1/profiles/me/token", own: 200, other: 200,
+      service: 403, support: 403),
     Row(
       method: "GET", route: "/v1/profiles/{user_id}/access", path: "/v1/profiles/\(own)/access", own: 200, other: 403,
       service: 200, support: 200),

@@ -1,4 +1,5 @@
 import AppStore
+import Cryptography
 import Foundation
 import HTTPTransport
 import Testing
@@ -18,7 +19,7 @@ import Testing
       transport: try CurlTransport(configuration: configuration),
       configuration: try DeviceCheck.Configuration(
         teamID: simulator.deviceCheckTeamID, keyID: simulator.deviceCheckKeyID,
-        key: ES256Key(pem: simulator.deviceCheckKeyPEM), productionURL: simulator.deviceCheckURL,
+        key: ES256PrivateKey(pem: simulator.deviceCheckKeyPEM), productionURL: simulator.deviceCheckURL,
         developmentURL: simulator.deviceCheckDevelopmentURL),
       timing: timing)
   }

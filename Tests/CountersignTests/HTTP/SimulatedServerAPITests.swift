@@ -1,4 +1,5 @@
 import AppStore
+import Cryptography
 import Entitlements
 import Foundation
 import HTTPTransport
@@ -20,7 +21,7 @@ import Testing
     configuration.caFile = simulator.rootPEMPath
     let key = try ServerAPIKey(
       keyID: simulator.serverAPIKeyID, issuerID: simulator.serverAPIIssuerID,
-      key: try ES256Key(pem: simulator.serverAPIKeyPEM))
+      key: try ES256PrivateKey(pem: simulator.serverAPIKeyPEM))
     var timing = CallTiming.live
     timing.date = { simulator.now }
     return ServerAPIClient(

@@ -1,5 +1,7 @@
+import Cryptography
 import Foundation
 import Testing
+import Tokens
 import UnixSignals
 
 @testable import Countersign
@@ -63,6 +65,28 @@ import UnixSignals
       revenueCat.current.prove([], authorization: value, signature: nil, now: .now)
     }
     #expect(proves("the new value") && !proves("the old value"))
+  }
+
+  @Test func `the keys of access tokens are taken up`() throws {
+    let (old, new) = (try ES256PrivateKey.random().pem(), try ES256PrivateKey.random().pem())
+    func yaml(_ pem: String) -> String {
+      SampleConfiguration().setting("auth.api_keys", Self.keys)
+        .setting("auth.signing_key", "\"\(pem.replacing("\n", with: "\\n"))\"").yaml
+    }
+    let keyring = AccessTokenKeyring(try AccessTokenKeys(pem: old))
+    let log = CapturedLog()
+    // Both, as during a change; the new one signs.
+    let both = yaml(new + old)
+    ConfigurationReload(
+      source: ConfigurationReload.Source(
+        signals: AsyncStream<UnixSignal> { $0.finish() },
+        load: { () throws(ConfigurationError) in try loadYAML(both, environment: [:]) }),
+      started: try loadYAML(yaml(old), environment: [:]), keyring: APIKeyring([]), accessTokens: keyring,
+      logger: log.logger
+    ).reload()
+    #expect(keyring.current.published == (try AccessTokenKeys(pem: new + old)).published)
+    #expect(keyring.current.published.first == (try AccessTokenKeys(pem: new)).published.first)
+    #expect(!log.text.contains("it applies from the next start"))
   }
 
   @Test func `keys that need a restart are named, and not taken up`() throws {

@@ -1,3 +1,4 @@
+import Crypto
 import Foundation
 import HTTPTransport
 import Ledger
@@ -170,6 +171,10 @@ struct Settings: Sendable {
   var sampleCatalog: String?
   /// `dialects`.
   var dialects: [String] = []
+  /// `auth.signing_key`, where users can call.
+  var signingKey: String? = Settings.signingKeyOfTests
+  /// What else `auth` says of it.
+  var signing: [String: String] = [:]
   /// `auth.public_keys`, an item each; `nil`: one of com.example.app, where that is served.
   var publicKeys: [String]?
   var trials = ["week": "{ tier: pro, length: 7d }"]
@@ -191,6 +196,8 @@ struct Settings: Sendable {
 
   private static let samples = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
     .deletingLastPathComponent().deletingLastPathComponent().appending(path: "samples")
+
+  static let signingKeyOfTests = P256.Signing.PrivateKey().pemRepresentation
 
   /// One feature of each kind.
   static let features =
@@ -249,6 +256,8 @@ struct Settings: Sendable {
     let jwt =
       jwt.isEmpty
       ? "" : "  jwt:\n" + jwt.sorted { $0.key < $1.key }.map { "    \($0.key): \($0.value)\n" }.joined()
+    let escapedKey = signingKey.map { "\"\($0.replacing("\n", with: "\\n"))\"" }
+    let signing = jwt.isEmpty ? [:] : signing.merging(escapedKey.map { ["signing_key": $0] } ?? [:]) { $1 }
     return """
       server:
       \(lines(server))app_store:
@@ -260,7 +269,7 @@ struct Settings: Sendable {
         api_keys:
           - { name: backend, role: service, sha256: \(Self.sha256(RunningService.serviceKey)) }
           - { name: desk, role: support, sha256: \(Self.sha256(RunningService.supportKey)) }
-      \(keys)\(jwt)log: { level: trace }
+      \(keys)\(jwt)\(lines(signing))log: { level: trace }
       \(dialects)\(optional)
       """
   }

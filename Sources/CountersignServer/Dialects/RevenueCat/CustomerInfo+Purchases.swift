@@ -68,9 +68,7 @@ extension CustomerInfo.Subscriber {
     _ verdict: Entitlement, _ rows: [CustomerInfo.Row], given: [GivenPeriod], _ rules: EntitlementRules, at now: Date
   ) {
     guard rules.catalog.rank(of: verdict.tier) > 0 else { return }
-    // What holds beyond its end holds until the hold is over.
-    var expiresDate = verdict.accessUntil
-    if let end = expiresDate, end <= now { expiresDate = end.advanced(by: rules.policy.outageHold) }
+    let expiresDate = rules.accessEnd(of: verdict, at: now)
     if let product = verdict.productID {
       let own = rows.filter { $0.purchase.productID == product }
       let deciding =

@@ -5,16 +5,16 @@ import Testing
 @testable import AppStore
 
 @Suite("ES256 keys")
-struct ES256KeyTests {
-  private func invalid(_ pem: String) -> ES256Key.Invalid? {
-    do throws(ES256Key.Invalid) { _ = try ES256Key(pem: pem) } catch { return error }
+struct ES256PrivateKeyTests {
+  private func invalid(_ pem: String) -> ES256PrivateKey.Invalid? {
+    do throws(ES256PrivateKey.Invalid) { _ = try ES256PrivateKey(pem: pem) } catch { return error }
     return nil
   }
 
   @Test(arguments: [TestECKey.PEMForm.pkcs8, .sec1])
   func `a key of either form signs what its public key recognises`(form: TestECKey.PEMForm) throws {
     let pki = try SignedDataPKI()
-    let key = try ES256Key(pem: pki.key.pem(form))
+    let key = try ES256PrivateKey(pem: pki.key.pem(form))
     let certificate = try #require(Certificate(der: pki.leaf))
     let publicKey = try #require(ES256PublicKey(of: certificate))
     let bytes = Array("header.payload".utf8)
@@ -30,7 +30,7 @@ struct ES256KeyTests {
   @Test func `a file that is no such key is refused with a sentence about what it is`() throws {
     let key = try TestECKey()
     let pem = try key.pem()
-    let cases: [(String, ES256Key.Invalid)] = [
+    let cases: [(String, ES256PrivateKey.Invalid)] = [
       ("", .notPEM), ("MIGTAgEAMBMGByqGSM49", .notPEM), (try key.pem(.publicKey), .notPrivate),
       ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", .notPrivate),
       (try key.pem(.encrypted), .encrypted),
@@ -38,19 +38,19 @@ struct ES256KeyTests {
       (try TestECKey(.p384).pem(), .notP256), (String(repeating: "-", count: 20_000), .tooLarge),
     ]
     for (text, reason) in cases { #expect(invalid(text) == reason, "\(reason)") }
-    #expect(Set(cases.map(\.1)) == Set(ES256Key.Invalid.allCases))
-    for reason in ES256Key.Invalid.allCases { #expect(reason.description.hasSuffix(".")) }
+    #expect(Set(cases.map(\.1)) == Set(ES256PrivateKey.Invalid.allCases))
+    for reason in ES256PrivateKey.Invalid.allCases { #expect(reason.description.hasSuffix(".")) }
   }
 
   @Test func `line ends of Windows and text around it do no harm`() throws {
     let pem = try TestECKey().pem()
-    _ = try ES256Key(pem: pem.replacingOccurrences(of: "\n", with: "\r\n"))
-    _ = try ES256Key(pem: "AuthKey_ABC.p8\n\n" + pem + "\n")
+    _ = try ES256PrivateKey(pem: pem.replacingOccurrences(of: "\n", with: "\r\n"))
+    _ = try ES256PrivateKey(pem: "AuthKey_ABC.p8\n\n" + pem + "\n")
   }
 
   @Test func `a key is not told by what is printed of it`() throws {
     let pem = try TestECKey().pem()
     let secret = try #require(pem.split(separator: "\n").dropFirst().first)
-    #expect(!"\(try ES256Key(pem: pem))".contains(secret))
+    #expect(!"\(try ES256PrivateKey(pem: pem))".contains(secret))
   }
 }

@@ -1,0 +1,82 @@
+import Access
+import CountersignAPI
+import Entitlements
+import HTTPTypes
+import Hummingbird
+import Ledger
+import Logging
+import NIOCore
+package import Tokens
+import Validation
+
+import struct FoundationEssentials.Date
+
+/// The settings of access tokens.
+package struct AccessTokenSettings: Sendable {
+  package var keyring: AccessTokenKeyring
+  /// `iss` and `aud` of the tokens; `nil`: they have none.
+  package var issuer: String?
+  package var audience: String?
+
+  package init(keyring: AccessTokenKeyring, issuer: String? = nil, audience: String? = nil) {
+    self.keyring = keyring
+    self.issuer = issuer
+    self.audience = audience
+  }
+}
+
+/// `GET /v1/profiles/me/token` and `GET /.well-known/jwks.json`: what a user may do, signed, and the keys to check it with.
+struct AccessTokenController: Sendable {
+  var settings: AccessTokenSettings
+  var usage: FeatureUsage
+  var rules: EntitlementRules
+  var now: @Sendable () -> Date
+
+  /// Tokens are for users themselves: a server asks for what it needs to know.
+  func token(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let user = try context.requireUserInPath()
+    guard case .user = context.caller else { throw Problem(.forbidden, "This route is for a user's own token.") }
+    let now = now().inWholeMilliseconds
+    let overview = try await context.reading { () throws(LedgerError) in
+      try await usage.overview(of: user, in: nil, at: now)
+    }
+    let entitlement = overview.standing.entitlement
+    var token = AccessToken(
+      user: user.rawValue, tier: entitlement.tier.rawValue, status: entitlement.status.rawValue,
+      environment: entitlement.environment?.rawValue,
+      features: Dictionary(
+        uniqueKeysWithValues: usage.plans.features.compactMap { feature in
+          overview.features[feature.name].map { (feature.name.rawValue, AccessToken.Feature($0, of: feature)) }
+        }), until: rules.accessEnd(of: entitlement, at: now), now: now)
+    token.issuer = settings.issuer
+    token.audience = settings.audience
+    let signed: String
+    do { signed = try token.signed(by: settings.keyring.current) } catch {
+      context.logger.error("an access token cannot be signed")
+      throw Problem(.internalError, "The token could not be signed; try again.")
+    }
+    return SupportController.response(
+      AccessTokenResponse(
+        token: signed, expiresAt: Date(timeIntervalSince1970: Double(token.expiresAt))))
+  }
+
+  func keys(_ request: Request, _ context: ServiceRequestContext) -> Response {
+    let body = JSONBody.encode(["keys": settings.keyring.current.published])
+    let tag = CachedAnswer.tag(of: body)
+    return CachedAnswer.response(
+      body, tag,
+      [
+        .eTag: tag, .cacheControl: "public, max-age=3600", .contentType: "application/json",
+        .accessControlAllowOrigin: "*",
+      ], to: request)
+  }
+}
+
+extension AccessToken.Feature {
+  fileprivate init(_ access: FeatureAccess, of feature: Feature) {
+    self =
+      feature.kind == .flag
+      ? .flag(access.isAllowed)
+      : .counted(isAllowed: access.isAllowed, limit: access.limit, remaining: access.remaining)
+  }
+}

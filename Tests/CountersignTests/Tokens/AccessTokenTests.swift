@@ -1,0 +1,256 @@
+import ArgumentParser
+import Crypto
+import Cryptography
+import Foundation
+import HTTPTransport
+import TestSupport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+@testable import CountersignServer
+@testable import Tokens
+
+/// Signed access tokens, checked as another server checks them: by other cryptography, with the published keys.
+@Suite struct AccessTokenTests {
+  private static let clock = Date(timeIntervalSince1970: 1_718_452_800)
+  private static let user = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
+
+  private func run(
+    _ change: (inout Settings) -> Void = { _ in },
+    body: @Sendable (RunningService, SimulatedStore, MovingClock) async throws -> Void
+  ) async throws {
+    var settings = Settings(
+      server: ["user_rate_limit": "0"], appStore: ["deadline": "2s"], jwt: ["secret": TokenMint.secret])
+    change(&settings)
+    let (clock, configured) = (MovingClock(Self.clock), settings)
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, settings: configured, now: { clock.date }) { service in
+        try await body(service, store, clock)
+      }
+    }
+  }
+
+  private struct Checked {
+    var header: [String: Any]
+    var claims: [String: Any]
+
+    func number(_ name: String) -> Int? { claims[name] as? Int }
+  }
+
+  private static func data(_ part: Substring) -> Data? {
+    let text = part.replacing("-", with: "+").replacing("_", with: "/")
+    return Data(base64Encoded: text + String(repeating: "=", count: (4 - text.count % 4) % 4))
+  }
+
+  private static func object(_ part: Substring) throws -> [String: Any] {
+    let json = try #require(Self.data(part))
+    return try #require(try JSONSerialization.jsonObject(with: json) as? [String: Any])
+  }
+
+  /// Asks for a token and checks it with the key that its header names.
+  private func token(_ service: RunningService, at clock: MovingClock, user: String = user) async throws -> Checked {
+    let answer = try await service.send(
+      .get, "/v1/profiles/me/token", key: try TokenMint.user(user, at: clock.date))
+    #expect(answer.status == 200 && answer.header("Cache-Control") == "no-store", "\(answer.text)")
+    let parts = try #require(answer["token"]).split(separator: ".")
+    try #require(parts.count == 3)
+    let header = try Self.object(parts[0])
+    let published = try await service.send(.get, "/.well-known/jwks.json", key: nil)
+    #expect(published.header("Cache-Control") == "public, max-age=3600")
+    let keys = try #require(published.object["keys"] as? [[String: String]])
+    let jwk = try #require(keys.first { $0["kid"] == header["kid"] as? String })
+    let x = try #require(Self.data(Substring(jwk["x"] ?? "")))
+    let y = try #require(Self.data(Substring(jwk["y"] ?? "")))
+    let key = try P256.Signing.PublicKey(rawRepresentation: x + y)
+    let signature = try P256.Signing.ECDSASignature(rawRepresentation: try #require(Self.data(parts[2])))
+    #expect(key.isValidSignature(signature, for: Data("\(parts[0]).\(parts[1])".utf8)))
+    let checked = Checked(header: header, claims: try Self.object(parts[1]))
+    let end = try #require(checked.number("exp"))
+    #expect(answer["expires_at"] == Date(timeIntervalSince1970: Double(end)).formatted(.iso8601))
+    return checked
+  }
+
+  @Test func `a token says what the user may do, until when`() async throws {
+    try await run { service, store, clock in
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      let end = try #require(try await service.validate(receipt, user: Self.user)["access_until"])
+      let token = try await token(service, at: clock)
+      #expect(token.header["alg"] as? String == "ES256" && token.header["typ"] as? String == "access+jwt")
+      #expect(token.claims["sub"] as? String == Self.user && token.claims["tier"] as? String == "pro")
+      #expect(token.claims["status"] as? String == "active" && token.claims["environment"] as? String == "production")
+      let now = Int(Self.clock.timeIntervalSince1970)
+      #expect(token.number("iat") == now && token.number("exp") == now + 3_600)
+      #expect(token.number("offline_until") == now + 7 * 86_400)
+      #expect(token.number("access_until") == Int(try Date(end, strategy: .iso8601).timeIntervalSince1970))
+      #expect(token.claims["iss"] == nil && token.claims["aud"] == nil)
+      let features = try #require(token.claims["features"] as? [String: Any])
+      #expect(features["filters"] as? Bool == true && features.count == 3)
+      let children = try #require(features["children"] as? [String: Any])
+      #expect(children["allowed"] as? Bool == true && children["limit"] as? Int == 99)
+      #expect(children["remaining"] as? Int == 99)
+      let questions = try #require(features["questions"] as? [String: Any])
+      #expect(questions["limit"] is NSNull && questions["remaining"] is NSNull)
+    }
+  }
+
+  @Test func `no end is told later than access ends, and what has none lasts a week`() async throws {
+    try await run { service, store, clock in
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      let end = try #require(try await service.validate(receipt, user: Self.user)["access_until"])
+      clock.advance(by: try Date(end, strategy: .iso8601).timeIntervalSince(clock.date) - 1_800)
+      let last = try await token(service, at: clock)
+      #expect(last.number("exp") == last.number("access_until") && last.number("offline_until") == last.number("exp"))
+      #expect(last.number("exp") == last.number("iat").map { $0 + 1_800 })
+      let other = "00000000-0000-4000-8000-000000000002"
+      let free = try await token(service, at: clock, user: other)
+      #expect(free.claims["tier"] as? String == "free" && free.claims["access_until"] is NSNull)
+      #expect(free.number("offline_until") == free.number("iat").map { $0 + 7 * 86_400 })
+      _ = try await service.validate(
+        try store.simulator.issueReceipt(.lifetime, subscriber: 2).receiptData, user: other)
+      let lifetime = try await token(service, at: clock, user: other)
+      #expect(lifetime.claims["tier"] as? String == "premium" && lifetime.claims["access_until"] is NSNull)
+    }
+  }
+
+  @Test func `a state that is held is told until the hold is over`() async throws {
+    try await run { service, store, clock in
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      let end = try #require(try await service.validate(receipt, user: Self.user)["access_until"])
+      store.simulator.setTrouble(.http503, count: nil, environment: nil)
+      clock.advance(by: try Date(end, strategy: .iso8601).timeIntervalSince(clock.date) + 86_400)
+      let held = try await token(service, at: clock)
+      #expect(held.claims["tier"] as? String == "pro" && held.number("exp") == held.number("iat").map { $0 + 3_600 })
+      // The period ended a day ago; policy.outage_hold is seven.
+      #expect(held.number("offline_until") == held.number("iat").map { $0 + 6 * 86_400 })
+      clock.advance(by: 7 * 86_400)
+      #expect(try await token(service, at: clock).claims["tier"] as? String == "free")
+    }
+  }
+
+  @Test func `issuer and audience are told where they are configured`() async throws {
+    try await run {
+      $0.signing = ["signing_issuer": "https://countersign.example.com", "signing_audience": "app"]
+    } body: { service, _, clock in
+      let token = try await token(service, at: clock)
+      #expect(token.claims["iss"] as? String == "https://countersign.example.com")
+      #expect(token.claims["aud"] as? String == "app")
+    }
+  }
+
+  @Test func `an access token is no credential`() async throws {
+    try await run { service, _, clock in
+      let answer = try await service.send(
+        .get, "/v1/profiles/me/token", key: try TokenMint.user(Self.user, at: clock.date))
+      #expect(try await service.send(.get, "/v1/profiles/me", key: answer["token"]).status == 401)
+      // Nor is one with the claims and the key of a credential.
+      let now = Int(clock.date.timeIntervalSince1970)
+      for (type, status) in [("JWT", 200), ("access+jwt", 401), ("Access+JWT", 401)] {
+        let forged = try TokenMint.token(
+          header: #"{"alg":"HS256","typ":"\#(type)"}"#,
+          claims: #"{"sub":"\#(Self.user)","iat":\#(now),"exp":\#(now + 60)}"#)
+        #expect(try await service.send(.get, "/v1/profiles/me", key: forged).status == status, "\(type)")
+      }
+    }
+  }
+
+  @Test func `a token is for the user alone, and without a key there is none`() async throws {
+    try await run { service, _, _ async throws in
+      for (key, status) in [(RunningService.serviceKey, 403), (RunningService.supportKey, 403), (nil, 401)] {
+        #expect(try await service.send(.get, "/v1/profiles/me/token", key: key).status == status)
+      }
+    }
+    try await run {
+      $0.signingKey = nil
+    } body: { service, _, clock in
+      let user = try TokenMint.user(Self.user, at: clock.date)
+      for path in ["/v1/profiles/me/token", "/.well-known/jwks.json"] {
+        let answer = try await RawClient.exchange(
+          port: service.port,
+          ["GET \(path) HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(user)\r\nConnection: close\r\n\r\n"])
+        #expect(answer.hasPrefix("HTTP/1.1 404 "), "\(answer)")
+      }
+    }
+  }
+
+  // MARK: Keys
+
+  @Test func `of two keys the first signs, and both are published by their thumbprints`() throws {
+    let (one, two) = (try ES256PrivateKey.random(), try ES256PrivateKey.random())
+    let (first, second) = (try AccessTokenKeys(pem: one.pem()), try AccessTokenKeys(pem: two.pem()))
+    let both = try AccessTokenKeys(pem: "a note\n" + one.pem() + "\n" + two.pem())
+    #expect(both.published == first.published + second.published)
+    #expect(Set(both.published.map(\.kid)).count == 2 && both.published.allSatisfy { $0.kid.utf8.count == 43 })
+    #expect(throws: AccessTokenKeys.Invalid.twice) { () throws in try AccessTokenKeys(pem: one.pem() + one.pem()) }
+    #expect(throws: AccessTokenKeys.Invalid.tooMany) { () throws in
+      try AccessTokenKeys(pem: one.pem() + two.pem() + ES256PrivateKey.random().pem())
+    }
+    #expect(throws: AccessTokenKeys.Invalid.key(.notPEM)) { () throws in try AccessTokenKeys(pem: "") }
+    #expect(throws: AccessTokenKeys.Invalid.self) { () throws in
+      try AccessTokenKeys(pem: one.pem().replacing("M", with: "N"))
+    }
+    // RFC 7638, section 3: the thumbprint of a published example (RFC 7517, appendix A.1), with other members left out.
+    let example =
+      #"{"crv":"P-256","kty":"EC","x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4","#
+      + #""y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}"#
+    #expect(
+      Base64URL.encode(SHA256Digest(of: Array(example.utf8)).bytes) == "cn-I_WNMClehiVp51i_0VpOENW1upEerA8sEam5hn-s")
+  }
+
+  @Test func `a new key is written for its owner alone, and nothing is overwritten`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/signing.pem"
+    try KeysCommand.New.parse(["--out", path]).run()
+    let pem = try String(contentsOfFile: path, encoding: .utf8)
+    #expect(try AccessTokenKeys(pem: pem).published.count == 1)
+    let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+    #expect(mode == 0o600)
+    #expect(throws: ExitCode.self) { () throws in try KeysCommand.New.parse(["--out", path]).run() }
+    #expect(try String(contentsOfFile: path, encoding: .utf8) == pem)
+  }
+
+  @Test func `a key that cannot sign is told at the start, and what has no effect`() throws {
+    for (key, value, sentence) in [
+      ("auth.signing_key", #""-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----""#, "cannot be read"),
+      ("auth.signing_issuer", "https://a.example", "has no effect without auth.signing_key_file"),
+    ] {
+      let sample = SampleConfiguration().setting(key, value)
+      do {
+        _ = try sample.load()
+        Issue.record("\(key) was taken")
+      } catch let error as ConfigurationError {
+        #expect(error.problems.contains { $0.sentence.contains(sentence) }, "\(error.problems)")
+      }
+    }
+  }
+
+  // MARK: Pages
+
+  @Test func `pages of the app's own origins may call, and no others`() async throws {
+    try await run {
+      $0.server["page_origins"] = #"["https://app.example.com"]"#
+    } body: { service, _, clock in
+      let user = try TokenMint.user(Self.user, at: clock.date)
+      func ask(_ method: String, _ origin: String, _ headers: String) async throws -> String {
+        try await RawClient.exchange(
+          port: service.port,
+          [
+            "\(method) /v1/profiles/me HTTP/1.1\r\nHost: a\r\nConnection: close\r\nOrigin: \(origin)\r\n\(headers)\r\n"
+          ]
+        ).lowercased()
+      }
+      let preflight = "Access-Control-Request-Method: GET\r\nAccess-Control-Request-Headers: authorization\r\n"
+      let allowed = try await ask("OPTIONS", "https://app.example.com", preflight)
+      #expect(allowed.hasPrefix("http/1.1 204"))
+      #expect(allowed.contains("access-control-allow-origin: https://app.example.com\r\n"))
+      #expect(allowed.contains("access-control-allow-headers: authorization") && allowed.contains("vary: origin"))
+      let answer = try await ask("GET", "https://app.example.com", "Authorization: Bearer \(user)\r\n")
+      #expect(
+        answer.hasPrefix("http/1.1 200") && answer.contains("access-control-expose-headers: date, etag, retry-after"))
+      for origin in ["https://evil.example", "null", "https://app.example.com.evil.example"] {
+        let other = try await ask("GET", origin, "Authorization: Bearer \(user)\r\n")
+        #expect(!other.contains("access-control-allow-origin"), "\(origin)")
+      }
+    }
+  }
+}
