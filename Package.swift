@@ -16,9 +16,10 @@ let package = Package(
   products: [
     .executable(name: "countersign", targets: ["Countersign"]),
     .executable(name: "app-store-simulator", targets: ["AppStoreSimulator"]),
-    .library(name: "CountersignAPI", targets: ["CountersignAPI"]),
   ],
   dependencies: [
+    // The library for apps; the service shares its wire types.
+    .package(path: "CountersignClient"),
     .package(url: "https://github.com/hummingbird-project/hummingbird", exact: "2.28.1"),
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", exact: "2.13.0"),
     .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
@@ -119,16 +120,13 @@ let package = Package(
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ],
       swiftSettings: settings),
-    // The wire types of the HTTP API: none of ours, so that a client can share them.
-    .target(
-      name: "CountersignAPI",
-      swiftSettings: settings),
     .target(
       name: "CountersignServer",
       dependencies: [
-        "Access", "AppStore", "CountersignAPI", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON",
-        "Ledger", "Profiles", "Prometheus", "Resilience", "Tokens", "Validation",
+        "Access", "AppStore", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger", "Profiles",
+        "Prometheus", "Resilience", "Tokens", "Validation",
         .product(name: "CoreMetrics", package: "swift-metrics"),
+        .product(name: "CountersignAPI", package: "CountersignClient"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "HummingbirdCore", package: "hummingbird"),
@@ -148,10 +146,11 @@ let package = Package(
     .executableTarget(
       name: "Countersign",
       dependencies: [
-        "Access", "AppStore", "CountersignAPI", "CountersignServer", "Cryptography", "Entitlements", "Files",
-        "HTTPTransport", "JSON", "Ledger", "Profiles", "Prometheus", "Resilience", "Tokens", "Validation",
+        "Access", "AppStore", "CountersignServer", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON",
+        "Ledger", "Profiles", "Prometheus", "Resilience", "Tokens", "Validation",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "CoreMetrics", package: "swift-metrics"),
+        .product(name: "CountersignAPI", package: "CountersignClient"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "HummingbirdCore", package: "hummingbird"),
         .product(name: "HummingbirdTLS", package: "hummingbird"),
@@ -302,16 +301,13 @@ let package = Package(
       dependencies: ["Prometheus", "TestSupport", .product(name: "CoreMetrics", package: "swift-metrics")],
       swiftSettings: settings),
     .testTarget(
-      name: "CountersignAPITests",
-      dependencies: ["CountersignAPI"],
-      swiftSettings: settings),
-    .testTarget(
       name: "CountersignTests",
       dependencies: [
-        "Access", "AppStore", "AppStoreSimulator", "Countersign", "CountersignAPI", "CountersignServer",
-        "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger", "Profiles", "Prometheus",
-        "Resilience", "TestSupport", "Tokens", "Validation",
+        "Access", "AppStore", "AppStoreSimulator", "Countersign", "CountersignServer", "Cryptography", "Entitlements",
+        "Files", "HTTPTransport", "JSON", "Ledger", "Profiles", "Prometheus", "Resilience", "TestSupport", "Tokens",
+        "Validation",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "CountersignAPI", package: "CountersignClient"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "HTTPTypes", package: "swift-http-types"),

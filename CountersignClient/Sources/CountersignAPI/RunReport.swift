@@ -1,5 +1,3 @@
-public import struct FoundationEssentials.Date
-
 /// A run of re-validations as the service reports it: `due` is `done`, `failed`, `heldBack` and `remaining` together.
 public struct RunReport: Codable, Hashable, Sendable {
   /// `nil` for a dry run.

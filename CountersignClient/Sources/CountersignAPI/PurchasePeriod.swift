@@ -1,5 +1,3 @@
-public import struct FoundationEssentials.Date
-
 /// One paid period as Apple last reported it, and what came after it: for a picture of what a user bought when.
 public struct PurchasePeriod: Codable, Hashable, Sendable {
   public var originalTransactionID: String

@@ -1,5 +1,3 @@
-public import struct FoundationEssentials.Date
-
 /// The answer to `GET /v1/profiles/me/token`: what the user may do, signed.
 public struct AccessTokenResponse: Codable, Hashable, Sendable {
   /// A JWT in the compact serialization, `typ` `access+jwt`. It is no credential of this service.

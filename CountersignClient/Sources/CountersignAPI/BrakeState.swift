@@ -1,5 +1,3 @@
-public import struct FoundationEssentials.Date
-
 /// The answer to `GET /v1/brake`: whether the service lowers nobody by itself, and why.
 public struct BrakeState: Codable, Hashable, Sendable {
   public var isEngaged: Bool

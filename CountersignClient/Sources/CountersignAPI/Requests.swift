@@ -13,7 +13,7 @@ public struct ValidationRequest: Codable, Hashable, Sendable {
     self.userID = userID
   }
 
-  package enum CodingKeys: String, CodingKey {
+  public enum CodingKeys: String, CodingKey {
     case receiptData = "receipt_data"
     case originalTransactionID = "original_transaction_id"
     case userID = "user_id"
@@ -61,7 +61,7 @@ public struct RunRequest: Codable, Hashable, Sendable {
     self.isDryRun = isDryRun
   }
 
-  package enum CodingKeys: String, CodingKey, CaseIterable {
+  public enum CodingKeys: String, CodingKey, CaseIterable {
     case expiringWithin = "expiring_within"
     case limit
     case isDryRun = "dry_run"

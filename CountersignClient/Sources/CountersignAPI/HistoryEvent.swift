@@ -1,5 +1,3 @@
-public import struct FoundationEssentials.Date
-
 /// One thing that happened to a user: `kind` on the wire says which members there are beside those that all have.
 public struct HistoryEvent: Codable, Hashable, Sendable {
   /// What happened, with the members of that kind of event.

@@ -115,12 +115,13 @@ import Testing
     }
   }
 
-  private static let samples = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-    .deletingLastPathComponent().appending(path: "samples")
+  private static let samples = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+    .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+    .appendingPathComponent("samples")
 
   private func files(_ folder: String) throws -> [Data] {
     let files = try FileManager.default.contentsOfDirectory(
-      at: Self.samples.appending(path: folder), includingPropertiesForKeys: nil
+      at: Self.samples.appendingPathComponent(folder), includingPropertiesForKeys: nil
     ).filter { $0.pathExtension == "json" }
     #expect(!files.isEmpty)
     return try files.map { try Data(contentsOf: $0) }

@@ -1,5 +1,3 @@
-public import struct FoundationEssentials.Date
-
 /// The body of `POST /v1/profiles/{user_id}/grants`: a tier, with one of `endsAt` and `length`.
 public struct GrantRequest: Codable, Hashable, Sendable {
   /// A tier of the catalog above the lowest.
@@ -23,7 +21,7 @@ public struct GrantRequest: Codable, Hashable, Sendable {
     self.note = note
   }
 
-  package enum CodingKeys: String, CodingKey, CaseIterable {
+  public enum CodingKeys: String, CodingKey, CaseIterable {
     case tier
     case endsAt = "ends_at"
     case length = "for"

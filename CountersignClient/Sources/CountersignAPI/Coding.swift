@@ -1,4 +1,8 @@
-public import FoundationEssentials
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
 
 /// A word that the service may add to: one that this client does not know yet is kept as it came.
 public protocol OpenValue: RawRepresentable, ExpressibleByStringLiteral, Codable, Hashable, Sendable

@@ -1,5 +1,3 @@
-public import struct FoundationEssentials.Date
-
 /// Whether a user may use a feature, and how much of it is left.
 public struct FeatureState: Codable, Hashable, Sendable {
   public var kind: Kind
@@ -98,7 +96,7 @@ public struct UsageRequest: Codable, Hashable, Sendable {
     self.timeZone = timeZone
   }
 
-  package enum CodingKeys: String, CodingKey, CaseIterable {
+  public enum CodingKeys: String, CodingKey, CaseIterable {
     case amount
     case timeZone = "time_zone"
   }

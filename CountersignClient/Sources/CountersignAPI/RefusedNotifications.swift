@@ -1,5 +1,3 @@
-public import struct FoundationEssentials.Date
-
 /// The answer to `GET /v1/notifications/refused`: notifications of Apple's and events of RevenueCat's that were not
 /// believed or could not be read, the newest first.
 public struct RefusedNotifications: Codable, Hashable, Sendable {

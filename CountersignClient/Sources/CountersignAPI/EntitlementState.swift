@@ -1,5 +1,3 @@
-public import struct FoundationEssentials.Date
-
 /// The verdict on a user at the moment of the answer: the members that every form of it has.
 ///
 /// Show access by `tier` and by nothing else: it is the default tier where nothing is paid for. `status` and `reason`

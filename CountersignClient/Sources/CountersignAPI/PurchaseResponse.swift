@@ -1,5 +1,3 @@
-public import struct FoundationEssentials.Date
-
 /// The answer to `GET /v1/transactions/{original_transaction_id}`: one purchase for each of the two stores that knows
 /// the ID.
 public struct TransactionResponse: Codable, Hashable, Sendable {

@@ -1,5 +1,3 @@
-public import struct FoundationEssentials.Date
-
 /// The way in which a verdict was reached, for machines and auditors.
 public struct Decision: Codable, Hashable, Sendable {
   /// The line of the decision table, from 1; `nil` for what the table does not cover, as no purchases at all.

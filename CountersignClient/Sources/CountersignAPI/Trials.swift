@@ -1,5 +1,3 @@
-public import struct FoundationEssentials.Date
-
 /// The body of `POST /v1/trials`.
 public struct TrialRequest: Codable, Hashable, Sendable {
   /// A name of `trials`; need not be said where there is one.
@@ -32,7 +30,7 @@ public struct TrialRequest: Codable, Hashable, Sendable {
     self.isDevelopment = isDevelopment
   }
 
-  package enum CodingKeys: String, CodingKey, CaseIterable {
+  public enum CodingKeys: String, CodingKey, CaseIterable {
     case trial
     case deviceID = "device_id"
     case device
@@ -56,7 +54,7 @@ public struct DeviceInformation: Codable, Hashable, Sendable {
     self.appVersion = appVersion
   }
 
-  package enum CodingKeys: String, CodingKey, CaseIterable {
+  public enum CodingKeys: String, CodingKey, CaseIterable {
     case model
     case iosVersion = "ios_version"
     case appVersion = "app_version"
@@ -85,7 +83,7 @@ public struct DeviceRequest: Codable, Hashable, Sendable {
     self.isDevelopment = isDevelopment
   }
 
-  package enum CodingKeys: String, CodingKey, CaseIterable {
+  public enum CodingKeys: String, CodingKey, CaseIterable {
     case device
     case pushToken = "push_token"
     case deviceToken = "device_token"
