@@ -12,6 +12,7 @@ let package = Package(
   name: "CountersignClient",
   platforms: [.iOS(.v15), .macOS(.v12), .tvOS(.v15), .watchOS(.v8)],
   products: [
+    .library(name: "CountersignClient", targets: ["CountersignClient"]),
     .library(name: "CountersignAPI", targets: ["CountersignAPI"]),
   ],
   targets: [
@@ -19,9 +20,18 @@ let package = Package(
     .target(
       name: "CountersignAPI",
       swiftSettings: settings),
+    // Purchases, restore, and what a user may do, for apps.
+    .target(
+      name: "CountersignClient",
+      dependencies: ["CountersignAPI"],
+      swiftSettings: settings),
     .testTarget(
       name: "CountersignAPITests",
       dependencies: ["CountersignAPI"],
+      swiftSettings: settings),
+    .testTarget(
+      name: "CountersignClientTests",
+      dependencies: ["CountersignAPI", "CountersignClient"],
       swiftSettings: settings),
   ],
   swiftLanguageModes: [.v6]

@@ -1,0 +1,81 @@
+import CountersignAPI
+import Foundation
+
+/// How much is known about what a user may do, at this moment.
+public enum AccessState: Hashable, Sendable {
+  /// The service said so within the hour.
+  case known(Access)
+  /// The service said so within seven days, and could not be asked since. It counts, and may be out of date.
+  case old(Access)
+  /// Nothing counts: the service was never asked, or not for seven days; or the clock was set back. This is not "free":
+  /// the app decides what it shows.
+  case unknown
+
+  /// What the user may do; `nil` where it is unknown.
+  public var access: Access? {
+    switch self {
+    case .known(let access), .old(let access): access
+    case .unknown: nil
+    }
+  }
+}
+
+/// What a user may do, as the service signed it.
+public struct Access: Hashable, Sendable {
+  /// The name of a tier of the service's catalog.
+  public var tier: String
+  /// The word for the user, such as `active` or `grace_period`.
+  public var status: EntitlementState.Status
+  /// `production` or `sandbox`; `nil` where no purchase decided.
+  public var environment: EntitlementState.Environment?
+  /// When access ends as far as is known, grace and retry included; `nil` for life, and where there is no access.
+  public var accessUntil: Date?
+  /// Every feature of the catalog, by name.
+  public var features: [String: Feature]
+  public var issuedAt: Date
+  /// Until then the state is `known`: an hour after `issuedAt`, or sooner.
+  public var knownUntil: Date
+  /// Until then the state is `old`: seven days after `issuedAt`, and never past `accessUntil`.
+  public var offlineUntil: Date
+
+  /// Whether a user may use a feature, and how much of it is left.
+  public struct Feature: Hashable, Sendable {
+    /// A flag is on; of a limit or a meter, one more is allowed.
+    public var isAllowed: Bool
+    /// `nil` for a flag, and where there is no limit.
+    public var limit: Int?
+    /// `nil` for a flag, and where there is no limit.
+    public var remaining: Int?
+
+    public init(isAllowed: Bool, limit: Int? = nil, remaining: Int? = nil) {
+      self.isAllowed = isAllowed
+      self.limit = limit
+      self.remaining = remaining
+    }
+  }
+
+  /// How a token of this content counts at a moment.
+  enum Validity { case known, old, unknown }
+
+  func validity(at now: Date) -> Validity {
+    // A clock that stands before the issue was set back. Five minutes are what clocks differ by.
+    if now < issuedAt.addingTimeInterval(-300) { return .unknown }
+    if now < knownUntil { return .known }
+    return now < offlineUntil ? .old : .unknown
+  }
+}
+
+extension AccessState {
+  init(_ access: Access?, at now: Date) {
+    guard let access else {
+      self = .unknown
+      return
+    }
+    self =
+      switch access.validity(at: now) {
+      case .known: .known(access)
+      case .old: .old(access)
+      case .unknown: .unknown
+      }
+  }
+}

@@ -1,0 +1,47 @@
+import Foundation
+
+extension CountersignClient {
+  /// What an app may set, each with a default that is right for most.
+  ///
+  ///     var options = CountersignClient.Options()
+  ///     options.keys = [SigningKey(kid: "…", x: "…", y: "…")]
+  public struct Options: Sendable {
+    /// The service's public keys, as they stand in its `/.well-known/jwks.json`. Pin them: whoever can write to the app's
+    /// storage can then forge nothing. During a rotation name both. `nil`: they are fetched, and kept beside the token.
+    public var keys: [SigningKey]?
+    /// Checks the signature of a token. By CryptoKit on Apple's systems. Linux has no cryptography of its own: there the
+    /// app has to bring a verifier, and without one no token counts, and the state is always unknown.
+    public var verify: SignatureVerifier?
+    /// Where purchases are made: StoreKit 2 on Apple's systems, nowhere on others.
+    public var store: (any Store)?
+    /// Where the token and the posts that wait are kept: the keychain on Apple's systems, files on others.
+    public var storage: any Storage
+    /// How requests reach the service: URLSession.
+    public var transport: any Transport
+    /// The clock of the device.
+    public var now: @Sendable () -> Date
+    /// Waits, in seconds, and throws when the task is cancelled.
+    public var sleep: @Sendable (TimeInterval) async throws -> Void
+    /// Told of what goes wrong in the background, where no caller is there to be told.
+    public var onError: @Sendable (CountersignError) -> Void
+
+    public init() {
+      verify = systemVerifier
+      #if canImport(StoreKit)
+        store = AppStoreStore()
+      #endif
+      #if canImport(Security)
+        storage = KeychainStorage()
+      #else
+        let folders = FileManager.default.urls(for: .applicationSupportDirectory, in: .userDomainMask)
+        let folder = folders.first ?? FileManager.default.temporaryDirectory
+        storage = FileStorage(directory: folder.appendingPathComponent("countersign", isDirectory: true))
+      #endif
+      transport = URLSessionTransport()
+      now = { Date() }
+      sleep = { seconds in try await Task.sleep(nanoseconds: UInt64(min(max(seconds, 0), 86_400 * 365) * 1_000_000_000))
+      }
+      onError = { _ in }
+    }
+  }
+}

@@ -1,0 +1,88 @@
+import CountersignAPI
+import Foundation
+
+/// Requests to the service in the name of one user.
+struct Service: Sendable {
+  let baseURL: URL
+  let token: @Sendable () async throws -> String
+  let transport: any Transport
+
+  /// The answer, whatever its status but 401. Throws where there is none.
+  ///
+  /// After a 401 the app is asked for its token once more: it may have expired on the way.
+  func send(
+    _ method: String, _ path: String, headers: [String: String] = [:], body: (any Encodable & Sendable)? = nil,
+    isOpen: Bool = false
+  ) async throws -> TransportResponse {
+    guard let url = URL(string: baseURL.absoluteString.trimmingSuffix("/") + path) else {
+      throw CountersignError.refused(code: "bad_url", detail: "The base URL and the path make no URL.")
+    }
+    var request = TransportRequest(method: method, url: url, headers: headers)
+    request.headers["Accept"] = "application/json"
+    if let body {
+      request.headers["Content-Type"] = "application/json"
+      request.body = try? JSONEncoder.countersign.encode(body)
+    }
+    for _ in 0..<2 {
+      if !isOpen { request.headers["Authorization"] = "Bearer \(try await bearer())" }
+      guard let response = try? await transport.send(request) else { throw CountersignError.later(retryAfter: nil) }
+      if response.status != 401 { return response }
+    }
+    throw CountersignError.signedOut
+  }
+
+  private func bearer() async throws -> String {
+    do {
+      return try await token()
+    } catch let error as CountersignError {
+      throw error
+    } catch {
+      // An identity provider that is away has signed nobody out.
+      throw CountersignError.later(retryAfter: nil)
+    }
+  }
+}
+
+extension TransportResponse {
+  /// The body of an answer with one of these statuses. Throws what any other answer means.
+  func decoded<Body: Decodable>(_ type: Body.Type, from statuses: Set<Int> = [200], now: Date) throws -> Body {
+    // What is not the service's own answer, as the page of a café's network, is as good as none.
+    guard statuses.contains(status), let body = try? JSONDecoder.countersign.decode(type, from: body) else {
+      throw error(now: now)
+    }
+    return body
+  }
+
+  var problem: ProblemDocument? { try? JSONDecoder.countersign.decode(ProblemDocument.self, from: body) }
+
+  private func error(now: Date) -> CountersignError {
+    // Only the service's own word is a refusal: a proxy's 4xx is not about the purchase.
+    if (400..<500).contains(status), status != 408, status != 429, let problem, !problem.isRetryable {
+      return .refused(code: problem.code, detail: problem.detail)
+    }
+    return .later(retryAfter: retryAfter(now: now))
+  }
+
+  /// Seconds, at most a day; the header has them as a number or as a date.
+  private func retryAfter(now: Date) -> TimeInterval? {
+    guard let text = headers["retry-after"] else { return nil }
+    if let seconds = TimeInterval(text), seconds.isFinite { return min(max(seconds, 0), 86_400) }
+    let formatter = DateFormatter()
+    formatter.locale = Locale(identifier: "en_US_POSIX")
+    formatter.timeZone = TimeZone(identifier: "GMT")
+    formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss zzz"
+    return formatter.date(from: text).map { min(max($0.timeIntervalSince(now), 0), 86_400) }
+  }
+}
+
+extension String {
+  func trimmingSuffix(_ suffix: String) -> String {
+    hasSuffix(suffix) ? String(dropLast(suffix.count)) : self
+  }
+
+  /// As one part of a path.
+  var pathComponent: String {
+    let allowed = CharacterSet(charactersIn: "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~-")
+    return addingPercentEncoding(withAllowedCharacters: allowed) ?? ""
+  }
+}

@@ -1,0 +1,113 @@
+import Foundation
+
+/// Where purchases are made: StoreKit 2, or a script in tests.
+public protocol Store: Sendable {
+  /// Every transaction that arrives while the app runs: renewals, refunds, approvals, other devices.
+  func updates() -> AsyncStream<StoreTransaction>
+  /// The transactions that were not finished yet.
+  func unfinished() async -> [StoreTransaction]
+  /// What the store account owns now.
+  func currentEntitlements() async -> [StoreTransaction]
+  /// Asks the App Store anew. It may ask the user to sign in, so call it on a tap only.
+  func sync() async throws
+  /// Shows the App Store's sheet for a product. Throws a `CountersignError`.
+  func purchase(productID: String, appAccountToken: UUID?) async throws -> StorePurchase
+}
+
+/// How a purchase ended at the App Store.
+public enum StorePurchase: Sendable {
+  case success(StoreTransaction)
+  case pending
+  case cancelled
+}
+
+/// A signed transaction, whether this device could verify it or not: the service judges.
+public struct StoreTransaction: Sendable {
+  public var id: UInt64
+  /// The signed transaction as text, three parts with dots between.
+  public var jwsRepresentation: String
+  /// Tells the App Store that the purchase was delivered. Until then it comes again at each start of the app.
+  public var finish: @Sendable () async -> Void
+
+  public init(id: UInt64, jwsRepresentation: String, finish: @escaping @Sendable () async -> Void) {
+    self.id = id
+    self.jwsRepresentation = jwsRepresentation
+    self.finish = finish
+  }
+}
+
+#if canImport(StoreKit)
+  import StoreKit
+
+  /// StoreKit 2.
+  public struct AppStoreStore: Store {
+    public init() {}
+
+    public func updates() -> AsyncStream<StoreTransaction> {
+      AsyncStream { continuation in
+        let task = Task {
+          for await result in Transaction.updates { continuation.yield(StoreTransaction(result)) }
+          continuation.finish()
+        }
+        continuation.onTermination = { _ in task.cancel() }
+      }
+    }
+
+    public func unfinished() async -> [StoreTransaction] {
+      var found: [StoreTransaction] = []
+      for await result in Transaction.unfinished { found.append(StoreTransaction(result)) }
+      return found
+    }
+
+    public func currentEntitlements() async -> [StoreTransaction] {
+      var found: [StoreTransaction] = []
+      for await result in Transaction.currentEntitlements { found.append(StoreTransaction(result)) }
+      return found
+    }
+
+    public func sync() async throws {
+      do { try await AppStore.sync() } catch { throw CountersignError(store: error) }
+    }
+
+    public func purchase(productID: String, appAccountToken: UUID?) async throws -> StorePurchase {
+      do {
+        guard let product = try await Product.products(for: [productID]).first else {
+          throw CountersignError.refused(code: "product_unavailable", detail: "The App Store has no such product.")
+        }
+        let options = appAccountToken.map { Set([Product.PurchaseOption.appAccountToken($0)]) } ?? []
+        switch try await product.purchase(options: options) {
+        case .success(let result): return .success(StoreTransaction(result))
+        case .pending: return .pending
+        case .userCancelled: return .cancelled
+        @unknown default:
+          throw CountersignError.refused(code: "store_error", detail: "The App Store gave an answer that is not known.")
+        }
+      } catch let error as CountersignError {
+        throw error
+      } catch {
+        throw CountersignError(store: error)
+      }
+    }
+  }
+
+  extension StoreTransaction {
+    /// Verified and unverified alike: this device's own check may fail where the service's does not.
+    fileprivate init(_ result: VerificationResult<Transaction>) {
+      let transaction = result.unsafePayloadValue
+      self.init(id: transaction.id, jwsRepresentation: result.jwsRepresentation) { await transaction.finish() }
+    }
+  }
+
+  extension CountersignError {
+    fileprivate init(store error: any Error) {
+      self =
+        switch error {
+        case StoreKitError.userCancelled: .cancelled
+        case StoreKitError.networkError: .later(retryAfter: nil)
+        case Product.PurchaseError.productUnavailable, StoreKitError.notAvailableInStorefront:
+          .refused(code: "product_unavailable", detail: error.localizedDescription)
+        default: .refused(code: "store_error", detail: error.localizedDescription)
+        }
+    }
+  }
+#endif

@@ -1,0 +1,282 @@
+import CountersignAPI
+import Foundation
+
+@testable import CountersignClient
+
+/// The service as its contract has it, in memory. Products are named after what they are: `refund.…` takes the purchase
+/// back, `family.…` is shared, `grace.…` is in its grace period, `stranger.…` is another user's.
+final class FakeService: Transport {
+  enum Trouble {
+    /// A problem of the service's.
+    case problem(Int, String, retryable: Bool, retryAfter: String? = nil)
+    /// An answer of somebody else's on the way.
+    case page(Int)
+    case unreachable
+    /// It was done, and the answer did not arrive.
+    case answerLost
+    /// A purchase that cannot be checked with Apple yet.
+    case provisional
+  }
+
+  struct Request: Sendable {
+    var line: String
+    var headers: [String: String]
+    var body: String
+  }
+
+  private struct State {
+    var bearers: [String: String] = [:]
+    var troubles: [(path: String, trouble: Trouble)] = []
+    var requests: [Request] = []
+    var purchases: [String] = []
+    var tier = "free"
+    var status = "expired"
+    var reason = "no_purchases"
+    var ownership: EntitlementState.Ownership?
+    var accessUntil: Date?
+    var writes: [EntitlementResponse.ProfileWrite] = []
+    var write = EntitlementResponse.ProfileWrite.committed
+    var used = 0
+    var usageAnswers: [String: Data] = [:]
+    var trials: [String] = []
+    var kid = FakeService.key.kid
+    var subject: String?
+    var isHeld = false
+    var held: [CheckedContinuation<Void, Never>] = []
+  }
+
+  static let key = SigningKey(kid: "key-1", x: "x", y: "y")
+  static let monthly: TimeInterval = 30 * 86_400
+  private let state = Locked(State())
+  private let journal: Journal
+  private let now: @Sendable () -> Date
+
+  init(journal: Journal, now: @escaping @Sendable () -> Date) {
+    self.journal = journal
+    self.now = now
+  }
+
+  // MARK: The script
+
+  var bearers: [String: String] {
+    get { state.withLock { $0.bearers } }
+    set { state.withLock { $0.bearers = newValue } }
+  }
+  /// The next request whose path ends so meets this trouble.
+  func fail(_ path: String, _ trouble: Trouble, times: Int = 1) {
+    state.withLock { for _ in 0..<times { $0.troubles.append((path, trouble)) } }
+  }
+  /// What the profile row's write reads like, one read after the other.
+  func script(writes: [EntitlementResponse.ProfileWrite]) { state.withLock { $0.writes = writes } }
+  func rotate(to kid: String) { state.withLock { $0.kid = kid } }
+  func name(subject: String) { state.withLock { $0.subject = subject } }
+  /// The user's state changes without this device.
+  func set(tier: String, status: String = "active", for duration: TimeInterval? = monthly) {
+    let until = duration.map { now() + $0 }
+    state.withLock { state in
+      state.tier = tier
+      state.status = status
+      state.accessUntil = until
+    }
+  }
+  /// Answers wait until `release()`.
+  func hold() { state.withLock { $0.isHeld = true } }
+  func release() {
+    let held = state.withLock { state in
+      defer { state.held = [] }
+      state.isHeld = false
+      return state.held
+    }
+    for continuation in held { continuation.resume() }
+  }
+
+  // MARK: What came
+
+  var requests: [Request] { state.withLock { $0.requests } }
+  func requests(_ line: String) -> [Request] { requests.filter { $0.line == line } }
+  var heldCount: Int { state.withLock { $0.held.count } }
+  /// The purchases that count, each once however often it was posted.
+  var purchases: [String] { state.withLock { $0.purchases } }
+  var used: Int { state.withLock { $0.used } }
+
+  // MARK: The contract
+
+  func send(_ request: TransportRequest) async throws -> TransportResponse {
+    let body = request.body ?? Data()
+    let line = "\(request.method) \(request.url.path)"
+    state.withLock {
+      $0.requests.append(Request(line: line, headers: request.headers, body: String(decoding: body, as: UTF8.self)))
+    }
+    if state.withLock({ $0.isHeld }) {
+      await withCheckedContinuation { continuation in
+        let isHeld = state.withLock { state in
+          if state.isHeld { state.held.append(continuation) }
+          return state.isHeld
+        }
+        if !isHeld { continuation.resume() }
+      }
+    }
+    let trouble = state.withLock { state in
+      state.troubles.firstIndex { request.url.path.hasSuffix($0.path) }.map { state.troubles.remove(at: $0).trouble }
+    }
+    switch trouble {
+    case .problem(let status, let code, let retryable, let retryAfter):
+      var answer = problem(status, code, isRetryable: retryable)
+      answer.headers["retry-after"] = retryAfter
+      return answer
+    case .page(let status): return TransportResponse(status: status, body: Data("<html>Welcome</html>".utf8))
+    case .unreachable: throw URLError(.notConnectedToInternet)
+    case .answerLost:
+      _ = try answer(request, line, body)
+      throw URLError(.networkConnectionLost)
+    case .provisional:
+      var answer = try answer(request, line, body)
+      answer.status = 202
+      return answer
+    case nil: return try answer(request, line, body)
+    }
+  }
+
+  private func answer(_ request: TransportRequest, _ line: String, _ body: Data) throws -> TransportResponse {
+    if line == "GET /.well-known/jwks.json" {
+      return TransportResponse(
+        status: 200, body: Data(#"{"keys":[{"kty":"EC","crv":"P-256","kid":"\#(kid)","x":"x","y":"y"}]}"#.utf8))
+    }
+    let bearer = request.headers["Authorization"]?.replacingOccurrences(of: "Bearer ", with: "") ?? ""
+    guard let user = bearers[bearer] else { return problem(401, "unauthenticated") }
+    switch line {
+    case "POST /v1/validations": return try validate(body, user)
+    case "GET /v1/profiles/me":
+      let answer = try profile(user, isRead: true)
+      let tag = "\"\(answer.hashValue)\""
+      if request.headers["If-None-Match"] == tag { return TransportResponse(status: 304, headers: ["etag": tag]) }
+      return try json(200, answer, ["etag": tag])
+    case "GET /v1/profiles/me/token":
+      return TransportResponse(
+        status: 200, body: Data(#"{"token":"\#(token(user))","expires_at":"2026-01-15T13:00:00Z"}"#.utf8))
+    case "POST /v1/profiles/me/usage/questions": return try consume(request, body)
+    case "POST /v1/trials": return try startTrial(body, user)
+    default: return problem(404, "not_found")
+    }
+  }
+
+  private func validate(_ body: Data, _ user: String) throws -> TransportResponse {
+    let submission = try JSONDecoder.countersign.decode(ValidationRequest.self, from: body)
+    guard let jws = submission.receiptData else { return problem(400, "malformed_request") }
+    journal.note("post \(jws)")
+    if jws.hasPrefix("stranger.") { return problem(409, "owned_by_another_user") }
+    if jws.hasPrefix("garbage.") { return problem(422, "not_authentic") }
+    let now = now()
+    state.withLock { state in
+      if !state.purchases.contains(jws) { state.purchases.append(jws) }
+      let isRefund = jws.hasPrefix("refund.")
+      state.tier = isRefund ? "free" : "pro"
+      state.status = isRefund ? "expired" : jws.hasPrefix("grace.") ? "grace_period" : "active"
+      state.reason = isRefund ? "refunded" : "renewing"
+      state.ownership = jws.hasPrefix("family.") ? .familyShared : .purchased
+      state.accessUntil = isRefund ? nil : now + Self.monthly
+    }
+    return try json(200, profile(user, isRead: true))
+  }
+
+  private func profile(_ user: String, isRead: Bool) throws -> EntitlementResponse {
+    let state = state.withLock { state in
+      if !state.writes.isEmpty { state.write = state.writes.removeFirst() }
+      return state
+    }
+    return EntitlementResponse(
+      userID: user,
+      entitlement: EntitlementState(
+        tier: state.tier, status: .init(rawValue: state.status), reason: .init(rawValue: state.reason),
+        expiresAt: state.accessUntil, accessUntil: state.accessUntil, willRenew: true, isTrial: false,
+        ownership: state.ownership, isStale: false, isProvisional: false),
+      profileWrite: state.write)
+  }
+
+  private func consume(_ request: TransportRequest, _ body: Data) throws -> TransportResponse {
+    guard let key = request.headers["Idempotency-Key"] else { return problem(400, "malformed_request") }
+    if let answer = state.withLock({ $0.usageAnswers[key] }) { return TransportResponse(status: 200, body: answer) }
+    let amount = try JSONDecoder.countersign.decode(UsageRequest.self, from: body).amount ?? 1
+    let (isAllowed, used) = state.withLock { state in
+      guard state.used + amount <= 10 else { return (false, state.used) }
+      state.used += amount
+      return (true, state.used)
+    }
+    let feature = FeatureResponse(
+      feature: "questions", tier: "free",
+      state: FeatureState(kind: .meter, isAllowed: isAllowed, current: used, limit: 10, remaining: 10 - used))
+    if !isAllowed { return problem(403, "limit_reached", feature: feature) }
+    let answer = try json(200, feature)
+    state.withLock { $0.usageAnswers[key] = answer.body }
+    return answer
+  }
+
+  private func startTrial(_ body: Data, _ user: String) throws -> TransportResponse {
+    let trial = try JSONDecoder.countersign.decode(TrialRequest.self, from: body)
+    let isNew = state.withLock { state in
+      if state.trials.contains(trial.deviceID) { return false }
+      state.trials.append(trial.deviceID)
+      return true
+    }
+    set(tier: "pro", for: 7 * 86_400)
+    return try json(
+      isNew ? 201 : 200,
+      TrialResponse(
+        trial: trial.trial ?? "week", userID: user, deviceID: trial.deviceID, tier: "pro", startedAt: now(),
+        expiresAt: now() + 7 * 86_400, sessionsTotal: nil, sessionsUsed: 0, sessionsRemaining: nil, state: .running))
+  }
+
+  private var kid: String { state.withLock { $0.kid } }
+
+  /// The access token of the user now.
+  func token(_ user: String) -> String {
+    let state = state.withLock { $0 }
+    let issued = now().timeIntervalSince1970
+    let end = state.accessUntil?.timeIntervalSince1970
+    let isPro = state.tier == "pro"
+    let left = isPro ? "null" : "\(10 - state.used)"
+    let claims = """
+      {"sub":"\(state.subject ?? user)","iat":\(Int(issued)),"exp":\(Int(min(issued + 3600, end ?? .infinity))),\
+      "offline_until":\(Int(min(issued + 7 * 86_400, end ?? .infinity))),\
+      "access_until":\(end.map { "\(Int($0))" } ?? "null"),"tier":"\(state.tier)","status":"\(state.status)",\
+      "environment":null,"features":{"filters":\(isPro),"questions":{"allowed":\(isPro || state.used < 10),\
+      "limit":\(isPro ? "null" : "10"),"remaining":\(left)}}}
+      """
+    let header = #"{"alg":"ES256","kid":"\#(state.kid)","typ":"access+jwt"}"#
+    let message = "\(base64URL(Data(header.utf8))).\(base64URL(Data(claims.utf8)))"
+    return "\(message).\(base64URL(fakeSignature(Data(message.utf8), state.kid)))"
+  }
+
+  private func json(_ status: Int, _ body: some Encodable, _ headers: [String: String] = [:]) throws
+    -> TransportResponse
+  {
+    TransportResponse(status: status, headers: headers, body: try JSONEncoder.countersign.encode(body))
+  }
+
+  private func problem(_ status: Int, _ code: String, isRetryable: Bool = false, feature: FeatureResponse? = nil)
+    -> TransportResponse
+  {
+    let problem = ProblemDocument(
+      type: "/problems/\(code)", title: code, status: status, detail: "For developers.", code: code,
+      isRetryable: isRetryable, requestID: "request", feature: feature)
+    return TransportResponse(status: status, body: (try? JSONEncoder.countersign.encode(problem)) ?? Data())
+  }
+}
+
+func base64URL(_ data: Data) -> String {
+  data.base64EncodedString().replacingOccurrences(of: "+", with: "-").replacingOccurrences(of: "/", with: "_")
+    .replacingOccurrences(of: "=", with: "")
+}
+
+/// Stands in for ES256: any change of the message or the key changes it. It keeps no secret.
+func fakeSignature(_ message: Data, _ kid: String) -> Data {
+  var signature = Data()
+  for round in 0..<8 as Range<UInt64> {
+    var hash: UInt64 = 0xcbf2_9ce4_8422_2325 &+ round
+    for byte in message + Data(kid.utf8) { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+    withUnsafeBytes(of: hash.bigEndian) { signature.append(contentsOf: $0) }
+  }
+  return signature
+}
+
+let fakeVerify: SignatureVerifier = { signature, message, key in signature == fakeSignature(message, key.kid) }

@@ -1,0 +1,184 @@
+import CountersignAPI
+import Foundation
+import Testing
+
+@testable import CountersignClient
+
+/// A service that is slow, away or busy, and what is asked of it besides purchases.
+@Suite struct ServiceTests {
+  @Test func `many callers share one request`() async throws {
+    let bench = Bench()
+    let client = bench.client()
+    bench.service.hold()
+    let calls = (0..<100).map { _ in Task { try await client.refresh() } }
+    #expect(await eventually { bench.service.heldCount == 1 })
+    for _ in 0..<1000 { await Task.yield() }
+    bench.service.release()
+    for call in calls { #expect(try await call.value.access?.tier == "free") }
+    #expect(bench.service.requests.count == 1)
+  }
+
+  @Test func `a started client posts again after the time that the service named`() async throws {
+    let bench = Bench()
+    bench.store.leaveUnfinished(bench.sale())
+    bench.service.fail("validations", .problem(429, "rate_limited", retryable: true, retryAfter: "30"))
+    let client = bench.client()
+    await client.start()
+    #expect(bench.errors.withLock { $0 } == [.later(retryAfter: 30)])
+    let end = bench.clock.now + 30
+    #expect(await eventually { bench.clock.isSleeping(until: end) })
+    bench.clock.advance(by: 30)
+    #expect(await eventually { client.state.access?.tier == "pro" })
+    #expect(bench.store.openCount == 0)
+    await client.signOut()
+  }
+
+  @Test func `without a time it comes again after 5 seconds, doubled up to 10 minutes`() async throws {
+    let bench = Bench()
+    bench.service.fail("token", .unreachable, times: 9)
+    let client = bench.client()
+    await client.start()
+    for (index, expected) in [5, 10, 20, 40, 80, 160, 320, 600, 600].enumerated() as EnumeratedSequence<[Double]> {
+      #expect(await eventually { bench.clock.slept.count == index + 1 })
+      let slept = bench.clock.slept[index]
+      #expect((0.75 * expected...1.25 * expected).contains(slept))
+      let end = bench.clock.now + slept
+      #expect(await eventually { bench.clock.isSleeping(until: end) })
+      bench.clock.advance(by: slept)
+    }
+    #expect(await eventually { client.state.access?.tier == "free" })
+    await client.signOut()
+  }
+
+  @Test func `a started client asks again when the state becomes old, and tells when it is unknown`() async throws {
+    let bench = Bench()
+    let client = bench.client()
+    await client.start()
+    bench.service.set(tier: "pro", for: nil)
+    var end = bench.clock.now + 3600
+    #expect(await eventually { bench.clock.isSleeping(until: end) })
+    bench.clock.advance(by: 3600)
+    #expect(await eventually { client.state.access?.tier == "pro" })
+    // Now the network goes away for good.
+    bench.service.fail("token", .problem(401, "unauthenticated", retryable: false), times: 20)
+    end = bench.clock.now + 3600
+    #expect(await eventually { bench.clock.isSleeping(until: end) })
+    bench.clock.advance(by: 3600)
+    #expect(await eventually { bench.errors.withLock { $0 } == [.signedOut] })
+    guard case .old = client.state else { return #expect(Bool(false), "The state goes by the clock.") }
+    let unknown = end + 7 * 86_400 - 3600
+    #expect(await eventually { bench.clock.isSleeping(until: unknown) })
+    var states = client.access.makeAsyncIterator()
+    #expect(await states.next()?.access?.tier == "pro")
+    bench.clock.advance(by: 7 * 86_400)
+    #expect(await states.next() == .unknown)
+    await client.signOut()
+  }
+
+  @Test func `a device whose clock is fast by hours does not ask without end`() async throws {
+    let bench = Bench()
+    let token = bench.service.token(Bench.user)
+    bench.clock.advance(by: 7200)
+    try bench.storage.write(Data(token.utf8), to: "token@countersign.example.com@\(Bench.user)")
+    let client = bench.client()
+    guard case .old = client.state else { return #expect(Bool(false), "It is old by this clock.") }
+    await client.start()
+    for _ in 0..<1000 { await Task.yield() }
+    #expect(bench.service.requests.count == 1)
+    await client.signOut()
+  }
+
+  @Test(
+    arguments: [
+      ("5", 5), ("-1", 0), ("1e9", 86_400), ("Thu, 15 Jan 2026 12:01:00 GMT", 60), ("soon", nil),
+    ] as [(String, TimeInterval?)])
+  func `Retry-After is read as seconds or as a date, within bounds`(_ header: String, _ seconds: TimeInterval?)
+    async throws
+  {
+    let bench = Bench()
+    bench.service.fail("token", .problem(503, "overloaded", retryable: true, retryAfter: header))
+    #expect(await failure { try await bench.client().refresh() } == .later(retryAfter: seconds))
+  }
+
+  @Test func `a provider of tokens that is away signs nobody out`() async throws {
+    let bench = Bench()
+    var options = CountersignClient.Options()
+    options.storage = bench.storage
+    options.transport = bench.service
+    let client = CountersignClient(
+      baseURL: URL(fileURLWithPath: "/"), user: Bench.user, token: { throw URLError(.notConnectedToInternet) },
+      options: options)
+    #expect(await failure { try await client.refresh() } == .later(retryAfter: nil))
+    #expect(bench.service.requests.isEmpty)
+  }
+
+  @Test func `a service without signed access says so`() async throws {
+    let bench = Bench()
+    bench.service.fail("token", .problem(404, "not_found", retryable: false))
+    let refused = CountersignError.refused(code: "not_found", detail: "For developers.")
+    #expect(await failure { try await bench.client().refresh() } == refused)
+  }
+
+  // MARK: Usage
+
+  @Test func `consume keeps its key over retries, and counts once`() async throws {
+    let bench = Bench(isAutomatic: true)
+    let client = bench.client()
+    bench.service.fail("questions", .answerLost)
+    bench.service.fail("questions", .problem(503, "overloaded", retryable: true, retryAfter: "3"))
+    #expect(try await client.consume("questions", amount: 2).remaining == 8)
+    let keys = bench.service.requests("POST /v1/profiles/me/usage/questions").map { $0.headers["Idempotency-Key"] }
+    #expect(keys.count == 3 && Set(keys).count == 1)
+    #expect(bench.service.used == 2)
+    #expect(bench.clock.slept == [1, 3])
+  }
+
+  @Test func `consume gives up after three attempts, and a repeated key still counts once`() async throws {
+    let bench = Bench(isAutomatic: true)
+    let client = bench.client()
+    bench.service.fail("questions", .answerLost, times: 3)
+    #expect(await failure { try await client.consume("questions", key: "mine") } == .later(retryAfter: nil))
+    try await client.consume("questions", key: "mine")
+    #expect(bench.service.used == 1)
+    bench.service.fail("questions", .problem(429, "rate_limited", retryable: true, retryAfter: "60"))
+    #expect(await failure { try await client.consume("questions") } == .later(retryAfter: 60))
+  }
+
+  @Test func `what was consumed is known in memory at once`() async throws {
+    let bench = Bench()
+    let client = bench.client()
+    try await client.refresh()
+    try await client.consume("questions", amount: 9)
+    #expect(client.state.access?.features["questions"] == .init(isAllowed: true, limit: 10, remaining: 1))
+    let refused = CountersignError.refused(code: "limit_reached", detail: "For developers.")
+    #expect(await failure { try await client.consume("questions", amount: 5) } == refused)
+    #expect(client.isAllowed("questions"))
+    try await client.consume("questions")
+    #expect(!client.isAllowed("questions"))
+    #expect(await failure { try await client.consume("questions") } == refused)
+  }
+
+  // MARK: Trials
+
+  @Test func `a trial unlocks at once, and the device keeps its ID`() async throws {
+    let bench = Bench()
+    let client = bench.client()
+    let trial = try await client.startTrial("week")
+    #expect(trial.state == .running && client.isAllowed("filters"))
+    let device = try bench.storage.read("device").map { String(decoding: $0, as: UTF8.self) }
+    #expect(device == trial.deviceID)
+    #expect(try await bench.client().startTrial().deviceID == device)
+    bench.service.fail("trials", .problem(409, "trial_used", retryable: false))
+    let used = await failure { try await client.startTrial() }
+    #expect(used?.localizedDescription == "The free trial was used already.")
+  }
+
+  @Test func `nothing that is secret is in the words of an error`() {
+    let errors: [CountersignError] = [
+      .cancelled, .pending, .later(retryAfter: 5), .signedOut, .refused(code: "any", detail: "receipt eyJhbGciOi"),
+    ]
+    for error in errors {
+      #expect(!error.localizedDescription.contains("eyJ") && error.localizedDescription.hasSuffix("."))
+    }
+  }
+}
