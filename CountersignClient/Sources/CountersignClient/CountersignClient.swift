@@ -129,8 +129,9 @@ public actor CountersignClient {
     guard !isStarted, !isSignedOut else { return }
     isStarted = true
     if let store = options.store {
+      let updates = store.updates()
       listener = Task { [weak self] in
-        for await transaction in store.updates() { await self?.receive(transaction) }
+        for await transaction in updates { await self?.receive(transaction) }
       }
     }
     watchClock()
@@ -185,8 +186,8 @@ public actor CountersignClient {
     try checkSignedIn()
     store(Data(text.utf8), "token")
     held.withLock { $0 = access }
-    failures = 0
     if waiting.posts.isEmpty {
+      failures = 0
       retrying?.cancel()
       retrying = nil
     }
@@ -234,19 +235,23 @@ public actor CountersignClient {
     }
   }
 
-  /// Posts everything that the store account owns. Only on a tap: the App Store may ask the user to sign in.
+  /// Posts everything that the store account owns.
   ///
   ///     let restored = try await client.restore { done, total in progress = Double(done) / Double(total) }
   ///     if restored.purchases == 0 { message = "No purchases were found." }
   ///
-  /// - Parameter progress: how many purchases are done, of how many. It is called with `(0, total)` first, and not at all
-  ///   where there are none.
+  /// - Parameters:
+  ///   - syncs: whether the App Store is asked anew, which may ask the user to sign in: only on a tap. `false` takes what
+  ///     the device knows, as is right after the user has signed in to the app.
+  ///   - progress: how many purchases are done, of how many. It is called with `(0, total)` first, and not at all where
+  ///     there are none.
   @discardableResult
-  public func restore(progress: @Sendable (_ done: Int, _ total: Int) -> Void = { _, _ in }) async throws -> Restoration
-  {
+  public func restore(
+    syncs: Bool = true, progress: @Sendable (_ done: Int, _ total: Int) -> Void = { _, _ in }
+  ) async throws -> Restoration {
     try checkSignedIn()
     let store = try theStore()
-    do { try await store.sync() } catch {
+    do { if syncs { try await store.sync() } } catch {
       throw error as? CountersignError ?? .refused(code: "store_error", detail: error.localizedDescription)
     }
     var found = await store.currentEntitlements()
@@ -285,10 +290,11 @@ public actor CountersignClient {
   @discardableResult
   public func retry() async throws -> AccessState {
     try checkSignedIn()
-    var refusal: CountersignError?
-    do { try await postWaiting() } catch let error as CountersignError where error.isRefusal { refusal = error }
+    // What cannot be posted is no reason not to ask for the state.
+    var trouble: CountersignError?
+    do { try await postWaiting() } catch let error as CountersignError where error != .signedOut { trouble = error }
     let state = try await refreshAnew()
-    if let refusal { throw refusal }
+    if let trouble { throw trouble }
     return state
   }
 

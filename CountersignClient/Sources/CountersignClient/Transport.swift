@@ -53,8 +53,9 @@ public final class URLSessionTransport: Transport {
     configuration.httpCookieStorage = nil
     configuration.httpShouldSetCookies = false
     configuration.urlCache = nil
-    configuration.timeoutIntervalForRequest = deadline
-    configuration.timeoutIntervalForResource = deadline
+    // Whole seconds: Linux drops what is behind the point. The deadline itself is kept in `send`.
+    configuration.timeoutIntervalForRequest = deadline.rounded(.up)
+    configuration.timeoutIntervalForResource = deadline.rounded(.up)
     answers = Answers(maximumLength: maximumLength)
     session = URLSession(configuration: configuration, delegate: answers, delegateQueue: nil)
     self.deadline = deadline
@@ -63,7 +64,7 @@ public final class URLSessionTransport: Transport {
   deinit { session.invalidateAndCancel() }
 
   public func send(_ request: TransportRequest) async throws -> TransportResponse {
-    var urlRequest = URLRequest(url: request.url, timeoutInterval: deadline)
+    var urlRequest = URLRequest(url: request.url, timeoutInterval: deadline.rounded(.up))
     urlRequest.httpMethod = request.method
     urlRequest.httpBody = request.body
     for (name, value) in request.headers { urlRequest.setValue(value, forHTTPHeaderField: name) }

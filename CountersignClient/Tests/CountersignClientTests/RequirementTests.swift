@@ -71,8 +71,9 @@ import Testing
     bench.store.own(bench.sale())
     let client = bench.client()
     #expect(client.state == .unknown)
-    let restored = try await client.restore()
+    let restored = try await client.restore(syncs: false)
     #expect(restored == .init(state: client.state, purchases: 1, refused: 0))
+    #expect(bench.store.syncs == 0)
     #expect(client.state.access?.tier == "pro")
   }
 

@@ -50,6 +50,23 @@ import Testing
     await client.signOut()
   }
 
+  @Test func `where only posts fail, the state is asked for and the posts come less and less often`() async throws {
+    let bench = Bench()
+    bench.store.leaveUnfinished(bench.sale())
+    bench.service.fail("validations", .problem(503, "ledger_unavailable", retryable: true), times: 3)
+    let client = bench.client()
+    await client.start()
+    #expect(client.state.access?.tier == "free")
+    for expected in [5, 10, 20] as [Double] {
+      #expect(await eventually { bench.clock.nextWait.map { $0 < 3000 } ?? false })
+      let wait = try #require(bench.clock.nextWait)
+      #expect((0.75 * expected...1.25 * expected).contains(wait))
+      bench.clock.advance(by: wait)
+    }
+    #expect(await eventually { client.state.access?.tier == "pro" })
+    await client.signOut()
+  }
+
   @Test func `a started client asks again when the state becomes old, and tells when it is unknown`() async throws {
     let bench = Bench()
     let client = bench.client()

@@ -26,6 +26,11 @@ final class TestClock: Sendable {
   var slept: [TimeInterval] { state.withLock { $0.slept } }
   func isSleeping(until end: Date) -> Bool { state.withLock { $0.sleepers.values.contains { $0.end == end } } }
 
+  /// How long the first sleeper still sleeps.
+  var nextWait: TimeInterval? {
+    state.withLock { state in state.sleepers.values.map(\.end).min()?.timeIntervalSince(state.now) }
+  }
+
   func sleep(_ seconds: TimeInterval) async throws {
     try Task.checkCancellation()
     let id = state.withLock { state in
