@@ -41,7 +41,7 @@ final class FakeService: Transport {
     var trials: [String] = []
     var kid = FakeService.key.kid
     var subject: String?
-    var isHeld = false
+    var heldPath: String?
     var held: [CheckedContinuation<Void, Never>] = []
   }
 
@@ -79,12 +79,12 @@ final class FakeService: Transport {
       state.accessUntil = until
     }
   }
-  /// Answers wait until `release()`.
-  func hold() { state.withLock { $0.isHeld = true } }
+  /// What is answered to requests whose path ends so arrives after `release()`.
+  func hold(_ path: String) { state.withLock { $0.heldPath = path } }
   func release() {
     let held = state.withLock { state in
       defer { state.held = [] }
-      state.isHeld = false
+      state.heldPath = nil
       return state.held
     }
     for continuation in held { continuation.resume() }
@@ -107,15 +107,23 @@ final class FakeService: Transport {
     state.withLock {
       $0.requests.append(Request(line: line, headers: request.headers, body: String(decoding: body, as: UTF8.self)))
     }
-    if state.withLock({ $0.isHeld }) {
-      await withCheckedContinuation { continuation in
-        let isHeld = state.withLock { state in
-          if state.isHeld { state.held.append(continuation) }
-          return state.isHeld
-        }
-        if !isHeld { continuation.resume() }
+    let answer = Result { try outcome(of: request, line, body) }
+    await waitIfHeld(request.url.path)
+    return try answer.get()
+  }
+
+  private func waitIfHeld(_ path: String) async {
+    await withCheckedContinuation { continuation in
+      let isHeld = state.withLock { state in
+        guard let held = state.heldPath, path.hasSuffix(held) else { return false }
+        state.held.append(continuation)
+        return true
       }
+      if !isHeld { continuation.resume() }
     }
+  }
+
+  private func outcome(of request: TransportRequest, _ line: String, _ body: Data) throws -> TransportResponse {
     let trouble = state.withLock { state in
       state.troubles.firstIndex { request.url.path.hasSuffix($0.path) }.map { state.troubles.remove(at: $0).trouble }
     }

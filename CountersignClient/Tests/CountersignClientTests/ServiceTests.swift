@@ -9,7 +9,7 @@ import Testing
   @Test func `many callers share one request`() async throws {
     let bench = Bench()
     let client = bench.client()
-    bench.service.hold()
+    bench.service.hold("token")
     let calls = (0..<100).map { _ in Task { try await client.refresh() } }
     #expect(await eventually { bench.service.heldCount == 1 })
     for _ in 0..<1000 { await Task.yield() }
@@ -47,6 +47,10 @@ import Testing
       bench.clock.advance(by: slept)
     }
     #expect(await eventually { client.state.access?.tier == "free" })
+    // A success begins anew.
+    bench.service.fail("token", .unreachable)
+    #expect(await failure { try await client.refresh() } == .later(retryAfter: nil))
+    #expect(await eventually { (bench.clock.nextWait ?? 3600) < 7 })
     await client.signOut()
   }
 

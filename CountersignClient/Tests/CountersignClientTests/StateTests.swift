@@ -127,7 +127,7 @@ import Testing
   @Test func `an answer that arrives after signing out is not kept`() async throws {
     let bench = Bench()
     let client = bench.client()
-    bench.service.hold()
+    bench.service.hold("token")
     let refresh = Task { try await client.refresh() }
     #expect(await eventually { bench.service.heldCount == 1 })
     await client.signOut()

@@ -39,7 +39,7 @@ final class TestClock: Sendable {
       if isAutomatic { state.now += seconds }
       return state.lastID
     }
-    if isAutomatic { return }
+    if isAutomatic || seconds <= 0 { return }
     try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { continuation in
         let isCancelled = state.withLock { state in
