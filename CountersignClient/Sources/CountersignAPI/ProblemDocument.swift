@@ -1,7 +1,8 @@
 /// An error as `application/problem+json` (RFC 9457): decide by `code` and `isRetryable`, and show nobody `detail` but
 /// developers.
 ///
-/// A 4xx never stands for a fault of Apple's or of the service: after one, an app may finish the StoreKit transaction.
+/// A 4xx never stands for a fault of Apple's or of the service. An app finishes the StoreKit transaction after a 200 or a
+/// 202 only.
 public struct ProblemDocument: Codable, Hashable, Sendable {
   public var type: String
   public var title: String

@@ -42,6 +42,7 @@ final class FakeService: Transport {
     var kid = FakeService.key.kid
     var subject: String?
     var heldPath: String?
+    var lead: TimeInterval = 0
     var held: [CheckedContinuation<Void, Never>] = []
   }
 
@@ -49,11 +50,11 @@ final class FakeService: Transport {
   static let monthly: TimeInterval = 30 * 86_400
   private let state = Locked(State())
   private let journal: Journal
-  private let now: @Sendable () -> Date
+  private let deviceTime: @Sendable () -> Date
 
   init(journal: Journal, now: @escaping @Sendable () -> Date) {
     self.journal = journal
-    self.now = now
+    deviceTime = now
   }
 
   // MARK: The script
@@ -89,6 +90,11 @@ final class FakeService: Transport {
     }
     for continuation in held { continuation.resume() }
   }
+
+  /// How far the device's clock is ahead of the service's.
+  func set(lead: TimeInterval) { state.withLock { $0.lead = lead } }
+
+  private func now() -> Date { deviceTime() - state.withLock { $0.lead } }
 
   // MARK: What came
 

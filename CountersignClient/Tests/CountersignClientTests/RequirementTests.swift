@@ -123,6 +123,25 @@ import Testing
     #expect(bench.service.requests("GET /v1/profiles/me/token").count == 1)
   }
 
+  @Test func `a restore that breaks off keeps what is left`() async throws {
+    let bench = Bench()
+    for id in 1...3 as ClosedRange<UInt64> { bench.store.own(bench.sale(id: id)) }
+    bench.service.fail("validations", .unreachable)
+    let client = bench.client()
+    #expect(await failure { try await client.restore() } == .later(retryAfter: nil))
+    #expect(await client.waitingCount == 3)
+    #expect(try await bench.client().retry().access?.tier == "pro")
+    #expect(bench.service.purchases.count == 3)
+  }
+
+  @Test func `a restore waits for a queued row, too`() async throws {
+    let bench = Bench(isAutomatic: true)
+    bench.store.own(bench.sale())
+    bench.service.script(writes: [.queued, .committed])
+    try await bench.client().restore()
+    #expect(bench.clock.slept == [2])
+  }
+
   @Test func `a change on another device is seen at the next refresh and published`() async throws {
     let bench = Bench()
     let client = bench.client()
