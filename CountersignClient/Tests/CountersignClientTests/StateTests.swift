@@ -145,8 +145,8 @@ import Testing
       #expect(model.state == .unknown && !model.isAllowed("filters"))
       bench.service.set(tier: "pro")
       try await client.refresh()
-      for _ in 0..<1000 where model.state == .unknown { await Task.yield() }
-      #expect(model.state.access?.tier == "pro")
+      let isSeen = await eventually { model.state.access?.tier == "pro" }
+      #expect(isSeen)
       #expect(model.isAllowed("filters"))
     }
   #endif

@@ -225,12 +225,13 @@ struct Bench: Sendable {
   }
 }
 
-/// Lets others run until something holds. No time passes.
-func eventually(_ condition: () async -> Bool) async -> Bool {
-  for _ in 0..<100_000 {
+/// Lets others run until something holds. Only a failure is timed: nothing waits for the clock.
+func eventually(isolation: isolated (any Actor)? = #isolation, _ condition: () async -> Bool) async -> Bool {
+  let end = Date() + 20
+  repeat {
     if await condition() { return true }
     await Task.yield()
-  }
+  } while Date() < end
   return false
 }
 
