@@ -75,10 +75,10 @@ export function createClient({
 		const [head, body, signature] = text.split(".");
 		const { alg, typ, kid, crit } = JSON.parse(utf8(head));
 		const { iat, exp, offline_until, access_until, sub, tier, status, environment, features } = JSON.parse(utf8(body));
-		if (alg !== "ES256" || typ !== "access+jwt" || crit || sub !== user) throw new Error("not theirs");
+		if (alg !== "ES256" || typ !== "access+jwt" || crit || sub !== user || !(exp >= iat)) throw Error("not theirs");
 		const key = verify && (await keyNamed(kid, mayFetch));
 		const isSigned = key && (await verify(key, ascii(binary(signature)), ascii(`${head}.${body}`)));
-		if (verify && !isSigned) throw new Error("not signed");
+		if (verify && !isSigned) throw Error("not signed");
 		// Access that had ended at the issue is held while Apple is away, until `offline_until`.
 		const end = access_until > iat ? access_until : Infinity;
 		const accessUntil = access_until && new Date(access_until * 1000);
@@ -112,7 +112,7 @@ export function createClient({
 				redirect: "error",
 				signal,
 			});
-			if (response.headers.get("content-length") > 262_144) throw new Error("too long");
+			if (response.headers.get("content-length") > 262_144) throw Error("too long");
 			return { status: response.status, headers: response.headers, body: parse(await response.text()) };
 		};
 		for (const fresh of [false, true]) {

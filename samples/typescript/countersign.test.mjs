@@ -1,0 +1,665 @@
+// node --test samples/typescript/; Node 20. Time is moved by hand: no test sleeps.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { afterEach, beforeEach, test } from "node:test";
+import { createClient, CountersignError } from "./countersign.js";
+import { createHooks } from "./react.js";
+import { DAY, HOUR, newKey, problem, Service, sign, Storage, Time, turns, until } from "./fake.mjs";
+
+const TOKEN = "GET /v1/profiles/me/token";
+const POST = "POST /v1/validations";
+const PROFILE = "GET /v1/profiles/me";
+const USAGE = "POST /v1/profiles/me/usage/questions";
+const key = await newKey("key-1");
+const anotherKey = await newKey("key-1");
+const pinned = { keys: [key.jwk] };
+
+let time, service, storage, clients, ahead, offline;
+beforeEach(async () => {
+  [time, storage, clients, ahead, offline] = [new Time(), new Storage(), [], 0, false];
+  service = new Service(time, key);
+  await service.open();
+});
+afterEach(() => {
+  for (const each of clients) each.close();
+  service.close();
+});
+
+function client(options = {}) {
+  const made = createClient({
+    baseURL: service.url,
+    token: async () => "good",
+    user: "user-1",
+    storage,
+    keys: pinned,
+    fetch: (...all) => (offline ? Promise.reject(new TypeError("offline")) : fetch(...all)),
+    now: () => time.now + ahead,
+    wait: time.wait,
+    ...options,
+  });
+  clients.push(made);
+  return made;
+}
+
+/** A client of an app that was killed and started again. */
+async function restarted(options) {
+  for (const each of clients) each.close();
+  const next = client(options);
+  await next.start();
+  return next;
+}
+
+async function cached(claims, { by = key, header } = {}) {
+  storage.items.set("countersign.token.user-1", await sign(by, { ...service.claims(), ...claims }, header));
+  offline = true;
+}
+
+const fails = (kind, code) => (error) => {
+  assert.ok(error instanceof CountersignError, error);
+  assert.deepEqual([error.kind, error.code], [kind, code]);
+  return true;
+};
+
+// What is known.
+
+test("before the first answer the state is unknown, and nothing is allowed or refused", async () => {
+  offline = true;
+  const app = client();
+  assert.equal(app.state.kind, "unknown");
+  await app.start();
+  assert.deepEqual(app.state, { kind: "unknown", access: null, since: null });
+  assert.equal(app.isAllowed("filters"), null);
+});
+
+test("a fresh token is known, after an hour it is old, after seven days unknown", async () => {
+  service.access.features = { filters: true, children: { allowed: true, limit: 99, remaining: 97 }, export: false };
+  const app = client();
+  const { kind, access, since } = await app.refresh();
+  assert.equal(kind, "known");
+  assert.equal(since.getTime(), time.now);
+  assert.deepEqual([access.user, access.tier, access.status, access.environment], ["user-1", "free", "active", "production"]);
+  assert.equal(access.verified, true);
+  assert.deepEqual(["filters", "children", "export", "none", "constructor", "__proto__"].map(app.isAllowed),
+    [true, true, false, false, false, false]);
+  ahead = HOUR - 1;
+  assert.equal(app.state.kind, "known");
+  ahead = HOUR;
+  assert.equal(app.state.kind, "old");
+  assert.equal(app.isAllowed("filters"), true);
+  ahead = 7 * DAY - 1;
+  assert.equal(app.state.kind, "old");
+  ahead = 7 * DAY;
+  assert.equal(app.state.kind, "unknown");
+  assert.equal(app.access, null);
+});
+
+test("no state lasts past access_until", async () => {
+  service.access.until = time.now / 1000 + 600;
+  const app = client();
+  await app.refresh();
+  ahead = 599_999;
+  assert.equal(app.state.kind, "known");
+  ahead = 600_000;
+  assert.equal(app.state.kind, "unknown");
+  // Also where a token says otherwise.
+  const now = time.now / 1000;
+  await cached({ exp: now + 3600, offline_until: now + 86_400, access_until: now + 60 });
+  ahead = 0;
+  const next = await restarted();
+  assert.equal(next.state.kind, "known");
+  ahead = 60_000;
+  assert.equal(next.state.kind, "unknown");
+});
+
+test("a state that is held counts until the end of the hold", async () => {
+  const now = time.now / 1000;
+  Object.assign(service, { held: now + 2 * 86_400, access: { ...service.access, tier: "pro", until: now - 60 } });
+  const app = client();
+  assert.equal((await app.refresh()).access.tier, "pro");
+  ahead = 2 * DAY - 1;
+  assert.equal(app.state.kind, "old");
+  ahead = 2 * DAY;
+  assert.equal(app.state.kind, "unknown");
+});
+
+// Forged and foreign tokens.
+
+const forgeries = {
+  "a payload that was changed": async () => {
+    const [head, , signature] = (await sign(key, service.claims())).split(".");
+    const claims = Buffer.from(JSON.stringify({ ...service.claims(), tier: "pro" })).toString("base64url");
+    return [head, claims, signature].join(".");
+  },
+  "a signature by another key of the same name": () => sign(anotherKey, service.claims()),
+  "a key that is not pinned": () => sign({ ...anotherKey, kid: "key-2" }, service.claims()),
+  "alg none": async () => `${(await sign(key, service.claims(), { alg: "none" })).split(".").slice(0, 2).join(".")}.`,
+  "alg HS256": () => sign(key, service.claims(), { alg: "HS256" }),
+  "a token of another kind": () => sign(key, service.claims(), { typ: "JWT" }),
+  "a critical header": () => sign(key, service.claims(), { crit: ["x"] }),
+  "another user's token": () => sign(key, { ...service.claims(), sub: "user-2" }),
+  "no times": () => sign(key, { sub: "user-1", tier: "pro", features: {} }),
+  "no token": async () => "nonsense",
+};
+for (const [name, forge] of Object.entries(forgeries)) {
+  test(`${name} is not used, neither from the cache nor from the network`, async () => {
+    const token = await forge();
+    storage.items.set("countersign.token.user-1", token);
+    service.next(TOKEN, (answer) => answer(200, { token }));
+    const app = client();
+    assert.equal((await app.start()).kind, "unknown");
+    await until(() => service.count(TOKEN) === 1);
+    await app.refresh().catch(fails("refused", "untrusted_token"));
+    assert.equal(app.state.kind, "unknown");
+  });
+}
+
+test("without pinned keys they are fetched once, kept beside the token, and again for a key that is new", async () => {
+  const app = client({ keys: null });
+  await app.refresh();
+  await app.refresh();
+  assert.equal(service.count("GET /.well-known/jwks.json"), 1);
+  offline = true;
+  const next = await restarted({ keys: null });
+  assert.equal(next.state.kind, "known");
+  assert.equal(next.access.verified, true);
+  offline = false;
+  const second = await newKey("key-2");
+  Object.assign(service, { key: second, keys: [second.jwk, key.jwk] });
+  assert.equal((await next.refresh()).kind, "known");
+  assert.equal(service.count("GET /.well-known/jwks.json"), 2);
+});
+
+test("without WebCrypto an injected function verifies, and without that access says so", async () => {
+  let asked = 0;
+  const own = client({ verify: (jwk, signature, data) => (asked += 1, jwk.kid === "key-1" && signature.length === 64 && data.length > 0) });
+  assert.equal((await own.refresh()).access.verified, true);
+  assert.equal(asked, 1);
+  assert.equal((await client({ verify: () => false }).refresh().catch((error) => error)).code, "untrusted_token");
+  assert.equal((await client({ verify: null }).refresh()).access.verified, false);
+});
+
+test("a clock set back makes it unknown, five minutes do not, and a clock ahead makes it old", async () => {
+  const app = client();
+  await app.refresh();
+  ahead = -300_000;
+  assert.equal(app.state.kind, "known");
+  ahead = -300_001;
+  assert.equal(app.state.kind, "unknown");
+  ahead = 2 * HOUR;
+  assert.equal(app.state.kind, "old");
+  ahead = 0;
+  assert.equal(app.state.kind, "known");
+  ahead = -DAY;
+  offline = true;
+  assert.equal((await restarted()).state.kind, "unknown");
+});
+
+test("a device whose clock is wrong knows what it was told just now", async () => {
+  for (ahead of [-3 * DAY, 30 * DAY]) assert.equal((await client().refresh()).kind, "known");
+});
+
+// Requests.
+
+test("isAllowed makes no request, and a million calls take less than a second", async () => {
+  const app = client({ now: Date.now });
+  time.now = Math.floor(Date.now() / 1000) * 1000;
+  await app.refresh();
+  const before = service.requests.length;
+  const begin = performance.now();
+  for (let call = 0; call < 1_000_000; call += 1) app.isAllowed("filters");
+  assert.ok(performance.now() - begin < 1_000);
+  await turns();
+  assert.equal(service.requests.length, before);
+});
+
+test("50 callers of refresh share one request", async () => {
+  const app = client();
+  const states = await Promise.all(Array.from({ length: 50 }, () => app.refresh()));
+  assert.equal(new Set(states).size, 1);
+  assert.equal(service.count(TOKEN), 1);
+});
+
+test("a refresh that fails leaves the state to the clock and is reported", async () => {
+  const app = client();
+  await app.refresh();
+  service.away(TOKEN);
+  await assert.rejects(app.refresh(), fails("later", "ledger_unavailable"));
+  assert.equal(app.state.kind, "known");
+  assert.equal(app.error.status, 503);
+  await app.refresh();
+  assert.equal(app.error, null);
+});
+
+test("a service that does not answer is given up after ten seconds", async () => {
+  service.next(TOKEN, () => {});
+  const refresh = client().refresh();
+  await until(() => service.count(TOKEN) === 1);
+  const rejected = assert.rejects(refresh, fails("later", "network"));
+  await time.advance(10_000);
+  await rejected;
+});
+
+test("an answer without an end, and one that is no JSON, are no answer", async () => {
+  service.next(TOKEN, (_, response) => response.writeHead(200, { "content-length": 1e9 }).write("{"));
+  await assert.rejects(client().refresh(), fails("later", "network"));
+  service.next(POST, (_, response) => response.writeHead(200, { "content-type": "text/html" }).end("<p>Welcome to the hotel"));
+  await assert.rejects(client().purchase("jws-1"), fails("later", "bad_answer"));
+});
+
+test("after a 401 the app is asked for a fresh bearer token once", async () => {
+  const asked = [];
+  const app = client({ token: async ({ fresh }) => (asked.push(fresh), fresh ? "good" : "stale") });
+  assert.equal((await app.refresh()).kind, "known");
+  assert.deepEqual(asked, [false, true]);
+});
+
+test("two 401s, and no bearer token, are signedOut, and the purchase is kept", async () => {
+  await assert.rejects(client({ token: async () => "bad" }).purchase("jws-1"), fails("signedOut", "unauthenticated"));
+  assert.equal(service.count(POST), 2);
+  await assert.rejects(client({ token: async () => null }).refresh(), fails("signedOut", "unauthenticated"));
+  const app = await restarted();
+  await until(() => service.purchases.has("jws-1"));
+  assert.equal((await app.retry()).kept.length, 0);
+});
+
+test("a listener hears each change once, and nothing after it has left; the snapshot stays the same meanwhile", async () => {
+  const app = client();
+  const heard = [];
+  const leave = app.subscribe((state) => heard.push(state.kind));
+  await app.refresh();
+  await turns();
+  assert.deepEqual(heard, ["known"]);
+  assert.equal(app.getSnapshot(), app.getSnapshot());
+  assert.equal(app.getSnapshot(), app.state);
+  leave();
+  await app.signOut();
+  await turns();
+  assert.deepEqual(heard, ["known"]);
+});
+
+test("the hooks read the client through the React that they are given", async () => {
+  const React = { useSyncExternalStore: (subscribe, snapshot) => (subscribe(() => {})(), snapshot()) };
+  const { useAccess, useFeature } = createHooks(React);
+  const app = client();
+  assert.deepEqual(useFeature(app, "filters"), { kind: "unknown", allowed: null, limit: null, remaining: null });
+  await app.refresh();
+  assert.equal(useAccess(app), app.state);
+  assert.deepEqual(useFeature(app, "filters"), { kind: "known", allowed: false, limit: null, remaining: null });
+  assert.deepEqual(useFeature(app, "questions"), { kind: "known", allowed: true, limit: 10, remaining: 10 });
+});
+
+test("signing out forgets the token, and nothing is asked afterwards", async () => {
+  const app = client();
+  await app.start();
+  await until(() => app.state.kind === "known");
+  await app.signOut();
+  assert.equal(app.state.kind, "unknown");
+  assert.equal(storage.items.has("countersign.token.user-1"), false);
+  await assert.rejects(app.refresh(), fails("signedOut", "unauthenticated"));
+  assert.equal(time.timers.size, 0);
+});
+
+// Purchases that meet trouble.
+
+const troubles = {
+  "no network": [() => (offline = true), "network"],
+  "503": [() => service.away(POST), "ledger_unavailable"],
+  "429": [() => service.away(POST, 1, 429), "rate_limited"],
+  "a 404 of a proxy": [() => service.next(POST, (answer) => answer(404, { error: "no route" })), "bad_answer"],
+};
+for (const [name, [begin, code]] of Object.entries(troubles)) {
+  test(`a purchase that meets ${name} is kept, and posted at the next start`, async () => {
+    begin();
+    await assert.rejects(client().purchase("jws-1"), fails("later", code));
+    assert.deepEqual(JSON.parse(storage.items.get("countersign.purchases.user-1")), ["jws-1"]);
+    offline = false;
+    const app = await restarted();
+    await until(() => app.isAllowed("filters"));
+    assert.deepEqual([...service.purchases], ["jws-1"]);
+    assert.equal(storage.items.has("countersign.purchases.user-1"), false);
+  });
+}
+
+test("a purchase is posted again after Retry-After, else with backoff, without a call", async () => {
+  const app = client();
+  await app.start();
+  await until(() => app.state.kind === "known");
+  service.away(POST, 1, 429, { "retry-after": "90" });
+  service.away(POST, 2);
+  await assert.rejects(app.purchase("jws-1"), (error) => error.retryAfter === 90);
+  await time.advance(89_000);
+  assert.equal(service.count(POST), 1);
+  await time.advance(1_000);
+  await until(() => service.count(POST) === 2);
+  await turns();
+  for (let tries = 0; !service.purchases.size && tries < 20; tries += 1) await time.advance(30_000, () => turns(100));
+  const [first, second, third, fourth] = service.requests.filter((each) => each.what === POST).map((each) => each.at);
+  assert.ok(second - first >= 90_000 && third > second && fourth > third);
+  await until(() => app.isAllowed("filters"));
+});
+
+test("a refusal says its code, and is not posted again", async () => {
+  await assert.rejects(client().purchase("theirs"), fails("refused", "owned_by_another_user"));
+  await assert.rejects(client().purchase("forged"), fails("refused", "not_authentic"));
+  assert.equal(storage.items.size, 0);
+  await restarted();
+  await turns();
+  assert.equal(service.count(POST), 2);
+});
+
+test("a kill before the post: the purchase is posted at the next start, and counts once", async () => {
+  client({ fetch: () => new Promise(() => {}) }).purchase("jws-1").catch(() => {});
+  await until(() => storage.items.has("countersign.purchases.user-1"));
+  const app = await restarted();
+  // StoreKit hands over again what was not finished, while the kept one is under way.
+  await app.purchase("jws-1");
+  assert.equal(service.count(POST), 1);
+  assert.deepEqual(await app.retry().then(({ done, kept }) => [done, kept]), [[], []]);
+});
+
+test("a kill between post and answer: it is posted again, and counts once", async () => {
+  service.next(POST, () => {}, true);
+  client().purchase("jws-1").catch(() => {});
+  await until(() => service.purchases.has("jws-1"));
+  const app = await restarted();
+  const state = await app.purchase("jws-1");
+  assert.equal(state.access.tier, "pro");
+  assert.equal(service.purchases.size, 1);
+  assert.equal(service.count(POST), 2);
+  assert.equal(storage.items.has("countersign.purchases.user-1"), false);
+});
+
+test("a kill between answer and finish: StoreKit hands it over again, it counts once and is done once", async () => {
+  await client().purchase("jws-1");
+  const app = await restarted();
+  await until(() => app.state.kind === "known");
+  assert.equal(service.count(POST), 1);
+  assert.equal((await app.purchase("jws-1")).access.tier, "pro");
+  assert.equal(service.purchases.size, 1);
+  assert.deepEqual((await app.retry()).done, []);
+});
+
+test("another user does not post what the first one has bought", async () => {
+  offline = true;
+  const first = client();
+  await first.purchase("jws-1").catch(() => {});
+  await first.signOut();
+  offline = false;
+  service.user = "user-2";
+  await restarted({ user: "user-2" });
+  await turns();
+  assert.equal(service.count(POST), 0);
+  assert.equal(storage.items.has("countersign.purchases.user-1"), true);
+});
+
+test("storage that fails costs no purchase", async () => {
+  const broken = { getItem: () => { throw new Error("no"); }, setItem: () => Promise.reject(new Error("full")), removeItem() {} };
+  assert.equal((await client({ storage: broken }).purchase("jws-1")).access.tier, "pro");
+});
+
+// The stories of apps, by the documents that asked for them.
+
+test("001 R7.4, R7.5: a purchase is validated, the state follows, and each failure has its own word", async () => {
+  const app = client();
+  const state = await app.purchase("jws-1");
+  assert.equal(state, app.state);
+  assert.equal(state.access.tier, "pro");
+  assert.equal(app.isAllowed("filters"), true);
+  const { body, headers } = service.requests.find((each) => each.what === POST);
+  assert.deepEqual(body, { receipt_data: "jws-1" });
+  assert.equal(headers.authorization, "Bearer good");
+  await assert.rejects(app.purchase("forged"), fails("refused", "not_authentic"));
+  for (const kind of ["cancelled", "pending"]) assert.equal(new CountersignError(kind, kind, "").kind, kind);
+});
+
+test("001 R8.3: while the row is queued it is polled every 2 s with If-None-Match, and 10 s at most", async () => {
+  service.writes = ["queued"];
+  const app = client();
+  const begin = time.now;
+  let isDone = false;
+  const purchase = app.purchase("jws-1").then((state) => ((isDone = true), state));
+  for (let second = 0; second < 10 && !isDone; second += 1) {
+    await until(() => isDone || [...time.timers].some((timer) => timer.milliseconds === 2_000));
+    const polls = service.count(PROFILE);
+    await time.advance(2_000, () => until(() => isDone || service.count(PROFILE) > polls));
+    await turns(100);
+  }
+  assert.equal((await purchase).access.tier, "pro");
+  const polls = service.requests.filter((each) => each.what === PROFILE);
+  assert.deepEqual(polls.map((each) => each.at - begin), [2_000, 4_000, 6_000, 8_000]);
+  assert.deepEqual(polls.map((each) => each.headers["if-none-match"]), [undefined, '"queued"', '"queued"', '"queued"']);
+  assert.ok(time.now - begin <= 10_000);
+});
+
+test("001 R8.3, R8.4: the poll ends when the row is written", async () => {
+  service.writes = ["queued", "queued", "committed"];
+  const purchase = client().purchase("jws-1");
+  for (const polls of [0, 1]) {
+    await until(() => [...time.timers].some((timer) => timer.milliseconds === 2_000));
+    await time.advance(2_000, () => until(() => service.count(PROFILE) > polls));
+  }
+  assert.equal((await purchase).access.tier, "pro");
+  assert.equal(service.count(PROFILE), 2);
+});
+
+test("001 R8.2: a refresh that began before the purchase is not taken for its state", async () => {
+  const app = client();
+  const before = await sign(key, service.claims());
+  let answerLate;
+  service.next(TOKEN, (answer) => (answerLate = () => answer(200, { token: before })));
+  const refresh = app.refresh();
+  await until(() => answerLate);
+  const purchase = app.purchase("jws-1");
+  await until(() => service.purchases.has("jws-1"));
+  answerLate();
+  await refresh;
+  assert.equal((await purchase).access.tier, "pro");
+});
+
+test("001 R9.1, R9.3: settings show tier, status and end, and grace is told", async () => {
+  service.access = { ...service.access, tier: "pro", status: "grace_period", until: time.now / 1000 + 86_400 };
+  const { access } = await client().refresh();
+  assert.deepEqual([access.tier, access.status, access.accessUntil.getTime()], ["pro", "grace_period", time.now + DAY]);
+});
+
+test("001 R10.1, R10.2: a reinstalled app restores, with progress, and names what is not the user's", async () => {
+  storage.items.clear();
+  const seen = [];
+  const app = client();
+  const result = await app.restore(["jws-1", "theirs", "jws-2", "jws-1"], ({ completed, total }) => seen.push(`${completed}/${total}`));
+  assert.deepEqual(seen, ["1/3", "2/3", "3/3"]);
+  assert.deepEqual(result.done, ["jws-1", "jws-2"]);
+  assert.deepEqual(result.refused.map(({ jws, error }) => [jws, error.code]), [["theirs", "owned_by_another_user"]]);
+  assert.equal(result.state.access.tier, "pro");
+});
+
+test("001 R10.3, R10.4: each start asks the service, and its word replaces the cache", async () => {
+  await client().purchase("jws-1");
+  service.access = { ...service.access, tier: "free", until: null, features: { filters: false } };
+  const app = await restarted();
+  await until(() => app.state.access?.tier === "free");
+  assert.equal(app.isAllowed("filters"), false);
+});
+
+test("002 launch: the state is there from the cache without a request, then one refresh", async () => {
+  await client().refresh();
+  service.requests.length = 0;
+  let isLate;
+  service.next(TOKEN, () => (isLate = true));
+  const app = await restarted();
+  assert.equal(app.state.kind, "known");
+  await until(() => isLate);
+  assert.equal(service.requests.length, 1);
+});
+
+test("002 purchase: listeners hear of it, and the paywall may go", async () => {
+  const app = client();
+  await app.refresh();
+  const paywall = new Promise((gone) => app.subscribe(() => app.isAllowed("filters") && gone()));
+  await app.purchase("jws-1");
+  await paywall;
+});
+
+test("002 entitlement check: yes, no, and unknown are three answers", async () => {
+  const app = client();
+  assert.equal(app.isAllowed("filters"), null);
+  await app.refresh();
+  assert.equal(app.isAllowed("filters"), false);
+  await app.purchase("jws-1");
+  assert.equal(app.isAllowed("filters"), true);
+});
+
+test("002 restore: one that meets trouble is kept, and the others go on", async () => {
+  service.away(POST);
+  const { done, kept } = await client().restore(["jws-1", "jws-2"]);
+  assert.deepEqual([done, kept.map((each) => each.jws)], [["jws-2"], ["jws-1"]]);
+  offline = true;
+  const result = await client().restore(["jws-3", "jws-4"]);
+  assert.deepEqual(result.kept.map((each) => each.error.kind), ["later", "later"]);
+});
+
+test("002 a change on another device is heard of within the hour", async () => {
+  const app = client();
+  await app.start();
+  await until(() => app.state.kind === "known");
+  const heard = [];
+  app.subscribe((state) => heard.push(`${state.kind} ${state.access?.tier}`));
+  service.access = { ...service.access, tier: "pro", features: { filters: true } };
+  await time.advance(HOUR, () => turns(100));
+  await until(() => app.isAllowed("filters"));
+  await turns();
+  assert.deepEqual(heard.at(-1), "known pro");
+});
+
+test("002 offline for seven days: what was known holds, then it is unknown and not free; a year later the network is back", async () => {
+  service.access = { ...service.access, tier: "pro", features: { filters: true } };
+  await client().refresh();
+  offline = true;
+  for (const [days, kind] of [[1, "old"], [6, "old"], [7, "unknown"], [365, "unknown"]]) {
+    ahead = days * DAY;
+    assert.equal((await restarted()).state.kind, kind, `${days}`);
+  }
+  offline = false;
+  ahead = 0;
+  time.now += 365 * DAY;
+  const app = await restarted();
+  assert.equal(app.state.kind, "unknown");
+  await until(() => app.isAllowed("filters"));
+});
+
+test("003 R4.2, R4.4: access follows a purchase and a restore at once", async () => {
+  const app = client();
+  await app.purchase("jws-1");
+  assert.equal(app.isAllowed("filters"), true);
+  assert.equal((await client({ storage: new Storage() }).restore(["jws-1"])).state.access.features.filters, true);
+});
+
+test("003 R4.5: a restore that finds nothing says so, without a post", async () => {
+  const { done, refused, kept } = await client().restore([]);
+  assert.deepEqual([done, refused, kept], [[], [], []]);
+  assert.equal(service.count(POST), 0);
+});
+
+test("003 R5.3, R5.4: a cancelled subscription has access until its end is reached", async () => {
+  service.access = { tier: "pro", status: "cancelled", until: time.now / 1000 + 1800, features: { filters: true } };
+  const app = client();
+  await app.refresh();
+  assert.deepEqual([app.access.status, app.isAllowed("filters")], ["cancelled", true]);
+  ahead = 1_800_000;
+  assert.equal(app.isAllowed("filters"), null);
+});
+
+test("003 R5.5: what ends is asked about when it ends, without a call", async () => {
+  service.access = { tier: "pro", status: "active", until: time.now / 1000 + 1800, features: { filters: true } };
+  const app = client();
+  await app.start();
+  await until(() => app.state.kind === "known");
+  service.access = { tier: "free", status: "expired", until: null, features: { filters: false } };
+  await time.advance(1_800_000, () => turns(100));
+  await until(() => app.isAllowed("filters") === false);
+  assert.equal(app.access.status, "expired");
+});
+
+test("003 R7.1, R7.2: while the service is away the last state holds, and it is asked ever less often", async () => {
+  const app = client();
+  await app.start();
+  await until(() => app.state.kind === "known");
+  offline = true;
+  await time.advance(2 * HOUR, () => turns(10));
+  assert.equal(app.state.kind, "old");
+  assert.equal(app.error.code, "network");
+  assert.ok([...time.timers].every((timer) => timer.milliseconds <= 300_000));
+  offline = false;
+  await time.advance(300_000, () => turns(100));
+  await until(() => app.state.kind === "known");
+});
+
+test("003 R7.3, R7.4: an interrupted purchase is not lost, and where it is not known the app may say yes", async () => {
+  offline = true;
+  const app = client();
+  await assert.rejects(app.purchase("jws-1"), fails("later", "network"));
+  assert.equal(app.isAllowed("filters") ?? true, true);
+  offline = false;
+  assert.deepEqual((await app.retry()).done, ["jws-1"]);
+  assert.equal(app.isAllowed("filters"), true);
+});
+
+// Features and trials.
+
+test("consume updates the feature, and says when the limit is reached", async () => {
+  const app = client();
+  await app.refresh();
+  assert.equal((await app.consume("questions", 9)).remaining, 1);
+  assert.equal(app.access.features.questions.remaining, 1);
+  await assert.rejects(app.consume("questions", 2), fails("refused", "limit_reached"));
+  assert.equal(app.isAllowed("questions"), false);
+  await assert.rejects(app.consume("unheard of"), fails("refused", "not_found"));
+});
+
+test("a consumption whose answer was lost is tried again with the same key, and counts once", async () => {
+  const app = client();
+  await app.refresh();
+  service.next(USAGE, (_, response) => response.destroy(), true);
+  await assert.rejects(app.consume("questions"), fails("later", "network"));
+  await app.consume("questions");
+  await Promise.all([app.consume("questions"), app.consume("questions")]);
+  const used = service.requests.filter((each) => each.what === USAGE).map((each) => each.headers["idempotency-key"]);
+  assert.equal(used[0], used[1]);
+  assert.equal(new Set(used).size, 3);
+  assert.ok(used.every((each) => /^[!-~]{1,128}$/.test(each)));
+  assert.equal(app.access.features.questions.remaining, 7);
+});
+
+test("a trial counts at once, and a second one is refused", async () => {
+  const app = client();
+  assert.equal((await app.startTrial({ device_id: "5c6f7a1e-94c1-4f1c-9b0e-0d9f2f6a7b3c" })).state, "running");
+  assert.equal(app.isAllowed("filters"), true);
+  service.next("POST /v1/trials", (answer) => answer(409, problem(409, "trial_used")));
+  await assert.rejects(app.startTrial({ device_id: "5c6f7a1e-94c1-4f1c-9b0e-0d9f2f6a7b3c" }), fails("refused", "trial_used"));
+});
+
+test("no error tells a token or a transaction", async () => {
+  const app = client({ token: async () => "secret-bearer" });
+  const error = await app.purchase("secret-jws").catch((caught) => caught);
+  assert.doesNotMatch(`${error.stack} ${JSON.stringify(error)}`, /secret/);
+});
+
+test("countersign.js has 12 KiB at most", () => {
+  assert.ok(readFileSync(new URL("countersign.js", import.meta.url)).length <= 12_288);
+});
+
+const { COUNTERSIGN_URL, COUNTERSIGN_TOKEN, COUNTERSIGN_USER, COUNTERSIGN_JWS } = process.env;
+const isThere = COUNTERSIGN_URL && COUNTERSIGN_TOKEN && COUNTERSIGN_USER && COUNTERSIGN_JWS;
+const reason = "COUNTERSIGN_URL, COUNTERSIGN_TOKEN, COUNTERSIGN_USER and COUNTERSIGN_JWS name a running service, and are not set.";
+test("against a running service", { skip: isThere ? false : reason }, async () => {
+  const app = createClient({ baseURL: COUNTERSIGN_URL, token: async () => COUNTERSIGN_TOKEN, user: COUNTERSIGN_USER, storage: new Storage() });
+  await app.start();
+  assert.equal((await app.refresh()).kind, "known");
+  const state = await app.purchase(COUNTERSIGN_JWS);
+  assert.equal(state.kind, "known");
+  assert.equal(state.access.verified, true);
+  for (const name of Object.keys(state.access.features)) assert.equal(typeof app.isAllowed(name), "boolean");
+  assert.deepEqual((await app.restore([COUNTERSIGN_JWS])).done, [COUNTERSIGN_JWS]);
+  app.close();
+});
