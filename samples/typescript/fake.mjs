@@ -24,6 +24,7 @@ export async function until(holds) {
 export class Time {
   now = Date.parse("2026-01-15T12:00:00Z");
   timers = new Set();
+  settled = () => turns();
 
   wait = (milliseconds, signal) =>
     new Promise((resolve) => {
@@ -36,7 +37,7 @@ export class Time {
     });
 
   /** Moves on, timer by timer; each is followed by whatever it causes. */
-  async advance(milliseconds, settled = () => turns()) {
+  async advance(milliseconds, settled = this.settled) {
     const end = this.now + milliseconds;
     for (;;) {
       const next = [...this.timers].sort((one, other) => one.at - other.at)[0];
