@@ -308,6 +308,7 @@ let package = Package(
         "Validation",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "CountersignAPI", package: "CountersignClient"),
+        .product(name: "CountersignClient", package: "CountersignClient"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "HTTPTypes", package: "swift-http-types"),

@@ -1,0 +1,145 @@
+import CountersignAPI
+import CountersignClient
+import Crypto
+import Foundation
+import Ledger
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// The libraries for apps against the running service: what each shows is what the service says.
+@Suite struct ClientTests {
+  private static let user = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
+
+  /// A service by the real clock, which the libraries go by, too.
+  private func run(
+    _ body: @Sendable (RunningService, SimulatedStore) async throws -> Void
+  ) async throws {
+    let settings = Settings(
+      server: ["user_rate_limit": "0", "request_deadline": "1m"], jwt: ["secret": TokenMint.secret])
+    let start = Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down))
+    try await SimulatedStore.run(at: start) { store in
+      try await RunningService.run(apple: store.apple(), settings: settings, now: { Date() }) { service in
+        try await body(service, store)
+      }
+    }
+  }
+
+  /// StoreKit's part, as the simulated App Store signs it.
+  private final class ScriptedStore: Store {
+    private let owned: Mutex<[StoreTransaction]>
+    private let finished = Mutex<[UInt64]>([])
+
+    init(_ jws: [String]) {
+      owned = Mutex([])
+      let transactions = jws.enumerated().map { index, jws in
+        StoreTransaction(id: UInt64(index), jwsRepresentation: jws) { [weak self] in
+          self?.finished.withLock { $0.append(UInt64(index)) }
+        }
+      }
+      owned.withLock { $0 = transactions }
+    }
+
+    var finishedCount: Int { finished.withLock { $0.count } }
+
+    func updates() -> AsyncStream<StoreTransaction> { AsyncStream { $0.finish() } }
+    func unfinished() async -> [StoreTransaction] { [] }
+    func currentEntitlements() async -> [StoreTransaction] { owned.withLock { $0 } }
+    func sync() async throws {}
+    func purchase(productID: String, appAccountToken: UUID?) async throws -> StorePurchase {
+      owned.withLock { $0.first }.map(StorePurchase.success) ?? .cancelled
+    }
+  }
+
+  private func client(_ service: RunningService, _ store: ScriptedStore, in directory: URL) throws -> CountersignClient
+  {
+    var options = CountersignClient.Options()
+    options.store = store
+    options.storage = FileStorage(directory: directory)
+    options.verify = { signature, message, key in
+      guard let point = key.rawRepresentation,
+        let key = try? P256.Signing.PublicKey(rawRepresentation: point),
+        let signature = try? P256.Signing.ECDSASignature(rawRepresentation: signature)
+      else { return false }
+      return key.isValidSignature(signature, for: message)
+    }
+    return CountersignClient(
+      baseURL: try #require(URL(string: service.origin)), user: Self.user,
+      token: { try TokenMint.user(Self.user, at: Date()) }, options: options)
+  }
+
+  @Test func `the Swift library buys, shows the state, and knows it after a restart without a connection`() async throws
+  {
+    let directory = try TemporaryDirectory()
+    let place = URL(filePath: directory.path)
+    try await run { service, simulated in
+      let store = ScriptedStore([
+        try simulated.simulator.issueTransaction(.renewing, appAccountToken: UUID(uuidString: Self.user))
+          .signedTransaction
+      ])
+      let client = try client(service, store, in: place)
+      #expect(client.state.access == nil)
+      let state = try await client.purchase("com.example.app.pro.monthly")
+      #expect(state.access?.tier == "pro" && store.finishedCount == 1)
+      #expect(client.isAllowed("filters") && client.isAllowed("children") && !client.isAllowed("unheard-of"))
+      let restored = try await client.restore()
+      #expect(restored.purchases == 1 && restored.refused == 0 && store.finishedCount == 2)
+      #expect(try await client.profile().tier == "pro")
+      let consumed = try await client.consume("questions", amount: 1)
+      #expect(consumed.isAllowed)
+
+      // The app starts again, and the service is away.
+      await service.ledger.close()
+      let again = try self.client(service, store, in: place)
+      await again.start()
+      #expect(again.state.access?.tier == "pro" && again.isAllowed("filters"))
+    }
+  }
+
+  @Test func `the Swift library says why a purchase is refused, and keeps what could not be judged`() async throws {
+    let directory = try TemporaryDirectory()
+    try await run { service, simulated in
+      let store = ScriptedStore([try simulated.simulator.issueTransaction(.wrongApp).signedTransaction])
+      let client = try client(service, store, in: URL(filePath: directory.path))
+      await #expect(throws: CountersignError.self) { try await client.purchase("x") }
+      #expect(await client.waitingCount == 0)
+    }
+    let other = try TemporaryDirectory()
+    try await run { service, simulated in
+      let store = ScriptedStore([try simulated.simulator.issueTransaction(.renewing).signedTransaction])
+      let client = try client(service, store, in: URL(filePath: other.path))
+      await service.ledger.close()
+      await #expect(throws: CountersignError.self) { try await client.purchase("x") }
+      #expect(await client.waitingCount == 1 && store.finishedCount == 0)
+    }
+  }
+
+  private static let node = ["/usr/bin/node", "/usr/local/bin/node"].first(where: FileManager.default.isExecutableFile)
+
+  @Test(.enabled(if: node != nil, "The library for JavaScript is tried with Node, where that is installed."))
+  func `the library for JavaScript passes its tests against the service`() async throws {
+    let node = try #require(Self.node)
+    try await run { service, simulated in
+      let process = Process()
+      process.executableURL = URL(filePath: node)
+      process.currentDirectoryURL = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().deletingLastPathComponent().appending(path: "samples/typescript")
+      process.arguments = ["--test", "--test-name-pattern", "against a running service", "countersign.test.mjs"]
+      process.environment = [
+        "COUNTERSIGN_URL": service.origin, "COUNTERSIGN_USER": Self.user,
+        "COUNTERSIGN_TOKEN": try TokenMint.user(Self.user, at: Date()),
+        "COUNTERSIGN_JWS": try simulated.simulator.issueTransaction(.renewing).signedTransaction,
+      ]
+      let output = Pipe()
+      (process.standardOutput, process.standardError) = (output, output)
+      try process.run()
+      let text = String(decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+      process.waitUntilExit()
+      #expect(process.terminationStatus == 0 && text.contains("# pass 1"), "\(text)")
+      #expect(try await service.profile(Self.user).verdict == "pro active renewing")
+    }
+  }
+}
