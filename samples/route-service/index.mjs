@@ -1,11 +1,12 @@
 // A route service with a provider that needs a paid plan: a server of the app's own that asks Countersign what the
-// caller may do. One file without dependencies, for Supabase's Edge Functions, Deno, Bun, Workers and Node 18.
+// caller may do. One file without dependencies, for Supabase's Edge Functions, Deno, Bun, Workers and Node 20.
 //
 //   GET   which providers there are, and which of them the caller may use
 //   POST  {"from": [lon, lat], "to": [lon, lat], "provider": "google"}: a route by that provider, or without "provider"
 //         by the best one that the caller may use
 //
-// The caller's own token is passed on, so this service needs no key of Countersign's and asks about nobody else.
+// The caller's own token is passed on, so this service needs no key of Countersign's and asks about nobody else. Or the app
+// sends an access token, GET /v1/profiles/me/token, which is checked here: then nothing is asked about a caller.
 // In the catalog: features: { premium_routing_providers: { pro: true } }, as in samples/catalogs/cycling.yaml.
 
 /**
@@ -71,6 +72,79 @@ export function planReader({
     if (now() < caller.askAgain) return Promise.resolve(caller.plan);
     caller.asking ??= answer(token, caller).finally(() => (caller.asking = undefined));
     return caller.asking;
+  };
+}
+
+/**
+ * Tells a caller's plan from an access token of Countersign's: its signature (ES256), type, end and, where one is configured,
+ * audience. The same words as above; "unknown" only while the key that signed cannot be fetched.
+ *
+ * Keys are fetched once an hour, and for a key that is not known at most once a minute: anybody can name one.
+ */
+export function accessTokenReader({
+  url,
+  feature = "premium_routing_providers",
+  audience,
+  deadline = 1_000,
+  keysFor = 3_600_000,
+  pause = 60_000,
+  now = Date.now,
+  fetch = globalThis.fetch,
+}) {
+  let keys = new Map();
+  let fetchedAt = -Infinity;
+  let triedAt = -Infinity;
+  let fetching;
+
+  async function fetchKeys() {
+    triedAt = now();
+    try {
+      const response = await fetch(`${url}/.well-known/jwks.json`, {
+        redirect: "error",
+        signal: AbortSignal.timeout(deadline),
+      });
+      if (!response.ok) throw new Error(`status ${response.status}`);
+      const algorithm = { name: "ECDSA", namedCurve: "P-256" };
+      const imported = (await response.json()).keys.map(async (jwk) => [
+        jwk.kid,
+        await crypto.subtle.importKey("jwk", jwk, algorithm, false, ["verify"]),
+      ]);
+      keys = new Map(await Promise.all(imported));
+      fetchedAt = now();
+    } catch (error) {
+      console.error("countersign:", error.message);
+    }
+  }
+
+  async function key(kid) {
+    const isOld = now() - fetchedAt >= keysFor;
+    if ((isOld || !keys.has(kid)) && now() - triedAt >= pause) {
+      await (fetching ??= fetchKeys().finally(() => (fetching = undefined)));
+    }
+    return keys.get(kid);
+  }
+
+  const bytes = (part) => Uint8Array.from(atob(part.replace(/-/g, "+").replace(/_/g, "/")), (c) => c.charCodeAt(0));
+  const json = (part) => JSON.parse(new TextDecoder().decode(bytes(part)));
+
+  return async function plan(token) {
+    try {
+      const [head, body, signature, ...more] = token.split(".");
+      const { alg, typ, kid } = json(head);
+      if (more.length > 0 || alg !== "ES256" || typ !== "access+jwt") return null;
+      const signedBy = await key(kid);
+      // While there has been no answer, the key may be a good one.
+      if (!signedBy) return fetchedAt === -Infinity ? "unknown" : null;
+      const algorithm = { name: "ECDSA", hash: "SHA-256" };
+      const signed = new TextEncoder().encode(`${head}.${body}`);
+      if (!(await crypto.subtle.verify(algorithm, signedBy, bytes(signature), signed))) return null;
+      const { exp, aud, features } = json(body);
+      if (!(now() < exp * 1000) || (audience !== undefined && aud !== audience)) return null;
+      const allowed = features?.[feature]?.allowed ?? features?.[feature];
+      return allowed === true ? "paid" : "free";
+    } catch {
+      return null;
+    }
   };
 }
 

@@ -1,9 +1,9 @@
-// node index.test.mjs; Node 18 or later. Countersign is a small server that says what each test tells it to.
+// node index.test.mjs; Node 20 or later. Countersign is a small server that says what each test tells it to.
 
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { after, beforeEach, test } from "node:test";
-import { planReader, routeService, standardProviders } from "./index.mjs";
+import { accessTokenReader, planReader, routeService, standardProviders } from "./index.mjs";
 
 console.error = () => {};
 
@@ -235,4 +235,95 @@ test("each provider is asked as its documentation says, and all answer alike", a
   assert.match(requests[0], /"origin":\{"location":\{"latLng":\{"latitude":52.5,"longitude":13.4\}\}\}/);
   assert.match(requests[1], /mapbox\/cycling\/13.4,52.5;13.5,52.6\?/);
   assert.match(requests[2], /start=13.4,52.5&end=13.5,52.6 $/);
+});
+
+// Access tokens, signed here as Countersign signs them.
+
+const encoded = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
+const ecdsa = { name: "ECDSA", namedCurve: "P-256" };
+
+async function signer(kid) {
+  const pair = await crypto.subtle.generateKey(ecdsa, true, ["sign", "verify"]);
+  const jwk = { ...(await crypto.subtle.exportKey("jwk", pair.publicKey)), kid, alg: "ES256", use: "sig" };
+  async function sign(claims = {}, header = {}) {
+    const signed = `${encoded({ alg: "ES256", kid, typ: "access+jwt", ...header })}.${encoded({
+      sub: "user-1",
+      iat: 0,
+      exp: 3600,
+      features: { premium_routing_providers: true },
+      ...claims,
+    })}`;
+    const algorithm = { name: "ECDSA", hash: "SHA-256" };
+    const signature = await crypto.subtle.sign(algorithm, pair.privateKey, new TextEncoder().encode(signed));
+    return `${signed}.${Buffer.from(signature).toString("base64url")}`;
+  }
+  return { jwk, sign };
+}
+
+const first = await signer("first");
+const keySet = (...signers) => ({ status: 200, body: { keys: signers.map((each) => each.jwk) } });
+const tokenService = (options = {}) =>
+  routeService({ plan: accessTokenReader({ url, now: () => clock, ...options }), providers: [paid, free] });
+
+test("an access token tells the plan, and only the keys are asked for, once", async () => {
+  answers = keySet(first);
+  const handle = tokenService();
+  assert.equal(await providerOf(handle, await first.sign()), "google");
+  assert.equal(await providerOf(handle, await first.sign({ features: {} })), "mapbox");
+  const limit = { premium_routing_providers: { allowed: true, limit: null, remaining: null } };
+  assert.equal(await providerOf(handle, await first.sign({ features: limit })), "google");
+  assert.deepEqual(asked, [{ path: "/.well-known/jwks.json", authorization: undefined }]);
+});
+
+test("a token that is forged, over, of another kind or another audience is refused", async () => {
+  answers = keySet(first);
+  const stranger = await signer("first");
+  const [head, body, signature] = (await first.sign()).split(".");
+  const changed = `${head}.${encoded({ sub: "user-1", exp: 9e9, features: { premium_routing_providers: true } })}`;
+  const handle = tokenService({ audience: "routes" });
+  for (const token of [
+    await stranger.sign({ aud: "routes" }),
+    `${changed}.${signature}`,
+    await first.sign({ aud: "routes" }, { alg: "none" }),
+    await first.sign({ aud: "routes" }, { typ: "JWT" }),
+    await first.sign({ aud: "other" }),
+    await first.sign({ aud: "routes", exp: 0 }),
+    `${head}.${body}`,
+    "token-1",
+    "a.b.c",
+  ]) {
+    assert.equal((await post(handle, {}, token)).status, 401, token);
+  }
+  assert.equal((await post(handle, {}, await first.sign({ aud: "routes" }))).status, 200);
+  clock = 3_600_000;
+  assert.equal((await post(handle, {}, await first.sign({ aud: "routes" }))).status, 401);
+});
+
+test("a new key is fetched when it is seen, and a made-up one asks once a minute", async () => {
+  answers = keySet(first);
+  const second = await signer("second");
+  const handle = tokenService();
+  assert.equal((await post(handle, {}, await second.sign())).status, 401);
+  answers = keySet(second, first);
+  assert.equal((await post(handle, {}, await second.sign())).status, 401);
+  assert.equal(asked.length, 1);
+  clock = 60_000;
+  assert.equal((await post(handle, {}, await second.sign())).status, 200);
+  assert.equal((await post(handle, {}, await first.sign())).status, 200);
+  assert.equal(asked.length, 2);
+});
+
+test("while the keys cannot be fetched the plan is unknown: a free route, and no paywall", async () => {
+  answers = away;
+  const handle = tokenService();
+  const answer = await post(handle, { provider: "google" }, await first.sign());
+  assert.equal(answer.plan, "unknown");
+  assert.equal(answer.provider, "mapbox");
+  // Known keys go on counting.
+  answers = keySet(first);
+  clock = 60_000;
+  assert.equal(await providerOf(handle, await first.sign()), "google");
+  answers = away;
+  clock = 3_599_000;
+  assert.equal(await providerOf(handle, await first.sign()), "google");
 });
