@@ -162,6 +162,10 @@ import struct FoundationEssentials.Date
       #expect(merged.merging(later).purchases.map(\.sale) == [sale, nil, nil])
       #expect(later.merging(merged).purchases.map(\.sale) == [sale, nil, nil])
     }
+    // A report that says less hides nothing.
+    var located = rows[0]
+    located.sale = Purchase.Sale(storefront: "DEU")
+    #expect(part.merging(Self.part(at: day(5), located)).purchases.map(\.sale) == [sale])
     // An answer that is older keeps what it says, and gets what the newer part knows.
     #expect(Self.whole(at: day(0), rows).merging(part).purchases.map(\.sale) == [sale, nil])
     #expect(part.merging(Self.whole(at: day(4), [])).purchases.isEmpty)

@@ -22,7 +22,8 @@ extension SubscriptionEvidence {
   /// The combined evidence of two reports.
   ///
   /// The result does not depend on the order or number of reports: the operation is commutative, associative and
-  /// idempotent. (Beyond `partLimit` only nearly: a snapshot in between may make room.)
+  /// idempotent. (Beyond `partLimit` only nearly: a snapshot in between may make room. And sales apart, on which no
+  /// verdict hangs: what a snapshot in between omits is not remembered.)
   ///
   /// Both have to be proven evidence of one subscription; provisional evidence, or another key, changes nothing.
   package func merging(_ other: SubscriptionEvidence) -> SubscriptionEvidence {
@@ -34,13 +35,14 @@ extension SubscriptionEvidence {
     return mine.joined(with: others).evidence(of: key).keepingSales(of: self).keepingSales(of: other)
   }
 
-  /// Adds the sales of transactions of which this evidence does not say for what they were sold.
-  private func keepingSales(of other: SubscriptionEvidence) -> SubscriptionEvidence {
+  /// Adds what other evidence says of the sales of the same transactions, and this one does not.
+  package func keepingSales(of other: SubscriptionEvidence) -> SubscriptionEvidence {
     guard other.purchases.contains(where: { $0.sale != nil }) else { return self }
     let sales = Dictionary(other.purchases.map { ($0.transactionID, $0.sale) }) { $0 ?? $1 }
     var kept = self
-    for index in kept.purchases.indices where kept.purchases[index].sale == nil {
-      kept.purchases[index].sale = sales[kept.purchases[index].transactionID] ?? nil
+    for index in kept.purchases.indices {
+      guard let known = sales[kept.purchases[index].transactionID] ?? nil else { continue }
+      kept.purchases[index].sale = kept.purchases[index].sale?.completed(by: known) ?? known
     }
     return kept
   }

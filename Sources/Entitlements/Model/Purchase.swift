@@ -46,6 +46,16 @@ package struct Purchase: Hashable, Codable, Sendable {
           || self.offerPeriod != nil
       else { return nil }
     }
+
+    /// With what another report of the same transaction says besides. A price belongs to its currency.
+    func completed(by other: Sale) -> Sale {
+      var sale = self
+      if price == nil { (sale.price, sale.currency) = (other.price, other.currency) }
+      sale.storefront = storefront ?? other.storefront
+      sale.offerType = offerType ?? other.offerType
+      sale.offerPeriod = offerPeriod ?? other.offerPeriod
+      return sale
+    }
   }
 
   package var productID: ProductID

@@ -74,14 +74,15 @@ struct RecordOperation {
       let key = subscription.evidence.key
       known.stored[key] = try tables.purchase(key)
       known.unclaimed[key] = try tables.unclaimed(key)
-      var stored = known.stored[key]?.evidence
+      var (stored, answer) = (known.stored[key]?.evidence, subscription.evidence)
       // Two answers of the same time: the later arrival stands, since the caller has just seen it.
       if let known = stored, known.coverage == .snapshot, subscription.evidence.coverage == .snapshot,
         known.isAnswered(by: subscription.evidence)
       {
+        answer = answer.keepingSales(of: known)
         stored = nil
       }
-      known.merged[key] = [stored, known.unclaimed[key]?.evidence, subscription.evidence]
+      known.merged[key] = [stored, known.unclaimed[key]?.evidence, answer]
         .compactMap { $0 }
         .reduce(nil) { $0?.merging($1) ?? $1 }
     }
