@@ -197,19 +197,19 @@ package struct ServiceRouter {
 
   /// The routes of the operators' address. None needs a key, so that no secret is sent to it.
   package func buildAdmin() -> Router<ServiceRequestContext> {
-    let router = base(speaksTLS: false)
+    let router = base(speaksTLS: false, isForPages: false)
     route(router, "/livez", [.get: health.live])
     routeOperators(router)
     return router
   }
 
-  private func base(speaksTLS: Bool) -> Router<ServiceRequestContext> {
+  private func base(speaksTLS: Bool, isForPages: Bool = true) -> Router<ServiceRequestContext> {
     let router = Router(context: ServiceRequestContext.self)
     router.add(middleware: RequestIDMiddleware())
     if speaksTLS { router.add(middleware: StrictTransportMiddleware()) }
     router.add(middleware: MetricsMiddleware(metrics: httpMetrics))
     router.add(middleware: AccessLogMiddleware())
-    if dialects.hasPages || !pageOrigins.isEmpty {
+    if isForPages, dialects.hasPages || !pageOrigins.isEmpty {
       router.add(middleware: CrossOriginMiddleware(isForAll: dialects.isForPages, origins: pageOrigins))
     }
     router.add(middleware: ProblemMiddleware(dialects: dialects.errors))

@@ -77,6 +77,8 @@ struct ConfigurationReload: Service {
       ("dialects", old.dialects == new.dialects),
       // Its keys are taken up.
       ("auth.signing_key", (old.auth.signing == nil) == (new.auth.signing == nil)),
+      ("auth.signing_issuer", old.auth.signing?.issuer == new.auth.signing?.issuer),
+      ("auth.signing_audience", old.auth.signing?.audience == new.auth.signing?.audience),
       // Their secrets are taken up.
       ("revenuecat", (old.revenueCat == nil) == (new.revenueCat == nil)), ("log", old.log == new.log),
     ].compactMap { $0.1 ? nil : $0.0 }

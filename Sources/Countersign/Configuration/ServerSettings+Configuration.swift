@@ -46,7 +46,8 @@ extension ServerSettings {
     pageOrigins = Set(
       reader.list(
         "server.page_origins", of: .pageOrigin,
-        "Origins of web pages that may call from a browser (`https://app.example.com`); pages of others get no answer"))
+        "Origins of web pages that may call from a browser (`https://app.example.com`); pages of others cannot read answers"
+      ))
 
     if tls == nil, !Loopback.contains(host: host) {
       reader.warning(
@@ -73,7 +74,10 @@ extension ValueForm<String> {
   /// An origin as browsers send it (RFC 6454, section 6.2).
   fileprivate static var pageOrigin: Self {
     Self(name: "text") { text throws(BadValue) in
-      guard text.wholeMatch(of: /https?:\/\/[a-z0-9.\-\[\]:]{1,255}/) != nil else {
+      // Browsers leave the scheme's own port out.
+      guard text.wholeMatch(of: /https?:\/\/[a-z0-9.\-\[\]:]{1,255}/) != nil,
+        !(text.hasPrefix("https:") && text.hasSuffix(":443")), !(text.hasPrefix("http:") && text.hasSuffix(":80"))
+      else {
         throw BadValue(
           "\(Quotation.of(text)) is no origin such as https://app.example.com: in lower case, without a path")
       }

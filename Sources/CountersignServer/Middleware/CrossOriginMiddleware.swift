@@ -13,7 +13,12 @@ struct CrossOriginMiddleware: RouterMiddleware {
   func handle(
     _ request: Request, context: Context, next: (Request, Context) async throws -> Response
   ) async throws -> Response {
-    guard let origin = allowed(request) else { return try await next(request, context) }
+    guard let origin = allowed(request) else {
+      var response = try await next(request, context)
+      // A cache must not give a page the answer to somebody else.
+      if !origins.isEmpty { response.headers.append(HTTPField(name: .vary, value: "Origin")) }
+      return response
+    }
     var response: Response
     if request.method == .options, request.headers[.accessControlRequestMethod] != nil {
       response = Response(
