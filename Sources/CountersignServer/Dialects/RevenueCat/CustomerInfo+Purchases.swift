@@ -34,8 +34,11 @@ extension CustomerInfo {
       let forEver = rows.filter(\.isForEver).sorted(by: Row.isOlder)
       if !forEver.isEmpty { subscriber.nonSubscriptions[product.rawValue] = forEver.map(\.nonSubscription) }
     }
+    // Of the store of the deciding purchase, else of one where the customer has bought.
+    let stores = Set(subscriber.subscriptions.values.map(\.store)).sorted()
+    let deciding = verdict.originalTransactionID.map { $0.store ?? "app_store" }
     subscriber.managementURL =
-      Set(subscriber.subscriptions.values.map(\.store)).sorted()
+      (deciding.map { stores.contains($0) ? [$0] : stores } ?? stores)
       .compactMap(DialectRoutes.managementURL).first
     subscriber.entitlements = Self.former(rows, verdict, rules.catalog, at: now)
     subscriber.add(verdict, rows, given: profile?.given ?? [], rules, at: now)

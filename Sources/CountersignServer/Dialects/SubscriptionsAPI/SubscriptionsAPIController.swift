@@ -181,11 +181,12 @@ struct SubscriptionsAPIController: Sendable {
   private func cancel(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let user = try context.requireUser()
     let entitlement = try await standing(of: user, context)
+    let page = DialectRoutes.managementURL(of: entitlement.originalTransactionID?.store ?? "app_store")
     var answer = try await answer(
       about: user, entitlement, context,
-      message: "Only the customer can cancel, in the store: open 'managementUrl'.")
+      message: "Only the customer can cancel, in the store\(page == nil ? "" : ": open 'managementUrl'").")
     answer.cancelled = false
-    answer.managementUrl = DialectRoutes.managementURL(of: entitlement.originalTransactionID?.store ?? "app_store")
+    answer.managementUrl = page
     return Self.response(answer)
   }
 
