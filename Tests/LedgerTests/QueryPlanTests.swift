@@ -145,7 +145,7 @@ import Testing
       ("raiseSessions", { try $0.raiseSessions(of: 7, to: 3) }),
       ("countTrials", { _ = try $0.countTrials(runningAt: now) }),
       ("newestNotification", { _ = try $0.newestNotification() }),
-      ("refusedNotifications", { _ = try $0.refusedNotifications(limit: 100) }),
+      ("refusedNotifications", { _ = try $0.refusedNotifications(isSigned: true, limit: 100) }),
       ("newestStoreReport", { _ = try $0.newestStoreReport() }),
       ("newestDigest", { tables in _ = try tables.account(of: "u7").map(tables.newestDigest) }),
       ("activeRun", { _ = try $0.activeRun() }),

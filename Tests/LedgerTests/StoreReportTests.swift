@@ -61,6 +61,21 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
     #expect(verification.isSound, "\(verification.findings)")
   }
 
+  @Test func `the newest of Apple's notifications and of RevenueCat's events are told apart`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      for (number, seconds) in [10.0, 30].enumerated() {
+        _ = try await ledger.take(notification("a\(number)", [part("7")], for: "anna", received: seconds))
+      }
+      for (number, seconds) in [20.0, 40].enumerated() {
+        let event = StoreReport.event(.period, id: "e\(number)", at: seconds)
+        _ = try await ledger.take(StoreReport.purchase(event))
+      }
+      _ = try await ledger.take(notification("z", [part("7")], for: "anna", received: 35))
+      let counts = try await ledger.userCounts(at: at(50))
+      #expect(counts.newestNotification == at(35) && counts.newestStoreReport == at(40))
+    }
+  }
+
   @Test func `a purchase is recorded with its owner, verdict, row and note of the event`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       let report = StoreReport.purchase(StoreReport.event(.period, id: "1", at: 1))

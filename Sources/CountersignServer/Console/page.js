@@ -391,7 +391,7 @@
         el('p', null, one.problem))))
       ui.refusedList.hidden = refused.length === 0
       tell(ui.refusedForm, refused.length === 0 ? 'None was refused.'
-        : refused.length === 100 ? 'The newest 100, the newest first.' : `${refused.length}, the newest first.`)
+        : `${refused.length}, the newest first.`)
     })
   })
 

@@ -24,7 +24,7 @@ struct RevenueCatWebhookController: Sendable {
     let authorization = request.headers[.authorization]
     let signature = Self.signature.flatMap { request.headers[$0] }
     // A stranger's body is not even read.
-    guard receiver.mayCome(authorization: authorization, signature: signature, logger: context.logger) else {
+    guard await receiver.mayCome(authorization: authorization, signature: signature, logger: context.logger) else {
       throw Self.notAuthentic
     }
     let posted = try await body.collect(request, budgets.notification(from: context.clientAddress))

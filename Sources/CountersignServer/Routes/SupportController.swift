@@ -109,11 +109,11 @@ struct SupportController: Sendable {
 
   // MARK: /v1/notifications/refused
 
-  /// Answers the newest hundred; the ledger keeps a thousand of each kind.
+  /// Answers the newest fifty of each kind, proven and unproven; the ledger keeps a thousand.
   func refusedNotifications(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.support, .service)
     let refused = try await consult(context) { () throws(LedgerError) in
-      try await ledger.refusedNotifications(limit: 100)
+      try await ledger.refusedNotifications(limit: 50)
     }
     return Self.response(
       RefusedNotifications(

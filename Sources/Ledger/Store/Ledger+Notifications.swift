@@ -31,9 +31,13 @@ extension Ledger {
     try await queue.submit { tables in try tables.note(refused, payload: payload, digest: digest) }
   }
 
-  /// The refused notifications, newest first.
+  /// The refused notifications, newest first, without their payloads.
+  /// - Parameter limit: of each kind, so that strangers hide nothing that Apple or RevenueCat has sent.
   package func refusedNotifications(limit: Int) async throws(LedgerError) -> [RefusedNotification] {
-    try await read { tables in try tables.refusedNotifications(limit: limit) }
+    try await read { tables in
+      let refused = try [true, false].flatMap { try tables.refusedNotifications(isSigned: $0, limit: limit) }
+      return refused.sorted { $0.receivedAt > $1.receivedAt }
+    }
   }
 
   /// The notifications about a purchase, newest first.

@@ -86,15 +86,13 @@ extension LedgerTables {
     try exists("SELECT 1 FROM refused_notification WHERE sha256 = ?", digest)
   }
 
-  func refusedNotifications(limit: Int) throws -> [RefusedNotification] {
+  /// The newest of one kind, without their payloads.
+  func refusedNotifications(isSigned: Bool, limit: Int) throws -> [RefusedNotification] {
     try all(
-      """
-      SELECT problem, payload, is_signed, received_at FROM refused_notification WHERE received_at > 0
-      ORDER BY received_at DESC, id DESC LIMIT ?
-      """, max(0, limit)
+      "SELECT problem, received_at FROM refused_notification WHERE is_signed = ? ORDER BY id DESC LIMIT ?", isSigned,
+      max(0, limit)
     ) { row in
-      RefusedNotification(
-        problem: try row.get(0), payload: try row.get(1), isSigned: try row.get(2), receivedAt: try row.get(3))
+      RefusedNotification(problem: try row.get(0), payload: "", isSigned: isSigned, receivedAt: try row.get(1))
     }
   }
 

@@ -75,7 +75,7 @@ package struct RefusedNotification: Hashable, Sendable {
   package var problem: String
   /// The payload as received, without secrets, truncated to `payloadLimit`.
   package var payload: String
-  /// Whether Apple signed it: then it is for another app.
+  /// Whether Apple or RevenueCat is proven to have sent it: then it is for another app, or cannot be read.
   package var isSigned: Bool
   package var receivedAt: Date
 

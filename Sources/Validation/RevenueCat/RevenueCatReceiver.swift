@@ -64,17 +64,25 @@ package struct RevenueCatReceiver: Sendable {
   }
 
   /// Whether the headers may belong to an event of RevenueCat's, whatever the body is.
-  package func mayCome(authorization: String?, signature: String?, logger: Logger) -> Bool {
+  package func mayCome(authorization: String?, signature: String?, logger: Logger) async -> Bool {
     guard keyring.current.mayProve(authorization: authorization, signature: signature) else {
-      refuse(logger)
+      await refuse(logger)
       return false
     }
     return true
   }
 
-  private func refuse(_ logger: Logger) {
+  /// Counts, logs and notes an event that nothing proves. Its body is not read, and each hour has one note: anybody can post.
+  private func refuse(_ logger: Logger) async {
     onOutcome(.refused)
-    if unproven.admit() { logger.warning("an event without RevenueCat's proof is refused") }
+    guard unproven.admit() else { return }
+    logger.warning("an event without RevenueCat's proof is refused")
+    let now = validator.gateway.now()
+    // Without a note nothing is lost: the log has it.
+    try? await ledger.noteRefused(
+      RefusedNotification(
+        problem: "An event without RevenueCat's proof: its header, or its signature, is not the one expected.",
+        payload: "unproven in the hour \(Int(now.timeIntervalSince1970 / 3_600))", receivedAt: now))
   }
 
   /// Records a posted event, or refuses it. Nothing of the body is read before it is proven to be RevenueCat's.
@@ -83,7 +91,7 @@ package struct RevenueCatReceiver: Sendable {
   ) async throws(Failure) -> Reception {
     let now = validator.gateway.now()
     guard keyring.current.prove(body, authorization: authorization, signature: signature, now: now) else {
-      refuse(logger)
+      await refuse(logger)
       throw .notAuthentic
     }
     let event: RevenueCatEvent

@@ -202,6 +202,26 @@ import Testing
     }
   }
 
+  @Test func `events without proof are listed, one for each hour`() async throws {
+    let clock = MovingClock(Self.clock)
+    try await RunningService.run(apple: .unreachable, settings: Self.settings(), now: { clock.date }) { service in
+      func refused() async throws -> [[String: Any]] {
+        let answer = try await service.send(.get, "/v1/notifications/refused", key: RunningService.supportKey)
+        return try #require(answer.object["notifications"] as? [[String: Any]])
+      }
+      for _ in 0..<3 { #expect(try await Self.post("{}", to: service, header: "Bearer a guess").status == 401) }
+      #expect(try await refused().count == 1)
+      clock.advance(by: 3_600)
+      #expect(try await Self.post("{}", to: service, header: nil).status == 401)
+      let list = try await refused()
+      #expect(list.count == 2 && list.allSatisfy { $0["authentic"] as? Bool == false })
+      #expect(list.first?["received_at"] as? String == "2024-06-15T13:00:00Z")
+      // What RevenueCat sent, and cannot be read, is another kind.
+      #expect(try await Self.post("{}", to: service).status == 400)
+      #expect(try await refused().first?["authentic"] as? Bool == true)
+    }
+  }
+
   @Test func `a purchase at Google's is Google's in each dialect, and none of the App Store's`() async throws {
     var settings = Self.settings()
     settings.jwt = ["secret": TokenMint.secret]
@@ -227,6 +247,11 @@ import Testing
         let receipt = try store.simulator.issueReceipt(.renewing).receiptData
         let answer = try await service.cordova(try DialectBench.cordova(receipt: receipt), key: token)
         #expect(answer.purchases.map { $0.prefix(11) } == ["pro.monthly"], "\(answer.text)")
+        // Both stores have something of the customer's now; the page is that of the deciding one.
+        let both = try RevenueCatApp.info(
+          try await service.send(.get, "/v1/subscribers/\(user)", key: RunningService.publicKey))
+        #expect(Set(both.subscriber.subscriptions.values.map(\.store)) == ["app_store", "play_store"])
+        #expect(both.subscriber.managementURL == "https://play.google.com/store/account/subscriptions")
       }
     }
   }
