@@ -118,7 +118,8 @@ export function accessTokenReader({
 
   async function key(kid) {
     const isOld = now() - fetchedAt >= keysFor;
-    if ((isOld || !keys.has(kid)) && now() - triedAt >= pause) {
+    // Who comes while they are fetched waits too.
+    if ((isOld || !keys.has(kid)) && (fetching || now() - triedAt >= pause)) {
       await (fetching ??= fetchKeys().finally(() => (fetching = undefined)));
     }
     return keys.get(kid);
@@ -134,7 +135,7 @@ export function accessTokenReader({
       if (more.length > 0 || alg !== "ES256" || typ !== "access+jwt") return null;
       const signedBy = await key(kid);
       // While there has been no answer, the key may be a good one.
-      if (!signedBy) return fetchedAt === -Infinity ? "unknown" : null;
+      if (!signedBy) return fetchedAt < triedAt ? "unknown" : null;
       const algorithm = { name: "ECDSA", hash: "SHA-256" };
       const signed = new TextEncoder().encode(`${head}.${body}`);
       if (!(await crypto.subtle.verify(algorithm, signedBy, bytes(signature), signed))) return null;

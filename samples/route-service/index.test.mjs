@@ -125,7 +125,7 @@ const outages = {
 };
 for (const [name, outage] of Object.entries(outages)) {
   test(`while Countersign is away, who had paid keeps the plan for ten minutes: ${name}`, async () => {
-    const handle = service({ deadline: 50 });
+    const handle = service({ deadline: 500 });
     await post(handle);
     answers = outage;
     clock = 599_999;
@@ -326,4 +326,33 @@ test("while the keys cannot be fetched the plan is unknown: a free route, and no
   answers = away;
   clock = 3_599_000;
   assert.equal(await providerOf(handle, await first.sign()), "google");
+});
+
+test("who comes while the keys are fetched waits for them too, at a cold start and at a rotation", async () => {
+  answers = keySet(first);
+  const handle = tokenService();
+  const both = async (token) => Promise.all([providerOf(handle, token), providerOf(handle, token)]);
+  assert.deepEqual(await both(await first.sign()), ["google", "google"]);
+  const second = await signer("second");
+  answers = keySet(second, first);
+  clock = 60_000;
+  assert.deepEqual(await both(await second.sign()), ["google", "google"]);
+  assert.equal(asked.length, 2);
+});
+
+test("a key that is new while the keys cannot be fetched is unknown, and no refusal", async () => {
+  answers = keySet(first);
+  const second = await signer("second");
+  const handle = tokenService();
+  assert.equal(await providerOf(handle, await first.sign()), "google");
+  answers = away;
+  for (clock of [60_000, 61_000]) {
+    const answer = await post(handle, { provider: "google" }, await second.sign());
+    assert.deepEqual([answer.status, answer.provider, answer.plan], [200, "mapbox", "unknown"]);
+    assert.equal(await providerOf(handle, await first.sign()), "google");
+  }
+  assert.equal(asked.length, 2);
+  answers = keySet(second, first);
+  clock = 120_000;
+  assert.equal(await providerOf(handle, await second.sign()), "google");
 });
