@@ -196,6 +196,36 @@ test("without WebCrypto an injected function verifies, and without that access s
   assert.equal((await client({ verify: null }).refresh()).access.verified, false);
 });
 
+test("pinned keys that nothing can check are an error, unless that is wanted", async () => {
+  const crypto = Object.getOwnPropertyDescriptor(globalThis, "crypto");
+  Object.defineProperty(globalThis, "crypto", { value: {}, configurable: true });
+  try {
+    assert.throws(() => client(), /verify/);
+    assert.equal(client({ verify: null }).state.kind, "unknown");
+    assert.equal(client({ verify: () => true }).state.kind, "unknown");
+    assert.equal(client({ keys: null }).state.kind, "unknown");
+  } finally {
+    Object.defineProperty(globalThis, "crypto", crypto);
+  }
+});
+
+const stored = {
+  "no key": '{"keys":[null]}',
+  "no list": '{"keys":{}}',
+  "another key of the same name": JSON.stringify({ keys: [anotherKey.jwk] }),
+  "a key that is none": '{"keys":[{"kid":"key-1","kty":"EC"}]}',
+};
+for (const [name, keys] of Object.entries(stored)) {
+  test(`stored keys that have ${name} are fetched again, once`, async () => {
+    storage.items.set("countersign.keys.user-1", keys);
+    storage.items.set("countersign.token.user-1", await sign(key, service.claims()));
+    const app = client({ keys: null });
+    for (let time = 0; time < 2; time += 1) assert.equal((await app.refresh()).access.verified, true);
+    assert.equal(service.count("GET /.well-known/jwks.json"), 1);
+    assert.deepEqual(JSON.parse(storage.items.get("countersign.keys.user-1")), { keys: [key.jwk] });
+  });
+}
+
 test("a clock set back makes it unknown, five minutes do not, and a clock ahead makes it old", async () => {
   const app = client();
   await app.refresh();
@@ -283,6 +313,67 @@ test("two 401s, and no bearer token, are signedOut, and the purchase is kept", a
   const app = await restarted();
   await until(() => service.purchases.has("jws-1"));
   assert.equal((await app.retry()).kept.length, 0);
+});
+
+const bearer = (claims) => `e30.${Buffer.from(JSON.stringify(claims)).toString("base64url")}.c2ln`;
+const UUID = "5c6f7a1e-94c1-4f1c-9b0e-0d9f2f6a7b3c";
+
+test("nothing is sent under another user's bearer token, and the purchase stays this user's", async () => {
+  const theirs = bearer({ sub: "user-2" });
+  service.bearers.add(theirs);
+  const app = client({ token: async () => theirs });
+  await assert.rejects(app.purchase("jws-1"), fails("signedOut", "unauthenticated"));
+  await assert.rejects(app.refresh(), fails("signedOut", "unauthenticated"));
+  assert.equal(service.requests.length, 0);
+  assert.equal(storage.items.get("countersign.purchases.user-1"), '["jws-1"]');
+  // Letters count, except in a UUID.
+  await assert.rejects(client({ token: async () => bearer({ sub: "USER-1" }) }).refresh(), fails("signedOut", "unauthenticated"));
+  const upper = bearer({ sub: UUID.toUpperCase() });
+  service.bearers.add(upper);
+  service.user = UUID;
+  assert.equal((await client({ user: UUID, token: () => upper }).refresh()).kind, "known");
+});
+
+test("a bearer token that names nobody is sent as it is", async () => {
+  const nobody = ["opaque", "a.b", "a.%%%.c", "a.b.c.d", bearer(null), bearer([]), bearer({})];
+  for (const each of [...nobody, bearer({ sub: "user-1" })]) {
+    service.bearers.add(each);
+    assert.equal((await client({ token: async () => each }).refresh()).kind, "known", each);
+  }
+});
+
+for (const end of ["close", "signOut"]) {
+  test(`nothing is sent after ${end}, also where the bearer token comes later`, async () => {
+    let give;
+    const app = client({ token: () => new Promise((given) => (give = given)) });
+    const purchase = app.purchase("jws-1");
+    await until(() => give);
+    const ended = app[end]();
+    give("good");
+    await assert.rejects(purchase, fails("signedOut", "unauthenticated"));
+    await ended;
+    await assert.rejects(app.consume("questions"), fails("signedOut", "unauthenticated"));
+    await app.start();
+    await turns();
+    assert.equal(service.requests.length, 0);
+    assert.equal(time.timers.size, 0);
+    assert.equal(storage.items.get("countersign.purchases.user-1"), '["jws-1"]');
+  });
+}
+
+test("nothing is sent while signOut waits for storage", async () => {
+  let give;
+  const slow = { getItem: () => new Promise((given) => (give = given)), setItem() {}, removeItem() {} };
+  const app = client({ storage: slow });
+  const refresh = assert.rejects(app.refresh(), fails("signedOut", "unauthenticated"));
+  app.signOut();
+  for (let read = 0; read < 3; read += 1) {
+    await turns();
+    give(await sign(key, service.claims()));
+  }
+  await refresh;
+  assert.equal(service.requests.length, 0);
+  assert.equal(app.state.kind, "unknown");
 });
 
 test("a listener hears each change once, and nothing after it has left; the snapshot stays the same meanwhile", async () => {
@@ -420,6 +511,43 @@ test("storage that fails costs no purchase", async () => {
   assert.equal((await client({ storage: broken }).purchase("jws-1")).access.tier, "pro");
 });
 
+test("storage that cannot be read once is read again, and no purchase in it is lost", async () => {
+  const name = "countersign.purchases.user-1";
+  storage.items.set(name, '["jws-1"]');
+  let isLocked = true;
+  const getItem = async (key) => (isLocked ? Promise.reject(new Error("locked")) : storage.getItem(key));
+  const app = client({ storage: { ...storage, getItem } });
+  offline = true;
+  await app.start();
+  await assert.rejects(app.purchase("jws-2"), fails("later", "network"));
+  assert.equal(storage.items.get(name), '["jws-1"]');
+  isLocked = false;
+  await assert.rejects(app.refresh(), fails("later", "network"));
+  await turns();
+  assert.deepEqual(JSON.parse(storage.items.get(name)), ["jws-1", "jws-2"]);
+  offline = false;
+  assert.deepEqual((await app.retry()).done, ["jws-1", "jws-2"]);
+  assert.equal(storage.items.has(name), false);
+});
+
+test("a purchase that is posted while storage cannot be read leaves what it has", async () => {
+  storage.items.set("countersign.purchases.user-1", '["jws-1"]');
+  let reads = 0;
+  const getItem = async (key) => ((reads += 1) === 1 ? Promise.reject(new Error("locked")) : storage.getItem(key));
+  const app = client({ storage: { ...storage, getItem } });
+  await app.purchase("jws-2");
+  assert.equal(storage.items.get("countersign.purchases.user-1"), '["jws-1"]');
+  assert.deepEqual((await app.retry()).done, ["jws-1"]);
+});
+
+test("while the refresh after a purchase fails, the older state is returned, and the error tells", async () => {
+  const app = client();
+  await app.refresh();
+  service.away(TOKEN);
+  const { kind, access } = await app.purchase("jws-1");
+  assert.deepEqual([kind, access.tier, app.error.code], ["known", "free", "ledger_unavailable"]);
+});
+
 // The stories of apps, by the documents that asked for them.
 
 test("001 R7.4, R7.5: a purchase is validated, the state follows, and each failure has its own word", async () => {
@@ -494,6 +622,10 @@ test("001 R10.1, R10.2: a reinstalled app restores, with progress, and names wha
   assert.deepEqual(result.done, ["jws-1", "jws-2"]);
   assert.deepEqual(result.refused.map(({ jws, error }) => [jws, error.code]), [["theirs", "owned_by_another_user"]]);
   assert.equal(result.state.access.tier, "pro");
+  const { done } = await app.restore(["jws-3", "jws-4"], () => {
+    throw new Error("the app's");
+  });
+  assert.deepEqual(done, ["jws-3", "jws-4"]);
 });
 
 test("001 R10.3, R10.4: each start asks the service, and its word replaces the cache", async () => {
@@ -637,7 +769,16 @@ test("consume updates the feature, and says when the limit is reached", async ()
   assert.equal((await app.consume("questions", 9)).remaining, 1);
   assert.equal(app.access.features.questions.remaining, 1);
   await assert.rejects(app.consume("questions", 2), fails("refused", "limit_reached"));
+  assert.equal(app.isAllowed("questions"), true);
+  await app.consume("questions");
   assert.equal(app.isAllowed("questions"), false);
+  await assert.rejects(app.consume("questions"), fails("refused", "limit_reached"));
+  for (const allowed of [true, false]) {
+    const unlimited = { feature: "questions", allowed, limit: null, remaining: null };
+    service.next(USAGE, (answer) => answer(200, unlimited));
+    await app.consume("questions");
+    assert.equal(app.isAllowed("questions"), allowed);
+  }
   await assert.rejects(app.consume("unheard of"), fails("refused", "not_found"));
 });
 
