@@ -3,7 +3,10 @@
 export interface ClientOptions {
   /** Where the service is, as `https://countersign.example.com`. */
   baseURL: string;
-  /** Gives the user's bearer token, and with `fresh` one that was not given before; null where nobody is signed in. */
+  /**
+   * Gives the user's bearer token, and with `fresh` one that was not given before; null where nobody is signed in.
+   * Nothing is sent under a JWT whose `sub` is another user.
+   */
   token: (how: { fresh: boolean }) => Promise<string | null> | string | null;
   /** The user's ID, as the token's `sub` has it. */
   user: string;
@@ -14,7 +17,7 @@ export interface ClientOptions {
   keys?: { keys: readonly Key[] } | null;
   /**
    * Checks an ES256 signature where there is no WebCrypto: 64 bytes, r and s. `null` checks none, and `access.verified` says
-   * so.
+   * so. Where there is neither and `keys` are pinned, `createClient` throws.
    */
   verify?: ((key: Key, signature: Uint8Array, data: Uint8Array) => Promise<boolean> | boolean) | null;
   /** Milliseconds since 1970. */
@@ -124,13 +127,19 @@ export interface Client {
   start(): Promise<State>;
   /** Asks the service. Callers at the same time share one request. Rejects with a `CountersignError`. */
   refresh(): Promise<State>;
-  /** Posts a signed transaction, and returns the state that it caused. Finish the transaction then, and only then. */
+  /**
+   * Posts a signed transaction, and returns the state that it caused. Finish the transaction then, and only then. If the
+   * refresh after it fails, the state is the older one and `error` is set; the purchase is recorded all the same.
+   */
   purchase(jws: string): Promise<State>;
   /** Posts several. What became of each is in the result, so it rejects never. */
   restore(list: Iterable<string>, onProgress?: (progress: { completed: number; total: number }) => void): Promise<Posted>;
   /** Posts now what was kept. */
   retry(): Promise<Posted>;
-  /** Consumes a meter. Counted once, however often it is tried again after `later`. */
+  /**
+   * Consumes a meter. Counted once, however often it is tried again after `later`. `allowed` in the answer is about this
+   * amount; `isAllowed` then tells whether anything remains.
+   */
   consume(feature: string, amount?: number): Promise<Usage>;
   startTrial(options: TrialOptions): Promise<Trial>;
   /** Forgets the token and ends the client. Purchases that were not posted stay for the user's next client. */
