@@ -47,10 +47,17 @@ function show(error: unknown): void {
 /** `userId` is the user's UUID: Apple signs it into the transaction, and nobody else gets the purchase. */
 export function PlansScreen({client, userId, done}: {client: Client; userId: string; done: () => void}) {
   const state = useAccess(client);
+
+  /** After a purchase that the service has. If the refresh after it failed, the state is still the older one. */
+  function recorded() {
+    if (client.error) show(client.error);
+    else if (client.access?.status !== 'expired') done();
+  }
+
   const {connected, subscriptions, fetchProducts, requestPurchase} = useIAP({
     // Also called for what was bought elsewhere, and for what was not finished when the app was killed.
     onPurchaseSuccess: (purchase) => {
-      settle(client, purchase).then(() => client.access?.status !== 'expired' && done(), show);
+      settle(client, purchase).then(recorded, show);
     },
     onPurchaseError: (error) => show(storeError(error)),
   });
@@ -79,6 +86,7 @@ export function PlansScreen({client, userId, done}: {client: Client; userId: str
       }
       if (byToken.size === 0) Alert.alert('This Apple account has nothing to restore.');
       else if (result.done.length === 0) show((result.refused[0] ?? result.kept[0]).error);
+      else if (client.error) show(client.error);
     } catch (error) {
       show(error);
     }
