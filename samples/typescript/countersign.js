@@ -34,10 +34,10 @@ export function createClient({
 	let saving = Promise.resolve();
 	let fetchedKeys, isRead, started, closed, loading, refreshing, timer;
 
-	// The same object while nothing changes. A clock before `since` was set back.
+	// The same object while nothing changes. A clock before `from` was set back.
 	function current() {
 		const time = now() + skew;
-		const { access, since, fresh } = held && time >= held.since - 300_000 && time < held.until ? held : unknown;
+		const { access, since, fresh } = held && time >= held.from && time < held.until ? held : unknown;
 		const kind = !access ? "unknown" : time < fresh ? "known" : "old";
 		if (kind !== snapshot.kind || access !== snapshot.access) snapshot = { kind, access, since };
 		return snapshot;
@@ -50,7 +50,7 @@ export function createClient({
 		for (const each of listeners) queueMicrotask(() => each(state));
 	}
 
-	// Trouble with storage costs no purchase: StoreKit still has it.
+	// Storage that fails costs no purchase: StoreKit still has it.
 	const place = (name) => `countersign.${name}.${user}`;
 	const read = (name) => storage.getItem(place(name));
 	function save(name, value) {
@@ -99,6 +99,7 @@ export function createClient({
 		return {
 			access: { user, tier, status, environment, accessUntil, features: features ?? {}, verified: !!verify },
 			since: new Date(iat * 1000),
+			from: (iat - 300) * 1000,
 			fresh: Math.min(exp, until) * 1000,
 			until: until * 1000,
 		};
@@ -154,7 +155,7 @@ export function createClient({
 		return current();
 	}
 
-	// One under way may have been answered before the change.
+	// One under way may be older than the change.
 	async function refreshAnew() {
 		await refreshing?.catch(ignore);
 		await refresh().catch(ignore);
@@ -275,7 +276,7 @@ export function createClient({
 				}
 				return success(answer, "feature");
 			} catch (error) {
-				// It may have been counted: the next one has the same key.
+				// It may have been counted: the next has the same key.
 				if (error.kind !== "refused") unanswered.set(what, key);
 				throw error;
 			}
