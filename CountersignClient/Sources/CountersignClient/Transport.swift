@@ -79,6 +79,8 @@ public final class URLSessionTransport: Transport {
       try await withCheckedThrowingContinuation { continuation in
         answers.expect(task.taskIdentifier, continuation)
         task.resume()
+        // Where it was cancelled before it was expected, its end may be over, and nobody tells of it again.
+        if Task.isCancelled { answers.cancel(task.taskIdentifier) }
       }
     } onCancel: {
       task.cancel()
@@ -100,6 +102,10 @@ public final class URLSessionTransport: Transport {
 
     func expect(_ task: Int, _ continuation: CheckedContinuation<TransportResponse, any Error>) {
       waiting.withLock { $0[task] = Answer(continuation: continuation) }
+    }
+
+    func cancel(_ task: Int) {
+      waiting.withLock { $0.removeValue(forKey: task) }?.continuation.resume(throwing: URLError(.cancelled))
     }
 
     func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {

@@ -61,6 +61,20 @@ import Testing
       call.cancel()
       await #expect(throws: (any Error).self) { try await call.value }
     }
+
+    @Test func `calls that were cancelled before they began end, too`() async throws {
+      let transport = URLSessionTransport(deadline: 60)
+      let url = try #require(URL(string: "http://127.0.0.1:9/"))
+      let ended = Locked(0)
+      for _ in 0..<2000 {
+        let call = Task {
+          _ = try? await transport.send(TransportRequest(method: "GET", url: url))
+          ended.withLock { $0 += 1 }
+        }
+        call.cancel()
+      }
+      #expect(await eventually { ended.withLock { $0 } == 2000 })
+    }
   }
 
   /// Reads one request, and writes the same answer to whoever comes; to say nothing it is given none.
