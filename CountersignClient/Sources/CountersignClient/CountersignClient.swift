@@ -24,6 +24,7 @@ public actor CountersignClient {
 
   private var keys: [SigningKey]
   private var waiting: WaitingPosts
+  private var isWaitingRead: Bool
   private var posting: [String: Task<Submission, any Error>] = [:]
   /// What was posted since the app's start: the App Store often delivers a transaction in two ways at once.
   private var answered: Set<String> = []
@@ -66,7 +67,14 @@ public actor CountersignClient {
     }
     let keys = options.keys ?? kept("keys").flatMap(KeySet.parse) ?? []
     self.keys = keys
-    waiting = WaitingPosts(kept("posts"))
+    do {
+      waiting = WaitingPosts(try options.storage.read("posts@\(account)"))
+      isWaitingRead = true
+    } catch {
+      options.onError(.storage)
+      waiting = WaitingPosts(nil)
+      isWaitingRead = false
+    }
     let token = kept("token").flatMap { AccessToken(String(decoding: $0, as: UTF8.self)) }
     let access = options.verify.flatMap { token?.access(of: user, keys: keys, verify: $0) }
     held = Locked(access)
@@ -117,7 +125,10 @@ public actor CountersignClient {
   }
 
   /// How many purchases wait to be posted.
-  public var waitingCount: Int { waiting.posts.count }
+  public var waitingCount: Int {
+    readWaiting()
+    return waiting.posts.count
+  }
 
   // MARK: Start and refresh
 
@@ -186,6 +197,7 @@ public actor CountersignClient {
     try checkSignedIn()
     store(Data(text.utf8), "token")
     held.withLock { $0 = access }
+    readWaiting()
     if waiting.posts.isEmpty {
       failures = 0
       retrying?.cancel()
@@ -301,6 +313,7 @@ public actor CountersignClient {
   /// What waits in the storage, and what the App Store says is not finished. Throws the first refusal at the end, and any
   /// other error at once: what is left goes on waiting.
   private func postWaiting() async throws {
+    readWaiting()
     let unfinished = await options.store?.unfinished() ?? []
     var transactions = unfinished
     for post in waiting.posts {
@@ -333,6 +346,7 @@ public actor CountersignClient {
   private func postOnce(_ transaction: StoreTransaction) async throws {
     if answered.contains(transaction.jwsRepresentation) {
       await transaction.finish()
+      forget(transaction)
     } else {
       _ = try await post(transaction)
     }
@@ -572,16 +586,32 @@ public actor CountersignClient {
 
   // MARK: Storage
 
-  private func keep(_ transactions: [StoreTransaction]) {
-    guard transactions.contains(where: { !waiting.contains($0) }) else { return }
-    waiting.add(transactions)
+  /// The keychain cannot be read before the first unlock of the device: what it has is not replaced unread.
+  private func readWaiting() {
+    guard !isWaitingRead else { return }
+    let json: Data?
+    do { json = try options.storage.read("posts@\(account)") } catch { return }
+    isWaitingRead = true
+    waiting = WaitingPosts(json, then: waiting.posts, without: answered.union(refused))
     store(waiting.json, "posts")
   }
 
+  private func keep(_ transactions: [StoreTransaction]) {
+    readWaiting()
+    guard transactions.contains(where: { !waiting.contains($0) }) else { return }
+    waiting.add(transactions)
+    storeWaiting()
+  }
+
   private func forget(_ transaction: StoreTransaction) {
+    readWaiting()
     guard waiting.contains(transaction) else { return }
     waiting.remove(transaction)
-    store(waiting.json, "posts")
+    storeWaiting()
+  }
+
+  private func storeWaiting() {
+    if isWaitingRead { store(waiting.json, "posts") } else { options.onError(.storage) }
   }
 
   /// A storage that fails stops nothing: the App Store has the transaction, and the service the state.

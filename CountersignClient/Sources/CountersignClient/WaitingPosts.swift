@@ -12,9 +12,10 @@ struct WaitingPosts {
 
   private(set) var posts: [Post] = []
 
-  init(_ json: Data?) {
-    guard let json, let posts = try? JSONDecoder().decode([Post].self, from: json) else { return }
-    self.posts = posts.suffix(Self.maximum)
+  init(_ json: Data?, then newer: [Post] = [], without done: Set<String> = []) {
+    let kept = json.flatMap { try? JSONDecoder().decode([Post].self, from: $0) } ?? []
+    let all = kept.filter { !newer.contains($0) } + newer
+    posts = all.filter { !done.contains($0.jws) }.suffix(Self.maximum)
   }
 
   /// What is to be stored; `nil` where nothing waits.

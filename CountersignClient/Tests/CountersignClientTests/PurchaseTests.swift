@@ -207,6 +207,38 @@ import Testing
     #expect(bench.errors.withLock { $0 }.contains(.storage))
   }
 
+  @Test func `what a storage that could not be read once has is not written over`() async throws {
+    let bench = Bench()
+    bench.store.own(bench.sale())
+    bench.service.fail("validations", .unreachable, times: 2)
+    _ = await failure { try await bench.client().restore() }
+    // The app was launched in the background, before the first unlock of the device.
+    bench.storage.isBroken = true
+    let client = bench.client()
+    bench.storage.isBroken = false
+    bench.store.next(.success(bench.sale(id: 2)))
+    #expect(await failure { try await client.purchase("pro.monthly") } == .later(retryAfter: nil))
+    #expect(bench.storage.text("posts")?.contains("pro.monthly.1.signed") == true)
+    #expect(bench.storage.text("posts")?.contains("pro.monthly.2.signed") == true)
+    #expect(await client.waitingCount == 2)
+    try await client.retry()
+    #expect(bench.service.purchases.sorted() == ["pro.monthly.1.signed", "pro.monthly.2.signed"])
+    #expect(bench.storage.text("posts") == nil)
+  }
+
+  @Test func `what was kept and answered while the storage could not be read waits no longer`() async throws {
+    let bench = Bench()
+    bench.store.own(bench.sale())
+    bench.service.fail("validations", .unreachable)
+    _ = await failure { try await bench.client().restore() }
+    bench.storage.isBroken = true
+    let client = bench.client()
+    try await client.restore()
+    bench.storage.isBroken = false
+    #expect(await client.waitingCount == 0)
+    #expect(bench.storage.text("posts") == nil)
+  }
+
   @Test func `a user without a UUID has no appAccountToken`() async throws {
     let bench = Bench()
     bench.service.bearers = ["bearer": "user-2"]
