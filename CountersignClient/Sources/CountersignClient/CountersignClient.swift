@@ -29,6 +29,8 @@ public actor CountersignClient {
   /// What was posted since the app's start: the App Store often delivers a transaction in two ways at once.
   private var answered: Set<String> = []
   private var refused: Set<String> = []
+  /// What was answered with a 5xx, which may be about this one alone.
+  private var troubled: Set<String> = []
   private var refreshing: Task<AccessState, any Error>?
   private var profileTag: (tag: String, profile: EntitlementResponse)?
 
@@ -161,6 +163,8 @@ public actor CountersignClient {
       // Cleared by the task itself, so that nobody who comes after its end is given its result.
       defer { refreshing = nil }
       do { return try await fetchToken() } catch {
+        publish()
+        watchClock()
         retryLater(error)
         throw error
       }
@@ -202,6 +206,9 @@ public actor CountersignClient {
       failures = 0
       retrying?.cancel()
       retrying = nil
+    } else {
+      // What waits since the user was signed out can be posted again.
+      retryLater(CountersignError.later(retryAfter: nil))
     }
     publish()
     watchClock()
@@ -243,7 +250,15 @@ public actor CountersignClient {
     case .pending: throw CountersignError.pending
     case .success(let transaction):
       if try await post(transaction).isQueued { try await waitForProfile() }
-      return try await refreshAnew()
+      return try await refreshAfterPost()
+    }
+  }
+
+  /// The purchase is recorded: a no to the token is not one to the purchase.
+  private func refreshAfterPost() async throws -> AccessState {
+    do { return try await refreshAnew() } catch let error as CountersignError where error.isRefusal {
+      options.onError(error)
+      throw CountersignError.later(retryAfter: nil)
     }
   }
 
@@ -274,19 +289,22 @@ public actor CountersignClient {
     if !found.isEmpty { progress(0, found.count) }
     var posted = 0
     var isQueued = false
-    var refusal: CountersignError?
+    var trouble: CountersignError?
+    var refused = 0
     for (index, transaction) in found.enumerated() {
       do {
         isQueued = try await post(transaction).isQueued || isQueued
         posted += 1
-      } catch let error as CountersignError where error.isRefusal {
-        refusal = refusal ?? error
+      } catch let error as CountersignError where isAboutOne(error, transaction) {
+        trouble = trouble ?? error
+        refused += error.isRefusal ? 1 : 0
       }
       progress(index + 1, found.count)
     }
-    if posted == 0, let refusal { throw refusal }
+    if posted == 0, let trouble { throw trouble }
     if isQueued { try await waitForProfile() }
-    return Restoration(state: try await refreshAnew(), purchases: posted, refused: found.count - posted)
+    let state = posted == 0 ? try await refreshAnew() : try await refreshAfterPost()
+    return Restoration(state: state, purchases: posted, refused: refused)
   }
 
   /// What a restore came to.
@@ -294,7 +312,7 @@ public actor CountersignClient {
     public var state: AccessState
     /// How many purchases the service took; 0 where the store account has none.
     public var purchases: Int
-    /// How many it refused, for instance because they are another account's.
+    /// How many it refused, for instance because they are another account's. Any others wait, and are posted again.
     public var refused: Int
   }
 
@@ -310,8 +328,8 @@ public actor CountersignClient {
     return state
   }
 
-  /// What waits in the storage, and what the App Store says is not finished. Throws the first refusal at the end, and any
-  /// other error at once: what is left goes on waiting.
+  /// What waits in the storage, and what the App Store says is not finished. Throws at the end what was about one
+  /// transaction, and any other error at once: what is left goes on waiting.
   private func postWaiting() async throws {
     readWaiting()
     let unfinished = await options.store?.unfinished() ?? []
@@ -324,13 +342,13 @@ public actor CountersignClient {
     }
     transactions.removeAll { refused.contains($0.jwsRepresentation) }
     keep(transactions.filter { !answered.contains($0.jwsRepresentation) })
-    var refusal: CountersignError?
+    var trouble: CountersignError?
     for transaction in transactions {
-      do { try await postOnce(transaction) } catch let error as CountersignError where error.isRefusal {
-        refusal = refusal ?? error
+      do { try await postOnce(transaction) } catch let error as CountersignError where isAboutOne(error, transaction) {
+        trouble = trouble ?? error
       }
     }
-    if let refusal { throw refusal }
+    if let trouble { throw trouble }
   }
 
   /// A renewal, a refund, an approval, or a purchase on another device.
@@ -341,6 +359,11 @@ public actor CountersignClient {
       try await postOnce(transaction)
       if isNew { _ = try await refreshAnew() }
     }
+  }
+
+  /// Whether the others may be posted all the same.
+  private func isAboutOne(_ error: CountersignError, _ transaction: StoreTransaction) -> Bool {
+    error.isRefusal || (error != .signedOut && troubled.contains(transaction.jwsRepresentation))
   }
 
   private func postOnce(_ transaction: StoreTransaction) async throws {
@@ -381,8 +404,11 @@ public actor CountersignClient {
   }
 
   private func send(_ transaction: StoreTransaction) async throws -> Submission {
+    try checkSignedIn()
+    troubled.remove(transaction.jwsRepresentation)
     let response = try await service.send(
       "POST", "/v1/validations", body: ValidationRequest(receiptData: transaction.jwsRepresentation))
+    if response.status >= 500 { troubled.insert(transaction.jwsRepresentation) }
     let verdict = try response.decoded(EntitlementResponse.self, from: [200, 202], now: options.now())
     answered.insert(transaction.jwsRepresentation)
     refused.remove(transaction.jwsRepresentation)
@@ -531,14 +557,14 @@ public actor CountersignClient {
 
   // MARK: In the background
 
-  /// Posts and asks again later, where the client was started: after the time that the service named, else 5 s, 10 s, … 10
-  /// minutes, spread by a quarter so that not every device comes at once.
+  /// Posts and asks again later, where the client was started: after 5 s, 10 s, … 10 minutes, spread by a quarter so that
+  /// not every device comes at once, and not before the time that the service named.
   private func retryLater(_ error: any Error) {
     guard case CountersignError.later(let retryAfter) = error, isStarted, !isSignedOut, retrying == nil else { return }
     failures += 1
     let backoff = min(600, 5 * pow(2, Double(failures - 1))) * Double.random(in: 0.75...1.25)
     retrying = Task { [weak self, sleep = options.sleep] in
-      guard (try? await sleep(retryAfter ?? backoff)) != nil else { return }
+      guard (try? await sleep(max(retryAfter ?? 0, backoff))) != nil else { return }
       await self?.retryQuietly()
     }
   }

@@ -4,7 +4,7 @@ import Foundation
 @testable import CountersignClient
 
 /// The service as its contract has it, in memory. Products are named after what they are: `refund.…` takes the purchase
-/// back, `family.…` is shared, `grace.…` is in its grace period, `stranger.…` is another user's.
+/// back, `family.…` is shared, `grace.…` is in its grace period, `stranger.…` is another user's, `outage.…` is answered with a 503 each time.
 final class FakeService: Transport {
   enum Trouble {
     /// A problem of the service's.
@@ -179,6 +179,7 @@ final class FakeService: Transport {
     guard let jws = submission.receiptData else { return problem(400, "malformed_request") }
     journal.note("post \(jws)")
     if jws.hasPrefix("stranger.") { return problem(409, "owned_by_another_user") }
+    if jws.hasPrefix("outage.") { return problem(503, "app_store_unavailable", isRetryable: true) }
     if jws.hasPrefix("garbage.") { return problem(422, "not_authentic") }
     let now = now()
     state.withLock { state in

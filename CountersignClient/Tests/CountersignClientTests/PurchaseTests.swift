@@ -157,6 +157,43 @@ import Testing
     #expect(bench.store.openCount == 0)
   }
 
+  @Test func `one that is always answered with a 5xx holds up no other`() async throws {
+    let bench = Bench()
+    bench.store.leaveUnfinished(bench.sale("outage"))
+    bench.store.leaveUnfinished(bench.sale(id: 2))
+    let client = bench.client()
+    await client.start()
+    #expect(bench.service.purchases == ["pro.monthly.2.signed"])
+    #expect(bench.store.openCount == 1)
+    #expect(await client.waitingCount == 1)
+    await client.signOut()
+  }
+
+  @Test func `one that is always answered with a 5xx holds up no other in a restore`() async throws {
+    let bench = Bench()
+    let client = bench.client()
+    bench.store.own(bench.sale("outage"))
+    #expect(await failure { try await client.restore() } == .later(retryAfter: nil))
+    bench.store.own(bench.sale(id: 2))
+    let restored = try await client.restore()
+    #expect(restored == .init(state: client.state, purchases: 1, refused: 0))
+    #expect(restored.state.access?.tier == "pro")
+    #expect(await client.waitingCount == 1)
+  }
+
+  @Test func `a no to the token is not one to a purchase that is recorded`() async throws {
+    let bench = Bench()
+    let client = bench.client()
+    let refused = CountersignError.refused(code: "not_found", detail: "For developers.")
+    bench.service.fail("token", .problem(404, "not_found", retryable: false), times: 2)
+    bench.store.next(.success(bench.sale()))
+    #expect(await failure { try await client.purchase("pro.monthly") } == .later(retryAfter: nil))
+    #expect(bench.store.openCount == 0)
+    #expect(bench.errors.withLock { $0 } == [refused])
+    bench.store.own(bench.sale())
+    #expect(await failure { try await client.restore() } == .later(retryAfter: nil))
+  }
+
   @Test func `a token that ran out is asked for once more`() async throws {
     let bench = Bench()
     bench.bearer.withLock { $0 = ["expired", "bearer"] }

@@ -33,6 +33,20 @@ import Testing
     await client.signOut()
   }
 
+  @Test(arguments: ["0", "-5", "Thu, 15 Jan 2026 11:59:00 GMT"])
+  func `a time that is over already is not one to come at once`(_ header: String) async throws {
+    let bench = Bench()
+    bench.store.leaveUnfinished(bench.sale())
+    bench.service.fail("validations", .problem(503, "overloaded", retryable: true, retryAfter: header))
+    let client = bench.client()
+    await client.start()
+    // The next attempt, and the end of the hour.
+    #expect(await eventually { bench.clock.slept.count >= 2 })
+    #expect((3.75...6.25).contains(try #require(bench.clock.slept.min())))
+    #expect(bench.service.requests("POST /v1/validations").count == 1)
+    await client.signOut()
+  }
+
   @Test func `without a time it comes again after 5 seconds, doubled up to 10 minutes`() async throws {
     let bench = Bench()
     bench.service.fail("token", .unreachable, times: 9)

@@ -136,6 +136,22 @@ import Testing
     #expect(bench.storage.text("token") == nil && client.state == .unknown)
   }
 
+  @Test func `a refresh that fails publishes what the clock says`() async throws {
+    let bench = Bench()
+    bench.service.set(tier: "pro")
+    let client = bench.client()
+    await client.start()
+    let seen = Locked<AccessState?>(nil)
+    let reader = Task { for await state in client.access { seen.withLock { $0 = state } } }
+    #expect(await eventually { seen.withLock { $0?.access?.tier } == "pro" })
+    bench.clock.jump(by: 8 * 86_400)
+    bench.service.fail("token", .unreachable)
+    #expect(await failure { try await client.refresh() } == .later(retryAfter: nil))
+    #expect(await eventually { seen.withLock { $0 } == .unknown })
+    reader.cancel()
+    await client.signOut()
+  }
+
   #if canImport(Observation)
     @available(iOS 17, macOS 14, tvOS 17, watchOS 10, *)
     @MainActor @Test func `the model follows the state`() async throws {

@@ -58,6 +58,9 @@ final class TestClock: Sendable {
     }
   }
 
+  /// The device slept: the time has passed, and no sleeper has noticed.
+  func jump(by seconds: TimeInterval) { state.withLock { $0.now += seconds } }
+
   func advance(by seconds: TimeInterval) {
     let due = state.withLock { state in
       state.now += seconds
