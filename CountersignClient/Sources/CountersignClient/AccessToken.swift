@@ -41,10 +41,20 @@ struct AccessToken {
   }
 
   /// A UUID is the same user in upper and lower case.
-  func isAbout(_ user: String) -> Bool {
-    if claims.sub == user { return true }
-    guard let one = UUID(uuidString: claims.sub), let other = UUID(uuidString: user) else { return false }
+  func isAbout(_ user: String) -> Bool { Self.isSame(claims.sub, user) }
+
+  static func isSame(_ one: String, _ other: String) -> Bool {
+    if one == other { return true }
+    guard let one = UUID(uuidString: one), let other = UUID(uuidString: other) else { return false }
     return one == other
+  }
+
+  /// Whom a bearer token names, unchecked; `nil` where it is not a JWT.
+  static func subject(of bearer: String) -> String? {
+    struct Claims: Decodable { var sub: String }
+    let parts = bearer.split(separator: ".", omittingEmptySubsequences: false)
+    guard parts.count == 3, let payload = Data(base64URL: parts[1]) else { return nil }
+    return try? JSONDecoder().decode(Claims.self, from: payload).sub
   }
 
   private struct Header: Decodable {

@@ -35,7 +35,7 @@ public actor CountersignClient {
   private var profileTag: (tag: String, profile: EntitlementResponse)?
 
   private var isStarted = false
-  private var isSignedOut = false
+  private let signedOut = Locked(false)
   private var failures = 0
   private var listener: Task<Void, Never>?
   private var retrying: Task<Void, Never>?
@@ -49,14 +49,17 @@ public actor CountersignClient {
   ///     their purchases.
   ///   - token: the user's own bearer token. It is asked for before each request, and once more after a 401, so it should
   ///     return a fresh one then. Throw `CountersignError.signedOut` where there is none; any other error counts as trouble
-  ///     that passes.
+  ///     that passes, as does one that takes longer than `options.tokenDeadline`. A JWT of another user's than `user` is not
+  ///     sent.
   ///   - options: the rest.
   public init(
     baseURL: URL, user: String, token: @escaping @Sendable () async throws -> String, options: Options = Options()
   ) {
     self.user = user
     self.options = options
-    service = Service(baseURL: baseURL, token: token, transport: options.transport)
+    service = Service(
+      baseURL: baseURL, user: user, token: token, tokenDeadline: options.tokenDeadline, isSignedOut: signedOut,
+      transport: options.transport)
     let host = "\(baseURL.host ?? "")\(baseURL.port.map { ":\($0)" } ?? "")"
     let account = "\(host)@\(UUID(uuidString: user)?.uuidString ?? user)"
     self.account = account
@@ -534,7 +537,7 @@ public actor CountersignClient {
   /// Forgets what the user may do, and ends everything in the background. Posts that wait stay in the storage for when this
   /// user signs in again. Make another client then.
   public func signOut() {
-    isSignedOut = true
+    signedOut.withLock { $0 = true }
     listener?.cancel()
     retrying?.cancel()
     clock?.cancel()
@@ -543,6 +546,8 @@ public actor CountersignClient {
     publish()
     endAudience()
   }
+
+  private var isSignedOut: Bool { signedOut.withLock { $0 } }
 
   private func checkSignedIn() throws {
     if isSignedOut { throw CountersignError.signedOut }

@@ -20,7 +20,8 @@ public enum CountersignError: Error, Hashable, Sendable {
   /// The service or the network is away. A purchase is kept and posted again by itself; any other call may be repeated.
   /// `retryAfter` is in seconds, where the service named a time.
   case later(retryAfter: TimeInterval?)
-  /// The service refused the user's token twice, or `signOut()` was called. The user has to sign in again.
+  /// The service refused the user's token twice, `token` returned another user's, or `signOut()` was called. The user has to
+  /// sign in again.
   case signedOut
 }
 

@@ -18,6 +18,8 @@ extension CountersignClient {
     public var storage: any Storage
     /// How requests reach the service: URLSession.
     public var transport: any Transport
+    /// How long the app's `token` may take, in seconds. One that takes longer counts as trouble that passes.
+    public var tokenDeadline: TimeInterval
     /// The clock of the device.
     public var now: @Sendable () -> Date
     /// Waits, in seconds, and throws when the task is cancelled.
@@ -38,6 +40,7 @@ extension CountersignClient {
         storage = FileStorage(directory: folder.appendingPathComponent("countersign", isDirectory: true))
       #endif
       transport = URLSessionTransport()
+      tokenDeadline = 15
       now = { Date() }
       sleep = { seconds in try await Task.sleep(nanoseconds: UInt64(min(max(seconds, 0), 86_400 * 365) * 1_000_000_000))
       }

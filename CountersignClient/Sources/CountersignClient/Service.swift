@@ -4,7 +4,11 @@ import Foundation
 /// Requests to the service in the name of one user.
 struct Service: Sendable {
   let baseURL: URL
+  let user: String
   let token: @Sendable () async throws -> String
+  /// For a token, in seconds.
+  let tokenDeadline: TimeInterval
+  let isSignedOut: Locked<Bool>
   let transport: any Transport
 
   /// The answer, whatever its status but 401. Throws where there is none.
@@ -33,13 +37,38 @@ struct Service: Sendable {
 
   private func bearer() async throws -> String {
     do {
-      return try await token()
+      let bearer = try await freshToken()
+      // The app's session may have changed hands: what is sent now would become another user's.
+      if isSignedOut.withLock({ $0 }) { throw CountersignError.signedOut }
+      if let owner = AccessToken.subject(of: bearer), !AccessToken.isSame(owner, user) {
+        throw CountersignError.signedOut
+      }
+      return bearer
     } catch let error as CountersignError {
       throw error
     } catch {
       // An identity provider that is away has signed nobody out.
       throw CountersignError.later(retryAfter: nil)
     }
+  }
+
+  /// A closure that never returns must not hold up every request after it. It is left behind: it need not heed that it was
+  /// cancelled.
+  private func freshToken() async throws -> String {
+    let (answers, answer) = AsyncStream.makeStream(of: Result<String, any Error>.self)
+    let asking = Task { [token] in
+      do { answer.yield(.success(try await token())) } catch { answer.yield(.failure(error)) }
+    }
+    let timer = Task { [tokenDeadline] in
+      try await Task.sleep(nanoseconds: UInt64(min(max(tokenDeadline, 0), 86_400) * 1_000_000_000))
+      answer.finish()
+    }
+    defer {
+      asking.cancel()
+      timer.cancel()
+    }
+    for await result in answers { return try result.get() }
+    throw CountersignError.later(retryAfter: nil)
   }
 }
 

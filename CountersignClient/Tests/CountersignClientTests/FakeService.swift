@@ -278,6 +278,9 @@ final class FakeService: Transport {
   }
 }
 
+/// A user's bearer token, as an identity provider makes them.
+func bearerToken(_ claims: String) -> String { "e30.\(base64URL(Data(claims.utf8))).c2ln" }
+
 func base64URL(_ data: Data) -> String {
   data.base64EncodedString().replacingOccurrences(of: "+", with: "-").replacingOccurrences(of: "/", with: "_")
     .replacingOccurrences(of: "=", with: "")

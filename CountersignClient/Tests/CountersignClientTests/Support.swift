@@ -203,21 +203,23 @@ struct Bench: Sendable {
   }
 
   /// The app is started: a client on what the device has kept.
-  func client(user: String = Bench.user, pinned: Bool = true, verify: SignatureVerifier? = fakeVerify)
-    -> CountersignClient
-  {
+  func client(
+    user: String = Bench.user, pinned: Bool = true, verify: SignatureVerifier? = fakeVerify,
+    token: (@Sendable () async throws -> String)? = nil, tokenDeadline: TimeInterval = 60
+  ) -> CountersignClient {
     var options = CountersignClient.Options()
     options.keys = pinned ? [FakeService.key] : nil
     options.verify = verify
     options.store = store
     options.storage = storage
     options.transport = service
+    options.tokenDeadline = tokenDeadline
     options.now = { clock.now }
     options.sleep = { try await clock.sleep($0) }
     options.onError = { error in errors.withLock { $0.append(error) } }
     return CountersignClient(
       baseURL: URL(string: "https://countersign.example.com/") ?? URL(fileURLWithPath: "/"), user: user,
-      token: {
+      token: token ?? {
         bearersAsked.withLock { $0 += 1 }
         return bearer.withLock { $0.count > 1 ? $0.removeFirst() : $0[0] }
       }, options: options)
