@@ -3,7 +3,13 @@
 
   /// The state for SwiftUI: a view that reads it is drawn again when it changes.
   ///
-  ///     @State private var access = AccessModel(client)
+  ///     struct Root: View {
+  ///       @State private var access: AccessModel
+  ///
+  ///       init(client: CountersignClient) {
+  ///         _access = State(initialValue: AccessModel(client))
+  ///       }
+  ///     }
   @available(iOS 17, macOS 14, tvOS 17, watchOS 10, *)
   @MainActor @Observable public final class AccessModel {
     public private(set) var state: AccessState

@@ -6,7 +6,7 @@ import Foundation
 ///     let client = CountersignClient(
 ///       baseURL: URL(string: "https://countersign.example.com")!, user: session.userID,
 ///       token: { try await session.accessToken() })
-///     await client.start()
+///     Task { await client.start() }
 ///     if client.isAllowed("filters") { showFilters() }
 ///
 /// Make one for each signed-in user, and keep it as long as they are signed in. Every error that a call throws is a
@@ -139,8 +139,11 @@ public actor CountersignClient {
 
   /// Call it once, when the app starts: it listens to the App Store, posts what waits, and asks for the state.
   ///
-  /// From then on the client keeps itself up to date: it posts again what could not be posted, and asks again each hour.
-  /// What goes wrong is told to `options.onError`.
+  ///     Task { await client.start() }
+  ///
+  /// It returns when all of that was answered or has failed, which takes seconds on a poor network. Nothing needs to wait
+  /// for it: `state` is right before. From then on the client keeps itself up to date: it posts again what could not be
+  /// posted, and asks again each hour. What goes wrong is told to `options.onError`.
   public func start() async {
     guard !isStarted, !isSignedOut else { return }
     isStarted = true
@@ -267,7 +270,9 @@ public actor CountersignClient {
 
   /// Posts everything that the store account owns.
   ///
-  ///     let restored = try await client.restore { done, total in progress = Double(done) / Double(total) }
+  ///     let restored = try await client.restore { done, total in
+  ///       Task { @MainActor in progress = Double(done) / Double(total) }
+  ///     }
   ///     if restored.purchases == 0 { message = "No purchases were found." }
   ///
   /// - Parameters:

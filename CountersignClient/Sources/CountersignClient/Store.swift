@@ -103,7 +103,9 @@ public struct StoreTransaction: Sendable {
       self =
         switch error {
         case StoreKitError.userCancelled: .cancelled
-        case StoreKitError.networkError: .later(retryAfter: nil)
+        // Not `later`: nothing was bought, and nothing is kept.
+        case StoreKitError.networkError, is URLError:
+          .refused(code: "store_unreachable", detail: error.localizedDescription)
         case Product.PurchaseError.productUnavailable, StoreKitError.notAvailableInStorefront:
           .refused(code: "product_unavailable", detail: error.localizedDescription)
         default: .refused(code: "store_error", detail: error.localizedDescription)

@@ -34,6 +34,13 @@ import Testing
     #expect(bench.service.requests.filter { $0.line != "POST /v1/validations" }.isEmpty)
   }
 
+  @Test func `a tap on Buy without a network does not speak of a purchase that is kept`() async throws {
+    let bench = Bench()
+    bench.store.next(.failure(.refused(code: "store_unreachable", detail: "Offline.")))
+    let error = await failure { try await bench.client().purchase("pro.monthly") }
+    #expect(error?.localizedDescription == "The App Store cannot be reached. Please try again later.")
+  }
+
   @Test func `R8 a queued row is polled every 2 seconds with its entity tag until it is written`() async throws {
     let bench = Bench(isAutomatic: true)
     bench.service.script(writes: [.queued, .queued, .queued, .committed])
@@ -122,6 +129,18 @@ import Testing
     #expect(progress.withLock { $0 } == [[0, 3], [1, 3], [2, 3], [3, 3]])
     #expect(bench.service.requests("GET /v1/profiles/me/token").count == 1)
   }
+
+  @MainActor @Test func `progress can be shown on the main actor`() async throws {
+    let bench = Bench()
+    bench.store.own(bench.sale())
+    let bar = Bar()
+    try await bench.client().restore { done, total in
+      Task { @MainActor in bar.progress = Double(done) / Double(total) }
+    }
+    #expect(await eventually { bar.progress == 1 })
+  }
+
+  @MainActor private final class Bar { var progress = 0.0 }
 
   @Test func `a restore that breaks off keeps what is left`() async throws {
     let bench = Bench()
