@@ -6,8 +6,8 @@ import Testing
 #if canImport(Glibc)
   import Glibc
 
-  /// URLSession against a real socket: the one place where time is real, and a deadline a tenth of a second.
-  @Suite struct TransportTests {
+  /// URLSession against a real socket, with real time and a deadline of a tenth of a second: one test after the other.
+  @Suite(.serialized) struct TransportTests {
     private func request(_ server: Server, _ method: String = "GET") throws -> TransportRequest {
       TransportRequest(
         method: method, url: try #require(URL(string: "http://127.0.0.1:\(server.port)/v1/validations")),
@@ -66,14 +66,14 @@ import Testing
       let transport = URLSessionTransport(deadline: 60)
       let url = try #require(URL(string: "http://127.0.0.1:9/"))
       let ended = Locked(0)
-      for _ in 0..<2000 {
+      for _ in 0..<3000 {
         let call = Task {
           _ = try? await transport.send(TransportRequest(method: "GET", url: url))
           ended.withLock { $0 += 1 }
         }
         call.cancel()
       }
-      #expect(await eventually { ended.withLock { $0 } == 2000 })
+      #expect(await eventually { ended.withLock { $0 } == 3000 })
     }
   }
 
