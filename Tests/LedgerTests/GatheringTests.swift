@@ -111,7 +111,7 @@ import Testing
 
 /// Keeps the writer's thread, which is no task's, until something holds.
 private func hold(until condition: () -> Bool) {
-  let deadline = ContinuousClock.now.advanced(by: .seconds(30))
+  let deadline = ContinuousClock.now.advanced(by: .seconds(180))
   while !condition() {
     guard ContinuousClock.now < deadline else {
       Issue.record("what the writer waits for does not come")
