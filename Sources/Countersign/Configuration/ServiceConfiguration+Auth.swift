@@ -86,6 +86,7 @@ extension ServiceConfiguration.Auth {
 
     /// - Returns: `nil` without a key, and if anything is invalid, which is reported.
     fileprivate init?(_ reader: inout ConfigurationReader, canUsersCall: Bool) {
+      let problemsBefore = reader.findings.problems.count
       let name = "auth.signing_key"
       let pem = reader.secret(
         name, .privateKey,
@@ -94,6 +95,8 @@ extension ServiceConfiguration.Auth {
       let issuer = reader.read("auth.signing_issuer", .text, "The `iss` of access tokens; none if not set")
       let audience = reader.read("auth.signing_audience", .text, "The `aud` of access tokens; none if not set")
       guard let pem else {
+        // A key that cannot be read is one problem, and not three.
+        guard reader.findings.problems.count == problemsBefore else { return nil }
         for (key, value) in [("auth.signing_issuer", issuer), ("auth.signing_audience", audience)] where value != nil {
           reader.problem(key, "has no effect without auth.signing_key_file; set it, or leave this out")
         }

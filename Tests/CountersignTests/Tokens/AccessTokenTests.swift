@@ -224,6 +224,12 @@ import Testing
     }
   }
 
+  @Test func `a key that cannot be read is one problem, whatever is set beside it`() throws {
+    let sample = SampleConfiguration().setting("auth.signing_key", "broken").setting("auth.signing_audience", "app")
+    let problems = sample.problems()
+    #expect(problems.count == 1 && problems.allSatisfy { $0.contains("auth.signing_key") }, "\(problems)")
+  }
+
   // MARK: Pages
 
   @Test func `pages of the app's own origins may call, and no others`() async throws {
