@@ -37,7 +37,7 @@ struct ConfigurationReload: Service {
     do throws(ConfigurationError) { configuration = try source.load() } catch {
       for problem in error.problems {
         logger.error(
-          "the configuration cannot be reloaded; the API keys stay as they are",
+          "the configuration cannot be reloaded; everything stays as it is",
           metadata: ["key": "\(problem.origin)", "finding": "\(problem.sentence)"])
       }
       return
