@@ -8,56 +8,6 @@ import Testing
 @testable import CountersignServer
 @testable import Validation
 
-/// The page as it is served: what a browser is told about it.
-@Suite struct SupportPageFilesTests {
-  private static let html = String(decoding: PackageResources.page_html, as: UTF8.self)
-  private static let css = String(decoding: PackageResources.page_css, as: UTF8.self)
-  private static let js = String(decoding: PackageResources.page_js, as: UTF8.self)
-
-  @Test func `nothing in the page is inline, stored, or from elsewhere`() throws {
-    let html = Self.html
-    #expect(!html.contains("style=") && !html.contains("<style") && !html.contains("javascript:"))
-    #expect(!html.contains(/\son[a-z]+=/), "no inline handlers")
-    #expect(
-      html.matches(of: /<script\b/).count == 1 && html.contains(#"<script src="support/page.js" defer></script>"#))
-    for text in [html, Self.css, Self.js] {
-      let urls = text.matches(of: /https?:\/\/[^'"\s)]+/).map { String($0.0) }
-      #expect(urls.allSatisfy { $0 == "http://www.w3.org/2000/svg" }, "\(urls)")
-      for word in ["localStorage", "sessionStorage", "indexedDB", "cookie", "innerHTML", "eval(", "document.write"] {
-        #expect(!text.contains(word), "\(word)")
-      }
-    }
-  }
-
-  @Test func `each file says what a browser may do with it`() async throws {
-    let clock = Date(timeIntervalSince1970: 1_718_452_800)
-    try await SimulatedStore.run(at: clock) { store in
-      try await RunningService.run(apple: store.apple, now: { clock }) { service in
-        for (path, type) in [("", "text/html"), ("/page.css", "text/css"), ("/page.js", "text/javascript")] {
-          let answer = try await service.send(.get, "/support\(path)", key: nil)
-          #expect(answer.status == 200)
-          #expect(answer.header("Content-Type") == "\(type); charset=utf-8")
-          let policy = try #require(answer.header("Content-Security-Policy")).components(separatedBy: "; ")
-          #expect(
-            Set(policy) == [
-              "default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "base-uri 'none'",
-              "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'",
-              "trusted-types 'none'",
-            ])
-          #expect(answer.header("X-Content-Type-Options") == "nosniff")
-          #expect(answer.header("Referrer-Policy") == "no-referrer")
-          #expect(answer.header("X-Frame-Options") == "DENY")
-          #expect(answer.header("Cache-Control") == "no-cache")
-          #expect(try await service.send(.post, "/support\(path)", key: nil, body: "{}").status == 405)
-        }
-        let slash = try await service.send(.get, "/support/", key: nil)
-        #expect(slash.status == 308)
-        #expect(slash.header("Location") == "../support")
-      }
-    }
-  }
-}
-
 /// The page as a person uses it, in a real browser.
 @Suite(
   .serialized,
@@ -67,7 +17,7 @@ import Testing
 struct SupportPageTests {
   static let start = Date(timeIntervalSince1970: 1_718_452_800)
 
-  private struct World: Sendable {
+  struct World: Sendable {
     var service: RunningService
     var store: SimulatedStore
     var clock: MovingClock
@@ -78,7 +28,7 @@ struct SupportPageTests {
     }
   }
 
-  private func run(
+  func run(
     withKey: Bool = false, directory: URL? = nil, body: @Sendable (World) async throws -> Void
   ) async throws {
     let clock = MovingClock(Self.start)
@@ -90,20 +40,20 @@ struct SupportPageTests {
     }
   }
 
-  private func enter(_ browser: Browser, _ service: RunningService, key: String = RunningService.supportKey)
+  func enter(_ browser: Browser, _ service: RunningService, key: String = RunningService.supportKey)
     async throws
   {
     try await browser.open("\(service.origin)/support")
     try await browser.type(key + Browser.Key.enter.rawValue, into: "#key")
   }
 
-  private func lookUp(_ browser: Browser, _ id: String) async throws {
+  func lookUp(_ browser: Browser, _ id: String) async throws {
     _ = try await browser.evaluate("document.getElementById('query').value = ''")
     try await browser.type(id + Browser.Key.enter.rawValue, into: "#query")
   }
 
   /// Anna's charge failed in June; grace and billing retry went by, and in August the subscription was over.
-  private func fillIn(_ world: World) async throws -> String {
+  func fillIn(_ world: World) async throws -> String {
     let receipt = try world.store.simulator.issueReceipt(.grace, subscriber: 1)
     let id = try #require(receipt.originalTransactionIDs.first)
     _ = try await world.service.validate(receipt.receiptData, user: "anna")
@@ -115,14 +65,14 @@ struct SupportPageTests {
   }
 
   /// What the page shows of customers.
-  private func result(_ browser: Browser) async throws -> String { try await browser.text("#result") }
+  func result(_ browser: Browser) async throws -> String { try await browser.text("#result") }
 
-  private static let giveForm = "form[aria-labelledby=give-title]"
-  private static let askForm = "form[aria-labelledby=ask-title]"
-  private static func moveForm(_ id: String) -> String { "form[aria-labelledby=move-\(id)-production]" }
+  static let giveForm = "form[aria-labelledby=give-title]"
+  static let askForm = "form[aria-labelledby=ask-title]"
+  static func moveForm(_ id: String) -> String { "form[aria-labelledby=move-\(id)-production]" }
 
   /// Whether an element is within the window.
-  private func isInView(_ browser: Browser, _ selector: String) async throws -> Bool {
+  func isInView(_ browser: Browser, _ selector: String) async throws -> Bool {
     try await browser.evaluate(
       """
       const box = document.querySelector('\(selector)').getBoundingClientRect()
@@ -247,218 +197,6 @@ struct SupportPageTests {
         try await browser.click("\(Self.moveForm(id)) button")
         try await browser.wait("#why-\(id)-production-error", says: "Say in the note why it is moved.")
         #expect(try await !browser.isVisible("#confirm"))
-      }
-    }
-  }
-
-  /// Names a tier, among the plans or in words.
-  private func choose(_ browser: Browser, tier: String) async throws {
-    let isList = "return document.getElementById('grant-tier') instanceof HTMLSelectElement"
-    if try await browser.evaluate(isList) as? Bool == true {
-      try await browser.click("#grant-tier option[value=\(tier)]")
-    } else {
-      _ = try await browser.evaluate("document.getElementById('grant-tier').value = ''")
-      try await browser.type(tier, into: "#grant-tier")
-    }
-  }
-
-  /// Has `/v1/plans` answer what a test says.
-  private func tellPlans(_ browser: Browser, status: Int = 200, _ body: String) async throws {
-    _ = try await browser.evaluate(
-      """
-      const former = window.fetch
-      window.fetch = (url, ...rest) => new URL(url).pathname === '/v1/plans'
-        ? Promise.resolve(new Response('\(body)', {status: \(status)})) : former(url, ...rest)
-      """)
-  }
-
-  /// The grants of a user, as the service lists them.
-  private func grants(_ world: World, of user: String) async throws -> [[String: Any]] {
-    try await world.service.send(.get, "/v1/profiles/\(user)/grants").array("grants")
-  }
-
-  @Test(arguments: [1280, 390])
-  func `access is given with a note and ended with one, and the verdict, the list and the history say so`(width: Int)
-    async throws
-  {
-    try await run { world in
-      _ = try await fillIn(world)
-      let before = try await world.service.profile("anna").verdict
-      try await Browser.run { browser in
-        try await browser.resize(width: width, height: 760)
-        try await enter(browser, world.service)
-        try await lookUp(browser, "anna")
-        try await browser.wait("#status", says: "User anna: the tier is free, expired.")
-        #expect(try await result(browser).contains("Nothing was given to this user yet."))
-        #expect(try await !browser.isVisible("#grant-until"))
-
-        let note = "<img src=x onerror=alert(1)> an apology"
-        try await choose(browser, tier: "premium")
-        try await browser.click("#grant-length option[value='30d']")
-        try await browser.click("#grant-kind option[value=promotion]")
-        try await browser.type(note, into: "#grant-note")
-        try await browser.click("\(Self.giveForm) button")
-        let told = "Given: premium until 27 September 2024, 12:00 UTC. The tier is premium, active."
-        try await browser.wait("\(Self.giveForm) .message.good", says: told)
-        #expect(try await isInView(browser, "\(Self.giveForm) .message"), "where the eye is")
-        #expect(try await browser.focus() == "Give access")
-        #expect(try await browser.evaluate("return document.getElementById('grant-note').value") as? String == "")
-        #expect(try await browser.text("#result section .state") == "premium\nactive")
-        let card = try await browser.text("#result section")
-        #expect(card.contains("Access to premium was given, not bought") && card.contains("Given until"), "\(card)")
-        let item = try await browser.text("ol.given li")
-        #expect(item.contains("premium\nrunning\npromotion"), "\(item)")
-        #expect(item.contains("From 28 August 2024, 12:00 UTC until 27 September 2024, 12:00 UTC, by desk."), "\(item)")
-        #expect(item.contains(note))
-        #expect(try await browser.text("ol.history").contains(note))
-        #expect(try await browser.text(".legend").contains("access that was given"))
-        try await browser.screenshot("given-\(width)-light")
-
-        // Another one, until a day that is named; then the first is ended, and the second is left.
-        world.advance(days: 1)
-        try await choose(browser, tier: "pro")
-        try await browser.click("#grant-length option[value='']")
-        try await browser.type("a tester", into: "#grant-note")
-        try await browser.click("\(Self.giveForm) button")
-        try await browser.wait("#grant-until-error", says: "Say until when: a date and a time.")
-        #expect(try await browser.focus() == "grant-until")
-        _ = try await browser.evaluate(
-          "const one = document.getElementById('grant-until'); one.value = '2024-12-31T23:00'; one.dispatchEvent(new Event('input'))"
-        )
-        try await browser.click("\(Self.giveForm) button")
-        try await browser.wait("\(Self.giveForm) .message.good", says: "Given: pro until 31 December 2024, 23:00 UTC.")
-        #expect(try await grants(world, of: "anna").first?["ends_at"] as? String == "2024-12-31T23:00:00Z")
-
-        let first = "ol.given li:last-child"
-        try await browser.click("\(first) form > button")
-        #expect(try await browser.focus() == "end-note-1")
-        try await browser.click("\(first) button[type=submit]")
-        try await browser.wait("#end-note-1-error", says: "Say in the note why it is ended.")
-        #expect(try await isInView(browser, "#end-note-1-error"))
-        #expect(try await grants(world, of: "anna").allSatisfy { $0["ended_early"] as? Bool == false })
-        try await browser.screenshot("ending-\(width)-light")
-        try await browser.type("too much", into: "#end-note-1")
-        try await browser.click("\(first) button[type=submit]")
-        try await browser.wait(
-          "\(first) .message.good", says: "Ended on 29 August 2024, 12:00 UTC. The tier is pro, active.")
-        #expect(try await isInView(browser, "\(first) .message"))
-        #expect(try await browser.text("\(Self.giveForm) .message").isEmpty, "what it said is no longer so")
-        #expect(try await browser.text("\(first) .when") == "premium\nended early\npromotion")
-        #expect(try await !browser.isVisible("\(first) button[type=submit]"))
-        #expect(try await browser.text("ol.given li:first-child .when").hasPrefix("pro\nrunning"))
-        #expect(try await browser.text("#result section .state") == "pro\nactive")
-        let history = try await browser.text("ol.history")
-        #expect(history.contains("too much") && history.contains("a tester"))
-        #expect(!history.contains("Apple was asked anew"), "nobody asked Apple")
-        #expect(try await world.service.profile("anna").verdict == "pro active granted")
-        let sideways = "return document.scrollingElement.scrollWidth - window.innerWidth"
-        #expect(try await browser.evaluate(sideways) as? Int ?? 1 <= 0)
-        try await browser.screenshot("ended-\(width)-light")
-
-        try await browser.click("ol.given li:first-child form > button")
-        try await browser.type("that too", into: "#end-note-2")
-        try await browser.click("ol.given li:first-child button[type=submit]")
-        try await browser.wait("ol.given li:first-child .message", says: "The tier is free, expired.")
-        #expect(try await world.service.profile("anna").verdict == before)
-        #expect(try await browser.complaints() == [])
-      }
-    }
-  }
-
-  @Test func `what is refused is said by the form, and nothing is given`() async throws {
-    try await run { world in
-      _ = try await fillIn(world)
-      try await Browser.run { browser in
-        try await enter(browser, world.service)
-        // A tier that the catalog has lost since.
-        try await tellPlans(
-          browser, #"{"plans":[{"tier":"free"},{"tier":"pro","name":"Family Pro"},{"tier":"gold","name":"gold"}]}"#)
-        try await lookUp(browser, "anna")
-        try await browser.wait("#status", says: "User anna")
-        let offered = "return [...document.querySelectorAll('#grant-tier option')].map((one) => one.textContent)"
-        #expect(try await browser.evaluate(offered) as? [String] == ["Family Pro (pro)", "gold"])
-        try await choose(browser, tier: "gold")
-        try await browser.click("\(Self.giveForm) button")
-        try await browser.wait("#grant-note-error", says: "Say in the note why it is given.")
-        #expect(try await isInView(browser, "#grant-note-error"))
-        #expect(try await browser.focus() == "grant-note")
-        try await browser.type("why", into: "#grant-note")
-        try await browser.click("\(Self.giveForm) button")
-        try await browser.wait(
-          "\(Self.giveForm) .message.bad", says: "'tier' has to be one of: pro, premium. (request ")
-        #expect(try await isInView(browser, "\(Self.giveForm) .message"))
-        #expect(try await grants(world, of: "anna").isEmpty)
-        // The ledger is away; what was typed stays.
-        await world.service.ledger.close()
-        try await choose(browser, tier: "pro")
-        try await browser.click("\(Self.giveForm) button")
-        try await browser.wait("\(Self.giveForm) .message.bad", says: "try again")
-        #expect(try await browser.evaluate("return document.getElementById('grant-note').value") as? String == "why")
-        #expect(try await browser.focus() == "Give access")
-      }
-    }
-  }
-
-  @Test func `where the service does not tell its plans, the tier is typed`() async throws {
-    try await run { world in
-      _ = try await fillIn(world)
-      try await Browser.run { browser in
-        try await enter(browser, world.service)
-        try await tellPlans(browser, status: 503, "{}")
-        try await lookUp(browser, "anna")
-        try await browser.wait("#status", says: "User anna")
-        try await browser.type("why", into: "#grant-note")
-        try await browser.click("\(Self.giveForm) button")
-        try await browser.wait("#grant-tier-error", says: "Name the tier.")
-        try await browser.type("pro" + Browser.Key.enter.rawValue, into: "#grant-tier")
-        try await browser.wait("\(Self.giveForm) .message.good", says: "Given: pro until 29 August 2024, 12:00 UTC.")
-      }
-    }
-  }
-
-  @Test func `an answer that is lost is asked for again, and access is given once and ended once`() async throws {
-    try await run { world in
-      _ = try await fillIn(world)
-      try await Browser.run { browser in
-        try await enter(browser, world.service)
-        try await lookUp(browser, "anna")
-        try await browser.wait("#status", says: "User anna")
-        // The next request that changes anything arrives, and its answer does not.
-        _ = try await browser.evaluate(
-          """
-          const former = window.fetch
-          window.lost = 0
-          window.fetch = async (url, request) => {
-            const answer = await former(url, request)
-            if (request.method === 'GET' || window.lost > 0) return answer
-            window.lost += 1
-            throw new TypeError('Failed to fetch')
-          }
-          """)
-        try await choose(browser, tier: "pro")
-        try await browser.type("why", into: "#grant-note")
-        try await browser.click("\(Self.giveForm) button")
-        try await browser.wait("\(Self.giveForm) .message.bad", says: "Press the button again: it is not done twice.")
-        #expect(try await grants(world, of: "anna").count == 1)
-        try await browser.click("\(Self.giveForm) button")
-        try await browser.wait("\(Self.giveForm) .message.good", says: "Given: pro until")
-        #expect(try await grants(world, of: "anna").count == 1)
-
-        try await browser.click("ol.given li form > button")
-        try await browser.type("done", into: "#end-note-1")
-        _ = try await browser.evaluate("window.lost = 0")
-        try await browser.click("ol.given li button[type=submit]")
-        try await browser.wait("ol.given li .message.bad", says: "Press the button again")
-        try await browser.click("ol.given li button[type=submit]")
-        try await browser.wait("ol.given li .message.good", says: "Ended on 28 August 2024, 12:00 UTC.")
-
-        // The same once more is another one.
-        try await choose(browser, tier: "pro")
-        try await browser.type("why", into: "#grant-note")
-        try await browser.click("\(Self.giveForm) button")
-        try await browser.wait("\(Self.giveForm) .message.good", says: "Given: pro until")
-        #expect(try await grants(world, of: "anna").count == 2)
-        #expect(try await browser.complaints() == [])
       }
     }
   }
@@ -609,116 +347,6 @@ struct SupportPageTests {
         #expect(try await !browser.isVisible(Self.askForm), "there is nothing to ask about")
         try await browser.screenshot("moved-light")
         #expect(try await browser.complaints() == [])
-      }
-    }
-  }
-
-  @Test func `the downgrade brake is a banner, and is released after one was asked to confirm`() async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
-    defer { try? FileManager.default.removeItem(at: directory) }
-    var snapshot = DowngradeBrake.Snapshot()
-    snapshot.engagement = DowngradeBrake.Engagement(since: Self.start, lowered: 10, looked: 41, withheld: 3)
-    let memo = String(decoding: try JSONEncoder().encode(snapshot), as: UTF8.self)
-    let path = directory.appending(path: "ledger.sqlite").path(percentEncoded: false)
-    let ledger = try await Ledger.open(path: path, onFatal: { _ in })
-    try await ledger.keepMemo(DowngradeBrakeService.memo, memo)
-    await ledger.close()
-    try await run(directory: directory) { world in
-      try await Browser.run { browser in
-        try await enter(browser, world.service)
-        let text = try await browser.wait("#brake-text", says: "downgrades nobody on its own")
-        #expect(text.contains("It was engaged on 15 June 2024, 12:00 UTC."), "\(text)")
-        #expect(text.contains("Of the 41 verdicts of the day before, 10 downgraded somebody."))
-        #expect(text.contains("Verdicts held back since: 3."))
-        try await browser.screenshot("brake-light")
-        try await browser.click("#brake-form button")
-        try await browser.wait("#confirm-title", says: "Release the brake?")
-        try await browser.press(.escape)
-        #expect(try await world.service.send(.get, "/v1/brake")["engaged"] == "true")
-        try await browser.click("#brake-form button")
-        try await browser.click("#confirm-yes")
-        try await browser.wait("#brake .message.good", says: "Every verdict counts for an hour.")
-        #expect(try await world.service.send(.get, "/v1/brake")["engaged"] == "false")
-        try await lookUp(browser, "nobody")
-        try await browser.wait("#status", says: "Never seen here.")
-        try await browser.waitUntil("return document.getElementById('brake').hidden")
-        #expect(try await browser.complaints() == [])
-      }
-    }
-  }
-
-  @Test func `what was refused is listed with its reason, and gone with the key`() async throws {
-    try await run { world in
-      try await Browser.run { browser in
-        try await enter(browser, world.service)
-        try await browser.click("#refused-form button")
-        try await browser.wait("#refused-form .message", says: "None was refused.")
-        let forged = try await world.service.send(
-          .post, "/v1/notifications/app-store", key: nil, body: #"{"signedPayload":"none"}"#)
-        #expect(forged.status == 200 && forged["outcome"] == "unreadable", "\(forged.text)")
-        try await browser.click("#refused-form button")
-        try await browser.wait("#refused-form .message", says: "1, the newest first.")
-        let list = try await browser.text("#refused-list")
-        #expect(list.contains("15 June 2024, 12:00 UTC Unproven sender"), "\(list)")
-        let answer = try await world.service.send(.get, "/v1/notifications/refused", key: RunningService.supportKey)
-        let entry = try #require((answer.object["notifications"] as? [[String: Any]])?.first)
-        #expect(entry["authentic"] as? Bool == false && entry["received_at"] as? String == "2024-06-15T12:00:00Z")
-        #expect(list.contains(try #require(entry["problem"] as? String)))
-        try await browser.screenshot("refused-light")
-        try await browser.click("#forget")
-        #expect(try await browser.evaluate("return document.querySelectorAll('#refused-list li').length") as? Int == 0)
-        #expect(try await browser.complaints() == [])
-      }
-    }
-  }
-
-  @Test func `a changed catalog that lowers users is a banner, and they keep their tier until the brake is released`()
-    async throws
-  {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
-    // The product that everybody has is spelt with a letter more.
-    var settings = Settings()
-    settings.products["com.example.app.pro.monthly"] = nil
-    settings.products["com.example.app.pro.monthlyy"] = "{ tier: pro }"
-    settings.catalog["accept_loss"] = "[com.example.app.pro.monthly]"
-    let changed = settings
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(apple: store.apple, directory: directory, now: { Self.start }) { service in
-        for number in 1...3 as ClosedRange<Int64> {
-          let receipt = try store.simulator.issueReceipt(.renewing, subscriber: number).receiptData
-          _ = try await service.validate(receipt, user: "user-\(number)")
-        }
-      }
-      try await RunningService.run(
-        apple: store.apple, settings: changed, directory: directory, jobPause: .milliseconds(20), now: { Self.start }
-      ) { service in
-        try await eventually { try await service.send(.get, "/v1/brake")["withheld_by_rules"] == "3" }
-        try await Browser.run { browser in
-          try await enter(browser, service)
-          try await browser.wait(
-            "#brake-text",
-            says: """
-              A changed catalog or policy would downgrade 3 of the users. They keep what they have until somebody fixes the \
-              configuration, or releases the brake.
-              """)
-          #expect(try await browser.text("#brake-title") == "A changed configuration is held back")
-          try await browser.screenshot("withheld-by-rules-light")
-          try await lookUp(browser, "user-1")
-          try await browser.wait("#status", says: "User user-1: the tier is pro, active.")
-          #expect(try await browser.isVisible("#brake"))
-          try await browser.click("#brake-form button")
-          try await browser.wait("#confirm-title", says: "Release the brake?")
-          try await browser.click("#confirm-yes")
-          try await browser.wait("#brake .message.good", says: "Every verdict counts for an hour.")
-          #expect(try await service.send(.get, "/v1/brake")["withheld_by_rules"] == "0")
-          try await eventually { try await service.profile("user-1")["tier"] == "free" }
-          try await lookUp(browser, "user-1")
-          try await browser.wait("#status", says: "User user-1: the tier is free, active.")
-          try await browser.waitUntil("return document.getElementById('brake').hidden")
-          #expect(try await browser.complaints() == [])
-        }
       }
     }
   }

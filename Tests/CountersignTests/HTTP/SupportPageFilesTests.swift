@@ -1,0 +1,59 @@
+import Foundation
+import HTTPTransport
+import Ledger
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+@testable import CountersignServer
+@testable import Validation
+
+/// The page as it is served: what a browser is told about it.
+@Suite struct SupportPageFilesTests {
+  private static let html = String(decoding: PackageResources.page_html, as: UTF8.self)
+  private static let css = String(decoding: PackageResources.page_css, as: UTF8.self)
+  private static let js = String(decoding: PackageResources.page_js, as: UTF8.self)
+
+  @Test func `nothing in the page is inline, stored, or from elsewhere`() throws {
+    let html = Self.html
+    #expect(!html.contains("style=") && !html.contains("<style") && !html.contains("javascript:"))
+    #expect(!html.contains(/\son[a-z]+=/), "no inline handlers")
+    #expect(
+      html.matches(of: /<script\b/).count == 1 && html.contains(#"<script src="support/page.js" defer></script>"#))
+    for text in [html, Self.css, Self.js] {
+      let urls = text.matches(of: /https?:\/\/[^'"\s)]+/).map { String($0.0) }
+      #expect(urls.allSatisfy { $0 == "http://www.w3.org/2000/svg" }, "\(urls)")
+      for word in ["localStorage", "sessionStorage", "indexedDB", "cookie", "innerHTML", "eval(", "document.write"] {
+        #expect(!text.contains(word), "\(word)")
+      }
+    }
+  }
+
+  @Test func `each file says what a browser may do with it`() async throws {
+    let clock = Date(timeIntervalSince1970: 1_718_452_800)
+    try await SimulatedStore.run(at: clock) { store in
+      try await RunningService.run(apple: store.apple, now: { clock }) { service in
+        for (path, type) in [("", "text/html"), ("/page.css", "text/css"), ("/page.js", "text/javascript")] {
+          let answer = try await service.send(.get, "/support\(path)", key: nil)
+          #expect(answer.status == 200)
+          #expect(answer.header("Content-Type") == "\(type); charset=utf-8")
+          let policy = try #require(answer.header("Content-Security-Policy")).components(separatedBy: "; ")
+          #expect(
+            Set(policy) == [
+              "default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "base-uri 'none'",
+              "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'",
+              "trusted-types 'none'",
+            ])
+          #expect(answer.header("X-Content-Type-Options") == "nosniff")
+          #expect(answer.header("Referrer-Policy") == "no-referrer")
+          #expect(answer.header("X-Frame-Options") == "DENY")
+          #expect(answer.header("Cache-Control") == "no-cache")
+          #expect(try await service.send(.post, "/support\(path)", key: nil, body: "{}").status == 405)
+        }
+        let slash = try await service.send(.get, "/support/", key: nil)
+        #expect(slash.status == 308)
+        #expect(slash.header("Location") == "../support")
+      }
+    }
+  }
+}

@@ -1,0 +1,122 @@
+import Foundation
+import HTTPTransport
+import Ledger
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+@testable import CountersignServer
+@testable import Validation
+
+/// The brake, and refused notifications.
+extension SupportPageTests {
+  @Test func `the downgrade brake is a banner, and is released after one was asked to confirm`() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: directory) }
+    var snapshot = DowngradeBrake.Snapshot()
+    snapshot.engagement = DowngradeBrake.Engagement(since: Self.start, lowered: 10, looked: 41, withheld: 3)
+    let memo = String(decoding: try JSONEncoder().encode(snapshot), as: UTF8.self)
+    let path = directory.appending(path: "ledger.sqlite").path(percentEncoded: false)
+    let ledger = try await Ledger.open(path: path, onFatal: { _ in })
+    try await ledger.keepMemo(DowngradeBrakeService.memo, memo)
+    await ledger.close()
+    try await run(directory: directory) { world in
+      try await Browser.run { browser in
+        try await enter(browser, world.service)
+        let text = try await browser.wait("#brake-text", says: "downgrades nobody on its own")
+        #expect(text.contains("It was engaged on 15 June 2024, 12:00 UTC."), "\(text)")
+        #expect(text.contains("Of the 41 verdicts of the day before, 10 downgraded somebody."))
+        #expect(text.contains("Verdicts held back since: 3."))
+        try await browser.screenshot("brake-light")
+        try await browser.click("#brake-form button")
+        try await browser.wait("#confirm-title", says: "Release the brake?")
+        try await browser.press(.escape)
+        #expect(try await world.service.send(.get, "/v1/brake")["engaged"] == "true")
+        try await browser.click("#brake-form button")
+        try await browser.click("#confirm-yes")
+        try await browser.wait("#brake .message.good", says: "Every verdict counts for an hour.")
+        #expect(try await world.service.send(.get, "/v1/brake")["engaged"] == "false")
+        try await lookUp(browser, "nobody")
+        try await browser.wait("#status", says: "Never seen here.")
+        try await browser.waitUntil("return document.getElementById('brake').hidden")
+        #expect(try await browser.complaints() == [])
+      }
+    }
+  }
+
+  @Test func `what was refused is listed with its reason, and gone with the key`() async throws {
+    try await run { world in
+      try await Browser.run { browser in
+        try await enter(browser, world.service)
+        try await browser.click("#refused-form button")
+        try await browser.wait("#refused-form .message", says: "None was refused.")
+        let forged = try await world.service.send(
+          .post, "/v1/notifications/app-store", key: nil, body: #"{"signedPayload":"none"}"#)
+        #expect(forged.status == 200 && forged["outcome"] == "unreadable", "\(forged.text)")
+        try await browser.click("#refused-form button")
+        try await browser.wait("#refused-form .message", says: "1, the newest first.")
+        let list = try await browser.text("#refused-list")
+        #expect(list.contains("15 June 2024, 12:00 UTC Unproven sender"), "\(list)")
+        let answer = try await world.service.send(.get, "/v1/notifications/refused", key: RunningService.supportKey)
+        let entry = try #require((answer.object["notifications"] as? [[String: Any]])?.first)
+        #expect(entry["authentic"] as? Bool == false && entry["received_at"] as? String == "2024-06-15T12:00:00Z")
+        #expect(list.contains(try #require(entry["problem"] as? String)))
+        try await browser.screenshot("refused-light")
+        try await browser.click("#forget")
+        #expect(try await browser.evaluate("return document.querySelectorAll('#refused-list li').length") as? Int == 0)
+        #expect(try await browser.complaints() == [])
+      }
+    }
+  }
+
+  @Test func `a changed catalog that lowers users is a banner, and they keep their tier until the brake is released`()
+    async throws
+  {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: directory) }
+    // The product that everybody has is spelt with a letter more.
+    var settings = Settings()
+    settings.products["com.example.app.pro.monthly"] = nil
+    settings.products["com.example.app.pro.monthlyy"] = "{ tier: pro }"
+    settings.catalog["accept_loss"] = "[com.example.app.pro.monthly]"
+    let changed = settings
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await RunningService.run(apple: store.apple, directory: directory, now: { Self.start }) { service in
+        for number in 1...3 as ClosedRange<Int64> {
+          let receipt = try store.simulator.issueReceipt(.renewing, subscriber: number).receiptData
+          _ = try await service.validate(receipt, user: "user-\(number)")
+        }
+      }
+      try await RunningService.run(
+        apple: store.apple, settings: changed, directory: directory, jobPause: .milliseconds(20), now: { Self.start }
+      ) { service in
+        try await eventually { try await service.send(.get, "/v1/brake")["withheld_by_rules"] == "3" }
+        try await Browser.run { browser in
+          try await enter(browser, service)
+          try await browser.wait(
+            "#brake-text",
+            says: """
+              A changed catalog or policy would downgrade 3 of the users. They keep what they have until somebody fixes the \
+              configuration, or releases the brake.
+              """)
+          #expect(try await browser.text("#brake-title") == "A changed configuration is held back")
+          try await browser.screenshot("withheld-by-rules-light")
+          try await lookUp(browser, "user-1")
+          try await browser.wait("#status", says: "User user-1: the tier is pro, active.")
+          #expect(try await browser.isVisible("#brake"))
+          try await browser.click("#brake-form button")
+          try await browser.wait("#confirm-title", says: "Release the brake?")
+          try await browser.click("#confirm-yes")
+          try await browser.wait("#brake .message.good", says: "Every verdict counts for an hour.")
+          #expect(try await service.send(.get, "/v1/brake")["withheld_by_rules"] == "0")
+          try await eventually { try await service.profile("user-1")["tier"] == "free" }
+          try await lookUp(browser, "user-1")
+          try await browser.wait("#status", says: "User user-1: the tier is free, active.")
+          try await browser.waitUntil("return document.getElementById('brake').hidden")
+          #expect(try await browser.complaints() == [])
+        }
+      }
+    }
+  }
+}
