@@ -1,20 +1,20 @@
 package import FoundationEssentials
 
-/// What a user may do, signed, so that the app's other servers and the app itself can tell without asking here.
+/// A user's access, signed, so that the app's other servers and the app itself can tell without asking here.
 ///
 /// It is no credential: this service takes none that it has signed.
 package struct AccessToken: Encodable, Hashable, Sendable {
   /// `typ` of the header (RFC 8725, section 3.11).
   package static let type = "access+jwt"
-  /// How long it counts at a server.
+  /// The time for which a server believes it.
   static let lifetime: TimeInterval = 3_600
-  /// How long an app may go on with it without a connection.
+  /// The time for which an app may go on with it without a connection.
   static let offline: TimeInterval = 7 * 86_400
 
   /// The access to a feature, as of the time of issue.
   package enum Feature: Encodable, Hashable, Sendable {
     case flag(Bool)
-    /// Of a limit or a meter; `nil`: unlimited.
+    /// The numbers of a limit or a meter; `nil`: unlimited.
     case counted(isAllowed: Bool, limit: Int?, remaining: Int?)
 
     private enum CodingKeys: String, CodingKey {

@@ -43,7 +43,7 @@ package struct UserToken {
     let fields = try Self.object(Header.self, in: header)
     // Critical extensions have to be understood (RFC 7515, section 4.1.11), and none is supported here.
     guard !fields.hasCritical else { throw .critical }
-    // Whoever lists our own keys as an issuer's would otherwise make a credential of it.
+    // An operator who lists our own keys as an issuer's would otherwise make a credential of it.
     guard fields.type?.lowercased() != AccessToken.type else { throw .accessToken }
     algorithm = fields.algorithm
     keyID = fields.keyID

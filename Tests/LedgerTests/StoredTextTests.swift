@@ -71,7 +71,7 @@ import Testing
       (Explanation.PassedOver(transactionID: "1", productID: pro, cause: .upgraded), 3),
       (Explanation.PolicyValue(key: "k", value: "v"), 2),
       (StoredForm.Rows(parts: nil, purchases: [], renewals: []), 3), (StoredForm.Rows.Parts(), 2),
-      // What products unlock at RevenueCat is in a column of its own.
+      // The entitlements at RevenueCat are in a column of their own.
       (evidence("1"), 11),
     ]
     for (value, count) in values { #expect(Mirror(reflecting: value).children.count == count, "\(type(of: value))") }

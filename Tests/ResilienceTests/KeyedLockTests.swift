@@ -10,7 +10,7 @@ import Testing
   /// Over before anybody can wait for it.
   private static var over: ContinuousClock.Instant { .now - .seconds(1) }
 
-  /// What happened, in order.
+  /// The calls, in order.
   private final class Record: Sendable {
     private let names = Mutex<[String]>([])
     var all: [String] { names.withLock { $0 } }

@@ -1,7 +1,7 @@
 import CountersignAPI
 import Foundation
 
-/// How much is known about what a user may do, at this moment.
+/// The knowledge of a user's access at this moment.
 public enum AccessState: Hashable, Sendable {
   /// The service said so within the hour.
   case known(Access)
@@ -11,7 +11,7 @@ public enum AccessState: Hashable, Sendable {
   /// the app decides what it shows.
   case unknown
 
-  /// What the user may do; `nil` where it is unknown.
+  /// The access of the user; `nil` where it is unknown.
   public var access: Access? {
     switch self {
     case .known(let access), .old(let access): access
@@ -20,7 +20,7 @@ public enum AccessState: Hashable, Sendable {
   }
 }
 
-/// What a user may do, as the service signed it.
+/// A user's access, as the service signed it.
 public struct Access: Hashable, Sendable {
   /// The name of a tier of the service's catalog.
   public var tier: String
@@ -54,7 +54,7 @@ public struct Access: Hashable, Sendable {
     }
   }
 
-  /// How a token of this content counts at a moment.
+  /// The validity of the token at a moment.
   enum Validity { case known, old, unknown }
 
   func validity(at now: Date) -> Validity {

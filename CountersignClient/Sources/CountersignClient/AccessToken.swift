@@ -27,7 +27,7 @@ struct AccessToken {
     message = Data("\(parts[0]).\(parts[1])".utf8)
   }
 
-  /// What the token says, if one of the keys signed it for this user.
+  /// The token's content, if one of the keys signed it for this user.
   func access(of user: String, keys: [SigningKey], verify: SignatureVerifier) -> Access? {
     guard isAbout(user), let key = keys.first(where: { $0.kid == keyID }), verify(signature, message, key) else {
       return nil
@@ -49,7 +49,7 @@ struct AccessToken {
     return one == other
   }
 
-  /// Whom a bearer token names, unchecked; `nil` where it is not a JWT.
+  /// The user whom a bearer token names, unchecked; `nil` where it is not a JWT.
   static func subject(of bearer: String) -> String? {
     struct Claims: Decodable { var sub: String }
     let parts = bearer.split(separator: ".", omittingEmptySubsequences: false)

@@ -15,10 +15,10 @@ public actor CountersignClient {
   nonisolated let user: String
   nonisolated let options: Options
   private let service: Service
-  /// What names the user's things in the storage, apart from those of other users and services.
+  /// The name under which the user's things are stored, apart from those of other users and services.
   private let account: String
 
-  /// What the newest token says, checked.
+  /// The newest token's content, checked.
   private nonisolated let held: Locked<Access?>
   private nonisolated let audience: Locked<Audience>
 
@@ -26,10 +26,10 @@ public actor CountersignClient {
   private var waiting: WaitingPosts
   private var isWaitingRead: Bool
   private var posting: [String: Task<Submission, any Error>] = [:]
-  /// What was posted since the app's start: the App Store often delivers a transaction in two ways at once.
+  /// Transactions posted since the app's start: the App Store often delivers one in two ways at once.
   private var answered: Set<String> = []
   private var refused: Set<String> = []
-  /// What was answered with a 5xx, which may be about this one alone.
+  /// Transactions that were answered with a 5xx, which may be about each alone.
   private var troubled: Set<String> = []
   private var refreshing: Task<AccessState, any Error>?
   private var profileTag: (tag: String, profile: EntitlementResponse)?
@@ -95,7 +95,7 @@ public actor CountersignClient {
 
   // MARK: What the user may do
 
-  /// What is known now. Read from memory.
+  /// The state now. Read from memory.
   public nonisolated var state: AccessState {
     AccessState(held.withLock { $0 }, at: options.now())
   }
@@ -129,7 +129,7 @@ public actor CountersignClient {
     }
   }
 
-  /// How many purchases wait to be posted.
+  /// The number of purchases that wait to be posted.
   public var waitingCount: Int {
     readWaiting()
     return waiting.posts.count
@@ -213,7 +213,7 @@ public actor CountersignClient {
       retrying?.cancel()
       retrying = nil
     } else {
-      // What waits since the user was signed out can be posted again.
+      // Posts that waited since the user was signed out can go out again.
       retryLater(CountersignError.later(retryAfter: nil))
     }
     publish()
@@ -237,7 +237,7 @@ public actor CountersignClient {
   ///     let state = try await client.purchase("com.example.pro.monthly")
   ///     if state.access?.tier == "pro" { dismiss() }
   ///
-  /// What is bought is never lost: it is kept before it is posted, and the App Store delivers it again until the service
+  /// No purchase is lost: it is kept before it is posted, and the App Store delivers it again until the service
   /// has answered.
   @discardableResult
   public func purchase(_ productID: String) async throws -> AccessState {
@@ -315,12 +315,12 @@ public actor CountersignClient {
     return Restoration(state: state, purchases: posted, refused: refused)
   }
 
-  /// What a restore came to.
+  /// The result of a restore.
   public struct Restoration: Hashable, Sendable {
     public var state: AccessState
-    /// How many purchases the service took; 0 where the store account has none.
+    /// The number of purchases that the service took; 0 where the store account has none.
     public var purchases: Int
-    /// How many it refused, for instance because they are another account's. Any others wait, and are posted again.
+    /// The number that it refused, for instance because they are another account's. Any others wait, and are posted again.
     public var refused: Int
   }
 
@@ -328,7 +328,7 @@ public actor CountersignClient {
   @discardableResult
   public func retry() async throws -> AccessState {
     try checkSignedIn()
-    // What cannot be posted is no reason not to ask for the state.
+    // A post that fails is no reason not to ask for the state.
     var trouble: CountersignError?
     do { try await postWaiting() } catch let error as CountersignError where error != .signedOut { trouble = error }
     let state = try await refreshAnew()
@@ -336,7 +336,7 @@ public actor CountersignClient {
     return state
   }
 
-  /// What waits in the storage, and what the App Store says is not finished. Throws at the end what was about one
+  /// Posts the waiting transactions, and those that the App Store says are not finished. Throws at the end what was about one
   /// transaction, and any other error at once: what is left goes on waiting.
   private func postWaiting() async throws {
     readWaiting()
@@ -383,7 +383,7 @@ public actor CountersignClient {
     }
   }
 
-  /// What the service made of a post.
+  /// The service's answer to a post.
   private struct Submission {
     /// The app's own profile row is not written yet.
     var isQueued: Bool
@@ -458,7 +458,7 @@ public actor CountersignClient {
   ///       showPaywall()
   ///     }
   ///
-  /// Where an answer is lost, it is asked for again under the same key, twice at most, and counts once.
+  /// A lost answer is asked for again under the same key, twice at most, and the consumption counts once.
   ///
   /// - Parameters:
   ///   - feature: a meter of the catalog.
@@ -522,7 +522,7 @@ public actor CountersignClient {
     return answer
   }
 
-  /// Of the device and not of a user. The keychain keeps it when the app is deleted.
+  /// The ID of the device, whoever uses it. The keychain keeps it when the app is deleted.
   private func deviceID() throws -> String {
     do {
       if let kept = try options.storage.read("device"), let id = UUID(uuidString: String(decoding: kept, as: UTF8.self))
@@ -656,7 +656,7 @@ public actor CountersignClient {
   }
 }
 
-/// Who reads the changes of the state.
+/// The readers of the state's changes.
 private struct Audience: Sendable {
   var last: AccessState
   private var readers: [Int: AsyncStream<AccessState>.Continuation] = [:]

@@ -1,7 +1,7 @@
 import Foundation
 
 extension CountersignClient {
-  /// What an app may set, each with a default that is right for most.
+  /// The settings of an app, each with a default that is right for most.
   ///
   ///     var options = CountersignClient.Options()
   ///     options.keys = [SigningKey(kid: "…", x: "…", y: "…")]
@@ -12,13 +12,13 @@ extension CountersignClient {
     /// Checks the signature of a token. By CryptoKit on Apple's systems. Linux has no cryptography of its own: there the
     /// app has to bring a verifier, and without one no token counts, and the state is always unknown.
     public var verify: SignatureVerifier?
-    /// Where purchases are made: StoreKit 2 on Apple's systems, nowhere on others.
+    /// The store that sells: StoreKit 2 on Apple's systems, none on others.
     public var store: (any Store)?
-    /// Where the token and the posts that wait are kept: the keychain on Apple's systems, files on others.
+    /// The storage of the token and of the posts that wait: the keychain on Apple's systems, files on others.
     public var storage: any Storage
-    /// How requests reach the service: URLSession.
+    /// The way to the service: URLSession by default.
     public var transport: any Transport
-    /// How long the app's `token` may take, in seconds. One that takes longer counts as trouble that passes.
+    /// The time limit of the app's `token`, in seconds. One that takes longer counts as trouble that passes.
     public var tokenDeadline: TimeInterval
     /// The clock of the device.
     public var now: @Sendable () -> Date

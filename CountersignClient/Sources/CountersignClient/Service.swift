@@ -75,7 +75,7 @@ struct Service: Sendable {
 extension TransportResponse {
   /// The body of an answer with one of these statuses. Throws what any other answer means.
   func decoded<Body: Decodable>(_ type: Body.Type, from statuses: Set<Int> = [200], now: Date) throws -> Body {
-    // What is not the service's own answer, as the page of a café's network, is as good as none.
+    // Anything but the service's own answer, such as the page of a café's network, is as good as none.
     guard statuses.contains(status), let body = try? JSONDecoder.countersign.decode(type, from: body) else {
       throw error(now: now)
     }

@@ -4,7 +4,7 @@ import Foundation
   import Security
 #endif
 
-/// Where the client keeps the signed token, the service's keys and the posts that wait. It has to survive a restart of
+/// The place of the signed token, the service's keys and the posts that wait. It has to survive a restart of
 /// the app, and to be readable by the app alone.
 public protocol Storage: Sendable {
   /// `nil` where nothing is kept under the name.

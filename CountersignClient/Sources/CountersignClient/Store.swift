@@ -1,12 +1,12 @@
 import Foundation
 
-/// Where purchases are made: StoreKit 2, or a script in tests.
+/// The store that sells: StoreKit 2, or a script in tests.
 public protocol Store: Sendable {
   /// Every transaction that arrives while the app runs: renewals, refunds, approvals, other devices.
   func updates() -> AsyncStream<StoreTransaction>
   /// The transactions that were not finished yet.
   func unfinished() async -> [StoreTransaction]
-  /// What the store account owns now.
+  /// The purchases that the store account owns now.
   func currentEntitlements() async -> [StoreTransaction]
   /// Asks the App Store anew. It may ask the user to sign in, so call it on a tap only.
   func sync() async throws
@@ -14,7 +14,7 @@ public protocol Store: Sendable {
   func purchase(productID: String, appAccountToken: UUID?) async throws -> StorePurchase
 }
 
-/// How a purchase ended at the App Store.
+/// The end of a purchase at the App Store.
 public enum StorePurchase: Sendable {
   case success(StoreTransaction)
   case pending

@@ -4,7 +4,7 @@ import Foundation
   import FoundationNetworking
 #endif
 
-/// How requests reach the service: URLSession, or a script in tests.
+/// The way to the service: URLSession, or a script in tests.
 public protocol Transport: Sendable {
   /// Any status is an answer. Throws where there is none: no network, too late, too long.
   func send(_ request: TransportRequest) async throws -> TransportResponse
@@ -79,7 +79,7 @@ public final class URLSessionTransport: Transport {
       try await withCheckedThrowingContinuation { continuation in
         answers.expect(task.taskIdentifier, continuation)
         task.resume()
-        // Where it was cancelled before it was expected, its end may be over, and nobody tells of it again.
+        // A task that was cancelled before it was expected may have ended already: its delegate call will not come again.
         if Task.isCancelled { answers.cancel(task.taskIdentifier) }
       }
     } onCancel: {

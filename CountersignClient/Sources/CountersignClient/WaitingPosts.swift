@@ -18,7 +18,7 @@ struct WaitingPosts {
     posts = all.filter { !done.contains($0.jws) }.suffix(Self.maximum)
   }
 
-  /// What is to be stored; `nil` where nothing waits.
+  /// The stored form; `nil` where nothing waits.
   var json: Data? { posts.isEmpty ? nil : try? JSONEncoder().encode(posts) }
 
   func contains(_ transaction: StoreTransaction) -> Bool {

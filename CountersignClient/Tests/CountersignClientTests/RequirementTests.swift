@@ -4,7 +4,7 @@ import Testing
 
 @testable import CountersignClient
 
-/// What apps with their own subscriptions ask of a library, in the words of their requirements.
+/// The requirements of apps with subscriptions of their own, as tests.
 @Suite struct RequirementTests {
   // MARK: A subscription app (paywall, status, management, persistence)
 

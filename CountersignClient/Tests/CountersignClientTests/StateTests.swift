@@ -3,7 +3,7 @@ import Testing
 
 @testable import CountersignClient
 
-/// What a kept token is worth, by the clock, the keys and the user.
+/// The worth of a kept token, by the clock, the keys and the user.
 @Suite struct StateTests {
   /// A device that has fetched the token of a paying user.
   private func paid(pinned: Bool = true) async throws -> Bench {

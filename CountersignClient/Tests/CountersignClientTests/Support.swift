@@ -26,7 +26,7 @@ final class TestClock: Sendable {
   var slept: [TimeInterval] { state.withLock { $0.slept } }
   func isSleeping(until end: Date) -> Bool { state.withLock { $0.sleepers.values.contains { $0.end == end } } }
 
-  /// How long the first sleeper still sleeps.
+  /// The time that the first sleeper still sleeps.
   var nextWait: TimeInterval? {
     state.withLock { state in state.sleepers.values.map(\.end).min()?.timeIntervalSince(state.now) }
   }
@@ -173,7 +173,7 @@ final class ScriptedStore: Store {
   }
 }
 
-/// What happened, in order.
+/// The calls, in order.
 final class Journal: Sendable {
   private let lines = Locked<[String]>([])
   func note(_ line: String) { lines.withLock { $0.append(line) } }

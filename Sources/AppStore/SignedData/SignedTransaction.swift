@@ -75,7 +75,7 @@ package struct SignedTransaction: Hashable, Sendable {
     storefront = try payload.text("storefront")
   }
 
-  /// What cannot be read is left out: no purchase is refused for its price.
+  /// A member that cannot be read is left out: no purchase is refused for its price.
   private static func sale(_ payload: JSONValue, offerType: Int?) -> Purchase.Sale? {
     Purchase.Sale(
       price: (try? payload.number("price")) ?? nil, currency: (try? payload.text("currency")) ?? nil,

@@ -4,7 +4,7 @@ import Ledger
 import Resilience
 import Validation
 
-/// What the dialects do alike for their callers.
+/// Steps that the dialects share.
 extension DialectRoutes.Common {
   /// An empty loan for the body of a purchase.
   func loan(for context: ServiceRequestContext) -> ByteBudget.Loan {
@@ -34,7 +34,7 @@ extension DialectRoutes.Common {
       user: user, proof: proof, requestID: context.requestID, isVouchedFor: isVouchedFor, app: app)
     let answer = try await validator.validate(submission, in: line, context)
     guard answer.isPending else { return answer }
-    // What is granted meanwhile may be another purchase of the user's.
+    // The access given meanwhile may be that of another purchase of the user's.
     guard answer.entitlement.isProvisional, case .receipt(let receipt) = proof,
       answer.entitlement.originalTransactionID.map(validator.purchases(in: receipt).contains) == true
     else {
@@ -44,7 +44,7 @@ extension DialectRoutes.Common {
     return answer
   }
 
-  /// What is known of a user's purchases, of the stores that count for the user.
+  /// The known purchases of a user, at the stores that count for the user.
   func evidence(of user: UserID, _ context: ServiceRequestContext) async throws -> [SubscriptionEvidence] {
     let profile = try await context.reading { () throws(LedgerError) in try await ledger.profile(of: user) }
     return (profile?.evidence ?? []).filter { reader.rules.accepts($0.key.environment, for: user) }

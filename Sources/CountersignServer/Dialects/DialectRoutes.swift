@@ -7,7 +7,7 @@ import struct FoundationEssentials.Date
 
 /// The routes of the dialects that are switched on, and how their problems are told.
 struct DialectRoutes: Sendable {
-  /// What the dialects are made of: the use cases of the native routes.
+  /// The use cases of the native routes, which every dialect is made of.
   struct Common: Sendable {
     var validator: ReceiptValidator
     var inspector: PurchaseInspector

@@ -61,7 +61,7 @@ package struct StoreEvent: Hashable, Codable, Sendable {
     self.user = user
   }
 
-  /// What was paid for the period that the event reports.
+  /// The sale of the period that the event reports.
   var sale: Purchase.Sale? { Purchase.Sale(price: price, currency: currency, storefront: country) }
 
   /// The order of events: by time, then by ID.

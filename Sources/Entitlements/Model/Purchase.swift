@@ -10,7 +10,7 @@ package struct Purchase: Hashable, Codable, Sendable {
     case familyShared = "family_shared"
   }
 
-  /// What the customer paid, and on which offer, as far as the store or RevenueCat says. verifyReceipt says nothing of it.
+  /// The price that the customer paid, and the offer, as far as the store or RevenueCat says. verifyReceipt does not.
   ///
   /// https://developer.apple.com/documentation/appstoreserverapi/jwstransactiondecodedpayload
   package struct Sale: Hashable, Codable, Sendable {

@@ -40,7 +40,7 @@ extension Ledger {
     try await readShort { tables in try tables.troubles(of: user) }
   }
 
-  /// What an app says of a customer; for an unknown one nothing.
+  /// The attributes that an app has set for a customer; none for an unknown one.
   package func attributes(of id: UserID) async throws(LedgerError) -> [String: CustomerAttribute] {
     try await read { tables in try tables.attributes(of: tables.name(of: id)) }
   }

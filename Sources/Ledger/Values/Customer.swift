@@ -17,7 +17,7 @@ package struct Customer: Sendable {
     self.lastSeenAt = lastSeenAt
   }
 
-  /// How long a customer may go on without being noted as seen again: a note of each read would cost an fsync each.
+  /// The time after which a customer is noted as seen again: a note of each read would cost an fsync each.
   package static let visit = Duration.seconds(86_400)
 }
 
@@ -36,7 +36,7 @@ package struct PurchaseTroubles: Hashable, Sendable {
 
 /// The result of joining two IDs of a customer.
 package enum JoinOutcome: Hashable, Sendable {
-  /// What the anonymous customer had is the user's now.
+  /// The belongings of the anonymous customer are the user's now.
   case joined
   /// They were joined before.
   case unchanged
@@ -44,7 +44,7 @@ package enum JoinOutcome: Hashable, Sendable {
   case separate
 }
 
-/// What an app says of a customer, under a name of the app's.
+/// An attribute that an app sets for a customer, under a name of the app's.
 package struct CustomerAttribute: Hashable, Codable, Sendable {
   /// `nil` deletes the attribute.
   package var value: String?

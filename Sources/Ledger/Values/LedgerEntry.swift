@@ -42,7 +42,7 @@ package struct LedgerEntry: Sendable {
   /// The user presented proof. `false` if the service asked Apple itself, or Apple notified it: a purchase claimed by
   /// account token alone then stays so.
   package var isPresented = true
-  /// What is claimed is claimed by account token alone: whoever presents proof later gets it.
+  /// Such a claim rests on the account token alone: a user who presents proof later gets the purchase.
   package var claimsByName = false
   package var ownership: OwnershipPolicy
   /// The evaluation time.

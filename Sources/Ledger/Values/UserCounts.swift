@@ -1,6 +1,6 @@
 package import struct FoundationEssentials.Date
 
-/// How many users the ledger knows, and whether anybody still reports about them.
+/// Counts of the ledger's users, and the times of the newest reports about them.
 package struct UserCounts: Hashable, Sendable {
   /// The most users that are counted.
   package static let limit = 1_000_000

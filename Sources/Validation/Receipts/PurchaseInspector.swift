@@ -24,7 +24,7 @@ package struct PurchaseInspector: Sendable {
 
   private var gateway: AppStoreGateway { validator.gateway }
 
-  /// What somebody wants to know of a receipt or a signed transaction.
+  /// A question about a receipt or a signed transaction.
   package struct Question: Sendable {
     /// As it was posted, not yet decoded.
     var text: String

@@ -2,7 +2,7 @@ import AppStore
 package import Entitlements
 package import Ledger
 
-/// What the customers of SDKs need beside a validation.
+/// The use cases of SDKs' customers beside a validation.
 extension ReceiptValidator {
   /// Joins an anonymous customer to the user who signed in.
   package func join(_ id: UserID, to user: UserID, requestID: String) async throws(LedgerError) -> JoinOutcome {

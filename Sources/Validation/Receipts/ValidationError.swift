@@ -11,7 +11,7 @@ package enum ValidationError: Error, Sendable {
   case notAuthentic(detail: String, appleStatus: AppleStatus?)
   /// Authentic, for an app that is not ours.
   case wrongApp(appleStatus: AppleStatus?)
-  /// Of another of our apps than the public key that the caller shows: an operator's mistake, which may lose no purchase.
+  /// A purchase of another of our apps than the caller's public key: an operator's mistake, which may lose no purchase.
   case keyOfAnotherApp
   /// A sandbox purchase, which the policy does not accept from this user.
   case sandboxRefused(appleStatus: AppleStatus?)

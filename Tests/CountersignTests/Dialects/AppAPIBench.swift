@@ -6,7 +6,7 @@ import Testing
 @testable import Countersign
 @testable import CountersignServer
 
-/// What the tests of the interfaces with `success` share: two users, and a service that speaks them.
+/// A service that speaks the interfaces with `success`, and two users.
 enum AppAPIBench {
   static let clock = Date(timeIntervalSince1970: 1_718_452_800)  // 2024-06-15T12:00:00Z
   static let anna = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"

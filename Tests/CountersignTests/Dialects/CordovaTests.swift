@@ -85,7 +85,7 @@ import Testing
       func jws(_ subscriber: Int64) throws -> String {
         try store.simulator.issueTransaction(.renewing, subscriber: subscriber).signedTransaction
       }
-      // What the app claims beside a token counts for nothing.
+      // A claim of the app's beside a token counts for nothing.
       let own = try await service.cordova(
         try DialectBench.cordova(jws: try jws(1), user: "mallory"), key: try DialectBench.token())
       #expect(own["ok"] == "true")

@@ -5,10 +5,10 @@ import Testing
 @testable import AppStoreSimulator
 @testable import Countersign
 
-/// What the tests of dialects share: a service that speaks them, and requests as their clients send them.
+/// A service that speaks the dialects, and requests as their clients send them.
 enum DialectBench {
   static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-  /// Of another app that the same service serves.
+  /// The key of another app that the same service serves.
   static let otherKey = "appl_another-public-key"
   static let user = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
 

@@ -10,7 +10,7 @@ import Testing
 @testable import Countersign
 @testable import CountersignServer
 
-/// What may pass, as each dialect's clients have to be told so that they lose no purchase.
+/// Trouble that passes, as each dialect's clients have to be told so that they lose no purchase.
 @Suite struct DialectTroubleTests {
   enum Dialect: String, CaseIterable, Sendable {
     case cordova, openIAP, verifyReceipt, revenueCat

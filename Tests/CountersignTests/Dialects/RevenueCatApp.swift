@@ -39,7 +39,7 @@ struct RevenueCatApp: Sendable {
   var service: RunningService
   var key: String? = RunningService.publicKey
 
-  /// What the SDK for iOS does with the transaction (`TransactionPoster`, `NetworkError.swift`).
+  /// The end of the transaction in the SDK for iOS (`TransactionPoster`, `NetworkError.swift`).
   enum Transaction: Hashable {
     case finished
     /// It stays in the device's queue, and is posted again.

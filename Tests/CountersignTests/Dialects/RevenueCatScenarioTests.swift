@@ -10,7 +10,7 @@ import Testing
 @testable import Countersign
 @testable import CountersignServer
 
-/// What RevenueCat's SDK shows of each story of the simulated App Store.
+/// RevenueCat's SDK in each scenario of the simulated App Store.
 @Suite struct RevenueCatScenarioTests {
   /// Every story as a receipt, and those of which a signed transaction tells something else as one.
   private static let stories: [(Scenario, isSigned: Bool)] =
@@ -46,7 +46,7 @@ import Testing
         for (name, entitlement) in info.subscriber.entitlements where !info.active.contains(name) {
           #expect(entitlement.expiresDate.map { $0 < clock.date } == true)
         }
-        // What the SDK for Android and the one for the web need: the product of each entitlement is listed.
+        // The SDKs for Android and the web need the product of each entitlement to be listed.
         for entitlement in info.subscriber.entitlements.values {
           #expect(
             info.subscriber.subscriptions[entitlement.productIdentifier] != nil

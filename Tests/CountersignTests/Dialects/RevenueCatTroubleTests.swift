@@ -10,7 +10,7 @@ import Testing
 @testable import Countersign
 @testable import CountersignServer
 
-/// What RevenueCat's SDK does with a purchase when something is wrong: it keeps it, unless the purchase itself is.
+/// RevenueCat's SDK in trouble: it keeps the purchase, unless that itself is wrong.
 @Suite struct RevenueCatTroubleTests {
   @Test func `a purchase during an outage is finished where it is granted, and kept where it is not`() async throws {
     try await RevenueCatApp.run { app, store, _, _ async throws in

@@ -386,7 +386,7 @@ import Testing
         #expect(taken.status == 200, "\(taken.text)")
         clock.advance(by: 150)
       }
-      // What is counted stands for a minute, so that one service is asked once.
+      // The counts stand for a minute, so that one service is asked once.
       let answer = try await service.send(.get, "/api/health/subscriptions", key: RunningService.supportKey)
       let checks = answer.object["checks"] as? [String: Any]
       #expect(checks?["revenuecat_webhook"] as? String == (hasEvent ? "last_received_2min_ago" : "never_received"))

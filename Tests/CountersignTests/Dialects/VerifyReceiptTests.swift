@@ -8,7 +8,7 @@ import Testing
 
 /// `POST /verifyReceipt` as old code asks and reads.
 @Suite struct VerifyReceiptTests {
-  /// What Apple itself says of a receipt.
+  /// Apple's own answer about a receipt.
   private static func apples(
     _ receipt: String, _ store: SimulatedStore, sandbox: Bool = false, excludesOld: Bool? = nil
   ) async throws -> [UInt8] {
@@ -25,7 +25,7 @@ import Testing
     ).body
   }
 
-  // Of another app's receipt Apple's answer is not passed on.
+  // Apple's answer about another app's receipt is not passed on.
   @Test(arguments: Scenario.allCases.filter { $0 != .wrongApp })
   func `the answer is Apple's, byte for byte, of either store`(scenario: Scenario) async throws {
     try await DialectBench.run { service, store in
@@ -72,7 +72,7 @@ import Testing
         #expect(try await service.profile(name.uuidString.lowercased()).verdict == tier)
         let path = "/v1/transactions/\(try #require(unnamed.originalTransactionIDs.first))"
         #expect(try await service.send(.get, path, key: RunningService.supportKey).status == 404)
-        // Whoever presents it later gets it.
+        // The user who presents it later gets it.
         #expect(try await service.validate(unnamed.receiptData, user: "late").verdict == "pro active renewing")
       }
     }

@@ -216,7 +216,7 @@ import Testing
       let list = try await refused()
       #expect(list.count == 2 && list.allSatisfy { $0["authentic"] as? Bool == false })
       #expect(list.first?["received_at"] as? String == "2024-06-15T13:00:00Z")
-      // What RevenueCat sent, and cannot be read, is another kind.
+      // An event that RevenueCat sent, and that cannot be read, is of another kind.
       #expect(try await Self.post("{}", to: service).status == 400)
       #expect(try await refused().first?["authentic"] as? Bool == true)
     }

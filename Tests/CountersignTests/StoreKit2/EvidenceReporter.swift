@@ -4,7 +4,7 @@ import Entitlements
 
 /// Reports on a made-up customer in each of Apple's ways, as evidence.
 struct EvidenceReporter {
-  /// What one answer or notification of Apple's says.
+  /// The content of one answer or notification of Apple's.
   struct Report {
     var at: Timestamp
     var evidence: [SubscriptionEvidence]

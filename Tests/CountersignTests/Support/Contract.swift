@@ -38,7 +38,7 @@ struct Contract: @unchecked Sendable {
   /// The operations of the service's own interface.
   var operations: Set<Operation> { allOperations.filter { dialect(of: $0) == nil } }
 
-  /// Those of dialects, which are off by default and answer in shapes of their own.
+  /// The operations of dialects, which are off by default and answer in shapes of their own.
   var dialectOperations: Set<Operation> { allOperations.filter { dialect(of: $0) != nil } }
 
   var allOperations: Set<Operation> {

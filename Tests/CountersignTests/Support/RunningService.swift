@@ -173,7 +173,7 @@ struct Settings: Sendable {
   var dialects: [String] = []
   /// `auth.signing_key`, where users can call.
   var signingKey: String? = Settings.signingKeyOfTests
-  /// What else `auth` says of it.
+  /// More of `auth`, by key.
   var signing: [String: String] = [:]
   /// `auth.public_keys`, an item each; `nil`: one of com.example.app, where that is served.
   var publicKeys: [String]?

@@ -9,7 +9,7 @@ struct CordovaSuccess: Encodable {
       var type: String
     }
 
-    /// What the app asked about: a product, or the app itself.
+    /// The subject of the question: a product, or the app itself.
     var id: String
     /// Always true: Apple is asked about the newest.
     var latest_receipt = true
@@ -69,7 +69,7 @@ struct CordovaPurchase: Encodable, Hashable {
   /// The same for all renewals.
   var purchaseId: String
   var transactionId: String
-  /// Of the oldest transaction that is known.
+  /// The date of the oldest known transaction.
   var purchaseDate: Int64?
   var lastRenewalDate: Int64?
   /// When access ends: the plugin asks again a minute after it. Absent for life.
@@ -97,7 +97,7 @@ struct CordovaPurchase: Encodable, Hashable {
         < (other.purchaseDate ?? .distantPast, other.transactionID.rawValue)
     }
     var newest = Dictionary(grouping: evidence.purchases, by: \.productID).compactMapValues { $0.max(by: isOlder) }
-    // Of a period that only a renewal info names there is no row yet.
+    // A period that only a renewal info names has no row yet.
     if let product = verdict.productID, newest[product] == nil, var row = evidence.purchases.max(by: isOlder) {
       row.productID = product
       newest[product] = row

@@ -77,7 +77,7 @@ struct OpenIAPFailure: Encodable {
   struct Reason: Encodable {
     var code: String
     var message: String
-    /// Of the member that is wrong; none is told.
+    /// The place of the member that is wrong; none is told.
     var path: [String] = []
   }
 

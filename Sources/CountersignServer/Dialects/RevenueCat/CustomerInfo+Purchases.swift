@@ -34,7 +34,7 @@ extension CustomerInfo {
       let forEver = rows.filter(\.isForEver).sorted(by: Row.isOlder)
       if !forEver.isEmpty { subscriber.nonSubscriptions[product.rawValue] = forEver.map(\.nonSubscription) }
     }
-    // Of the store of the deciding purchase, else of one where the customer has bought.
+    // The page of the deciding purchase's store, else of one where the customer has bought.
     let stores = Set(subscriber.subscriptions.values.map(\.store)).sorted()
     let deciding = verdict.originalTransactionID.map { $0.store ?? "app_store" }
     subscriber.managementURL =

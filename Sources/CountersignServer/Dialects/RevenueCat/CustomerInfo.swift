@@ -2,7 +2,7 @@ import CountersignAPI
 import Entitlements
 import FoundationEssentials
 
-/// What RevenueCat's SDKs read of a customer.
+/// A customer as RevenueCat's SDKs read one.
 ///
 /// Every member is always there: iOS fails the whole answer without some of them, and Android and the web without others.
 struct CustomerInfo: Codable, Hashable, Sendable {
@@ -85,7 +85,7 @@ struct CustomerInfo: Codable, Hashable, Sendable {
     }
   }
 
-  /// What the customer paid; missing where nobody said so.
+  /// The price that the customer paid; missing where nobody said so.
   struct Price: Codable, Hashable, Sendable {
     /// In units of the currency.
     var amount: Double

@@ -26,7 +26,7 @@ struct RevenueCatError: Error {
   var code: Code
   var problem: Problem
 
-  /// What only RevenueCat's interface asks for: the caller gets a 400 with this code.
+  /// A demand of RevenueCat's interface alone: the caller gets a 400 with this code.
   init(_ code: Code, _ message: String) {
     self.code = code
     problem = Problem(.malformedRequest, message)

@@ -27,7 +27,7 @@ struct PostedReceipt: Decodable {
   }
 }
 
-/// What an app says of its customer: a text, with the time on the device.
+/// An attribute that an app sets for its customer: a text, with the time on the device.
 struct PostedAttribute: Decodable {
   var value: String?
   var updatedAtMilliseconds: Int64

@@ -31,7 +31,7 @@ struct SubscriptionsAPIPlan: Encodable, Sendable {
   var code: String
   var name: String
   @Nullable var description: String?
-  /// Of the cheapest product by the month; zero for the tier that everybody has, `nil` where the catalog names none.
+  /// The price of the cheapest product by the month; zero for the tier that everybody has, `nil` where the catalog names none.
   @Nullable var monthlyPrice: Double?
   @Nullable var annualPrice: Double?
 
@@ -63,7 +63,7 @@ struct SubscriptionsAPIPlan: Encodable, Sendable {
   }
 }
 
-/// What gives a user a tier, or gave it last.
+/// The source of a user's tier, now or last.
 struct SubscriptionsAPISubscription: Codable, Hashable, Sendable {
   enum Status: String, Codable, Sendable {
     /// Grace and retry included.
@@ -197,7 +197,7 @@ struct SubscriptionsAPIPurchase: Decodable {
     externalId = try container.decodeIfPresent(String.self, forKey: .externalId)
   }
 
-  /// What is proof, or names one: the receipt, else an ID of Apple's. `nil`: nothing of it is.
+  /// The proof in the body: the receipt, else an ID of Apple's. `nil`: there is neither.
   var proof: ReceiptSubmission.Proof? {
     if let receiptData { return .receipt(receiptData) }
     // Other services' IDs have other forms, and say nothing here.

@@ -9,7 +9,7 @@ import struct FoundationEssentials.Date
 
 /// `GET /api/health/subscriptions`: whether the service can do its work, and how many users it has, for a monitor.
 struct SubscriptionsHealth: Sendable {
-  /// What is counted stands for so long: the users are counted one by one.
+  /// The lifetime of the counts: the users are counted one by one.
   static let lifetime = Duration.seconds(60)
 
   private let common: DialectRoutes.Common

@@ -86,7 +86,7 @@ struct TrialAPIController: Sendable {
 
 /// The body of all three routes.
 struct TrialAPIRequest: Decodable {
-  /// What the app kept of its trial.
+  /// The app's own record of its trial.
   struct TrialData: Decodable {
     var sessionsUsed: Int?
 
