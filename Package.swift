@@ -46,6 +46,8 @@ let package = Package(
       name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
     .systemLibrary(
       name: "CJansson", pkgConfig: "jansson", providers: [.apt(["libjansson-dev"])]),
+    .systemLibrary(
+      name: "CPostgreSQL", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
 
     .target(
       name: "Resilience",
@@ -88,7 +90,7 @@ let package = Package(
     .target(
       name: "Ledger",
       dependencies: [
-        "Access", "Cryptography", "Entitlements", "Resilience",
+        "Access", "CPostgreSQL", "Cryptography", "Entitlements", "Resilience",
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "GRDBSQLite", package: "GRDB.swift"),
       ],
@@ -185,6 +187,7 @@ let package = Package(
     .target(
       name: "TestSupport",
       dependencies: [
+        "CPostgreSQL",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "NIOCore", package: "swift-nio"),
         .product(name: "NIOPosix", package: "swift-nio"),
@@ -240,14 +243,11 @@ let package = Package(
       dependencies: ["Entitlements", "HTTPTransport", "JSON", "ProfileStoreContract", "Profiles", "Resilience"],
       exclude: ["Recorded"],
       swiftSettings: settings),
-    // libpq, for the tests alone.
-    .systemLibrary(
-      name: "CPostgreSQL", path: "Tests/CPostgreSQL", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
     // The SQL in samples, the locks it makes, and the adapter, on a real PostgreSQL.
     .testTarget(
       name: "PostgreSQLTests",
       dependencies: [
-        "CPostgreSQL", "Entitlements", "HTTPTransport", "ProfileStoreContract", "Profiles",
+        "CPostgreSQL", "Entitlements", "HTTPTransport", "ProfileStoreContract", "Profiles", "TestSupport",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "NIOCore", package: "swift-nio"),
         .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -271,7 +271,7 @@ let package = Package(
     .testTarget(
       name: "LedgerTests",
       dependencies: [
-        "Access", "Entitlements", "Ledger", "LedgerProbe",
+        "Access", "Entitlements", "Ledger", "LedgerProbe", "TestSupport",
         .product(name: "GRDB", package: "GRDB.swift"),
       ],
       exclude: ["Former"],

@@ -5,6 +5,8 @@
 //   LedgerProbe PATH forever                     eight writers, until killed
 //   LedgerProbe PATH consume                     eight consumers, until killed, each with every key twice
 //
+// A URL of PostgreSQL's may stand for PATH.
+//
 // It prints "ack USER" after each acknowledged record, "error CASE" for each that failed, "fatal" when the ledger gave
 // up, and at the end "statistics COMMITS ENTRIES LARGEST"; "open CASE" alone when the ledger cannot be opened. `normal`
 // weakens the ledger on purpose.
@@ -61,6 +63,7 @@ func record(_ user: String, in ledger: Ledger) async {
 }
 
 func open(_ path: String, normal: Bool) async throws -> Ledger {
+  if path.hasPrefix("postgresql://") { return try await Ledger.open(url: path, connections: 4) }
   #if DEBUG
     return try await Ledger.open(path: path, synchronous: normal ? .normal : .full) { _ in say("fatal") }
   #else

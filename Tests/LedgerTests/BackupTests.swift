@@ -6,7 +6,7 @@ import Testing
 @testable import Ledger
 
 /// A copy of the ledger, made beside the service.
-@Suite struct BackupTests {
+@Suite(.ofTheFile) struct BackupTests {
   private static func mode(_ path: String) throws -> Int? {
     try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
   }

@@ -55,7 +55,7 @@ import Testing
       #expect(history.count == 2, "\(history)")
       #expect(try await ledger.profile(of: anonymous)?.evidence == anna.evidence)
       #expect(try await join(ledger, anonymous, "anna") == .unchanged)
-      let findings = try await LedgerVerification.verify(path: scratch.path).findings
+      let findings = try await scratch.verify().findings
       #expect(findings == [])
     }
   }
@@ -101,7 +101,7 @@ import Testing
       }
       #expect(owner == "anna" && losers.isEmpty && !isForAnother)
       #expect(try await ledger.profile(of: "anna")?.evidence.map(\.key) == [StoreReport.playKey])
-      #expect(try await LedgerVerification.verify(path: scratch.path).findings == [])
+      #expect(try await scratch.verify().findings == [])
     }
   }
 

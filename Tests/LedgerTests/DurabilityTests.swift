@@ -4,7 +4,7 @@ import Ledger
 import Testing
 
 /// Tests against a process of its own (`LedgerProbe`) or a file system of its own.
-@Suite(.serialized) struct DurabilityTests {
+@Suite(.ofTheFile, .serialized) struct DurabilityTests {
   static let hasStrace = Tool.strace != nil
 
   // MARK: fsync

@@ -10,7 +10,7 @@ import Testing
 /// `Former/ledger.sql` and `Former/answers.txt` were made by that release with `FormerAnswers`. They hold a user under two
 /// spellings, purchases that changed hands, notes, signed transactions, receipts that wait, and updates in every state.
 /// The answers about the user under two spellings were put right by hand: the upgrade unites the two.
-@Suite struct FormerLedgerTests {
+@Suite(.ofTheFile) struct FormerLedgerTests {
   @Test func `an upgraded ledger answers each question as the former release did`() async throws {
     let scratch = try Self.former()
     let ledger = try await scratch.open()

@@ -6,7 +6,7 @@ import Testing
 @testable import Ledger
 
 /// How the writer waits for more writes where many callers are at work.
-@Suite(.timeLimit(.minutes(10))) struct GatheringTests {
+@Suite(.ofTheFile, .timeLimit(.minutes(10))) struct GatheringTests {
   /// Records `first` at once, and then what the script says: so many more during each pause of the writer.
   ///
   /// - Returns: how many writes each commit had, and how often the writer paused.
@@ -86,7 +86,7 @@ import Testing
           Task { try await ledger.record(entry("late", [evidence("late")])) }
           hold { ledger.statistics.waiting >= 1 }
           Task { await ledger.close() }
-          hold { ledger.queue.isClosed }
+          hold { ledger.engine.isClosed }
         })
     }
     opened.value = ledger
@@ -99,7 +99,7 @@ import Testing
       while ledger.statistics.waiting < 4 { await Task.yield() }
       gate.open()
     }
-    while !ledger.queue.isClosed {
+    while !ledger.engine.isClosed {
       try Task.checkCancellation()
       await Task.yield()
     }

@@ -120,17 +120,19 @@ import Testing
     await ledger.close()
     ledger = try await scratch.open()
     #expect(try await ledger.profile(of: "anna")?.given.count == 1)
-    #expect(try await LedgerVerification.verify(path: scratch.path).findings == [])
+    #expect(try await scratch.verify().findings == [])
     #expect(try await ledger.endOverdueGiven(reevaluated(at: 100)) == 1)
     await ledger.close()
-    #expect(try await LedgerVerification.verify(path: scratch.path).findings == [])
+    #expect(try await scratch.verify().findings == [])
   }
 
-  @Test(arguments: [
-    "UPDATE account SET given = NULL", "UPDATE given_period SET is_over = 1",
-    "UPDATE given_period SET ends_at = ends_at + 1",
-    "UPDATE given_period SET user_id = 'nobody'",
-  ])
+  @Test(
+    .ofTheFile,
+    arguments: [
+      "UPDATE account SET given = NULL", "UPDATE given_period SET is_over = 1",
+      "UPDATE given_period SET ends_at = ends_at + 1",
+      "UPDATE given_period SET user_id = 'nobody'",
+    ])
   func `an account that lists another period than there is is found`(change: String) async throws {
     let scratch = try Scratch()
     let ledger = try await scratch.open()
@@ -139,6 +141,6 @@ import Testing
     let file = try DatabaseQueue(path: scratch.path)
     try await file.write { db in try db.execute(sql: change) }
     try file.close()
-    #expect(try await !LedgerVerification.verify(path: scratch.path).findings.isEmpty)
+    #expect(try await !scratch.verify().findings.isEmpty)
   }
 }

@@ -5,7 +5,7 @@ import Ledger
 import Synchronization
 import Testing
 
-@Suite struct GroupCommitTests {
+@Suite(.ofTheFile) struct GroupCommitTests {
   /// Admits every verdict, and counts them by user.
   private final class Questions: Sendable {
     private let asked = Mutex<[UserID: Int]>([:])

@@ -3,7 +3,7 @@ import Testing
 @testable import Ledger
 
 /// What kind of file system a ledger lies on.
-@Suite struct InspectionTests {
+@Suite(.ofTheFile) struct InspectionTests {
   static let mounts = """
     22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
     30 22 0:45 / /mnt/share rw,relatime shared:9 - nfs4 server:/share rw

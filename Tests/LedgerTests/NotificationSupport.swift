@@ -2,6 +2,8 @@ import Entitlements
 import Foundation
 import GRDB
 import Ledger
+import TestSupport
+import Testing
 
 let annasAccount = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
 let bensAccount = "00000000-0000-4000-8000-000000000002"
@@ -63,10 +65,16 @@ extension NotificationOutcome {
 }
 
 extension Scratch {
-  /// What another connection reads in the file.
+  /// What another connection reads.
   func fetch<Value: DatabaseValueConvertible & Sendable>(_ sql: String, as type: Value.Type = Value.self) async throws
     -> [Value]
   {
+    if TestEngine.isPostgreSQL {
+      return try await rows(sql).map { row in
+        let values = row[0].map { [$0.databaseValue, Int64($0)?.databaseValue ?? .null] } ?? [.null]
+        return try #require(values.lazy.compactMap(Value.fromDatabaseValue).first)
+      }
+    }
     var configuration = Configuration()
     configuration.readonly = true
     return try await DatabaseQueue(path: path, configuration: configuration).read { db in

@@ -45,7 +45,7 @@ import Testing
     }
   }
 
-  @Test func `of one notification that is posted many times at once one is taken`() async throws {
+  @Test(.ofTheFile) func `of one notification that is posted many times at once one is taken`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let outcomes = try await withThrowingTaskGroup { group in
         for _ in 0..<200 { group.addTask { try await ledger.take(notification("n1", [part("1")])) } }
@@ -57,7 +57,7 @@ import Testing
     }
   }
 
-  @Test func `a part that repeats what is known writes nothing but that it was taken`() async throws {
+  @Test(.ofTheFile) func `a part that repeats what is known writes nothing but that it was taken`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       _ = try await ledger.record(posted("anna", [part("1")]))
       let again = try await ledger.take(notification("n1", [part("1")])).recorded
@@ -119,7 +119,7 @@ import Testing
     }
   }
 
-  @Test func `only the newest of the unbelieved notifications are kept, each once`() async throws {
+  @Test(.ofTheFile) func `only the newest of the unbelieved notifications are kept, each once`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       let limit = RefusedNotification.limit
       try await withThrowingTaskGroup { group in

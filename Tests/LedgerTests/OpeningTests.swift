@@ -6,7 +6,7 @@ import Testing
 
 @testable import Ledger
 
-@Suite struct OpeningTests {
+@Suite(.ofTheFile) struct OpeningTests {
   @Test func `records are there after closing and opening again`() async throws {
     let scratch = try Scratch()
     let first = try await scratch.open()
@@ -143,9 +143,9 @@ import Testing
     let scratch = try Scratch()
     let pool = try DatabasePool(path: scratch.path)
     try pool.writeWithoutTransaction { db in
-      #expect(throws: LedgerOpenError.self) { try Ledger.expect(db, "synchronous", 2, path: "x") }
+      #expect(throws: LedgerOpenError.self) { try SQLiteEngine.expect(db, "synchronous", 2, path: "x") }
       try db.execute(sql: "PRAGMA synchronous = FULL")
-      try Ledger.expect(db, "synchronous", 2, path: "x")
+      try SQLiteEngine.expect(db, "synchronous", 2, path: "x")
     }
     try pool.close()
   }

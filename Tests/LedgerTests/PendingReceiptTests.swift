@@ -68,7 +68,7 @@ import Testing
     }
   }
 
-  @Test func `waiting receipts are bounded together, and one that goes makes room`() async throws {
+  @Test(.ofTheFile) func `waiting receipts are bounded together, and one that goes makes room`() async throws {
     let scratch = try Scratch()
     let ledger = try await scratch.open()
     #expect(try await ledger.postpone(large(1, bytes: 100)) == .kept)
@@ -90,7 +90,7 @@ import Testing
     await full.close()
   }
 
-  @Test func `the longest waiting is due first, and one put back waits for its time`() async throws {
+  @Test(.ofTheFile) func `the longest waiting is due first, and one put back waits for its time`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for number in [3, 1, 2] { #expect(try await ledger.postpone(receipt(number)) == .kept) }
       #expect(try await ledger.pendingReceipts(dueAt: at(2), limit: 10).map(\.base64) == ["receipt-1", "receipt-2"])

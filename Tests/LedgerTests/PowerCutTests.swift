@@ -10,7 +10,9 @@ private let isFull = ProcessInfo.processInfo.environment["COUNTERSIGN_FAULTS"] =
 /// this: the kernel outlives it.
 ///
 /// `COUNTERSIGN_FAULTS=full` plays fifty cuts in place of three, and fails where the short form is skipped.
-@Suite(.serialized, .enabled(if: Disk.isPossible || isFull, "NOT PLAYED: no ext4 image can be made and mounted here"))
+@Suite(
+  .ofTheFile, .serialized,
+  .enabled(if: Disk.isPossible || isFull, "NOT PLAYED: no ext4 image can be made and mounted here"))
 struct PowerCutTests {
   @Test func `power cuts lose nothing that was acknowledged`() async throws {
     let instants = isFull ? (0..<50).map { _ in Int.random(in: 20...600) } : [40, 150, 400]

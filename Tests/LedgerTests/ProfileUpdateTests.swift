@@ -314,7 +314,7 @@ import Testing
     }
   }
 
-  @Test func `a claim ends with the process that made it`() async throws {
+  @Test(.ofTheFile) func `a claim ends with the process that made it`() async throws {
     let scratch = try Scratch()
     defer { withExtendedLifetime(scratch) {} }
     let first = try await scratch.open()
@@ -342,7 +342,9 @@ import Testing
     }
   }
 
-  @Test func `a receipt that was acknowledged under a clock a year ahead is due after a restart`() async throws {
+  @Test(.ofTheFile) func `a receipt that was acknowledged under a clock a year ahead is due after a restart`()
+    async throws
+  {
     let scratch = try Scratch()
     defer { withExtendedLifetime(scratch) {} }
     let first = try await scratch.open()

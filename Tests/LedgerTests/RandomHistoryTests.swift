@@ -1,6 +1,5 @@
 import Entitlements
 import Foundation
-import GRDB
 import Ledger
 import Testing
 
@@ -21,7 +20,7 @@ import Testing
     try await run.ledger.verifyIntegrity()
     await run.ledger.close()
     #expect(run.done.count == Run.Kind.allCases.count, "a step of each kind was made: \(run.done)")
-    try run.expectNoSecondGrant()
+    try await run.expectNoSecondGrant()
   }
 
   struct Run {
@@ -187,25 +186,18 @@ import Testing
 
     /// The granted purchases with the time that each grant ends.
     private static func grants(_ scratch: Scratch) async throws -> [String: Int64] {
-      var configuration = Configuration()
-      configuration.readonly = true
-      return try await DatabaseQueue(path: scratch.path, configuration: configuration).read { db in
-        let rows = try Row.fetchAll(db, sql: "SELECT original_transaction_id, until FROM provisional_grant")
-        return Dictionary(rows.map { ($0[0] as String, $0[1] as Int64) }) { one, _ in one }
-      }
+      let rows = try await scratch.rows("SELECT original_transaction_id, until FROM provisional_grant")
+      return Dictionary(rows.map { ($0[0] ?? "", $0[1].flatMap(Int64.init) ?? 0) }) { one, _ in one }
     }
 
     /// The history of each purchase's grants, from the file.
-    func expectNoSecondGrant() throws {
-      let count = try DatabaseQueue(path: scratch.path).read { db in
-        try Int.fetchOne(
-          db,
-          sql: """
-            SELECT count(*) FROM provisional_grant AS g JOIN purchase AS s USING (environment, original_transaction_id)
-            WHERE g.user_id <> s.user_id
-            """)
-      }
-      #expect(count == 0, "a grant on a purchase that somebody else owns")
+    func expectNoSecondGrant() async throws {
+      let rows = try await scratch.rows(
+        """
+        SELECT count(*) FROM provisional_grant AS g JOIN purchase AS s USING (environment, original_transaction_id)
+        WHERE g.user_id <> s.user_id
+        """)
+      #expect(rows == [["0"]], "a grant on a purchase that somebody else owns")
     }
 
     private mutating func pick<Element>(_ choices: [Element]) -> Element {

@@ -7,7 +7,7 @@ import Testing
 @testable import Ledger
 
 /// Short reads, which share a turn and a state of the ledger.
-@Suite struct ReadQueueTests {
+@Suite(.ofTheFile) struct ReadQueueTests {
   private struct Broken: Error {}
 
   /// A ledger, and a queue of reads of its own on the same file.

@@ -96,7 +96,7 @@ import Testing
     }
   }
 
-  @Test(arguments: [true, false])
+  @Test(.ofTheFile, arguments: [true, false])
   func `a question claimed by a clock a year ahead is due as its state says`(afterRestart: Bool) async throws {
     let year = 365 * 86_400.0
     let scratch = try Scratch()
@@ -114,7 +114,7 @@ import Testing
     await ledger.close()
   }
 
-  @Test func `a claim of a process that ended is due at once, and still counted`() async throws {
+  @Test(.ofTheFile) func `a claim of a process that ended is due at once, and still counted`() async throws {
     let scratch = try Scratch()
     let first = try await scratch.open()
     _ = try await first.record(answer("anna", [evidence("1", expires: 100)]))

@@ -7,7 +7,7 @@ import Testing
 
 /// What a record writes, counted in the pages that SQLite appends to its log. In a ledger so small that each B-tree is one
 /// page, that is the number of B-trees that the record changes.
-@Suite struct RecordCostTests {
+@Suite(.ofTheFile) struct RecordCostTests {
   /// account, purchase with two indexes, proof, event with the index of changes, outbox with one, the count of users with access.
   @Test func `a new user's receipt changes ten B-trees`() async throws {
     let pages = try await Self.pages { try Self.record("ben", "2", in: $0) }

@@ -98,7 +98,7 @@ import Testing
     }
   }
 
-  @Test func `access that is given is counted by what gives it, also beside a process that has the ledger`()
+  @Test(.ofTheFile) func `access that is given is counted by what gives it, also beside a process that has the ledger`()
     async throws
   {
     try await Scratch.withLedger { ledger, scratch in

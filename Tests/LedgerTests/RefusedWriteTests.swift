@@ -6,7 +6,7 @@ import Testing
 @testable import Ledger
 
 /// A system that refuses to write (a file system mounted read-only, a quota) has not failed: nothing has reached the disk.
-@Suite(.serialized) struct RefusedWriteTests {
+@Suite(.ofTheFile, .serialized) struct RefusedWriteTests {
   @Test(arguments: [EROFS, EPERM, EACCES, EDQUOT])
   func `a refused write is trouble that passes`(errno: Int32) {
     let failure = LedgerFailure(DatabaseError(resultCode: .SQLITE_IOERR_WRITE), systemError: errno)
@@ -66,7 +66,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1")]))
       // No page more than there are.
-      try await ledger.queue.submit { tables in try tables.execute("PRAGMA max_page_count = 1") }
+      try await ledger.engine.submit { tables in try tables.execute("PRAGMA max_page_count = 1") }
       try await ledger.check()
       let large = String(repeating: "A", count: 256 * 1024)
       await #expect(throws: LedgerError.self) {
@@ -74,7 +74,7 @@ import Testing
       }
       // A heartbeat would have found room.
       for _ in 0..<3 { await #expect(throws: LedgerError.self) { try await ledger.check() } }
-      try await ledger.queue.submit { tables in try tables.execute("PRAGMA max_page_count = 1000000") }
+      try await ledger.engine.submit { tables in try tables.execute("PRAGMA max_page_count = 1000000") }
       try await ledger.check()
       try await ledger.check()
       _ = try await ledger.record(entry("ben", [evidence("2")], receipt: large))

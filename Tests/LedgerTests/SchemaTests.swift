@@ -174,7 +174,7 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
   ]
 }
 
-@Suite struct SchemaTests {
+@Suite(.ofTheFile) struct SchemaTests {
   @Test(arguments: Forbidden.all)
   func `SQLite refuses rows that break the schema`(_ forbidden: Forbidden) async throws {
     let scratch = try await Self.filled()

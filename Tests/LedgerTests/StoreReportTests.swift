@@ -57,7 +57,7 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
   }
 
   private func isSound(_ scratch: Scratch) async throws {
-    let verification = try await LedgerVerification.verify(path: scratch.path)
+    let verification = try await scratch.verify()
     #expect(verification.isSound, "\(verification.findings)")
   }
 

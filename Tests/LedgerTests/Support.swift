@@ -1,22 +1,70 @@
 import Entitlements
 import Foundation
-import Ledger
+import GRDB
+import Synchronization
+import TestSupport
 import Testing
+
+@testable import Ledger
+
+extension Trait where Self == ConditionTrait {
+  /// For a test of SQLite's file.
+  static var ofTheFile: Self { .disabled(if: TestEngine.isPostgreSQL, "This is about SQLite's file.") }
+}
 
 /// A directory of a test's own, removed with it.
 final class Scratch: Sendable {
   let directory: String
   var path: String { directory + "/ledger.sqlite" }
+  /// The database of a ledger on PostgreSQL, made when it is first opened.
+  private let database = Mutex<Task<String, any Error>?>(nil)
+
+  func url() async throws -> String {
+    let server = try await TestEngine.running()
+    let task = database.withLock { database in
+      let task = database ?? Task { try await server.makeDatabase() }
+      database = task
+      return task
+    }
+    return try await server.url(of: task.value)
+  }
+
+  func verify() async throws -> LedgerVerification {
+    guard TestEngine.isPostgreSQL else { return try await LedgerVerification.verify(path: path) }
+    return try await LedgerVerification.verify(url: url())
+  }
 
   init() throws {
     directory = NSTemporaryDirectory() + "ledger-" + UUID().uuidString
     try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
   }
 
+  /// The rows of a query, as text.
+  func rows(_ sql: String) async throws -> [[String?]] {
+    if TestEngine.isPostgreSQL {
+      _ = try await url()
+      guard let database = try await database.withLock({ $0 })?.value else { return [] }
+      return try await TestEngine.running().run(sql, on: database)
+    }
+    var configuration = Configuration()
+    configuration.readonly = true
+    return try await DatabaseQueue(path: path, configuration: configuration).read { db in
+      try Row.fetchAll(db, sql: sql).map { row in
+        row.databaseValues.map { value in
+          String.fromDatabaseValue(value) ?? Int64.fromDatabaseValue(value).map(String.init)
+        }
+      }
+    }
+  }
+
   deinit { try? FileManager.default.removeItem(atPath: directory) }
 
   func open() async throws -> Ledger {
-    try await Self.retrying { () throws(LedgerOpenError) in
+    if TestEngine.isPostgreSQL {
+      // Enough patience for a thousand at once on a busy machine.
+      return try await Ledger.open(url: url(), connections: 4, settings: .init(patience: .seconds(120)))
+    }
+    return try await Self.retrying { () throws(LedgerOpenError) in
       try await Ledger.open(path: path) { problem in Issue.record("the ledger gave up: \(problem)") }
     }
   }

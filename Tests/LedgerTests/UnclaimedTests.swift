@@ -225,7 +225,7 @@ import Testing
     }
   }
 
-  @Test func `a receipt is kept in place of a signed transaction, not the reverse`() async throws {
+  @Test(.ofTheFile) func `a receipt is kept in place of a signed transaction, not the reverse`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       _ = try await ledger.record(posted("anna", [part("1", reported: 0)], jws: "jws"))
       #expect(try await ledger.receipts(mentioning: "1").map(\.base64) == ["jws"])

@@ -7,7 +7,7 @@ import Testing
 @testable import Ledger
 
 /// A ledger as the previous version left it, opened by this one.
-@Suite struct UpgradeTests {
+@Suite(.ofTheFile) struct UpgradeTests {
   /// Rows written down by hand, as that version wrote them. Anna renews until 1000 s, Ben's purchase is for life, Cleo's is
   /// over, and a receipt of Dora's waits.
   private static func previous() async throws -> Scratch {
@@ -291,7 +291,7 @@ import Testing
       let end = try await DatabaseQueue(path: scratch.path).read(Self.rows)
       #expect(end.keys.sorted() == expected.keys.sorted())
       for (table, rows) in expected { #expect(end[table] == rows, "\(table) after \(steps) steps") }
-      #expect(try await LedgerVerification.verify(path: scratch.path).findings == [])
+      #expect(try await scratch.verify().findings == [])
     }
     #expect(steps > 5)
   }

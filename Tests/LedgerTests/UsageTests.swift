@@ -1,7 +1,6 @@
 import Access
 import Entitlements
 import Foundation
-import GRDB
 import Testing
 
 @testable import Ledger
@@ -48,11 +47,11 @@ extension Ledger {
 
 extension Scratch {
   fileprivate func count(_ sql: String) async throws -> Int {
-    try await DatabaseQueue(path: path).read { db in try Int.fetchOne(db, sql: sql) ?? -1 }
+    try await rows(sql).first.flatMap { $0.first ?? nil }.flatMap { Int($0) } ?? -1
   }
 
   fileprivate func strings(_ sql: String) async throws -> [String] {
-    try await DatabaseQueue(path: path).read { db in try String.fetchAll(db, sql: sql) }
+    try await rows(sql).compactMap { $0.first ?? nil }
   }
 }
 
@@ -277,7 +276,7 @@ extension GivingBackOutcome {
 @Suite(.serialized) struct UsageFaultTests {
   private static let isFull = ProcessInfo.processInfo.environment["COUNTERSIGN_FAULTS"] == "full"
 
-  @Test func `kills lose no consumption that was acknowledged, and count none twice`() async throws {
+  @Test(.ofTheFile) func `kills lose no consumption that was acknowledged, and count none twice`() async throws {
     let scratch = try Scratch()
     var acknowledged: Set<String> = []
     let rounds = Self.isFull ? 200 : 10

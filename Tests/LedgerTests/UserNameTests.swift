@@ -72,7 +72,7 @@ import Testing
   }
 
   /// Before this was so, one user may have become two.
-  @Test func `a user who is written down in both ways has what both have`() async throws {
+  @Test(.ofTheFile) func `a user who is written down in both ways has what both have`() async throws {
     let former = try FormerLedger()
     try former.record(Self.capitals, evidence("1", expires: 2_000), at: 1)
     try former.record(Self.small, evidence("2"), at: 50)

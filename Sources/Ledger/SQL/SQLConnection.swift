@@ -4,8 +4,11 @@
 /// between neither know nor care which engine runs them.
 protocol SQLConnection: AnyObject {
   /// The statement with a text, compiled at its first use. The text is a literal of the program, found again by its
-  /// address. `?` stands for a value.
+  /// address. `?` stands for a value. What an engine other than SQLite needs besides is a comment that begins with its name,
+  /// `/*pg: … */`, in which there is no `?`.
   func statement(_ sql: StaticString) throws -> any SQLStatement
+  /// Whether other processes write the same database.
+  var isShared: Bool { get }
   /// Rows that the last INSERT, UPDATE or DELETE changed.
   var changes: Int { get }
 }

@@ -15,6 +15,7 @@ final class SQLiteConnection: SQLConnection, @unchecked Sendable {
 
   init(_ db: Database) { self.db = db }
 
+  var isShared: Bool { false }
   var changes: Int { db.changesCount }
 
   func statement(_ sql: StaticString) throws -> any SQLStatement {

@@ -8,7 +8,7 @@ extension Ledger {
   package func meet(_ id: UserID, at now: Date) async throws(LedgerError) -> (customer: Customer, isNew: Bool) {
     let (known, isKept) = try await readShort { tables in (try tables.customer(id), try tables.isCustomer(id)) }
     if let known, isKept, now < known.lastSeenAt.advanced(by: Customer.visit) { return (known, false) }
-    return try await queue.submit { tables in
+    return try await engine.submit { tables in
       let isNew = try tables.customer(id) == nil
       try tables.meet(id, at: now)
       // A user whom the ID turned out to be was seen too.
@@ -28,7 +28,7 @@ extension Ledger {
   package func join(
     _ id: UserID, to user: UserID, requestID: String, _ evaluationContext: EvaluationContext
   ) async throws(LedgerError) -> JoinOutcome {
-    try await queue.submit { tables in
+    try await engine.submit { tables in
       try JoinOperation(
         id: id, user: user, requestID: requestID, evaluationContext: evaluationContext, tables: tables
       ).run()
@@ -51,7 +51,7 @@ extension Ledger {
     _ attributes: [String: CustomerAttribute], of id: UserID, at now: Date
   ) async throws(LedgerError) -> [String] {
     guard !attributes.isEmpty else { return [] }
-    return try await queue.submit { tables in
+    return try await engine.submit { tables in
       let user = try tables.name(of: id)
       try tables.meet(user, at: now)
       var kept = try tables.attributes(of: user)

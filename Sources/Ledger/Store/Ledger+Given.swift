@@ -4,14 +4,14 @@ package import Entitlements
 extension Ledger {
   /// Gives a user a period, and reevaluates the user. The user need not be known.
   package func give(_ giving: Giving) async throws(LedgerError) -> GivingOutcome {
-    try await queue.submit { tables in try GivingOperation(giving: giving, tables: tables).run() }
+    try await engine.submit { tables in try GivingOperation(giving: giving, tables: tables).run() }
   }
 
   /// Ends a period now, and reevaluates the user. It stays in the list of what was given.
   package func endGiven(
     _ id: GivenPeriod.ID, of user: UserID, note: Note, _ evaluationContext: EvaluationContext
   ) async throws(LedgerError) -> EndingOutcome {
-    try await queue.submit { tables in
+    try await engine.submit { tables in
       try EndGivenOperation(evaluationContext: evaluationContext, tables: tables)
         .end(id, of: user, note: note, rowsDueAt: 0)
     }
@@ -23,7 +23,7 @@ extension Ledger {
     // Usually there is nothing to end, and a write costs an fsync.
     let isIdle = try await read { tables in try !tables.hasGiven(endedAt: evaluationContext.evaluatedAt) }
     guard !isIdle else { return 0 }
-    return try await queue.submit { tables in
+    return try await engine.submit { tables in
       try EndGivenOperation(evaluationContext: evaluationContext, tables: tables).endOverdue(limit: 500)
     }
   }

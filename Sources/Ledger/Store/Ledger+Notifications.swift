@@ -12,7 +12,7 @@ extension Ledger {
   ///       who exists or may be created
   ///     unowned                               stored unclaimed, until a user claims the purchase
   package func take(_ entry: NotificationEntry) async throws(LedgerError) -> NotificationOutcome {
-    try await queue.submit { tables in try NotificationOperation(entry: entry, tables: tables).run() }
+    try await engine.submit { tables in try NotificationOperation(entry: entry, tables: tables).run() }
   }
 
   /// Whether a payload is among the stored refused ones.
@@ -28,7 +28,7 @@ extension Ledger {
     guard try await !hasRefused(refused.payload) else { return }
     let digest = ReceiptDigest(of: refused.payload)
     let payload = String(decoding: refused.payload.utf8.prefix(RefusedNotification.payloadLimit), as: UTF8.self)
-    try await queue.submit { tables in try tables.note(refused, payload: payload, digest: digest) }
+    try await engine.submit { tables in try tables.note(refused, payload: payload, digest: digest) }
   }
 
   /// The refused notifications, newest first, without their payloads.
@@ -53,14 +53,14 @@ extension Ledger {
   package func pruneNotifications(before: Date, limit: Int) async throws(LedgerError) -> Int {
     let isIdle = try await read { tables in try !tables.hasNotifications(before: before) }
     guard !isIdle else { return 0 }
-    return try await queue.submit { tables in try tables.pruneNotifications(before: before, limit: limit) }
+    return try await engine.submit { tables in try tables.pruneNotifications(before: before, limit: limit) }
   }
 
   /// Makes purchases due for a check now, after a hint that they changed.
   /// - Returns: how many of them are known.
   package func recheckSoon(_ ids: [OriginalTransactionID], at now: Date) async throws(LedgerError) -> Int {
     guard !ids.isEmpty else { return 0 }
-    return try await queue.submit { tables in
+    return try await engine.submit { tables in
       let now = try StoredForm.milliseconds(now)
       return try Set(ids).sorted { $0.rawValue < $1.rawValue }.reduce(0) { try $0 + tables.recheckSoon($1, at: now) }
     }
@@ -76,7 +76,7 @@ extension Ledger {
     var place: Int64 = 0
     while true {
       let after = place
-      let page = try await queue.submit { tables in
+      let page = try await engine.submit { tables in
         try tables.scheduleMissing(nextCheck, at: now, after: after, limit: limit)
       }
       scheduled += page.scheduled

@@ -21,7 +21,7 @@ extension Ledger {
     _ user: UserID, requestID: String, _ reevaluation: Reevaluation
   ) async throws(LedgerError) -> ReevaluationOutcome {
     let approves = ApprovalCache.remembering(reevaluation.approves)
-    return try await queue.submit { tables in
+    return try await engine.submit { tables in
       guard let account = try tables.account(of: user) else { return .unchanged }
       return try VerdictWriter(
         tables: tables,

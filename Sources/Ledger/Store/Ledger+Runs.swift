@@ -7,7 +7,7 @@ extension Ledger {
   ///
   /// - Parameter key: the caller's idempotency key; a repeated one returns the run that it started.
   package func startRun(_ order: RunOrder, key: String?, at now: Date) async throws(LedgerError) -> RunStart {
-    try await queue.submit { tables in try tables.startRun(order, key: key, at: now) }
+    try await engine.submit { tables in try tables.startRun(order, key: key, at: now) }
   }
 
   /// The number of subscriptions that a run would take.
@@ -32,36 +32,36 @@ extension Ledger {
   ) async throws(LedgerError) -> RunClaim {
     let isIdle = try await read { tables in try !tables.hasRunItems(of: run, dueAt: now) }
     guard !isIdle else { return RunClaim(items: [], isExhausted: true) }
-    return try await queue.submit { tables in
+    return try await engine.submit { tables in
       try tables.claimRunItems(of: run, dueAt: now, until: lease, limit: limit)
     }
   }
 
   /// Settles a subscription for which `record` recorded nothing. A settled one is left unchanged.
   package func settle(_ item: RunItem, _ outcome: RunOutcome) async throws(LedgerError) {
-    try await queue.submit { tables in try tables.settleRunItem(item.id, of: item.run, outcome) }
+    try await engine.submit { tables in try tables.settleRunItem(item.id, of: item.run, outcome) }
   }
 
   /// Postpones a subscription.
   /// - Parameter isCounted: the failure may concern this subscription; `false` for an outage.
   package func retry(_ item: RunItem, at due: Date, isCounted: Bool) async throws(LedgerError) {
-    try await queue.submit { tables in try tables.retry(item, at: due, isCounted: isCounted) }
+    try await engine.submit { tables in try tables.retry(item, at: due, isCounted: isCounted) }
   }
 
   /// Returns claimed subscriptions that were not attempted.
   package func giveBack(_ items: [RunItem]) async throws(LedgerError) {
     guard !items.isEmpty else { return }
-    try await queue.submit { tables in try tables.giveBack(items) }
+    try await engine.submit { tables in try tables.giveBack(items) }
   }
 
   /// Ends a run that has nothing left.
   /// - Returns: the run in its current state; `running` if something is left.
   package func finishRun(_ id: RunID, at now: Date) async throws(LedgerError) -> Run? {
-    try await queue.submit { tables in try tables.finishRun(id, at: now) }
+    try await engine.submit { tables in try tables.finishRun(id, at: now) }
   }
 
   /// Ends a run with whatever is left of it.
   package func stopRun(_ id: RunID, _ reason: RunStop, at now: Date) async throws(LedgerError) -> Run? {
-    try await queue.submit { tables in try tables.stopRun(id, reason, at: now) }
+    try await engine.submit { tables in try tables.stopRun(id, reason, at: now) }
   }
 }

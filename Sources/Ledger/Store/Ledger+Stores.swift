@@ -5,7 +5,7 @@ package import struct FoundationEssentials.Date
 extension Ledger {
   /// Takes an event once, in one transaction: it is recorded with what it means for the purchase and its owner.
   package func take(_ report: StoreReport) async throws(LedgerError) -> StoreReportOutcome {
-    try await queue.submit { tables in try StoreReportOperation(report: report, tables: tables).run() }
+    try await engine.submit { tables in try StoreReportOperation(report: report, tables: tables).run() }
   }
 
   /// Removes a hint once Apple's answer is recorded, or refuses it; or access whose time is over. A hint with an event
@@ -13,7 +13,7 @@ extension Ledger {
   package func settleReport(
     _ key: SubscriptionKey, upTo at: Date, _ evaluationContext: EvaluationContext
   ) async throws(LedgerError) {
-    try await queue.submit { tables in
+    try await engine.submit { tables in
       try SettleReportOperation(evaluationContext: evaluationContext, tables: tables).settle(key, upTo: at)
     }
   }
@@ -25,7 +25,7 @@ extension Ledger {
   package func postponeReport(
     _ key: SubscriptionKey, for provisional: Duration, until due: Date, _ evaluationContext: EvaluationContext
   ) async throws(LedgerError) {
-    try await queue.submit { tables in
+    try await engine.submit { tables in
       try SettleReportOperation(evaluationContext: evaluationContext, tables: tables)
         .postpone(key, for: provisional, until: due)
     }
@@ -49,7 +49,7 @@ extension Ledger {
   package func followed(
     _ key: SubscriptionKey, at now: Date, _ nextTurn: @escaping NextCheck
   ) async throws(LedgerError) {
-    try await queue.submit { tables in
+    try await engine.submit { tables in
       guard let purchase = try tables.storePurchase(key) else { return }
       try tables.setTurn(of: key, at: nextTurn(purchase.evidence, max(now, purchase.evidence.evaluatedAt)))
     }
@@ -57,6 +57,6 @@ extension Ledger {
 
   /// Looks at a purchase again later.
   package func postponeTurn(of key: SubscriptionKey, until due: Date) async throws(LedgerError) {
-    try await queue.submit { tables in try tables.setTurn(of: key, at: due) }
+    try await engine.submit { tables in try tables.setTurn(of: key, at: due) }
   }
 }

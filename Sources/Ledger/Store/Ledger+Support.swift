@@ -6,7 +6,7 @@ extension Ledger {
   /// Stores the reason for a support inquiry about a user, before Apple is asked. The user need not be known.
   /// - Returns: the note's ID, for the verdicts that it causes.
   package func keepNote(_ note: Note, about user: UserID) async throws(LedgerError) -> NoteID {
-    try await queue.submit { tables in
+    try await engine.submit { tables in
       var account: Account? = try tables.account(of: user) ?? Account(of: tables.name(of: user))
       let id = try tables.append(note, to: &account)
       if let account { try tables.save(account, at: StoredForm.milliseconds(note.recordedAt)) }
@@ -88,6 +88,6 @@ extension Ledger {
 
   /// Transfers a purchase to another user, on a person's decision. Both users are reevaluated in the same transaction.
   package func transfer(_ transfer: Transfer) async throws(LedgerError) -> TransferOutcome {
-    try await queue.submit { tables in try TransferOperation(transfer: transfer, tables: tables).run() }
+    try await engine.submit { tables in try TransferOperation(transfer: transfer, tables: tables).run() }
   }
 }

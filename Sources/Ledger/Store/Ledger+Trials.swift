@@ -5,7 +5,7 @@ package import struct FoundationEssentials.Date
 extension Ledger {
   /// Begins a trial, if nothing that allows one has been used: of many at once one begins.
   package func start(_ start: TrialStart) async throws(LedgerError) -> TrialStartOutcome {
-    try await queue.submit { tables in try TrialStartOperation(start: start, tables: tables).run() }
+    try await engine.submit { tables in try TrialStartOperation(start: start, tables: tables).run() }
   }
 
   /// Counts a session of the trial that a user has on a device.
@@ -13,7 +13,7 @@ extension Ledger {
     of user: UserID, on device: DeviceID, idempotencyKey: String?, requestID: String,
     _ evaluationContext: EvaluationContext
   ) async throws(LedgerError) -> TrialSessionOutcome {
-    try await queue.submit { tables in
+    try await engine.submit { tables in
       try TrialSessionOperation(
         user: user, device: device, idempotencyKey: idempotencyKey, requestID: requestID,
         evaluationContext: evaluationContext, tables: tables
@@ -25,7 +25,7 @@ extension Ledger {
   package func raiseSessions(
     of trial: TrialRecord, to sessions: Int, requestID: String, _ evaluationContext: EvaluationContext
   ) async throws(LedgerError) -> TrialRecord {
-    try await queue.submit { tables in
+    try await engine.submit { tables in
       try TrialClaimOperation(
         trial: trial, sessions: sessions, requestID: requestID, evaluationContext: evaluationContext, tables: tables
       ).run()
@@ -47,14 +47,14 @@ extension Ledger {
 
   /// Keeps what an app says of a user's device.
   package func keep(_ device: Device, of user: UserID, at now: Date) async throws(LedgerError) {
-    try await queue.submit { tables in try tables.keep(device, of: user, at: now) }
+    try await engine.submit { tables in try tables.keep(device, of: user, at: now) }
   }
 
   /// Takes back a trial that should not have begun: the user may begin one again.
   package func withdraw(
     _ trial: TrialRecord, requestID: String, _ evaluationContext: EvaluationContext
   ) async throws(LedgerError) {
-    try await queue.submit { tables in
+    try await engine.submit { tables in
       try EndGivenOperation(evaluationContext: evaluationContext, tables: tables)
         .useUp(trial.id, of: trial.user, requestID: requestID)
       try tables.removeTrial(trial.id)
@@ -63,6 +63,6 @@ extension Ledger {
 
   /// Apple was told that a trial's device had one.
   package func settleBit(of trial: GivenPeriod.ID) async throws(LedgerError) {
-    try await queue.submit { tables in try tables.settleBit(of: trial) }
+    try await engine.submit { tables in try tables.settleBit(of: trial) }
   }
 }

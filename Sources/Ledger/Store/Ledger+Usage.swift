@@ -8,17 +8,17 @@ extension Ledger {
   /// Checks the rules of a meter and counts, in one durable step: of a thousand at once as many are let through as the
   /// rules allow. A refusal writes nothing.
   package func consume(_ consuming: Consuming) async throws(LedgerError) -> ConsumingOutcome {
-    try await queue.submit { tables in try ConsumeOperation(consuming: consuming, tables: tables).run() }
+    try await engine.submit { tables in try ConsumeOperation(consuming: consuming, tables: tables).run() }
   }
 
   /// Gives back what was consumed under a key, once.
   package func giveBack(_ givingBack: GivingBack) async throws(LedgerError) -> GivingBackOutcome {
-    try await queue.submit { tables in try GiveBackOperation(givingBack: givingBack, tables: tables).run() }
+    try await engine.submit { tables in try GiveBackOperation(givingBack: givingBack, tables: tables).run() }
   }
 
   /// Sets how many of a thing a user has, where nobody else counts them.
   package func setCount(_ count: Int, of feature: FeatureName, of user: UserID) async throws(LedgerError) {
-    try await queue.submit { tables in
+    try await engine.submit { tables in
       var total = try tables.total(of: feature, of: user) ?? FeatureTotal()
       guard total.total != count else { return }
       total.total = count
@@ -48,5 +48,5 @@ extension Ledger {
   }
 
   /// A number that grows with every commit that changes what `usage` says of a user: see `generation(of:)`.
-  package func usageGeneration(of user: UserID) -> UInt64 { usageGenerations[user] }
+  package func usageGeneration(of user: UserID) -> UInt64 { memory.usageGenerations[user] }
 }

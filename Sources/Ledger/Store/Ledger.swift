@@ -1,15 +1,14 @@
 internal import Dispatch
 package import Entitlements
 package import struct FoundationEssentials.Date
-internal import GRDB
 internal import Glibc
 
-/// The durable store of purchases, verdicts and queues, in one SQLite file.
+/// The durable store of purchases, verdicts and queues: one SQLite file, or a PostgreSQL database that replicas share.
 ///
 /// Every operation is one transaction: it happened completely and durably, or not at all. A completed operation survives
 /// a power cut.
 ///
-/// Durability: write-ahead log and `synchronous=FULL`, so that each commit ends with an fsync of the log. Files beside
+/// Durability of the file: write-ahead log and `synchronous=FULL`, so that each commit ends with an fsync of the log. Files beside
 /// the ledger: `-wal` and `-shm` (SQLite's; part of the ledger, copied and moved with it) and `.lock` (empty; may stay).
 ///
 /// A checkpoint copies the log into the main file after about 4 000 pages (16 MB). SQLite does not report an I/O error
@@ -49,28 +48,31 @@ package final class Ledger: Sendable {
     case full = 2
   }
 
-  private let file: LedgerFile
-  private let pool: DatabasePool
-  let queue: CommitQueue
-  private let reads: ReadQueue
-  private let rows = RowsInFlight()
-  private let generations = ReadGenerations()
-  let usageGenerations = ReadGenerations()
+  let engine: any LedgerEngine
+  let memory: Memory
 
-  private init(
-    file: LedgerFile, pool: DatabasePool, reader: DatabaseQueue, onFatal: @escaping @Sendable (String) -> Void,
-    onCommit: @escaping @Sendable (Commit) -> Void, pause: @escaping @Sendable () -> Void
-  ) {
-    self.file = file
-    self.pool = pool
-    reads = ReadQueue(connection: reader)
-    queue = CommitQueue(
-      pool: pool, isInPlace: { file.isInPlace }, onFatal: onFatal, onCommit: onCommit,
-      onChanged: { [rows, generations, usageGenerations] changes in
-        rows.note(changes.rows)
-        generations.advance(changes)
-        usageGenerations.advance(changes.consumers)
-      }, pause: pause)
+  init(_ engine: any LedgerEngine, _ memory: Memory) {
+    self.engine = engine
+    self.memory = memory
+  }
+
+  /// What this process knows beyond the ledger. Each commit brings it up to date before it is acknowledged.
+  struct Memory: Sendable {
+    let rows = RowsInFlight()
+    let generations: ReadGenerations
+    let usageGenerations: ReadGenerations
+
+    /// - Parameter isShared: other processes write the same ledger, too.
+    init(isShared: Bool) {
+      generations = ReadGenerations(isShared: isShared)
+      usageGenerations = ReadGenerations(isShared: isShared)
+    }
+
+    func note(_ changes: TransactionChanges.Changes) {
+      rows.note(changes.rows)
+      generations.advance(changes)
+      usageGenerations.advance(changes.consumers)
+    }
   }
 
   /// Opens the ledger, creating it or migrating it to the present schema first.
@@ -96,145 +98,65 @@ package final class Ledger: Sendable {
     onUpgrade: @escaping @Sendable (LedgerUpgrade.Progress) -> Void = { _ in },
     pause: @escaping @Sendable () -> Void = { usleep(2_000) }
   ) async throws(LedgerOpenError) -> Ledger {
-    let result: Result<Ledger, LedgerOpenError> = await withCheckedContinuation { continuation in
+    let memory = Memory(isShared: false)
+    let result: Result<SQLiteEngine, LedgerOpenError> = await withCheckedContinuation { continuation in
       DispatchQueue.global().async {
         continuation.resume(
           returning: Result { () throws(LedgerOpenError) in
-            try openNow(
-              path: path, synchronous: synchronous, onFatal: onFatal, onCommit: onCommit, onUpgrade: onUpgrade,
-              pause: pause)
+            try SQLiteEngine(
+              path: path, synchronous: synchronous, onFatal: onFatal, onCommit: onCommit, onChanged: memory.note,
+              onUpgrade: onUpgrade, pause: pause)
           })
       }
     }
-    return try result.get()
+    return Ledger(try result.get(), memory)
   }
 
-  private static func openNow(
-    path: String, synchronous: Synchronous, onFatal: @escaping @Sendable (String) -> Void,
-    onCommit: @escaping @Sendable (Commit) -> Void, onUpgrade: @Sendable (LedgerUpgrade.Progress) -> Void,
-    pause: @escaping @Sendable () -> Void
-  ) throws(LedgerOpenError) -> Ledger {
-    let file = try LedgerFile(path: path)
-    do {
-      if file.isNew { try stamp(file.path) }
-      let pool = try DatabasePool(path: file.path, configuration: configuration)
-      do {
-        try prepare(pool, synchronous: synchronous, path: file.path, onUpgrade: onUpgrade)
-        var reading = configuration
-        reading.readonly = true
-        reading.prepareDatabase { db in try db.execute(sql: "PRAGMA cache_size = -\(cacheSize)") }
-        let reader = try DatabaseQueue(path: file.path, configuration: reading)
-        return Ledger(
-          file: file, pool: pool, reader: reader, onFatal: onFatal, onCommit: onCommit, pause: pause)
-      } catch {
-        try? pool.close()
-        throw error
-      }
-    } catch let error as LedgerOpenError {
-      throw error
-    } catch {
-      let failure = LedgerFailure(error)
-      guard failure.reach == .process else { throw .inaccessible(path: file.path, problem: failure.sentence) }
-      let isDisk = (error as? DatabaseError)?.resultCode == .SQLITE_IOERR
-      throw isDisk
-        ? .diskFailed(path: file.path, problem: failure.sentence)
-        : .damaged(path: file.path, problem: failure.sentence)
+  /// Opens a ledger wherever it is.
+  package static func open(
+    at place: LedgerPlace, onFatal: @escaping @Sendable (String) -> Void,
+    onCommit: @escaping @Sendable (Commit) -> Void = { _ in },
+    onUpgrade: @escaping @Sendable (LedgerUpgrade.Progress) -> Void = { _ in }
+  ) async throws(LedgerOpenError) -> Ledger {
+    switch place {
+    case .file(let path): try await open(path: path, onFatal: onFatal, onCommit: onCommit, onUpgrade: onUpgrade)
+    case .database(let url, let connections): try await open(url: url, connections: connections, onCommit: onCommit)
     }
   }
 
-  /// Sets the application ID of a new file before anything else is written, in the file itself rather than in its log.
-  private static func stamp(_ path: String) throws {
-    let queue = try DatabaseQueue(path: path, configuration: configuration)
-    try queue.writeWithoutTransaction { db in
-      try db.execute(sql: "PRAGMA application_id = \(LedgerFile.applicationID)")
-    }
-    try queue.close()
+  /// Opens a ledger in a PostgreSQL database, which other replicas may have open, too. An empty database gets the
+  /// present schema, an older one is migrated.
+  ///
+  /// - Parameters:
+  ///   - url: a connection string of libpq's: `postgresql://user@host/database`. Without `sslmode` a server that is not on
+  ///     this machine has to prove its name.
+  ///   - connections: how many operations run at a time.
+  ///   - onCommit: called after each commit, on a connection's thread, before its caller resumes.
+  package static func open(
+    url: String, connections: Int, onCommit: @escaping @Sendable (Commit) -> Void = { _ in }
+  ) async throws(LedgerOpenError) -> Ledger {
+    try await open(url: url, connections: connections, settings: .init(), onCommit: onCommit)
   }
 
-  private static var configuration: Configuration {
-    var configuration = Configuration()
-    configuration.label = "ledger"
-    configuration.foreignKeysEnabled = true
-    configuration.busyMode = .timeout(2)
-    // GRDB would crash on a transaction that is still open after a failed rollback; the queue rolls it back itself.
-    configuration.allowsUnsafeTransactions = true
-    configuration.prepareDatabase { db in
-      // A savepoint may spill to a file; a container's root file system may be read-only.
-      try db.execute(sql: "PRAGMA temp_store = MEMORY")
-      try db.execute(sql: "PRAGMA cell_size_check = ON")
-      // A batch of records is some 1 000 pages, most of which the next batches write again: copying them each time
-      // would cost as much as the log.
-      try db.execute(sql: "PRAGMA wal_autocheckpoint = 4000")
-    }
-    return configuration
-  }
-
-  /// Page cache of each busy connection in KiB. SQLite's 2 MB do not hold the inner pages of the indexes, of which each
-  /// record touches some twenty. A small ledger does not fill it.
-  private static let cacheSize = 16_384
-
-  private static func prepare(
-    _ pool: DatabasePool, synchronous: Synchronous, path: String,
-    onUpgrade: @Sendable (LedgerUpgrade.Progress) -> Void
-  ) throws {
-    // GRDB sets NORMAL while it opens, under which a power cut loses acknowledged records: set FULL now, and read it
-    // back from SQLite.
-    try pool.writeWithoutTransaction { db in
-      try db.execute(sql: "PRAGMA synchronous = \(synchronous.rawValue)")
-      try db.execute(sql: "PRAGMA cache_size = -\(cacheSize)")
-      try expect(db, "synchronous", synchronous.rawValue, path: path)
-      try expect(db, "foreign_keys", 1, path: path)
-      try expect(db, "application_id", Int(LedgerFile.applicationID), path: path)
-      guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else {
-        throw LedgerOpenError.notDurable(path: path, problem: "SQLite refuses the write-ahead log")
-      }
-    }
-    let migrator = LedgerSchema.migrator
-    guard try !pool.read(migrator.hasBeenSuperseded) else { throw LedgerOpenError.newerSchema(path: path) }
-    try migrator.migrate(pool)
-    try LedgerUpgrade.run(pool, progress: onUpgrade)
-    // A migration may change settings temporarily.
-    try pool.writeWithoutTransaction { db in
-      try expect(db, "synchronous", synchronous.rawValue, path: path)
-      try expect(db, "foreign_keys", 1, path: path)
-      try db.inTransaction(.immediate) {
-        try LedgerTables(db: db).release()
-        return .commit
-      }
-    }
-  }
-
-  static func expect(_ db: Database, _ pragma: String, _ expected: Int, path: String) throws {
-    let actual = try Int.fetchOne(db, sql: "PRAGMA \(pragma)")
-    guard actual == expected else {
-      throw LedgerOpenError.notDurable(
-        path: path, problem: "SQLite says \(pragma)=\(actual.map(String.init) ?? "nothing"), not \(expected)")
-    }
+  static func open(
+    url: String, connections: Int, settings: PostgreSQLEngine.Settings,
+    onCommit: @escaping @Sendable (Commit) -> Void = { _ in }
+  ) async throws(LedgerOpenError) -> Ledger {
+    let memory = Memory(isShared: true)
+    let engine = try await PostgreSQLEngine.open(
+      url: url, connections: connections, settings: settings, onCommit: onCommit, onChanged: memory.note)
+    return Ledger(engine, memory)
   }
 
   /// Commits queued writes, then closes the file. Later operations throw `.closed`.
   ///
   /// The log is copied into the main file, which is then complete by itself; not after a disk failure, when only the
   /// log can be trusted.
-  package func close() async {
-    // Calls on a closed connection would pass SQLite a null database, and crash.
-    guard await queue.close() else { return }
-    await withCheckedContinuation { continuation in
-      DispatchQueue.global().async { [self] in
-        // A failure here must not fail the stop: uncopied pages are in the log.
-        if !queue.isFailed { _ = try? pool.writeWithoutTransaction { db in try db.checkpoint(.truncate) } }
-        queue.releaseStatements()
-        reads.close()
-        try? pool.close()
-        file.release()
-        continuation.resume()
-      }
-    }
-  }
+  package func close() async { await engine.close() }
 
-  package var statistics: Statistics { queue.statistics }
+  package var statistics: Statistics { engine.statistics }
   /// Files that others than the owner could read when the ledger was opened.
-  package var exposures: [LedgerExposure] { file.exposures }
+  package var exposures: [LedgerExposure] { engine.exposures }
 
   /// Records the evidence of an answer from Apple for a user, and reevaluates the user over all evidence.
   ///
@@ -246,7 +168,7 @@ package final class Ledger: Sendable {
     } catch {
       throw LedgerFailure(error).error
     }
-    return try await queue.submit { tables in
+    return try await engine.submit { tables in
       let outcome = try RecordOperation(
         prepared: prepared, tables: tables, claim: entry.claimsByName ? .accountToken : .proof
       ).run()
@@ -267,7 +189,7 @@ package final class Ledger: Sendable {
     _ receipt: PendingReceipt, provisional: [SubscriptionEvidence], _ evaluationContext: EvaluationContext
   ) async throws(LedgerError) -> PostponeOutcome {
     let digest = ReceiptDigest(of: receipt.base64)
-    return try await queue.submit { tables in
+    return try await engine.submit { tables in
       try PostponeOperation(
         receipt: receipt, digest: digest, provisional: provisional, evaluationContext: evaluationContext,
         tables: tables
@@ -275,14 +197,23 @@ package final class Ledger: Sendable {
     }
   }
 
-  /// The queued receipts that are due, the longest waiting first.
+  /// How long a replica has for the receipts that it took.
+  static let pendingLease = Duration.seconds(120)
+
+  /// The queued receipts that are due, the longest waiting first. Where replicas share the ledger, each gets a receipt for
+  /// itself, for two minutes.
   package func pendingReceipts(dueAt now: Date, limit: Int) async throws(LedgerError) -> [PendingReceipt] {
-    try await read { tables in try tables.pendingReceipts(dueAt: now, limit: limit) }
+    let due = try await read { tables in try tables.pendingReceipts(dueAt: now, limit: limit) }
+    guard engine.isShared, !due.isEmpty else { return due }
+    let lease = now.advanced(by: Self.pendingLease)
+    return try await engine.submit { tables in
+      try tables.claimPending(dueAt: now, until: lease, limit: limit)
+    }
   }
 
   /// Counts a failed attempt and schedules the next one.
   package func retryPending(_ id: Int64, at due: Date) async throws(LedgerError) {
-    try await queue.submit { tables in try tables.retryPending(id, at: due) }
+    try await engine.submit { tables in try tables.retryPending(id, at: due) }
   }
 
   /// Ends the grants on the signature of a queued receipt that Apple rejects, and reevaluates the user. The receipt stays
@@ -290,19 +221,19 @@ package final class Ledger: Sendable {
   package func refusePending(
     _ id: Int64, retryAt due: Date, _ evaluationContext: EvaluationContext
   ) async throws(LedgerError) {
-    try await queue.submit { tables in
+    try await engine.submit { tables in
       try WithdrawOperation(evaluationContext: evaluationContext, tables: tables).refuse(id, retryAt: due)
     }
   }
 
   /// Makes receipts due now that were postponed during an outage of Apple's.
   package func makePendingDue(at now: Date) async throws(LedgerError) {
-    try await queue.submit { tables in try tables.makePendingDue(at: StoredForm.milliseconds(now)) }
+    try await engine.submit { tables in try tables.makePendingDue(at: StoredForm.milliseconds(now)) }
   }
 
   /// Removes a queued receipt after its verdict, ends the grants on its signature, and reevaluates the user.
   package func settlePending(_ id: Int64, _ evaluationContext: EvaluationContext) async throws(LedgerError) {
-    try await queue.submit { tables in
+    try await engine.submit { tables in
       try WithdrawOperation(evaluationContext: evaluationContext, tables: tables).settle(id)
     }
   }
@@ -313,7 +244,7 @@ package final class Ledger: Sendable {
     // Usually there is nothing to end, and a write costs an fsync.
     let isIdle = try await read { tables in try tables.grants(endedAt: evaluationContext.evaluatedAt).isEmpty }
     guard !isIdle else { return 0 }
-    return try await queue.submit { tables in
+    return try await engine.submit { tables in
       try WithdrawOperation(evaluationContext: evaluationContext, tables: tables).endOverdue()
     }
   }
@@ -329,7 +260,7 @@ package final class Ledger: Sendable {
   ) async throws(LedgerError) -> Bool {
     let digest = ReceiptDigest(of: base64)
     let approves = ApprovalCache.remembering(approves)
-    return try await queue.submit { tables in
+    return try await engine.submit { tables in
       try VerdictWriter(
         tables: tables,
         head: .init(recordedAt: try StoredForm.milliseconds(evaluationContext.recordedAt), requestID: requestID),
@@ -341,16 +272,18 @@ package final class Ledger: Sendable {
   /// The outbox entry of a user's row; `nil` if the row is up to date.
   package func waitingUpdate(of user: UserID) async throws(LedgerError) -> WaitingUpdate? {
     let update = try await readShort { tables in try tables.waitingUpdate(of: user) }
-    guard let update, update.state != .waiting || !rows.isSettled(update.version, of: user) else { return nil }
+    guard let update, update.state != .waiting || !memory.rows.isSettled(update.version, of: user) else { return nil }
     return update
   }
 
   /// A number that grows with every commit that changes what `profile` says of a user, before the commit is
   /// acknowledged: what was read holds while the number from before the read does.
-  package func generation(of user: UserID) -> UInt64 { generations[user] }
+  package func generation(of user: UserID) -> UInt64 { memory.generations[user] }
 
   /// Whether an update is certainly its user's newest, and not written yet. It then need not be read again.
-  package func isNewest(_ update: WaitingUpdate) -> Bool { rows.isNewest(update.version, of: update.user) }
+  package func isNewest(_ update: WaitingUpdate) -> Bool {
+    !engine.isShared && memory.rows.isNewest(update.version, of: update.user)
+  }
 
   /// Claims the due updates of the outbox, the longest waiting first. An unsettled one becomes due again at `lease`.
   package func claimUpdates(
@@ -358,7 +291,7 @@ package final class Ledger: Sendable {
   ) async throws(LedgerError) -> [WaitingUpdate] {
     let isIdle = try await read { tables in try !tables.hasUpdates(dueAt: now) }
     guard !isIdle else { return [] }
-    return try await queue.submit { tables in
+    return try await engine.submit { tables in
       try tables.claimUpdates(dueAt: now, until: lease, limit: limit)
     }
   }
@@ -371,7 +304,7 @@ package final class Ledger: Sendable {
   package func settleUpdate(
     of user: UserID, version: Int64, isDoubtful: Bool, confirmingAt again: Date?
   ) async throws(LedgerError) {
-    try await queue.submit { tables in
+    try await engine.submit { tables in
       try tables.settleUpdate(of: user, version: version, isDoubtful: isDoubtful, confirmingAt: again)
     }
   }
@@ -379,9 +312,9 @@ package final class Ledger: Sendable {
   /// As `settleUpdate` of a waiting row, without an fsync of its own: the next commit takes it along. After a crash the
   /// row is written once more, with the same version.
   package func settleLater(_ update: WaitingUpdate, isDoubtful: Bool, confirmingAt again: Date?) {
-    rows.settle(update.version, of: update.user)
-    generations.advance(update.user)
-    queue.submitLater { tables in
+    memory.rows.settle(update.version, of: update.user)
+    memory.generations.advance(update.user)
+    engine.submitLater { tables in
       try tables.settleUpdate(
         of: update.user, version: update.version, isDoubtful: isDoubtful, confirmingAt: again)
     }
@@ -389,7 +322,7 @@ package final class Ledger: Sendable {
 
   /// Counts a missing row, and schedules the next attempt. An update of a newer version stays queued.
   package func missUpdate(of user: UserID, version: Int64, retryAt due: Date) async throws(LedgerError) {
-    try await queue.submit { tables in try tables.missUpdate(of: user, version: version, retryAt: due) }
+    try await engine.submit { tables in try tables.missUpdate(of: user, version: version, retryAt: due) }
   }
 
   /// Counts a failed attempt at an update and schedules the next. An update of a newer version is left unchanged.
@@ -399,7 +332,7 @@ package final class Ledger: Sendable {
   package func retryUpdate(
     of user: UserID, version: Int64, at due: Date, problem: String, isDoubtful: Bool
   ) async throws(LedgerError) {
-    try await queue.submit { tables in
+    try await engine.submit { tables in
       try tables
         .retryUpdate(of: user, version: version, at: due, problem: problem, isDoubtful: isDoubtful)
     }
@@ -408,14 +341,14 @@ package final class Ledger: Sendable {
   /// Raises the version of a failed update, and of every later one, above an impossible version found in the app's row.
   /// An update of a newer version is left unchanged.
   package func raiseUpdate(of user: UserID, version: Int64, above floor: Int64) async throws(LedgerError) {
-    try await queue.submit { tables in try tables.raiseUpdate(of: user, version: version, above: floor) }
+    try await engine.submit { tables in try tables.raiseUpdate(of: user, version: version, above: floor) }
   }
 
   /// Returns claimed updates that were not attempted: they are due at once.
   /// - Parameter lease: the end of the claim. An update that was settled or postponed since is left unchanged.
   package func returnUpdates(of users: [UserID], claimedUntil lease: Date) async throws(LedgerError) {
     guard !users.isEmpty else { return }
-    try await queue.submit { tables in try tables.returnUpdates(of: users, claimedUntil: lease) }
+    try await engine.submit { tables in try tables.returnUpdates(of: users, claimedUntil: lease) }
   }
 
   /// Claims the subscriptions due for a check, the longest overdue first. Each claim postpones the next one, by two
@@ -423,25 +356,13 @@ package final class Ledger: Sendable {
   package func claimRechecks(dueAt now: Date, limit: Int) async throws(LedgerError) -> [Recheck] {
     let isIdle = try await read { tables in try !tables.hasRechecks(dueAt: now) }
     guard !isIdle else { return [] }
-    return try await queue.submit { tables in try tables.claimRechecks(dueAt: now, limit: limit) }
+    return try await engine.submit { tables in try tables.claimRechecks(dueAt: now, limit: limit) }
   }
 
   /// Undoes claims and delays made by a clock that was ahead: everything is due as if they had never been. Work that is
   /// in progress may be claimed twice.
   package func releaseClaims() async throws(LedgerError) {
-    try await queue.submit { tables in try tables.release() }
-  }
-
-  /// Bytes of the largest usual record.
-  private static let usualRecord = 256 * 1024
-
-  /// Writes as much as a record takes, after a failed write: a full disk may still have a page for a heartbeat. Two
-  /// transactions are needed, since one would write only its final state.
-  private func proveRoom() async throws(LedgerError) {
-    let filler = String(repeating: "0", count: Self.usualRecord)
-    try await queue.submit { tables in try tables.keepMemo("room", filler) }
-    try await queue.submit { tables in try tables.keepMemo("room", nil) }
-    queue.forgetRefusal()
+    try await engine.submit { tables in try tables.release() }
   }
 
   /// A short text that has to survive a restart, by name.
@@ -450,7 +371,7 @@ package final class Ledger: Sendable {
   }
 
   package func keepMemo(_ name: String, _ text: String?) async throws(LedgerError) {
-    try await queue.submit { tables in try tables.keepMemo(name, text) }
+    try await engine.submit { tables in try tables.keepMemo(name, text) }
   }
 
   /// The state of the queues.
@@ -461,7 +382,7 @@ package final class Ledger: Sendable {
   /// All evidence of a user and the last recorded verdict; `nil` for an unknown user.
   package func profile(of user: UserID) async throws(LedgerError) -> LedgerProfile? {
     var profile = try await readShort { tables in try tables.ledgerProfile(of: user) }
-    if let known = profile, known.write == .waiting, rows.isSettled(known.rowVersion, of: user) {
+    if let known = profile, known.write == .waiting, memory.rows.isSettled(known.rowVersion, of: user) {
       profile?.write = .written
     }
     return profile
@@ -491,19 +412,7 @@ package final class Ledger: Sendable {
   /// Only a real commit detects a full or failing disk; a transaction that is rolled back writes nothing. It costs one
   /// page of the log and one fsync, shared with concurrent checks and records; poll it every few seconds, not more
   /// often. A file that was moved or replaced under the ledger is a permanent failure: writes to it are lost.
-  package func check() async throws(LedgerError) {
-    guard !queue.isClosed else { throw .closed }
-    guard file.isInPlace else {
-      queue.latch(.misplaced)
-      throw LedgerFailure.misplaced.error
-    }
-    if queue.wasRefused {
-      try await proveRoom()
-    } else {
-      try await queue.submit { tables in try tables.beat() }
-    }
-    try await read { tables in try tables.readBeat() }
-  }
+  package func check() async throws(LedgerError) { try await engine.check() }
 
   /// Checks the whole file for damage; minutes on a large one.
   package func verifyIntegrity() async throws(LedgerError) {
@@ -518,31 +427,13 @@ package final class Ledger: Sendable {
   func read<Value: Sendable>(
     _ operation: @escaping @Sendable (LedgerTables) throws -> Value
   ) async throws(LedgerError) -> Value {
-    guard !queue.isClosed else { throw .closed }
-    return try value(
-      await withCheckedContinuation { continuation in
-        pool.asyncRead { db in
-          continuation.resume(
-            returning: Result { try operation(LedgerTables(db: try db.get())) }.mapError { LedgerFailure($0) })
-        }
-      })
+    try await engine.read(operation)
   }
 
   /// As `read`, for short and frequent reads.
   func readShort<Value: Sendable>(
     _ operation: @escaping @Sendable (LedgerTables) throws -> Value
   ) async throws(LedgerError) -> Value {
-    guard !queue.isClosed else { throw .closed }
-    return try value(await reads.submit(operation))
-  }
-
-  private func value<Value>(_ result: Result<Value, LedgerFailure>) throws(LedgerError) -> Value {
-    switch result {
-    case .success(let value): return value
-    case .failure(let failure):
-      if queue.isClosed { throw .closed }
-      if failure.reach == .process { queue.latch(failure) }
-      throw failure.error
-    }
+    try await engine.readShort(operation)
   }
 }

@@ -37,11 +37,7 @@ package struct LedgerInspection: Hashable, Sendable {
   package static func newestReceipt(path given: String) async -> String? {
     await value(in: given) { db in
       guard try db.tableExists("proof") else { return nil }
-      let tables = LedgerTables(db: db)
-      let newest = try tables.first(
-        "SELECT id FROM proof WHERE environment = 'production' ORDER BY id DESC LIMIT 1"
-      ) { try $0.get(0, as: Int64.self) }
-      return try newest.map { try tables.proof($0).receipt.base64 }
+      return try newestReceipt(LedgerTables(db: db))
     }
   }
 
@@ -50,6 +46,29 @@ package struct LedgerInspection: Hashable, Sendable {
     await value(in: given) { db in
       try db.tableExists("access_count") ? try LedgerTables(db: db).accessGiven() : nil
     }
+  }
+
+  /// As `newestReceipt(path:)`, wherever the ledger is.
+  package static func newestReceipt(at place: LedgerPlace) async -> String? {
+    switch place {
+    case .file(let path): await newestReceipt(path: path)
+    case .database(let url, _): await PostgreSQLInspection.value(in: url) { try newestReceipt($0) }
+    }
+  }
+
+  /// As `accessGiven(path:)`, wherever the ledger is.
+  package static func accessGiven(at place: LedgerPlace) async -> [AccessCount]? {
+    switch place {
+    case .file(let path): await accessGiven(path: path)
+    case .database(let url, _): await PostgreSQLInspection.value(in: url) { try $0.accessGiven() }
+    }
+  }
+
+  private static func newestReceipt(_ tables: LedgerTables) throws -> String? {
+    let newest = try tables.first(
+      "SELECT id FROM proof WHERE environment = 'production' ORDER BY id DESC LIMIT 1"
+    ) { try $0.get(0, as: Int64.self) }
+    return try newest.map { try tables.proof($0).receipt.base64 }
   }
 
   private static func value<Value: Sendable>(

@@ -41,6 +41,44 @@ package struct LedgerVerification: Hashable, Sendable {
     return try result.get()
   }
 
+  /// Reads a ledger wherever it is.
+  package static func verify(
+    at place: LedgerPlace, against former: String? = nil
+  ) async throws(LedgerOpenError) -> LedgerVerification {
+    switch place {
+    case .file(let path): return try await verify(path: path, against: former)
+    case .database(let url, _):
+      guard former == nil else {
+        throw .inaccessible(path: "in PostgreSQL", problem: "an older one is compared with a file alone")
+      }
+      return try await verify(url: url)
+    }
+  }
+
+  /// Reads a ledger in PostgreSQL, as of the last commit.
+  /// - Parameter url: as for `Ledger.open(url:connections:)`.
+  package static func verify(url: String) async throws(LedgerOpenError) -> LedgerVerification {
+    let address = try PostgreSQLAddress(url)
+    let result: Result<LedgerVerification, LedgerOpenError> = await withCheckedContinuation { continuation in
+      DispatchQueue.global().async {
+        continuation.resume(
+          returning: Result { () throws(LedgerOpenError) in
+            try address.checked { connection in
+              guard try connection.run("SELECT to_regclass('account')::text") != nil else {
+                throw LedgerOpenError.inaccessible(path: "in \(address.description)", problem: "it has no tables yet")
+              }
+              try connection.run("SET statement_timeout = 0; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+              var verification = LedgerVerification()
+              try verification.check(LedgerTables(connection))
+              try connection.run("COMMIT")
+              return verification
+            }
+          })
+      }
+    }
+    return try result.get()
+  }
+
   private static func verifyNow(
     path given: String, against former: String?
   ) throws(LedgerOpenError) -> LedgerVerification {

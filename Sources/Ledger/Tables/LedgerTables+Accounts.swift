@@ -88,7 +88,8 @@ extension LedgerTables {
         version = excluded.version, newest = excluded.newest, verdict = excluded.verdict, tier = excluded.tier,
         status = excluded.status, product_id = excluded.product_id, access_until = excluded.access_until,
         is_for_life = excluded.is_for_life, row_version = excluded.row_version, purchases = excluded.purchases,
-        given = excluded.given, last_seen_at = max(last_seen_at, excluded.last_seen_at)
+        given = excluded.given,
+        last_seen_at = CASE WHEN account.last_seen_at > excluded.last_seen_at THEN account.last_seen_at ELSE excluded.last_seen_at END
       """, key, account.user.rawValue == key ? nil : account.user, account.version, newest, account.verdict,
       account.access?.tier, account.access?.status, account.access?.product, account.access?.until,
       account.access?.isForLife ?? false, account.rowVersion, StoredForm.text(account.purchases),
@@ -187,7 +188,7 @@ extension LedgerTables {
   // MARK: How many have access
 
   func countAccounts(upTo limit: Int) throws -> Int {
-    try first("SELECT count(*) FROM (SELECT 1 FROM account LIMIT ?)", limit) { try $0.get(0) } ?? 0
+    try first("SELECT count(*) FROM (SELECT 1 FROM account LIMIT ?) AS accounts", limit) { try $0.get(0) } ?? 0
   }
 
   func accessGiven() throws -> [AccessCount] {
@@ -202,6 +203,8 @@ extension LedgerTables {
   }
 
   func count(_ former: Account.Access?, replacedBy access: Account.Access) throws {
+    // There the counts are a view: rows that every replica changes would make each wait for the others.
+    guard !connection.isShared else { return }
     let isSame =
       former?.countedProduct == access.countedProduct && former?.tier == access.tier
       && former?.isForLife == access.isForLife
@@ -215,7 +218,7 @@ extension LedgerTables {
     try execute(
       """
       INSERT INTO access_count (tier, product_id, is_for_life, users) VALUES (?, ?, ?, 1)
-      ON CONFLICT (tier, product_id, is_for_life) DO UPDATE SET users = users + 1
+      ON CONFLICT (tier, product_id, is_for_life) DO UPDATE SET users = access_count.users + 1
       """, access.tier, product, access.isForLife)
   }
 }

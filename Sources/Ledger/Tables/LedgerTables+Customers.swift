@@ -43,7 +43,7 @@ extension LedgerTables {
     try execute(
       """
       INSERT INTO customer (key, spelling, first_seen_at, last_seen_at) VALUES (?, ?, ?, ?)
-      ON CONFLICT (key) DO UPDATE SET last_seen_at = max(last_seen_at, excluded.last_seen_at)
+      ON CONFLICT (key) DO UPDATE SET last_seen_at = CASE WHEN customer.last_seen_at > excluded.last_seen_at THEN customer.last_seen_at ELSE excluded.last_seen_at END
       """, user.key, user.rawValue == user.key ? nil : user, now, now)
   }
 
@@ -57,19 +57,34 @@ extension LedgerTables {
   /// cannot stand beside each other the user's own stays.
   func moveBelongings(of id: UserID, to user: UserID) throws {
     try execute("UPDATE provisional_grant SET user_id = ? WHERE user_id = ?", user, id)
-    try execute("UPDATE OR IGNORE pending_receipt SET user_id = ? WHERE user_id = ?", user, id)
+    try execute(
+      """
+      UPDATE pending_receipt SET user_id = ? WHERE user_id = ? AND NOT EXISTS (
+        SELECT 1 FROM pending_receipt AS own WHERE own.user_id = ? AND own.sha256 = pending_receipt.sha256)
+      """, user, id, user)
     try execute("UPDATE store_report SET user_id = ? WHERE user_id = ?", user.key, id.key)
     try execute("UPDATE given_period SET user_id = ?, idempotency_key = NULL WHERE user_id = ?", user.key, id.key)
     try execute("UPDATE trial SET user_id = ? WHERE user_id = ?", user.key, id.key)
-    try execute("UPDATE OR IGNORE device SET user_id = ? WHERE user_id = ?", user.key, id.key)
-    try execute("UPDATE OR IGNORE consumption SET user_id = ? WHERE user_id = ?", user.key, id.key)
+    try execute(
+      """
+      UPDATE device SET user_id = ? WHERE user_id = ? AND NOT EXISTS (
+        SELECT 1 FROM device AS own WHERE own.user_id = ? AND own.device_id = device.device_id)
+      """, user.key, id.key, user.key)
+    try execute(
+      """
+      UPDATE consumption SET user_id = ? WHERE user_id = ? AND NOT EXISTS (
+        SELECT 1 FROM consumption AS own WHERE own.user_id = ? AND own.feature = consumption.feature
+          AND (own.idempotency_key = consumption.idempotency_key
+            OR own.consumed_at = consumption.consumed_at AND own.number = consumption.number))
+      """, user.key, id.key, user.key)
     try execute(
       """
       INSERT INTO feature_total (user_id, feature, total, next_number, keys_until)
-        SELECT ?, feature, total, next_number, keys_until FROM feature_total AS former WHERE former.user_id = ?
+        SELECT CAST(? AS TEXT), feature, total, next_number, keys_until FROM feature_total AS former WHERE former.user_id = ?
       ON CONFLICT (user_id, feature) DO UPDATE SET
-        total = total + excluded.total, next_number = max(next_number, excluded.next_number),
-        keys_until = min(keys_until, excluded.keys_until)
+        total = feature_total.total + excluded.total,
+        next_number = CASE WHEN feature_total.next_number > excluded.next_number THEN feature_total.next_number ELSE excluded.next_number END,
+        keys_until = CASE WHEN feature_total.keys_until < excluded.keys_until THEN feature_total.keys_until ELSE excluded.keys_until END
       """, user.key, id.key)
     try execute("DELETE FROM feature_total WHERE user_id = ?", id.key)
     changes.note(usageOf: user)

@@ -24,8 +24,9 @@ extension LedgerTables {
       VALUES (?, ?, 'waiting', 0, ?, 0, ?)
       ON CONFLICT (key) DO UPDATE SET
         version = excluded.version,
-        waiting_since = iif(state = 'waiting', waiting_since, excluded.waiting_since),
-        is_doubtful = max(is_doubtful, state = 'confirming'), attempts = 0, state = 'waiting',
+        waiting_since = CASE outbox.state WHEN 'waiting' THEN outbox.waiting_since ELSE excluded.waiting_since END,
+        is_doubtful = CASE outbox.state WHEN 'confirming' THEN 1 ELSE outbox.is_doubtful END,
+        attempts = 0, state = 'waiting',
         due_at = excluded.due_at
       RETURNING waiting_since
       """, account.user.key, account.rowVersion, recordedAt, dueAt
@@ -72,6 +73,7 @@ extension LedgerTables {
       SELECT outbox.key, account.spelling, outbox.version, event.entitlement, waiting_since, attempts, state
       FROM outbox JOIN account USING (key) JOIN event ON event.sequence = account.verdict
       WHERE outbox.due_at <= ? ORDER BY outbox.due_at, outbox.waiting_since, outbox.key LIMIT ?
+      /*pg: FOR UPDATE OF outbox SKIP LOCKED */
       """, now, max(0, limit), read: Self.update)
     for update in due { try execute("UPDATE outbox SET due_at = ? WHERE key = ?", lease, update.user.key) }
     return due
@@ -84,7 +86,7 @@ extension LedgerTables {
         """
         UPDATE outbox SET
           state = 'confirming', due_at = ?, is_doubtful = 0, attempts = 0, problem = NULL, problem_at = NULL
-        WHERE key = ? AND version = ? AND (is_doubtful OR ?)
+        WHERE key = ? AND version = ? AND (is_doubtful = 1 OR ? = 1)
         """, again, user.key, version, isDoubtful)
       guard changesCount == 0 else { return }
     }
@@ -96,7 +98,8 @@ extension LedgerTables {
     try execute(
       """
       UPDATE outbox SET
-        attempts = iif(state = 'missing', attempts + 1, 1), state = 'missing', due_at = ?, problem = NULL, problem_at = NULL
+        attempts = CASE state WHEN 'missing' THEN attempts + 1 ELSE 1 END, state = 'missing', due_at = ?,
+        problem = NULL, problem_at = NULL
       WHERE key = ? AND version = ?
       """, due, user.key, version)
   }
@@ -118,7 +121,7 @@ extension LedgerTables {
     try execute("UPDATE outbox SET version = ? WHERE key = ? AND version = ?", raised, user.key, version)
     guard changesCount > 0 else { return }
     changes.note(row: raised, of: user)
-    try execute("UPDATE account SET row_version = max(row_version, ?) WHERE key = ?", raised, user.key)
+    try execute("UPDATE account SET row_version = ? WHERE key = ? AND row_version < ?", raised, user.key, raised)
   }
 
   func returnUpdates(of users: [UserID], claimedUntil lease: Date) throws {

@@ -68,6 +68,22 @@ extension LedgerTables {
     }
   }
 
+  /// As `pendingReceipts`, each for the caller alone.
+  func claimPending(dueAt now: Date, until lease: Date, limit: Int) throws -> [PendingReceipt] {
+    let due = try all(
+      """
+      SELECT id, user_id, base64, request_id, received_at, attempts FROM pending_receipt
+      WHERE due_at <= ? ORDER BY due_at, id LIMIT ? /*pg: FOR UPDATE SKIP LOCKED */
+      """, now, max(0, limit)
+    ) { row in
+      PendingReceipt(
+        id: try row.get(0), user: try row.get(1), base64: try row.get(2), requestID: try row.get(3),
+        receivedAt: try row.get(4), attempts: try row.get(5))
+    }
+    for receipt in due { try execute("UPDATE pending_receipt SET due_at = ? WHERE id = ?", lease, receipt.id) }
+    return due
+  }
+
   func retryPending(_ id: Int64, at due: Date) throws {
     try execute("UPDATE pending_receipt SET attempts = attempts + 1, due_at = ? WHERE id = ?", due, id)
   }

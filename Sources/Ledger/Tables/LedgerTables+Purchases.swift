@@ -285,33 +285,33 @@ extension LedgerTables {
   ) throws -> (keys: [SubscriptionKey], end: Int64) {
     let limit = max(1, limit)
     // As `StoredForm` writes it, among other texts of the row.
-    let member = "\"\(id.rawValue)\""
+    let member = "%\"\(id.rawValue)\"%"
     let end: Int64?
     let found: [(key: SubscriptionKey, rows: String)]
     switch table {
     case .purchase:
       end = try first(
         """
-        SELECT coalesce(min(id), 0) FROM (SELECT id FROM purchase WHERE id < ? ORDER BY id DESC LIMIT ?)
+        SELECT coalesce(min(id), 0) FROM (SELECT id FROM purchase WHERE id < ? ORDER BY id DESC LIMIT ?) AS page
         """, start, limit
       ) { try $0.get(0) }
       found = try all(
         """
         SELECT environment, original_transaction_id, evidence FROM purchase
-        WHERE id >= ? AND id < ? AND instr(evidence, ?) > 0
+        WHERE id >= ? AND id < ? AND evidence LIKE ?
         """, end ?? 0, start, member
       ) { (try $0.key(0), try $0.get(2)) }
     case .unclaimed:
       end = try first(
         """
         SELECT coalesce(min(place), 0) FROM
-          (SELECT rowid AS place FROM unclaimed_evidence WHERE rowid < ? ORDER BY rowid DESC LIMIT ?)
+          (SELECT rowid AS place FROM unclaimed_evidence WHERE rowid < ? ORDER BY rowid DESC LIMIT ?) AS page
         """, start, limit
       ) { try $0.get(0) }
       found = try all(
         """
         SELECT environment, original_transaction_id, evidence FROM unclaimed_evidence
-        WHERE rowid >= ? AND rowid < ? AND instr(evidence, ?) > 0
+        WHERE rowid >= ? AND rowid < ? AND evidence LIKE ?
         """, end ?? 0, start, member
       ) { (try $0.key(0), try $0.get(2)) }
     }

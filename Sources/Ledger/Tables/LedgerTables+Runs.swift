@@ -24,12 +24,12 @@ extension LedgerTables {
     try execute(
       """
       INSERT INTO run_item (run_id, environment, original_transaction_id, attempts, due_at)
-        SELECT ?, environment, original_transaction_id, 0, 0 FROM (
+        SELECT CAST(? AS BIGINT), environment, original_transaction_id, 0, 0 FROM (
           SELECT environment, original_transaction_id, scheduled_at FROM purchase
           WHERE due_at BETWEEN ? AND ? AND attempts = 0 AND scheduled_at BETWEEN ? AND ?
           UNION ALL
           SELECT environment, original_transaction_id, scheduled_at FROM purchase
-          WHERE attempts > 0 AND scheduled_at BETWEEN ? AND ?)
+          WHERE attempts > 0 AND scheduled_at BETWEEN ? AND ?) AS scheduled
         ORDER BY scheduled_at, environment, original_transaction_id LIMIT ?
       """, id, window.lowerBound, window.upperBound + Self.spread, window.lowerBound, window.upperBound,
       window.lowerBound, window.upperBound, order.limit)
@@ -112,7 +112,7 @@ extension LedgerTables {
     let due = try all(
       """
       SELECT id, environment, original_transaction_id, attempts FROM run_item
-      WHERE run_id = ? AND due_at <= ? ORDER BY due_at, id LIMIT ?
+      WHERE run_id = ? AND due_at <= ? ORDER BY due_at, id LIMIT ? /*pg: FOR UPDATE SKIP LOCKED */
       """, run.rawValue, now, max(0, limit)
     ) { (id: try $0.get(0, as: Int64.self), key: try $0.key(1), attempts: try $0.get(3, as: Int.self)) }
     let again = try StoredForm.milliseconds(now) + RecheckSchedule.delay(after: 0)
@@ -174,18 +174,18 @@ extension LedgerTables {
   func finishRun(_ id: RunID, at now: Date) throws -> Run? {
     try execute(
       """
-      UPDATE run SET state = 'finished', finished_at = max(started_at, ?)
+      UPDATE run SET state = 'finished', finished_at = CASE WHEN started_at > ? THEN started_at ELSE ? END
       WHERE id = ? AND state = 'running' AND NOT EXISTS (SELECT 1 FROM run_item WHERE run_id = ?)
-      """, now, id.rawValue, id.rawValue)
+      """, now, now, id.rawValue, id.rawValue)
     return try run(id)
   }
 
   func stopRun(_ id: RunID, _ reason: RunStop, at now: Date) throws -> Run? {
     try execute(
       """
-      UPDATE run SET state = 'stopped', stop_reason = ?, finished_at = max(started_at, ?)
+      UPDATE run SET state = 'stopped', stop_reason = ?, finished_at = CASE WHEN started_at > ? THEN started_at ELSE ? END
       WHERE id = ? AND state = 'running'
-      """, reason, now, id.rawValue)
+      """, reason, now, now, id.rawValue)
     // The remainder follows from the counts; a new run selects anew.
     if changesCount == 1 { try execute("DELETE FROM run_item WHERE run_id = ?", id.rawValue) }
     return try run(id)

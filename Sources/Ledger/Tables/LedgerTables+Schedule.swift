@@ -39,7 +39,10 @@ extension LedgerTables {
   }
 
   func claimRechecks(dueAt now: Date, limit: Int) throws -> [Recheck] {
-    let due = try all("SELECT id FROM purchase WHERE due_at <= ? ORDER BY due_at LIMIT ?", now, max(0, limit)) {
+    let due = try all(
+      "SELECT id FROM purchase WHERE due_at <= ? ORDER BY due_at LIMIT ? /*pg: FOR UPDATE SKIP LOCKED */", now,
+      max(0, limit)
+    ) {
       try $0.get(0, as: Int64.self)
     }
     return try due.compactMap { id in
@@ -64,10 +67,14 @@ extension LedgerTables {
     try execute(
       """
       UPDATE purchase SET
-        scheduled_at = min(coalesce(scheduled_at, ?), ?),
-        due_at = min(coalesce(iif(attempts > 0, scheduled_at, due_at), ?), ?), attempts = 0
+        scheduled_at = CASE WHEN scheduled_at < ? THEN scheduled_at ELSE ? END,
+        due_at = CASE
+          WHEN attempts > 0 AND scheduled_at < ? THEN scheduled_at
+          WHEN attempts = 0 AND due_at < ? THEN due_at
+          ELSE ? END,
+        attempts = 0
       WHERE environment IN ('production', 'sandbox') AND original_transaction_id = ?
-      """, now, now, now, now, id)
+      """, now, now, now, now, now, id)
     return changesCount
   }
 

@@ -37,7 +37,7 @@ extension LedgerTables {
       """
       SELECT max(id) FROM (
         SELECT max(id) AS id FROM trial WHERE device_id = ?
-        UNION ALL SELECT max(trial_id) FROM device WHERE device_id = ? AND trial_id IS NOT NULL)
+        UNION ALL SELECT max(trial_id) FROM device WHERE device_id = ? AND trial_id IS NOT NULL) AS begun
       """, device, device
     ) { try $0.get(0, as: Int64?.self) }.flatMap { $0 }.flatMap(trial)
   }
@@ -120,9 +120,10 @@ extension LedgerTables {
         (user_id, device_id, model, ios_version, app_version, push_token, first_seen_at, last_seen_at)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT (user_id, device_id) DO UPDATE SET
-        model = coalesce(excluded.model, model), ios_version = coalesce(excluded.ios_version, ios_version),
-        app_version = coalesce(excluded.app_version, app_version),
-        push_token = coalesce(excluded.push_token, push_token), last_seen_at = excluded.last_seen_at
+        model = coalesce(excluded.model, device.model),
+        ios_version = coalesce(excluded.ios_version, device.ios_version),
+        app_version = coalesce(excluded.app_version, device.app_version),
+        push_token = coalesce(excluded.push_token, device.push_token), last_seen_at = excluded.last_seen_at
       """, user.key, device.id, device.model, device.iosVersion, device.appVersion, device.pushToken, now, now)
   }
 

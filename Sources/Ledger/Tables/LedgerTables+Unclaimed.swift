@@ -60,7 +60,8 @@ extension LedgerTables {
       ON CONFLICT (environment, original_transaction_id) DO UPDATE SET
         source = excluded.source, evidence_at = excluded.evidence_at, judged_at = excluded.judged_at,
         evidence = excluded.evidence, account_token = excluded.account_token, bundle_id = excluded.bundle_id,
-        proof = excluded.proof, proof_at = excluded.proof_at, last_seen_at = max(last_seen_at, excluded.last_seen_at)
+        proof = excluded.proof, proof_at = excluded.proof_at,
+        last_seen_at = CASE WHEN unclaimed_evidence.last_seen_at > excluded.last_seen_at THEN unclaimed_evidence.last_seen_at ELSE excluded.last_seen_at END
       """, evidence.key.environment, evidence.key.originalTransactionID, evidence.source, evidence.evidenceTime,
       evidence.evaluatedAt, unclaimed.rows, evidence.accountToken, unclaimed.bundleID, unclaimed.proof,
       unclaimed.proofAt, seenAt, seenAt)

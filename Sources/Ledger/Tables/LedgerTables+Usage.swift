@@ -54,7 +54,7 @@ extension LedgerTables {
     let (start, end) = (question.range.lowerBound, question.range.upperBound)
     let counted = try first(
       """
-      SELECT coalesce(sum(amount), 0), min(iif(amount > 0, consumed_at, NULL)) FROM consumption
+      SELECT coalesce(sum(amount), 0), min(consumed_at) FILTER (WHERE amount > 0) FROM consumption
       WHERE user_id = ? AND feature = ? AND consumed_at >= ? AND consumed_at < ?
       """, user.key, feature, start, end
     ) { UsageAnswer(amount: try $0.get(0), oldest: try $0.get(1)) }
@@ -65,7 +65,7 @@ extension LedgerTables {
         SELECT max(consumed_at) FROM (
           SELECT consumed_at, sum(amount) OVER (ORDER BY consumed_at DESC, number DESC) AS sum FROM consumption
           WHERE user_id = ? AND feature = ? AND consumed_at >= ? AND consumed_at < ? AND amount > 0
-        ) WHERE sum > ?
+        ) AS newest WHERE sum > ?
         """, user.key, feature, start, end, keeping
       ) { try $0.get(0, as: Date?.self) }.flatMap { $0 }
     }
@@ -134,7 +134,7 @@ extension LedgerTables {
     of feature: FeatureName, of user: UserID, before moment: Date, keepsReturned: Bool
   ) throws {
     try execute(
-      "DELETE FROM consumption WHERE user_id = ? AND feature = ? AND consumed_at < ? AND (returned IS NULL OR NOT ?)",
+      "DELETE FROM consumption WHERE user_id = ? AND feature = ? AND consumed_at < ? AND (returned IS NULL OR ? = 0)",
       user.key, feature, moment, keepsReturned)
   }
 

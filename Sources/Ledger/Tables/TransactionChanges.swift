@@ -48,8 +48,13 @@ final class TransactionChanges: Sendable {
 final class ReadGenerations: Sendable {
   /// Guards the numbers.
   private let numbers = Mutex([UInt64](repeating: 0, count: 1 << 16))
+  /// Whether other processes change what is read: then nothing holds, and each number is a new one.
+  private let isShared: Bool
+
+  init(isShared: Bool) { self.isShared = isShared }
 
   subscript(user: UserID) -> UInt64 {
+    if isShared { advance(user) }
     let place = Self.place(of: user.key)
     return numbers.withLock { $0[place] }
   }

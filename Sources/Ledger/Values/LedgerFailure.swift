@@ -22,6 +22,9 @@ struct LedgerFailure: Error, Hashable {
   static let misplaced = LedgerFailure(
     reach: .process, sentence: "The ledger's file was removed or replaced while it was open")
 
+  static let unknownOutcome = LedgerFailure(
+    reach: .transaction, sentence: "The ledger's database went away while it committed")
+
   init(reach: Reach, sentence: String) {
     self.reach = reach
     self.sentence = sentence
@@ -31,6 +34,7 @@ struct LedgerFailure: Error, Hashable {
   init(_ error: any Error, systemError: Int32 = 0) {
     switch error {
     case let failure as LedgerFailure: self = failure
+    case let error as PostgreSQLError: self = Self.from(error)
     case let error as DatabaseError: self = Self.from(error, systemError: systemError)
     default: self.init(reach: .entry, sentence: "The ledger holds or was given a value that it cannot read or keep")
     }
@@ -70,6 +74,19 @@ struct LedgerFailure: Error, Hashable {
       return .init(reach: .transaction, sentence: "The ledger's transaction could not go on (SQLite \(code))")
     default:
       return .init(reach: .entry, sentence: "The ledger refused a statement (SQLite \(code))")
+    }
+  }
+
+  /// By the classes of "PostgreSQL Error Codes". No process has to end: another connection, or another server, may do.
+  private static func from(_ error: PostgreSQLError) -> LedgerFailure {
+    let code = "PostgreSQL \(error.state)"
+    switch error.state.prefix(2) {
+    case "22", "23",
+      "42" where error.state != "42501":
+      return .init(reach: .entry, sentence: "The ledger refused a statement (\(code))")
+    case "08", "57": return .init(reach: .transaction, sentence: "The ledger's database cannot be reached (\(code))")
+    case "53": return .init(reach: .transaction, sentence: "The ledger's database has no room left (\(code))")
+    default: return .init(reach: .transaction, sentence: "The ledger's transaction could not go on (\(code))")
     }
   }
 }

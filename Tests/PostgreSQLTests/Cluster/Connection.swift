@@ -1,5 +1,6 @@
 import CPostgreSQL
 import Foundation
+import TestSupport
 
 /// One connection, by libpq. Its calls block, so it has a thread of its own to run on.
 actor Connection {
@@ -15,7 +16,7 @@ actor Connection {
   }
 
   static func open(
-    _ database: String, on cluster: TemporaryCluster, as role: String = "postgres"
+    _ database: String, on cluster: PostgreSQLServer, as role: String = "postgres"
   ) async throws -> Connection {
     let executor = QueueExecutor()
     let conninfo =

@@ -1,9 +1,10 @@
+import TestSupport
 import Testing
 
 @Suite struct TemporaryClusterTests {
   @Test func `without PostgreSQL the tests fail and say what to run`() throws {
-    let error = #expect(throws: TemporaryCluster.Failure.self) {
-      try TemporaryCluster.directoryOfPrograms(root: "/nowhere", otherwise: ["/nowhere"])
+    let error = #expect(throws: PostgreSQLServer.Failure.self) {
+      try PostgreSQLServer.directoryOfPrograms(root: "/nowhere", otherwise: ["/nowhere"])
     }
     #expect(error?.description.contains("make test-deps") == true)
   }
@@ -12,7 +13,8 @@ import Testing
     let owner = try await TestDatabase(.wide, .app).owner()
     #expect(try await owner.value("show listen_addresses") == "")
     #expect(
-      try await owner.value("select setting from pg_settings where name = 'data_directory'")?.hasPrefix("/tmp/") == true
+      try await owner.value("select setting from pg_settings where name = 'data_directory'")?.contains(
+        "/countersign-postgresql.") == true
     )
   }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// A database of a test's own, copied from a template.
@@ -19,7 +20,7 @@ struct TestDatabase: Sendable {
   }
 
   let name: String
-  private let cluster: TemporaryCluster
+  private let cluster: PostgreSQLServer
 
   init(_ grants: Grants, _ state: State = .migrated) async throws {
     let cluster = try await TemporaryCluster.running()
@@ -48,7 +49,7 @@ struct TestDatabase: Sendable {
   private static func template(_ grants: Grants, _ state: State) -> String { "template_\(grants)_\(state)" }
 
   /// Called once, by the cluster.
-  static func makeTemplates(on cluster: TemporaryCluster) async throws {
+  static func makeTemplates(on cluster: PostgreSQLServer) async throws {
     let postgres = try await Connection.open("postgres", on: cluster)
     try await postgres.run(SQLFile.own("Roles"))
     for grants in Grants.allCases {

@@ -1,0 +1,299 @@
+internal import CPostgreSQL
+
+/// A connection to PostgreSQL by libpq, with its prepared statements. Its calls block; one thread uses it at a time.
+final class PostgreSQLConnection: SQLConnection {
+  private let connection: OpaquePointer
+  /// By the address of the text in the program.
+  private var statements: [UnsafePointer<UInt8>: PostgreSQLStatement] = [:]
+  /// By their text.
+  private var others: [String: PostgreSQLStatement] = [:]
+  fileprivate(set) var changes = 0
+
+  var isShared: Bool { true }
+
+  /// - Throws: `PostgreSQLError`.
+  init(_ options: [(name: String, value: String)]) throws {
+    let made = Self.withTexts(options.map(\.name)) { names in
+      Self.withTexts(options.map(\.value)) { values in PQconnectdbParams(names, values, 0) }
+    }
+    guard let made else { throw PostgreSQLError(state: PostgreSQLError.outOfMemory, message: "There is no memory") }
+    guard PQstatus(made) == CONNECTION_OK else {
+      defer { PQfinish(made) }
+      throw PostgreSQLError(state: PostgreSQLError.lost, message: String(cString: PQerrorMessage(made)))
+    }
+    // libpq would print notices.
+    PQsetNoticeProcessor(made, { _, _ in }, nil)
+    connection = made
+  }
+
+  deinit { PQfinish(connection) }
+
+  /// Calls with the addresses of C strings, and a null after the last.
+  private static func withTexts<Result>(
+    _ texts: [String], _ body: (UnsafePointer<UnsafePointer<CChar>?>?) -> Result
+  ) -> Result {
+    let copies = texts.map { text in
+      let bytes = UnsafeMutableBufferPointer<CChar>.allocate(capacity: text.utf8.count + 1)
+      _ = bytes.initialize(from: text.utf8.map { CChar(bitPattern: $0) } + [0])
+      return bytes
+    }
+    defer { for copy in copies { copy.deallocate() } }
+    let pointers = copies.map { $0.baseAddress.map { UnsafePointer($0) } } + [nil]
+    return pointers.withUnsafeBufferPointer { body($0.baseAddress) }
+  }
+
+  var isUsable: Bool { PQstatus(connection) == CONNECTION_OK }
+  var isInTransaction: Bool { PQtransactionStatus(connection) != PQTRANS_IDLE }
+
+  /// Runs statements without values.
+  /// - Returns: the first value of the last one's first row.
+  @discardableResult
+  func run(_ sql: String) throws -> String? {
+    let result = try Answer(PQexec(connection, sql), connection)
+    guard result.rows > 0, !result.isNull(0, 0) else { return nil }
+    return result.text(0, 0)
+  }
+
+  func statement(_ sql: StaticString) throws -> any SQLStatement {
+    if let known = statements[sql.utf8Start] { return known }
+    let new = PostgreSQLStatement(name: "s\(statements.count)", of: self)
+    _ = try Answer(PQprepare(connection, new.name, Self.translated(sql.description), 0, nil), connection)
+    statements[sql.utf8Start] = new
+    return new
+  }
+
+  /// A statement whose text is made at run time.
+  func statement(ofText sql: String) throws -> PostgreSQLStatement {
+    if let known = others[sql] { return known }
+    let new = PostgreSQLStatement(name: "t\(others.count)", of: self)
+    _ = try Answer(PQprepare(connection, new.name, Self.translated(sql), 0, nil), connection)
+    others[sql] = new
+    return new
+  }
+
+  /// The rows of a query without values that is run once.
+  func rows(of sql: String) throws -> PostgreSQLStatement {
+    PostgreSQLStatement(name: "", of: self, answer: try Answer(PQexec(connection, sql), connection))
+  }
+
+  /// `?` becomes `$1`, `$2`, …, and what is for PostgreSQL alone a part of the statement.
+  static func translated(_ sql: String) -> String {
+    var text = ""
+    var rest = sql[...]
+    var number = 0
+    var isQuoted = false
+    while let character = rest.popFirst() {
+      switch character {
+      case "'":
+        isQuoted.toggle()
+        text.append(character)
+      case "?" where !isQuoted:
+        number += 1
+        text += "$\(number)"
+      case "/" where !isQuoted && rest.hasPrefix("*pg:"):
+        rest.removeFirst("*pg:".count)
+        guard let end = rest.firstRange(of: "*/") else { continue }
+        text += rest[..<end.lowerBound]
+        rest = rest[end.upperBound...]
+      default: text.append(character)
+      }
+    }
+    return text
+  }
+
+  /// Runs a prepared statement with values in one buffer, each with its place; a text ends with a zero.
+  fileprivate func execute(_ name: String, _ values: PostgreSQLValues) throws -> Answer {
+    let answer = try values.withPointers { count, pointers, lengths, formats in
+      try Answer(PQexecPrepared(connection, name, count, pointers, lengths, formats, 0), connection)
+    }
+    changes = answer.changes
+    return answer
+  }
+
+  /// The rows of a statement, as text.
+  final class Answer {
+    private let result: OpaquePointer
+    let rows: Int32
+
+    /// - Throws: `PostgreSQLError`.
+    init(_ result: OpaquePointer?, _ connection: OpaquePointer) throws {
+      guard let result else {
+        throw PostgreSQLError(state: PostgreSQLError.lost, message: String(cString: PQerrorMessage(connection)))
+      }
+      switch PQresultStatus(result) {
+      case PGRES_TUPLES_OK, PGRES_COMMAND_OK, PGRES_EMPTY_QUERY:
+        self.result = result
+        rows = PQntuples(result)
+      default:
+        defer { PQclear(result) }
+        func field(_ code: Unicode.Scalar) -> String? {
+          PQresultErrorField(result, Int32(code.value)).map { String(cString: $0) }
+        }
+        // PG_DIAG_SQLSTATE and PG_DIAG_MESSAGE_PRIMARY.
+        throw PostgreSQLError(
+          state: field("C") ?? PostgreSQLError.lost, message: field("M") ?? String(cString: PQerrorMessage(connection)))
+      }
+    }
+
+    deinit { PQclear(result) }
+
+    var changes: Int { Int(String(cString: PQcmdTuples(result))) ?? 0 }
+
+    func isNull(_ row: Int32, _ column: Int32) -> Bool { PQgetisnull(result, row, column) == 1 }
+
+    func bytes(_ row: Int32, _ column: Int32) -> UnsafeRawBufferPointer {
+      UnsafeRawBufferPointer(
+        start: PQgetvalue(result, row, column), count: Int(PQgetlength(result, row, column)))
+    }
+
+    func text(_ row: Int32, _ column: Int32) -> String { String(decoding: bytes(row, column), as: UTF8.self) }
+  }
+}
+
+/// The values of a statement, in one buffer.
+struct PostgreSQLValues {
+  private enum Place {
+    case null
+    case text(Int)
+    case bytes(Int, count: Int)
+  }
+
+  private var buffer: [UInt8] = []
+  private var places: [Place] = []
+
+  private mutating func put(_ place: Place, at index: Int) {
+    while places.count <= index { places.append(.null) }
+    places[index] = place
+  }
+
+  mutating func setNull(at index: Int) { put(.null, at: index) }
+
+  /// - Throws: `StoredForm.Unstorable` for a text with a zero, which PostgreSQL cannot store.
+  mutating func set(_ text: String, at index: Int) throws {
+    guard !text.utf8.contains(0) else { throw StoredForm.Unstorable() }
+    put(.text(buffer.count), at: index)
+    buffer.append(contentsOf: text.utf8)
+    buffer.append(0)
+  }
+
+  mutating func set(_ bytes: [UInt8], at index: Int) {
+    put(.bytes(buffer.count, count: bytes.count), at: index)
+    buffer.append(contentsOf: bytes)
+    // An empty value has an address, too: a null is NULL.
+    buffer.append(0)
+  }
+
+  mutating func removeAll() {
+    buffer.removeAll(keepingCapacity: true)
+    places.removeAll(keepingCapacity: true)
+  }
+
+  func withPointers<Result>(
+    _ body: (Int32, [UnsafePointer<CChar>?], [Int32], [Int32]) throws -> Result
+  ) rethrows -> Result {
+    try buffer.withUnsafeBytes { buffer in
+      let start = buffer.baseAddress?.assumingMemoryBound(to: CChar.self)
+      var (pointers, lengths, formats) = ([UnsafePointer<CChar>?](), [Int32](), [Int32]())
+      for place in places {
+        switch place {
+        case .null:
+          pointers.append(nil)
+          lengths.append(0)
+          formats.append(0)
+        case .text(let offset):
+          pointers.append(start.map { $0 + offset })
+          lengths.append(0)
+          formats.append(0)
+        case .bytes(let offset, let count):
+          pointers.append(start.map { $0 + offset })
+          lengths.append(Int32(clamping: count))
+          formats.append(1)
+        }
+      }
+      return try body(Int32(places.count), pointers, lengths, formats)
+    }
+  }
+}
+
+final class PostgreSQLStatement: SQLStatement {
+  let name: String
+  private unowned let connection: PostgreSQLConnection
+  private var values = PostgreSQLValues()
+  private var answer: PostgreSQLConnection.Answer?
+  private var row: Int32 = -1
+
+  init(name: String, of connection: PostgreSQLConnection, answer: PostgreSQLConnection.Answer? = nil) {
+    self.name = name
+    self.connection = connection
+    self.answer = answer
+  }
+
+  func bindNull(at index: Int) throws { values.setNull(at: index) }
+  func bind(_ value: Int64, at index: Int) throws { try values.set(String(value), at: index) }
+  func bind(_ value: String, at index: Int) throws { try values.set(value, at: index) }
+  func bind(_ value: [UInt8], at index: Int) throws { values.set(value, at: index) }
+
+  func step() throws -> Bool {
+    let answer = try self.answer ?? connection.execute(name, values)
+    self.answer = answer
+    row += 1
+    return row < answer.rows
+  }
+
+  func reset() {
+    answer = nil
+    row = -1
+    values.removeAll()
+  }
+
+  private func present() throws -> PostgreSQLConnection.Answer {
+    guard let answer, row >= 0, row < answer.rows else { throw StoredForm.Unstorable() }
+    return answer
+  }
+
+  func isNull(_ column: Int) -> Bool {
+    guard let answer, row >= 0, row < answer.rows else { return true }
+    return answer.isNull(row, Int32(column))
+  }
+
+  func integer(_ column: Int) throws -> Int64 {
+    let answer = try present()
+    guard !answer.isNull(row, Int32(column)) else { throw StoredForm.Unstorable() }
+    let text = answer.text(row, Int32(column))
+    guard let integer = Int64(text) else { throw StoredForm.Unstorable() }
+    return integer
+  }
+
+  func text(_ column: Int) throws -> String {
+    let answer = try present()
+    guard !answer.isNull(row, Int32(column)) else { throw StoredForm.Unstorable() }
+    return answer.text(row, Int32(column))
+  }
+
+  /// PostgreSQL writes bytes as `\x` and two hexadecimal digits each (its manual, 8.4.1).
+  func blob(_ column: Int) throws -> [UInt8] {
+    let answer = try present()
+    guard !answer.isNull(row, Int32(column)) else { throw StoredForm.Unstorable() }
+    let digits = answer.bytes(row, Int32(column))
+    guard digits.count >= 2, digits.count.isMultiple(of: 2), digits[0] == 0x5C, digits[1] == 0x78 else {
+      throw StoredForm.Unstorable()
+    }
+    return try [UInt8](unsafeUninitializedCapacity: digits.count / 2 - 1) { bytes, count in
+      for index in 0..<digits.count / 2 - 1 {
+        guard let high = Self.value(digits[2 + 2 * index]), let low = Self.value(digits[3 + 2 * index]) else {
+          throw StoredForm.Unstorable()
+        }
+        bytes[index] = high << 4 | low
+        count = index + 1
+      }
+    }
+  }
+
+  private static func value(_ digit: UInt8) -> UInt8? {
+    switch digit {
+    case 0x30...0x39: digit - 0x30
+    case 0x61...0x66: digit - 0x61 + 10
+    default: nil
+    }
+  }
+}

@@ -1,0 +1,341 @@
+internal import Dispatch
+internal import Glibc
+internal import Synchronization
+
+/// The ledger in a PostgreSQL database that other replicas may have open, too.
+///
+/// A fixed number of connections, each on a thread of its own, as libpq's calls block. An operation is one transaction,
+/// `SERIALIZABLE`, and is run again where PostgreSQL says that it could not be made beside another. From the fourth time
+/// on it has the ledger to itself, so that it comes to an end however many others there are:
+///
+///     BEGIN ISOLATION LEVEL SERIALIZABLE
+///     LOCK TABLE ledger_gate IN ROW SHARE MODE    (later: EXCLUSIVE; before the snapshot is taken)
+///     … the operation …
+///     COMMIT ─► the caller resumes
+///
+/// A connection that breaks at COMMIT leaves open whether it happened. `pg_xact_status` says so on the next one, before
+/// the caller is answered.
+final class PostgreSQLEngine: LedgerEngine {
+  struct Settings: Sendable {
+    /// How long an operation is run again for, or waits for a connection.
+    var patience = Duration.seconds(5)
+    /// After how many conflicts an operation has the ledger to itself.
+    var conflictsBesideOthers = 3
+  }
+
+  private struct Job: Sendable {
+    var run: @Sendable (PostgreSQLSession) -> Void
+    var fail: @Sendable (LedgerError) -> Void
+    var deadline: ContinuousClock.Instant
+  }
+
+  private struct State {
+    var waiting: [Job] = []
+    var idle: [PostgreSQLSession] = []
+    var later: [@Sendable (LedgerTables) throws -> Void] = []
+    var isClosed = false
+    var statistics = Ledger.Statistics()
+    /// Resumed when the last session is idle.
+    var end: (@Sendable () -> Void)?
+  }
+
+  private let state: Mutex<State>
+  private let count: Int
+  private let settings: Settings
+  private let onCommit: @Sendable (Ledger.Commit) -> Void
+  private let onChanged: @Sendable (TransactionChanges.Changes) -> Void
+
+  var isShared: Bool { true }
+  var exposures: [LedgerExposure] { [] }
+  var isClosed: Bool { state.withLock { $0.isClosed } }
+  var statistics: Ledger.Statistics {
+    state.withLock { state in
+      var statistics = state.statistics
+      statistics.waiting = state.waiting.count
+      return statistics
+    }
+  }
+
+  /// Connects, and brings the database to the present schema.
+  static func open(
+    url: String, connections: Int, settings: Settings,
+    onCommit: @escaping @Sendable (Ledger.Commit) -> Void,
+    onChanged: @escaping @Sendable (TransactionChanges.Changes) -> Void
+  ) async throws(LedgerOpenError) -> PostgreSQLEngine {
+    let address = try PostgreSQLAddress(url)
+    let result: Result<Void, LedgerOpenError> = await withCheckedContinuation { continuation in
+      DispatchQueue.global().async {
+        continuation.resume(returning: Result { () throws(LedgerOpenError) in try address.prepare() })
+      }
+    }
+    try result.get()
+    return PostgreSQLEngine(
+      address, connections: max(1, connections), settings: settings, onCommit: onCommit, onChanged: onChanged)
+  }
+
+  private init(
+    _ address: PostgreSQLAddress, connections: Int, settings: Settings,
+    onCommit: @escaping @Sendable (Ledger.Commit) -> Void,
+    onChanged: @escaping @Sendable (TransactionChanges.Changes) -> Void
+  ) {
+    self.settings = settings
+    self.onCommit = onCommit
+    self.onChanged = onChanged
+    count = connections
+    var state = State()
+    state.idle = (0..<connections).map { PostgreSQLSession(address, number: $0) }
+    self.state = Mutex(state)
+  }
+
+  // MARK: Operations
+
+  func submit<Value: Sendable>(
+    _ operation: @escaping @Sendable (LedgerTables) throws -> Value
+  ) async throws(LedgerError) -> Value {
+    try await run { [self] session in write(session, operation) }
+  }
+
+  func read<Value: Sendable>(
+    _ operation: @escaping @Sendable (LedgerTables) throws -> Value
+  ) async throws(LedgerError) -> Value {
+    try await run { [self] session in
+      session.attempt(within: settings.patience) { _ in
+        try session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        let value = try operation(session.tables())
+        try session.run("COMMIT")
+        return value
+      }
+    }
+  }
+
+  func readShort<Value: Sendable>(
+    _ operation: @escaping @Sendable (LedgerTables) throws -> Value
+  ) async throws(LedgerError) -> Value {
+    try await read(operation)
+  }
+
+  /// A commit is the only proof that the server is no standby, and has room.
+  func check() async throws(LedgerError) { try await submit { tables in try tables.beat() } }
+
+  /// What nobody waits for is gathered for a moment, and made in one transaction.
+  private static let moment = DispatchTimeInterval.milliseconds(20)
+
+  func submitLater(_ operation: @escaping @Sendable (LedgerTables) throws -> Void) {
+    let isFirst = state.withLock { state in
+      state.later.append(operation)
+      return state.later.count == 1
+    }
+    guard isFirst else { return }
+    DispatchQueue.global().asyncAfter(deadline: .now() + Self.moment) { [self] in
+      enqueue(Job(run: { [self] session in writeLater(session) }, fail: { _ in }, deadline: .now + settings.patience))
+    }
+  }
+
+  private func writeLater(_ session: PostgreSQLSession) {
+    let operations = state.withLock { state in
+      defer { state.later = [] }
+      return state.later
+    }
+    guard !operations.isEmpty else { return }
+    _ = write(session) { tables in for operation in operations { try operation(tables) } }
+  }
+
+  private func write<Value>(
+    _ session: PostgreSQLSession, _ operation: @Sendable (LedgerTables) throws -> Value
+  ) -> Result<Value, LedgerError> {
+    let result = session.attempt(within: settings.patience) { [self] conflicts in
+      let start = ContinuousClock.now
+      let gate = conflicts < settings.conflictsBesideOthers ? "ROW SHARE" : "EXCLUSIVE"
+      let transaction = try session.begin(
+        """
+        BEGIN ISOLATION LEVEL SERIALIZABLE; LOCK TABLE ledger_gate IN \(gate) MODE; SELECT pg_current_xact_id()::text
+        """)
+      let tables = try session.tables()
+      _ = tables.changes.take()
+      let value = try operation(tables)
+      let changes = tables.changes.take()
+      do { try session.run("COMMIT") } catch let error as PostgreSQLError where error.endsConnection {
+        guard try session.hasCommitted(transaction, within: settings.patience) else { throw error }
+      }
+      onChanged(changes)
+      onCommit(Ledger.Commit(writes: 1, duration: start.duration(to: .now)))
+      return value
+    }
+    if case .success = result {
+      state.withLock { state in
+        state.statistics.commits += 1
+        state.statistics.entries += 1
+        state.statistics.largestBatch = 1
+      }
+    }
+    return result
+  }
+
+  // MARK: Sessions
+
+  private func run<Value: Sendable>(
+    _ body: @escaping @Sendable (PostgreSQLSession) -> Result<Value, LedgerError>
+  ) async throws(LedgerError) -> Value {
+    let result: Result<Value, LedgerError> = await withCheckedContinuation { continuation in
+      enqueue(
+        Job(
+          run: { continuation.resume(returning: body($0)) }, fail: { continuation.resume(returning: .failure($0)) },
+          deadline: .now + settings.patience))
+    }
+    return try result.get()
+  }
+
+  private func enqueue(_ job: Job) {
+    let (isRefused, session) = state.withLock { state -> (Bool, PostgreSQLSession?) in
+      guard !state.isClosed else { return (true, nil) }
+      guard let session = state.idle.popLast() else {
+        state.waiting.append(job)
+        return (false, nil)
+      }
+      return (false, session)
+    }
+    if isRefused { return job.fail(.closed) }
+    guard let session else { return }
+    session.queue.async { [self] in
+      job.run(session)
+      drain(session)
+    }
+  }
+
+  /// Runs the operations that wait, on the session's thread.
+  private func drain(_ session: PostgreSQLSession) {
+    while let job = next(session) {
+      if job.deadline < .now {
+        job.fail(.unavailable("The ledger's connections were all busy"))
+      } else {
+        job.run(session)
+      }
+    }
+  }
+
+  private func next(_ session: PostgreSQLSession) -> Job? {
+    let (job, end) = state.withLock { state -> (Job?, (@Sendable () -> Void)?) in
+      if !state.waiting.isEmpty { return (state.waiting.removeFirst(), nil) }
+      state.idle.append(session)
+      return (nil, state.idle.count == count ? state.end : nil)
+    }
+    end?()
+    return job
+  }
+
+  func close() async {
+    await withCheckedContinuation { continuation in
+      let (isIdle, isFirst) = state.withLock { state in
+        let isFirst = !state.isClosed
+        state.isClosed = true
+        let isIdle = state.idle.count == count
+        if isFirst, !isIdle { state.end = { continuation.resume() } }
+        return (isIdle, isFirst)
+      }
+      if isIdle || !isFirst { continuation.resume() }
+    }
+    let sessions = state.withLock { $0.idle }
+    for session in sessions { session.queue.sync { session.disconnect() } }
+  }
+}
+
+/// A connection that is made anew when it breaks, and its thread. All but the queue is used on that thread alone.
+final class PostgreSQLSession: @unchecked Sendable {
+  let queue: DispatchQueue
+  private let address: PostgreSQLAddress
+  private var connection: PostgreSQLConnection?
+  private var known: LedgerTables?
+
+  init(_ address: PostgreSQLAddress, number: Int) {
+    self.address = address
+    queue = DispatchQueue(label: "ledger.\(number)")
+  }
+
+  func disconnect() {
+    known = nil
+    connection = nil
+  }
+
+  private func connected() throws -> PostgreSQLConnection {
+    if let connection, connection.isUsable { return connection }
+    disconnect()
+    let new = try address.connect()
+    connection = new
+    return new
+  }
+
+  func tables() throws -> LedgerTables {
+    let tables = try known ?? LedgerTables(connected())
+    known = tables
+    return tables
+  }
+
+  /// Begins a transaction.
+  /// - Returns: the first value of the last statement.
+  @discardableResult
+  func begin(_ sql: String) throws -> String {
+    let connection = try connected()
+    if connection.isInTransaction { try connection.run("ROLLBACK") }
+    return try connection.run(sql) ?? ""
+  }
+
+  func run(_ sql: String) throws {
+    guard let connection else { throw PostgreSQLError(state: PostgreSQLError.lost, message: "There is no connection") }
+    try connection.run(sql)
+  }
+
+  /// Runs a transaction, and again after a conflict or on a new connection.
+  /// - Parameter body: is given how many conflicts there were.
+  func attempt<Value>(within patience: Duration, _ body: (Int) throws -> Value) -> Result<Value, LedgerError> {
+    let end = ContinuousClock.now + patience
+    var conflicts = 0
+    var losses = 0
+    while true {
+      do {
+        return .success(try body(conflicts))
+      } catch {
+        if let connection, connection.isUsable, connection.isInTransaction { _ = try? connection.run("ROLLBACK") }
+        guard let error = error as? PostgreSQLError, ContinuousClock.now < end else {
+          return .failure(LedgerFailure(error).error)
+        }
+        if error.endsConnection { disconnect() }
+        // A row that was added first is no conflict when it is there again.
+        if error.isConflict, error.state != "23505" || conflicts < 5 {
+          conflicts += 1
+          pause(atMost: .milliseconds(min(50, 2 << min(conflicts, 5))))
+        } else if error.endsConnection {
+          losses += 1
+          pause(atMost: .milliseconds(min(250, 10 << min(losses, 5))))
+        } else {
+          return .failure(LedgerFailure(error).error)
+        }
+      }
+    }
+  }
+
+  /// Whether a transaction has happened whose COMMIT was not answered.
+  func hasCommitted(_ transaction: String, within patience: Duration) throws -> Bool {
+    let end = ContinuousClock.now + patience
+    var losses = 0
+    while true {
+      disconnect()
+      do {
+        switch try connected().run("SELECT pg_xact_status('\(transaction)'::xid8)") {
+        case "committed": return true
+        case "aborted": return false
+        default: break  // The server has not noticed yet that the connection broke.
+        }
+      } catch let error as PostgreSQLError {
+        guard error.endsConnection else { throw LedgerFailure.unknownOutcome }
+      }
+      losses += 1
+      guard ContinuousClock.now < end else { throw LedgerFailure.unknownOutcome }
+      pause(atMost: .milliseconds(min(250, 10 << min(losses, 5))))
+    }
+  }
+
+  private func pause(atMost duration: Duration) {
+    let most = UInt32(clamping: duration.components.attoseconds / 1_000_000_000_000)
+    usleep(UInt32.random(in: most / 2...max(most, 1)))
+  }
+}

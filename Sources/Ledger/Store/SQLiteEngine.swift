@@ -1,0 +1,203 @@
+internal import Dispatch
+internal import GRDB
+
+/// The ledger in one SQLite file: one connection that writes, in batches, and others that read beside it.
+final class SQLiteEngine: LedgerEngine {
+  private let file: LedgerFile
+  private let pool: DatabasePool
+  private let queue: CommitQueue
+  private let reads: ReadQueue
+
+  var isShared: Bool { false }
+  var statistics: Ledger.Statistics { queue.statistics }
+  var isClosed: Bool { queue.isClosed }
+  var exposures: [LedgerExposure] { file.exposures }
+
+  /// Opens the file, creating it or migrating it to the present schema first. Blocks.
+  init(
+    path: String, synchronous: Ledger.Synchronous, onFatal: @escaping @Sendable (String) -> Void,
+    onCommit: @escaping @Sendable (Ledger.Commit) -> Void,
+    onChanged: @escaping @Sendable (TransactionChanges.Changes) -> Void,
+    onUpgrade: @Sendable (LedgerUpgrade.Progress) -> Void, pause: @escaping @Sendable () -> Void
+  ) throws(LedgerOpenError) {
+    let file = try LedgerFile(path: path)
+    do {
+      if file.isNew { try Self.stamp(file.path) }
+      let pool = try DatabasePool(path: file.path, configuration: Self.configuration)
+      do {
+        try Self.prepare(pool, synchronous: synchronous, path: file.path, onUpgrade: onUpgrade)
+        var reading = Self.configuration
+        reading.readonly = true
+        reading.prepareDatabase { db in try db.execute(sql: "PRAGMA cache_size = -\(Self.cacheSize)") }
+        reads = ReadQueue(connection: try DatabaseQueue(path: file.path, configuration: reading))
+      } catch {
+        try? pool.close()
+        throw error
+      }
+      self.file = file
+      self.pool = pool
+      queue = CommitQueue(
+        pool: pool, isInPlace: { file.isInPlace }, onFatal: onFatal, onCommit: onCommit, onChanged: onChanged,
+        pause: pause)
+    } catch let error as LedgerOpenError {
+      throw error
+    } catch {
+      let failure = LedgerFailure(error)
+      guard failure.reach == .process else { throw .inaccessible(path: file.path, problem: failure.sentence) }
+      let isDisk = (error as? DatabaseError)?.resultCode == .SQLITE_IOERR
+      throw isDisk
+        ? .diskFailed(path: file.path, problem: failure.sentence)
+        : .damaged(path: file.path, problem: failure.sentence)
+    }
+  }
+
+  /// Sets the application ID of a new file before anything else is written, in the file itself rather than in its log.
+  private static func stamp(_ path: String) throws {
+    let queue = try DatabaseQueue(path: path, configuration: configuration)
+    try queue.writeWithoutTransaction { db in
+      try db.execute(sql: "PRAGMA application_id = \(LedgerFile.applicationID)")
+    }
+    try queue.close()
+  }
+
+  private static var configuration: Configuration {
+    var configuration = Configuration()
+    configuration.label = "ledger"
+    configuration.foreignKeysEnabled = true
+    configuration.busyMode = .timeout(2)
+    // GRDB would crash on a transaction that is still open after a failed rollback; the queue rolls it back itself.
+    configuration.allowsUnsafeTransactions = true
+    configuration.prepareDatabase { db in
+      // A savepoint may spill to a file; a container's root file system may be read-only.
+      try db.execute(sql: "PRAGMA temp_store = MEMORY")
+      try db.execute(sql: "PRAGMA cell_size_check = ON")
+      // A batch of records is some 1 000 pages, most of which the next batches write again: copying them each time
+      // would cost as much as the log.
+      try db.execute(sql: "PRAGMA wal_autocheckpoint = 4000")
+    }
+    return configuration
+  }
+
+  /// Page cache of each busy connection in KiB. SQLite's 2 MB do not hold the inner pages of the indexes, of which each
+  /// record touches some twenty. A small ledger does not fill it.
+  private static let cacheSize = 16_384
+
+  private static func prepare(
+    _ pool: DatabasePool, synchronous: Ledger.Synchronous, path: String,
+    onUpgrade: @Sendable (LedgerUpgrade.Progress) -> Void
+  ) throws {
+    // GRDB sets NORMAL while it opens, under which a power cut loses acknowledged records: set FULL now, and read it
+    // back from SQLite.
+    try pool.writeWithoutTransaction { db in
+      try db.execute(sql: "PRAGMA synchronous = \(synchronous.rawValue)")
+      try db.execute(sql: "PRAGMA cache_size = -\(cacheSize)")
+      try expect(db, "synchronous", synchronous.rawValue, path: path)
+      try expect(db, "foreign_keys", 1, path: path)
+      try expect(db, "application_id", Int(LedgerFile.applicationID), path: path)
+      guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else {
+        throw LedgerOpenError.notDurable(path: path, problem: "SQLite refuses the write-ahead log")
+      }
+    }
+    let migrator = LedgerSchema.migrator
+    guard try !pool.read(migrator.hasBeenSuperseded) else { throw LedgerOpenError.newerSchema(path: path) }
+    try migrator.migrate(pool)
+    try LedgerUpgrade.run(pool, progress: onUpgrade)
+    // A migration may change settings temporarily.
+    try pool.writeWithoutTransaction { db in
+      try expect(db, "synchronous", synchronous.rawValue, path: path)
+      try expect(db, "foreign_keys", 1, path: path)
+      try db.inTransaction(.immediate) {
+        try LedgerTables(db: db).release()
+        return .commit
+      }
+    }
+  }
+
+  static func expect(_ db: Database, _ pragma: String, _ expected: Int, path: String) throws {
+    let actual = try Int.fetchOne(db, sql: "PRAGMA \(pragma)")
+    guard actual == expected else {
+      throw LedgerOpenError.notDurable(
+        path: path, problem: "SQLite says \(pragma)=\(actual.map(String.init) ?? "nothing"), not \(expected)")
+    }
+  }
+
+  func close() async {
+    // Calls on a closed connection would pass SQLite a null database, and crash.
+    guard await queue.close() else { return }
+    await withCheckedContinuation { continuation in
+      DispatchQueue.global().async { [self] in
+        // A failure here must not fail the stop: uncopied pages are in the log.
+        if !queue.isFailed { _ = try? pool.writeWithoutTransaction { db in try db.checkpoint(.truncate) } }
+        queue.releaseStatements()
+        reads.close()
+        try? pool.close()
+        file.release()
+        continuation.resume()
+      }
+    }
+  }
+
+  func submit<Value: Sendable>(
+    _ operation: @escaping @Sendable (LedgerTables) throws -> Value
+  ) async throws(LedgerError) -> Value {
+    try await queue.submit(operation)
+  }
+
+  func submitLater(_ operation: @escaping @Sendable (LedgerTables) throws -> Void) { queue.submitLater(operation) }
+
+  /// Bytes of the largest usual record.
+  private static let usualRecord = 256 * 1024
+
+  /// Writes as much as a record takes, after a failed write: a full disk may still have a page for a heartbeat. Two
+  /// transactions are needed, since one would write only its final state.
+  private func proveRoom() async throws(LedgerError) {
+    let filler = String(repeating: "0", count: Self.usualRecord)
+    try await queue.submit { tables in try tables.keepMemo("room", filler) }
+    try await queue.submit { tables in try tables.keepMemo("room", nil) }
+    queue.forgetRefusal()
+  }
+
+  func check() async throws(LedgerError) {
+    guard !queue.isClosed else { throw .closed }
+    guard file.isInPlace else {
+      queue.latch(.misplaced)
+      throw LedgerFailure.misplaced.error
+    }
+    if queue.wasRefused {
+      try await proveRoom()
+    } else {
+      try await queue.submit { tables in try tables.beat() }
+    }
+    try await read { tables in try tables.readBeat() }
+  }
+
+  func read<Value: Sendable>(
+    _ operation: @escaping @Sendable (LedgerTables) throws -> Value
+  ) async throws(LedgerError) -> Value {
+    guard !queue.isClosed else { throw .closed }
+    return try value(
+      await withCheckedContinuation { continuation in
+        pool.asyncRead { db in
+          continuation.resume(
+            returning: Result { try operation(LedgerTables(db: try db.get())) }.mapError { LedgerFailure($0) })
+        }
+      })
+  }
+
+  func readShort<Value: Sendable>(
+    _ operation: @escaping @Sendable (LedgerTables) throws -> Value
+  ) async throws(LedgerError) -> Value {
+    guard !queue.isClosed else { throw .closed }
+    return try value(await reads.submit(operation))
+  }
+
+  private func value<Value>(_ result: Result<Value, LedgerFailure>) throws(LedgerError) -> Value {
+    switch result {
+    case .success(let value): return value
+    case .failure(let failure):
+      if queue.isClosed { throw .closed }
+      if failure.reach == .process { queue.latch(failure) }
+      throw failure.error
+    }
+  }
+}

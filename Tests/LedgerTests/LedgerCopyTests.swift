@@ -1,0 +1,132 @@
+import Entitlements
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// A ledger that moves from its file to PostgreSQL, and back.
+@Suite struct LedgerCopyTests {
+  /// A file with something in most tables.
+  private static func fill(_ scratch: Scratch) async throws {
+    let ledger = try await Ledger.open(path: scratch.path) { _ in }
+    for number in 0..<20 {
+      let user = UserID(number.isMultiple(of: 3) ? UUID().uuidString : "u\(number)")
+      _ = try await ledger.record(entry(user, [evidence("\(number)"), evidence("s\(number)", environment: .sandbox)]))
+      _ = try await ledger.record(entry(user, [evidence("\(number)", time: 5, expires: 2_000)], receipt: "no base64!"))
+    }
+    var grant = evidence("w")
+    grant.provisionalUntil = at(500)
+    _ = try await ledger.postpone(
+      PendingReceipt(user: "waits", base64: "cmVj", requestID: "r", receivedAt: at(0)), provisional: [grant],
+      evaluationContext)
+    _ = try await ledger.keepNote(
+      Note(author: "desk", text: "Anna called: \u{1F44B} '; DROP", requestID: "n", recordedAt: at(1)), about: "u1")
+    try await ledger.keepMemo("rules", "{}")
+    await ledger.close()
+  }
+
+  @Test func `everything is copied there and back, and the copy takes new records`() async throws {
+    let (scratch, back) = try (Scratch(), Scratch())
+    try await Self.fill(scratch)
+    let server = try await TestEngine.running()
+    let url = try await server.url(of: server.makeDatabase())
+    let there = try await LedgerCopy.copy(from: .file(scratch.path), to: .database(url: url, connections: 1)) { _ in }
+    #expect(there["purchase"] == 40 && there["event", default: 0] > 60 && there["pending_receipt"] == 1)
+    #expect(try await LedgerVerification.verify(url: url).findings == [])
+
+    let ledger = try await Ledger.open(url: url, connections: 2)
+    #expect(try await ledger.profile(of: "u1")?.entitlement.expiresAt == at(2_000))
+    // Numbers go on above those that were copied.
+    #expect(try await ledger.record(entry("later", [evidence("later")])).recorded != nil)
+    await ledger.close()
+    #expect(try await LedgerVerification.verify(url: url).findings == [])
+
+    let again = try await LedgerCopy.copy(from: .database(url: url, connections: 1), to: .file(back.path)) { _ in }
+    #expect(again["purchase"] == 41)
+    #expect(try await LedgerVerification.verify(path: back.path).findings == [])
+    let file = try await Ledger.open(path: back.path) { _ in }
+    #expect(try await file.profile(of: "later")?.entitlement.tier == "pro")
+    await file.close()
+  }
+
+  @Test func `a copy that was broken off goes on, and one over another ledger is refused`() async throws {
+    let scratch = try Scratch()
+    try await Self.fill(scratch)
+    let server = try await TestEngine.running()
+    let database = try await server.makeDatabase()
+    let place = LedgerPlace.database(url: server.url(of: database), connections: 1)
+    _ = try await LedgerCopy.copy(from: .file(scratch.path), to: place) { _ in }
+    // As after a kill: some tables are noted as copied, and the others are empty.
+    try await server.run(
+      """
+      DELETE FROM pending_receipt; DELETE FROM outbox; DELETE FROM memo;
+      INSERT INTO memo (name, text) VALUES ('copied', 'account purchase proof event')
+      """, on: database)
+    _ = try await LedgerCopy.copy(from: .file(scratch.path), to: place) { _ in }
+    #expect(try await server.run("SELECT count(*) FROM provisional_grant", on: database) == [["1"]])
+    #expect(try await server.run("SELECT count(*) FROM memo WHERE name = 'copied'", on: database) == [["0"]])
+    let error = await #expect(throws: LedgerCopy.Failure.self) {
+      try await LedgerCopy.copy(from: .file(scratch.path), to: place) { _ in }
+    }
+    #expect(error?.description.contains("not empty") == true)
+  }
+
+  @Test func `a ledger in use is not copied`() async throws {
+    let scratch = try Scratch()
+    try await Self.fill(scratch)
+    let server = try await TestEngine.running()
+    let place = try await LedgerPlace.database(url: server.url(of: server.makeDatabase()), connections: 1)
+    let ledger = try await Ledger.open(path: scratch.path) { _ in }
+    await #expect(throws: LedgerCopy.Failure.self) {
+      try await LedgerCopy.copy(from: .file(scratch.path), to: place) { _ in }
+    }
+    await ledger.close()
+  }
+}
+
+@Suite struct PostgreSQLTextTests {
+  @Test(arguments: [
+    ("SELECT a FROM t WHERE b = ? AND c = ?", "SELECT a FROM t WHERE b = $1 AND c = $2"),
+    ("SELECT '?' FROM t WHERE b = ?", "SELECT '?' FROM t WHERE b = $1"),
+    ("SELECT a FROM t LIMIT ? /*pg: FOR UPDATE SKIP LOCKED */", "SELECT a FROM t LIMIT $1  FOR UPDATE SKIP LOCKED "),
+  ])
+  func `a statement in PostgreSQL's words`(sql: String, expected: String) {
+    #expect(PostgreSQLConnection.translated(sql) == expected)
+  }
+
+  @Test func `a table in PostgreSQL's words`() throws {
+    let sql = """
+      CREATE TABLE thing (
+        id INTEGER NOT NULL PRIMARY KEY,  -- a comment
+        name TEXT NOT NULL CHECK (name <> ''),
+        evidence TEXT NOT NULL CHECK (json_valid(evidence)),
+        content BLOB NOT NULL
+      ) STRICT
+      """
+    #expect(
+      try PostgreSQLSchema.table(sql) == """
+        CREATE TABLE thing (
+          id BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,  \("")
+          name TEXT COLLATE "C" NOT NULL CHECK (name <> ''),
+          evidence TEXT COLLATE "C" NOT NULL ,
+          content BYTEA NOT NULL
+        )
+        """)
+  }
+
+  @Test func `no statement has words of one engine alone`() throws {
+    let tables = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent().appending(path: "Sources/Ledger")
+    for folder in ["Tables", "Operations"] {
+      for file in try FileManager.default.contentsOfDirectory(
+        at: tables.appending(path: folder), includingPropertiesForKeys: nil)
+      {
+        let text = try String(contentsOf: file, encoding: .utf8)
+        for word in ["iif(", "instr(", "UPDATE OR", "INSERT OR", "json_extract", "ifnull("] {
+          #expect(!text.contains(word), "\(file.lastPathComponent) has \(word)")
+        }
+      }
+    }
+  }
+}
