@@ -5,13 +5,15 @@ package import ServiceLifecycle
 /// The jobs that the service runs beside its requests, in the order of their start.
 ///
 /// - Parameters:
+///   - replica: what this process is called among those that share a ledger.
 ///   - rate: how many subscriptions the jobs may ask Apple about in a second, all together.
 ///   - width: how many subscriptions of a run are asked about at the same time.
 ///   - isAppleAway: whether calls to Apple are useless at the moment.
 ///   - pause: how long a job rests if it has nothing to do.
 package func backgroundJobs(
   validator: ReceiptValidator, ledger: Ledger, brake: DowngradeBrakeService, review: RulesReview,
-  clock: ServiceClock, progress: RunProgress, rate: Int, width: Int, isAppleAway: @escaping @Sendable () -> Bool,
+  clock: ServiceClock, progress: RunProgress, replica: (id: String, name: String), rate: Int, width: Int,
+  isAppleAway: @escaping @Sendable () -> Bool,
   pause: Duration, logger: Logger
 ) -> [any Service] {
   let now = validator.gateway.now
@@ -32,6 +34,12 @@ package func backgroundJobs(
       check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
       width: width, progress: progress, pause: pause),
   ]
+  if ledger.isShared {
+    jobs.append(
+      ReplicaWatch(
+        ledger: ledger, pacer: pacer, brake: brake, review: review, replica: replica.id, name: replica.name,
+        logger: logger))
+  }
   if let writeBack = validator.writeBack {
     jobs.append(
       UpdateDeliverer(writeBack: writeBack, ledger: ledger, logger: logger, now: now, pause: pause))

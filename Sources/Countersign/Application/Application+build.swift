@@ -15,7 +15,9 @@ import Synchronization
 import Tokens
 import Validation
 
+import class FoundationEssentials.ProcessInfo
 import struct FoundationEssentials.Date
+import struct FoundationEssentials.UUID
 
 /// The service, put together and not yet running.
 struct CountersignApplication: Service, CustomStringConvertible {
@@ -56,7 +58,7 @@ func buildApplication(
   let ledger: Ledger
   do {
     ledger = try await Ledger.open(
-      path: configuration.ledger.path, onFatal: environment.ledgerFailed, onCommit: ledgerMetrics.note,
+      at: configuration.ledger.place, onFatal: environment.ledgerFailed, onCommit: ledgerMetrics.note,
       onUpgrade: upgradeReport(to: logger))
   } catch {
     appStore.transport.shutdown()
@@ -156,7 +158,7 @@ func buildApplication(
   ]
   services += backgroundJobs(
     validator: validator, ledger: ledger, brake: brake, review: review, clock: environment.clock, progress: runProgress,
-    rate: configuration.revalidation.rate,
+    replica: (id: UUID().uuidString, name: ProcessInfo.processInfo.hostName), rate: configuration.revalidation.rate,
     // Callers come first: half of the calls are theirs however slow Apple gets.
     width: max(1, configuration.appStore.concurrency / 2), isAppleAway: isAppleAway, pause: environment.jobPause,
     logger: logger)

@@ -37,6 +37,10 @@ struct Backup: AsyncParsableCommand {
 
   func run() async throws {
     let configuration = try options.load(requiresCredential: false)
+    guard case .file = configuration.ledger.place else {
+      CommandOutput.error("The ledger is in PostgreSQL: back it up with pg_dump, or as the database is.")
+      throw ExitCode.failure
+    }
     let backup: LedgerBackup
     do throws(LedgerBackup.Failure) {
       backup = try await LedgerBackup.make(of: configuration.ledger.path, to: file)

@@ -69,12 +69,12 @@ extension CatalogSettings {
   }
 
   private func losses() async -> [Finding] {
-    guard let counts = await LedgerInspection.accessGiven(path: ledger) else {
+    guard let counts = await LedgerInspection.accessGiven(at: ledger) else {
+      if case .file(let path) = ledger, !FileManager.default.fileExists(atPath: path) {
+        return [Finding("ledger", .ok, "there is none at \(path) to compare with")]
+      }
       return [
-        FileManager.default.fileExists(atPath: ledger)
-          ? Finding(
-            "ledger", .fail, "cannot be read; run this as the service's user, after the service has started once")
-          : Finding("ledger", .ok, "there is none at \(ledger) to compare with")
+        Finding("ledger", .fail, "cannot be read; run this as the service's user, after the service has started once")
       ]
     }
     let comparison = CatalogComparison(counts, catalog: section.catalog)

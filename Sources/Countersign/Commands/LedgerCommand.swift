@@ -1,10 +1,12 @@
 import ArgumentParser
+import Files
+import Glibc
 import Ledger
 
 /// `countersign ledger`
 struct LedgerCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "ledger", abstract: "Look into the ledger.", subcommands: [Verify.self])
+    commandName: "ledger", abstract: "Look into the ledger, or move it.", subcommands: [Verify.self, Copy.self])
 
   struct Verify: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -37,7 +39,7 @@ struct LedgerCommand: AsyncParsableCommand {
       let configuration = try options.load(requiresCredential: false)
       let verification: LedgerVerification
       do throws(LedgerOpenError) {
-        verification = try await LedgerVerification.verify(path: configuration.ledger.path, against: against)
+        verification = try await LedgerVerification.verify(at: configuration.ledger.place, against: against)
       } catch {
         CommandOutput.error(error.description)
         throw ExitCode.failure
@@ -54,6 +56,97 @@ struct LedgerCommand: AsyncParsableCommand {
         throw ExitCode.failure
       }
       print("\(read)\(compared): everything agrees.")
+    }
+  }
+
+  struct Copy: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Copy the ledger from its file to PostgreSQL, or back.",
+      discussion: """
+        The configured ledger is copied to the place that --to names, which has to be \
+        empty: a connection URL of PostgreSQL's, or the path of a new file. Each table is \
+        compared after it was copied. A copy that was broken off goes on where it was. \
+        Stop the service first; then start it with the new place in its configuration.
+
+        A password in a URL is seen by others in the list of processes: use --to-file, or \
+        leave it to PGPASSFILE.
+
+        EXIT CODES
+            0  everything was copied, and is the same
+            1  it was not
+           64  wrong usage
+           78  the configuration is wrong
+
+        EXAMPLES
+          countersign ledger copy --to postgresql://countersign@db.example.com/ledger \\
+            --verify --config countersign.yaml
+          countersign ledger copy --to-file url.txt --config countersign.yaml
+        """)
+
+    @Option(help: ArgumentHelp("Where to copy it.", valueName: "place"))
+    var to: String?
+
+    @Option(help: ArgumentHelp("A file that holds the place.", valueName: "file"))
+    var toFile: String?
+
+    @Flag(help: "Check the copy as `ledger verify` does.")
+    var verify = false
+
+    @OptionGroup var options: ConfigurationOptions
+
+    func validate() throws {
+      guard (to == nil) != (toFile == nil) else { throw ValidationError("Name one of --to and --to-file.") }
+    }
+
+    private func place() throws -> LedgerPlace {
+      var text = to ?? ""
+      if let toFile {
+        do throws(BoundedFile.Unusable) {
+          text =
+            String(decoding: try BoundedFile(path: toFile, limit: 4_096).bytes, as: UTF8.self)
+            .split(whereSeparator: \.isNewline).first.map(String.init) ?? ""
+        } catch {
+          CommandOutput.error("The file \(toFile) \(error.reason).")
+          throw ExitCode.failure
+        }
+      }
+      guard text.hasPrefix("postgresql://") || text.hasPrefix("postgres://") else { return .file(text) }
+      guard LedgerPlace.isURL(text) else {
+        CommandOutput.error("The place is not a URL that PostgreSQL understands: postgresql://user@host/database")
+        throw ExitCode.failure
+      }
+      return .database(url: text, connections: 1)
+    }
+
+    func run() async throws {
+      let configuration = try options.load(requiresCredential: false)
+      let target = try place()
+      let isTerminal = isatty(STDERR_FILENO) == 1
+      let counts: [String: Int]
+      do throws(LedgerCopy.Failure) {
+        counts = try await LedgerCopy.copy(from: configuration.ledger.place, to: target) { progress in
+          guard isTerminal else { return }
+          let share = progress.total == 0 ? 100 : progress.rows * 100 / progress.total
+          let bar = String(repeating: "#", count: share / 4) + String(repeating: ".", count: 25 - share / 4)
+          CommandOutput.status("\r[\(bar)] \(share) %  \(RunText.grouped(progress.rows)) rows  \(progress.table)")
+        }
+        if isTerminal { CommandOutput.status("\n") }
+      } catch {
+        if isTerminal { CommandOutput.status("\n") }
+        CommandOutput.error(error.description)
+        throw ExitCode.failure
+      }
+      let rows = counts.values.reduce(0, +)
+      print("\(RunText.grouped(rows)) rows of \(counts.count) tables were copied, and are the same.")
+      guard verify else { return }
+      let verification: LedgerVerification
+      do throws(LedgerOpenError) { verification = try await LedgerVerification.verify(at: target) } catch {
+        CommandOutput.error(error.description)
+        throw ExitCode.failure
+      }
+      for finding in verification.findings { print(finding) }
+      guard verification.isSound else { throw ExitCode.failure }
+      print("The copy is sound: \(RunText.grouped(verification.users)) users.")
     }
   }
 }

@@ -1,6 +1,7 @@
 import Access
 import CountersignServer
 import Entitlements
+import Ledger
 import FoundationEssentials
 import Yams
 
@@ -9,8 +10,7 @@ struct CatalogSettings: Sendable {
   var section: CatalogSection
   /// Percent
   var maxDowngrades: Int
-  /// A path.
-  var ledger: String
+  var ledger: LedgerPlace
   var warnings: [ConfigurationFinding]
 }
 

@@ -1,6 +1,8 @@
 import Access
 import CountersignServer
 import Entitlements
+import HTTPTransport
+import Ledger
 import Logging
 
 /// All settings of the operator, read once at the start.
@@ -66,7 +68,7 @@ struct ServiceConfiguration: Sendable {
       throw ConfigurationError(problems: reader.findings.problems)
     }
     return CatalogSettings(
-      section: section, maxDowngrades: settings.0.maxDowngrades, ledger: settings.1.path,
+      section: section, maxDowngrades: settings.0.maxDowngrades, ledger: settings.1.place,
       warnings: reader.findings.warnings)
   }
 
@@ -161,10 +163,24 @@ struct ServiceConfiguration: Sendable {
 
   struct LedgerConfiguration: Hashable, Sendable {
     let path: String
+    let place: LedgerPlace
+    /// Connections to a database.
+    let pool: Int
 
     init(_ reader: inout ConfigurationReader) {
       path = reader.read(
         "ledger.path", .databaseFile, default: "countersign.sqlite", "The ledger's SQLite file")
+      let url = reader.secret(
+        "ledger.url", .databaseURL,
+        "The ledger's PostgreSQL database, in place of `ledger.path`, for several replicas: "
+          + "`postgresql://user:password@host/database`")
+      pool = reader.read(
+        "ledger.pool", .integer(1...200), default: 16, "Connections to the database of `ledger.url`, of each replica")
+      guard let url else {
+        place = .file(path)
+        return
+      }
+      place = .database(url: url.exposed, connections: pool)
     }
   }
 

@@ -4,6 +4,7 @@ import Entitlements
 import Files
 import Foundation
 import HTTPTransport
+import Ledger
 import Profiles
 
 /// The text of a value is invalid; the sentence says what is valid. It never contains a secret.
@@ -222,6 +223,16 @@ extension ValueForm<PostgRESTName> {
 
 /// Forms of secrets, whose texts are never quoted.
 extension ValueForm<Secret> {
+  /// A connection URI of libpq's ("Connection URIs" in PostgreSQL's manual, 34.1.1). It may hold a password.
+  static var databaseURL: Self {
+    Self(name: "secret") { text throws(BadValue) in
+      guard text.hasPrefix("postgresql://") || text.hasPrefix("postgres://"), LedgerPlace.isURL(text) else {
+        throw BadValue("must be a URL that PostgreSQL understands: postgresql://user:password@host/database")
+      }
+      return Secret(text)
+    }
+  }
+
   /// Printable ASCII without spaces, so that a second line or a stray blank is reported here and not by Apple's refusal.
   static var word: Self {
     Self(name: "secret") { text throws(BadValue) in

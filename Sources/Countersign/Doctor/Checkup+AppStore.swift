@@ -39,7 +39,7 @@ extension Checkup {
     guard let secret = appStore.sharedSecret else {
       return [Finding("app_store.shared_secret", .ok, "is not set: verifyReceipt is not asked")]
     }
-    let newest = receipt == nil ? await LedgerInspection.newestReceipt(path: configuration.ledger.path) : nil
+    let newest = receipt == nil ? await LedgerInspection.newestReceipt(at: configuration.ledger.place) : nil
     // A stored signed transaction is not for verifyReceipt; base64 has no dots.
     let kept = newest.flatMap { $0.contains(".") ? nil : $0 }
     let question: Question = receipt != nil ? .given : kept != nil ? .kept : .noReceipt

@@ -4,7 +4,7 @@ import Ledger
 extension Checkup {
   /// Compares the catalog with the recorded verdicts, as a start does; empty without a ledger.
   func catalogFindings() async -> [Finding] {
-    guard let counts = await LedgerInspection.accessGiven(path: configuration.ledger.path) else { return [] }
+    guard let counts = await LedgerInspection.accessGiven(at: configuration.ledger.place) else { return [] }
     let comparison = CatalogComparison(counts, catalog: configuration.catalog)
     let refusal = comparison.refusal(
       accepting: configuration.acceptedLoss, percent: configuration.revalidation.maxDowngrades)

@@ -164,6 +164,7 @@ struct Checkup: Sendable {
   // MARK: - Ledger
 
   func ledgerFindings() async -> [Finding] {
+    if case .database(let url, _) = configuration.ledger.place { return await databaseFindings(url) }
     let inspection = await LedgerInspection.inspect(path: configuration.ledger.path, within: Self.ledgerLimit)
     var findings: [Finding] = []
     switch inspection.state {
@@ -200,6 +201,37 @@ struct Checkup: Sendable {
         free < Self.leastFreeBytes
           ? Finding("ledger", .fail, "only \(text) are free on its disk; when it is full, nothing can be recorded")
           : Finding("ledger", .ok, "\(text) are free on its disk"))
+    }
+    return findings
+  }
+
+  private func databaseFindings(_ url: String) async -> [Finding] {
+    let server: PostgreSQLInspection
+    do throws(LedgerOpenError) { server = try await PostgreSQLInspection.inspect(url: url) } catch {
+      return [Finding("ledger", .fail, error.description)]
+    }
+    var findings = [
+      Finding(
+        "ledger", .ok,
+        "PostgreSQL \(server.version), transactions are serializable, synchronous_commit is \(server.synchronousCommit)"
+      )
+    ]
+    guard let replicas = server.replicas else {
+      return findings + [Finding("ledger", .ok, "the database is empty; the first start makes the tables")]
+    }
+    findings.append(
+      Finding(
+        "ledger", .ok, replicas == 1 ? "1 replica of the service lives" : "\(replicas) replicas of the service live"))
+    findings.append(
+      server.standbys == 0
+        ? Finding("ledger", .ok, "no standby is connected to the server")
+        : Finding("ledger", .ok, "\(server.standbys) standbys are connected to the server"))
+    if server.connectionsLeft < configuration.ledger.pool {
+      findings.append(
+        Finding(
+          "ledger", .warning,
+          "the server has room for \(server.connectionsLeft) more connections, and ledger.pool is "
+            + "\(configuration.ledger.pool)"))
     }
     return findings
   }

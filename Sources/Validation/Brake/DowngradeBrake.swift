@@ -104,6 +104,19 @@ package struct DowngradeBrake: Sendable {
     state.releasedUntilMilliseconds = state.runningMilliseconds + Self.releaseMilliseconds
   }
 
+  /// Takes over what another process has decided: an engagement, unless this one was released, or a release.
+  /// - Returns: whether anything changed.
+  mutating func adopt(_ other: Snapshot, at instant: Instant) -> Bool {
+    advance(to: instant)
+    if let engagement = other.engagement, state.engagement == nil, !isReleased {
+      state.engagement = engagement
+      return true
+    }
+    guard other.engagement == nil, other.releasedUntilMilliseconds != nil, state.engagement != nil else { return false }
+    release(at: instant)
+    return true
+  }
+
   /// The state to keep, after each change of `engagement` and now and then for the counts.
   mutating func snapshot(at instant: Instant) -> Snapshot {
     advance(to: instant)

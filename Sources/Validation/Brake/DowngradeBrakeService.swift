@@ -65,6 +65,11 @@ package final class DowngradeBrakeService: Sendable {
 
   /// Writes the state down. A crash before it loses counts of some seconds, but no announced engagement.
   func keep(_ logger: Logger) async {
+    await synchronize(logger)
+    await write(logger)
+  }
+
+  private func write(_ logger: Logger) async {
     let snapshot = state.withLock { $0.brake.snapshot(at: .now) }
     guard let text = try? JSONEncoder().encode(snapshot) else { return }
     do throws(LedgerError) {
@@ -72,6 +77,25 @@ package final class DowngradeBrakeService: Sendable {
     } catch {
       logger.warning("the state of the downgrade brake cannot be written", metadata: ["error": "\(error)"])
     }
+  }
+
+  /// Learns what another replica has written down: that the brake engaged there, or that a person released it there. Each
+  /// replica counts its own checks, and the share of them is the same.
+  func synchronize(_ logger: Logger) async {
+    guard ledger.isShared else { return }
+    let text: String?
+    do throws(LedgerError) { text = try await ledger.memo(Self.memo) } catch { return }
+    guard let text, let kept = try? JSONDecoder().decode(DowngradeBrake.Snapshot.self, from: Data(text.utf8)) else {
+      return
+    }
+    let isReleased = state.withLock { state -> Bool in
+      guard !state.brake.adopt(kept, at: .now) else {
+        state.isAnnounced = state.brake.engagement != nil
+        return state.brake.engagement == nil
+      }
+      return false
+    }
+    if isReleased { logger.notice("the downgrade brake is released for an hour") }
   }
 
   /// Raises the alarm, once for each engagement and once after each start.
@@ -97,7 +121,7 @@ package final class DowngradeBrakeService: Sendable {
       state.isAnnounced = false
     }
     logger.notice("the downgrade brake is released for an hour")
-    await keep(logger)
+    await write(logger)
   }
 }
 

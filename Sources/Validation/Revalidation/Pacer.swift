@@ -6,6 +6,8 @@ import Synchronization
 ///
 /// A late turn does not delay the next ones, so that the rate is reached even if sleeping takes longer than asked.
 /// Unused turns are not made up for.
+///
+/// Where replicas share a ledger, each has its share of the pace, so that the rate holds in all.
 final class Pacer: Sendable {
   /// The delay of a turn that does not delay the next ones: the precision of sleeping.
   static let tolerance: Duration = .milliseconds(20)
@@ -13,8 +15,13 @@ final class Pacer: Sendable {
   private let interval: Duration
   private let clock: @Sendable () -> ContinuousClock.Instant
   private let sleep: @Sendable (ContinuousClock.Instant) async throws -> Void
+  private struct State {
+    var next: ContinuousClock.Instant
+    var replicas = 1
+  }
+
   /// Guards the next turn.
-  private let next: Mutex<ContinuousClock.Instant>
+  private let state: Mutex<State>
 
   /// - Parameter rate: turns a second.
   init(
@@ -26,8 +33,11 @@ final class Pacer: Sendable {
     interval = .seconds(1) / max(1, rate)
     self.clock = clock
     self.sleep = sleep
-    next = Mutex(clock())
+    state = Mutex(State(next: clock()))
   }
+
+  /// Divides the pace by the number of processes that live.
+  func share(among replicas: Int) { state.withLock { $0.replicas = max(1, replicas) } }
 
   /// Waits for a turn; turns come in the order of the requests. A job asks when it can use its turn, so that concurrent
   /// jobs alternate.
@@ -35,9 +45,9 @@ final class Pacer: Sendable {
   /// - Returns: `false` if the task was cancelled; its turn is lost.
   func turn() async -> Bool {
     let now = clock()
-    let turn = next.withLock { next in
-      let turn = max(next, now - Self.tolerance)
-      next = turn + interval
+    let turn = state.withLock { state in
+      let turn = max(state.next, now - Self.tolerance)
+      state.next = turn + interval * state.replicas
       return turn
     }
     guard !Task.isCancelled else { return false }

@@ -51,6 +51,15 @@ package final class RulesReview: Sendable {
       snapshot.cursor = nil
       snapshot.counting = [:]
     }
+
+    /// - Returns: whether anything was withheld, or may be.
+    mutating func release() -> Bool {
+      guard !snapshot.isSettled || !snapshot.withheld.isEmpty else { return false }
+      begin()
+      snapshot.isReleased = true
+      snapshot.withheld = [:]
+      return true
+    }
   }
 
   /// The place at which a pass continues.
@@ -129,6 +138,21 @@ package final class RulesReview: Sendable {
     }
   }
 
+  /// Learns that a person has released at another replica what these rules withhold.
+  func synchronize(_ logger: Logger) async {
+    guard ledger.isShared else { return }
+    let text: String?
+    do throws(LedgerError) { text = try await ledger.memo(Self.memo) } catch { return }
+    guard let text, let kept = try? JSONDecoder().decode(Snapshot.self, from: Data(text.utf8)), kept.isReleased else {
+      return
+    }
+    let isReleased = state.withLock { state -> Bool in
+      guard kept.rules == state.snapshot.rules, !state.snapshot.isReleased else { return false }
+      return state.release()
+    }
+    if isReleased { logger.notice("downgrades by the changed catalog or policies are released") }
+  }
+
   /// Writes the state down. What a crash loses is evaluated again.
   func keep(_ logger: Logger) async {
     let snapshot = state.withLock { $0.snapshot }
@@ -142,14 +166,7 @@ package final class RulesReview: Sendable {
 
   /// Releases what is withheld, on a person's decision; does nothing if nothing is.
   package func release(_ logger: Logger) async {
-    let isReleased = state.withLock { state -> Bool in
-      guard !state.snapshot.isSettled || !state.snapshot.withheld.isEmpty else { return false }
-      state.begin()
-      state.snapshot.isReleased = true
-      state.snapshot.withheld = [:]
-      return true
-    }
-    guard isReleased else { return }
+    guard state.withLock({ $0.release() }) else { return }
     logger.notice("downgrades by the changed catalog or policies are released")
     await keep(logger)
   }

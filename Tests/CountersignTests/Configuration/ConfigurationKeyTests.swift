@@ -84,6 +84,7 @@ struct ConfigurationKeyTests {
     Row("policy.local_verification", "advise", file: ("require", "require"), environment: ("require", "require")),
     Row("policy.xcode", "reject", file: ("accept", "accept"), environment: ("accept", "accept")),
     Row("ledger.path", "countersign.sqlite", file: ("/var/lib/a b.db", "/var/lib/a b.db"), environment: ("./x", "./x")),
+    Row("ledger.pool", "16", file: ("1", "1"), environment: ("200", "200")),
     Row("log.level", "info", file: ("trace", "trace"), environment: ("critical", "critical")),
     Row("log.format", "json", file: ("text", "text"), environment: ("text", "text")),
   ]
@@ -91,6 +92,8 @@ struct ConfigurationKeyTests {
   @Test func `the rows cover every key but those that need files, hold trees or go together`() {
     let apart: Set<String> = [
       "app_store.ca_file", "app_store.roots", "auth.api_keys",
+      // Tested in `LedgerConfigurationTests`.
+      "ledger.url",
       // These are tested in `DialectConfigurationTests`.
       "auth.public_keys", "dialects",
       // These are tested in `ConfigurationTreeTests` and `CatalogConfigurationTests`.

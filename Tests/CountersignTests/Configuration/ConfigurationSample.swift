@@ -160,6 +160,7 @@ extension ServiceConfiguration {
     case "policy.local_verification": policy.localVerification.rawValue
     case "policy.xcode": policy.xcode.rawValue
     case "ledger.path": ledger.path
+    case "ledger.pool": "\(ledger.pool)"
     case "profile_store.url": profileStore?.postgREST.url ?? "none"
     case "profile_store.key": profileStore?.postgREST.key.exposed ?? "none"
     case "profile_store.schema": profileStore?.postgREST.schema?.text ?? "none"

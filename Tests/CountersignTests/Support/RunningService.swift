@@ -50,7 +50,13 @@ struct RunningService: Sendable {
     defer { if given == nil { try? FileManager.default.removeItem(at: directory) } }
     let file = directory.appending(path: "countersign.yaml")
     try settings.writeSecrets(in: directory)
-    try settings.yaml(apple: apple, directory: directory).write(to: file, atomically: true, encoding: .utf8)
+    // The same database for the same directory, as for a file in it.
+    let ledger =
+      TestEngine.isPostgreSQL
+      ? try await "url: \"\(TestEngine.running().url(ofDirectory: directory.lastPathComponent))\"\n  pool: 4"
+      : nil
+    try settings.yaml(apple: apple, directory: directory, ledger: ledger)
+      .write(to: file, atomically: true, encoding: .utf8)
     let configuration = try ServiceConfiguration.load(file: file.path(percentEncoded: false), environment: [:])
 
     let log = CapturedLog()
@@ -216,7 +222,9 @@ struct Settings: Sendable {
     }
   }
 
-  func yaml(apple: Apple, directory: URL) -> String {
+  /// - Parameter ledger: where it is; in the directory, if not said.
+  func yaml(apple: Apple, directory: URL, ledger: String? = nil) -> String {
+    let ledger = ledger ?? "path: \"\(directory.appending(path: "ledger.sqlite").path(percentEncoded: false))\""
     func lines(_ values: [String: String]) -> String {
       values.sorted { $0.key < $1.key }.map { "  \($0.key): \($0.value)\n" }.joined()
     }
@@ -264,7 +272,7 @@ struct Settings: Sendable {
       \(lines(appStore))\(catalog)
       policy:
       \(lines(policy))ledger:
-        path: "\(directory.appending(path: "ledger.sqlite").path(percentEncoded: false))"
+        \(ledger)
       auth:
         api_keys:
           - { name: backend, role: service, sha256: \(Self.sha256(RunningService.serviceKey)) }

@@ -1,0 +1,30 @@
+import Ledger
+import Testing
+
+@testable import Countersign
+
+/// Where the ledger is: a file, or a database.
+@Suite struct LedgerConfigurationTests {
+  private static let url = "postgresql://countersign:word@db.example.com/ledger"
+
+  @Test func `a ledger is a file unless a database is named`() throws {
+    let file = try SampleConfiguration().setting("ledger.path", "/var/lib/ledger.sqlite").load()
+    #expect(file.ledger.place == .file("/var/lib/ledger.sqlite"))
+    let database = try SampleConfiguration().setting("ledger.path", nil).setting("ledger.url", Self.url)
+      .setting("ledger.pool", "4").load()
+    #expect(database.ledger.place == .database(url: Self.url, connections: 4))
+  }
+
+  @Test func `a database takes the place of the file that the image names`() throws {
+    let configuration = try SampleConfiguration().setting("ledger.path", "x.sqlite").setting("ledger.url", Self.url)
+      .load()
+    #expect(configuration.ledger.place == .database(url: Self.url, connections: 16))
+  }
+
+  @Test(arguments: ["mysql://host/ledger", "host=db", "postgresql://host/ledger?no_such_option=1"])
+  func `what is no connection string is a problem, and is not shown`(url: String) {
+    let problems = SampleConfiguration().setting("ledger.path", nil).setting("ledger.url", url).problems()
+    #expect(
+      problems.count == 1 && problems.allSatisfy { $0.contains("ledger.url") && !$0.contains(url) }, "\(problems)")
+  }
+}
