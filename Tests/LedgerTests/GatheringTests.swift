@@ -145,17 +145,20 @@ private final class ScriptedWriter: Sendable {
 
   /// On the writer's thread, which goes on when those who came wait.
   @Sendable func pause() {
-    let (ledger, coming, number) = state.withLock { state in
+    // Under one lock: whoever finds the script at its end finds all records too (`finish`).
+    let awaited: (ledger: Ledger, count: Int)? = state.withLock { state in
       state.pauses += 1
-      return (state.ledger, state.script.popFirst() ?? 0, state.pauses)
+      let coming = state.script.popFirst() ?? 0
+      guard let ledger = state.ledger else { return nil }
+      let expected = ledger.statistics.waiting + coming
+      for index in 0..<coming {
+        let name = "p\(state.pauses)-\(index)"
+        state.records.append(Task { _ = try await ledger.record(entry(UserID(name), [evidence(name)])) })
+      }
+      return (ledger, expected)
     }
-    guard let ledger else { return }
-    let expected = ledger.statistics.waiting + coming
-    let records = (0..<coming).map { index in
-      Task { _ = try await ledger.record(entry(UserID("p\(number)-\(index)"), [evidence("p\(number)-\(index)")])) }
-    }
-    state.withLock { $0.records += records }
-    hold { ledger.statistics.waiting >= expected }
+    guard let awaited else { return }
+    hold { awaited.ledger.statistics.waiting >= awaited.count }
   }
 
   /// Waits until all have come and are answered.
