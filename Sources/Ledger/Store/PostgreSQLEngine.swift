@@ -1,4 +1,5 @@
 internal import Dispatch
+internal import Foundation
 internal import Glibc
 internal import Synchronization
 
@@ -10,11 +11,13 @@ internal import Synchronization
 ///
 ///     BEGIN ISOLATION LEVEL SERIALIZABLE
 ///     LOCK TABLE ledger_gate IN ROW SHARE MODE    (later: EXCLUSIVE; before the snapshot is taken)
+///     INSERT INTO ledger_commit …                 (the session's row: the number of this transaction)
 ///     … the operation …
 ///     COMMIT ─► the caller resumes
 ///
-/// A connection that breaks at COMMIT leaves open whether it happened. `pg_xact_status` says so on the next one, before
-/// the caller is answered.
+/// A connection that breaks at COMMIT leaves open whether it happened. The session's row says so on the next one, before
+/// the caller is answered. `pg_xact_status` would not do: a server that crashed gives transaction IDs out again, and says
+/// "committed" of another's.
 final class PostgreSQLEngine: LedgerEngine {
   struct Settings: Sendable {
     /// How long an operation is run again for, or waits for a connection.
@@ -146,16 +149,19 @@ final class PostgreSQLEngine: LedgerEngine {
     let result = session.attempt(within: settings.patience) { [self] conflicts in
       let start = ContinuousClock.now
       let gate = conflicts < settings.conflictsBesideOthers ? "ROW SHARE" : "EXCLUSIVE"
-      let transaction = try session.begin(
+      let number = session.nextNumber()
+      try session.begin(
         """
-        BEGIN ISOLATION LEVEL SERIALIZABLE; LOCK TABLE ledger_gate IN \(gate) MODE; SELECT pg_current_xact_id()::text
+        BEGIN ISOLATION LEVEL SERIALIZABLE; LOCK TABLE ledger_gate IN \(gate) MODE;
+        INSERT INTO ledger_commit (session, number) VALUES ('\(session.name)', \(number))
+          ON CONFLICT (session) DO UPDATE SET number = excluded.number, at = now()
         """)
       let tables = try session.tables()
       _ = tables.changes.take()
       let value = try operation(tables)
       let changes = tables.changes.take()
       do { try session.run("COMMIT") } catch let error as PostgreSQLError where error.endsConnection {
-        guard try session.hasCommitted(transaction, within: settings.patience) else { throw error }
+        guard try session.hasCommitted(number, within: settings.patience) else { throw error }
       }
       onChanged(changes)
       onCommit(Ledger.Commit(writes: 1, duration: start.duration(to: .now)))
@@ -242,6 +248,9 @@ final class PostgreSQLEngine: LedgerEngine {
 /// A connection that is made anew when it breaks, and its thread. All but the queue is used on that thread alone.
 final class PostgreSQLSession: @unchecked Sendable {
   let queue: DispatchQueue
+  /// The session's row in `ledger_commit`.
+  let name = UUID().uuidString
+  private var number: Int64 = 0
   private let address: PostgreSQLAddress
   private var connection: PostgreSQLConnection?
   private var known: LedgerTables?
@@ -270,13 +279,17 @@ final class PostgreSQLSession: @unchecked Sendable {
     return tables
   }
 
+  /// The number of the next transaction that writes.
+  func nextNumber() -> Int64 {
+    number += 1
+    return number
+  }
+
   /// Begins a transaction.
-  /// - Returns: the first value of the last statement.
-  @discardableResult
-  func begin(_ sql: String) throws -> String {
+  func begin(_ sql: String) throws {
     let connection = try connected()
     if connection.isInTransaction { try connection.run("ROLLBACK") }
-    return try connection.run(sql) ?? ""
+    try connection.run(sql)
   }
 
   func run(_ sql: String) throws {
@@ -314,19 +327,22 @@ final class PostgreSQLSession: @unchecked Sendable {
   }
 
   /// Whether a transaction has happened whose COMMIT was not answered.
-  func hasCommitted(_ transaction: String, within patience: Duration) throws -> Bool {
+  ///
+  /// The statement waits for the transaction's own lock on the row, so that it is never asked too early.
+  func hasCommitted(_ number: Int64, within patience: Duration) throws -> Bool {
     let end = ContinuousClock.now + patience
     var losses = 0
     while true {
       disconnect()
       do {
-        switch try connected().run("SELECT pg_xact_status('\(transaction)'::xid8)") {
-        case "committed": return true
-        case "aborted": return false
-        default: break  // The server has not noticed yet that the connection broke.
-        }
+        let kept = try connected().run(
+          """
+          INSERT INTO ledger_commit AS kept (session, number) VALUES ('\(name)', 0)
+            ON CONFLICT (session) DO UPDATE SET number = kept.number RETURNING number
+          """)
+        return kept == String(number)
       } catch let error as PostgreSQLError {
-        guard error.endsConnection else { throw LedgerFailure.unknownOutcome }
+        guard error.endsConnection || error.isConflict else { throw LedgerFailure.unknownOutcome }
       }
       losses += 1
       guard ContinuousClock.now < end else { throw LedgerFailure.unknownOutcome }

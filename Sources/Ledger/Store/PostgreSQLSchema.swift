@@ -5,6 +5,7 @@ internal import GRDB
 /// They differ where replicas would wait for each other:
 /// - `access_count` and `pending_total` are views, as every replica would change the same few rows.
 /// - `ledger_gate` is empty. Transactions lock it, those that cannot be made beside others exclusively.
+/// - `ledger_commit` has a row for each session, with the number of its last transaction (`PostgreSQLSession.hasCommitted`).
 /// - `replica` has a row for each process that has the ledger open.
 /// - Checks of JSON are left out: PostgreSQL 15 has no test of a text that returns false.
 enum PostgreSQLSchema {
@@ -29,6 +30,7 @@ enum PostgreSQLSchema {
     guard applied.isSubset(of: known) else { throw Superseded() }
     guard applied.isEmpty else {
       // Each later migration has its statements for PostgreSQL here.
+      try connection.run("DELETE FROM ledger_commit WHERE at < now() - interval '1 day'")
       return
     }
     try connection.run("BEGIN")
@@ -77,6 +79,9 @@ enum PostgreSQLSchema {
       GROUP BY tier, product_id, is_for_life;
     CREATE VIEW pending_total AS SELECT 1 AS id, pg_table_size('pending_receipt') AS bytes;
     CREATE TABLE ledger_gate (id BIGINT PRIMARY KEY);
+    CREATE TABLE ledger_commit (
+      session TEXT COLLATE "C" PRIMARY KEY, number BIGINT NOT NULL, at TIMESTAMPTZ NOT NULL DEFAULT now()
+    ) WITH (fillfactor = 50);
     CREATE TABLE replica (
       id TEXT COLLATE "C" PRIMARY KEY,
       name TEXT COLLATE "C" NOT NULL,
