@@ -1,9 +1,12 @@
 // Makes CURL, CURLM and CURLSH distinct types, so that one cannot be passed for another.
 #define CURL_STRICTER 1
 #include <curl/curl.h>
+#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <string.h>
 
 // Swift does not import a macro that stands for another.
 static const curl_socket_t CCURL_SOCKET_TIMEOUT = CURL_SOCKET_TIMEOUT;
@@ -37,6 +40,29 @@ static inline CURLcode ccurl_easy_set_share(CURL *easy, CURLSH *share) {
 // CURLOPT_WRITEFUNCTION and CURLOPT_HEADERFUNCTION.
 static inline CURLcode ccurl_easy_set_write(CURL *easy, CURLoption option, curl_write_callback callback) {
   return curl_easy_setopt(easy, option, callback);
+}
+
+static inline CURLcode ccurl_easy_set_open_socket(CURL *easy, curl_opensocket_callback callback) {
+  return curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, callback);
+}
+
+// The bytes of an address, 4 or 16; 0 for one of another family. Swift does not see that a struct sockaddr may be longer than
+// it says.
+static inline size_t ccurl_address_bytes(const struct curl_sockaddr *address, unsigned char bytes[16]) {
+  if (address->family == AF_INET && address->addrlen >= sizeof(struct sockaddr_in)) {
+    memcpy(bytes, &((const struct sockaddr_in *)&address->addr)->sin_addr, 4);
+    return 4;
+  }
+  if (address->family == AF_INET6 && address->addrlen >= sizeof(struct sockaddr_in6)) {
+    memcpy(bytes, &((const struct sockaddr_in6 *)&address->addr)->sin6_addr, 16);
+    return 16;
+  }
+  return 0;
+}
+
+// As libcurl opens a socket without the callback.
+static inline curl_socket_t ccurl_open_socket(const struct curl_sockaddr *address) {
+  return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
 static inline CURLcode ccurl_easy_set_prerequest(CURL *easy, curl_prereq_callback callback) {

@@ -13,7 +13,7 @@ package struct HMACKey: Sendable {
   }
 
   /// - Returns: `nil` when libcrypto cannot compute it: out of memory, or without its provider.
-  private func code(of bytes: [UInt8]) -> [UInt8]? {
+  package func code(of bytes: [UInt8]) -> [UInt8]? {
     guard let length = Int32(exactly: secret.count) else { return nil }
     var code = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
     var count: UInt32 = 0

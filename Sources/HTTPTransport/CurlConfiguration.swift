@@ -23,6 +23,10 @@ extension CurlTransport {
     /// The most bytes of a response's header block, interim responses and trailers included.
     package var responseHeaderLimit = 64 * 1024
     package var allowedSchemes: Set<Scheme> = [.https]
+    /// Whether no connection is made to an address that is not of the public Internet, whatever a name resolves to: for URLs
+    /// behind which somebody could reach this machine or its network (server-side request forgery). It is the address that is
+    /// connected to which counts, so that a second look-up cannot change it.
+    package var refusesPrivateAddresses = false
     /// Offers HTTP/2 by ALPN, and sends concurrent requests to one host over one connection if the host supports it.
     ///
     /// HTTP/1.1 is cheaper up to `connectionsForHTTP1` requests in flight, by a third of an exchange's CPU and more.
@@ -77,6 +81,7 @@ struct CurlSettings: Sendable {
   let userAgent: String
   let responseHeaderLimit: Int
   let schemes: Set<String>
+  let refusesPrivateAddresses: Bool
   let http2: Bool
   let resolve: [String]
   let threadName: String
@@ -106,6 +111,7 @@ struct CurlSettings: Sendable {
     userAgent = configuration.userAgent
     responseHeaderLimit = configuration.responseHeaderLimit
     schemes = Set(configuration.allowedSchemes.map(\.rawValue))
+    refusesPrivateAddresses = configuration.refusesPrivateAddresses
     http2 = configuration.http2
     resolve = configuration.resolve
     threadName = configuration.threadName

@@ -20,6 +20,8 @@ final class EasyHandle {
   private var mayBeRepeated = false
   /// libcurl began to send the request.
   private var wasSent = false
+  /// An address of the host is not of the public Internet.
+  private var wasPrivate = false
   /// Why this side gave up; libcurl only reports that a callback refused.
   private var failure: TransportError?
 
@@ -75,6 +77,7 @@ final class EasyHandle {
     setting.pointer(CURLOPT_ERRORBUFFER, errorText.baseAddress)
     if !settings.resolve.isEmpty { setting.list(CURLOPT_RESOLVE, settings.resolve, keptIn: &resolve) }
     setting.callbacks(Unmanaged.passUnretained(self).toOpaque())
+    if settings.refusesPrivateAddresses { setting.openSocket(Unmanaged.passUnretained(self).toOpaque()) }
     try setting.check()
   }
 
@@ -114,12 +117,14 @@ final class EasyHandle {
     head = ResponseHead(limit: settings.responseHeaderLimit)
     body = []
     wasSent = false
+    wasPrivate = false
     failure = nil
   }
 
   /// The result of the transfer, after libcurl has finished it.
   func result(_ code: CURLcode) -> Result<TransportResponse, TransportError> {
     if let failure { return .failure(failure) }
+    if wasPrivate, code == CURLE_COULDNT_CONNECT { return .failure(.privateAddress) }
     guard code == CURLE_OK else {
       return .failure(
         TransportError(
@@ -162,6 +167,20 @@ extension EasyHandle {
   fileprivate func willSend() -> Bool {
     defer { wasSent = true }
     return !wasSent || mayBeRepeated
+  }
+
+  /// - Returns: a new socket; `CURL_SOCKET_BAD` for an address that is refused.
+  fileprivate func openSocket(_ address: UnsafePointer<curl_sockaddr>) -> curl_socket_t {
+    let isPublic = withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 16) { bytes in
+      bytes.initialize(repeating: 0)
+      guard let start = bytes.baseAddress else { return false }
+      return PublicAddress.contains(bytes.prefix(ccurl_address_bytes(address, start)))
+    }
+    guard isPublic else {
+      wasPrivate = true
+      return CURL_SOCKET_BAD
+    }
+    return ccurl_open_socket(address)
   }
 
   /// - Returns: whether to go on.
@@ -248,6 +267,16 @@ private struct Setting {
       }
     }
     string(CURLOPT_CUSTOMREQUEST, request.method == .get || request.method == .post ? nil : request.method.rawValue)
+  }
+
+  mutating func openSocket(_ context: UnsafeMutableRawPointer) {
+    pointer(CURLOPT_OPENSOCKETDATA, context)
+    apply { easy in
+      ccurl_easy_set_open_socket(easy) { context, _, address in
+        guard let context, let address else { return CURL_SOCKET_BAD }
+        return Unmanaged<EasyHandle>.fromOpaque(context).takeUnretainedValue().openSocket(address)
+      }
+    }
   }
 
   /// Any other return value of a write than the number of bytes makes libcurl abort.

@@ -94,4 +94,7 @@ package enum TransportError: Error, Hashable, Sendable {
   case shutDown
   /// Any other failure, by libcurl's error code.
   case other(code: Int)
+
+  /// The host's addresses are not of the public Internet, and the transport connects to no others.
+  package static let privateAddress = TransportError.invalidRequest("the host has no address of the public Internet")
 }

@@ -19,6 +19,12 @@ package struct JSONObjectWriter {
     bytes += (flag.map { $0 ? "true" : "false" } ?? "null").utf8
   }
 
+  /// - Parameter json: a value that is written as it is; nothing checks it.
+  package mutating func member(_ name: String, json: [UInt8]?) {
+    begin(name)
+    bytes += json ?? Array("null".utf8)
+  }
+
   private mutating func begin(_ name: String) {
     if bytes.count > 1 { bytes.append(UInt8(ascii: ",")) }
     bytes.append(jsonString: name)
