@@ -99,6 +99,11 @@ let package = Package(
       name: "Profiles",
       dependencies: ["Entitlements", "HTTPTransport", "JSON", "Resilience"],
       swiftSettings: settings),
+    // Receivers of events: signatures, the schedule, and sending.
+    .target(
+      name: "Webhooks",
+      dependencies: ["Cryptography", "HTTPTransport"],
+      swiftSettings: settings),
     // Prometheus' text format behind swift-metrics.
     .target(
       name: "Prometheus",
@@ -116,7 +121,7 @@ let package = Package(
     .target(
       name: "Validation",
       dependencies: [
-        "Access", "AppStore", "Cryptography", "Entitlements", "JSON", "Ledger", "Profiles", "Resilience",
+        "Access", "AppStore", "Cryptography", "Entitlements", "JSON", "Ledger", "Profiles", "Resilience", "Webhooks",
         .product(name: "DequeModule", package: "swift-collections"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -126,7 +131,7 @@ let package = Package(
       name: "CountersignServer",
       dependencies: [
         "Access", "AppStore", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger", "Profiles",
-        "Prometheus", "Resilience", "Tokens", "Validation",
+        "Prometheus", "Resilience", "Tokens", "Validation", "Webhooks",
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "CountersignAPI", package: "CountersignClient"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -149,7 +154,7 @@ let package = Package(
       name: "Countersign",
       dependencies: [
         "Access", "AppStore", "CountersignServer", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON",
-        "Ledger", "Profiles", "Prometheus", "Resilience", "Tokens", "Validation",
+        "Ledger", "Profiles", "Prometheus", "Resilience", "Tokens", "Validation", "Webhooks",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "CountersignAPI", package: "CountersignClient"),
@@ -297,6 +302,10 @@ let package = Package(
       ],
       swiftSettings: settings),
     .testTarget(
+      name: "WebhooksTests",
+      dependencies: ["HTTPTransport", "Webhooks"],
+      swiftSettings: settings),
+    .testTarget(
       name: "PrometheusTests",
       dependencies: ["Prometheus", "TestSupport", .product(name: "CoreMetrics", package: "swift-metrics")],
       swiftSettings: settings),
@@ -305,7 +314,7 @@ let package = Package(
       dependencies: [
         "Access", "AppStore", "AppStoreSimulator", "Countersign", "CountersignServer", "Cryptography", "Entitlements",
         "Files", "HTTPTransport", "JSON", "Ledger", "Profiles", "Prometheus", "Resilience", "TestSupport", "Tokens",
-        "Validation",
+        "Validation", "Webhooks",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "CountersignAPI", package: "CountersignClient"),
         .product(name: "CountersignClient", package: "CountersignClient"),

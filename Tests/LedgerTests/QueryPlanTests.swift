@@ -148,6 +148,22 @@ import Testing
       ("newestNotification", { _ = try $0.newestNotification() }),
       ("refusedNotifications", { _ = try $0.refusedNotifications(isSigned: true, limit: 100) }),
       ("newestStoreReport", { _ = try $0.newestStoreReport() }),
+      ("changeEvents", { _ = try $0.changeEvents(after: 7, limit: 100) }),
+      ("newestChangeEvent", { _ = try $0.newestChangeEvent() }),
+      ("hasChangeEvents", { _ = try $0.hasChangeEvents(before: now) }),
+      ("pruneChangeEvents", { _ = try $0.pruneChangeEvents(before: now, limit: 100) }),
+      ("mayTellRefusal", { _ = try $0.mayTellRefusal(of: "limit trips", to: "u7", at: now, until: at(60)) }),
+      (
+        "cover",
+        { tables in
+          try tables.cover(tables.profile(of: "u7")?.entitlement, of: "u7")
+          _ = try tables.coveredVerdict(of: "u7")
+        }
+      ),
+      ("webhookWork", { _ = try $0.webhookWork(of: "shop", dueAt: now, due: 10, fresh: 10) }),
+      ("deadLetters", { _ = try $0.deadLetters(of: "shop", after: 7, limit: 100) }),
+      ("redeliver", { _ = try $0.redeliver(.dead, to: "shop") }),
+      ("key of a purchase", { tables in _ = try [7, -7].map { try tables.key(ofPurchase: $0) } }),
       ("newestDigest", { tables in _ = try tables.account(of: "u7").map(tables.newestDigest) }),
       ("activeRun", { _ = try $0.activeRun() }),
       ("startRun", { _ = try $0.startRun(Self.largeRun, key: "again", at: Self.epoch) }),

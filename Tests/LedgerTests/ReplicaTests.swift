@@ -1,6 +1,7 @@
 import Access
 import Entitlements
 import Foundation
+import GRDB
 import Synchronization
 import TestSupport
 import Testing
@@ -44,6 +45,53 @@ import Testing
     for ledger in ledgers { await ledger.close() }
     try await server.run("INSERT INTO ledger_migration (identifier) VALUES ('9999 later')", on: database)
     await #expect(throws: LedgerOpenError.self) { try await Ledger.open(url: url, connections: 1) }
+  }
+
+  @Test func `a database of the release before gets the new tables, and keeps what it has`() async throws {
+    let server = try await TestEngine.running()
+    let database = try await server.makeDatabase()
+    let url = server.url(of: database)
+    await (try await Ledger.open(url: url, connections: 1)).close()
+    // As of 0015.
+    try await server.run(
+      """
+      DROP TABLE change_event, covered_verdict, told_refusal, webhook, webhook_delivery;
+      DELETE FROM ledger_migration WHERE identifier > '0016'; INSERT INTO memo (name, text) VALUES ('kept', 'yes')
+      """, on: database)
+    let ledgers = try await withThrowingTaskGroup(of: Ledger.self) { group in
+      for _ in 0..<3 { group.addTask { try await Ledger.open(url: url, connections: 1) } }
+      return try await group.reduce(into: [Ledger]()) { $0.append($1) }
+    }
+    _ = try await ledgers[0].record(entry("anna", [evidence("1")], evaluate: rules))
+    #expect(try await ledgers[1].profile(of: "anna")?.entitlement.tier == "pro")
+    for ledger in ledgers { await ledger.close() }
+    #expect(try await server.run("SELECT text FROM memo WHERE name = 'kept'", on: database) == [["yes"]])
+    #expect(try await server.run("SELECT count(*) FROM change_event", on: database) != [["0"]])
+    #expect(try await LedgerVerification.verify(url: url).findings == [])
+  }
+
+  /// Replicas of the release before write beside a migrated database; and PostgreSQL gets what is new alone.
+  @Test func `migrations since there are replicas change nothing that was there`() throws {
+    func objects(upTo last: String?) throws -> [String: String] {
+      let queue = try DatabaseQueue()
+      try last.map { try LedgerSchema.migrator.migrate(queue, upTo: $0) } ?? LedgerSchema.migrator.migrate(queue)
+      return try queue.read { db in
+        try Row.fetchAll(db, sql: "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+          .reduce(into: [:]) { $0[$1["name"]] = $1["sql"] }
+      }
+    }
+    let before = try objects(upTo: "0015 sales")
+    let after = try objects(upTo: nil)
+    #expect(before.count > 30)
+    for (name, sql) in before { #expect(after[name] == sql, "\(name)") }
+  }
+
+  @Test func `a refused notification with a zero in it is kept`() async throws {
+    try await Self.withReplicas(1) { ledgers, url in
+      try await ledgers[0].noteRefused(RefusedNotification(problem: "not a JWS", payload: "a\0b", receivedAt: at(0)))
+      #expect(try await ledgers[0].hasRefused("a\0b"))
+      #expect(try await !ledgers[0].hasRefused("a\u{FFFD}b"))
+    }
   }
 
   @Test func `a server that may lose what it acknowledged is refused`() async throws {

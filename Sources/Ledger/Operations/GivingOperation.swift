@@ -22,6 +22,10 @@ struct GivingOperation {
     try account.reevaluate(
       by: context, tables, requestID: giving.requestID, note: note,
       rowsDueAt: try giving.rowsClaimedUntil.map(StoredForm.milliseconds) ?? 0)
+    // The start of a trial is told with its name.
+    if giving.kind != .trial {
+      try tables.tell(.grantStarted, of: account.user, at: context.recordedAt, ChangeEvent.Detail(record))
+    }
     return .given(record)
   }
 }
@@ -42,7 +46,9 @@ struct EndGivenOperation {
     account.given.removeAll { $0.id == id }
     try account.reevaluate(
       by: evaluationContext, tables, requestID: note.requestID, note: noteID, rowsDueAt: rowsDueAt)
-    return try tables.given(id).map(EndingOutcome.ended) ?? .unknown
+    guard let ended = try tables.given(id) else { return .unknown }
+    try tell(ended, over: account)
+    return .ended(ended)
   }
 
   /// Ends a trial whose last session was used.
@@ -51,6 +57,7 @@ struct EndGivenOperation {
     try tables.endGiven(id, endedAt: evaluationContext.evaluatedAt)
     account.given.removeAll { $0.id == id }
     try account.reevaluate(by: evaluationContext, tables, requestID: requestID, note: nil, rowsDueAt: 0)
+    if let ended = try tables.given(id) { try tell(ended, over: account) }
   }
 
   /// Records the verdicts of users whose periods are over by now.
@@ -63,8 +70,25 @@ struct EndGivenOperation {
       let ids = Set(records.map(\.period.id))
       account.given.removeAll { ids.contains($0.id) }
       try account.reevaluate(by: evaluationContext, tables, requestID: last.requestID, note: nil, rowsDueAt: 0)
+      for record in records { try tell(record, over: account) }
     }
     return over.count
+  }
+
+  /// Tells others of the end of a period. A trial whose user bought something since was converted, which was told.
+  private func tell(_ record: GivenRecord, over account: Account) throws {
+    var detail = ChangeEvent.Detail(record)
+    let isTrial = record.period.kind == .trial
+    if isTrial {
+      let hasBought = try tables.evidence(of: account).contains { evidence in
+        evidence.purchases.contains { $0.purchaseDate.map { $0 >= record.period.startsAt } ?? false }
+      }
+      guard !hasBought else { return }
+      let trial = try tables.trial(record.period.id)
+      (detail.trial, detail.device) = (trial?.name, trial?.device.rawValue)
+    }
+    try tables.tell(
+      isTrial ? .trialExpired : .grantEnded, of: account.user, at: evaluationContext.recordedAt, detail)
   }
 }
 
@@ -92,6 +116,14 @@ extension Account {
       try writer.reevaluate(&self, by: context.evaluate, at: context.evaluatedAt)
     }
     if self.version == version { try tables.save(self, at: recordedAt) }
+  }
+}
+
+extension ChangeEvent.Detail {
+  init(_ record: GivenRecord) {
+    self.init()
+    given = record.period
+    endedAt = record.endedAt
   }
 }
 

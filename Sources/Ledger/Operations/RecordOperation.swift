@@ -158,7 +158,9 @@ struct RecordOperation {
       recorded.entitlement = before
       recorded.write = try tables.writeState(of: entry.user)
     } else {
-      let saved = try writer.save(verdict, of: &account, after: before)
+      let saved = try writer.save(verdict, of: &account, after: before) { _ in
+        entry.evaluate(entry.user, evidence, [], moment)
+      }
       (recorded.entitlement, recorded.changed, recorded.update) = (saved.entitlement, saved.changed, saved.update)
     }
     let owners = Set(grant.moved.values)

@@ -8,6 +8,24 @@ struct TrialStartOperation {
   let tables: LedgerTables
 
   func run() throws -> TrialStartOutcome {
+    let outcome = try begin()
+    if case .used(let key) = outcome { try tellRefusal(by: key) }
+    return outcome
+  }
+
+  /// Tells others of a refused trial, once a day of each user.
+  private func tellRefusal(by key: TrialKey) throws {
+    let now = start.evaluationContext.recordedAt
+    guard
+      try tables.mayTellRefusal(
+        of: "trial \(start.terms.name)", to: start.user, at: now, until: now.advanced(by: RefusalTelling.trialPause))
+    else { return }
+    var detail = ChangeEvent.Detail()
+    (detail.trial, detail.device, detail.refusedBy) = (start.terms.name, start.device.id.rawValue, key.rawValue)
+    try tables.tell(.trialRefused, of: start.user, at: now, detail)
+  }
+
+  private func begin() throws -> TrialStartOutcome {
     let (user, device) = (start.user, start.device.id)
     let now = start.evaluationContext.recordedAt
     let there = try tables.newestTrial(on: device)
@@ -34,6 +52,9 @@ struct TrialStartOperation {
     try tables.add(start, as: record.period.id)
     try tables.keep(start.device, of: user, at: now)
     guard let trial = try tables.trial(record.period.id) else { throw StoredForm.Unstorable() }
+    var detail = ChangeEvent.Detail(record)
+    (detail.trial, detail.device) = (trial.name, trial.device.rawValue)
+    try tables.tell(.trialStarted, of: record.user, at: now, detail)
     return .started(trial)
   }
 }

@@ -23,7 +23,10 @@ struct ConsumeOperation {
     let attempt = Attempt(at: now, in: zone.zone, amount: consuming.amount)
     let usage = try tables.usage(of: feature.name, of: user, feature.questions(for: consuming.tier, attempt))
     let access = feature.access(for: consuming.tier, attempt, usage: usage)
-    guard access.isAllowed else { return .refused(access) }
+    guard access.isAllowed else {
+      try tell(access)
+      return .refused(access)
+    }
 
     let answer = consuming.answer(feature.access(for: consuming.tier, after: attempt, usage: usage))
     var total = try tables.total(of: feature.name, of: user) ?? FeatureTotal()
@@ -38,6 +41,18 @@ struct ConsumeOperation {
     if zone.isNew { try tables.keep(zone.zone, of: user, changedAt: now) }
     tables.changes.note(usageOf: user)
     return .consumed(answer: answer)
+  }
+
+  /// Tells others that a limit is reached, once in the window of the rule that refuses. Another refusal writes nothing.
+  private func tell(_ access: FeatureAccess) throws {
+    let (user, feature, now) = (consuming.user, consuming.feature, consuming.now)
+    let longest = now.advanced(by: RefusalTelling.longestPause)
+    let until = max(now.advanced(by: RefusalTelling.leastPause), min(access.resetsAt ?? longest, longest))
+    guard try tables.mayTellRefusal(of: "limit \(feature.name)", to: user, at: now, until: until) else { return }
+    var detail = ChangeEvent.Detail()
+    (detail.feature, detail.tier, detail.current) = (feature.name.rawValue, consuming.tier, access.current)
+    (detail.limit, detail.resetsAt) = (access.limit, access.resetsAt)
+    try tables.tell(.limitReached, of: user, at: now, detail)
   }
 
   /// Forgets keys and consumptions that are over. Each is visited once.

@@ -1,9 +1,9 @@
 internal import Entitlements
 internal import struct FoundationEssentials.Date
 
-/// Writes verdicts inside an open transaction, each with its event and its update for the app's row.
+/// Writes verdicts inside an open transaction, each with its event, its update for the app's row, and what others are told.
 ///
-/// One transaction holds all three, so every verdict reaches the app.
+/// One transaction holds all of them, so every verdict reaches the app, and every change those who listen.
 struct VerdictWriter {
   let tables: LedgerTables
   let head: LedgerTables.EventHead
@@ -17,8 +17,11 @@ struct VerdictWriter {
   /// Reevaluates a user over all evidence, and stores the verdict.
   func reevaluate(_ account: inout Account, by evaluate: Evaluator, at moment: Date) throws {
     let evidence = try tables.evidence(of: account)
-    let verdict = evaluate(account.user, evidence, account.given, Self.moment(of: evidence, notBefore: moment))
-    _ = try save(verdict, of: &account, after: try tables.profile(of: account)?.entitlement)
+    let (user, moment) = (account.user, Self.moment(of: evidence, notBefore: moment))
+    let verdict = evaluate(user, evidence, account.given, moment)
+    _ = try save(verdict, of: &account, after: try tables.profile(of: account)?.entitlement) { _ in
+      evaluate(user, evidence, [], moment)
+    }
   }
 
   /// As `reevaluate`, but writes nothing if the verdict is unchanged.
@@ -34,11 +37,12 @@ struct VerdictWriter {
     _ account: inout Account, by evaluate: Evaluator, at moment: Date, approves: Approval = { _, _ in true }
   ) throws -> Bool {
     let evidence = try tables.evidence(of: account)
-    let verdict = evaluate(account.user, evidence, account.given, Self.moment(of: evidence, notBefore: moment))
+    let (user, moment) = (account.user, Self.moment(of: evidence, notBefore: moment))
+    let verdict = evaluate(user, evidence, account.given, moment)
     let before = try tables.profile(of: account)?.entitlement
     if let before, Self.isSame(verdict, before, by: \.apartFromMoment) { return true }
     guard approves(before, verdict) else { return false }
-    _ = try save(verdict, of: &account, after: before)
+    _ = try save(verdict, of: &account, after: before) { _ in evaluate(user, evidence, [], moment) }
     return true
   }
 
@@ -49,11 +53,14 @@ struct VerdictWriter {
     guard var account = try tables.account(of: user), let before = try tables.profile(of: account)?.entitlement
     else { return .unchanged }
     let evidence = try tables.evidence(of: account)
-    guard let verdict = successor(evidence, account.given, before, Self.moment(of: evidence, notBefore: moment)),
+    let moment = Self.moment(of: evidence, notBefore: moment)
+    guard let verdict = successor(evidence, account.given, before, moment),
       !Self.isSame(verdict, before, by: \.apartFromMoment)
     else { return .unchanged }
     guard approves(before, verdict) else { return .heldBack }
-    _ = try save(verdict, of: &account, after: before)
+    _ = try save(verdict, of: &account, after: before) { bought in
+      bought.flatMap { successor(evidence, [], $0, moment) ?? $0 }
+    }
     return .recorded
   }
 
@@ -71,9 +78,16 @@ struct VerdictWriter {
     var update: WaitingUpdate
   }
 
-  /// Stores a verdict as the next version, and the user's account.
-  func save(_ verdict: Entitlement, of account: inout Account, after before: Entitlement?) throws -> Saved {
+  /// Stores a verdict as the next version, and the user's account, and tells what changed.
+  ///
+  /// - Parameter bought: the verdict on the purchases alone, after the one that is passed; called only where a grant
+  ///   decides.
+  func save(
+    _ verdict: Entitlement, of account: inout Account, after before: Entitlement?,
+    bought: (_ before: Entitlement?) -> Entitlement?
+  ) throws -> Saved {
     let verdict = verdict.inWholeMilliseconds
+    let former = account.verdict
     let changed = before.map { !Self.isSame(verdict, $0, by: \.apartFromEvidence) } ?? true
     try tables.append(
       .init(
@@ -81,6 +95,7 @@ struct VerdictWriter {
         text: try StoredForm.text(verdict)), to: &account, head)
     let waitingSince = try tables.enqueueUpdate(
       of: &account, evidenceAt: evidenceAt, recordedAt: head.recordedAt, dueAt: rowsDueAt)
+    try tell(verdict, of: &account, after: before, former: former, bought: bought)
     let access = Account.Access(verdict)
     try tables.count(account.access, replacedBy: access)
     account.access = access
@@ -90,6 +105,48 @@ struct VerdictWriter {
       update: WaitingUpdate(
         user: account.user, version: account.rowVersion, entitlement: verdict, waitingSince: waitingSince, attempts: 0,
         state: .waiting))
+  }
+
+  /// Tells others what a verdict changed: in the same transaction, and nothing where nothing changed.
+  private func tell(
+    _ verdict: Entitlement, of account: inout Account, after before: Entitlement?, former: Int64?,
+    bought: (Entitlement?) -> Entitlement?
+  ) throws {
+    var (after, before) = (Optional(verdict), before)
+    var detail: ChangeEvent.Detail?
+    let isGiven = (verdict.isGiven, before?.isGiven == true)
+    if isGiven.0 || isGiven.1 {
+      if isGiven.1 { before = try tables.coveredVerdict(of: account.user) }
+      if isGiven.0 { after = bought(before).map(\.inWholeMilliseconds) }
+      try tables.cover(isGiven.0 ? after : nil, of: account.user)
+      // Of a user whom a former version gave a period, nobody knows what the purchases gave.
+      if isGiven.1, before == nil { after = nil }
+      detail = ChangeEvent.Detail()
+      if isGiven.0 { detail?.covered = after }
+      if isGiven.1 { detail?.formerlyCovered = before }
+    }
+    let transfers = account.transfers
+    account.transfers = []
+    for one in transfers {
+      var detail = ChangeEvent.Detail()
+      (detail.from, detail.to) = (one.from, one.to)
+      detail.purchase = try tables.key(ofPurchase: one.purchase)
+      try tell(.subscriptionTransferred, of: account, former, detail)
+    }
+    guard transfers.isEmpty, let after else { return }
+    let moment = verdict.explanation.evaluatedAt ?? StoredForm.date(head.recordedAt)
+    let isDuringTrial = account.given.contains { $0.kind == .trial && $0.isRunning(at: moment) }
+    for event in after.events(after: before, isDuringTrial: isDuringTrial) {
+      try tell(event, of: account, former, detail)
+    }
+  }
+
+  private func tell(
+    _ event: EventType, of account: Account, _ former: Int64?, _ detail: ChangeEvent.Detail?
+  ) throws {
+    try tables.tell(
+      event.rawValue, of: account.user, at: head.recordedAt, recordedAt: head.recordedAt, verdict: account.verdict,
+      former: former, detail)
   }
 
   /// Compares verdicts as they are stored: in whole milliseconds.

@@ -11,6 +11,8 @@ internal import GRDB
 ///     consumption    feature_total    user_time_zone
 ///     trial 1 ──── 1 given_period    trial_session    device
 ///     account 1 ──── * store_purchase    store_report    store_transfer
+///     event 1 ──── * change_event    account 1 ──── 0…1 covered_verdict    told_refusal
+///     webhook 1 ──── * webhook_delivery * ──── 1 change_event
 ///
 /// Times are milliseconds since 1970 (UTC). JSON columns are the forms of `StoredForm`.
 enum LedgerSchema {
@@ -40,6 +42,8 @@ enum LedgerSchema {
     migrator.registerMigration("0014 customers", foreignKeyChecks: .immediate) { db in try db.execute(sql: customers) }
     // No table changes: the evidence says what a transaction was sold for, which a release of before cannot read.
     migrator.registerMigration("0015 sales", foreignKeyChecks: .immediate) { _ in }
+    migrator.registerMigration("0017 changes", foreignKeyChecks: .immediate) { db in try db.execute(sql: changes) }
+    migrator.registerMigration("0018 webhooks", foreignKeyChecks: .immediate) { db in try db.execute(sql: webhooks) }
     return migrator
   }
 

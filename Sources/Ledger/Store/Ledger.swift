@@ -56,11 +56,15 @@ package final class Ledger: Sendable {
     self.memory = memory
   }
 
+  /// Rings after each commit with an event for others, before its callers resume.
+  package var bell: ChangeBell { memory.bell }
+
   /// What this process knows beyond the ledger. Each commit brings it up to date before it is acknowledged.
   struct Memory: Sendable {
     let rows = RowsInFlight()
     let generations: ReadGenerations
     let usageGenerations: ReadGenerations
+    let bell = ChangeBell()
 
     /// - Parameter isShared: other processes write the same ledger, too.
     init(isShared: Bool) {
@@ -70,6 +74,7 @@ package final class Ledger: Sendable {
 
     func note(_ changes: TransactionChanges.Changes) {
       rows.note(changes.rows)
+      if changes.hasEvents { bell.ring() }
       generations.advance(changes)
       usageGenerations.advance(changes.consumers)
     }

@@ -18,6 +18,15 @@ struct Account {
   var purchases: [Int64] = []
   /// What was given to the user and is not over.
   var given: [GivenPeriod] = []
+  /// Purchases that changed hands, of which nobody was told yet. Not stored.
+  var transfers: [Transferred] = []
+
+  /// A purchase that came from another user, or went to one.
+  struct Transferred: Hashable {
+    var purchase: Int64
+    var from: UserID
+    var to: UserID
+  }
 
   /// What queries need of a verdict.
   struct Access: Hashable {

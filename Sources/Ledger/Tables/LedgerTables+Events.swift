@@ -39,11 +39,13 @@ extension LedgerTables {
   func appendGain(of purchase: Int64, from other: UserID?, to account: inout Account, _ head: EventHead) throws {
     try appendChange("gained", of: purchase, other: other, to: &account, head)
     account.purchases.append(purchase)
+    if let other { account.transfers.append(.init(purchase: purchase, from: other, to: account.user)) }
   }
 
   func appendLoss(of purchase: Int64, to other: UserID, from account: inout Account, _ head: EventHead) throws {
     try appendChange("lost", of: purchase, other: other, to: &account, head)
     account.purchases.removeAll { $0 == purchase }
+    account.transfers.append(.init(purchase: purchase, from: account.user, to: other))
   }
 
   private func appendChange(

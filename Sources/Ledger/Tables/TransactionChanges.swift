@@ -14,6 +14,8 @@ final class TransactionChanges: Sendable {
     var consumers: Set<String> = []
     /// A read of any user may say something else.
     var isGeneral = false
+    /// Others have to be told of something.
+    var hasEvents = false
   }
 
   private let changes = Mutex(Changes())
@@ -30,6 +32,8 @@ final class TransactionChanges: Sendable {
   func note(usageOf user: UserID) { changes.withLock { _ = $0.consumers.insert(user.key) } }
 
   func noteAll() { changes.withLock { $0.isGeneral = true } }
+
+  func noteEvent() { changes.withLock { $0.hasEvents = true } }
 
   /// - Returns: what was noted since the last call.
   func take() -> Changes {

@@ -1,0 +1,38 @@
+internal import Entitlements
+package import struct FoundationEssentials.Date
+
+/// What others are told.
+extension Ledger {
+  /// The events after a place, in their order. The place of the first one is above zero.
+  package func changeEvents(after sequence: Int64, limit: Int) async throws(LedgerError) -> [ChangeEvent] {
+    try await readShort { tables in try tables.changeEvents(after: sequence, limit: limit) }
+  }
+
+  /// The place of the newest event; zero without one.
+  package func newestChangeEvent() async throws(LedgerError) -> Int64 {
+    try await readShort { tables in try tables.newestChangeEvent() }
+  }
+
+  /// Keeps events that an app reports, in their order.
+  package func record(_ events: [AppEvent], at now: Date) async throws(LedgerError) {
+    guard !events.isEmpty else { return }
+    try await engine.submit { tables in
+      let recordedAt = try StoredForm.milliseconds(now)
+      for event in events {
+        var detail = ChangeEvent.Detail()
+        detail.properties = event.properties
+        try tables.tell(
+          event.type, of: tables.name(of: event.user), at: StoredForm.milliseconds(event.at), recordedAt: recordedAt,
+          detail)
+      }
+    }
+  }
+
+  /// Deletes events from before a moment, the oldest first. The newest one stays, so that no place is given twice.
+  /// - Returns: how many were deleted; `limit` means that there may be more.
+  package func pruneChangeEvents(before moment: Date, limit: Int) async throws(LedgerError) -> Int {
+    let isIdle = try await read { tables in try !tables.hasChangeEvents(before: moment) }
+    guard !isIdle else { return 0 }
+    return try await engine.submit { tables in try tables.pruneChangeEvents(before: moment, limit: limit) }
+  }
+}

@@ -1,0 +1,133 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+extension LedgerTables {
+  // MARK: Events for others
+
+  /// Appends an event. Its number is higher than that of every event that was committed before.
+  ///
+  /// - Parameters:
+  ///   - verdict: the number of the verdict after it, in the history; `nil` for an event that no verdict tells.
+  ///   - former: the number of the verdict before it.
+  func tell(
+    _ type: String, of user: UserID, at: Int64, recordedAt: Int64, verdict: Int64? = nil, former: Int64? = nil,
+    _ detail: ChangeEvent.Detail? = nil
+  ) throws {
+    if connection.isShared {
+      // Numbers are given before a commit. Whoever reads after a number must not miss a lower one that is committed later,
+      // so transactions that tell something end one after the other.
+      try execute("SELECT pg_advisory_xact_lock(1129531215)")
+    }
+    try execute(
+      """
+      INSERT INTO change_event (user_id, type, at, recorded_at, verdict, former, data) VALUES (?, ?, ?, ?, ?, ?, ?)
+      """, user.key, type, at, recordedAt, verdict, former, detail.map { try StoredForm.encoded($0) })
+    changes.noteEvent()
+  }
+
+  func tell(_ type: EventType, of user: UserID, at moment: Date, _ detail: ChangeEvent.Detail) throws {
+    let moment = try StoredForm.milliseconds(moment)
+    try tell(type.rawValue, of: user, at: moment, recordedAt: moment, detail)
+  }
+
+  /// The events after a place, in their order.
+  func changeEvents(after sequence: Int64, limit: Int) throws -> [ChangeEvent] {
+    try all(
+      """
+      SELECT told.sequence, told.type, told.user_id,
+        (SELECT coalesce(spelling, key) FROM account WHERE key = told.user_id), told.at, told.recorded_at, told.data,
+        verdict.entitlement, former.entitlement
+      FROM change_event AS told
+        LEFT JOIN event AS verdict ON verdict.sequence = told.verdict
+        LEFT JOIN event AS former ON former.sequence = told.former
+      WHERE told.sequence > ? ORDER BY told.sequence LIMIT ?
+      """, sequence, max(0, limit), read: Self.changeEvent)
+  }
+
+  private static func changeEvent(_ row: SQLRow) throws -> ChangeEvent {
+    func entitlement(_ column: Int) throws -> Entitlement? {
+      try row.get(column, as: String?.self).map { try StoredForm.value(Entitlement.self, $0) }
+    }
+    return ChangeEvent(
+      sequence: try row.get(0), type: try row.get(1), user: try row.get(3, as: UserID?.self) ?? row.get(2),
+      at: try row.get(4), recordedAt: try row.get(5), entitlement: try entitlement(7), former: try entitlement(8),
+      detail: try row.get(6, as: String?.self).map { try StoredForm.decoded(ChangeEvent.Detail.self, $0) } ?? .init())
+  }
+
+  /// The number of the newest event; zero without one.
+  func newestChangeEvent() throws -> Int64 {
+    try first("SELECT sequence FROM change_event WHERE sequence > 0 ORDER BY sequence DESC LIMIT 1") { try $0.get(0) }
+      ?? 0
+  }
+
+  /// Whether the oldest event is from before a moment, and not the only one.
+  func hasChangeEvents(before moment: Date) throws -> Bool {
+    let oldest = try all("SELECT recorded_at FROM change_event WHERE sequence > 0 ORDER BY sequence LIMIT 2") {
+      try $0.get(0, as: Date.self)
+    }
+    return try oldest.count == 2 && (oldest.first.map { $0 < moment } ?? false)
+      || exists("SELECT 1 FROM told_refusal WHERE until < ? LIMIT 1", moment)
+  }
+
+  /// Deletes the oldest events up to the first that is not from before a moment, and never the newest one.
+  /// - Returns: how many were deleted.
+  func pruneChangeEvents(before moment: Date, limit: Int) throws -> Int {
+    let refusals = try all(
+      "SELECT user_id, subject FROM told_refusal WHERE until < ? ORDER BY until LIMIT ?", moment, max(0, limit)
+    ) { (user: try $0.get(0, as: String.self), subject: try $0.get(1, as: String.self)) }
+    for one in refusals {
+      try execute("DELETE FROM told_refusal WHERE user_id = ? AND subject = ?", one.user, one.subject)
+    }
+    let newest = try newestChangeEvent()
+    let oldest = try all(
+      "SELECT sequence, recorded_at FROM change_event WHERE sequence > 0 ORDER BY sequence LIMIT ?", max(0, limit)
+    ) { (sequence: try $0.get(0, as: Int64.self), recordedAt: try $0.get(1, as: Date.self)) }
+    let over = oldest.prefix { $0.recordedAt < moment && $0.sequence < newest }
+    guard let last = over.last else { return 0 }
+    try execute("DELETE FROM change_event WHERE sequence <= ?", last.sequence)
+    try pruneDeliveries(through: last.sequence)
+    return over.count
+  }
+
+  // MARK: What a grant covers
+
+  func coveredVerdict(of user: UserID) throws -> Entitlement? {
+    try first("SELECT entitlement FROM covered_verdict WHERE user_id = ?", user.key) {
+      try StoredForm.value(Entitlement.self, $0.get(0))
+    }
+  }
+
+  func cover(_ verdict: Entitlement?, of user: UserID) throws {
+    guard let verdict else { return try execute("DELETE FROM covered_verdict WHERE user_id = ?", user.key) }
+    try execute(
+      """
+      INSERT INTO covered_verdict (user_id, entitlement) VALUES (?, ?)
+      ON CONFLICT (user_id) DO UPDATE SET entitlement = excluded.entitlement
+      """, user.key, StoredForm.text(verdict.inWholeMilliseconds))
+  }
+
+  // MARK: Refusals
+
+  /// Whether a refusal is to be told: none of its kind was told lately. Then it counts as told.
+  func mayTellRefusal(of subject: String, to user: UserID, at now: Date, until: Date) throws -> Bool {
+    let isTold = try exists(
+      "SELECT 1 FROM told_refusal WHERE user_id = ? AND subject = ? AND until > ?", user.key, subject, now)
+    guard !isTold else { return false }
+    try execute(
+      """
+      INSERT INTO told_refusal (user_id, subject, until) VALUES (?, ?, ?)
+      ON CONFLICT (user_id, subject) DO UPDATE SET until = excluded.until
+      """, user.key, subject, until)
+    return true
+  }
+
+  /// The key of a purchase, whichever store it is of.
+  func key(ofPurchase id: Int64) throws -> SubscriptionKey? {
+    if id > 0 {
+      return try first("SELECT environment, original_transaction_id FROM purchase WHERE id = ?", id) { try $0.key(0) }
+    }
+    return try first("SELECT environment, original_transaction_id FROM store_purchase WHERE id = ?", id) {
+      try $0.key(0)
+    }
+  }
+}

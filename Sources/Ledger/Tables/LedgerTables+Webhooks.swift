@@ -1,0 +1,184 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+extension LedgerTables {
+  // MARK: Receivers
+
+  /// Receivers that are new begin with the next event. One with another URL is enabled, and goes on where it was. Those that
+  /// are no longer named are forgotten, so that they are not told of everything since when they come back.
+  func keepWebhooks(_ urls: [String: String]) throws {
+    for name in try all("SELECT name FROM webhook ORDER BY name", read: { try $0.get(0, as: String.self) })
+    where urls[name] == nil {
+      try execute("DELETE FROM webhook_delivery WHERE webhook = ?", name)
+      try execute("DELETE FROM webhook WHERE name = ?", name)
+    }
+    for (name, url) in urls.sorted(by: { $0.key < $1.key }) {
+      let digest = ReceiptDigest(of: url)
+      let known = try first("SELECT url_sha256 FROM webhook WHERE name = ?", name) {
+        try $0.get(0, as: ReceiptDigest.self)
+      }
+      guard let known else {
+        try execute(
+          "INSERT INTO webhook (name, url_sha256, through, is_enabled) VALUES (?, ?, ?, 1)", name, digest,
+          newestChangeEvent())
+        continue
+      }
+      guard known != digest else { continue }
+      try execute("UPDATE webhook SET url_sha256 = ?, is_enabled = 1 WHERE name = ?", digest, name)
+    }
+  }
+
+  func enableWebhook(_ name: String, _ isEnabled: Bool) throws {
+    try execute("UPDATE webhook SET is_enabled = ? WHERE name = ?", isEnabled, name)
+  }
+
+  // MARK: Deliveries
+
+  func webhookWork(of name: String, dueAt now: Date, due dueLimit: Int, fresh freshLimit: Int) throws -> WebhookWork {
+    var work = WebhookWork()
+    let state = try first("SELECT through, is_enabled FROM webhook WHERE name = ?", name) {
+      (through: try $0.get(0, as: Int64.self), isEnabled: try $0.get(1, as: Bool.self))
+    }
+    guard let state, state.isEnabled else { return work }
+    work.isEnabled = true
+    // Of each user the first that waits. One that is due is looked for among as many as one turn may send, the longest due
+    // first; those behind another one of their user are due at zero, and are passed over.
+    let rows = try all(
+      """
+      SELECT one.sequence, one.attempts FROM webhook_delivery AS one
+      WHERE one.webhook = ? AND one.is_dead = 0 AND one.due_at <= ?
+        AND NOT EXISTS (
+          SELECT 1 FROM webhook_delivery AS other
+          WHERE other.webhook = one.webhook AND other.is_dead = 0 AND other.user_id = one.user_id
+            AND other.sequence < one.sequence)
+      ORDER BY one.due_at, one.sequence LIMIT ?
+      """, name, now, max(0, dueLimit)
+    ) { (sequence: try $0.get(0, as: Int64.self), attempts: try $0.get(1, as: Int.self)) }
+    for row in rows {
+      if let event = try changeEvent(row.sequence) {
+        work.due.append(.init(event: event, attempts: row.attempts))
+      }
+    }
+    work.fresh = try changeEvents(after: state.through, limit: freshLimit)
+    for user in Set(work.fresh.map(\.user)) {
+      let waits = try exists(
+        "SELECT 1 FROM webhook_delivery WHERE webhook = ? AND is_dead = 0 AND user_id = ? LIMIT 1", name, user.key)
+      if waits { work.blocked.insert(user) }
+    }
+    return work
+  }
+
+  /// - Parameter through: every event up to this one is delivered, or is among the results.
+  func settleWebhook(_ name: String, _ results: [WebhookResult], through: Int64?, at now: Date) throws {
+    for result in results {
+      switch result.outcome {
+      case .delivered:
+        try execute("DELETE FROM webhook_delivery WHERE webhook = ? AND sequence = ?", name, result.sequence)
+      case .waits: try keep(result, of: name, attempts: 0, due: Date(millisecondsSince1970: 0))
+      case .failed(let attempts, let due, let problem):
+        try keep(result, of: name, attempts: attempts, due: due, problem: problem, at: now)
+      case .dead(let attempts, let problem):
+        try keep(result, of: name, isDead: true, attempts: attempts, due: now, problem: problem, at: now)
+      }
+    }
+    if let through {
+      try execute("UPDATE webhook SET through = ? WHERE name = ? AND through < ?", through, name, through)
+    }
+  }
+
+  private func keep(
+    _ result: WebhookResult, of name: String, isDead: Bool = false, attempts: Int, due: Date, problem: String? = nil,
+    at moment: Date? = nil
+  ) throws {
+    try execute(
+      """
+      INSERT INTO webhook_delivery (webhook, sequence, user_id, is_dead, attempts, due_at, problem, problem_at)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+      ON CONFLICT (webhook, sequence) DO UPDATE SET
+        is_dead = excluded.is_dead, attempts = excluded.attempts, due_at = excluded.due_at, problem = excluded.problem,
+        problem_at = excluded.problem_at
+      """, name, result.sequence, result.user.key, isDead, attempts, due, problem, problem == nil ? nil : moment)
+  }
+
+  // MARK: For people
+
+  func webhookStatus(_ name: String) throws -> WebhookStatus? {
+    let state = try first("SELECT through, is_enabled FROM webhook WHERE name = ?", name) {
+      (through: try $0.get(0, as: Int64.self), isEnabled: try $0.get(1, as: Bool.self))
+    }
+    guard let state else { return nil }
+    var status = WebhookStatus()
+    status.isEnabled = state.isEnabled
+    let waiting = try first(
+      "SELECT count(*), min(sequence) FROM webhook_delivery WHERE webhook = ? AND is_dead = 0", name
+    ) { (count: try $0.get(0, as: Int.self), first: try $0.get(1, as: Int64?.self)) }
+    status.waiting = waiting?.count ?? 0
+    let next = try first(
+      "SELECT sequence FROM change_event WHERE sequence > ? ORDER BY sequence LIMIT 1", state.through
+    ) {
+      try $0.get(0, as: Int64.self)
+    }
+    if let oldest = [waiting?.first, next].compactMap(\.self).min() {
+      status.oldest = try first("SELECT recorded_at FROM change_event WHERE sequence = ?", oldest) { try $0.get(0) }
+    }
+    status.dead =
+      try first("SELECT count(*) FROM webhook_delivery WHERE webhook = ? AND is_dead = 1", name) { try $0.get(0) } ?? 0
+    try first(
+      """
+      SELECT problem, problem_at FROM webhook_delivery
+      WHERE webhook = ? AND problem_at IS NOT NULL ORDER BY problem_at DESC LIMIT 1
+      """, name
+    ) { row in
+      status.problem = try row.get(0)
+      status.problemAt = try row.get(1)
+    }
+    return status
+  }
+
+  /// What was given up, in the order of events.
+  func deadLetters(of name: String, after sequence: Int64, limit: Int) throws -> [DeadLetter] {
+    let rows = try all(
+      """
+      SELECT sequence, attempts, problem, problem_at FROM webhook_delivery
+      WHERE webhook = ? AND is_dead = 1 AND sequence > ? ORDER BY sequence LIMIT ?
+      """, name, sequence, max(0, limit)
+    ) { row in
+      (
+        sequence: try row.get(0, as: Int64.self), attempts: try row.get(1, as: Int.self),
+        problem: try row.get(2, as: String?.self), at: try row.get(3, as: Date?.self)
+      )
+    }
+    return try rows.compactMap { row in
+      try changeEvent(row.sequence).map {
+        DeadLetter(webhook: name, event: $0, attempts: row.attempts, problem: row.problem, failedAt: row.at)
+      }
+    }
+  }
+
+  /// - Returns: how many events are delivered again; `nil` for an event that is not kept.
+  func redeliver(_ redelivery: Redelivery, to name: String) throws -> Int? {
+    try enableWebhook(name, true)
+    switch redelivery {
+    case .nothing: return 0
+    case .dead:
+      try execute(
+        "UPDATE webhook_delivery SET is_dead = 0, attempts = 0, due_at = 0 WHERE webhook = ? AND is_dead = 1", name)
+      return changesCount
+    case .event(let sequence):
+      guard let event = try changeEvent(sequence) else { return nil }
+      try keep(WebhookResult(of: event, .waits), of: name, attempts: 0, due: Date(millisecondsSince1970: 0))
+      return 1
+    }
+  }
+
+  private func changeEvent(_ sequence: Int64) throws -> ChangeEvent? {
+    try changeEvents(after: sequence - 1, limit: 1).first.flatMap { $0.sequence == sequence ? $0 : nil }
+  }
+
+  /// Forgets deliveries of events that are no longer kept.
+  func pruneDeliveries(through sequence: Int64) throws {
+    for name in try all("SELECT name FROM webhook ORDER BY name", read: { try $0.get(0, as: String.self) }) {
+      try execute("DELETE FROM webhook_delivery WHERE webhook = ? AND sequence <= ?", name, sequence)
+    }
+  }
+}

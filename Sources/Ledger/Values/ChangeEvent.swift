@@ -1,0 +1,85 @@
+package import Entitlements
+package import struct FoundationEssentials.Date
+
+/// An event that others are told.
+package struct ChangeEvent: Hashable, Sendable {
+  /// The place in the order of all events.
+  package var sequence: Int64
+  /// A value of `EventType`, or a name of the app's own, without a dot.
+  package var type: String
+  package var user: UserID
+  /// When it happened: of an event of the app's own, by the app's clock.
+  package var at: Date
+  package var recordedAt: Date
+  /// The verdict after it, and the one before; `nil` for an event that no verdict tells.
+  package var entitlement: Entitlement?
+  package var former: Entitlement?
+  package var detail: Detail
+
+  /// What the verdicts do not tell.
+  package struct Detail: Hashable, Codable, Sendable {
+    /// Who had a purchase, and who has it.
+    package var from: UserID?
+    package var to: UserID?
+    package var purchase: SubscriptionKey?
+    /// A period that was given, and its early end.
+    package var given: GivenPeriod?
+    package var endedAt: Date?
+    /// A trial's name, the device, and what refused it.
+    package var trial: String?
+    package var device: String?
+    package var refusedBy: String?
+    /// The feature whose limit is reached. `limit` is `nil` for a feature that the tier lacks.
+    package var feature: String?
+    package var tier: Tier?
+    package var current: Int?
+    package var limit: Int?
+    package var resetsAt: Date?
+    /// The verdicts on the purchases alone, where a grant decides.
+    package var covered: Entitlement?
+    package var formerlyCovered: Entitlement?
+    /// What the app says, a JSON object.
+    package var properties: String?
+
+    package init() {}
+  }
+
+  /// The ID for receivers, the same at each delivery. Of a ledger that was restored from a backup, a number may mean another
+  /// event; with the moment it does not.
+  package var id: String { "evt_\(recordedAt.millisecondsSince1970)_\(sequence)" }
+
+  /// The number in an ID.
+  package static func sequence(ofID id: String) -> Int64? {
+    let parts = id.split(separator: "_", omittingEmptySubsequences: false)
+    guard parts.count == 3, parts[0] == "evt", Int64(parts[1]) != nil else { return nil }
+    return Int64(parts[2])
+  }
+}
+
+/// An event that the app reports.
+package struct AppEvent: Hashable, Sendable {
+  package var user: UserID
+  /// Without a dot: those are the service's.
+  package var type: String
+  package var at: Date
+  /// A JSON object.
+  package var properties: String
+
+  package init(user: UserID, type: String, at: Date, properties: String) {
+    self.user = user
+    self.type = type
+    self.at = at
+    self.properties = properties
+  }
+}
+
+/// How often refusals are told: the first one, and then no other of the same kind for a while, so that a client that asks
+/// in a loop cannot fill the disk.
+enum RefusalTelling {
+  /// The least and the most time between two events of one feature's limit. In between it is told once in the window of
+  /// the rule that refuses.
+  static let leastPause = Duration.seconds(3_600)
+  static let longestPause = Duration.seconds(30 * 86_400)
+  /// The time between two events of refused trials.
+  static let trialPause = Duration.seconds(86_400)
+}

@@ -1,0 +1,75 @@
+package import Entitlements
+package import struct FoundationEssentials.Date
+
+/// What a receiver is to be told now.
+package struct WebhookWork: Sendable {
+  /// Whether it wants anything at all.
+  package var isEnabled = false
+  /// Events that wait and are due, each the first of its user that waits.
+  package var due: [Due] = []
+  /// The next events that nobody has looked at for this receiver, in their order.
+  package var fresh: [ChangeEvent] = []
+  /// Users of whom something waits: what is fresh of them has to wait behind it.
+  package var blocked: Set<UserID> = []
+
+  package struct Due: Sendable {
+    package var event: ChangeEvent
+    /// Attempts that failed.
+    package var attempts: Int
+  }
+}
+
+/// What became of an event for a receiver.
+package struct WebhookResult: Hashable, Sendable {
+  package enum Outcome: Hashable, Sendable {
+    case delivered
+    /// Nobody tried: something of the user's waits before it.
+    case waits
+    /// To be sent again.
+    case failed(attempts: Int, due: Date, problem: String)
+    /// Given up.
+    case dead(attempts: Int, problem: String)
+  }
+
+  package var sequence: Int64
+  package var user: UserID
+  package var outcome: Outcome
+
+  package init(of event: ChangeEvent, _ outcome: Outcome) {
+    (sequence, user, self.outcome) = (event.sequence, event.user, outcome)
+  }
+}
+
+/// How far a receiver is.
+package struct WebhookStatus: Hashable, Sendable {
+  package var isEnabled = true
+  /// Events that wait for another attempt, or behind one that does.
+  package var waiting = 0
+  package var dead = 0
+  /// The oldest event that was not delivered and not given up.
+  package var oldest: Date?
+  /// The newest trouble.
+  package var problem: String?
+  package var problemAt: Date?
+
+  package init() {}
+}
+
+/// An event that was given up.
+package struct DeadLetter: Hashable, Sendable {
+  package var webhook: String
+  package var event: ChangeEvent
+  package var attempts: Int
+  package var problem: String?
+  package var failedAt: Date?
+}
+
+/// What is to be delivered again.
+package enum Redelivery: Hashable, Sendable {
+  /// One event, given up or not.
+  case event(Int64)
+  /// Everything that was given up.
+  case dead
+  /// Nothing: the receiver is only enabled again.
+  case nothing
+}

@@ -1,0 +1,28 @@
+/// When a webhook that was not taken is sent again: the schedule of Standard Webhooks, section "Deliverability and
+/// reliability", with up to a tenth more.
+///
+///     attempt   1    2     3       4        5     6     7      8      9      10
+///     after     0    5 s   5 min   30 min   2 h   5 h   10 h   14 h   20 h   24 h
+package enum WebhookSchedule {
+  private static let pauses: [Duration] =
+    [.seconds(5), .seconds(300), .seconds(1_800)] + [2, 5, 10, 14, 20, 24].map { .seconds($0 * 3_600) }
+
+  package static let mostAttempts = pauses.count + 1
+  /// The most that a receiver may put an attempt off.
+  package static let longestRetryAfter = Duration.seconds(86_400)
+
+  /// The pause before the next attempt; `nil`: there is none.
+  ///
+  /// - Parameters:
+  ///   - attempts: those that failed, one or more.
+  ///   - retryAfter: what the receiver asks for.
+  ///   - jitter: chance, from zero to its argument.
+  package static func pause(
+    after attempts: Int, retryAfter: Duration? = nil, jitter: (Duration) -> Duration
+  ) -> Duration? {
+    guard pauses.indices.contains(attempts - 1) else { return nil }
+    let pause = pauses[attempts - 1]
+    let drawn = pause + min(max(jitter(pause / 10), .zero), pause / 10)
+    return max(drawn, min(retryAfter ?? .zero, longestRetryAfter))
+  }
+}

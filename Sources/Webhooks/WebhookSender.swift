@@ -1,0 +1,107 @@
+package import HTTPTransport
+
+/// A message to a receiver.
+package struct WebhookMessage: Hashable, Sendable {
+  /// The event's ID, the same at each attempt.
+  package var id: String
+  package var body: [UInt8]
+
+  package init(id: String, body: [UInt8]) {
+    self.id = id
+    self.body = body
+  }
+}
+
+/// What became of an attempt.
+package enum WebhookOutcome: Hashable, Sendable {
+  /// Any status of 2xx.
+  case delivered
+  /// Not taken, or nobody knows.
+  ///
+  /// - Parameters:
+  ///   - problem: a code for people: `http_500`, `timed_out`.
+  ///   - retryAfter: when the receiver wants it again.
+  case failed(problem: String, retryAfter: Duration?)
+  /// 410: the receiver wants nothing more.
+  case gone
+}
+
+/// Sends messages: the port between the job that delivers and the network.
+package protocol WebhookSender: Sendable {
+  /// - Parameter timestamp: seconds since 1970, of this attempt.
+  func send(_ message: WebhookMessage, to endpoint: WebhookEndpoint, at timestamp: Int64) async -> WebhookOutcome
+}
+
+/// Sends messages by HTTP, signed by each secret of their receiver.
+///
+/// Redirects are not followed. A receiver that is not marked as private is connected to at public addresses alone.
+package struct HTTPWebhookSender: WebhookSender {
+  /// The time of one attempt: Standard Webhooks, section "Request timeouts".
+  static let deadline: Duration = .seconds(20)
+  /// The most bytes of an answer, which nobody reads.
+  static let answerLimit = 256 * 1024
+
+  /// For public addresses, over TLS.
+  private let transport: any Transport
+  /// For receivers that may be anywhere.
+  private let privateTransport: any Transport
+  private let keyring: WebhookKeyring
+
+  package init(transport: any Transport, privateTransport: any Transport, keyring: WebhookKeyring) {
+    self.transport = transport
+    self.privateTransport = privateTransport
+    self.keyring = keyring
+  }
+
+  package func send(
+    _ message: WebhookMessage, to endpoint: WebhookEndpoint, at timestamp: Int64
+  ) async -> WebhookOutcome {
+    guard
+      let headers = WebhookHeaders(
+        id: message.id, timestamp: timestamp, body: message.body, secrets: keyring.secrets(of: endpoint))
+    else { return .failed(problem: "not_signed", retryAfter: nil) }
+    let request = TransportRequest(
+      method: .post, url: endpoint.url,
+      headers: [
+        TransportHeader("Content-Type", "application/json"), TransportHeader("webhook-id", headers.id),
+        TransportHeader("webhook-timestamp", String(headers.timestamp)),
+        TransportHeader("webhook-signature", headers.signature),
+      ], body: message.body, responseBodyLimit: Self.answerLimit)
+    do throws(TransportError) {
+      let answer = try await (endpoint.isPrivate ? privateTransport : transport)
+        .send(request, deadline: .now.advanced(by: Self.deadline))
+      return Self.outcome(of: answer)
+    } catch { return .failed(problem: Self.problem(error), retryAfter: nil) }
+  }
+
+  private static func outcome(of answer: TransportResponse) -> WebhookOutcome {
+    switch answer.status {
+    case 200...299: .delivered
+    case 410: .gone
+    default: .failed(problem: "http_\(answer.status)", retryAfter: retryAfter(answer.header("Retry-After")))
+    }
+  }
+
+  /// Seconds (RFC 9110, section 10.2.3). A date is left to the schedule.
+  private static func retryAfter(_ text: String?) -> Duration? {
+    guard let text, text.utf8.count <= 9, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+    return Int(text).map { .seconds($0) }
+  }
+
+  private static func problem(_ error: TransportError) -> String {
+    switch error {
+    case .privateAddress: "private_address"
+    case .invalidRequest: "invalid_request"
+    case .resolve: "resolve"
+    case .connect: "connect"
+    case .tls: "tls"
+    case .timedOut: "timed_out"
+    case .tooLarge: "too_large"
+    case .reset: "reset"
+    case .protocolViolation: "protocol"
+    case .overloaded: "overloaded"
+    case .cancelled, .shutDown: "cancelled"
+    case .other: "other"
+    }
+  }
+}

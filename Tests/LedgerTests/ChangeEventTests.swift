@@ -1,0 +1,279 @@
+import Access
+import Entitlements
+import Foundation
+import GRDB
+import Testing
+
+@testable import Ledger
+
+/// Events for others, as they are recorded with what they tell.
+@Suite struct ChangeEventTests {
+  private func told(_ ledger: Ledger, after sequence: Int64 = 0) async throws -> [String] {
+    try await ledger.changeEvents(after: sequence, limit: 1_000).map { "\($0.user) \($0.type)" }
+  }
+
+  private func record(
+    _ ledger: Ledger, _ user: UserID = "anna", _ evidence: SubscriptionEvidence..., ownership: OwnershipPolicy = .keep
+  ) async throws {
+    _ = try await ledger.record(entry(user, evidence, ownership: ownership, evaluate: rules))
+  }
+
+  @Test func `a purchase, its renewal and its end are told once each, with both verdicts`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await record(ledger, "anna", evidence("1", expires: 1_000))
+      try await record(ledger, "anna", evidence("1", expires: 1_000))
+      try await record(ledger, "anna", evidence("1", time: 900, expires: 2_000))
+      var over = evidence("1", time: 2_100, expires: 2_000)
+      over.renewals = [RenewalInfo(originalTransactionID: "1", autoRenews: false, expirationIntent: 1)]
+      try await record(ledger, "anna", over)
+      let events = try await ledger.changeEvents(after: 0, limit: 10)
+      #expect(events.map(\.type) == ["subscription.started", "subscription.renewed", "subscription.expired"])
+      #expect(events.map(\.entitlement?.expiresAt) == [at(1_000), at(2_000), at(2_000)])
+      #expect(events.map(\.former?.expiresAt) == [nil, at(1_000), at(2_000)])
+      #expect(events.map(\.entitlement?.tier) == ["pro", "pro", "free"])
+      #expect(events.allSatisfy { $0.at == at(5_000) && $0.recordedAt == at(5_000) })
+      #expect(try await ledger.changeEvents(after: events[1].sequence, limit: 10) == [events[2]])
+      #expect(try await ledger.changeEvents(after: 0, limit: 1) == [events[0]])
+      #expect(try await ledger.newestChangeEvent() == events[2].sequence)
+    }
+  }
+
+  @Test func `an ID names its event`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await record(ledger, "anna", evidence("1"))
+      let event = try #require(try await ledger.changeEvents(after: 0, limit: 1).first)
+      #expect(event.id == "evt_\(milliseconds(5_000))_1")
+      #expect(ChangeEvent.sequence(ofID: event.id) == event.sequence)
+      for id in ["", "1", "evt_1", "evt_x_1", "evt_1_x", "evt_1_2_3", "msg_1_2"] {
+        #expect(ChangeEvent.sequence(ofID: id) == nil)
+      }
+    }
+  }
+
+  @Test func `a refund is told as that, and nothing ends besides`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await record(ledger, "anna", evidence("1"))
+      var back = evidence("1", time: 10)
+      back.purchases[0].cancellationDate = at(5)
+      try await record(ledger, "anna", back)
+      #expect(try await told(ledger) == ["anna subscription.started", "anna subscription.refunded"])
+    }
+  }
+
+  @Test func `a purchase that goes to another user is told to both, and as nothing else`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await record(ledger, "anna", evidence("1"))
+      try await record(ledger, "ben", evidence("1", time: 1), ownership: .transfer)
+      let events = try await ledger.changeEvents(after: 1, limit: 10)
+      #expect(
+        events.map { "\($0.user) \($0.type)" }.sorted() == [
+          "anna subscription.transferred", "ben subscription.transferred",
+        ])
+      for event in events {
+        #expect(event.detail.from == "anna" && event.detail.to == "ben")
+        #expect(event.detail.purchase == key("1"))
+      }
+      let note = Note(author: "desk", text: "why", requestID: "r", recordedAt: at(9))
+      _ = try await ledger.transfer(
+        Transfer(key: key("1"), to: "anna", note: note, evaluationContext: reevaluated(at: 9)))
+      #expect(
+        try await told(ledger, after: 3).sorted() == ["anna subscription.transferred", "ben subscription.transferred"])
+    }
+  }
+
+  @Test func `a purchase that waits for its user, and is claimed, starts`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.take(notification("n1", [part("1", reported: 1)]))
+      #expect(try await told(ledger) == [])
+      try await record(ledger, "anna", evidence("1", time: 2))
+      #expect(try await told(ledger) == ["anna subscription.started"])
+    }
+  }
+
+  private struct Unexpected: Error {}
+
+  private func giving(_ tier: Tier = "pro", from start: Double = 0, for length: Double = 100) -> Giving {
+    Giving(
+      user: "anna", kind: .support, tier: tier, startsAt: at(start), endsAt: at(start + length), author: "desk",
+      requestID: "grant", evaluationContext: reevaluated(at: start))
+  }
+
+  @Test func `a grant begins and ends, whether it decides or not`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await record(ledger, "anna", evidence("1", expires: 1_000))
+      guard case .given(let record) = try await ledger.give(giving()) else { throw Unexpected() }
+      _ = try await ledger.endGiven(
+        record.period.id, of: "anna", note: Note(author: "desk", text: "x", requestID: "r", recordedAt: at(5)),
+        reevaluated(at: 5))
+      _ = try await ledger.give(giving("premium", from: 10))
+      #expect(try await ledger.endOverdueGiven(reevaluated(at: 110)) == 1)
+      let events = try await ledger.changeEvents(after: 0, limit: 10)
+      #expect(
+        events.map(\.type) == ["subscription.started", "grant.started", "grant.ended", "grant.started", "grant.ended"])
+      #expect(events.map(\.detail.given?.tier) == [nil, "pro", "pro", "premium", "premium"])
+      #expect(events[2].detail.endedAt == at(5) && events[4].detail.endedAt == nil)
+    }
+  }
+
+  @Test func `what a grant of a higher tier covers is told all the same, and once`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      try await record(ledger, "anna", evidence("1", expires: 1_000))
+      _ = try await ledger.give(giving("premium", for: 5_000))
+      try await record(ledger, "anna", evidence("1", time: 900, expires: 2_000))
+      var over = evidence("1", time: 2_100, expires: 2_000)
+      over.renewals = [RenewalInfo(originalTransactionID: "1", autoRenews: false, expirationIntent: 1)]
+      try await record(ledger, "anna", over)
+      #expect(try await scratch.fetch("SELECT user_id FROM covered_verdict") == ["anna"])
+      _ = try await ledger.endOverdueGiven(reevaluated(at: 5_000))
+      #expect(
+        try await told(ledger) == [
+          "anna subscription.started", "anna grant.started", "anna subscription.renewed", "anna subscription.expired",
+          "anna grant.ended",
+        ])
+      let expired = try await ledger.changeEvents(after: 3, limit: 1).first
+      #expect(expired?.detail.covered?.reason == .voluntary && expired?.detail.formerlyCovered?.expiresAt == at(2_000))
+      #expect(try await scratch.fetch("SELECT user_id FROM covered_verdict", as: String.self) == [])
+    }
+  }
+
+  private let terms = TrialTerms(name: "week", tier: "pro", length: .seconds(1_000))
+
+  private func start(
+    _ ledger: Ledger, _ user: UserID = "anna", on device: DeviceID = "d1", at seconds: Double = 0
+  ) async throws -> TrialStartOutcome {
+    try await ledger.start(
+      TrialStart(
+        terms, user: user, device: Device(id: device), author: "the app", requestID: "r",
+        evaluationContext: reevaluated(at: seconds)))
+  }
+
+  @Test func `a trial starts, and ends by its time`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await start(ledger)
+      _ = try await start(ledger, at: 5)
+      _ = try await ledger.endOverdueGiven(reevaluated(at: 1_000))
+      let events = try await ledger.changeEvents(after: 0, limit: 10)
+      #expect(events.map(\.type) == ["trial.started", "trial.expired"])
+      #expect(events.map(\.detail.trial) == ["week", "week"] && events.map(\.detail.device) == ["d1", "d1"])
+      #expect(events.map(\.detail.given?.endsAt) == [at(1_000), at(1_000)])
+    }
+  }
+
+  @Test func `a purchase converts a trial, whose end is then told no more`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await start(ledger)
+      var bought = evidence("1", time: 100, expires: 9_000)
+      bought.purchases[0].purchaseDate = at(100)
+      try await record(ledger, "anna", bought)
+      _ = try await ledger.endOverdueGiven(reevaluated(at: 1_000))
+      #expect(try await told(ledger) == ["anna trial.started", "anna trial.converted"])
+    }
+  }
+
+  @Test func `a refused trial is told once a day of each user`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await start(ledger)
+      for seconds in [1.0, 2, 86_400] { _ = try await start(ledger, "ben", at: seconds) }
+      #expect(try await told(ledger) == ["anna trial.started", "ben trial.refused"])
+      _ = try await start(ledger, "ben", at: 86_401)
+      _ = try await start(ledger, "carl", at: 86_401)
+      let events = try await ledger.changeEvents(after: 2, limit: 10)
+      #expect(events.map { "\($0.user) \($0.type)" } == ["ben trial.refused", "carl trial.refused"])
+      #expect(events.allSatisfy { $0.detail.refusedBy == "device" && $0.detail.trial == "week" })
+    }
+  }
+
+  private func consume(_ ledger: Ledger, _ feature: Feature, at seconds: Double) async throws {
+    _ = try await ledger.consume(
+      Consuming(
+        user: "anna", feature: feature, tier: "free", amount: 1, now: at(seconds),
+        zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: false), idempotencyKey: nil, request: "1",
+        answer: { _ in "" }))
+  }
+
+  @Test func `a reached limit is told once in its window, and other refusals write nothing`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let feature = Feature(
+        name: "questions", kind: .meter,
+        values: ["free": .meter(try MeterRule.rules(["1 per day"])), "pro": .meter([])],
+        tiers: ["free", "pro"])
+      try await consume(ledger, feature, at: 0)
+      #expect(try await told(ledger) == [])
+      for seconds in [1.0, 2, 3] { try await consume(ledger, feature, at: seconds) }
+      let events = try await ledger.changeEvents(after: 0, limit: 10)
+      #expect(events.map(\.type) == ["limit.reached"])
+      let detail = try #require(events.first?.detail)
+      #expect(detail.feature == "questions" && detail.tier == "free" && detail.current == 1 && detail.limit == 1)
+      // The next day.
+      try await consume(ledger, feature, at: 86_400)
+      try await consume(ledger, feature, at: 86_401)
+      #expect(try await told(ledger) == ["anna limit.reached", "anna limit.reached"])
+    }
+  }
+
+  @Test func `the bell rings after a commit with an event, and after no other`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let rings = ledger.bell.rings
+      async let woken: Void = ledger.bell.wait(after: rings)
+      try await record(ledger, "anna", evidence("1"))
+      await woken
+      #expect(ledger.bell.rings == rings + 1)
+      try await record(ledger, "anna", evidence("1"))
+      try await ledger.keepMemo("x", "y")
+      #expect(ledger.bell.rings == rings + 1)
+      // Too late to wait for.
+      await ledger.bell.wait(after: rings)
+      let waiting = Task { await ledger.bell.wait(after: rings + 1) }
+      waiting.cancel()
+      await waiting.value
+    }
+  }
+
+  @Test func `the app's own events are kept in their order, by the name of the user`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await ledger.record(
+        [
+          AppEvent(user: "anna", type: "paywall_viewed", at: at(-60), properties: #"{"source":"home"}"#),
+          AppEvent(user: "anna", type: "plan_selected", at: at(-50), properties: "{}"),
+        ], at: at(0))
+      let events = try await ledger.changeEvents(after: 0, limit: 10)
+      #expect(events.map(\.type) == ["paywall_viewed", "plan_selected"])
+      #expect(events.map(\.at) == [at(-60), at(-50)] && events.allSatisfy { $0.recordedAt == at(0) })
+      #expect(events.first?.detail.properties == #"{"source":"home"}"#)
+      try await ledger.record([], at: at(1))
+      #expect(try await ledger.newestChangeEvent() == 2)
+    }
+  }
+
+  @Test func `old events go, the newest stays, and no number comes twice`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      for index in 0..<5 {
+        try await ledger.record(
+          [AppEvent(user: "anna", type: "e\(index)", at: at(0), properties: "{}")], at: at(Double(index)))
+      }
+      #expect(try await ledger.pruneChangeEvents(before: at(0), limit: 10) == 0)
+      #expect(try await ledger.pruneChangeEvents(before: at(3), limit: 2) == 2)
+      #expect(try await ledger.pruneChangeEvents(before: at(3), limit: 2) == 1)
+      #expect(try await told(ledger) == ["anna e3", "anna e4"])
+      #expect(try await ledger.pruneChangeEvents(before: at(100), limit: 10) == 1)
+      #expect(try await ledger.pruneChangeEvents(before: at(100), limit: 10) == 0)
+      try await ledger.record([AppEvent(user: "anna", type: "e5", at: at(9), properties: "{}")], at: at(9))
+      #expect(try await ledger.changeEvents(after: 0, limit: 10).map(\.sequence) == [5, 6])
+    }
+  }
+
+  @Test(.ofTheFile) func `a verdict that is rolled back tells nothing`() async throws {
+    let scratch = try Scratch()
+    await (try await scratch.open()).close()
+    let file = try DatabaseQueue(path: scratch.path)
+    try await file.write { db in
+      try db.inSavepoint {
+        let answer = entry("anna", [evidence("1")], evaluate: rules)
+        _ = try RecordOperation(prepared: PreparedEntry(answer), tables: LedgerTables(db: db)).run()
+        #expect(try Int.fetchOne(db, sql: "SELECT count(*) FROM change_event") == 1)
+        return .rollback
+      }
+      #expect(try Int.fetchOne(db, sql: "SELECT count(*) FROM change_event") == 0)
+    }
+  }
+}

@@ -1,0 +1,121 @@
+import Entitlements
+import Foundation
+import GRDB
+import Testing
+
+@testable import Ledger
+
+/// What receivers of events were told, and what waits.
+@Suite struct WebhookTests {
+  /// Events `e1`, `e2`, … of users, at seconds 1, 2, …
+  private func events(_ ledger: Ledger, of users: UserID...) async throws {
+    let first = try await ledger.newestChangeEvent()
+    for (index, user) in users.enumerated() {
+      let number = Int(first) + index + 1
+      try await ledger.record(
+        [AppEvent(user: user, type: "e\(number)", at: at(Double(number)), properties: "{}")], at: at(Double(number)))
+    }
+  }
+
+  private func work(_ ledger: Ledger, at seconds: Double = 100, due: Int = 10, fresh: Int = 10) async throws
+    -> WebhookWork
+  {
+    try await ledger.webhookWork(of: "shop", dueAt: at(seconds), due: due, fresh: fresh)
+  }
+
+  private func settle(
+    _ ledger: Ledger, _ results: [WebhookResult], through: Int64? = nil, isGone: Bool = false, at seconds: Double = 100
+  ) async throws {
+    try await ledger.settleWebhook("shop", results, through: through, isGone: isGone, at: LedgerTests.at(seconds))
+  }
+
+  @Test func `a new receiver is told of what comes, page by page`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await events(ledger, of: "anna")
+      #expect(try await !work(ledger).isEnabled)
+      try await ledger.keepWebhooks(["shop": "https://shop.example/"])
+      #expect(try await work(ledger).fresh.isEmpty)
+      try await events(ledger, of: "anna", "ben", "carl")
+      let page = try await work(ledger, fresh: 2)
+      #expect(page.isEnabled && page.fresh.map(\.type) == ["e2", "e3"] && page.blocked.isEmpty && page.due.isEmpty)
+      #expect(try await ledger.webhookStatus("shop")?.oldest == at(2))
+      try await settle(ledger, page.fresh.map { WebhookResult(of: $0, .delivered) }, through: 3)
+      #expect(try await work(ledger, fresh: 2).fresh.map(\.type) == ["e4"])
+      // An older record of the same changes nothing.
+      try await settle(ledger, [], through: 1)
+      #expect(try await work(ledger, fresh: 2).fresh.map(\.type) == ["e4"])
+    }
+  }
+
+  @Test func `of a user the first that waits goes first, when it is due`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await ledger.keepWebhooks(["shop": "https://shop.example/"])
+      try await events(ledger, of: "anna", "anna", "ben", "anna")
+      let all = try await work(ledger).fresh
+      try await settle(
+        ledger,
+        [
+          WebhookResult(of: all[0], .failed(attempts: 1, due: at(200), problem: "http_500")),
+          WebhookResult(of: all[1], .waits), WebhookResult(of: all[2], .delivered),
+        ], through: 3)
+      var now = try await work(ledger)
+      #expect(now.due.isEmpty && now.fresh.map(\.type) == ["e4"] && now.blocked == ["anna"])
+      try await settle(ledger, [WebhookResult(of: all[3], .waits)], through: 4)
+      #expect(try await work(ledger, at: 199).due.isEmpty)
+      now = try await work(ledger, at: 200)
+      #expect(now.due.map(\.event.type) == ["e1"] && now.due.first?.attempts == 1)
+      #expect(try await ledger.webhookStatus("shop")?.waiting == 3)
+      #expect(try await ledger.webhookStatus("shop")?.problem == "http_500")
+      #expect(try await ledger.webhookStatus("shop")?.oldest == at(1))
+      // What is given up holds up nothing.
+      try await settle(ledger, [WebhookResult(of: all[0], .dead(attempts: 10, problem: "timed_out"))], at: 300)
+      #expect(try await work(ledger, at: 300).due.map(\.event.type) == ["e2"])
+      let dead = try await ledger.deadLetters(of: "shop", after: 0, limit: 10)
+      #expect(dead.map(\.event.type) == ["e1"] && dead.first?.attempts == 10 && dead.first?.problem == "timed_out")
+      #expect(dead.first?.failedAt == at(300))
+      #expect(try await ledger.deadLetters(of: "shop", after: 1, limit: 10).isEmpty)
+      // Redelivered it is the first again.
+      #expect(try await ledger.redeliver(.dead, to: "shop") == 1)
+      let again = try await work(ledger, at: 300).due
+      #expect(again.map(\.event.type) == ["e1"] && again.first?.attempts == 0)
+      for event in all.filter({ $0.user == "anna" }) {
+        try await settle(ledger, [WebhookResult(of: event, .delivered)])
+      }
+      #expect(try await ledger.webhookStatus("shop") == WebhookStatus())
+    }
+  }
+
+  @Test func `one that is gone is told nothing, until it is redelivered to or has another URL`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await ledger.keepWebhooks(["shop": "https://shop.example/"])
+      try await events(ledger, of: "anna")
+      try await settle(ledger, [], isGone: true)
+      #expect(try await work(ledger).isEnabled == false)
+      try await ledger.keepWebhooks(["shop": "https://shop.example/"])
+      #expect(try await work(ledger).isEnabled == false)
+      try await ledger.keepWebhooks(["shop": "https://shop.example/new"])
+      #expect(try await work(ledger).fresh.map(\.type) == ["e1"])
+      try await settle(ledger, [], isGone: true)
+      #expect(try await ledger.redeliver(.nothing, to: "shop") == 0)
+      #expect(try await work(ledger).fresh.map(\.type) == ["e1"])
+      #expect(try await ledger.redeliver(.event(1), to: "shop") == 1)
+      #expect(try await work(ledger).due.map(\.event.type) == ["e1"])
+      #expect(try await ledger.redeliver(.event(9), to: "shop") == nil)
+    }
+  }
+
+  @Test func `a receiver that is named no longer is forgotten, and so is what is no longer kept`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      try await ledger.keepWebhooks(["shop": "https://shop.example/", "other": "https://other.example/"])
+      try await events(ledger, of: "anna", "ben", "carl")
+      let all = try await work(ledger).fresh
+      try await settle(ledger, all.map { WebhookResult(of: $0, .dead(attempts: 10, problem: "x")) }, through: 3)
+      #expect(try await ledger.pruneChangeEvents(before: at(2), limit: 10) == 1)
+      #expect(try await ledger.deadLetters(of: "shop", after: 0, limit: 10).map(\.event.type) == ["e2", "e3"])
+      try await ledger.keepWebhooks(["other": "https://other.example/"])
+      #expect(try await scratch.fetch("SELECT name FROM webhook", as: String.self) == ["other"])
+      #expect(try await scratch.fetch("SELECT count(*) FROM webhook_delivery", as: Int.self) == [0])
+      #expect(try await ledger.webhookStatus("shop") == nil)
+    }
+  }
+}
