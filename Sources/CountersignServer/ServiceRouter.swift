@@ -7,6 +7,7 @@ package import Ledger
 package import Prometheus
 package import Tokens
 package import Validation
+package import Webhooks
 
 package import struct FoundationEssentials.Date
 
@@ -55,6 +56,8 @@ package struct ServiceRouter {
   let access: AccessController
   let usage: UsageController
   let trials: TrialsController
+  let events: EventsController
+  let webhooks: WebhooksController
   /// `nil`: no key signs tokens, and there are no such routes.
   let accessTokens: AccessTokenController?
   let brake: BrakeController
@@ -81,7 +84,8 @@ package struct ServiceRouter {
   package init(
     _ settings: ServerSettings, validator: ReceiptValidator, receiver: NotificationReceiver,
     revenueCat: RevenueCatReceiver?, lookUp: SupportLookUp,
-    ledger: Ledger, rules: EntitlementRules, plans: Plans, trials: TrialSettings, hasProfileStore: Bool,
+    ledger: Ledger, rules: EntitlementRules, plans: Plans, trials: TrialSettings,
+    webhooks: [WebhookEndpoint], hasProfileStore: Bool,
     status: OperationalStatus, dialects: Set<Dialect>, accessTokens: AccessTokenSettings?,
     progress: RunProgress, line: AdmissionQueue, keyring: APIKeyring, tokens: UserTokenVerifier?,
     registry: PrometheusRegistry, readinessLifetime: Duration, waitingWrites: @escaping @Sendable () -> Int,
@@ -115,12 +119,18 @@ package struct ServiceRouter {
         terms: trials.terms, validator: validator, ledger: ledger, deviceCheck: trials.deviceCheck,
         requiresDeviceCheck: trials.requiresDeviceCheck, deadline: trials.deadline),
       budgets: budgets, metrics: TrialMetrics(registry))
+    events = EventsController(
+      ledger: ledger, budgets: budgets, takesTelemetry: dialects.contains(.revenuecat),
+      // The answer needs a moment, too.
+      longestWait: max(.zero, settings.requestDeadline - .seconds(1)), now: now)
+    self.webhooks = WebhooksController(endpoints: webhooks, ledger: ledger, budget: budgets.runs)
     brake = BrakeController(brake: status.brake, review: status.review)
     health = HealthController(
       ledger: LedgerCheck(ledger: ledger, lifetime: readinessLifetime, now: now), status: status, now: now)
     metrics = MetricsController(
       ledger: ledger, status: status, registry: registry, waitingWrites: waitingWrites,
-      isDeviceCheckKeyRejected: { trials.deviceCheck?.state == .keyRefused }, bodyBytes: { budgets.validationBytes },
+      webhooks: webhooks.map(\.name), isDeviceCheckKeyRejected: { trials.deviceCheck?.state == .keyRefused },
+      bodyBytes: { budgets.validationBytes },
       waitingValidations: { line.waiting }, certificateEnd: certificateEnd,
       now: now)
     self.keyring = keyring
@@ -178,6 +188,10 @@ package struct ServiceRouter {
     route(authenticated, "/v1/trials/{device_id}", [.get: trials.trial])
     route(authenticated, "/v1/trials/{device_id}/sessions", [.post: trials.useSession])
     route(authenticated, "/v1/devices/{device_id}", [.put: trials.register])
+    route(authenticated, "/v1/events", [.get: events.list, .post: events.report])
+    route(authenticated, "/v1/webhooks", [.get: webhooks.list])
+    route(authenticated, "/v1/webhooks/dead", [.get: webhooks.deadLetters])
+    route(authenticated, "/v1/webhooks/redeliver", [.post: webhooks.redeliver])
     route(authenticated, "/v1/revalidations", [.post: revalidations.start])
     route(authenticated, "/v1/revalidations/{run_id}", [.get: revalidations.run])
     route(authenticated, "/v1/lookup/{id}", [.get: support.find])

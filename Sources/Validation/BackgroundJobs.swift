@@ -8,11 +8,13 @@ package import ServiceLifecycle
 ///   - replica: what this process is called among those that share a ledger.
 ///   - rate: how many subscriptions the jobs may ask Apple about in a second, all together.
 ///   - width: how many subscriptions of a run are asked about at the same time.
+///   - eventAge: how long events are kept.
 ///   - isAppleAway: whether calls to Apple are useless at the moment.
 ///   - pause: how long a job rests if it has nothing to do.
 package func backgroundJobs(
   validator: ReceiptValidator, ledger: Ledger, brake: DowngradeBrakeService, review: RulesReview,
   clock: ServiceClock, progress: RunProgress, replica: (id: String, name: String), rate: Int, width: Int,
+  eventAge: Duration,
   isAppleAway: @escaping @Sendable () -> Bool,
   pause: Duration, logger: Logger
 ) -> [any Service] {
@@ -29,6 +31,7 @@ package func backgroundJobs(
       review: review, rules: validator.gateway.rules, ledger: ledger, brake: brake, logger: logger, now: now,
       pause: pause),
     NotificationPruner(ledger: ledger, logger: logger, now: now),
+    EventPruner(ledger: ledger, age: eventAge, logger: logger, now: now),
     StoreFollower(check: check, ledger: ledger, logger: logger, now: now, pacer: pacer, pause: pause),
     RevalidationRunner(
       check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,

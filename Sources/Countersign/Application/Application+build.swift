@@ -81,6 +81,7 @@ func buildApplication(
   let profileStore: ProfileStoreServices?
   let userTokens: UserTokenServices?
   let trials: (settings: TrialSettings, transport: CurlTransport?)
+  let webhooks: WebhookServices?
   do throws(StartError) {
     do throws(LedgerError) {
       brake = try await DowngradeBrakeService.restored(
@@ -97,6 +98,7 @@ func buildApplication(
     }
     userTokens = try configuration.auth.jwt?.services(environment: environment)
     trials = try configuration.trialSettings(environment: environment)
+    webhooks = try await configuration.webhookServices(ledger: ledger, environment: environment)
   } catch {
     await ledger.close()
     appStore.transport.shutdown()
@@ -140,7 +142,8 @@ func buildApplication(
       ledger: ledger, serverAPI: appStore.serverAPI, appStoreHealth: appStore.health,
       bundleIDs: configuration.appStore.orderedBundleIDs, deadline: configuration.appStore.deadline),
     ledger: ledger, rules: rules, plans: configuration.plans, trials: trials.settings,
-    hasProfileStore: writeBack != nil, status: status, dialects: configuration.dialects,
+    webhooks: configuration.webhooks, hasProfileStore: writeBack != nil, status: status,
+    dialects: configuration.dialects,
     accessTokens: accessTokenKeyring.map {
       AccessTokenSettings(
         keyring: $0, issuer: configuration.auth.signing?.issuer, audience: configuration.auth.signing?.audience)
@@ -154,14 +157,16 @@ func buildApplication(
     Closing { profileStore?.transport.shutdown() },
     Closing { userTokens?.transport?.shutdown() },
     Closing { trials.transport?.shutdown() },
+    Closing { webhooks?.shutdown() },
     Closing { await ledger.close() },
   ]
   services += backgroundJobs(
     validator: validator, ledger: ledger, brake: brake, review: review, clock: environment.clock, progress: runProgress,
     replica: (id: UUID().uuidString, name: ProcessInfo.processInfo.hostName), rate: configuration.revalidation.rate,
     // Callers come first: half of the calls are theirs however slow Apple gets.
-    width: max(1, configuration.appStore.concurrency / 2), isAppleAway: isAppleAway, pause: environment.jobPause,
-    logger: logger)
+    width: max(1, configuration.appStore.concurrency / 2), eventAge: configuration.events.age,
+    isAppleAway: isAppleAway, pause: environment.jobPause, logger: logger)
+  if let webhooks { services.append(webhooks.deliverer) }
   if let identities {
     services.append(CertificateWatch(identities: identities, logger: logger, pause: environment.certificatePause))
   }
@@ -169,7 +174,7 @@ func buildApplication(
     services.append(
       ConfigurationReload(
         source: reload, started: configuration, keyring: keyring, accessTokens: accessTokenKeyring,
-        revenueCat: revenueCatKeyring, logger: logger))
+        revenueCat: revenueCatKeyring, webhooks: webhooks?.keyring, logger: logger))
   }
   if let admin = configuration.server.admin {
     services.append(

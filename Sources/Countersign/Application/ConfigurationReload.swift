@@ -4,9 +4,10 @@ import ServiceLifecycle
 import Tokens
 import UnixSignals
 import Validation
+import Webhooks
 
-/// Reads the configuration again on SIGHUP and takes up the API keys, RevenueCat's secrets and the keys of access tokens. Other
-/// changes count from the next start on, and are logged. A configuration that is wrong changes nothing.
+/// Reads the configuration again on SIGHUP and takes up the API keys, the secrets of webhooks in and out, and the keys of access
+/// tokens. Other changes count from the next start on, and are logged. A configuration that is wrong changes nothing.
 struct ConfigurationReload: Service {
   /// When to read again, and how.
   struct Source: Sendable {
@@ -24,6 +25,8 @@ struct ConfigurationReload: Service {
   var accessTokens: AccessTokenKeyring?
   /// `nil` where RevenueCat's webhooks are not taken.
   var revenueCat: RevenueCatKeyring?
+  /// `nil` without receivers of webhooks.
+  var webhooks: WebhookKeyring?
   var logger: Logger
 
   func run() async throws {
@@ -43,6 +46,7 @@ struct ConfigurationReload: Service {
       return
     }
     if let secrets = configuration.revenueCat?.secrets { revenueCat?.replace(by: secrets) }
+    webhooks?.replace(by: configuration.webhooks)
     if let keys = configuration.auth.signing?.keys { accessTokens?.replace(by: keys) }
     let before = keyring.replace(by: configuration.auth.apiKeys, publicKeys: configuration.auth.publicKeys)
     logger.notice(
@@ -73,6 +77,7 @@ struct ConfigurationReload: Service {
       ("catalog", old.catalog == new.catalog && old.plans == new.plans), ("policy", old.policy == new.policy),
       ("trials", old.trials == new.trials), ("device_check", old.deviceCheck == new.deviceCheck),
       ("revalidation", old.revalidation == new.revalidation), ("ledger", old.ledger == new.ledger),
+      ("events", old.events == new.events),
       ("profile_store", old.profileStore == new.profileStore), ("auth.jwt", old.auth.jwt == new.auth.jwt),
       ("dialects", old.dialects == new.dialects),
       // Its keys are taken up.
@@ -81,6 +86,16 @@ struct ConfigurationReload: Service {
       ("auth.signing_audience", old.auth.signing?.audience == new.auth.signing?.audience),
       // Their secrets are taken up.
       ("revenuecat", (old.revenueCat == nil) == (new.revenueCat == nil)), ("log", old.log == new.log),
+      // Their secrets are taken up.
+      ("webhooks", old.webhooks.map(\.withoutSecrets) == new.webhooks.map(\.withoutSecrets)),
     ].compactMap { $0.1 ? nil : $0.0 }
+  }
+}
+
+extension WebhookEndpoint {
+  fileprivate var withoutSecrets: WebhookEndpoint {
+    var copy = self
+    copy.secrets = []
+    return copy
   }
 }

@@ -123,6 +123,16 @@ struct ConfigurationReader {
     return found.value.compactMap { secret(inFile: Found(value: $0, origin: found.origin), form) }
   }
 
+  /// The same, of a member of a mapping.
+  mutating func secretFiles(_ node: Node, _ form: ValueForm<Secret>, origin: String) -> [Secret] {
+    let paths = node.scalar.map { [$0.string] } ?? node.sequence?.map { $0.scalar?.string ?? "" } ?? []
+    guard (1...2).contains(paths.count), !paths.contains("") else {
+      findings.problem(origin, "secret_file must be the path of a file, or a list of two")
+      return []
+    }
+    return paths.compactMap { secret(inFile: Found(value: $0, origin: "\(origin): secret_file"), form) }
+  }
+
   /// The path is not quoted: a secret in place of its file's path is a common mistake.
   private mutating func secret(inFile path: Found<String>, _ form: ValueForm<Secret>) -> Secret? {
     let file: BoundedFile

@@ -4,6 +4,7 @@ import Entitlements
 import HTTPTransport
 import Ledger
 import Logging
+import Webhooks
 
 /// All settings of the operator, read once at the start.
 ///
@@ -20,12 +21,14 @@ struct ServiceConfiguration: Sendable {
   let policy: Policy
   let revalidation: Revalidation
   let ledger: LedgerConfiguration
+  let events: Events
   /// `nil`: profiles are not written.
   let profileStore: ProfileStoreConfiguration?
   let auth: Auth
   let dialects: Set<Dialect>
   /// `nil`: RevenueCat's webhooks are not taken.
   let revenueCat: RevenueCat?
+  let webhooks: [WebhookEndpoint]
   let log: Log
   /// Allowed settings that deserve a line in the log at every start.
   let warnings: [ConfigurationFinding]
@@ -84,6 +87,7 @@ struct ServiceConfiguration: Sendable {
     policy = Policy(&reader)
     revalidation = Revalidation(&reader)
     ledger = LedgerConfiguration(&reader)
+    events = Events(&reader)
     profileStore = ProfileStoreConfiguration(&reader)
     auth = Auth(&reader, requiresCredential: requiresCredential)
     dialects = Set(
@@ -92,6 +96,11 @@ struct ServiceConfiguration: Sendable {
         "Other services' interfaces that are spoken beside ours: "
           + Dialect.allCases.map { "`\($0.rawValue)`" }.joined(separator: ", ")))
     revenueCat = RevenueCat(&reader)
+    webhooks = Self.webhooks(&reader)
+    if ledger.place.isShared, !webhooks.isEmpty {
+      reader.problem(
+        "webhooks", "are not sent from a ledger that replicas share; read GET /v1/events, which any replica answers")
+    }
     log = Log(&reader)
     if areComparable, dialects.contains(.verifyReceipt), appStore.sharedSecret == nil {
       reader.problem(
@@ -181,6 +190,17 @@ struct ServiceConfiguration: Sendable {
         return
       }
       place = .database(url: url.exposed, connections: pool)
+    }
+  }
+
+  /// The events that others read.
+  struct Events: Hashable, Sendable {
+    let age: Duration
+
+    init(_ reader: inout ConfigurationReader) {
+      age = reader.read(
+        "events.keep", .duration(.days(1) ... .days(3_660)), default: .days(400),
+        "How long events are kept for `GET /v1/events`")
     }
   }
 

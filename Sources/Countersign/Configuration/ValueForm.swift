@@ -6,6 +6,7 @@ import Foundation
 import HTTPTransport
 import Ledger
 import Profiles
+import Webhooks
 
 /// The text of a value is invalid; the sentence says what is valid. It never contains a secret.
 struct BadValue: Error, Hashable {
@@ -180,6 +181,21 @@ extension ValueForm<String> {
     }
   }
 
+  /// Where events are posted: over http only where the receiver may be at a private address.
+  static func webhookURL(isPrivate: Bool) -> Self {
+    Self(name: "https URL") { text throws(BadValue) in
+      if let rest = text.dropping(prefix: "https://") {
+        try checkURL(rest)
+      } else if let rest = text.dropping(prefix: "http://") {
+        guard isPrivate else { throw BadValue("must be an https:// URL; http is for a receiver with private: true") }
+        try checkURL(rest)
+      } else {
+        throw BadValue("must be an https:// URL")
+      }
+      return text
+    }
+  }
+
   /// An absolute https or http URL to which paths are added: without user part, query and fragment.
   static var baseURL: Self {
     Self(name: "https or http URL") { text throws(BadValue) in
@@ -204,6 +220,18 @@ extension ValueForm<String> {
       authority.wholeMatch(of: /(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?/)
         .map({ $0.1.map { (1...65_535).contains(Int($0) ?? 0) } ?? true }) == true
     else { throw BadValue("is not a well-formed URL") }
+  }
+}
+
+extension ValueForm<Bool> {
+  static var flag: Self {
+    Self(name: "true or false") { text throws(BadValue) in
+      switch text {
+      case "true": true
+      case "false": false
+      default: throw BadValue("must be true or false, not \(Quotation.of(text))")
+      }
+    }
   }
 }
 
@@ -253,6 +281,18 @@ extension ValueForm<Secret> {
         throw BadValue("must be one line of printable ASCII without spaces around it")
       }
       guard text.utf8.count <= 1_024 else { throw BadValue("must not be longer than 1024 characters") }
+      return Secret(text)
+    }
+  }
+
+  /// A secret of Standard Webhooks.
+  static var webhookSecret: Self {
+    Self(name: "secret") { text throws(BadValue) in
+      guard WebhookSecret(text) != nil else {
+        throw BadValue(
+          "must be whsec_ and the base64 of 24 to 64 random bytes; printf whsec_%s $(openssl rand -base64 32) makes one"
+        )
+      }
       return Secret(text)
     }
   }

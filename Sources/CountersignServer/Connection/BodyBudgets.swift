@@ -7,6 +7,7 @@ import Entitlements
 ///       └─ of servers        three quarters of it at most
 ///     notifications        a quarter more, and each client address two bodies
 ///     usage, trials        4 MiB, and each user two bodies of a trial
+///     events               8 MiB, and each user two bodies
 ///     support's, runs      bodies of a few KiB; a little more for each
 ///
 /// So no user keeps another out for long, users and servers do not keep each other out, and neither keeps out senders without a
@@ -18,6 +19,8 @@ struct BodyBudgets: Sendable {
   static let supportLimit = 64 * 1024
   /// The most bytes of a request about a trial, whose largest parts are two device tokens of 8 KiB.
   static let trialLimit = 24 * 1024
+  /// The most bytes of a request with events of the app: fifty of 8 KiB, and what is around them.
+  static let eventsLimit = 512 * 1024
   /// The most bytes of a notification. Its `signedPayload` has at most 256 KiB.
   static let notificationLimit = 512 * 1024
 
@@ -29,6 +32,7 @@ struct BodyBudgets: Sendable {
   private let servers: ByteBudget
   private let notifications: ByteBudget
   private let access = ByteBudget(limit: 4 * 1024 * 1024, share: 2 * trialLimit)
+  private let events = ByteBudget(limit: 16 * eventsLimit, share: 2 * eventsLimit)
   let support = ByteBudget(limit: 16 * supportLimit)
   let runs = ByteBudget(limit: 64 * runLimit)
 
@@ -63,6 +67,11 @@ struct BodyBudgets: Sendable {
   /// An empty loan for the body of a request about usage or a trial.
   func access(by caller: Caller?) -> ByteBudget.Loan {
     if case .user(let user) = caller { access.loan(to: user.rawValue) } else { access.loan() }
+  }
+
+  /// An empty loan for events of the app.
+  func events(by caller: Caller?) -> ByteBudget.Loan {
+    if case .user(let user) = caller { events.loan(to: user.rawValue) } else { events.loan() }
   }
 
   /// An empty loan for a notification.

@@ -64,7 +64,8 @@ struct DialectRoutes: Sendable {
 
   /// Whether pages may call a path.
   func isForPages(_ path: String) -> Bool {
-    enabled.contains(.revenuecat) && RevenueCatSDKController.isOurs(path)
+    enabled.contains(.revenuecat)
+      && (RevenueCatSDKController.isOurs(path) || path == RevenueCatSDKController.telemetryPath)
       || enabled.contains(.cordova) && path == CordovaController.path
   }
 

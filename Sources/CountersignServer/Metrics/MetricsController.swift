@@ -16,6 +16,8 @@ struct MetricsController: Sendable {
   var registry: PrometheusRegistry
   /// Writes that wait for the ledger.
   var waitingWrites: @Sendable () -> Int
+  /// The names of the receivers of events.
+  var webhooks: [String] = []
   /// Validations that wait for their turn.
   var isDeviceCheckKeyRejected: @Sendable () -> Bool
   var bodyBytes: @Sendable () -> Int
@@ -39,6 +41,13 @@ struct MetricsController: Sendable {
         page.add(.outboxAge, Self.age(backlog.oldestUpdate, now))
         if let code = backlog.lastProblem { page.add(.outboxLastError, 1, ("code", code)) }
         page.add(.missingProfiles, Double(backlog.missingProfiles))
+      }
+      for name in webhooks {
+        guard let status = try await ledger.webhookStatus(name) else { continue }
+        page.add(.webhookWaiting, Double(status.waiting), ("webhook", name))
+        page.add(.webhookAge, Self.age(status.oldest, now), ("webhook", name))
+        page.add(.webhookDead, Double(status.dead), ("webhook", name))
+        page.add(.webhookDisabled, status.isEnabled ? 0 : 1, ("webhook", name))
       }
     } catch {
       page.add(.ledgerUp, 0)

@@ -37,6 +37,12 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
   case outboxAge = "countersign_outbox_age_seconds"
   case outboxLastError = "countersign_outbox_last_error"
   case missingProfiles = "countersign_missing_profiles"
+  case webhookAttempts = "countersign_webhook_attempts_total"
+  case webhookAttemptDuration = "countersign_webhook_attempt_duration_seconds"
+  case webhookWaiting = "countersign_webhook_waiting"
+  case webhookAge = "countersign_webhook_age_seconds"
+  case webhookDead = "countersign_webhook_dead"
+  case webhookDisabled = "countersign_webhook_disabled"
   case downgradeBrakeEngaged = "countersign_downgrade_brake_engaged"
   case withheldByRules = "countersign_withheld_by_rules"
   case clockSkew = "countersign_clock_skew_seconds"
@@ -89,6 +95,13 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
     case .outboxAge: (.gauge, [], "How long the oldest of them waits")
     case .outboxLastError: (.gauge, ["code"], "1, while profiles wait: why the write that failed last did")
     case .missingProfiles: (.gauge, [], "Users without a row in the profile store")
+    case .webhookAttempts:
+      (.counter, ["webhook", "outcome"], "Attempts to tell a receiver of an event, by what came of them")
+    case .webhookAttemptDuration: (.histogram, ["webhook"], "How long attempts to tell a receiver of an event took")
+    case .webhookWaiting: (.gauge, ["webhook"], "Events that wait for another attempt, or behind one that does")
+    case .webhookAge: (.gauge, ["webhook"], "How old the oldest event is that a receiver was not told of yet")
+    case .webhookDead: (.gauge, ["webhook"], "Events that were given up and can be redelivered")
+    case .webhookDisabled: (.gauge, ["webhook"], "1: the receiver answered 410 and is told nothing more")
     case .downgradeBrakeEngaged: (.gauge, [], "1: nobody is lowered by the service until somebody releases the brake")
     case .withheldByRules:
       (.gauge, [], "Users whom a changed catalog or policy would lower, and who keep their tier until it is released")

@@ -85,6 +85,9 @@ struct ConfigurationKeyTests {
     Row("policy.xcode", "reject", file: ("accept", "accept"), environment: ("accept", "accept")),
     Row("ledger.path", "countersign.sqlite", file: ("/var/lib/a b.db", "/var/lib/a b.db"), environment: ("./x", "./x")),
     Row("ledger.pool", "16", file: ("1", "1"), environment: ("200", "200")),
+    Row(
+      "events.keep", "34560000.0 seconds", file: ("1d", "86400.0 seconds"),
+      environment: ("3660d", "316224000.0 seconds")),
     Row("log.level", "info", file: ("trace", "trace"), environment: ("critical", "critical")),
     Row("log.format", "json", file: ("text", "text"), environment: ("text", "text")),
   ]
@@ -94,6 +97,8 @@ struct ConfigurationKeyTests {
       "app_store.ca_file", "app_store.roots", "auth.api_keys",
       // Tested in `LedgerConfigurationTests`.
       "ledger.url",
+      // Tested in `WebhookConfigurationTests`.
+      "webhooks",
       // These are tested in `DialectConfigurationTests`.
       "auth.public_keys", "dialects",
       // These are tested in `ConfigurationTreeTests` and `CatalogConfigurationTests`.

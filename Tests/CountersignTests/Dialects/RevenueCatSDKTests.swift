@@ -263,7 +263,7 @@ import Testing
         (.get, "/v1/subscribers/u1/health_report_availability", nil),
         (.post, "/v1/subscribers/u1/attribution", "{}"), (.post, "/v1/subscribers/u1/adservices_attribution", "{}"),
         (.get, "/v1/product_entitlement_mapping", nil), (.post, "/v1/offers", "{}"),
-        (.post, "/v1/diagnostics", "{}"), (.post, "/v1/events", "{}"),
+        (.post, "/v1/diagnostics", "{}"),
         (.post, "/v1/receipts", #"{"app_user_id":"u1","app_transaction":"x"}"#),
       ]
       for (method, path, body) in own {
@@ -284,7 +284,10 @@ import Testing
         "/livez", "/readyz", "/metrics", "/openapi.yaml", "/", "/problems/{code}", "/support", "/support/page.css",
         "/support/page.js", "/v1/plans", "/v1/notifications/app-store", "/v1/health", "/.well-known/jwks.json",
       ]
-      for route in native where !open.contains(route.path) {
+      // Telemetry is taken where others report events.
+      #expect(try await RevenueCatApp(service: app.service).send(.post, "/v1/events", "{}").text == "{}\n")
+      for route in native where !open.contains(route.path) && route != ServiceRoute(path: "/v1/events", method: "POST")
+      {
         let path = route.path.replacing("{user_id}", with: "u1").replacing(/{[a-z_]+}/, with: "7")
         let answer = try await RawClient.exchange(
           port: app.service.port,

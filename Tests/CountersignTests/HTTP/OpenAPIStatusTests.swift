@@ -90,6 +90,10 @@ import Testing
       Ask(method: .post, path: "/v1/revalidations", body: #"{"expiring_within":"24h","dry_run":true}"#),
       Ask(method: .post, path: "/v1/revalidations", body: #"{"expiring_within":"24h"}"#),
       Ask(method: .get, path: "/v1/revalidations/1"),
+      Ask(method: .get, path: "/v1/events"),
+      Ask(method: .post, path: "/v1/events", key: token, body: #"{"events":[{"type":"paywall_viewed"}]}"#),
+      Ask(method: .get, path: "/v1/webhooks"), Ask(method: .get, path: "/v1/webhooks/dead?webhook=shop"),
+      Ask(method: .post, path: "/v1/webhooks/redeliver", body: #"{"webhook":"shop"}"#),
       Ask(method: .get, path: "/v1/notifications/refused", key: support),
       Ask(method: .get, path: "/v1/brake"), Ask(method: .delete, path: "/v1/brake"),
       Ask(method: .post, path: notifications, key: nil, body: #"{"signedPayload":"none"}"#),
@@ -144,6 +148,9 @@ import Testing
       var settings = Settings(server: ["max_body": "64KiB", "user_rate_limit": "0"], jwt: ["secret": TokenMint.secret])
       settings.deviceCheck = .deviceCheck(store)
       settings.revenueCat = Self.revenueCat
+      // Nobody listens there.
+      settings.webhooks = ["name: shop, url: https://127.0.0.1:9/hook"]
+      settings.webhookSecrets = ["whsec_" + Data(repeating: 7, count: 32).base64EncodedString()]
       try await RunningService.run(apple: store.apple, settings: settings, now: { Self.clock }) { service in
         for ask in asks { _ = try await Self.ask(ask, service, seen) }
         let tag = try #require(try await service.profile("u").header("ETag"))
@@ -197,6 +204,11 @@ import Testing
           Ask(method: .get, path: "/v1/transactions/7", key: Self.support),
           Ask(
             method: .post, path: "/v1/transactions/7/transfer", key: Self.support, body: #"{"to":"u","note":"why"}"#),
+          Ask(method: .get, path: "/v1/events?limit=0"),
+          Ask(method: .post, path: "/v1/events", key: Self.support, body: "{}"),
+          Ask(method: .get, path: "/v1/webhooks/dead?webhook=none"),
+          Ask(method: .get, path: "/v1/webhooks/dead?webhook=shop&after=x"),
+          Ask(method: .post, path: "/v1/webhooks/redeliver", body: #"{"webhook":"none"}"#),
           Ask(method: .get, path: "/v1/revalidations/77"), Ask(method: .get, path: "/problems/none", key: nil),
           Ask(
             method: .post, path: Self.notifications, key: nil,

@@ -123,6 +123,19 @@ import Testing
     Row(
       method: "GET", route: "/v1/revalidations/{run_id}", path: "/v1/revalidations/7", own: 403, other: 403,
       service: 404, support: 404),
+    Row(method: "GET", route: "/v1/events", own: 403, other: 403, service: 200, support: 403),
+    // A server has to name the user of each event.
+    Row(
+      method: "POST", route: "/v1/events", body: #"{"events":[{"type":"paywall_viewed"}]}"#, own: 200, other: 200,
+      service: 400, support: 403),
+    Row(method: "GET", route: "/v1/webhooks", own: 403, other: 403, service: 200, support: 200),
+    // None is configured here.
+    Row(
+      method: "GET", route: "/v1/webhooks/dead", path: "/v1/webhooks/dead?webhook=none", own: 403, other: 403,
+      service: 404, support: 404),
+    Row(
+      method: "POST", route: "/v1/webhooks/redeliver", body: #"{"webhook":"none"}"#, own: 403, other: 403, service: 404,
+      support: 404),
     Row(method: "GET", route: "/v1/notifications/refused", own: 403, other: 403, service: 200, support: 200),
     Row(method: "GET", route: "/v1/brake", own: 403, other: 403, service: 200, support: 200),
     Row(method: "DELETE", route: "/v1/brake", own: 403, other: 403, service: 200, support: 200),

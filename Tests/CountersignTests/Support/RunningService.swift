@@ -187,6 +187,9 @@ struct Settings: Sendable {
   var deviceCheck: [String: String] = [:]
   /// The secrets of RevenueCat's webhooks, by key: each is in a file of its own. They are not taken when empty.
   var revenueCat: [String: [String]] = [:]
+  /// Receivers of events, the members of an item each; their secrets are in files that each of them gets.
+  var webhooks: [String] = []
+  var webhookSecrets: [String] = []
   var bundleIDs = ["com.example.app"]
   var tiers = ["free", "pro", "premium"]
   /// What else is in `catalog`.
@@ -219,6 +222,9 @@ struct Settings: Sendable {
       for (index, secret) in secrets.enumerated() {
         try secret.write(to: secretFile(key, index, in: directory), atomically: true, encoding: .utf8)
       }
+    }
+    for (index, secret) in webhookSecrets.enumerated() {
+      try secret.write(to: secretFile("webhook", index, in: directory), atomically: true, encoding: .utf8)
     }
   }
 
@@ -260,6 +266,14 @@ struct Settings: Sendable {
     let publicKeys = publicKeys ?? (bundleIDs.contains("com.example.app") ? [ofExample] : [])
     let keys =
       publicKeys.isEmpty ? "" : "  public_keys:\n" + publicKeys.map { "    - \($0)\n" }.joined()
+    let secretPaths = webhookSecrets.indices.map {
+      secretFile("webhook", $0, in: directory).path(percentEncoded: false)
+    }
+    let webhooks =
+      webhooks.isEmpty
+      ? ""
+      : "webhooks:\n"
+        + webhooks.map { "  - { \($0), secret_file: [\(secretPaths.joined(separator: ", "))] }\n" }.joined()
     let dialects = dialects.isEmpty ? "" : "dialects: [\(dialects.joined(separator: ", "))]\n"
     let jwt =
       jwt.isEmpty
@@ -278,7 +292,7 @@ struct Settings: Sendable {
           - { name: backend, role: service, sha256: \(Self.sha256(RunningService.serviceKey)) }
           - { name: desk, role: support, sha256: \(Self.sha256(RunningService.supportKey)) }
       \(keys)\(jwt)\(lines(signing))log: { level: trace }
-      \(dialects)\(optional)
+      \(dialects)\(webhooks)\(optional)
       """
   }
 }

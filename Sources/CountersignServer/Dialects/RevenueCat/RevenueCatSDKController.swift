@@ -60,7 +60,6 @@ struct RevenueCatSDKController: Sendable {
     route(false, "/v1/product_entitlement_mapping", [.get: answering(known { _ in mapping })])
     route(false, "/v1/offers", [.post: answering(offers)])
     route(false, "/v1/diagnostics", [.post: answering(known { _ in Self.emptyObject })])
-    route(false, "/v1/events", [.post: answering(known { _ in Self.emptyObject })])
   }
 
   // MARK: Customers
@@ -285,6 +284,9 @@ struct RevenueCatSDKController: Sendable {
 
   private static let notOffered = Problem(.notFound, "There is nothing at this path.")
 
+  /// The native path that takes the telemetry of SDKs as well.
+  static let telemetryPath = "/v1/events"
+
   static func errors(isEnabled: Bool) -> DialectErrors {
     DialectErrors(
       covers: { path in path == receiptsPath || isEnabled && isOurs(path) },
@@ -295,7 +297,7 @@ struct RevenueCatSDKController: Sendable {
   static func isOurs(_ path: String) -> Bool {
     ["/v1/subscribers/", "/v1/customercenter/", "/rcbilling/"].contains { path.hasPrefix($0) }
       || [
-        receiptsPath, "/v1/product_entitlement_mapping", "/v1/offers", "/v1/diagnostics", "/v1/events", "/v1/health",
+        receiptsPath, "/v1/product_entitlement_mapping", "/v1/offers", "/v1/diagnostics", "/v1/health",
         "/v1/config/app",
       ].contains(path)
   }

@@ -1,0 +1,81 @@
+import CountersignServer
+import Entitlements
+import HTTPTransport
+import Webhooks
+import Yams
+
+extension ServiceConfiguration {
+  /// The receivers of events.
+  static func webhooks(_ reader: inout ConfigurationReader) -> [WebhookEndpoint] {
+    let key = "webhooks"
+    let rows = reader.mappings(
+      key, "of {url, secret_file, …}",
+      "Receivers of events: `{name, url, secret_file, events, format: countersign or revenuecat, private: true or false}`"
+    )
+    var endpoints: [WebhookEndpoint] = []
+    for node in rows {
+      let origin = reader.file.origin(of: key, line: node.mark?.line)
+      guard let endpoint = WebhookEndpoint(node, &reader, origin: origin) else { continue }
+      if endpoints.contains(where: { $0.name == endpoint.name }) {
+        reader.findings.problem(
+          origin, "the name \(Quotation.of(endpoint.name)) is given twice; give each receiver its own")
+      } else {
+        endpoints.append(endpoint)
+      }
+    }
+    return endpoints
+  }
+}
+
+extension WebhookEndpoint {
+  /// One item of `webhooks`. Its URL is never quoted in a message: its path may be a secret.
+  fileprivate init?(_ node: Node, _ reader: inout ConfigurationReader, origin: String) {
+    let names = ["name", "url", "secret_file", "events", "format", "private"]
+    guard
+      let members = reader.members(
+        of: node, known: names, required: ["url", "secret_file"], what: "a receiver", origin: origin)
+    else { return nil }
+    let problemsBefore = reader.findings.problems.count
+    func text(_ name: String) -> String? { members[name]?.scalar?.string }
+    for name in ["name", "url", "format", "private"] where members[name] != nil && text(name) == nil {
+      reader.findings.problem(origin, "a receiver: \(name) must be a single value")
+    }
+    let isPrivate = text("private").flatMap { reader.field($0, .flag, "private", origin: origin) } ?? false
+    let url = text("url").flatMap { reader.field($0, .webhookURL(isPrivate: isPrivate), "url", origin: origin) }
+    let format =
+      text("format").map { reader.field($0, ValueForm<Format>.choice, "format", origin: origin) } ?? .countersign
+    let secrets = members["secret_file"].map { reader.secretFiles($0, .webhookSecret, origin: origin) } ?? []
+    let events = members["events"].map { Self.events($0, &reader, origin: origin) } ?? []
+    guard reader.findings.problems.count == problemsBefore, let url, let format, !secrets.isEmpty else { return nil }
+    let name = text("name") ?? Self.host(of: url)
+    guard name.wholeMatch(of: /[A-Za-z0-9._:\-\[\]]{1,64}/) != nil else {
+      reader.findings.problem(origin, "name must be up to 64 letters, digits and . _ - :")
+      return nil
+    }
+    self.init(
+      name: name, url: url, secrets: secrets.compactMap { WebhookSecret($0.exposed) }, events: events, format: format,
+      isPrivate: isPrivate)
+  }
+
+  private static func host(of url: String) -> String {
+    String(url.drop { $0 != "/" }.drop { $0 == "/" }.prefix { $0 != "/" && $0 != "?" })
+  }
+
+  private static func events(_ node: Node, _ reader: inout ConfigurationReader, origin: String) -> [String] {
+    guard let items = node.sequence?.map({ $0.scalar?.string }), !items.contains(nil) else {
+      reader.findings.problem(origin, "events must be a list of names")
+      return []
+    }
+    let names = items.compactMap(\.self)
+    let own = EventType.allCases.map(\.rawValue)
+    for name in names {
+      let isOwn = own.contains(name) || name.hasSuffix(".*") && own.contains { $0.hasPrefix(name.dropLast()) }
+      // The app's own have no dot.
+      let isOfApp = name == "*" || name.wholeMatch(of: /[A-Za-z][A-Za-z0-9_]{0,63}/) != nil
+      guard !isOwn, !isOfApp else { continue }
+      reader.findings.problem(
+        origin, "events: there is no \(Quotation.of(name))" + Suggestion.clause(for: name, among: own))
+    }
+    return names
+  }
+}

@@ -1,0 +1,145 @@
+import Entitlements
+import FoundationEssentials
+import HTTPTypes
+import Hummingbird
+import Ledger
+import NIOCore
+import ServiceLifecycle
+import Validation
+
+/// `/v1/events`: what the service tells servers, and what apps report.
+struct EventsController: Sendable {
+  var ledger: Ledger
+  var body = JSONRequestBody(limit: BodyBudgets.eventsLimit)
+  var budgets: BodyBudgets
+  /// Whether SDKs of RevenueCat's send their telemetry here, with the public key of an app.
+  var takesTelemetry: Bool
+  /// The longest that a reader waits, within the deadline of a request.
+  var longestWait: Duration
+  var now: @Sendable () -> Date
+
+  static let defaultLimit = 100
+  static let largestLimit = 500
+  /// Seconds.
+  static let waits = 0...30
+  /// The pause between two looks while a reader waits: commits of this process end it at once.
+  static let look: Duration = .seconds(5)
+
+  // MARK: GET
+
+  func list(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireCaller(.service)
+    let limit = try request.wholeNumber("limit", in: 1...Self.largestLimit) ?? Self.defaultLimit
+    let wait = try request.wholeNumber("wait", in: Self.waits) ?? 0
+    let after = try Self.position(request)
+    let end = ContinuousClock.now.advanced(by: min(.seconds(wait), longestWait))
+    var events: [ChangeEvent] = []
+    while true {
+      let rings = ledger.bell.rings
+      events = try await context.reading { () throws(LedgerError) in
+        try await ledger.changeEvents(after: after, limit: limit)
+      }
+      guard events.isEmpty, !Task.isShuttingDownGracefully, !Task.isCancelled else { break }
+      let left = ContinuousClock.now.duration(to: end)
+      guard left > .zero else { break }
+      await cancelWhenGracefulShutdown { [bell = ledger.bell] in
+        await bell.wait(after: rings, atMost: min(left, Self.look))
+      }
+    }
+    return Self.page(events, after: after)
+  }
+
+  private static func position(_ request: Request) throws(Problem) -> Int64 {
+    guard let text = try request.parameter("after") else { return 0 }
+    guard text.utf8.count <= 18, text.utf8.allSatisfy({ (48...57).contains($0) }), let position = Int64(text) else {
+      throw Problem(.malformedRequest, "'after' is none of this service's: take it from 'next' of the answer before.")
+    }
+    return position
+  }
+
+  private static func page(_ events: [ChangeEvent], after: Int64) -> Response {
+    var body = ByteBuffer(string: #"{"events":["#)
+    for (index, event) in events.enumerated() {
+      if index > 0 { body.writeString(",") }
+      body.writeBytes(EventDocument.json(of: event))
+    }
+    body.writeString("],\"next\":\"\(events.last?.sequence ?? after)\"}\n")
+    return response(body)
+  }
+
+  // MARK: POST
+
+  /// The most events of a request, and the most bytes of one's properties.
+  static let mostEvents = 50
+  static let longestProperties = 8 * 1024
+  /// How old an event may be: an app may have been offline.
+  static let oldest: Duration = .seconds(90 * 86_400)
+
+  func report(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    if takesTelemetry, case .app = context.caller { return Self.response(ByteBuffer(string: "{}\n")) }
+    let caller = try context.requireUserOr(.service)
+    let posted = try await body.decode(PostedEvents.self, from: request, budgets.events(by: context.caller))
+    defer { withExtendedLifetime(posted.loan) {} }
+    guard (1...Self.mostEvents).contains(posted.value.events.count) else {
+      throw Problem(.malformedRequest, "'events' has to list 1 to \(Self.mostEvents) events.")
+    }
+    let now = now().inWholeMilliseconds
+    var events: [AppEvent] = []
+    for (index, one) in posted.value.events.enumerated() {
+      events.append(try Self.checked(one, "events[\(index)]", by: caller, at: now))
+    }
+    try await context.reading { [events] () throws(LedgerError) in try await ledger.record(events, at: now) }
+    return Self.response(ByteBuffer(string: "{\"recorded\":\(events.count)}\n"))
+  }
+
+  private static func checked(
+    _ posted: PostedEvent, _ place: String, by caller: NamedCaller, at now: Date
+  ) throws(Problem) -> AppEvent {
+    guard !posted.type.utf8.contains(UInt8(ascii: ".")) else {
+      throw Problem(.malformedRequest, "'\(place).type': names with a dot are this service's own.")
+    }
+    guard posted.type.wholeMatch(of: /[A-Za-z][A-Za-z0-9_]{0,63}/) != nil else {
+      throw Problem(.malformedRequest, "'\(place).type' has to be 1 to 64 letters, digits and _, a letter first.")
+    }
+    guard let properties = posted.propertiesText, properties.utf8.count <= longestProperties else {
+      throw Problem(.malformedRequest, "'\(place).properties' may have at most \(longestProperties) bytes.")
+    }
+    return AppEvent(
+      user: try user(posted, place, by: caller), type: posted.type, at: try moment(posted.at, place, now),
+      properties: properties)
+  }
+
+  private static func user(_ posted: PostedEvent, _ place: String, by caller: NamedCaller) throws(Problem) -> UserID {
+    switch caller {
+    case .user(let own):
+      guard posted.userID.map({ UserID($0) == own }) ?? true else {
+        throw Problem(.forbidden, "A user's token reports events of that user alone: leave 'user_id' out.")
+      }
+      return own
+    case .server:
+      guard let name = posted.userID else {
+        throw Problem(.malformedRequest, "'\(place).user_id' is missing: name the user whose event this is.")
+      }
+      return try UserID(checking: name, named: "\(place).user_id")
+    }
+  }
+
+  /// A moment by another clock, which may be ahead: it counts as now then.
+  private static func moment(_ text: String?, _ place: String, _ now: Date) throws(Problem) -> Date {
+    guard let text else { return now }
+    let formats = [Date.ISO8601FormatStyle(), Date.ISO8601FormatStyle(includingFractionalSeconds: true)]
+    guard text.utf8.count <= 40, let moment = formats.lazy.compactMap({ try? $0.parse(text) }).first else {
+      throw Problem(.malformedRequest, "'\(place).at' has to be a time with a zone, as 2026-12-31T23:00:00Z.")
+    }
+    guard moment >= now.advanced(by: .zero - oldest) else {
+      throw Problem(.malformedRequest, "'\(place).at' may be 90 days ago at most.")
+    }
+    return min(moment, now)
+  }
+
+  private static func response(_ body: ByteBuffer) -> Response {
+    Response(
+      status: .ok, headers: [.contentType: "application/json", .cacheControl: "no-store"],
+      body: ResponseBody(byteBuffer: body))
+  }
+}

@@ -1,0 +1,102 @@
+import CountersignAPI
+import Entitlements
+import Hummingbird
+import Ledger
+import Logging
+import Validation
+import Webhooks
+
+/// `/v1/webhooks`: how far the receivers of events are, and what they are told again.
+struct WebhooksController: Sendable {
+  var endpoints: [WebhookEndpoint]
+  var ledger: Ledger
+  var body = JSONRequestBody(limit: BodyBudgets.runLimit)
+  var budget: ByteBudget
+
+  static let limit = 100
+
+  func list(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireCaller(.support, .service)
+    var webhooks: [WebhookResponse] = []
+    for endpoint in endpoints {
+      let status = try await context.reading { () throws(LedgerError) in
+        try await ledger.webhookStatus(endpoint.name)
+      }
+      webhooks.append(WebhookResponse(endpoint, status ?? WebhookStatus()))
+    }
+    return SupportController.response(WebhooksResponse(webhooks: webhooks))
+  }
+
+  func deadLetters(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireCaller(.support, .service)
+    let endpoint = try endpoint(named: try request.parameter("webhook"))
+    let after = try Self.position(request)
+    let letters = try await context.reading { () throws(LedgerError) in
+      try await ledger.deadLetters(of: endpoint.name, after: after, limit: Self.limit)
+    }
+    let next = letters.count == Self.limit ? letters.last?.event.sequence : nil
+    return SupportController.response(
+      DeadLettersResponse(
+        dead: letters.map(DeadLetterResponse.init),
+        next: next.map { "/v1/webhooks/dead?webhook=\(endpoint.name)&after=\($0)" }))
+  }
+
+  func redeliver(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let caller = try context.requireCaller(.support, .service)
+    let posted = try await body.decode(RedeliveryRequest.self, from: request, budget.loan()).value
+    let endpoint = try endpoint(named: posted.webhook)
+    let redelivery: Redelivery
+    switch (posted.eventID, posted.isDead ?? false) {
+    case (nil, false): redelivery = .nothing
+    case (nil, true): redelivery = .dead
+    case (let id?, false):
+      guard let sequence = ChangeEvent.sequence(ofID: id) else { throw Self.unknownEvent }
+      redelivery = .event(sequence)
+    case (.some, true): throw Problem(.malformedRequest, "Say what: either 'event_id' or 'dead'.")
+    }
+    let count = try await context.reading { () throws(LedgerError) in
+      try await ledger.redeliver(redelivery, to: endpoint.name)
+    }
+    guard let count else { throw Self.unknownEvent }
+    context.logger.notice(
+      "events are redelivered",
+      metadata: ["webhook": "\(endpoint.name)", "events": "\(count)", "caller": "\(caller.name)"])
+    return SupportController.response(RedeliveryResponse(webhook: endpoint.name, redelivered: count))
+  }
+
+  private func endpoint(named name: String?) throws(Problem) -> WebhookEndpoint {
+    if name == nil, endpoints.count == 1, let only = endpoints.first { return only }
+    guard let name else { throw Problem(.malformedRequest, "'webhook' is missing: name the receiver.") }
+    guard let endpoint = endpoints.first(where: { $0.name == name }) else {
+      throw Problem(.notFound, "The configuration names no such receiver.")
+    }
+    return endpoint
+  }
+
+  private static func position(_ request: Request) throws(Problem) -> Int64 {
+    guard let text = try request.parameter("after") else { return 0 }
+    guard text.utf8.count <= 18, text.utf8.allSatisfy({ (48...57).contains($0) }), let position = Int64(text) else {
+      throw Problem(.malformedRequest, "'after' is none of this service's: take it from 'next' of the answer before.")
+    }
+    return position
+  }
+
+  private static let unknownEvent = Problem(.notFound, "There is no such event; old ones are not kept.")
+}
+
+extension WebhookResponse {
+  init(_ endpoint: WebhookEndpoint, _ status: WebhookStatus) {
+    self.init(
+      name: endpoint.name, origin: endpoint.origin, format: endpoint.format.rawValue, events: endpoint.events,
+      isEnabled: status.isEnabled, waiting: status.waiting, dead: status.dead, oldestAt: status.oldest,
+      problem: status.problem, problemAt: status.problemAt)
+  }
+}
+
+extension DeadLetterResponse {
+  init(_ letter: DeadLetter) {
+    self.init(
+      webhook: letter.webhook, eventID: letter.event.id, type: letter.event.type, userID: letter.event.user.rawValue,
+      timestamp: letter.event.at, attempts: letter.attempts, problem: letter.problem, failedAt: letter.failedAt)
+  }
+}

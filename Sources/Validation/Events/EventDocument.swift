@@ -1,0 +1,98 @@
+import Entitlements
+import JSON
+package import Ledger
+
+import struct FoundationEssentials.Date
+
+/// An event as others read it, in `GET /v1/events` and in webhooks:
+///
+///     {"id":"evt_1768478400000_42","type":"subscription.renewed","timestamp":"2026-01-15T12:00:00Z","user_id":"…",
+///      "data":{"tier":"pro",…,"previous":{"tier":"pro",…}}}
+///
+/// `type`, `timestamp` and `data` are those of Standard Webhooks, section "Payload structure".
+package enum EventDocument {
+  package static func json(of event: ChangeEvent) -> [UInt8] {
+    var json = JSONObjectWriter()
+    json.member("id", event.id)
+    json.member("type", event.type)
+    json.member("timestamp", event.at.rfc3339)
+    json.member("user_id", event.user.rawValue)
+    json.member("data", json: data(of: event))
+    return json.finished()
+  }
+
+  private static func data(of event: ChangeEvent) -> [UInt8] {
+    guard let type = EventType(rawValue: event.type) else { return Array((event.detail.properties ?? "{}").utf8) }
+    let detail = event.detail
+    var json = JSONObjectWriter()
+    switch type {
+    case .grantStarted, .grantEnded: write(detail, to: &json)
+    case .trialStarted where detail.trial != nil, .trialExpired where detail.trial != nil:
+      json.member("trial", detail.trial)
+      json.member("device_id", detail.device)
+      write(detail, to: &json)
+    case .trialRefused:
+      json.member("trial", detail.trial)
+      json.member("device_id", detail.device)
+      json.member("refused_by", detail.refusedBy)
+    case .limitReached:
+      json.member("feature", detail.feature)
+      json.member("tier", detail.tier?.rawValue)
+      json.member("current", detail.current.map { Int64($0) })
+      json.member("limit", detail.limit.map { Int64($0) })
+      json.member("resets_at", detail.resetsAt?.rfc3339)
+    case .subscriptionTransferred:
+      json.member("from", detail.from?.rawValue)
+      json.member("to", detail.to?.rawValue)
+      json.member("original_transaction_id", detail.purchase?.originalTransactionID.rawValue)
+      json.member("environment", detail.purchase?.environment.rawValue)
+      json.member("tier", event.entitlement?.tier.rawValue)
+      json.member("status", event.entitlement?.status.rawValue)
+    case .subscriptionStarted, .subscriptionRenewed, .renewalOff, .renewalOn, .billingIssue, .graceEnded,
+      .subscriptionExpired, .subscriptionRefunded, .productChanged, .trialStarted, .trialConverted, .trialExpired:
+      if let told = event.told { write(told, to: &json) }
+      json.member("previous", json: event.formerlyTold.map(json(of:)))
+    }
+    return json.finished()
+  }
+
+  private static func write(_ detail: ChangeEvent.Detail, to json: inout JSONObjectWriter) {
+    let given = detail.given
+    json.member("grant_id", given.map(\.id))
+    json.member("kind", given?.kind.rawValue)
+    json.member("tier", given?.tier.rawValue)
+    json.member("starts_at", given?.startsAt.rfc3339)
+    json.member("ends_at", given?.endsAt.rfc3339)
+    json.member("ended_at", detail.endedAt?.rfc3339)
+  }
+
+  private static func json(of verdict: Entitlement) -> [UInt8] {
+    var json = JSONObjectWriter()
+    write(verdict, to: &json)
+    return json.finished()
+  }
+
+  /// The members of a verdict, under the names of `GET /v1/profiles/{user_id}`.
+  private static func write(_ verdict: Entitlement, to json: inout JSONObjectWriter) {
+    json.member("tier", verdict.tier.rawValue)
+    json.member("status", verdict.status.rawValue)
+    json.member("reason", verdict.reason.rawValue)
+    json.member("expires_at", verdict.expiresAt?.rfc3339)
+    json.member("access_until", verdict.accessUntil?.rfc3339)
+    json.member("product_id", verdict.productID?.rawValue)
+    json.member("transaction_id", verdict.explanation.decidedBy?.rawValue)
+    json.member("original_transaction_id", verdict.originalTransactionID?.rawValue)
+    json.member("environment", verdict.environment?.rawValue)
+    json.member("will_renew", verdict.willRenew)
+    json.member("is_trial", verdict.isTrial)
+    json.member("ownership", verdict.ownership?.rawValue)
+    json.member("source", verdict.source?.rawValue)
+    json.member("provisional", verdict.isProvisional)
+  }
+}
+
+extension ChangeEvent {
+  /// The verdict that the event tells: on the purchases alone, where a grant decides.
+  var told: Entitlement? { detail.covered ?? entitlement }
+  var formerlyTold: Entitlement? { detail.formerlyCovered ?? former }
+}

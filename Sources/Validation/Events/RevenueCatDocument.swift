@@ -1,0 +1,157 @@
+import Entitlements
+import JSON
+import Ledger
+
+import struct FoundationEssentials.Date
+
+/// An event in the shape of RevenueCat's webhooks, for receivers that are written for those.
+///
+///     ours                                      theirs
+///     subscription.started, trial.started       INITIAL_PURCHASE; NON_RENEWING_PURCHASE for life;
+///                                               RENEWAL of a subscription that had ended
+///     subscription.renewed                      RENEWAL
+///     trial.converted                           RENEWAL, is_trial_conversion; INITIAL_PURCHASE after the app's own trial
+///     renewal_off, renewal_on                   CANCELLATION, UNCANCELLATION
+///     billing_issue                             BILLING_ISSUE
+///     expired, grace_ended, trial.expired       EXPIRATION
+///     refunded                                  CANCELLATION, cancel_reason CUSTOMER_SUPPORT
+///     product_changed                           PRODUCT_CHANGE
+///     transferred, to the new user              TRANSFER
+///     grant.started, the app's own trial        NON_RENEWING_PURCHASE, store PROMOTIONAL
+///     grant.ended, the end of that trial        EXPIRATION, store PROMOTIONAL
+///
+/// Other events have no counterpart, and are not sent. Members that only RevenueCat knows are `null`.
+///
+/// https://www.revenuecat.com/docs/integrations/webhooks/event-types-and-fields
+enum RevenueCatDocument {
+  /// - Returns: `nil` for an event without a counterpart.
+  static func json(of event: ChangeEvent) -> [UInt8]? {
+    guard let type = EventType(rawValue: event.type) else { return nil }
+    let members: [UInt8]?
+    switch type {
+    case .subscriptionTransferred:
+      guard let from = event.detail.from, let to = event.detail.to, to == event.user else { return nil }
+      members = transfer(event, from: from, to: to)
+    case .grantStarted, .grantEnded: members = given(event, isStart: type == .grantStarted)
+    case .trialStarted where event.detail.trial != nil: members = given(event, isStart: true)
+    case .trialExpired where event.detail.trial != nil: members = given(event, isStart: false)
+    case .trialRefused, .limitReached: members = nil
+    case .subscriptionStarted, .subscriptionRenewed, .renewalOff, .renewalOn, .billingIssue, .graceEnded,
+      .subscriptionExpired, .subscriptionRefunded, .productChanged, .trialStarted, .trialConverted, .trialExpired:
+      members = event.told.map { purchase(event, type, $0) }
+    }
+    guard let members else { return nil }
+    var json = JSONObjectWriter()
+    json.member("api_version", "1.0")
+    json.member("event", json: members)
+    return json.finished()
+  }
+
+  private static func head(_ event: ChangeEvent, _ type: String) -> JSONObjectWriter {
+    var json = JSONObjectWriter()
+    json.member("type", type)
+    json.member("id", event.id)
+    json.member("event_timestamp_ms", event.at.millisecondsSince1970)
+    return json
+  }
+
+  private static func addUser(_ user: UserID, to json: inout JSONObjectWriter) {
+    json.member("app_user_id", user.rawValue)
+    json.member("original_app_user_id", user.rawValue)
+    json.member("aliases", json: list([user.rawValue]))
+  }
+
+  private static func list(_ texts: [String]) -> [UInt8] {
+    var json: [UInt8] = [UInt8(ascii: "[")]
+    for (index, text) in texts.enumerated() {
+      if index > 0 { json.append(UInt8(ascii: ",")) }
+      json.append(jsonString: text)
+    }
+    return json + [UInt8(ascii: "]")]
+  }
+
+  private static func transfer(_ event: ChangeEvent, from: UserID, to: UserID) -> [UInt8] {
+    var json = head(event, "TRANSFER")
+    json.member("transferred_from", json: list([from.rawValue]))
+    json.member("transferred_to", json: list([to.rawValue]))
+    return json.finished()
+  }
+
+  private static func given(_ event: ChangeEvent, isStart: Bool) -> [UInt8]? {
+    guard let period = event.detail.given else { return nil }
+    var json = head(event, isStart ? "NON_RENEWING_PURCHASE" : "EXPIRATION")
+    addUser(event.user, to: &json)
+    json.member("product_id", "countersign_\(period.kind.rawValue)_\(period.tier)")
+    json.member("entitlement_ids", json: list([period.tier.rawValue]))
+    json.member("period_type", "PROMOTIONAL")
+    json.member("purchased_at_ms", period.startsAt.millisecondsSince1970)
+    json.member("expiration_at_ms", (event.detail.endedAt ?? period.endsAt).millisecondsSince1970)
+    json.member("store", "PROMOTIONAL")
+    json.member("environment", "PRODUCTION")
+    json.member("transaction_id", "grant_\(period.id)")
+    json.member("original_transaction_id", "grant_\(period.id)")
+    json.member("price", json: nil)
+    if !isStart { json.member("expiration_reason", "UNKNOWN") }
+    return json.finished()
+  }
+
+  private static func purchase(_ event: ChangeEvent, _ type: EventType, _ verdict: Entitlement) -> [UInt8] {
+    let former = event.formerlyTold
+    // What ended is what the verdict before says.
+    let tier = verdict.givesAccess ? verdict.tier : former?.tier ?? verdict.tier
+    let isReturn = former?.originalTransactionID == verdict.originalTransactionID && former?.productID != nil
+    let name = Self.name(of: type, verdict, isReturn: isReturn)
+    var json = head(event, name)
+    addUser(event.user, to: &json)
+    let isChange = type == .productChanged
+    json.member("product_id", (isChange ? former?.productID : verdict.productID ?? former?.productID)?.rawValue)
+    if isChange { json.member("new_product_id", verdict.productID?.rawValue) }
+    json.member("entitlement_ids", json: list([tier.rawValue]))
+    json.member("period_type", verdict.isTrial ? "TRIAL" : "NORMAL")
+    json.member("purchased_at_ms", json: nil)
+    json.member("expiration_at_ms", (verdict.expiresAt ?? former?.expiresAt)?.millisecondsSince1970)
+    let id = verdict.originalTransactionID ?? former?.originalTransactionID
+    json.member("store", (id?.store ?? "app_store").uppercased())
+    json.member("environment", (verdict.environment ?? former?.environment ?? .production).rawValue.uppercased())
+    json.member("transaction_id", (verdict.explanation.decidedBy ?? former?.explanation.decidedBy)?.rawValue)
+    let original = id?.rawValue
+    json.member(
+      "original_transaction_id", original.map { id?.store == nil ? $0 : String($0.drop { $0 != ":" }.dropFirst()) })
+    json.member("is_family_share", verdict.ownership == .familyShared)
+    json.member("price", json: nil)
+    switch type {
+    case .trialConverted: json.member("is_trial_conversion", true)
+    case .subscriptionRenewed: json.member("is_trial_conversion", false)
+    case .renewalOff: json.member("cancel_reason", "UNSUBSCRIBE")
+    case .subscriptionRefunded: json.member("cancel_reason", "CUSTOMER_SUPPORT")
+    case .billingIssue: json.member("grace_period_expiration_at_ms", verdict.accessUntil?.millisecondsSince1970)
+    case .subscriptionExpired, .graceEnded, .trialExpired:
+      json.member("expiration_reason", expirationReason(verdict.reason))
+    default: break
+    }
+    return json.finished()
+  }
+
+  private static func name(of type: EventType, _ verdict: Entitlement, isReturn: Bool) -> String {
+    switch type {
+    case .subscriptionStarted, .trialStarted:
+      verdict.reason == .lifetime ? "NON_RENEWING_PURCHASE" : isReturn ? "RENEWAL" : "INITIAL_PURCHASE"
+    case .trialConverted: isReturn ? "RENEWAL" : "INITIAL_PURCHASE"
+    case .subscriptionRenewed: "RENEWAL"
+    case .renewalOff, .subscriptionRefunded: "CANCELLATION"
+    case .renewalOn: "UNCANCELLATION"
+    case .billingIssue: "BILLING_ISSUE"
+    case .productChanged: "PRODUCT_CHANGE"
+    default: "EXPIRATION"
+    }
+  }
+
+  private static func expirationReason(_ reason: EntitlementReason) -> String {
+    switch reason {
+    case .voluntary: "UNSUBSCRIBE"
+    case .billingError, .billingGrace, .billingRetry: "BILLING_ERROR"
+    case .priceIncrease: "PRICE_INCREASE"
+    default: "UNKNOWN"
+    }
+  }
+}

@@ -1,0 +1,247 @@
+import Entitlements
+package import Ledger
+package import Logging
+import Resilience
+import ServiceLifecycle
+package import Webhooks
+
+package import struct FoundationEssentials.Date
+
+/// The job that tells receivers of events: each at least once, and those of a user in their order.
+///
+///     events ─► not looked at yet ─► sent ─► delivered
+///                                     └────► waits, by `WebhookSchedule` ─► … ─► given up
+///
+/// An event that was not taken waits, and so does everything of its user behind it; events of other users go on. An event
+/// that was given up holds up nothing. What was sent and not recorded, as the process ended, is sent again with the same ID.
+///
+/// While nothing gets through, one event at a time is tried, ever more rarely:
+///
+///     turns in vain   1     2      3      4      5       6       7 …
+///     rest            5 s   10 s   20 s   40 s   1.3 m   2.7 m   5 min
+package struct WebhookDeliverer: Service {
+  /// What became of an attempt, for metrics.
+  package enum Attempt: String, Hashable, Sendable, CaseIterable {
+    case delivered
+    case failed
+    /// The last attempt of an event failed.
+    case dead
+    /// The receiver wants nothing more.
+    case gone
+  }
+
+  var endpoints: [WebhookEndpoint]
+  var sender: any WebhookSender
+  var ledger: Ledger
+  var logger: Logger
+  var now: @Sendable () -> Date
+  var jitter: @Sendable (Duration) -> Duration
+  /// How long a turn without work rests, unless an event comes.
+  var pause: Duration
+  var onAttempt: @Sendable (_ webhook: String, Attempt, Duration) -> Void
+
+  /// Events of one turn: those that wait, and those that nobody has looked at.
+  static let dueBatch = 32
+  static let freshBatch = 100
+  /// Users who are told of at the same time.
+  static let width = 8
+  static let rest = Backoff(base: .seconds(5), cap: .seconds(300))
+
+  package init(
+    endpoints: [WebhookEndpoint], sender: any WebhookSender, ledger: Ledger, logger: Logger,
+    now: @escaping @Sendable () -> Date, jitter: @escaping @Sendable (Duration) -> Duration, pause: Duration,
+    onAttempt: @escaping @Sendable (_ webhook: String, Attempt, Duration) -> Void
+  ) {
+    self.endpoints = endpoints
+    self.sender = sender
+    self.ledger = ledger
+    self.logger = logger
+    self.now = now
+    self.jitter = jitter
+    self.pause = pause
+    self.onAttempt = onAttempt
+  }
+
+  package func run() async throws {
+    await cancelWhenGracefulShutdown {
+      await withTaskGroup(of: Void.self) { group in
+        for endpoint in endpoints { group.addTask { await follow(endpoint) } }
+      }
+    }
+  }
+
+  private func follow(_ endpoint: WebhookEndpoint) async {
+    var pace = Pace()
+    while !Task.isCancelled {
+      let rings = ledger.bell.rings
+      let goesOn = await turn(endpoint, &pace)
+      if !goesOn { await ledger.bell.wait(after: rings, atMost: pause) }
+    }
+  }
+
+  /// How a receiver has answered lately.
+  struct Pace {
+    /// Turns in which nothing got through.
+    var failures = 0
+    var restsUntil = Date.distantPast
+  }
+
+  /// One event on its way.
+  private struct Sending: Sendable {
+    var event: ChangeEvent
+    var attempts: Int
+    var body: [UInt8]
+  }
+
+  /// - Returns: whether there may be more to do at once.
+  func turn(_ endpoint: WebhookEndpoint, _ pace: inout Pace) async -> Bool {
+    let start = now()
+    guard start >= pace.restsUntil else { return false }
+    let isProbing = pace.failures > 0
+    do throws(LedgerError) {
+      var work = try await ledger.webhookWork(
+        of: endpoint.name, dueAt: start, due: isProbing ? 1 : Self.dueBatch, fresh: isProbing ? 1 : Self.freshBatch)
+      guard work.isEnabled, !work.due.isEmpty || !work.fresh.isEmpty else { return false }
+      if isProbing, !work.due.isEmpty { work.fresh = [] }
+      let limit = isProbing ? 1 : Self.freshBatch
+      let (results, isGone) = await send(work, to: endpoint)
+      try await ledger.settleWebhook(
+        endpoint.name, results, through: work.fresh.last?.sequence, isGone: isGone, at: now())
+      return note(results, isGone: isGone, isFull: work.fresh.count == limit, endpoint, &pace)
+    } catch {
+      logger.warning(
+        "webhooks cannot be read or recorded", metadata: ["webhook": "\(endpoint.name)", "error": "\(error)"])
+      return false
+    }
+  }
+
+  private func note(
+    _ results: [WebhookResult], isGone: Bool, isFull: Bool, _ endpoint: WebhookEndpoint, _ pace: inout Pace
+  ) -> Bool {
+    let isDelivered = results.contains { $0.outcome == .delivered }
+    let isFailed = results.contains { result in
+      switch result.outcome {
+      case .failed, .dead: true
+      case .delivered, .waits: false
+      }
+    }
+    if isDelivered {
+      if pace.failures > 0 {
+        logger.notice("a webhook's receiver answers again", metadata: ["webhook": "\(endpoint.name)"])
+      }
+      pace = Pace()
+    } else if isFailed {
+      pace.restsUntil = now().advanced(by: Self.rest.drawn(after: pace.failures, jitter: jitter))
+      pace.failures += 1
+    }
+    return !isGone && (isDelivered || isFull && !isFailed)
+  }
+
+  // MARK: Sending
+
+  /// Sends what is due and what is fresh, those of a user one after the other.
+  private func send(
+    _ work: WebhookWork, to endpoint: WebhookEndpoint
+  ) async -> (results: [WebhookResult], isGone: Bool) {
+    var results: [WebhookResult] = []
+    var users: [UserID] = []
+    var ofUser: [UserID: [Sending]] = [:]
+    func add(_ event: ChangeEvent, attempts: Int, _ body: [UInt8]) {
+      if ofUser[event.user] == nil { users.append(event.user) }
+      ofUser[event.user, default: []].append(Sending(event: event, attempts: attempts, body: body))
+    }
+    for one in work.due {
+      guard let body = document(of: one.event, for: endpoint) else {
+        // The receiver has another format now, in which there is no such event.
+        results.append(WebhookResult(of: one.event, .delivered))
+        continue
+      }
+      add(one.event, attempts: one.attempts, body)
+    }
+    for event in work.fresh where endpoint.wants(event.type) {
+      guard let body = document(of: event, for: endpoint) else { continue }
+      if work.blocked.contains(event.user) {
+        results.append(WebhookResult(of: event, .waits))
+      } else {
+        add(event, attempts: 0, body)
+      }
+    }
+    let queues = users.compactMap { ofUser[$0] }
+    let sent = await mapConcurrently(queues, width: Self.width, while: { !$0.isInVain }) { queue in
+      await send(queue, to: endpoint)
+    }
+    results += sent.flatMap(\.results)
+    // Where nothing got through, the others were not tried. What was due before stays as it is.
+    let tried = Set(sent.flatMap(\.results).map(\.sequence))
+    for one in queues.joined()
+    where !tried.contains(one.event.sequence) && work.fresh.contains(where: { $0.sequence == one.event.sequence }) {
+      results.append(WebhookResult(of: one.event, .waits))
+    }
+    return (results, sent.contains(where: \.isGone))
+  }
+
+  private struct Sent: Sendable {
+    var results: [WebhookResult] = []
+    var isGone = false
+    /// The first of the user's failed, so that the receiver may be away.
+    var isInVain = false
+  }
+
+  private func send(_ queue: [Sending], to endpoint: WebhookEndpoint) async -> Sent {
+    var sent = Sent()
+    for (index, one) in queue.enumerated() {
+      let begin = ContinuousClock.now
+      let message = WebhookMessage(id: one.event.id, body: one.body)
+      let outcome = await sender.send(message, to: endpoint, at: now().millisecondsSince1970 / 1_000)
+      let (result, attempt) = judge(outcome, of: one, endpoint)
+      // A shutdown is no failure of the receiver's.
+      guard !Task.isCancelled || outcome == .delivered else {
+        sent.isInVain = true
+        return sent
+      }
+      onAttempt(endpoint.name, attempt, begin.duration(to: .now))
+      sent.results.append(WebhookResult(of: one.event, result))
+      guard outcome != .delivered else { continue }
+      sent.isGone = outcome == .gone
+      sent.isInVain = index == 0
+      sent.results += queue[(index + 1)...].map { WebhookResult(of: $0.event, .waits) }
+      break
+    }
+    return sent
+  }
+
+  private func judge(
+    _ outcome: WebhookOutcome, of one: Sending, _ endpoint: WebhookEndpoint
+  ) -> (WebhookResult.Outcome, Attempt) {
+    let attempts = one.attempts + 1
+    var metadata: Logger.Metadata = [
+      "webhook": "\(endpoint.name)", "event_id": "\(one.event.id)", "type": "\(one.event.type)",
+      "attempt": "\(attempts)",
+    ]
+    switch outcome {
+    case .delivered:
+      logger.debug("an event was delivered", metadata: metadata)
+      return (.delivered, .delivered)
+    case .gone:
+      logger.error(
+        "a webhook's receiver is gone, and is told nothing more: redeliver to it, or change its URL",
+        metadata: metadata)
+      return (.failed(attempts: attempts, due: now(), problem: "http_410"), .gone)
+    case .failed(let problem, let retryAfter):
+      metadata["problem"] = "\(problem)"
+      guard let pause = WebhookSchedule.pause(after: attempts, retryAfter: retryAfter, jitter: jitter) else {
+        logger.error("an event is given up: it can be redelivered", metadata: metadata)
+        return (.dead(attempts: attempts, problem: problem), .dead)
+      }
+      logger.warning("an event was not delivered", metadata: metadata)
+      return (.failed(attempts: attempts, due: now().advanced(by: pause), problem: problem), .failed)
+    }
+  }
+
+  private func document(of event: ChangeEvent, for endpoint: WebhookEndpoint) -> [UInt8]? {
+    switch endpoint.format {
+    case .countersign: EventDocument.json(of: event)
+    case .revenuecat: RevenueCatDocument.json(of: event)
+    }
+  }
+}

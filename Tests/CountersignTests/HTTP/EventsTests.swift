@@ -1,0 +1,224 @@
+import Foundation
+import HTTPTransport
+import Ledger
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// `/v1/events`: what the service tells, and what apps report.
+@Suite struct EventsTests {
+  static let start = Date(timeIntervalSince1970: 1_718_452_800)
+  static let user = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
+
+  /// One event of a page.
+  struct Event {
+    var id: String
+    var type: String
+    var timestamp: String
+    var user: String
+    var data: [String: Any]
+
+    /// A member of the data, or of what is under `previous` there.
+    func text(_ name: String) -> String? { data[name] as? String }
+    func previous(_ name: String) -> String? { (data["previous"] as? [String: Any])?[name] as? String }
+  }
+
+  struct Page {
+    var events: [Event]
+    var next: String
+
+    init(_ answer: Answer) throws {
+      let page = try #require(try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any])
+      next = try #require(page["next"] as? String)
+      events = try #require(page["events"] as? [[String: Any]]).map { event in
+        Event(
+          id: try #require(event["id"] as? String), type: try #require(event["type"] as? String),
+          timestamp: try #require(event["timestamp"] as? String), user: try #require(event["user_id"] as? String),
+          data: try #require(event["data"] as? [String: Any]))
+      }
+    }
+  }
+
+  private func events(_ service: RunningService, _ query: String = "") async throws -> Page {
+    let answer = try await service.send(.get, "/v1/events\(query)")
+    #expect(answer.status == 200, "\(answer.text)")
+    return try Page(answer)
+  }
+
+  private func run(
+    _ settings: Settings = Settings(server: ["user_rate_limit": "0"], jwt: ["secret": TokenMint.secret]),
+    body: @Sendable (RunningService, SimulatedStore, MovingClock) async throws -> Void
+  ) async throws {
+    let clock = MovingClock(Self.start)
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await RunningService.run(apple: store.apple, settings: settings, now: { clock.date }) { service in
+        try await body(service, store, clock)
+      }
+    }
+  }
+
+  @Test func `a purchase is told once, however often it is posted, and read in pages`() async throws {
+    try await run { service, store, _ in
+      #expect(try await events(service).events.isEmpty)
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      for user in ["anna", "anna"] { _ = try await service.validate(receipt, user: user) }
+      _ = try await service.validate(try store.simulator.issueReceipt(.grace, subscriber: 2).receiptData, user: "ben")
+      let page = try await events(service)
+      #expect(
+        page.events.map { "\($0.user) \($0.type)" } == [
+          "anna subscription.started", "ben subscription.started", "ben subscription.billing_issue",
+        ])
+      let first = try #require(page.events.first)
+      #expect(first.id.hasPrefix("evt_1718452800000_") && first.timestamp == "2024-06-15T12:00:00Z")
+      #expect(first.text("tier") == "pro" && first.text("status") == "active" && first.text("reason") == "renewing")
+      #expect(first.text("expires_at") == "2024-07-01T12:00:00Z" && first.text("environment") == "production")
+      #expect(first.data["previous"] is NSNull && first.data["will_renew"] as? Bool == true)
+      // One after the other.
+      var (seen, after) = ([String](), "")
+      while true {
+        let next = try await events(service, "?limit=1\(after)")
+        guard let event = next.events.first else { break }
+        #expect(next.events.count == 1)
+        seen.append(event.id)
+        after = "&after=\(next.next)"
+      }
+      #expect(seen == page.events.map(\.id))
+      #expect(try await events(service, "?after=\(page.next)").next == page.next)
+    }
+  }
+
+  @Test func `support gives and ends, and both are told`() async throws {
+    try await run { service, _, clock in
+      let given = try await service.send(
+        .post, "/v1/profiles/anna/grants", key: RunningService.supportKey,
+        body: #"{"tier":"pro","for":"30d","note":"why"}"#)
+      #expect(given.status == 201)
+      try await eventually(clock, step: 86_400) { try await events(service).events.count == 2 }
+      let told = try await events(service).events
+      #expect(told.map(\.type) == ["grant.started", "grant.ended"])
+      #expect(
+        told.allSatisfy { $0.text("kind") == "support" && $0.text("tier") == "pro" && $0.data["grant_id"] as? Int == 1 }
+      )
+      #expect(told.first?.text("ends_at") == "2024-07-15T12:00:00Z" && told.first?.data["ended_at"] is NSNull)
+    }
+  }
+
+  @Test func `a reached limit and a refused trial are told with what refused them`() async throws {
+    try await run { service, _, clock in
+      for _ in 0..<4 { _ = try await service.send(.post, "/v1/profiles/anna/usage/questions", body: "{}") }
+      let device = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a12"
+      for user in ["anna", "ben", "ben"] {
+        _ = try await service.send(
+          .post, "/v1/trials", body: #"{"trial":"week","device_id":"\#(device)","user_id":"\#(user)"}"#)
+      }
+      let told = try await events(service).events
+      #expect(
+        told.map { "\($0.user) \($0.type)" } == ["anna limit.reached", "anna trial.started", "ben trial.refused"])
+      #expect(told.first?.text("feature") == "questions" && told.first?.data["limit"] as? Int == 2)
+      #expect(told.first?.text("resets_at") == "2024-06-16T00:00:00Z")
+      #expect(told[1].text("trial") == "week" && told[1].text("device_id") == device)
+      #expect(told[2].text("refused_by") == "device")
+      _ = clock
+    }
+  }
+
+  @Test func `a reader who waits is answered as soon as there is an event`() async throws {
+    try await run { service, store, _ in
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      async let waiting = service.send(.get, "/v1/events?wait=30")
+      _ = try await service.validate(receipt, user: "anna")
+      #expect(try Page(try await waiting).events.map(\.type) == ["subscription.started"])
+    }
+  }
+
+  @Test func `a reader who waits in vain is answered, within the deadline of a request`() async throws {
+    var settings = Settings()
+    settings.server = ["request_deadline": "2s"]
+    settings.appStore = ["deadline": "1s"]
+    try await run(settings) { service, _, _ in
+      let page = try await events(service, "?after=7&wait=30")
+      #expect(page.events.isEmpty && page.next == "7")
+    }
+  }
+
+  @Test(arguments: [
+    "limit=0", "limit=501", "limit=x", "wait=31", "wait=-1", "after=x", "after=-1", "after=9999999999999999999",
+    "after=1&after=2",
+  ])
+  func `a query that is none is refused`(query: String) async throws {
+    try await RunningService.run(apple: .unreachable) { service in
+      let answer = try await service.send(.get, "/v1/events?\(query)")
+      #expect(answer.status == 400 && answer["code"] == "malformed_request")
+    }
+  }
+
+  @Test func `an app's events are kept as the token's user's, and read in their order`() async throws {
+    try await run { service, _, clock in
+      let token = try TokenMint.user(Self.user, at: clock.date)
+      let body = #"""
+        {"events":[{"type":"paywall_viewed","at":"2024-06-15T11:59:00Z",
+          "properties":{"source":"home","spent_ms":12,"price":4.99,"deep":{"a":[1,null,true,"x"]},"id":123456789012345678}},
+         {"type":"plan_selected","user_id":"\#(Self.user)","at":"2030-01-01T00:00:00Z"}]}
+        """#
+      let answer = try await service.send(.post, "/v1/events", key: token, body: body)
+      #expect(answer.status == 200 && answer["recorded"] == "2")
+      let told = try await events(service).events
+      #expect(told.map { "\($0.user) \($0.type)" } == ["\(Self.user) paywall_viewed", "\(Self.user) plan_selected"])
+      #expect(told.map(\.timestamp) == ["2024-06-15T11:59:00Z", "2024-06-15T12:00:00Z"])
+      let raw = try await service.send(.get, "/v1/events?limit=1").text
+      #expect(
+        raw.contains(
+          #""data":{"deep":{"a":[1,null,true,"x"]},"id":123456789012345678,"price":4.99,"source":"home","spent_ms":12}"#
+        ))
+      #expect(told.last?.data.isEmpty == true)
+    }
+  }
+
+  @Test func `a server's events name their users`() async throws {
+    try await run { service, _, _ in
+      let answer = try await service.send(
+        .post, "/v1/events",
+        body: #"{"events":[{"type":"a","user_id":"anna"},{"type":"b","user_id":"ben"}]}"#)
+      #expect(answer["recorded"] == "2")
+      #expect(try await events(service).events.map(\.user) == ["anna", "ben"])
+    }
+  }
+
+  static let reports: [(String, Int)] = [
+    (#"{"events":[]}"#, 400), (#"{}"#, 400), (#"{"events":[{"type":"subscription.started"}]}"#, 400),
+    (#"{"events":[{"type":""}]}"#, 400), (#"{"events":[{"type":"with space"}]}"#, 400),
+    (#"{"events":[{"type":"a","at":"yesterday"}]}"#, 400),
+    (#"{"events":[{"type":"a","at":"2020-01-01T00:00:00Z"}]}"#, 400),
+    (#"{"events":[{"type":"a","properties":[1]}]}"#, 400),
+    (#"{"events":[{"type":"a","user_id":"somebody else"}]}"#, 403),
+    (#"{"events":[\#(Array(repeating: #"{"type":"a"}"#, count: 51).joined(separator: ","))]}"#, 400),
+    (#"{"events":[{"type":"a","properties":{"x":"\#(String(repeating: "y", count: 8_192))"}}]}"#, 400),
+    (#"{"events":[{"type":"a","properties":{"x":"\#(String(repeating: "y", count: 8_184))"}}]}"#, 200),
+    (#"{"events":[{"type":"a","properties":{"x":"\#(String(repeating: "y", count: 600_000))"}}]}"#, 413),
+  ]
+
+  @Test(arguments: reports)
+  func `a report that is too large or none is refused as a whole`(body: String, status: Int) async throws {
+    try await RunningService.run(
+      apple: .unreachable, settings: Settings(jwt: ["secret": TokenMint.secret]), now: { Self.start }
+    ) { service in
+      let token = try TokenMint.user(Self.user, at: Self.start)
+      let answer = try await service.send(.post, "/v1/events", key: token, body: body)
+      #expect(answer.status == status, "\(answer.text)")
+      #expect(try await events(service).events.isEmpty == (status != 200))
+    }
+  }
+
+  @Test func `events that are old enough are forgotten`() async throws {
+    try await run { service, _, clock in
+      let ledger = service.ledger
+      _ = try await service.send(.post, "/v1/events", body: #"{"events":[{"type":"a","user_id":"anna"}]}"#)
+      clock.advance(by: 401 * 86_400)
+      _ = try await service.send(.post, "/v1/events", body: #"{"events":[{"type":"b","user_id":"anna"}]}"#)
+      let pruned = try await ledger.pruneChangeEvents(before: clock.date - 400 * 86_400, limit: 10)
+      #expect(pruned == 1)
+      #expect(try await events(service).events.map(\.type) == ["b"])
+    }
+  }
+}

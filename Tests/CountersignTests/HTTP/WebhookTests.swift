@@ -1,0 +1,303 @@
+import Crypto
+import Foundation
+import HTTPTransport
+import TestSupport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+@testable import Ledger
+
+/// Webhooks from end to end: the running service, its ledger, and a receiver.
+@Suite struct WebhookTests {
+  static let start = Date(timeIntervalSince1970: 1_718_452_800)
+  static let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+  static let newSecret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+
+  private func settings(_ url: String, more: String = "", secrets: [String] = [secret]) -> Settings {
+    var settings = Settings()
+    settings.webhookSecrets = secrets
+    settings.webhooks = ["name: shop, url: \(url)/hook?key=hidden, private: true\(more)"]
+    return settings
+  }
+
+  private func run(
+    more: String = "", secrets: [String] = [secret], directory: URL? = nil, clock: MovingClock = MovingClock(start),
+    receiver: WebhookReceiver, body: @Sendable (RunningService, MovingClock) async throws -> Void
+  ) async throws {
+    try await RunningService.run(
+      apple: .unreachable, settings: settings(receiver.url, more: more, secrets: secrets), directory: directory,
+      now: { clock.date }
+    ) { service in try await body(service, clock) }
+  }
+
+  /// Makes an event of a user.
+  private func grant(_ service: RunningService, to user: String) async throws {
+    let answer = try await service.send(
+      .post, "/v1/profiles/\(user)/grants", body: #"{"tier":"pro","for":"30d"}"#)
+    #expect(answer.status == 201)
+  }
+
+  /// What a receiver does by the specification, written without our code.
+  static func isAuthentic(_ request: TestRequest, _ secret: String, now: Date, body: [UInt8]? = nil) -> Bool {
+    guard let id = request.header("webhook-id"), let time = request.header("webhook-timestamp"),
+      let signatures = request.header("webhook-signature"), let seconds = Double(time),
+      abs(seconds - now.timeIntervalSince1970) <= 300,
+      let key = Data(base64Encoded: String(secret.dropFirst("whsec_".count)))
+    else { return false }
+    let content = Data("\(id).\(time).".utf8) + Data(body ?? request.body)
+    return signatures.split(separator: " ").contains { signature in
+      guard signature.hasPrefix("v1,"), let code = Data(base64Encoded: String(signature.dropFirst(3))) else {
+        return false
+      }
+      return HMAC<SHA256>.isValidAuthenticationCode(code, authenticating: content, using: SymmetricKey(data: key))
+    }
+  }
+
+  private static func event(_ request: TestRequest) throws -> (type: String, user: String) {
+    let object = try #require(try JSONSerialization.jsonObject(with: Data(request.body)) as? [String: Any])
+    return (try #require(object["type"] as? String), try #require(object["user_id"] as? String))
+  }
+
+  @Test func `an event is told once, signed, as it is listed`() async throws {
+    try await WebhookReceiver.running { receiver in
+      try await run(receiver: receiver) { service, clock in
+        try await grant(service, to: "anna")
+        try await eventually { receiver.requests.count == 1 }
+        let request = try #require(receiver.requests.first)
+        #expect(request.method == "POST" && request.target == "/hook?key=hidden")
+        #expect(request.header("content-type") == "application/json")
+        #expect(Self.isAuthentic(request, Self.secret, now: clock.date))
+        // One bit of anything signed is enough.
+        var tampered = request.body
+        tampered[3] ^= 1
+        #expect(!Self.isAuthentic(request, Self.secret, now: clock.date, body: tampered))
+        #expect(!Self.isAuthentic(request, Self.newSecret, now: clock.date))
+        #expect(!Self.isAuthentic(request, Self.secret, now: clock.date + 301))
+        let listed = try await service.send(.get, "/v1/events").text
+        #expect(listed == "{\"events\":[\(request.text)],\"next\":\"1\"}\n")
+        #expect(request.header("webhook-id").map { listed.contains($0) } == true)
+        // Nothing is left to do.
+        try await eventually { try await service.ledger.webhookStatus("shop")?.oldest == nil }
+        #expect(try await service.ledger.webhookStatus("shop") == WebhookStatus())
+        #expect(receiver.requests.count == 1)
+        #expect(!service.log.text.contains("MfKQ") && !service.log.text.contains("hidden"))
+      }
+    }
+  }
+
+  @Test func `what is not taken is sent again by the schedule, with the same ID, and then given up`() async throws {
+    try await WebhookReceiver.running { receiver in
+      receiver.answer(500)
+      try await run(receiver: receiver) { service, clock in
+        try await grant(service, to: "anna")
+        try await eventually { receiver.requests.count == 1 }
+        // The schedule of the specification, up to a tenth more; the pause of the whole receiver is shorter from the third on.
+        for (attempt, pause) in [300, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400].enumerated() {
+          try await eventually { try await service.ledger.webhookStatus("shop")?.problemAt == clock.date }
+          clock.advance(by: Double(pause) * 1.1 + 1)
+          try await eventually { receiver.requests.count >= attempt + 2 }
+        }
+        try await eventually { try await service.ledger.webhookStatus("shop")?.dead == 1 }
+        let requests = receiver.requests
+        #expect(requests.count == 10)
+        #expect(Set(requests.compactMap { $0.header("webhook-id") }).count == 1)
+        #expect(Set(requests.compactMap { $0.header("webhook-timestamp") }).count == 10)
+        #expect(Set(requests.map(\.text)).count == 1)
+        // It is listed, and somebody has it sent again.
+        let dead = try await service.send(.get, "/v1/webhooks/dead", key: RunningService.supportKey)
+        #expect(
+          dead.status == 200 && dead.text.contains(#""problem":"http_500""#) && dead.text.contains(#""attempts":10"#))
+        let shown = try await service.send(.get, "/v1/webhooks", key: RunningService.supportKey)
+        #expect(shown.text.contains(#""dead":1"#) && shown.text.contains(#""origin":"\#(receiver.url)""#))
+        #expect(!shown.text.contains("hidden"))
+        #expect(service.log.text.contains("an event is given up: it can be redelivered"))
+        let metrics = try await service.send(.get, "/metrics", key: nil).text
+        #expect(metrics.contains(#"countersign_webhook_dead{webhook="shop"} 1"#))
+        #expect(metrics.contains(#"countersign_webhook_attempts_total{webhook="shop",outcome="failed"} 9"#))
+        #expect(metrics.contains(#"countersign_webhook_attempts_total{webhook="shop",outcome="dead"} 1"#))
+        receiver.answer(200)
+        let again = try await service.send(
+          .post, "/v1/webhooks/redeliver", key: RunningService.supportKey, body: #"{"webhook":"shop","dead":true}"#)
+        #expect(again.status == 200 && again["redelivered"] == "1")
+        clock.advance(by: 301)
+        try await eventually { receiver.requests.count == 11 }
+        #expect(receiver.requests.last?.header("webhook-id") == requests.first?.header("webhook-id"))
+        try await eventually { try await service.ledger.webhookStatus("shop") == WebhookStatus() }
+      }
+    }
+  }
+
+  @Test func `events of a user wait behind the one that is not taken, and those of others go on`() async throws {
+    try await WebhookReceiver.running { receiver in
+      receiver.answer { TestAnswer(status: $0.text.contains(#""user_id":"anna""#) ? 503 : 200) }
+      try await run(receiver: receiver) { service, clock in
+        for user in ["ben", "anna", "ben", "anna", "carl"] { try await grant(service, to: user) }
+        // A turn in which nothing got through is followed by a rest.
+        try await eventually(clock, step: 1) {
+          try receiver.requests.map(Self.event).filter { $0.user == "carl" }.count == 1
+            && receiver.requests.map(Self.event).filter { $0.user == "ben" }.count == 2
+        }
+        try await eventually(clock, step: 1) { try await service.ledger.webhookStatus("shop")?.waiting == 2 }
+        let first = try receiver.requests.first { try Self.event($0).user == "anna" }
+        #expect(
+          try receiver.requests.filter { try Self.event($0).user == "anna" }.allSatisfy { $0.text == first?.text })
+        receiver.answer(200)
+        try await eventually(clock, step: 10) { try await service.ledger.webhookStatus("shop")?.waiting == 0 }
+        let ids = try receiver.requests.filter { try Self.event($0).user == "anna" }.compactMap {
+          $0.header("webhook-id")
+        }
+        // In the order of the events, each the first time that it was taken.
+        #expect(Array(ids.suffix(2)).map { ChangeEvent.sequence(ofID: $0) } == [2, 4])
+      }
+    }
+  }
+
+  @Test func `an event that was sent and not answered before the process ended is sent again with the same ID`()
+    async throws
+  {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "webhooks-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: directory) }
+    try await WebhookReceiver.running { receiver in
+      receiver.answer { _ in nil }
+      try await run(directory: directory, receiver: receiver) { service, _ in
+        try await grant(service, to: "anna")
+        try await eventually { receiver.requests.count == 1 }
+      }
+      receiver.answer(200)
+      try await run(directory: directory, receiver: receiver) { service, _ in
+        try await eventually { receiver.requests.count == 2 }
+        let ids = receiver.requests.map { $0.header("webhook-id") }
+        #expect(ids[0] != nil && ids[0] == ids[1])
+        #expect(receiver.requests[0].text == receiver.requests[1].text)
+        try await eventually { try await service.ledger.webhookStatus("shop") == WebhookStatus() }
+      }
+    }
+  }
+
+  @Test func `a new receiver begins with what happens from then on`() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "webhooks-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: directory) }
+    try await RunningService.run(apple: .unreachable, directory: directory, now: { Self.start }) { service in
+      try await grant(service, to: "anna")
+    }
+    try await WebhookReceiver.running { receiver in
+      try await run(directory: directory, receiver: receiver) { service, _ in
+        try await grant(service, to: "ben")
+        try await eventually { receiver.requests.count >= 1 }
+        #expect(try receiver.requests.map(Self.event).map(\.user) == ["ben"])
+      }
+    }
+  }
+
+  @Test func `a receiver that is gone is told nothing more, until somebody enables it`() async throws {
+    try await WebhookReceiver.running { receiver in
+      receiver.answer(410)
+      try await run(receiver: receiver) { service, clock in
+        try await grant(service, to: "anna")
+        try await eventually { try await service.ledger.webhookStatus("shop")?.isEnabled == false }
+        try await grant(service, to: "ben")
+        clock.advance(by: 10 * 86_400)
+        let listed = try await service.send(.get, "/v1/webhooks")
+        #expect(listed.text.contains(#""enabled":false"#))
+        #expect(
+          try await service.send(.get, "/metrics", key: nil).text.contains(#"webhook_disabled{webhook="shop"} 1"#))
+        #expect(receiver.requests.count == 1)
+        receiver.answer(200)
+        let enabled = try await service.send(.post, "/v1/webhooks/redeliver", body: #"{"webhook":"shop"}"#)
+        #expect(enabled["redelivered"] == "0")
+        try await eventually(clock, step: 10) { receiver.requests.count >= 3 }
+        #expect(try receiver.requests.map(Self.event).map(\.user) == ["anna", "anna", "ben"])
+      }
+    }
+  }
+
+  @Test func `one event is told again, whether it was given up or not`() async throws {
+    try await WebhookReceiver.running { receiver in
+      try await run(receiver: receiver) { service, _ in
+        try await grant(service, to: "anna")
+        try await eventually { receiver.requests.count == 1 }
+        let id = try #require(receiver.requests.first?.header("webhook-id"))
+        let again = try await service.send(
+          .post, "/v1/webhooks/redeliver", body: #"{"webhook":"shop","event_id":"\#(id)"}"#)
+        #expect(again["redelivered"] == "1")
+        try await eventually { receiver.requests.count == 2 }
+        #expect(receiver.requests.last?.header("webhook-id") == id)
+        for (body, status) in [
+          (#"{"webhook":"shop","event_id":"evt_1_99"}"#, 404), (#"{"webhook":"shop","event_id":"x"}"#, 404),
+          (#"{"webhook":"other"}"#, 404), (#"{"webhook":"shop","event_id":"\#(id)","dead":true}"#, 400), ("{}", 400),
+        ] {
+          #expect(try await service.send(.post, "/v1/webhooks/redeliver", body: body).status == status, "\(body)")
+        }
+        #expect(try await service.send(.get, "/v1/webhooks/dead?webhook=other").status == 404)
+        #expect(try await service.send(.get, "/v1/webhooks/dead?webhook=shop&after=x").status == 400)
+      }
+    }
+  }
+
+  @Test func `a receiver is told of what it names, and two secrets sign while one takes the place of the other`()
+    async throws
+  {
+    try await WebhookReceiver.running { receiver in
+      try await run(
+        more: ", events: [grant.*, paywall_viewed]", secrets: [Self.secret, Self.newSecret], receiver: receiver
+      ) { service, clock in
+        _ = try await service.send(
+          .post, "/v1/events",
+          body: #"{"events":[{"type":"paywall_viewed","user_id":"anna"},{"type":"other","user_id":"anna"}]}"#)
+        for _ in 0..<3 { _ = try await service.send(.post, "/v1/profiles/anna/usage/questions", body: "{}") }
+        try await grant(service, to: "anna")
+        try await eventually { receiver.requests.count >= 2 }
+        #expect(try receiver.requests.map(Self.event).map(\.type) == ["paywall_viewed", "grant.started"])
+        for request in receiver.requests {
+          #expect(Self.isAuthentic(request, Self.secret, now: clock.date))
+          #expect(Self.isAuthentic(request, Self.newSecret, now: clock.date))
+        }
+      }
+    }
+  }
+
+  @Test func `a receiver of RevenueCat's format is told in its words`() async throws {
+    try await WebhookReceiver.running { receiver in
+      let clock = MovingClock(Self.start)
+      try await SimulatedStore.run(at: Self.start) { store in
+        try await RunningService.run(
+          apple: store.apple, settings: settings(receiver.url, more: ", format: revenuecat"), now: { clock.date }
+        ) { service in
+          _ = try await service.validate(try store.simulator.issueReceipt(.grace).receiptData, user: "anna")
+          try await grant(service, to: "ben")
+          for _ in 0..<3 { _ = try await service.send(.post, "/v1/profiles/carl/usage/questions", body: "{}") }
+          try await eventually { receiver.requests.count == 3 }
+          let events = try receiver.requests.map { request -> [String: Any] in
+            let object = try #require(try JSONSerialization.jsonObject(with: Data(request.body)) as? [String: Any])
+            #expect(object["api_version"] as? String == "1.0")
+            return try #require(object["event"] as? [String: Any])
+          }.sorted { "\($0["id"] ?? "")" < "\($1["id"] ?? "")" }
+          #expect(
+            events.map { $0["type"] as? String } == ["INITIAL_PURCHASE", "BILLING_ISSUE", "NON_RENEWING_PURCHASE"])
+          #expect(events.map { $0["app_user_id"] as? String } == ["anna", "anna", "ben"])
+          #expect(events.map { $0["store"] as? String } == ["APP_STORE", "APP_STORE", "PROMOTIONAL"])
+          #expect(
+            events[0]["entitlement_ids"] as? [String] == ["pro"] && events[0]["environment"] as? String == "PRODUCTION")
+          #expect(events[1]["grace_period_expiration_at_ms"] as? Int == 1_719_576_000_000)
+          #expect(events[2]["expiration_at_ms"] as? Int == 1_721_044_800_000)
+          // Our own reader of such events takes them.
+          #expect(receiver.requests.allSatisfy { Self.isAuthentic($0, Self.secret, now: clock.date) })
+        }
+      }
+    }
+  }
+
+  @Test func `a receiver at a private address is not connected to, unless it is named as one`() async throws {
+    try await WebhookReceiver.running { receiver in
+      var settings = Settings()
+      settings.webhookSecrets = [Self.secret]
+      settings.webhooks = ["name: shop, url: https://127.0.0.1:\(receiver.port)/hook"]
+      try await RunningService.run(apple: .unreachable, settings: settings, now: { Self.start }) { service in
+        try await grant(service, to: "anna")
+        try await eventually { try await service.ledger.webhookStatus("shop")?.problem == "private_address" }
+        #expect(receiver.requests.isEmpty)
+      }
+    }
+  }
+}
