@@ -52,6 +52,7 @@ package struct ServiceRouter {
   /// `nil`: nothing proves who sends its events, and there is no such route.
   let revenueCat: RevenueCatWebhookController?
   let grants: GrantsController
+  let privacy: PrivacyController
   let plans: PlansController
   let access: AccessController
   let usage: UsageController
@@ -114,6 +115,8 @@ package struct ServiceRouter {
     grants = GrantsController(
       grants: AccessGrants(validator: validator, ledger: ledger), catalog: rules.catalog, budget: budgets.support,
       now: now)
+    privacy = PrivacyController(
+      erasure: UserErasure(validator: validator, ledger: ledger), ledger: ledger, reader: reader, now: now)
     self.trials = TrialsController(
       trials: Trials(
         terms: trials.terms, validator: validator, ledger: ledger, deviceCheck: trials.deviceCheck,
@@ -179,7 +182,8 @@ package struct ServiceRouter {
       route(authenticated, "/v1/profiles/{user_id}/token", [.get: accessTokens.token])
     }
     route(authenticated, "/v1/validations", [.post: validations.validate])
-    route(authenticated, "/v1/profiles/{user_id}", [.get: profiles.profile])
+    route(authenticated, "/v1/profiles/{user_id}", [.get: profiles.profile, .delete: privacy.erase])
+    route(authenticated, "/v1/profiles/{user_id}/export", [.get: privacy.export])
     route(authenticated, "/v1/profiles/{user_id}/access", [.get: access.overview])
     route(authenticated, "/v1/profiles/{user_id}/features/{feature}", [.get: access.feature])
     route(authenticated, "/v1/profiles/{user_id}/usage/{feature}", [.post: usage.consume, .put: usage.setCount])

@@ -12,6 +12,8 @@ package struct HMACKey: Sendable {
     return isEqualInConstantTime(expected, code)
   }
 
+  /// The code over some bytes, of 32 bytes.
+  ///
   /// - Returns: `nil` when libcrypto cannot compute it: out of memory, or without its provider.
   package func code(of bytes: [UInt8]) -> [UInt8]? {
     guard let length = Int32(exactly: secret.count) else { return nil }

@@ -56,6 +56,8 @@ import Testing
     try await server.run(
       """
       DROP TABLE change_event, covered_verdict, told_refusal, webhook, webhook_delivery;
+      DROP INDEX event_other_user_id, event_noted, store_transfer_to_user_id;
+      ALTER TABLE outbox DROP COLUMN reset, DROP COLUMN reset_spelling;
       DELETE FROM ledger_migration WHERE identifier > '0016'; INSERT INTO memo (name, text) VALUES ('kept', 'yes')
       """, on: database)
     let ledgers = try await withThrowingTaskGroup(of: Ledger.self) { group in
@@ -83,7 +85,9 @@ import Testing
     let before = try objects(upTo: "0015 sales")
     let after = try objects(upTo: nil)
     #expect(before.count > 30)
-    for (name, sql) in before { #expect(after[name] == sql, "\(name)") }
+    // Two columns that an older release leaves out, and a trigger that lets an erasure through.
+    let changed: Set = ["outbox", "event_no_update"]
+    for (name, sql) in before where !changed.contains(name) { #expect(after[name] == sql, "\(name)") }
   }
 
   @Test func `a refused notification with a zero in it is kept`() async throws {

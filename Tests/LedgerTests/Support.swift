@@ -57,6 +57,15 @@ final class Scratch: Sendable {
     }
   }
 
+  /// Runs statements from outside of the ledger.
+  func change(_ sql: String) async throws {
+    if TestEngine.isPostgreSQL { return _ = try await rows(sql) }
+    try await DatabaseQueue(path: path).writeWithoutTransaction { db in
+      defer { if db.isInsideTransaction { try? db.rollback() } }
+      try db.execute(sql: sql)
+    }
+  }
+
   deinit { try? FileManager.default.removeItem(atPath: directory) }
 
   func open() async throws -> Ledger {

@@ -1,5 +1,4 @@
 import ArgumentParser
-import CountersignServer
 import Cryptography
 import Foundation
 
@@ -33,20 +32,7 @@ struct KeysCommand: ParsableCommand {
     func run() throws {
       let pem = try ES256PrivateKey.random().pem()
       guard let out else { return print(pem, terminator: "") }
-      let descriptor = open(out, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-      guard descriptor >= 0 else {
-        CommandOutput.error("\(Quotation.of(out, length: 4_096)): \(String(cString: strerror(errno))).")
-        throw ExitCode.failure
-      }
-      let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
-      do {
-        try file.write(contentsOf: Data(pem.utf8))
-        try file.synchronize()
-      } catch {
-        unlink(out)
-        CommandOutput.error("\(Quotation.of(out, length: 4_096)) could not be written.")
-        throw ExitCode.failure
-      }
+      try NewFile.write(Data(pem.utf8), to: out)
     }
   }
 }

@@ -23,17 +23,19 @@ struct ServiceClient: Sendable {
   var key: String
 
   static let deadline: Duration = .seconds(20)
-  private static let answerLimit = 64 * 1024
+  static let answerLimit = 64 * 1024
 
-  /// - Parameter role: the role that the key has to have, for the sentence about a 403.
+  /// - Parameters:
+  ///   - role: the role that the key has to have, for the sentence about a 403.
+  ///   - answerLimit: the most bytes of an answer.
   /// - Returns: an answer of 200 or 202; every other is a failure.
   func send(
     _ method: TransportRequest.Method, _ path: String, body: String = "", headers: [TransportHeader] = [],
-    role: String
+    role: String, answerLimit: Int = ServiceClient.answerLimit
   ) async throws(Failure) -> TransportResponse {
     let request = TransportRequest(
       method: method, url: url + path, headers: headers + [TransportHeader("Authorization", "Bearer \(key)")],
-      body: Array(body.utf8), responseBodyLimit: Self.answerLimit)
+      body: Array(body.utf8), responseBodyLimit: answerLimit)
     let response: TransportResponse
     do throws(TransportError) {
       response = try await transport.send(request, deadline: .now.advanced(by: Self.deadline))

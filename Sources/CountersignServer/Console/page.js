@@ -1,5 +1,5 @@
 // The support page: looks up whatever a customer can read out, shows why, and lets a person ask Apple again, give
-// access, move or attach a purchase, and release the brake; lists refused notifications. Everything that is shown is text that was set as text; the key is
+// access, move or attach a purchase, export or erase a user, and release the brake; lists refused notifications. Everything that is shown is text that was set as text; the key is
 // in this closure and nowhere else.
 'use strict'
 ;(() => {
@@ -83,7 +83,9 @@
     }
   }
 
-  const userPath = (id, rest) => `v1/profiles/${encodeURIComponent(id)}/${rest}`
+  const userPath = (id, rest) => `v1/profiles/${encodeURIComponent(id)}${rest ? `/${rest}` : ''}`
+  /// The owner of a purchase whose user was erased has no name.
+  const isErased = (user) => user === '(erased)'
   const transactionPath = (id, rest = '') => `v1/transactions/${encodeURIComponent(id)}${rest}`
 
   // MARK: Telling the person, in the form that was used
@@ -535,6 +537,7 @@
       given.card,
       el('section', {class: 'card', 'aria-labelledby': 'history-title'},
         el('h2', {id: 'history-title'}, 'History'), nothing, list, olderForm),
+      privacyCard(user),
       ...more)
     render()
     link(user)
@@ -557,8 +560,9 @@
     return [
       el('p', null, 'The purchase ', bdi(change.original_transaction_id), ' was moved to ', bdi(change.to_user_id), ' on ',
         time(change.recorded_at), '. ',
-        el('button', {type: 'button', class: 'quiet small', 'aria-label': `Show the user ${change.to_user_id}`,
-          on: {click: () => lookUpUser(change.to_user_id)}}, 'Show the user')),
+        isErased(change.to_user_id) ? null
+          : el('button', {type: 'button', class: 'quiet small', 'aria-label': `Show the user ${change.to_user_id}`,
+            on: {click: () => lookUpUser(change.to_user_id)}}, 'Show the user')),
       noteOf(change),
     ]
   }
@@ -810,6 +814,70 @@
     return {item: el('li', null, about, form), show}
   }
 
+  // MARK: What is kept of a user
+
+  function privacyCard(user) {
+    const exportForm = el('form', {autocomplete: 'off', 'aria-labelledby': 'export-title'},
+      el('h3', {id: 'export-title'}, 'Export'),
+      el('p', {class: 'soft'}, 'Everything that is kept of this user, as a file for them. It holds their receipts: send it ' +
+        'to nobody else.'),
+      el('button', {type: 'submit', class: 'quiet'}, 'Export'), message())
+    const typed = userBox('erase-id')
+    const eraseForm = el('form', {autocomplete: 'off', novalidate: true, 'aria-labelledby': 'erase-title'},
+      el('h3', {id: 'erase-title'}, 'Erase'),
+      el('p', {class: 'soft'}, 'For ever. Purchases stay without the name, so that nobody else gets them; so do the devices ' +
+        'of trials. Export first, if the user wants a copy, and delete the account in the app, or it comes back.'),
+      field(typed, 'Type the user ID to confirm'),
+      el('button', {type: 'submit', class: 'danger'}, 'Erase this user'), message())
+
+    exportForm.addEventListener('submit', (event) => {
+      event.preventDefault()
+      work(exportForm, 'Exporting…', async (isCurrent) => {
+        const kept = await ask('GET', userPath(user, 'export'))
+        if (!isCurrent()) return
+        save(kept, 'countersign-export.json')
+        tell(exportForm, `Exported. Purchases: ${kept.purchases.length}; lines of the history: ${kept.history.length}.`, 'good')
+      })
+    })
+    eraseForm.addEventListener('submit', (event) => {
+      event.preventDefault()
+      const text = needed(typed, 'Type the user ID.')
+      if (text === null) return
+      if (text !== user) {
+        complain(typed, 'This is not the ID of the user shown here. Nothing was erased.')
+        return
+      }
+      work(eraseForm, 'Erasing…', async (isCurrent) => {
+        const erased = await askRepeatably('DELETE', userPath(user))
+        if (!isCurrent()) return
+        turn += 1
+        clear()
+        link(null)
+        ui.query.value = ''
+        tell(ui.searchForm, `Erased. Kept without the name: purchases ${erased.kept.purchases}, lines of the history ` +
+          `${erased.kept.history}. ${rowAfterErasure[erased.profile_write] || ''}`, erased.profile_write === 'queued' ? 'warn' : 'good')
+        ui.query.focus()
+      })
+    })
+    return el('section', {class: 'card', 'aria-labelledby': 'privacy-title'},
+      el('h2', {id: 'privacy-title'}, 'What is kept of this user'), exportForm, eraseForm)
+  }
+
+  const rowAfterErasure = {
+    committed: 'The profile row is reset.', missing: 'There is no profile row.', none: '',
+    queued: 'The profile row is not reset yet: the ID is kept until it is.',
+  }
+
+  /// Has the browser save a value as a file.
+  function save(value, name) {
+    const url = URL.createObjectURL(new Blob([`${JSON.stringify(value, null, 2)}\n`], {type: 'application/json'}))
+    const anchor = el('a', {href: url, download: name, hidden: true})
+    document.body.append(anchor)
+    anchor.click()
+    anchor.remove()
+    setTimeout(() => URL.revokeObjectURL(url), 10000)
+  }
+
   // MARK: A purchase
 
   const nameOf = (purchase) => `${purchase.original_transaction_id}-${purchase.environment}`
@@ -837,8 +905,9 @@
       about.replaceChildren(
         el('p', null, 'Belongs to ', bdi(purchase.user_id),
           purchase.owned_since ? [' since ', time(purchase.owned_since)] : null, '. ',
-          el('button', {type: 'button', class: 'quiet small', 'aria-label': `Show the user ${purchase.user_id}`,
-            on: {click: () => lookUpUser(purchase.user_id)}}, 'Show the user')),
+          isErased(purchase.user_id) ? 'Its user was erased: nobody gets it by presenting it, until you move it.'
+            : el('button', {type: 'button', class: 'quiet small', 'aria-label': `Show the user ${purchase.user_id}`,
+              on: {click: () => lookUpUser(purchase.user_id)}}, 'Show the user')),
         el('h3', null, 'What it gives by itself'),
         ...stateParts(purchase.state),
         el('h3', null, 'Owners'),

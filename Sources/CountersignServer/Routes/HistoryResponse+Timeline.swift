@@ -50,8 +50,8 @@ extension HistoryEvent {
       detail: .ownerChange(
         OwnerChange(
           environment: EntitlementState.Environment(change.key.environment),
-          originalTransactionID: change.key.originalTransactionID.rawValue, fromUserID: change.from?.rawValue,
-          toUserID: change.to.rawValue),
+          originalTransactionID: change.key.originalTransactionID.rawValue, fromUserID: change.from?.shown,
+          toUserID: change.to.shown),
         explanation: change.words(for: user)))
   }
 }

@@ -7,7 +7,7 @@ extension PurchaseResponse {
     let key = purchase.evidence.key
     self.init(
       originalTransactionID: key.originalTransactionID.rawValue,
-      environment: EntitlementState.Environment(key.environment), userID: purchase.owner.rawValue,
+      environment: EntitlementState.Environment(key.environment), userID: purchase.owner.shown,
       ownedSince: purchase.changes.first?.recordedAt, state: ExplainedEntitlement(entitlement, after: nil),
       ownershipChanges: purchase.changes.map { HistoryEvent($0, for: purchase.owner) })
   }

@@ -242,7 +242,7 @@ extension TrialResponse {
   init(_ seen: Trials.Seen) {
     let record = seen.record
     self.init(
-      trial: record.name, userID: record.user.rawValue, deviceID: record.device.rawValue, tier: record.tier.rawValue,
+      trial: record.name, userID: record.user.shown, deviceID: record.device.rawValue, tier: record.tier.rawValue,
       startedAt: record.startedAt, expiresAt: record.endsAt, sessionsTotal: record.sessionsTotal,
       sessionsUsed: record.sessionsUsed, sessionsRemaining: record.sessionsRemaining,
       state: State(rawValue: seen.state.rawValue))

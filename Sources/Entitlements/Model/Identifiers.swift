@@ -91,6 +91,19 @@ package struct UserID: Identifier {
   /// 32 hexadecimal digits. No row of the app's has such a key.
   package var isAnonymous: Bool { rawValue.hasPrefix("$RCAnonymousID:") }
 
+  /// The beginning of the pseudonyms under which the ledger keeps what stays of erased users. A user ID from outside has
+  /// no slash, so that nobody can have such a name, and no route can ask for it.
+  package static let pseudonymPrefix = "erased/"
+
+  /// Whether this is the pseudonym of an erased user.
+  package var isErased: Bool { rawValue.hasPrefix(Self.pseudonymPrefix) }
+
+  /// Whether the app may have a row for this user: it has none for a customer who has not signed in, nor for a pseudonym.
+  package var mayHaveRow: Bool { !isAnonymous && !isErased }
+
+  /// The name in answers. Which purchases of an erased user belong together is nobody's business.
+  package var shown: String { isErased ? "(erased)" : rawValue }
+
   package static func == (one: UserID, other: UserID) -> Bool {
     one.rawValue == other.rawValue || one.accountToken.map { $0 == other.accountToken } ?? false
   }

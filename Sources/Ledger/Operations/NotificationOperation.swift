@@ -33,6 +33,13 @@ struct NotificationOperation {
         bundleID: entry.proof?.bundleID ?? entry.bundleID ?? BundleID(""))
       return .recorded(user: owner, try record(evidence, of: owner, receipt))
     }
+    if let erased = try entry.claimant.flatMap(tables.pseudonym(ofErased:)) {
+      // The purchase of somebody who was erased: nobody else gets it, and it makes no user of that name.
+      let nothing = KeptReceipt(
+        base64: KeptReceipt.erasedText, environment: evidence.key.environment,
+        bundleID: entry.proof?.bundleID ?? entry.bundleID ?? BundleID("unknown"))
+      return .recorded(user: erased, try record(evidence, of: erased, nothing))
+    }
     let stored = try tables.unclaimed(evidence.key)
     if let claimant = try claimant(), let receipt = proof(of: evidence.key) ?? stored?.receipt {
       let known = stored.map { $0.evidence.merging(evidence) } ?? evidence

@@ -23,9 +23,9 @@ struct PreparedEntry: Sendable {
   }
 
   var entry: LedgerEntry
-  let digest: ReceiptDigest
+  private(set) var digest: ReceiptDigest
   /// One per key, in the order of `SubscriptionKey.precedes`. Duplicate keys in the answer are merged.
-  let subscriptions: [Subscription]
+  private(set) var subscriptions: [Subscription]
   let recordedAt: Int64
   /// The newest evidence time of the answer.
   let evidenceAt: Int64?
@@ -42,6 +42,22 @@ struct PreparedEntry: Sendable {
     recordedAt = try StoredForm.milliseconds(entry.recordedAt)
     evidenceAt = subscriptions.map(\.evidenceAt).max()
     rowsDueAt = try entry.rowsClaimedUntil.map(StoredForm.milliseconds) ?? 0
+  }
+
+  /// Leaves out what names erased users: nothing brings a name back that was erased.
+  mutating func forgetErased(_ tables: LedgerTables) throws {
+    var hasForgotten = entry.user.isErased
+    for index in subscriptions.indices {
+      let evidence = subscriptions[index].evidence
+      let without = try tables.withoutErasedAccounts(evidence, of: entry.user)
+      guard without != evidence else { continue }
+      subscriptions[index] = try Subscription(without)
+      hasForgotten = true
+    }
+    // A signed transaction has the name inside. A receipt has none, and is needed to ask Apple.
+    guard hasForgotten, entry.user.isErased || entry.receipt.base64.contains(".") else { return }
+    entry.receipt.base64 = KeptReceipt.erasedText
+    digest = ReceiptDigest(of: KeptReceipt.erasedText)
   }
 }
 

@@ -33,6 +33,7 @@ struct RecordOperation {
     account = try tables.account(of: prepared.entry.user) ?? Account(of: tables.name(of: prepared.entry.user))
     var prepared = prepared
     prepared.entry.user = account.user
+    try prepared.forgetErased(tables)
     self.prepared = prepared
     self.tables = tables
     self.claim = claim
@@ -85,6 +86,7 @@ struct RecordOperation {
       known.merged[key] = [stored, known.unclaimed[key]?.evidence, answer]
         .compactMap { $0 }
         .reduce(nil) { $0?.merging($1) ?? $1 }
+      if entry.user.isErased { known.merged[key] = known.merged[key]?.withoutAccounts { _ in true } }
     }
     switch rule(over: known) {
     case .refused: return .ownedByAnotherUser
@@ -104,6 +106,8 @@ struct RecordOperation {
   /// Receipts are settled concurrently, so the order of two answers is chance.
   private func comesAfterAnother() throws -> Bool {
     guard let id = entry.pendingID else { return false }
+    // Settled meanwhile, or its user was erased.
+    guard try tables.pending(id) != nil else { return true }
     return try entry.contestedKeys.contains { key in
       guard let grant = try tables.grant(on: key) else { return false }
       let isReserved =

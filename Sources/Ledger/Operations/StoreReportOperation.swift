@@ -4,8 +4,30 @@ internal import struct FoundationEssentials.Date
 /// Records an event of RevenueCat's inside an open transaction: the event, what it means, the verdicts and the updates
 /// of the app's rows are written together or not at all.
 struct StoreReportOperation {
-  let report: StoreReport
-  let tables: LedgerTables
+  private let report: StoreReport
+  private let tables: LedgerTables
+  /// Whether the event names somebody who was erased: its text is not kept.
+  private let namesErased: Bool
+
+  init(report: StoreReport, tables: LedgerTables) throws {
+    var report = report
+    func known(_ user: UserID) throws -> UserID { try tables.pseudonym(ofErased: user) ?? user }
+    switch report.content {
+    case .purchase(let key, var event):
+      event.user = try known(event.user)
+      report.content = .purchase(key, event)
+    case .hint(let key, var event):
+      event.user = try known(event.user)
+      report.content = .hint(key, event)
+    case .temporary(let environment, let store, let user):
+      report.content = .temporary(environment, store, try known(user))
+    case .transfer(let from, let to, let policy):
+      report.content = .transfer(from: try from.map(known), to: try known(to), policy)
+    case .nothing: break
+    }
+    (self.report, self.tables) = (report, tables)
+    namesErased = try report.users.contains { try tables.pseudonym(ofErased: $0) != nil }
+  }
 
   private var context: EvaluationContext { report.evaluationContext }
 
@@ -29,7 +51,8 @@ struct StoreReportOperation {
     if case .recorded(let owner, _, _) = outcome { user = owner }
     let entry = NotificationEntry(
       uuid: report.uuid, type: report.type, subtype: report.store?.rawValue, environment: report.environment,
-      signedAt: report.at, receivedAt: context.recordedAt, payload: report.payload, evaluatedAt: context.evaluatedAt,
+      signedAt: report.at, receivedAt: context.recordedAt, payload: namesErased ? "" : report.payload,
+      evaluatedAt: context.evaluatedAt,
       evaluate: context.evaluate)
     try tables.append(entry, about: key, outcome: user == nil ? .noted : .recorded, user: user)
     return outcome

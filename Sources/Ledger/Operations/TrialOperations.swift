@@ -40,6 +40,7 @@ struct TrialStartOperation {
     {
       return .used(.storeAccount)
     }
+    if let used = try usedBefore() { return .used(used) }
     let startsAt = start.evaluationContext.evaluatedAt
     let outcome = try GivingOperation(
       giving: Giving(
@@ -56,6 +57,19 @@ struct TrialStartOperation {
     (detail.trial, detail.device) = (trial.name, trial.device.rawValue)
     try tables.tell(.trialStarted, of: record.user, at: now, detail)
     return .started(trial)
+  }
+
+  /// What a user has used up who was erased and is back under the same ID.
+  private func usedBefore() throws -> TrialKey? {
+    for former in try tables.formerSelves(of: start.user) {
+      if start.terms.oncePer.contains(.user), try tables.newestTrial(of: former) != nil { return .user }
+      if start.terms.oncePer.contains(.storeAccount), let account = try tables.account(of: former),
+        try tables.evidence(of: account).contains(where: { $0.purchases.contains(where: \.isTrial) })
+      {
+        return .storeAccount
+      }
+    }
+    return nil
   }
 }
 

@@ -33,6 +33,9 @@ protocol LedgerEngine: AnyObject, Sendable {
   /// Reads, and writes one row durably.
   func check() async throws(LedgerError)
 
+  /// Leaves nothing of what was deleted in the ledger's own files, as far as the engine can.
+  func emptyLog() async throws(LedgerError)
+
   /// Ends the operations that were begun; later ones throw `.closed`.
   func close() async
 }

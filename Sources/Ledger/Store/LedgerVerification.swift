@@ -7,7 +7,8 @@ internal import GRDB
 /// - The events of each user form one chain without gaps: each verdict's version is one more than the last.
 /// - Each purchase has one owner, who lists it, and a proof that is what its digest says.
 /// - The periods that were given and are not over are those that the user's account lists.
-/// - The outbox has the version of the user's row, and the counts of access are those of the verdicts.
+/// - The outbox has the version of the user's row, or resets that of an erased user; the counts of access are those of
+///   the verdicts.
 /// - Against an older ledger: each line of its history is a line of this one, word for word.
 package struct LedgerVerification: Hashable, Sendable {
   package var users = 0
@@ -86,7 +87,11 @@ package struct LedgerVerification: Hashable, Sendable {
     do {
       let queue = try Self.open(path)
       defer { try? queue.close() }
-      guard try queue.read({ db in try db.tableExists("account") && !db.tableExists("subscription") }) else {
+      let isPresent = try queue.read { db in
+        try db.tableExists("account") && !db.tableExists("subscription")
+          && db.columns(in: "outbox").contains { $0.name == "reset" }
+      }
+      guard isPresent else {
         throw LedgerOpenError.inaccessible(
           path: path, problem: "it is of an older version; start the service once, which upgrades it")
       }
@@ -307,10 +312,16 @@ package struct LedgerVerification: Hashable, Sendable {
     let strange = try tables.all(
       """
       SELECT outbox.key FROM outbox LEFT JOIN account USING (key)
-      WHERE account.version IS NULL OR account.version = 0 OR account.row_version <> outbox.version
+      WHERE outbox.reset IS NULL
+        AND (account.version IS NULL OR account.version = 0 OR account.row_version <> outbox.version)
       """
     ) { try $0.get(0, as: String.self) }
     for key in strange { expect(false, "The outbox has another version of the row of \(key) than the account.") }
+    let early = try tables.all(
+      "SELECT outbox.key FROM outbox JOIN account USING (key) WHERE outbox.reset IS NOT NULL AND account.version > 0"
+    ) { try $0.get(0, as: String.self) }
+    for key in early { expect(false, "The outbox resets the row of \(key), who has a verdict.") }
+    expect(try tables.memo("erasing") == nil, "An erasure was left unfinished: the history may be changed.")
   }
 
   // MARK: Against an older ledger

@@ -229,6 +229,9 @@ final class PostgreSQLEngine: LedgerEngine {
     return job
   }
 
+  /// What PostgreSQL deleted is gone with its next VACUUM, and from its log when that is written anew.
+  func emptyLog() async throws(LedgerError) {}
+
   func close() async {
     await withCheckedContinuation { continuation in
       let (isIdle, isFirst) = state.withLock { state in

@@ -56,13 +56,13 @@ enum PostgreSQLSchema {
 
   /// The statements that make what migrations after others add.
   ///
-  /// Tables and indexes: older replicas go on beside them during an upgrade, and so no migration changes a table that there
-  /// is, as a test says. One that has to needs statements of its own here.
+  /// Tables and indexes, as a test says, and what stands in `changes`: older replicas go on beside them during an upgrade.
   static func additions(after applied: [String]) throws -> [String] {
     let queue = try DatabaseQueue()
     if let last = applied.last { try LedgerSchema.migrator.migrate(queue, upTo: last) }
     let before = Set(try objects(of: queue).map(\.name))
-    return try objects(of: wholeSchema()).filter { !before.contains($0.name) }.map(translated)
+    let added = try objects(of: wholeSchema()).filter { !before.contains($0.name) }.map(translated)
+    return LedgerSchema.migrator.migrations.filter { !applied.contains($0) }.compactMap { changes[$0] } + added
   }
 
   private struct SchemaObject {
@@ -98,6 +98,26 @@ enum PostgreSQLSchema {
 
   private static let views: Set<String> = ["access_count", "pending_total", "grdb_migrations"]
 
+  /// What a migration changes of tables that there are, beyond what it adds.
+  private static let changes = [
+    "0019 erasure": """
+    \(appendOnly)
+    ALTER TABLE outbox ADD COLUMN reset TEXT COLLATE "C";
+    ALTER TABLE outbox ADD COLUMN reset_spelling TEXT COLLATE "C" CHECK (reset_spelling <> key);
+    """
+  ]
+
+  /// As event_no_update and event_no_delete: while a user is erased, names and free texts may change.
+  private static let appendOnly = """
+    CREATE OR REPLACE FUNCTION event_is_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+      DECLARE names CONSTANT TEXT[] := ARRAY['user_id', 'other_user_id', 'request_id', 'receipt_sha256', 'text'];
+      BEGIN
+        IF TG_OP = 'UPDATE' AND EXISTS (SELECT 1 FROM memo WHERE name = 'erasing')
+          AND to_jsonb(NEW) - names = to_jsonb(OLD) - names THEN RETURN NEW; END IF;
+        RAISE EXCEPTION 'event is append-only';
+      END $$;
+    """
+
   private static let additions = """
     CREATE VIEW access_count AS
       SELECT tier, product_id, is_for_life, count(*) AS users FROM account
@@ -114,8 +134,7 @@ enum PostgreSQLSchema {
       started_at BIGINT NOT NULL,
       beat_at TIMESTAMPTZ NOT NULL
     );
-    CREATE FUNCTION event_is_append_only() RETURNS trigger LANGUAGE plpgsql AS
-      $$ BEGIN RAISE EXCEPTION 'event is append-only'; END $$;
+    \(appendOnly)
     CREATE TRIGGER event_is_append_only BEFORE UPDATE OR DELETE ON event
       FOR EACH ROW EXECUTE FUNCTION event_is_append_only();
     INSERT INTO heartbeat (id, beats) VALUES (1, 0);

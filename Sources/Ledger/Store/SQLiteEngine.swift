@@ -68,6 +68,9 @@ final class SQLiteEngine: LedgerEngine {
     // GRDB would crash on a transaction that is still open after a failed rollback; the queue rolls it back itself.
     configuration.allowsUnsafeTransactions = true
     configuration.prepareDatabase { db in
+      // What is deleted is overwritten, so that an erasure need not look for what was deleted before it.
+      // https://www.sqlite.org/pragma.html#pragma_secure_delete
+      try db.execute(sql: "PRAGMA secure_delete = ON")
       // A savepoint may spill to a file; a container's root file system may be read-only.
       try db.execute(sql: "PRAGMA temp_store = MEMORY")
       try db.execute(sql: "PRAGMA cell_size_check = ON")
@@ -93,6 +96,7 @@ final class SQLiteEngine: LedgerEngine {
       try db.execute(sql: "PRAGMA cache_size = -\(cacheSize)")
       try expect(db, "synchronous", synchronous.rawValue, path: path)
       try expect(db, "foreign_keys", 1, path: path)
+      try expect(db, "secure_delete", 1, path: path)
       try expect(db, "application_id", Int(LedgerFile.applicationID), path: path)
       guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else {
         throw LedgerOpenError.notDurable(path: path, problem: "SQLite refuses the write-ahead log")
@@ -135,6 +139,32 @@ final class SQLiteEngine: LedgerEngine {
         continuation.resume()
       }
     }
+  }
+
+  /// `secure_delete` overwrites what is deleted. A copy of a row may still be in the free space of an index page from when
+  /// SQLite had filled that page anew, so a small file is rebuilt before its log is emptied.
+  func emptyLog() async throws(LedgerError) {
+    guard !queue.isClosed else { throw .closed }
+    let result: Result<Void, LedgerFailure> = await withCheckedContinuation { continuation in
+      pool.asyncWriteWithoutTransaction { db in
+        continuation.resume(
+          returning: Result {
+            // Without room for it, the rows are overwritten all the same.
+            if try Self.isSmall(db) { try? db.execute(sql: "VACUUM") }
+            _ = try db.checkpoint(.truncate)
+          }.mapError { LedgerFailure($0) })
+      }
+    }
+    try value(result)
+  }
+
+  /// Bytes of a file that is rebuilt in some tenths of a second.
+  private static let smallFile = 64 * 1024 * 1024
+
+  private static func isSmall(_ db: Database) throws -> Bool {
+    let pages = try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0
+    let size = try Int.fetchOne(db, sql: "PRAGMA page_size") ?? 0
+    return pages * size <= smallFile
   }
 
   func submit<Value: Sendable>(

@@ -4,7 +4,8 @@ internal import struct FoundationEssentials.Date
 extension LedgerTables {
   // MARK: Events for others
 
-  /// Appends an event. Its number is higher than that of every event that was committed before.
+  /// Appends an event. Its number is higher than that of every event that was committed before. Nobody is told of what
+  /// happens to an erased user's purchases.
   ///
   /// - Parameters:
   ///   - verdict: the number of the verdict after it, in the history; `nil` for an event that no verdict tells.
@@ -13,6 +14,7 @@ extension LedgerTables {
     _ type: String, of user: UserID, at: Int64, recordedAt: Int64, verdict: Int64? = nil, former: Int64? = nil,
     _ detail: ChangeEvent.Detail? = nil
   ) throws {
+    guard !user.isErased else { return }
     if connection.isShared {
       // Numbers are given before a commit. Whoever reads after a number must not miss a lower one that is committed later,
       // so transactions that tell something end one after the other.
@@ -30,7 +32,7 @@ extension LedgerTables {
     try tell(type.rawValue, of: user, at: moment, recordedAt: moment, detail)
   }
 
-  /// The events after a place, in their order.
+  /// The events after a place, in their order. Those of the type `user.erased` are nobody's any more: see `erase`.
   func changeEvents(after sequence: Int64, limit: Int) throws -> [ChangeEvent] {
     try all(
       """
@@ -40,8 +42,22 @@ extension LedgerTables {
       FROM change_event AS told
         LEFT JOIN event AS verdict ON verdict.sequence = told.verdict
         LEFT JOIN event AS former ON former.sequence = told.former
-      WHERE told.sequence > ? ORDER BY told.sequence LIMIT ?
+      WHERE told.sequence > ? AND told.type <> 'user.erased' ORDER BY told.sequence LIMIT ?
       """, sequence, max(0, limit), read: Self.changeEvent)
+  }
+
+  /// The events of an account between two places.
+  func changeEvents(after sequence: Int64, through last: Int64, of key: String) throws -> [ChangeEvent] {
+    try all(
+      """
+      SELECT told.sequence, told.type, told.user_id,
+        (SELECT coalesce(spelling, key) FROM account WHERE key = told.user_id), told.at, told.recorded_at, told.data,
+        verdict.entitlement, former.entitlement
+      FROM change_event AS told
+        LEFT JOIN event AS verdict ON verdict.sequence = told.verdict
+        LEFT JOIN event AS former ON former.sequence = told.former
+      WHERE told.sequence > ? AND told.sequence <= ? AND told.user_id = ? ORDER BY told.sequence
+      """, sequence, last, key, read: Self.changeEvent)
   }
 
   private static func changeEvent(_ row: SQLRow) throws -> ChangeEvent {
@@ -68,6 +84,62 @@ extension LedgerTables {
     return try oldest.count == 2 && (oldest.first.map { $0 < moment } ?? false)
       || exists("SELECT 1 FROM told_refusal WHERE until < ? LIMIT 1", moment)
   }
+
+  // MARK: Erasure
+
+  /// Events that are about an erased user or name one, among some of those after a place.
+  /// - Returns: `last`: the number of the last one that was looked at; `nil` at the end.
+  func changeEvents(
+    naming names: ErasedNames, after sequence: Int64, limit: Int
+  ) throws -> (sequences: [Int64], last: Int64?) {
+    let page = try all(
+      "SELECT sequence, user_id, data FROM change_event WHERE sequence > ? ORDER BY sequence LIMIT ?", sequence, limit
+    ) { row in
+      let detail = try row.get(2, as: String?.self).map { try StoredForm.decoded(ChangeEvent.Detail.self, $0) }
+      return (
+        sequence: try row.get(0, as: Int64.self),
+        isNamed: try names.isName(row.get(1)) || (detail.map { $0.redacted(names, nil) != $0 } ?? false)
+      )
+    }
+    return (page.filter(\.isNamed).map(\.sequence), page.count == limit ? page.last?.sequence : nil)
+  }
+
+  /// Deletes an event about an erased user, with its deliveries; of another's takes the name out. The newest one leaves its
+  /// number.
+  /// - Returns: whether there was one to delete.
+  func erase(changeEvent sequence: Int64, _ names: ErasedNames, as pseudonym: UserID?) throws -> Bool {
+    let known = try first("SELECT user_id, data FROM change_event WHERE sequence = ?", sequence) { row in
+      (user: try row.get(0, as: String.self), data: try row.get(1, as: String?.self))
+    }
+    guard let known else { return false }
+    guard names.isName(known.user) else {
+      guard let data = known.data else { return false }
+      let detail = try StoredForm.decoded(ChangeEvent.Detail.self, data).redacted(names, pseudonym)
+      try execute("UPDATE change_event SET data = ? WHERE sequence = ?", StoredForm.encoded(detail), sequence)
+      return false
+    }
+    for name in try all("SELECT name FROM webhook ORDER BY name", read: { try $0.get(0, as: String.self) }) {
+      try execute("DELETE FROM webhook_delivery WHERE webhook = ? AND sequence = ?", name, sequence)
+    }
+    if try exists("SELECT 1 FROM change_event WHERE sequence > ? LIMIT 1", sequence) {
+      try execute("DELETE FROM change_event WHERE sequence = ?", sequence)
+    } else {
+      try execute(
+        """
+        UPDATE change_event SET user_id = ?, type = 'user.erased', verdict = NULL, former = NULL, data = NULL
+        WHERE sequence = ?
+        """, pseudonym ?? .erased, sequence)
+    }
+    return true
+  }
+
+  /// What is kept to tell the user's next events.
+  func eraseTelling(of key: String) throws {
+    try execute("DELETE FROM covered_verdict WHERE user_id = ?", key)
+    try execute("DELETE FROM told_refusal WHERE user_id = ?", key)
+  }
+
+  // MARK: Retention
 
   /// Deletes the oldest events up to the first that is not from before a moment, and never the newest one.
   /// - Returns: how many were deleted.
@@ -129,5 +201,18 @@ extension LedgerTables {
     return try first("SELECT environment, original_transaction_id FROM store_purchase WHERE id = ?", id) {
       try $0.key(0)
     }
+  }
+}
+
+extension ChangeEvent.Detail {
+  /// What another user's event tells, without the names of an erased one.
+  fileprivate func redacted(_ names: ErasedNames, _ pseudonym: UserID?) -> Self {
+    func renamed(_ user: UserID?) -> UserID? {
+      user.map { names.isName($0.rawValue) ? pseudonym ?? .erased : $0 }
+    }
+    var copy = self
+    (copy.from, copy.to) = (renamed(from), renamed(to))
+    copy.properties = properties.map(names.redacted(inJSON:))
+    return copy
   }
 }

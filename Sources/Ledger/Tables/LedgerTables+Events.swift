@@ -138,6 +138,10 @@ extension LedgerTables {
   /// A user's events from a position down.
   func timeline(of user: UserID, before: TimelinePosition?, limit: Int) throws -> TimelinePage {
     guard let account = try account(of: user) else { return TimelinePage(events: [], next: nil) }
+    return try timeline(of: account, before: before, limit: limit)
+  }
+
+  func timeline(of account: Account, before: TimelinePosition?, limit: Int) throws -> TimelinePage {
     // A position is an event's number, which anybody can make up: another user's event begins no page of this one's.
     var next = try before.map { try previous(of: $0.sequence, user: account.user.key) } ?? account.newest
     var events: [TimelineEvent] = []

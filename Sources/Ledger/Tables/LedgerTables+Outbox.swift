@@ -11,9 +11,14 @@ extension LedgerTables {
   func enqueueUpdate(
     of account: inout Account, evidenceAt: Int64?, recordedAt: Int64, dueAt: Int64
   ) throws -> Date {
+    if account.rowVersion == 0, let former = try formerSelves(of: account.user).last {
+      // Somebody who was erased is back: the row may have the version of its reset.
+      account.rowVersion = try self.account(withKey: former.key)?.rowVersion ?? 0
+      try forgetReset(of: account.user.key)
+    }
     account.rowVersion = max(account.rowVersion + 1, evidenceAt ?? 1, 1)
-    guard !account.user.isAnonymous else {
-      // The app has no row for somebody who has not signed in.
+    guard account.user.mayHaveRow else {
+      // The app has no row for somebody who has not signed in, nor for a pseudonym.
       changes.note(account.user)
       return StoredForm.date(recordedAt)
     }
@@ -51,16 +56,20 @@ extension LedgerTables {
   func waitingUpdate(of user: UserID) throws -> WaitingUpdate? {
     try first(
       """
-      SELECT outbox.key, account.spelling, outbox.version, event.entitlement, waiting_since, attempts, state
-      FROM outbox JOIN account USING (key) JOIN event ON event.sequence = account.verdict WHERE outbox.key = ?
+      SELECT outbox.key, coalesce(account.spelling, outbox.reset_spelling), outbox.version,
+        coalesce(outbox.reset, event.entitlement), waiting_since, attempts, state, outbox.reset
+      FROM outbox LEFT JOIN account ON account.key = outbox.key LEFT JOIN event ON event.sequence = account.verdict
+      WHERE outbox.key = ?
       """, user.key, read: Self.update)
   }
 
   private static func update(_ row: SQLRow) throws -> WaitingUpdate {
-    WaitingUpdate(
+    var update = WaitingUpdate(
       user: try row.get(1, as: UserID?.self) ?? row.get(0), version: try row.get(2),
       entitlement: try StoredForm.value(Entitlement.self, row.get(3)), waitingSince: try row.get(4),
       attempts: try row.get(5), state: try state(row.get(6)))
+    update.isReset = try row.get(7, as: String?.self) != nil
+    return update
   }
 
   func hasUpdates(dueAt now: Date) throws -> Bool {
@@ -70,8 +79,9 @@ extension LedgerTables {
   func claimUpdates(dueAt now: Date, until lease: Date, limit: Int) throws -> [WaitingUpdate] {
     let due = try all(
       """
-      SELECT outbox.key, account.spelling, outbox.version, event.entitlement, waiting_since, attempts, state
-      FROM outbox JOIN account USING (key) JOIN event ON event.sequence = account.verdict
+      SELECT outbox.key, coalesce(account.spelling, outbox.reset_spelling), outbox.version,
+        coalesce(outbox.reset, event.entitlement), waiting_since, attempts, state, outbox.reset
+      FROM outbox LEFT JOIN account ON account.key = outbox.key LEFT JOIN event ON event.sequence = account.verdict
       WHERE outbox.due_at <= ? ORDER BY outbox.due_at, outbox.waiting_since, outbox.key LIMIT ?
       /*pg: FOR UPDATE OF outbox SKIP LOCKED */
       """, now, max(0, limit), read: Self.update)
@@ -95,6 +105,8 @@ extension LedgerTables {
 
   func missUpdate(of user: UserID, version: Int64, retryAt due: Date) throws {
     changes.note(user)
+    // Where there is no row, there is nothing to reset.
+    try execute("DELETE FROM outbox WHERE key = ? AND version = ? AND reset IS NOT NULL", user.key, version)
     try execute(
       """
       UPDATE outbox SET

@@ -90,6 +90,8 @@ extension LedgerTables {
     _ result: WebhookResult, of name: String, isDead: Bool = false, attempts: Int, due: Date, problem: String? = nil,
     at moment: Date? = nil
   ) throws {
+    // The user may have been erased while it was sent.
+    guard try changeEvent(result.sequence) != nil else { return }
     try execute(
       """
       INSERT INTO webhook_delivery (webhook, sequence, user_id, is_dead, attempts, due_at, problem, problem_at)
@@ -114,7 +116,9 @@ extension LedgerTables {
     ) { (count: try $0.get(0, as: Int.self), first: try $0.get(1, as: Int64?.self)) }
     status.waiting = waiting?.count ?? 0
     let next = try first(
-      "SELECT sequence FROM change_event WHERE sequence > ? ORDER BY sequence LIMIT 1", state.through
+      """
+      SELECT sequence FROM change_event WHERE sequence > ? AND type <> 'user.erased' ORDER BY sequence LIMIT 1
+      """, state.through
     ) {
       try $0.get(0, as: Int64.self)
     }

@@ -102,6 +102,12 @@ package struct KeptReceipt: Hashable, Sendable {
     self.bundleID = bundleID
     self.owner = owner
   }
+
+  /// What is kept in the place of an erased user's receipt: it is nothing that could be decoded.
+  static let erasedText = "erased"
+
+  /// Whether the receipt was an erased user's: only its purchase is known.
+  package var isErased: Bool { base64 == Self.erasedText }
 }
 
 /// The outcome of earlier validations of a receipt.

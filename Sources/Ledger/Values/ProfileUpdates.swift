@@ -27,6 +27,8 @@ package struct WaitingUpdate: Hashable, Sendable {
   package var attempts: Int
   /// `written`: a confirming write is due, as an older write may have been executed after it.
   package var state: ProfileWriteState
+  /// The user was erased, and the row is to be as if there had never been one. Then nothing names the user any more.
+  package var isReset = false
 
   package init(
     user: UserID, version: Int64, entitlement: Entitlement, waitingSince: Date, attempts: Int, state: ProfileWriteState

@@ -42,6 +42,8 @@ package struct StoreReport: Sendable {
   package var at: Date
   /// The body as received.
   package var payload: String
+  /// Every user whom the body names.
+  package var users: [UserID] = []
   package var content: Content
   package var evaluationContext: EvaluationContext
   /// When time alone changes what a purchase gives.

@@ -44,7 +44,7 @@ package struct StandingReader: Sendable {
     let profile = try await ledger.profile(of: user)
     let entitlement = rules.standing(of: user, profile, at: now)
     let write: ProfileWrite =
-      if hasProfileStore, !user.isAnonymous, let profile {
+      if hasProfileStore, user.mayHaveRow, let profile {
         ProfileWrite(profile.write).telling(entitlement, recorded: profile.entitlement)
       } else { .none }
     return Standing(

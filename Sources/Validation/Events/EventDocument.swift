@@ -42,8 +42,8 @@ package enum EventDocument {
       json.member("limit", detail.limit.map { Int64($0) })
       json.member("resets_at", detail.resetsAt?.rfc3339)
     case .subscriptionTransferred:
-      json.member("from", detail.from?.rawValue)
-      json.member("to", detail.to?.rawValue)
+      json.member("from", detail.from?.shown)
+      json.member("to", detail.to?.shown)
       json.member("original_transaction_id", detail.purchase?.originalTransactionID.rawValue)
       json.member("environment", detail.purchase?.environment.rawValue)
       json.member("tier", event.entitlement?.tier.rawValue)

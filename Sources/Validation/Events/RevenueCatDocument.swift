@@ -72,8 +72,8 @@ enum RevenueCatDocument {
 
   private static func transfer(_ event: ChangeEvent, from: UserID, to: UserID) -> [UInt8] {
     var json = head(event, "TRANSFER")
-    json.member("transferred_from", json: list([from.rawValue]))
-    json.member("transferred_to", json: list([to.rawValue]))
+    json.member("transferred_from", json: list([from.shown]))
+    json.member("transferred_to", json: list([to.shown]))
     return json.finished()
   }
 

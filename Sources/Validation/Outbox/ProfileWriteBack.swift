@@ -125,6 +125,11 @@ package struct ProfileWriteBack: Sendable {
     switch outcome {
     case .applied:
       return try await settle(update)
+    case .superseded(let version) where !isRaised && update.isReset && version <= WaitingUpdate.highestFloor:
+      // Of an erased user nothing newer can be proven.
+      try await ledger.raiseUpdate(of: update.user, version: update.version, above: version)
+      guard let raised = try await ledger.waitingUpdate(of: update.user) else { return .settled(.written) }
+      return try await send(raised, isRaised: true, deadline: deadline, logger: logger)
     case .superseded(let version) where !isRaised && isInTheFuture(version) && version <= WaitingUpdate.highestFloor:
       logger.warning(
         "the profile's version is in the future: the ledger continues from it", metadata: ["version": "\(version)"])
@@ -188,6 +193,13 @@ package struct ProfileWriteBack: Sendable {
     let again = store.refusesOlder ? nil : now().advanced(by: UpdateSchedule.confirmation)
     // The previous process may have been sending an earlier update when it ended.
     let isDoubtful = update.state == .waiting && update.waitingSince < startedAt
+    if update.isReset {
+      try await ledger.settleUpdate(
+        of: update.user, version: update.version, isDoubtful: isDoubtful, confirmingAt: again)
+      // The ID of an erased user is gone from the outbox, and has to go from the log. It goes with the next one otherwise.
+      try? await ledger.removeTraces()
+      return .settled(.written)
+    }
     if update.state == .waiting {
       ledger.settleLater(update, isDoubtful: isDoubtful, confirmingAt: again)
       return .settled(.written)

@@ -150,8 +150,8 @@ package struct ReceiptValidator: Sendable {
     logger: Logger
   ) async -> ProfileWrite {
     guard let writeBack else { return .none }
-    for loser in losers where !loser.isAnonymous { _ = await writeBack.write(loser, logger: logger) }
-    guard !user.isAnonymous else { return .none }
+    for loser in losers where loser.mayHaveRow { _ = await writeBack.write(loser, logger: logger) }
+    guard user.mayHaveRow else { return .none }
     // Also a missing row is tried: the app may have made it after the purchase.
     guard state != .written else { return .committed }
     switch await writeBack.write(user, recorded: update, logger: logger) {
@@ -206,7 +206,12 @@ package struct ReceiptValidator: Sendable {
   private func reference(_ id: OriginalTransactionID, _ kept: KeptReceipt) async throws(ValidationError)
     -> PurchaseReference
   {
-    try await LongWork.run(bytes: kept.base64.utf8.count) { () throws(ValidationError) in
+    // The receipt of an erased user is gone: the Server API can be asked by the ID, and nobody else.
+    guard !kept.isErased else {
+      guard gateway.serverAPI != nil else { throw .notAskable }
+      return PurchaseReference(id: id, environment: kept.environment, bundleID: kept.bundleID)
+    }
+    return try await LongWork.run(bytes: kept.base64.utf8.count) { () throws(ValidationError) in
       let receipt = try gateway.decode(kept.base64)
       let proof =
         gateway.serverAPI == nil
@@ -271,6 +276,8 @@ package struct ReceiptValidator: Sendable {
     _ reference: PurchaseReference, _ evidence: [SubscriptionEvidence], _ submission: ReceiptSubmission
   ) -> Bool {
     guard reference.receipt == nil, !submission.isVouchedFor else { return true }
+    // It has an owner, for whom Apple is asked.
+    if case .kept = submission.proof { return true }
     return evidence.contains { item in
       item.key.originalTransactionID == reference.id && item.names(submission.user)
     }
@@ -430,7 +437,7 @@ package struct ReceiptValidator: Sendable {
     var entitlement = rules.standing(of: user, profile, at: gateway.now())
     entitlement.isStale = !entitlement.isProvisional
     let write: ProfileWrite =
-      if writeBack != nil, !user.isAnonymous, let profile {
+      if writeBack != nil, user.mayHaveRow, let profile {
         ProfileWrite(profile.write).telling(entitlement, recorded: profile.entitlement)
       } else { .none }
     return ValidatedEntitlement(user: user, entitlement: entitlement, isFromLedger: true, write: write)

@@ -37,6 +37,8 @@ package struct RevenueCatEvent: Hashable, Sendable {
   package var environment: StoreEnvironment?
   package var at: Date
   package var subject: Subject
+  /// Every user whom it names.
+  package var users: [UserID] = []
 
   /// The most bytes of an ID.
   static let longestID = 200
@@ -93,6 +95,7 @@ package struct RevenueCatEvent: Hashable, Sendable {
     }
     subject = .nothing
     subject = try subject(members)
+    users = members.everybody
   }
 
   private func subject(_ members: Members) throws(Unreadable) -> Subject {
@@ -259,6 +262,14 @@ private struct Members {
     let original = try text("original_app_user_id").flatMap { UserID(appUserID: $0) }
     let candidates = try [own, original].compactMap(\.self) + users("aliases")
     return candidates.first { !$0.isAnonymous } ?? own
+  }
+
+  /// Every user whom the event names, in whichever member; of a type that is not read, as far as they can be read.
+  var everybody: [UserID] {
+    let single: [StaticString] = ["app_user_id", "original_app_user_id"]
+    let lists: [StaticString] = ["aliases", "transferred_from", "transferred_to"]
+    return single.compactMap { (try? text($0)).flatMap { UserID(appUserID: $0) } }
+      + lists.flatMap { (try? users($0)) ?? [] }
   }
 
   func users(_ key: StaticString) throws(Unreadable) -> [UserID] {

@@ -117,11 +117,13 @@ package struct RevenueCatReceiver: Sendable {
 
   private func report(of event: RevenueCatEvent, _ payload: String) -> StoreReport {
     let rules = validator.gateway.rules
-    return StoreReport(
+    var report = StoreReport(
       id: event.id, type: event.type, store: event.store, environment: event.environment, at: event.at,
       payload: payload, content: content(of: event), evaluationContext: validator.evaluationContext,
       nextTurn: { evidence, now in rules.nextTurn(of: evidence, after: now) }, provisional: validator.provisional,
       rowsClaimedUntil: validator.rowsClaim)
+    report.users = event.users
+    return report
   }
 
   private func content(of event: RevenueCatEvent) -> StoreReport.Content {

@@ -84,6 +84,7 @@ import Testing
         headers: [TransportHeader("Idempotency-Key", "one")]),
       Ask(method: .get, path: "/v1/profiles/u/grants", key: support),
       Ask(method: .delete, path: "/v1/profiles/u/grants/1", key: support, body: #"{"note":"why"}"#),
+      Ask(method: .get, path: "/v1/profiles/u/export"), Ask(method: .delete, path: "/v1/profiles/u2"),
       Ask(method: .get, path: "/v1/transactions/\(id)", key: support),
       Ask(
         method: .post, path: "/v1/transactions/\(id)/transfer", key: support, body: #"{"to":"u","note":"why"}"#),

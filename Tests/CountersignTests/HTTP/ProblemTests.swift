@@ -210,7 +210,7 @@ import Testing
       let answer = try await service.send(.get, "/v1/validations")
       expect(answer, 405, "method_not_allowed")
       #expect(answer.header("Allow") == "POST")
-      expect(try await service.send(.delete, "/v1/profiles/u"), 405, "method_not_allowed")
+      expect(try await service.send(.put, "/v1/profiles/u"), 405, "method_not_allowed")
       let head = try await RawClient.exchange(
         port: service.port, ["HEAD /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"])
       #expect(head.hasPrefix("HTTP/1.1 200 "))

@@ -110,6 +110,12 @@ import Testing
       method: "DELETE", route: "/v1/profiles/{user_id}/grants/{grant_id}", path: "/v1/profiles/\(own)/grants/7000",
       body: #"{"note":"why"}"#, own: 403, other: 403, service: 404, support: 404),
     Row(
+      method: "GET", route: "/v1/profiles/{user_id}/export", path: "/v1/profiles/\(own)/export", own: 403, other: 403,
+      service: 200, support: 200),
+    Row(
+      method: "DELETE", route: "/v1/profiles/{user_id}", path: "/v1/profiles/\(own)", own: 403, other: 403,
+      service: 200, support: 200),
+    Row(
       method: "GET", route: "/v1/lookup/{id}", path: "/v1/lookup/7", own: 403, other: 403, service: 403, support: 200),
     Row(
       method: "GET", route: "/v1/transactions/{original_transaction_id}", path: "/v1/transactions/7", own: 403,

@@ -290,8 +290,8 @@ struct SupportPageTests {
         let lines = "return [...document.querySelectorAll('#result ol.history')].at(0).children.length"
         #expect(try await browser.evaluate(lines) as? Int ?? 50 < 5, "what is as before is one line")
         #expect(try await browser.text("li.folded summary").contains("verdicts without a change, "))
-        try await browser.click("#result section:last-child > form button")
-        try await browser.wait("#result section:last-child > form .message", says: "All ")
+        try await browser.click("#result section[aria-labelledby=history-title] > form button")
+        try await browser.wait("#result section[aria-labelledby=history-title] > form .message", says: "All ")
         #expect(try await browser.evaluate(count) as? Int ?? 0 > 55)
         try await browser.screenshot("folded-light")
 

@@ -1,0 +1,156 @@
+import ArgumentParser
+import CountersignAPI
+import Foundation
+import HTTPTransport
+
+/// `countersign export`
+struct ExportCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "export",
+    abstract: "Read everything that the running service keeps of a user.",
+    discussion: """
+      The answer is one JSON document, with the user's receipts. It is for the user, and \
+      for nobody else.
+
+      The command needs an API key of the role 'service' or 'support', in \
+      COUNTERSIGN_API_KEY or in the file that --key-file names.
+
+      EXIT CODES
+          0  done
+          1  the file could not be written; an existing one is never overwritten
+         64  wrong usage
+         69  the service cannot be reached
+         77  the service refuses the key
+
+      EXAMPLES
+        countersign export user-1 --out user-1.json --key-file support.key
+        countersign export user-1 | jq .devices
+      """)
+
+  @Argument(help: "The user ID.")
+  var user: String
+
+  @Option(name: .long, help: "The file to write, readable by its owner only; standard output if not given.")
+  var out: String?
+
+  @OptionGroup var service: ServiceOptions
+
+  /// The most bytes of an export: it is read into memory.
+  private static let limit = 512 * 1024 * 1024
+
+  func run() async throws {
+    let path = "\(UserPath(user).path)/export"
+    let body = try await service.ask(.get, path, answerLimit: Self.limit)
+    // One that broke off is not complete.
+    guard (try? JSONSerialization.jsonObject(with: Data(body))) is [String: Any] else {
+      CommandOutput.error("the answer is not whole; try again.")
+      throw ExitCode.unavailable
+    }
+    guard let out else { return FileHandle.standardOutput.write(Data(body)) }
+    try NewFile.write(Data(body), to: out)
+  }
+}
+
+/// `countersign erase`
+struct EraseCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "erase",
+    abstract: "Erase a user from the running service, for ever.",
+    discussion: """
+      Receipts, notes, devices, usage, attributes and every ID of the user go. What stays \
+      has a pseudonym: the purchases, so that nobody else gets them, the history's facts, \
+      and the devices of trials. The profile row is reset. Delete the account in the app \
+      first: a user who posts again is a new one.
+
+      The command needs an API key of the role 'service' or 'support', in \
+      COUNTERSIGN_API_KEY or in the file that --key-file names.
+
+      EXIT CODES
+          0  erased, now or before
+          2  erased; the profile store is away, and the ID is kept until the row is reset
+         64  wrong usage, or --confirm is not the user ID
+         69  the service cannot be reached, or could not finish: repeat it
+         77  the service refuses the key
+
+      EXAMPLES
+        countersign erase user-1 --confirm user-1 --key-file support.key
+        countersign erase user-1 --confirm user-1 --json
+      """)
+
+  @Argument(help: "The user ID.")
+  var user: String
+
+  @Option(name: .long, help: "The user ID once more.")
+  var confirm: String
+
+  @OptionGroup var service: ServiceOptions
+
+  @Flag(name: .long, help: "Print the service's answer, one JSON object.")
+  var json = false
+
+  func run() async throws {
+    guard confirm == user else {
+      CommandOutput.error("--confirm has to be the user ID once more; nothing was erased.")
+      throw ExitCode.usage
+    }
+    let body = try await service.ask(.delete, UserPath(user).path)
+    guard let erasure = try? JSONDecoder.countersign.decode(ErasureResponse.self, from: Data(body)) else {
+      CommandOutput.error("the answer is not an erasure's; is it Countersign that listens there?")
+      throw ExitCode.unavailable
+    }
+    if json {
+      print(String(decoding: body, as: UTF8.self), terminator: body.last == UInt8(ascii: "\n") ? "" : "\n")
+    } else {
+      print(erasure.text)
+    }
+    if erasure.profileWrite == .queued { throw ExitCode(2) }
+  }
+}
+
+/// The path of a user.
+struct UserPath {
+  var path: String
+
+  init(_ user: String) {
+    // RFC 3986, section 2.3.
+    let unreserved = CharacterSet(charactersIn: "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
+    path = "/v1/profiles/\(user.addingPercentEncoding(withAllowedCharacters: unreserved) ?? user)"
+  }
+}
+
+extension ServiceOptions {
+  /// Sends a request for support or the app's server, or reports what is wrong and ends with the exit code for it.
+  fileprivate func ask(
+    _ method: TransportRequest.Method, _ path: String, answerLimit: Int = ServiceClient.answerLimit
+  ) async throws -> [UInt8] {
+    let (client, transport) = try client(environment: ProcessInfo.processInfo.environment)
+    defer { transport.shutdown() }
+    do throws(ServiceClient.Failure) {
+      return try await client.send(method, path, role: "'service' or 'support'", answerLimit: answerLimit).body
+    } catch {
+      CommandOutput.error("\(client.url): \(error.sentence)")
+      throw error.exitCode
+    }
+  }
+}
+
+extension ErasureResponse {
+  /// What was done, in words.
+  var text: String {
+    let row =
+      switch profileWrite {
+      case .committed: "The profile row is reset."
+      case .queued: "The profile store is away: the ID is kept until the row is reset."
+      case .missing: "There is no profile row."
+      default: "There was no profile row to reset."
+      }
+    return """
+      Erased. \(row)
+        gone  receipts \(erased.receipts + erased.waitingReceipts), notes \(erased.notes), devices \(erased.devices), \
+      usage \(erased.usage), SDK customers \(erased.customers), texts of notifications \(erased.notifications), \
+      events \(erased.events)
+        kept  purchases \(kept.purchases), lines of the history \(kept.history), grants \(kept.grants), \
+      trials \(kept.trials), without the name
+      """
+  }
+}

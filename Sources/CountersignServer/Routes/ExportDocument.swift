@@ -1,0 +1,400 @@
+import CountersignAPI
+import Entitlements
+import Ledger
+import Validation
+
+import struct FoundationEssentials.Date
+
+/// What is kept of a user, as one document; `purchases`, `history`, `events` and `consumptions` follow it page by page.
+///
+/// Receipts and signed transactions are in it as they are kept: the user has sent them. The texts of notifications and of
+/// RevenueCat's events are not, as they may name others; what was read from them is in the purchases.
+struct ExportDocument: Encodable {
+  struct Grant: Encodable {
+    var grant: GrantResponse
+    var requestID: String
+    var recordedAt: Date
+
+    enum CodingKeys: String, CodingKey {
+      case requestID = "request_id"
+      case recordedAt = "recorded_at"
+    }
+
+    func encode(to encoder: any Encoder) throws {
+      try grant.encode(to: encoder)
+      var container = encoder.container(keyedBy: CodingKeys.self)
+      try container.encode(requestID, forKey: .requestID)
+      try container.encode(recordedAt, forKey: .recordedAt)
+    }
+  }
+
+  struct Trial: Encodable {
+    var trial: String
+    var deviceID: String
+    var tier: String
+    var startedAt: Date
+    var endsAt: Date
+    var isEndedEarly: Bool
+    @Nullable var sessionsTotal: Int?
+    var sessionsUsed: Int
+
+    enum CodingKeys: String, CodingKey {
+      case trial
+      case deviceID = "device_id"
+      case tier
+      case startedAt = "started_at"
+      case endsAt = "ends_at"
+      case isEndedEarly = "ended_early"
+      case sessionsTotal = "sessions_total"
+      case sessionsUsed = "sessions_used"
+    }
+  }
+
+  struct KeptDevice: Encodable {
+    var deviceID: String
+    @Nullable var model: String?
+    @Nullable var iosVersion: String?
+    @Nullable var appVersion: String?
+    @Nullable var pushToken: String?
+    var firstSeenAt: Date
+    var lastSeenAt: Date
+
+    enum CodingKeys: String, CodingKey {
+      case deviceID = "device_id"
+      case model
+      case iosVersion = "ios_version"
+      case appVersion = "app_version"
+      case pushToken = "push_token"
+      case firstSeenAt = "first_seen_at"
+      case lastSeenAt = "last_seen_at"
+    }
+  }
+
+  struct Consumption: Encodable {
+    var feature: String
+    var consumedAt: Date
+    var amount: Int
+    @Nullable var returned: Int?
+    @Nullable var idempotencyKey: String?
+
+    enum CodingKeys: String, CodingKey {
+      case feature
+      case consumedAt = "consumed_at"
+      case amount, returned
+      case idempotencyKey = "idempotency_key"
+    }
+  }
+
+  struct Attribute: Encodable {
+    @Nullable var value: String?
+    var updatedAt: Date
+
+    enum CodingKeys: String, CodingKey {
+      case value
+      case updatedAt = "updated_at"
+    }
+  }
+
+  struct WaitingReceipt: Encodable {
+    var receiptData: String
+    var receivedAt: Date
+    var requestID: String
+    var attempts: Int
+
+    enum CodingKeys: String, CodingKey {
+      case receiptData = "receipt_data"
+      case receivedAt = "received_at"
+      case requestID = "request_id"
+      case attempts
+    }
+  }
+
+  /// What is to be written to the app's row.
+  struct RowUpdate: Codable, Hashable {
+    var state: String
+    var waitingSince: Date
+    var attempts: Int
+    @Nullable var problem: String?
+
+    enum CodingKeys: String, CodingKey {
+      case state
+      case waitingSince = "waiting_since"
+      case attempts, problem
+    }
+  }
+
+  /// What RevenueCat said happened to a purchase.
+  struct ReportedEvent: Encodable {
+    var id: String
+    var at: Date
+    var change: String
+    @Nullable var productID: String?
+    @Nullable var transactionID: String?
+    @Nullable var purchasedAt: Date?
+    @Nullable var expiresAt: Date?
+    @Nullable var price: Int64?
+    @Nullable var currency: String?
+    @Nullable var country: String?
+
+    enum CodingKeys: String, CodingKey {
+      case id, at, change
+      case productID = "product_id"
+      case transactionID = "transaction_id"
+      case purchasedAt = "purchased_at"
+      case expiresAt = "expires_at"
+      case price, currency, country
+    }
+  }
+
+  /// A report of RevenueCat's that somebody else has to confirm.
+  struct Report: Encodable {
+    var originalTransactionID: String
+    var environment: String
+    var events: [ReportedEvent]
+
+    enum CodingKeys: String, CodingKey {
+      case originalTransactionID = "original_transaction_id"
+      case environment, events
+    }
+  }
+
+  var userID: String
+  var ids: [String]
+  var exportedAt: Date
+  @Nullable var firstSeenAt: Date?
+  @Nullable var lastSeenAt: Date?
+  var entitlement: EntitlementResponse
+  var grants: [Grant]
+  var trials: [Trial]
+  var devices: [KeptDevice]
+  var totals: [String: Int]
+  @Nullable var timeZone: String?
+  var attributes: [String: Attribute]
+  var waitingReceipts: [WaitingReceipt]
+  var reports: [Report]
+  @Nullable var rowUpdate: RowUpdate?
+
+  enum CodingKeys: String, CodingKey {
+    case userID = "user_id"
+    case ids
+    case exportedAt = "exported_at"
+    case firstSeenAt = "first_seen_at"
+    case lastSeenAt = "last_seen_at"
+    case entitlement, grants, trials, devices
+    case totals = "feature_totals"
+    case timeZone = "time_zone"
+    case attributes
+    case waitingReceipts = "waiting_receipts"
+    case reports = "unconfirmed_reports"
+    case rowUpdate = "profile_update"
+  }
+
+  init(_ record: UserRecord, _ standing: Standing, at now: Date) {
+    userID = record.user.rawValue
+    ids = record.ids.map(\.rawValue)
+    exportedAt = now
+    _firstSeenAt = Nullable(wrappedValue: record.firstSeenAt)
+    _lastSeenAt = Nullable(wrappedValue: record.lastSeenAt)
+    entitlement = EntitlementResponse(
+      user: record.user, entitlement: standing.entitlement, isFromLedger: true, write: standing.write)
+    grants = record.grants.map {
+      Grant(grant: GrantResponse($0), requestID: $0.requestID, recordedAt: $0.recordedAt)
+    }
+    trials = record.trials.map { trial in
+      Trial(
+        trial: trial.name, deviceID: trial.device.rawValue, tier: trial.tier.rawValue, startedAt: trial.startedAt,
+        endsAt: trial.endsAt, isEndedEarly: trial.isEndedEarly, sessionsTotal: trial.sessionsTotal,
+        sessionsUsed: trial.sessionsUsed)
+    }
+    devices = record.devices.map { kept in
+      KeptDevice(
+        deviceID: kept.device.id.rawValue, model: kept.device.model, iosVersion: kept.device.iosVersion,
+        appVersion: kept.device.appVersion, pushToken: kept.device.pushToken, firstSeenAt: kept.firstSeenAt,
+        lastSeenAt: kept.lastSeenAt)
+    }
+    totals = record.totals
+    _timeZone = Nullable(wrappedValue: record.timeZone)
+    attributes = record.attributes.mapValues { attribute in
+      Attribute(
+        value: attribute.value,
+        updatedAt: Date(timeIntervalSince1970: Double(attribute.updatedAtMilliseconds) / 1_000))
+    }
+    waitingReceipts = record.waitingReceipts.map { waiting in
+      WaitingReceipt(
+        receiptData: waiting.base64, receivedAt: waiting.receivedAt, requestID: waiting.requestID,
+        attempts: waiting.attempts)
+    }
+    reports = record.reports.sorted { $0.key.originalTransactionID.rawValue < $1.key.originalTransactionID.rawValue }
+      .map { key, events in
+        Report(
+          originalTransactionID: key.originalTransactionID.rawValue, environment: key.environment.rawValue,
+          events: events.map(ReportedEvent.init))
+      }
+    _rowUpdate = Nullable(
+      wrappedValue: record.update.map { update in
+        RowUpdate(
+          state: update.state, waitingSince: update.waitingSince, attempts: update.attempts, problem: update.problem)
+      })
+  }
+}
+
+extension ExportDocument {
+  /// A purchase with everything that is kept of it.
+  struct KeptPurchase: Encodable {
+    struct Transaction: Encodable {
+      var transactionID: String
+      var productID: String
+      @Nullable var purchasedAt: Date?
+      @Nullable var expiresAt: Date?
+      @Nullable var cancelledAt: Date?
+      var isUpgraded: Bool
+      var isTrial: Bool
+      var isIntroductoryOffer: Bool
+      var ownership: String
+      @Nullable var orderLineID: String?
+      @Nullable var accountToken: String?
+      @Nullable var price: Int64?
+      @Nullable var currency: String?
+      @Nullable var storefront: String?
+
+      enum CodingKeys: String, CodingKey {
+        case transactionID = "transaction_id"
+        case productID = "product_id"
+        case purchasedAt = "purchased_at"
+        case expiresAt = "expires_at"
+        case cancelledAt = "cancelled_at"
+        case isUpgraded = "upgraded"
+        case isTrial = "is_trial"
+        case isIntroductoryOffer = "is_introductory_offer"
+        case ownership
+        case orderLineID = "web_order_line_item_id"
+        case accountToken = "app_account_token"
+        case price, currency, storefront
+      }
+
+      init(_ purchase: Purchase) {
+        transactionID = purchase.transactionID.rawValue
+        productID = purchase.productID.rawValue
+        _purchasedAt = Nullable(wrappedValue: purchase.purchaseDate)
+        _expiresAt = Nullable(wrappedValue: purchase.expiresDate)
+        _cancelledAt = Nullable(wrappedValue: purchase.cancellationDate)
+        isUpgraded = purchase.isUpgraded
+        isTrial = purchase.isTrial
+        isIntroductoryOffer = purchase.isIntroductoryOffer
+        ownership = purchase.ownership.rawValue
+        _orderLineID = Nullable(wrappedValue: purchase.webOrderLineItemID)
+        _accountToken = Nullable(wrappedValue: purchase.appAccountToken)
+        _price = Nullable(wrappedValue: purchase.sale?.price)
+        _currency = Nullable(wrappedValue: purchase.sale?.currency)
+        _storefront = Nullable(wrappedValue: purchase.sale?.storefront)
+      }
+    }
+
+    struct Renewal: Encodable {
+      @Nullable var autoRenews: Bool?
+      @Nullable var productID: String?
+      @Nullable var isInBillingRetry: Bool?
+      @Nullable var gracePeriodExpiresAt: Date?
+
+      enum CodingKeys: String, CodingKey {
+        case autoRenews = "auto_renews"
+        case productID = "auto_renew_product_id"
+        case isInBillingRetry = "in_billing_retry"
+        case gracePeriodExpiresAt = "grace_period_expires_at"
+      }
+    }
+
+    /// What it was proven with.
+    struct Receipt: Codable, Hashable {
+      /// Of `receiptData`, in hexadecimal.
+      var sha256: String
+      var bundleID: String
+      var receiptData: String
+
+      enum CodingKeys: String, CodingKey {
+        case sha256
+        case bundleID = "bundle_id"
+        case receiptData = "receipt_data"
+      }
+    }
+
+    struct Notification: Encodable {
+      var id: String
+      @Nullable var type: String?
+      @Nullable var subtype: String?
+      @Nullable var signedAt: Date?
+      var receivedAt: Date
+      var outcome: String
+
+      enum CodingKeys: String, CodingKey {
+        case id, type, subtype
+        case signedAt = "signed_at"
+        case receivedAt = "received_at"
+        case outcome
+      }
+    }
+
+    var originalTransactionID: String
+    var environment: String
+    var source: String
+    var evidenceAt: Date
+    var claim: String
+    @Nullable var nextCheckAt: Date?
+    var transactions: [Transaction]
+    var renewals: [Renewal]
+    var events: [ReportedEvent]
+    @Nullable var receipt: Receipt?
+    var notifications: [Notification]
+
+    enum CodingKeys: String, CodingKey {
+      case originalTransactionID = "original_transaction_id"
+      case environment, source
+      case evidenceAt = "evidence_at"
+      case claim
+      case nextCheckAt = "next_check_at"
+      case transactions, renewals, events, receipt, notifications
+    }
+  }
+}
+
+extension ExportDocument.KeptPurchase {
+  init(_ purchase: ExportedPurchase) {
+    let evidence = purchase.evidence
+    self.init(
+      originalTransactionID: evidence.key.originalTransactionID.rawValue,
+      environment: evidence.key.environment.rawValue, source: evidence.source.rawValue,
+      evidenceAt: evidence.evidenceTime, claim: purchase.isPresented ? "proof" : "name",
+      nextCheckAt: purchase.scheduledAt, transactions: evidence.purchases.map(Transaction.init),
+      renewals: evidence.renewals.map { renewal in
+        Renewal(
+          autoRenews: renewal.autoRenews, productID: renewal.autoRenewProductID?.rawValue,
+          isInBillingRetry: renewal.isInBillingRetry, gracePeriodExpiresAt: renewal.gracePeriodExpiresDate)
+      },
+      events: purchase.events.map(ExportDocument.ReportedEvent.init),
+      receipt: purchase.proof.map { proof in
+        Receipt(sha256: proof.sha256, bundleID: proof.receipt.bundleID.rawValue, receiptData: proof.receipt.base64)
+      },
+      notifications: purchase.notifications.map { line in
+        Notification(
+          id: line.uuid, type: line.type, subtype: line.subtype, signedAt: line.signedAt, receivedAt: line.receivedAt,
+          outcome: line.outcome.rawValue)
+      })
+  }
+}
+
+extension ExportDocument.ReportedEvent {
+  init(_ event: StoreEvent) {
+    self.init(
+      id: event.id, at: event.at, change: event.change.rawValue, productID: event.product?.rawValue,
+      transactionID: event.transaction?.rawValue, purchasedAt: event.purchasedAt, expiresAt: event.expiresAt,
+      price: event.price, currency: event.currency, country: event.country)
+  }
+}
+
+extension ExportDocument.Consumption {
+  init(_ consumption: ExportedConsumption) {
+    self.init(
+      feature: consumption.feature, consumedAt: consumption.consumedAt, amount: consumption.amount,
+      returned: consumption.returned, idempotencyKey: consumption.idempotencyKey)
+  }
+}

@@ -1,0 +1,146 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+/// Erases a user inside an open transaction.
+///
+///     stays, under a pseudonym    account, events (their facts), purchases (their keys and periods), what was given,
+///                                 trials with their devices, transfers at RevenueCat
+///     goes                        receipts, signed transactions, notes, waiting receipts and what was granted on them,
+///                                 consumption, time zone, devices, the SDK's customers, texts of notifications,
+///                                 events for others
+///     stays until the row is      the outbox has the ID
+///       reset
+///
+/// What stays keeps others from the purchases and from a second trial. It is done again without harm: then there is
+/// nothing left to do.
+struct ErasureOperation {
+  let erasure: Erasure
+  /// The names that were known before this; none for the first time.
+  let known: [UserID]
+  let traces: NameTraces
+  let tables: LedgerTables
+
+  func run() throws -> ErasureReport {
+    let (key, users) = try tables.names(of: erasure.user)
+    let names = ErasedNames(users + known)
+    var report = ErasureReport(of: try tables.name(ofKey: key))
+    var pseudonyms: [String: UserID] = [:]
+    try tables.beginErasing()
+    for identity in Set((users + known).map(\.key)).sorted() where !UserID(identity).isErased {
+      let pseudonym = try tables.newPseudonym(ofKey: identity)
+      let (erased, isKept) = try erase(identity, as: pseudonym, names)
+      if isKept { pseudonyms[identity] = pseudonym }
+      report.add(erased)
+    }
+    report.customers += try tables.erase(customersOf: key)
+    try tables.eraseMemos(names)
+    let pseudonym = try pseudonyms[key] ?? tables.formerSelves(of: UserID(key)).last
+    report.add(try tables.erase(traces, names, as: pseudonym, pseudonyms))
+    try tables.endErasing()
+    tables.changes.noteAll()
+    return report
+  }
+
+  /// - Returns: `isKept`: something of this name stays under the pseudonym.
+  private func erase(
+    _ key: String, as pseudonym: UserID, _ names: ErasedNames
+  ) throws -> (report: ErasureReport, isKept: Bool) {
+    var report = ErasureReport(of: UserID(key))
+    let account = try tables.account(withKey: key)
+    report.usage = try tables.erase(usageOf: key)
+    tables.changes.note(usageOf: UserID(key))
+    try tables.eraseTelling(of: key)
+    for spelling in Set(names.spellings.filter { UserID($0).key == key } + [key]).sorted() {
+      report.waitingReceipts += try tables.erase(waitingReceiptsOf: spelling)
+    }
+    try tables.erase(reportsOf: key)
+    try tables.erase(unclaimedNaming: key)
+    report.devices = try tables.erase(devicesOf: key, as: pseudonym)
+    report.trials = try tables.rename(trialsOf: key, to: pseudonym)
+    report.grants = try tables.rename(givenTo: key, to: pseudonym, at: erasure.recordedAt)
+    try tables.rename(otherUser: key, to: pseudonym)
+    try tables.rename(transfersOf: key, to: pseudonym)
+    guard let account else {
+      try tables.forgetUpdate(of: key)
+      // A reset of before may wait.
+      report.resetsRow = try tables.hasReset(of: key)
+      return (report, false)
+    }
+    let rowVersion = try reset(account, key, &report)
+    let erased = try tables.eraseEvents(from: account.newest, as: pseudonym, names)
+    (report.events, report.notes) = (erased.events, erased.notes)
+    // Before the purchases, whose owner is found with them.
+    try tables.rename(accountOf: key, to: pseudonym, rowVersion: rowVersion)
+    try erase(account.purchases, as: pseudonym, names, &report)
+    for id in erased.purchases.subtracting(account.purchases).sorted() {
+      let former = try id < 0 ? tables.storePurchaseKey(id) : try tables.purchase(id: id).evidence.key
+      guard let former else { continue }
+      report.notifications += try tables.eraseNotifications(about: former, isOwn: false, as: pseudonym, names)
+    }
+    return (report, true)
+  }
+
+  /// Queues the reset of the app's row, if it may have one with a verdict.
+  /// - Returns: the version of the row.
+  private func reset(_ account: Account, _ key: String, _ report: inout ErasureReport) throws -> Int64 {
+    guard let reset = erasure.reset, account.user.mayHaveRow, account.version > 0 else {
+      try tables.forgetUpdate(of: key)
+      return account.rowVersion
+    }
+    let version = account.rowVersion + 1
+    try tables.enqueueReset(
+      of: key, spelling: account.user.rawValue == key ? nil : account.user, version: version, reset,
+      at: erasure.recordedAt, dueAt: erasure.rowsClaimedUntil)
+    report.resetsRow = true
+    return version
+  }
+
+  private func erase(
+    _ purchases: [Int64], as pseudonym: UserID, _ names: ErasedNames, _ report: inout ErasureReport
+  ) throws {
+    let kept = try purchases.filter { $0 > 0 }.map(tables.purchase(id:))
+    // A receipt with another user's purchases stays with those, unless it names this one.
+    let shared = try Dictionary(grouping: kept, by: \.proof).filter { id, own in
+      try own.count < tables.uses(ofProof: id) && !names.occurs(inSigned: tables.proof(id).receipt.base64)
+    }
+    for purchase in kept {
+      var purchase = purchase
+      purchase.owner = pseudonym
+      // Whoever presents the purchase later is another user, and not the one whom it named.
+      purchase.claim = .proof
+      purchase.evidence = purchase.evidence.withoutAccounts { _ in true }
+      purchase.rows = try StoredForm.text(purchase.evidence)
+      if shared[purchase.proof] != nil {
+        purchase.proof = try nothing(insteadOf: purchase.proof)
+      } else if try tables.erase(proof: purchase.proof) {
+        report.receipts += 1
+      }
+      _ = try tables.save(purchase)
+      report.notifications += try tables.eraseNotifications(
+        about: purchase.evidence.key, isOwn: true, as: pseudonym, names)
+    }
+    for id in purchases where id < 0 {
+      guard var purchase = try tables.storePurchase(id: id) else { throw StoredForm.Unstorable() }
+      purchase.owner = pseudonym
+      purchase.events = purchase.events.map { event in
+        var event = event
+        if names.isName(event.user.rawValue) { event.user = pseudonym }
+        return event
+      }
+      _ = try tables.save(purchase)
+      report.notifications += try tables.eraseNotifications(
+        about: purchase.evidence.key, isOwn: true, as: pseudonym, names)
+    }
+    report.purchases = purchases.count
+  }
+
+  /// - Returns: the proof of a purchase that no longer uses another one.
+  private func nothing(insteadOf proof: Int64) throws -> Int64 {
+    var nothing = try tables.proof(proof).receipt
+    nothing.base64 = KeptReceipt.erasedText
+    let id = try tables.add(
+      nothing, ReceiptDigest(of: nothing.base64), at: StoredForm.milliseconds(erasure.recordedAt))
+    try tables.leave(proof: proof)
+    return id
+  }
+}

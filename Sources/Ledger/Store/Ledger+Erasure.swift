@@ -1,0 +1,61 @@
+internal import Entitlements
+
+/// The erasure of users.
+extension Ledger {
+  /// Erases a user in one transaction, and then everything that is named the same elsewhere.
+  ///
+  /// What is the user's is found by the indexes. Where others' purchases, events and notes name the user is read before,
+  /// page by page, so that the transaction is short; and once more after it, for what came meanwhile. A failure in
+  /// between leaves the user erased, and the next call does the rest.
+  ///
+  /// - Returns: what was done, durably. `removeTraces` has to follow.
+  package func erase(_ erasure: Erasure) async throws(LedgerError) -> ErasureReport {
+    let (_, known) = try await read { tables in try tables.names(of: erasure.user) }
+    let names = ErasedNames(known)
+    var report = try await erase(erasure, known, try await traces(of: names))
+    for _ in 0..<Self.rounds {
+      let traces = try await traces(of: names)
+      guard !traces.isEmpty else { break }
+      report.add(try await erase(erasure, known, traces))
+    }
+    return report
+  }
+
+  /// How often it is looked for what came during an erasure.
+  private static let rounds = 3
+
+  private func erase(
+    _ erasure: Erasure, _ known: [UserID], _ traces: NameTraces
+  ) async throws(LedgerError) -> ErasureReport {
+    try await engine.submit { tables in
+      try ErasureOperation(erasure: erasure, known: known, traces: traces, tables: tables).run()
+    }
+  }
+
+  private func traces(of names: ErasedNames) async throws(LedgerError) -> NameTraces {
+    var traces = NameTraces()
+    var place: LedgerTables.TracePlace? = .first(names)
+    while let start = place {
+      let found = traces
+      (traces, place) = try await read { tables in
+        var found = found
+        let next = try tables.findTraces(names, from: start, into: &found)
+        return (found, next)
+      }
+    }
+    return traces
+  }
+
+  /// Empties the log, which has the pages of before the erasure.
+  ///
+  /// - Throws: `unavailable` where a reader of before goes on for too long. What was erased is erased, and this can be
+  ///   called again.
+  package func removeTraces() async throws(LedgerError) {
+    for _ in 0..<Self.rounds {
+      do throws(LedgerError) { return try await emptyLog() } catch {
+        guard case .unavailable = error else { throw error }
+      }
+    }
+    try await emptyLog()
+  }
+}

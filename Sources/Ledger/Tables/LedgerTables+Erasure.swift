@@ -1,0 +1,480 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+extension LedgerTables {
+  // MARK: Names
+
+  /// Every ID of a customer: of the user, and those that turned out to be the user.
+  func names(of user: UserID) throws -> (key: String, users: [UserID]) {
+    let key = try key(of: user)
+    var users = [user, UserID(key)]
+    for spelling in [
+      try first("SELECT spelling FROM account WHERE key = ?", key, read: { try $0.get(0, as: UserID?.self) }),
+      try first("SELECT reset_spelling FROM outbox WHERE key = ?", key, read: { try $0.get(0, as: UserID?.self) }),
+    ] {
+      if case .some(.some(let spelling)) = spelling { users.append(spelling) }
+    }
+    let customers = try all("SELECT key, spelling FROM customer WHERE key = ? OR joined_to = ?", key, key) { row in
+      [try row.get(0, as: UserID.self), try row.get(1, as: UserID?.self)].compactMap(\.self)
+    }
+    return (key, users + customers.flatMap(\.self))
+  }
+
+  /// Lets an event lose its names inside the open transaction: see the migration.
+  func beginErasing() throws { try keepMemo("erasing", "") }
+  func endErasing() throws { try keepMemo("erasing", nil) }
+
+  // MARK: The account and its history
+
+  func rename(accountOf key: String, to pseudonym: UserID, rowVersion: Int64) throws {
+    try execute(
+      "UPDATE account SET key = ?, spelling = NULL, given = NULL, row_version = ? WHERE key = ?", pseudonym, rowVersion,
+      key)
+  }
+
+  /// What the events of a chain lead to.
+  struct ErasedEvents {
+    var events = 0
+    var notes = 0
+    /// The purchases that came or went.
+    var purchases: Set<Int64> = []
+  }
+
+  /// Takes the names out of a user's events. The notes that are their reasons go with them: what a person wrote may say
+  /// anything.
+  func eraseEvents(from newest: Int64?, as pseudonym: UserID, _ names: ErasedNames) throws -> ErasedEvents {
+    var erased = ErasedEvents()
+    var notes: Set<Int64> = []
+    var next = newest
+    while let sequence = next {
+      let event = try first(
+        "SELECT previous, kind, note, purchase_id, request_id FROM event WHERE sequence = ?", sequence
+      ) { row in
+        (
+          previous: try row.get(0, as: Int64?.self), kind: try row.get(1, as: String.self),
+          note: try row.get(2, as: Int64?.self), purchase: try row.get(3, as: Int64?.self),
+          requestID: try row.get(4, as: String.self)
+        )
+      }
+      guard let event else { throw StoredForm.Unstorable() }
+      if event.kind == "note" { notes.insert(sequence) }
+      if let note = event.note { notes.insert(note) }
+      if let purchase = event.purchase { erased.purchases.insert(purchase) }
+      try execute(
+        "UPDATE event SET user_id = ?, request_id = ? WHERE sequence = ?", pseudonym, names.redacted(event.requestID),
+        sequence)
+      erased.events += 1
+      next = event.previous
+    }
+    for note in notes.sorted() { erased.notes += try erase(note: note, names) ? 1 : 0 }
+    return erased
+  }
+
+  private func erase(note sequence: Int64, _ names: ErasedNames) throws -> Bool {
+    let note = try first("SELECT text, request_id FROM event WHERE sequence = ? AND kind = 'note'", sequence) { row in
+      (text: try row.get(0, as: String.self), requestID: try row.get(1, as: String.self))
+    }
+    guard let note, note.text != ErasedNames.text else { return false }
+    try execute(
+      "UPDATE event SET text = ?, request_id = ? WHERE sequence = ?", ErasedNames.text, names.redacted(note.requestID),
+      sequence)
+    return true
+  }
+
+  /// In the histories of others.
+  func rename(otherUser key: String, to pseudonym: UserID) throws {
+    try execute("UPDATE event SET other_user_id = ? WHERE other_user_id = ?", pseudonym, key)
+  }
+
+  // MARK: Purchases
+
+  /// How many purchases of the ledger use a proof.
+  func uses(ofProof id: Int64) throws -> Int {
+    guard let uses = try first("SELECT uses FROM proof WHERE id = ?", id, read: { try $0.get(0, as: Int.self) }) else {
+      throw StoredForm.Unstorable()
+    }
+    return uses
+  }
+
+  /// Puts nothing in the place of a proof, whichever purchases use it.
+  /// - Returns: whether there was anything.
+  func erase(proof id: Int64) throws -> Bool {
+    let digest = ReceiptDigest(of: KeptReceipt.erasedText)
+    try execute(
+      "UPDATE proof SET sha256 = ?, is_text = 1, content = ? WHERE id = ? AND sha256 <> ?", digest,
+      Array(KeptReceipt.erasedText.utf8), id, digest)
+    return changesCount == 1
+  }
+
+  // MARK: What was given, and trials
+
+  /// Ends what was given to a user and renames it, without what was said of it.
+  func rename(givenTo key: String, to pseudonym: UserID, at now: Date) throws -> Int {
+    try execute("UPDATE given_period SET ended_at = ? WHERE user_id = ? AND is_over = 0 AND ends_at > ?", now, key, now)
+    try execute(
+      """
+      UPDATE given_period SET user_id = ?, is_over = 1, text = NULL, idempotency_key = NULL, request_id = 'erased'
+      WHERE user_id = ?
+      """, pseudonym, key)
+    return changesCount
+  }
+
+  /// The devices of trials stay: no second trial by erasing the account.
+  func rename(trialsOf key: String, to pseudonym: UserID) throws -> Int {
+    try execute("DELETE FROM trial_session WHERE trial_id IN (SELECT id FROM trial WHERE user_id = ?)", key)
+    try execute("UPDATE trial SET user_id = ? WHERE user_id = ?", pseudonym, key)
+    return changesCount
+  }
+
+  func erase(devicesOf key: String, as pseudonym: UserID) throws -> Int {
+    try execute("DELETE FROM device WHERE user_id = ? AND trial_id IS NULL", key)
+    let gone = changesCount
+    try execute(
+      """
+      UPDATE device SET user_id = ?, model = NULL, ios_version = NULL, app_version = NULL, push_token = NULL
+      WHERE user_id = ?
+      """, pseudonym, key)
+    return gone + changesCount
+  }
+
+  // MARK: What goes
+
+  func erase(usageOf key: String) throws -> Int {
+    try execute("DELETE FROM consumption WHERE user_id = ?", key)
+    var gone = changesCount
+    try execute("DELETE FROM feature_total WHERE user_id = ?", key)
+    gone += changesCount
+    try execute("DELETE FROM user_time_zone WHERE user_id = ?", key)
+    return gone + changesCount
+  }
+
+  func erase(customersOf key: String) throws -> Int {
+    try execute("DELETE FROM customer WHERE key = ? OR joined_to = ?", key, key)
+    return changesCount
+  }
+
+  /// - Parameter spelling: as the row has it.
+  func erase(waitingReceiptsOf spelling: String) throws -> Int {
+    try execute("DELETE FROM provisional_grant WHERE user_id = ?", spelling)
+    try execute("DELETE FROM pending_receipt WHERE user_id = ?", spelling)
+    return changesCount
+  }
+
+  func erase(reportsOf key: String) throws { try execute("DELETE FROM store_report WHERE user_id = ?", key) }
+
+  func rename(transfersOf key: String, to pseudonym: UserID) throws {
+    try execute("UPDATE store_transfer SET from_user_id = ? WHERE from_user_id = ?", pseudonym, key)
+    try execute("UPDATE store_transfer SET to_user_id = ? WHERE to_user_id = ?", pseudonym, key)
+  }
+
+  func erase(unclaimedNaming key: String) throws {
+    try execute("DELETE FROM unclaimed_evidence WHERE account_token = ?", key)
+  }
+
+  /// A job may have kept how far through the users it has got. It goes on from a part of the name, which comes before it.
+  func eraseMemos(_ names: ErasedNames) throws {
+    let memos = try all("SELECT name, text FROM memo") { row in
+      (name: try row.get(0, as: String.self), text: try row.get(1, as: String.self))
+    }
+    for memo in memos where names.occurs(inJSON: memo.text) {
+      var text = memo.text
+      for name in names.spellings {
+        text = text.replacing("\"\(name)\"", with: "\"\(name.prefix(name.count / 2))\"")
+      }
+      try keepMemo(memo.name, text)
+    }
+  }
+
+  // MARK: Notifications
+
+  private struct KeptNotification {
+    var uuid: String
+    var user: String?
+    var payload: String?
+
+    init(_ row: SQLRow) throws {
+      uuid = try row.get(0)
+      user = try row.get(1)
+      payload = try row.get(2)
+    }
+  }
+
+  /// Takes the text from the notifications about a purchase that name a user, and the name with it.
+  ///
+  /// - Parameter isOwn: the purchase is the user's now, so that each of them is about the user.
+  /// - Returns: how many lost their text.
+  func eraseNotifications(
+    about key: SubscriptionKey, isOwn: Bool, as pseudonym: UserID?, _ names: ErasedNames
+  ) throws -> Int {
+    let kept = try all(
+      "SELECT uuid, user_id, payload FROM notification WHERE environment = ? AND original_transaction_id = ?",
+      key.environment, key.originalTransactionID, read: KeptNotification.init)
+    return try kept.reduce(0) { try $0 + (erase($1, isOwn: isOwn, as: pseudonym, names) ? 1 : 0) }
+  }
+
+  /// - Returns: whether the text was there.
+  func erase(notification uuid: String, as pseudonym: UserID?, _ names: ErasedNames) throws -> Bool {
+    let kept = try first(
+      "SELECT uuid, user_id, payload FROM notification WHERE uuid = ?", uuid, read: KeptNotification.init)
+    return try kept.map { try erase($0, isOwn: false, as: pseudonym, names) } ?? false
+  }
+
+  private func erase(
+    _ kept: KeptNotification, isOwn: Bool, as pseudonym: UserID?, _ names: ErasedNames
+  ) throws -> Bool {
+    let isUsers = kept.user.map(names.isName) ?? false
+    let hasText =
+      kept.payload.map { text in
+        isOwn || isUsers
+          || (kept.uuid.hasPrefix("revenuecat:") ? names.occurs(inJSON: text) : names.occurs(inSigned: text))
+      } ?? false
+    guard isUsers || hasText else { return false }
+    let user = isUsers ? pseudonym?.rawValue : kept.user
+    if isUsers, user == nil {
+      // Nothing is left that it could be about.
+      try execute("DELETE FROM notification WHERE uuid = ?", kept.uuid)
+    } else if hasText {
+      try execute("UPDATE notification SET user_id = ?, payload = NULL WHERE uuid = ?", user, kept.uuid)
+    } else {
+      try execute("UPDATE notification SET user_id = ? WHERE uuid = ?", user, kept.uuid)
+    }
+    return hasText
+  }
+
+  // MARK: The app's row
+
+  /// Queues the reset of the row of a user who has no account any more.
+  func enqueueReset(of key: String, spelling: UserID?, version: Int64, _ reset: Entitlement, at now: Date, dueAt: Date?)
+    throws
+  {
+    changes.note(row: version, of: UserID(key))
+    try execute(
+      """
+      INSERT INTO outbox (key, version, state, is_doubtful, waiting_since, attempts, due_at, reset, reset_spelling)
+      VALUES (?, ?, 'waiting', 0, ?, 0, ?, ?, ?)
+      ON CONFLICT (key) DO UPDATE SET
+        version = excluded.version, waiting_since = excluded.waiting_since,
+        is_doubtful = CASE WHEN outbox.is_doubtful = 1 OR outbox.state = 'confirming' THEN 1 ELSE 0 END,
+        state = 'waiting', attempts = 0, due_at = excluded.due_at, problem = NULL, problem_at = NULL,
+        reset = excluded.reset, reset_spelling = excluded.reset_spelling
+      """, key, version, now, dueAt ?? Date(millisecondsSince1970: 0), StoredForm.text(reset), spelling)
+  }
+
+  /// Whether a reset of the row waits.
+  func hasReset(of key: String) throws -> Bool {
+    try exists("SELECT 1 FROM outbox WHERE key = ? AND reset IS NOT NULL", key)
+  }
+
+  func forgetUpdate(of key: String) throws {
+    try execute("DELETE FROM outbox WHERE key = ? AND reset IS NULL", key)
+  }
+
+  /// A user who comes back has a verdict again, which takes the place of the reset.
+  func forgetReset(of key: String) throws {
+    try execute("UPDATE outbox SET reset = NULL, reset_spelling = NULL WHERE key = ? AND reset IS NOT NULL", key)
+  }
+}
+
+// MARK: - Traces elsewhere
+
+/// Where an erased user is named in what is others': to be looked at again, and changed, inside the erasure.
+struct NameTraces: Sendable {
+  var notifications: [String] = []
+  var purchases: [Int64] = []
+  var storePurchases: [Int64] = []
+  var unclaimed: [SubscriptionKey] = []
+  var reports: [SubscriptionKey] = []
+  var refused: [Int64] = []
+  var notes: [Int64] = []
+  var changeEvents: [Int64] = []
+
+  var isEmpty: Bool {
+    notifications.isEmpty && purchases.isEmpty && storePurchases.isEmpty && unclaimed.isEmpty && reports.isEmpty
+      && refused.isEmpty && notes.isEmpty && changeEvents.isEmpty
+  }
+}
+
+extension LedgerTables {
+  /// A place in one of the tables, from which the next page is read.
+  enum TracePlace: Sendable {
+    case purchases(after: Int64)
+    case unclaimed(after: SubscriptionKey)
+    case storePurchases(below: Int64)
+    case reports(after: SubscriptionKey)
+    case events(after: String)
+    case refused(after: Int64)
+    case notes(after: Int64)
+    case changeEvents(after: Int64)
+
+    /// Purchases at Apple's name users by UUIDs only.
+    static func first(_ names: ErasedNames) -> TracePlace {
+      names.hasAccounts ? .purchases(after: 0) : .storePurchases(below: 0)
+    }
+
+    static let start = SubscriptionKey(environment: .production, originalTransactionID: OriginalTransactionID(""))
+  }
+
+  /// Reads one page of a table that may name an erased user.
+  ///
+  /// - Returns: where the next page begins; `nil` at the end.
+  func findTraces(_ names: ErasedNames, from place: TracePlace, into traces: inout NameTraces) throws -> TracePlace? {
+    switch place {
+    case .purchases(let after):
+      let last = try first("SELECT coalesce(max(id), 0) FROM purchase") { try $0.get(0, as: Int64.self) } ?? 0
+      let end = min(last, after + 5_000)
+      for pattern in names.accountPatterns {
+        traces.purchases += try all(
+          "SELECT id FROM purchase WHERE id > ? AND id <= ? AND lower(evidence) LIKE ?", after, end, pattern
+        ) { try $0.get(0, as: Int64.self) }
+      }
+      return end < last ? .purchases(after: end) : .unclaimed(after: TracePlace.start)
+    case .unclaimed(let after):
+      let page = try all(
+        """
+        SELECT environment, original_transaction_id, evidence, proof FROM unclaimed_evidence
+        WHERE environment > ? OR (environment = ? AND original_transaction_id > ?)
+        ORDER BY environment, original_transaction_id LIMIT 500
+        """, after.environment, after.environment, after.originalTransactionID
+      ) { row in
+        let proof = try row.get(3, as: String?.self)
+        return (
+          key: try row.key(0),
+          isNamed: try names.occurs(inJSON: row.get(2)) || (proof.map(names.occurs(inSigned:)) ?? false)
+        )
+      }
+      traces.unclaimed += page.filter(\.isNamed).map(\.key)
+      return page.count == 500 ? page.last.map { .unclaimed(after: $0.key) } : .storePurchases(below: 0)
+    case .storePurchases(let below):
+      let page = try all(
+        "SELECT id, events FROM store_purchase WHERE id < ? ORDER BY id DESC LIMIT 500", below
+      ) { row in (id: try row.get(0, as: Int64.self), isNamed: try names.occurs(inJSON: row.get(1))) }
+      traces.storePurchases += page.filter(\.isNamed).map(\.id)
+      return page.count == 500 ? page.last.map { .storePurchases(below: $0.id) } : .reports(after: TracePlace.start)
+    case .reports(let after):
+      let page = try all(
+        """
+        SELECT environment, original_transaction_id, events FROM store_report
+        WHERE environment > ? OR (environment = ? AND original_transaction_id > ?)
+        ORDER BY environment, original_transaction_id LIMIT 500
+        """, after.environment, after.environment, after.originalTransactionID
+      ) { row in (key: try row.key(0), isNamed: try names.occurs(inJSON: row.get(2))) }
+      traces.reports += page.filter(\.isNamed).map(\.key)
+      return page.count == 500 ? page.last.map { .reports(after: $0.key) } : .events(after: "revenuecat:")
+    case .events(let after):
+      // RevenueCat's. Apple's are found by their purchases.
+      let page = try all(
+        """
+        SELECT uuid, payload, user_id FROM notification WHERE uuid > ? AND uuid < 'revenuecat;' ORDER BY uuid LIMIT 500
+        """, after
+      ) { row in
+        let (payload, user) = (try row.get(1, as: String?.self), try row.get(2, as: String?.self))
+        return (
+          uuid: try row.get(0, as: String.self),
+          isNamed: (payload.map(names.occurs(inJSON:)) ?? false) || (user.map(names.isName) ?? false)
+        )
+      }
+      traces.notifications += page.filter(\.isNamed).map(\.uuid)
+      return page.count == 500 ? page.last.map { .events(after: $0.uuid) } : .refused(after: 0)
+    case .refused(let after):
+      let page = try all(
+        "SELECT id, payload FROM refused_notification WHERE id > ? ORDER BY id LIMIT 200", after
+      ) { row in (id: try row.get(0, as: Int64.self), isNamed: try names.occurs(inSigned: row.get(1))) }
+      traces.refused += page.filter(\.isNamed).map(\.id)
+      return page.count == 200 ? page.last.map { .refused(after: $0.id) } : .notes(after: 0)
+    case .notes(let after):
+      let page = try all(
+        "SELECT sequence, text FROM event WHERE kind = 'note' AND sequence > ? ORDER BY sequence LIMIT 500", after
+      ) { row in
+        let text = try row.get(1, as: String.self)
+        return (sequence: try row.get(0, as: Int64.self), isNamed: names.redacted(text) != text)
+      }
+      traces.notes += page.filter(\.isNamed).map(\.sequence)
+      return page.count == 500 ? page.last.map { .notes(after: $0.sequence) } : .changeEvents(after: 0)
+    case .changeEvents(let after):
+      let (sequences, last) = try changeEvents(naming: names, after: after, limit: 500)
+      traces.changeEvents += sequences
+      return last.map { .changeEvents(after: $0) }
+    }
+  }
+
+  /// Takes the names out of what is others'.
+  ///
+  /// - Parameters:
+  ///   - pseudonym: that of the user; `nil`: nothing is kept under one.
+  ///   - pseudonyms: by the key of each name that has one.
+  func erase(
+    _ traces: NameTraces, _ names: ErasedNames, as pseudonym: UserID?, _ pseudonyms: [String: UserID]
+  ) throws -> ErasureReport {
+    var report = ErasureReport(of: UserID(""))
+    for id in traces.purchases {
+      guard let kept = try? purchase(id: id) else { continue }
+      report.notifications += try eraseNotifications(
+        about: kept.evidence.key, isOwn: false, as: pseudonym, names)
+      let evidence = kept.evidence.withoutAccounts(where: names.isName)
+      guard evidence != kept.evidence else { continue }
+      var purchase = kept
+      purchase.evidence = evidence
+      purchase.rows = try StoredForm.text(evidence)
+      _ = try save(purchase)
+      // A receipt is needed to ask Apple, and says nothing of accounts. A signed transaction does.
+      let proof = try proof(purchase.proof)
+      if names.occurs(inSigned: proof.receipt.base64), try erase(proof: purchase.proof) { report.receipts += 1 }
+    }
+    for key in traces.unclaimed {
+      guard var kept = try unclaimed(key) else { continue }
+      report.notifications += try eraseNotifications(about: key, isOwn: false, as: pseudonym, names)
+      kept.evidence = kept.evidence.withoutAccounts(where: names.isName)
+      kept.rows = try StoredForm.text(kept.evidence)
+      if let proof = kept.proof, names.occurs(inSigned: proof) { (kept.proof, kept.proofAt) = (nil, nil) }
+      try save(kept, seenAt: 0)
+    }
+    for id in traces.storePurchases {
+      guard var kept = try storePurchase(id: id) else { continue }
+      kept.events = kept.events.map { $0.renamed(names, pseudonym, pseudonyms) }
+      _ = try save(kept)
+    }
+    for key in traces.reports {
+      guard var kept = try self.report(key) else { continue }
+      kept.events = kept.events.map { $0.renamed(names, pseudonym, pseudonyms) }
+      try save(kept)
+    }
+    for uuid in traces.notifications {
+      if try erase(notification: uuid, as: pseudonym, names) { report.notifications += 1 }
+    }
+    for id in traces.refused {
+      try execute("UPDATE refused_notification SET payload = '' WHERE id = ? AND payload <> ''", id)
+      report.notifications += changesCount
+    }
+    for sequence in traces.changeEvents {
+      if try erase(changeEvent: sequence, names, as: pseudonym) { report.toldEvents += 1 }
+    }
+    for sequence in traces.notes {
+      let text = try first("SELECT text FROM event WHERE sequence = ? AND kind = 'note'", sequence) {
+        try $0.get(0, as: String.self)
+      }
+      guard let text else { continue }
+      let redacted = names.redacted(text)
+      guard redacted != text else { continue }
+      try execute("UPDATE event SET text = ? WHERE sequence = ? AND kind = 'note'", redacted, sequence)
+      report.notes += 1
+    }
+    return report
+  }
+}
+
+extension ErasedNames {
+  /// For LIKE: the UUIDs as the evidence on a purchase has them. They have no sign that LIKE reads otherwise.
+  fileprivate var accountPatterns: [String] {
+    Set(spellings.compactMap { UserID($0).accountToken }).sorted().map { "%\"\($0)\"%" }
+  }
+}
+
+extension StoreEvent {
+  /// The event under a pseudonym, if it names somebody who is erased.
+  fileprivate func renamed(_ names: ErasedNames, _ pseudonym: UserID?, _ pseudonyms: [String: UserID]) -> StoreEvent {
+    guard names.isName(user.rawValue) else { return self }
+    var copy = self
+    copy.user = pseudonyms[user.key] ?? pseudonym ?? .erased
+    return copy
+  }
+}

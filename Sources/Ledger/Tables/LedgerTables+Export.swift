@@ -1,0 +1,123 @@
+import Cryptography
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+extension LedgerTables {
+  // MARK: What is kept of a user
+
+  func record(of user: UserID) throws -> UserRecord {
+    let (key, users) = try names(of: user)
+    let name = try name(ofKey: key)
+    let ids = Set([name] + users.map(\.key).filter { $0 != key }.map { UserID($0) })
+    let customer = try customer(UserID(key))
+    return UserRecord(
+      user: name, ids: ids.sorted { $0.rawValue < $1.rawValue },
+      profile: try ledgerProfile(of: name), firstSeenAt: customer?.firstSeenAt,
+      lastSeenAt: customer?.lastSeenAt,
+      grants: try given(to: UserID(key), limit: 10_000), trials: try trials(of: key), devices: try devices(of: key),
+      totals: try totals(of: key),
+      timeZone: try first("SELECT name FROM user_time_zone WHERE user_id = ?", key) { try $0.get(0) },
+      attributes: try attributes(of: UserID(key)),
+      waitingReceipts: try Set(users.flatMap(\.spellings)).sorted().flatMap(waitingReceipts(of:)),
+      reports: try reports(of: key), update: try keptUpdate(of: key))
+  }
+
+  /// The users whose account, history and usage belong to a customer: the one who is meant, and those who turned out to
+  /// be that one.
+  func accountKeys(of user: UserID) throws -> [String] {
+    let (key, users) = try names(of: user)
+    return [key] + Set(users.map(\.key)).subtracting([key]).sorted()
+  }
+
+  private func trials(of key: String) throws -> [TrialRecord] {
+    try all("SELECT id FROM trial WHERE user_id = ? ORDER BY id", key) { try $0.get(0, as: Int64.self) }
+      .compactMap(trial)
+  }
+
+  private func devices(of key: String) throws -> [UserRecord.KeptDevice] {
+    try all(
+      """
+      SELECT device_id, model, ios_version, app_version, push_token, first_seen_at, last_seen_at FROM device
+      WHERE user_id = ? ORDER BY device_id
+      """, key
+    ) { row in
+      UserRecord.KeptDevice(
+        device: Device(
+          id: try row.get(0), model: try row.get(1), iosVersion: try row.get(2), appVersion: try row.get(3),
+          pushToken: try row.get(4)), firstSeenAt: try row.get(5), lastSeenAt: try row.get(6))
+    }
+  }
+
+  private func totals(of key: String) throws -> [String: Int] {
+    let totals = try all("SELECT feature, total FROM feature_total WHERE user_id = ?", key) { row in
+      (try row.get(0, as: String.self), try row.get(1, as: Int.self))
+    }
+    return Dictionary(totals) { first, _ in first }
+  }
+
+  private func waitingReceipts(of spelling: String) throws -> [PendingReceipt] {
+    try all(
+      """
+      SELECT id, user_id, base64, request_id, received_at, attempts FROM pending_receipt WHERE user_id = ? ORDER BY id
+      """, spelling
+    ) { row in
+      PendingReceipt(
+        id: try row.get(0), user: try row.get(1), base64: try row.get(2), requestID: try row.get(3),
+        receivedAt: try row.get(4), attempts: try row.get(5))
+    }
+  }
+
+  private func reports(of key: String) throws -> [SubscriptionKey: [StoreEvent]] {
+    let reports = try all(
+      "SELECT environment, original_transaction_id, events FROM store_report WHERE user_id = ?", key
+    ) { row in (try row.key(0), try StoredForm.decoded([StoreEvent].self, row.get(2))) }
+    return Dictionary(reports) { first, _ in first }
+  }
+
+  private func keptUpdate(of key: String) throws -> UserRecord.KeptUpdate? {
+    try first("SELECT state, waiting_since, attempts, problem FROM outbox WHERE key = ?", key) { row in
+      UserRecord.KeptUpdate(
+        state: try row.get(0), waitingSince: try row.get(1), attempts: try row.get(2), problem: try row.get(3))
+    }
+  }
+
+  /// - Parameter start: how many purchases of the account come before.
+  func exportedPurchases(ofKey key: String, from start: Int, limit: Int) throws -> [ExportedPurchase] {
+    let purchases = try account(withKey: key)?.purchases ?? []
+    return try purchases.dropFirst(start).prefix(limit).map { id in
+      guard id > 0 else {
+        guard let purchase = try storePurchase(id: id) else { throw StoredForm.Unstorable() }
+        return ExportedPurchase(
+          evidence: purchase.evidence, isPresented: false, scheduledAt: purchase.dueAt, events: purchase.events,
+          notifications: try notifications(of: purchase.evidence.key, limit: ExportedPurchase.notificationLimit))
+      }
+      let purchase = try purchase(id: id)
+      let proof = try proof(purchase.proof)
+      return ExportedPurchase(
+        evidence: purchase.evidence, isPresented: purchase.claim == .proof,
+        scheduledAt: purchase.schedule.map { StoredForm.date($0.scheduledAt) },
+        proof: .init(sha256: hexadecimal(proof.digest.bytes), receipt: proof.receipt),
+        notifications: try notifications(of: purchase.evidence.key, limit: ExportedPurchase.notificationLimit))
+    }
+  }
+
+  /// - Parameter last: the last one of the page before.
+  func exportedConsumptions(
+    ofKey key: String, after last: ExportedConsumption?, limit: Int
+  ) throws -> [ExportedConsumption] {
+    let last =
+      last
+      ?? ExportedConsumption(feature: "", consumedAt: Date(millisecondsSince1970: 0), number: 0, amount: 0)
+    return try all(
+      """
+      SELECT feature, consumed_at, number, amount, returned, idempotency_key FROM consumption
+      WHERE user_id = ? AND (feature > ? OR (feature = ? AND (consumed_at > ? OR (consumed_at = ? AND number > ?))))
+      ORDER BY feature, consumed_at, number LIMIT ?
+      """, key, last.feature, last.feature, last.consumedAt, last.consumedAt, last.number, limit
+    ) { row in
+      ExportedConsumption(
+        feature: try row.get(0), consumedAt: try row.get(1), number: try row.get(2), amount: try row.get(3),
+        returned: try row.get(4), idempotencyKey: try row.get(5))
+    }
+  }
+}

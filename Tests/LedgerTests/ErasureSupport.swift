@@ -1,0 +1,240 @@
+import Access
+import Entitlements
+import Foundation
+import GRDB
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// Anna has everything that a user can have, as a UUID that her app writes in capitals; Ben has something to do with her.
+enum Anna {
+  static let id = UserID(annasAccount.uppercased())
+  static let alias: UserID = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
+  static let phone: DeviceID = "11111111-1111-4111-8111-111111111111"
+  static let email = "anna.of.the.tests@example.com"
+  static let pushToken = "push-token-of-annas-phone"
+  /// What nobody may find afterwards, in whichever spelling.
+  static let names = [annasAccount, annasAccount.uppercased(), alias.rawValue, email, pushToken]
+
+  static let receipt = Data("a receipt that names \(annasAccount)".utf8).base64EncodedString()
+  static let meter = Feature(
+    name: "questions", kind: .meter, values: ["free": .meter([]), "pro": .meter([])], tiers: ["free", "pro"])
+  static let reset = Entitlement.none(
+    tier: "free", reason: .noPurchases,
+    explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: at(9_000)))
+
+  static func erasure(_ user: UserID = id, hasRows: Bool = true, at seconds: Double = 9_000) -> Erasure {
+    Erasure(user: user, reset: hasRows ? reset : nil, recordedAt: at(seconds))
+  }
+
+  /// As Apple signs it: a transaction inside a notification, each in base64.
+  static func jws(naming account: String) -> String {
+    func part(_ text: String) -> String {
+      Data(text.utf8).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+    }
+    func jws(_ payload: String) -> String { part(#"{"alg":"ES256"}"#) + "." + part(payload) + ".c2ln" }
+    let transaction = jws(#"{"appAccountToken":"\#(account)","bundleId":"com.example.app"}"#)
+    return jws(#"{"data":{"signedTransactionInfo":"\#(transaction)"}}"#)
+  }
+
+  static func event(_ id: String, at seconds: Double) -> StoreReport {
+    var event = StoreReport.event(.period, id: id, at: seconds, user: UserID(annasAccount), until: 100_000)
+    event.id = id
+    var report = StoreReport.purchase(event)
+    report.payload = #"{"event":{"app_user_id":"\#(annasAccount)","aliases":["\#(alias)"]}}"#
+    report.users = [UserID(annasAccount), alias]
+    return report
+  }
+
+  /// - Returns: the number of rows of each kind that the erasure has to tell of.
+  static func fill(_ ledger: Ledger) async throws {
+    try await ledger.keepWebhooks(["shop": "https://shop.example/"])
+    // Before she signed in.
+    _ = try await ledger.meet(alias, at: at(0))
+    _ = try await ledger.record(
+      entry(alias, [evidence("1", expires: 1_000)], receipt: "YWxpYXM=", evaluate: rules)
+        .with { $0.nextCheck = nextCheck })
+    _ = try await ledger.join(alias, to: id, requestID: "join-\(annasAccount)", reevaluated(at: 10))
+    _ = try await ledger.keep(
+      ["$email": CustomerAttribute(value: email, updatedAtMilliseconds: 1)], of: alias, at: at(10))
+
+    // Purchases at Apple's: one that names her, with notifications; one that is Ben's now; one that was Ben's.
+    var named = evidence("2", time: 20, expires: 20_000)
+    named.purchases[0].appAccountToken = annasAccount
+    _ = try await ledger.record(
+      entry(
+        id, [named, evidence("3", time: 20, expires: 20_000)], receipt: receipt, request: "r-\(annasAccount)",
+        evaluate: rules
+      ).with { $0.nextCheck = nextCheck })
+    _ = try await ledger.take(
+      notification(
+        "n1", [part("2", reported: 30, expires: 30_000, account: annasAccount)], for: id,
+        payload: jws(naming: annasAccount)))
+    _ = try await ledger.record(entry("ben", [evidence("4", time: 20)], receipt: "YmVu", evaluate: rules))
+    for (purchase, user) in [("3", UserID("ben")), ("4", id)] {
+      _ = try await ledger.transfer(
+        Transfer(
+          key: key(purchase), to: user,
+          note: Note(author: "desk", text: "moved for \(annasAccount)", requestID: "t-\(purchase)", recordedAt: at(40)),
+          evaluationContext: reevaluated(at: 40)))
+    }
+    // Ben's purchase has a period that she had bought, with a transaction that says so.
+    var bens = part("5", reported: 50, expires: 60_000, account: annasAccount)
+    bens.purchases[0].ownership = .purchased
+    let kept = entry("ben", [bens], receipt: jws(naming: annasAccount), evaluate: rules)
+    _ = try await ledger.record(kept)
+
+    // Elsewhere.
+    _ = try await ledger.take(event("e1", at: 60))
+    var hint = StoreReport.report(
+      .hint(key("9000"), StoreReport.event(.period, id: "e2", at: 61, user: UserID(annasAccount))), id: "e2", at: 61)
+    hint.payload = #"{"event":{"app_user_id":"\#(annasAccount)"}}"#
+    _ = try await ledger.take(hint)
+    var transfer = StoreReport.report(
+      .transfer(from: ["carl"], to: UserID(annasAccount), .transferIfInactive), id: "e4", at: 63)
+    transfer.payload = #"{"event":{"transferred_from":["carl"],"transferred_to":["\#(annasAccount)"]}}"#
+    _ = try await ledger.take(transfer)
+    // An event about Ben's purchase that names her too.
+    let bensAtPlay = StoreReport.Store("play_store").key(.production, "GPA.2")
+    _ = try await ledger.take(
+      StoreReport.purchase(StoreReport.event(.period, id: "e5", at: 64, user: "ben", until: 50_000), of: bensAtPlay))
+    var stray = StoreReport.purchase(
+      StoreReport.event(.renewalOff, id: "e6", at: 65, user: UserID(annasAccount), until: 50_000), of: bensAtPlay)
+    stray.payload = #"{"event":{"app_user_id":"\#(annasAccount)"}}"#
+    _ = try await ledger.take(stray)
+    var temporary = StoreReport.report(.temporary(.production, "play_store", UserID(annasAccount)), id: "e3", at: 66)
+    temporary.payload = #"{"event":{"app_user_id":"\#(annasAccount)"}}"#
+    _ = try await ledger.take(temporary)
+
+    // What was given, and trials.
+    _ = try await ledger.give(
+      Giving(
+        user: id, kind: .support, tier: "premium", startsAt: at(70), endsAt: at(90_000), author: "desk",
+        note: "for \(email)", requestID: "give-\(annasAccount)", idempotencyKey: "k-\(annasAccount)",
+        evaluationContext: reevaluated(at: 70)))
+    _ = try await ledger.start(trial(id))
+    _ = try await ledger.countSession(
+      of: id, on: phone, idempotencyKey: "s-\(annasAccount)", requestID: "session", reevaluated(at: 80))
+    _ = try await ledger.keep(
+      Device(id: "22222222-2222-4222-8222-222222222222", model: "iPad", pushToken: pushToken), of: id, at: at(80))
+
+    // Usage.
+    for number in 0..<3 {
+      _ = try await ledger.consume(
+        Consuming(
+          user: id, feature: meter, tier: "pro", amount: 1, now: at(80 + Double(number)),
+          zone: ZoneChoice(usual: .gmt, named: TimeZone(identifier: "Europe/Berlin"), isTrusted: true),
+          idempotencyKey: "u\(number)-\(annasAccount)", request: "1", answer: { _ in "{\"user\":\"\(annasAccount)\"}" })
+      )
+    }
+
+    // Refused, of which others are told.
+    let exports = Feature(
+      name: "exports", kind: .meter, values: ["free": .meter([]), "pro": .meter(try MeterRule.rules(["0 per day"]))],
+      tiers: ["free", "pro"])
+    _ = try await ledger.consume(
+      Consuming(
+        user: id, feature: exports, tier: "pro", amount: 1, now: at(85),
+        zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: true), idempotencyKey: nil, request: "1",
+        answer: { _ in "" }))
+
+    // What waits.
+    _ = try await ledger.postpone(
+      PendingReceipt(user: id, base64: receipt, requestID: "wait-\(annasAccount)", receivedAt: at(90)),
+      provisional: [signed("7", time: 90)], reevaluated(at: 90))
+
+    // What people wrote, and what was not believed.
+    _ = try await ledger.keepNote(
+      Note(author: "desk", text: "\(email) asks", requestID: "n-\(annasAccount)", recordedAt: at(95)), about: id)
+    _ = try await ledger.keepNote(
+      Note(author: "desk", text: "see also \(annasAccount).", requestID: "n", recordedAt: at(96)), about: "ben")
+    try await ledger.noteRefused(
+      RefusedNotification(
+        problem: "another app", payload: jws(naming: annasAccount), isSigned: true, receivedAt: at(97)))
+    _ = try await ledger.take(
+      notification("n2", [part("8", reported: 98)], proof: nil, payload: "x"))
+
+    // Events that the app reports, and a receiver that is away.
+    try await ledger.record(
+      [
+        AppEvent(
+          user: "ben", type: "invited", at: at(98), properties: #"{"whom":"\#(id)","by":"app/\#(annasAccount)"}"#),
+        AppEvent(user: id, type: "opened", at: at(99), properties: #"{"email":"\#(email)"}"#),
+      ], at: at(99))
+    let work = try await ledger.webhookWork(of: "shop", dueAt: at(99), due: 10, fresh: 100)
+    try await ledger.settleWebhook(
+      "shop", work.fresh.map { WebhookResult(of: $0, .failed(attempts: 1, due: at(200), problem: "answered 503")) },
+      through: work.fresh.last?.sequence, isGone: false, at: at(99))
+    try await ledger.keepMemo("progress", #"{"cursor":"\#(id.rawValue)"}"#)
+  }
+
+  static func trial(_ user: UserID, on device: DeviceID = phone, at seconds: Double = 75) -> TrialStart {
+    TrialStart(
+      TrialTerms(name: "week", tier: "pro", length: .seconds(100_000), sessions: 30), user: user,
+      device: Device(id: device, model: "iPhone", pushToken: pushToken), author: "the app", requestID: "start",
+      evaluationContext: reevaluated(at: seconds))
+  }
+}
+
+extension Scratch {
+  /// Every place where the ledger has a text, in its files or in PostgreSQL's tables: in plain, or in base64 at any of its
+  /// three offsets.
+  func traces(of names: [String]) async throws -> [String] {
+    var found: [String] = []
+    for (place, bytes) in try await contents() {
+      for name in names {
+        for (form, needle) in Self.forms(of: name) where bytes.firstRange(of: needle) != nil {
+          found.append("\(place): \(name) \(form)")
+        }
+      }
+    }
+    return found
+  }
+
+  private func contents() async throws -> [(place: String, bytes: Data)] {
+    guard TestEngine.isPostgreSQL else {
+      return ["", "-wal", "-shm"].compactMap { suffix in
+        FileManager.default.contents(atPath: path + suffix).map { ("ledger\(suffix)", $0) }
+      }
+    }
+    var contents: [(place: String, bytes: Data)] = []
+    let tables = try await rows("SELECT relname FROM pg_stat_user_tables ORDER BY relname")
+      .compactMap { $0.first ?? nil }
+    for table in tables {
+      // BYTEA is in hexadecimal digits.
+      for row in try await rows("SELECT \"\(table)\"::text FROM \"\(table)\"") {
+        let text = row.compactMap(\.self).joined()
+        contents.append((table, Data(text.utf8)))
+        for run in text.split(separator: "\\x").dropFirst() {
+          contents.append(("\(table), bytes", Data(hexadecimal: run.prefix { $0.isHexDigit })))
+        }
+      }
+    }
+    return contents
+  }
+
+  private static func forms(of name: String) -> [(String, Data)] {
+    var forms = [("in plain", Data(name.utf8)), ("in capitals", Data(name.uppercased().utf8))]
+    for text in [name, name.uppercased()] {
+      for offset in 0..<3 {
+        let bytes = Data(repeating: 0x20, count: offset) + Data(text.utf8)
+        // Only what the name alone decides: neither the first digits, nor those that what follows has a part in.
+        let digits = bytes.base64EncodedString().replacing("=", with: "")
+        let own = digits.dropFirst((offset * 8 + 5) / 6).prefix((bytes.count * 8) / 6 - (offset * 8 + 5) / 6)
+        forms.append(("in base64 \(offset)", Data(own.utf8)))
+        forms.append(
+          ("in base64url \(offset)", Data(own.replacing("+", with: "-").replacing("/", with: "_").utf8)))
+      }
+    }
+    return forms
+  }
+}
+
+extension Data {
+  fileprivate init(hexadecimal digits: Substring) {
+    let values = digits.compactMap(\.hexDigitValue)
+    let starts = stride(from: 0, to: values.count - values.count % 2, by: 2)
+    self.init(starts.map { UInt8(values[$0] << 4 | values[$0 + 1]) })
+  }
+}

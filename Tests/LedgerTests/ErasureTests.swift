@@ -1,0 +1,519 @@
+import Access
+import Entitlements
+import Foundation
+import GRDB
+import Testing
+
+@testable import Ledger
+
+/// The erasure of a user: what goes, what stays under a pseudonym, and what comes afterwards.
+@Suite struct ErasureTests {
+  private func erased(_ body: (Ledger, Scratch, ErasureReport) async throws -> Void) async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      try await Anna.fill(ledger)
+      #expect(try await scratch.traces(of: Anna.names).count > 5, "or there is nothing to test")
+      let report = try await ledger.erase(Anna.erasure(hasRows: false))
+      try await ledger.removeTraces()
+      try await body(ledger, scratch, report)
+    }
+  }
+
+  /// Neither the ID nor an alias is anywhere in the files.
+  private func expectNoTraces(_ scratch: Scratch, _ location: SourceLocation = #_sourceLocation) async throws {
+    let traces = try await scratch.traces(of: Anna.names)
+    #expect(traces == [], sourceLocation: location)
+  }
+
+  private func isSound(_ scratch: Scratch) async throws {
+    let verification = try await scratch.verify()
+    #expect(verification.isSound, "\(verification.findings)")
+  }
+
+  // MARK: What goes
+
+  @Test func `neither the file nor its log holds the ID or an alias, in plain or in base64`() async throws {
+    try await erased { ledger, scratch, _ in
+      try await expectNoTraces(scratch)
+      // What is written later brings nothing back.
+      _ = try await ledger.record(entry("carl", [evidence("77")], evaluate: rules))
+      try await ledger.removeTraces()
+      try await expectNoTraces(scratch)
+      try await isSound(scratch)
+      try await ledger.verifyIntegrity()
+    }
+  }
+
+  @Test func `pages that were split and emptied before hold nothing either`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      try await Anna.fill(ledger)
+      for number in 0..<600 {
+        let user: UserID = number.isMultiple(of: 3) ? Anna.id : UserID("user-\(number)")
+        _ = try await ledger.record(
+          entry(
+            user, [evidence("\(1_000 + number)", time: Double(number), expires: 50_000)],
+            receipt: Data(repeating: UInt8(number % 251), count: 300 + number * 7).base64EncodedString(),
+            evaluate: rules))
+        if number.isMultiple(of: 5) {
+          _ = try await ledger.consume(
+            Consuming(
+              user: user, feature: Anna.meter, tier: "pro", amount: 1, now: at(100 + Double(number)),
+              zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: true), idempotencyKey: "key-\(number)", request: "1",
+              answer: { _ in "{}" }))
+        }
+        if number.isMultiple(of: 50) {
+          for update in try await ledger.claimUpdates(dueAt: at(1e6), until: at(2e6), limit: 20) {
+            try await ledger.settleUpdate(
+              of: update.user, version: update.version, isDoubtful: false, confirmingAt: nil)
+          }
+        }
+      }
+      let report = try await ledger.erase(Anna.erasure(hasRows: false))
+      #expect(report.purchases > 200 && report.events > 400)
+      try await ledger.removeTraces()
+      try await expectNoTraces(scratch)
+      try await isSound(scratch)
+    }
+  }
+
+  @Test func `an anonymous ID erases the user whom it means`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      try await Anna.fill(ledger)
+      let report = try await ledger.erase(Anna.erasure(Anna.alias, hasRows: false))
+      #expect(report.user == Anna.id)
+      try await ledger.removeTraces()
+      try await expectNoTraces(scratch)
+    }
+  }
+
+  @Test func `the report says what was done, and a second erasure finds nothing`() async throws {
+    try await erased { ledger, scratch, report in
+      #expect(report.purchases == 4, "1, 2 and 4, and the one at Google's")
+      #expect(report.receipts == 3 + 1, "those, and the transaction of Ben's that names her")
+      #expect(report.notes == 5 && report.waitingReceipts == 1 && report.devices == 2 && report.trials == 1)
+      #expect(report.grants == 2 && report.usage == 5 && report.customers == 2 && report.notifications >= 6)
+      #expect(report.events > 10 && !report.resetsRow)
+      let again = try await ledger.erase(Anna.erasure(hasRows: false))
+      var nothing = ErasureReport(of: Anna.id)
+      nothing.user = again.user
+      #expect(again == nothing)
+      // Nobody can tell her from somebody who was never here.
+      var other = try await ledger.erase(Anna.erasure("nobody", hasRows: false))
+      other.user = again.user
+      #expect(other == nothing)
+      #expect(try await ledger.profile(of: Anna.id) == nil)
+      #expect(try await !ledger.isKnown(Anna.id))
+      #expect(try await ledger.timeline(of: Anna.id, before: nil, limit: 10).events.isEmpty)
+      #expect(try await ledger.given(to: Anna.id, limit: 10).isEmpty)
+      try await isSound(scratch)
+    }
+  }
+
+  @Test func `whoever has something to do with her keeps what is theirs`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      try await Anna.fill(ledger)
+      let before = try #require(try await ledger.profile(of: "ben"))
+      let bens = try await ledger.receipts(of: "ben", limit: 10)
+      let events = try await ledger.timeline(of: "ben", before: nil, limit: 100).events.count
+      _ = try await ledger.erase(Anna.erasure(hasRows: false))
+      let after = try #require(try await ledger.profile(of: "ben"))
+      #expect(after.entitlement == before.entitlement && after.version == before.version)
+      #expect(after.evidence.map(\.key) == before.evidence.map(\.key))
+      #expect(after.evidence.flatMap(\.purchases).allSatisfy { $0.appAccountToken == nil })
+      let history = try await ledger.timeline(of: "ben", before: nil, limit: 100).events
+      #expect(history.count == events)
+      var inquiries: [String] = []
+      for event in history {
+        if case .inquiry(let note) = event { inquiries.append(note.text) }
+        if case .ownership(let change) = event, change.from != "ben", let from = change.from { #expect(from.isErased) }
+      }
+      #expect(inquiries == ["see also (erased)."])
+      // The receipt that they shared is needed to ask Apple about Ben's purchase; it names her, so it is gone too.
+      let kept = try await ledger.receipts(of: "ben", limit: 10)
+      #expect(bens.count == kept.count || kept.allSatisfy { $0.receipt.isErased })
+      try await isSound(scratch)
+    }
+  }
+
+  @Test func `a receipt with purchases of two users stays with the other one`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      _ = try await ledger.record(
+        entry("anna", [evidence("1"), evidence("2")], receipt: "c2hhcmVk", evaluate: rules))
+      _ = try await ledger.transfer(
+        Transfer(
+          key: key("2"), to: "ben", note: Note(author: "desk", text: "why", requestID: "t", recordedAt: at(1)),
+          evaluationContext: reevaluated(at: 1)))
+      let report = try await ledger.erase(Anna.erasure("anna"))
+      #expect(report.receipts == 0 && report.purchases == 1)
+      #expect(try await ledger.receipts(of: "ben", limit: 5).map(\.receipt.base64) == ["c2hhcmVk"])
+      let owned = try await ledger.receipts(mentioning: "1")
+      #expect(owned.map(\.isErased) == [true] && owned.first?.owner?.isErased == true)
+      try await isSound(scratch)
+    }
+  }
+
+  @Test func `a short name is not taken for a part of others' words`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      _ = try await ledger.record(entry("1", [evidence("11")], evaluate: rules))
+      _ = try await ledger.record(entry("anna", [evidence("12")], evaluate: rules))
+      _ = try await ledger.keepNote(
+        Note(author: "desk", text: "gave 1 month to annabel, not to anna", requestID: "n", recordedAt: at(1)),
+        about: "ben")
+      _ = try await ledger.erase(Anna.erasure("1"))
+      _ = try await ledger.erase(Anna.erasure("anna"))
+      let texts = try await scratch.fetch("SELECT text FROM event WHERE kind = 'note'", as: String.self)
+      #expect(texts == ["gave 1 month to annabel, not to (erased)"])
+    }
+  }
+
+  // MARK: What stays
+
+  @Test func `nobody else gets her purchases, nor she herself, until support moves one`() async throws {
+    try await erased { ledger, scratch, _ in
+      for user in ["carl", Anna.id, UserID(annasAccount)] {
+        let outcome = try await ledger.record(
+          entry(user, [evidence("2", time: 9_500, expires: 20_000)], receipt: "bmV3", evaluate: rules))
+        #expect(outcome.isRefused, "\(user)")
+      }
+      #expect(try await ledger.profile(of: Anna.id) == nil)
+      let owner = try #require(try await ledger.ownedPurchases("2").first?.owner)
+      #expect(owner.isErased && owner.shown == "(erased)" && UserID(valid: owner.rawValue) == nil)
+      #expect(UserID(appUserID: owner.rawValue) == nil, "nobody can have that name")
+      let note = Note(author: "desk", text: "she is back", requestID: "t", recordedAt: at(9_600))
+      let moved = try await ledger.transfer(
+        Transfer(key: key("2"), to: Anna.id, note: note, evaluationContext: reevaluated(at: 9_600)))
+      #expect(moved == .moved(from: owner))
+      #expect(try await ledger.profile(of: Anna.id)?.entitlement.tier == "pro")
+      #expect(try await ledger.waitingUpdate(of: Anna.id)?.entitlement.tier == "pro")
+      #expect(try await ledger.waitingUpdate(of: owner) == nil, "a pseudonym has no row")
+      let again = try await ledger.record(
+        entry(Anna.id, [evidence("2", time: 9_700, expires: 20_000)], receipt: "bmV3", evaluate: rules))
+      #expect(again.recorded?.entitlement.tier == "pro")
+      #expect(try await ledger.receipts(of: Anna.id, limit: 5).map(\.receipt.base64) == ["bmV3"])
+      try await isSound(scratch)
+      // And once more.
+      #expect(try await ledger.erase(Anna.erasure(hasRows: false)).purchases == 1)
+      try await ledger.removeTraces()
+      try await expectNoTraces(scratch)
+      #expect(try await ledger.ownedPurchases("2").first?.owner.isErased == true)
+      try await isSound(scratch)
+    }
+  }
+
+  @Test func `a purchase that was hers by name alone does not go to the next who presents it`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.take(notification("n1", [part("1", account: annasAccount)], for: Anna.id))
+      #expect(try await ledger.ownedPurchases("1").first?.owner == Anna.id)
+      _ = try await ledger.erase(Anna.erasure())
+      let outcome = try await ledger.record(posted("carl", [part("1", reported: 10)]))
+      #expect(outcome.isRefused)
+    }
+  }
+
+  @Test func `her devices get no second trial, and neither does she`() async throws {
+    try await erased { ledger, scratch, _ in
+      #expect(try await ledger.start(Anna.trial("carl", at: 9_100)) == .used(.device))
+      #expect(try await ledger.start(Anna.trial(Anna.id, at: 9_100)) == .used(.device))
+      let elsewhere = Anna.trial(Anna.id, on: "33333333-3333-4333-8333-333333333333", at: 9_100)
+      #expect(try await ledger.start(elsewhere) == .used(.user))
+      let there = try #require(try await ledger.trial(on: Anna.phone, of: nil))
+      #expect(there.user.isErased && there.endsAt <= at(9_000))
+      #expect(
+        try await scratch.fetch("SELECT push_token FROM device WHERE push_token IS NOT NULL", as: String.self) == [])
+      #expect(try await ledger.profile(of: Anna.id) == nil)
+    }
+  }
+
+  @Test func `notifications afterwards update the purchase, and name nobody`() async throws {
+    try await erased { ledger, scratch, _ in
+      let renewed = part("2", "t9", reported: 9_500, expires: 99_000, account: annasAccount)
+      let outcome = try await ledger.take(
+        notification(
+          "n9", [renewed], proof: proof(Anna.jws(naming: annasAccount)), for: Anna.id, received: 9_500,
+          payload: Anna.jws(naming: annasAccount)))
+      let user = try #require(outcome.recorded?.user)
+      #expect(user.isErased && outcome.recorded?.recorded.entitlement.tier == "pro")
+      let kept = try #require(try await ledger.ownedPurchases("2").first)
+      #expect(kept.evidence.purchases.contains { $0.transactionID == "t9" })
+      // One that nobody has seen, and that names her: it makes no user of that name.
+      let bought = part("500", reported: 9_600, expires: 99_000, account: annasAccount)
+      let other = try await ledger.take(
+        notification(
+          "n10", [bought], proof: proof(Anna.jws(naming: annasAccount)), for: Anna.id, received: 9_600,
+          payload: Anna.jws(naming: annasAccount)))
+      #expect(other.recorded?.user == user)
+      // RevenueCat's, about a purchase of hers and about a new one.
+      _ = try await ledger.take(Anna.event("e9", at: 9_700))
+      var new = StoreReport.purchase(
+        StoreReport.event(.period, id: "e10", at: 9_800, user: UserID(annasAccount), until: 99_000),
+        of: StoreReport.Store("play_store").key(.production, "GPA.9"))
+      new.payload = #"{"event":{"app_user_id":"\#(annasAccount)"}}"#
+      new.users = [UserID(annasAccount)]
+      _ = try await ledger.take(new)
+      #expect(try await ledger.profile(of: Anna.id) == nil)
+      let updates = try await ledger.claimUpdates(dueAt: at(1e6), until: at(2e6), limit: 50)
+      #expect(updates.allSatisfy { $0.user.mayHaveRow })
+      try await ledger.removeTraces()
+      try await expectNoTraces(scratch)
+      try await isSound(scratch)
+    }
+  }
+
+  @Test func `Apple's answers about another's purchase bring the name back to nobody`() async throws {
+    try await erased { ledger, scratch, _ in
+      let answer = part("5", "t8", reported: 9_500, expires: 99_000, account: annasAccount, source: .serverAPI)
+      let recorded = try await ledger.record(
+        posted("ben", [answer], jws: Anna.jws(naming: annasAccount)).with { $0.keepsReceipts = false }
+      ).recorded
+      #expect(recorded?.entitlement.tier == "pro")
+      try await ledger.removeTraces()
+      try await expectNoTraces(scratch)
+      try await isSound(scratch)
+    }
+  }
+
+  @Test func `a receipt that was being settled meanwhile makes no user of her`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.postpone(pending("cmVjZWlwdA==", of: Anna.id))
+      let waiting = try #require(try await ledger.pendingReceipts(dueAt: at(1), limit: 1).first)
+      _ = try await ledger.erase(Anna.erasure())
+      let outcome = try await ledger.record(
+        entry(Anna.id, [evidence("1")], evaluate: rules).with { $0.pendingID = waiting.id })
+      if case .heldBack = outcome {} else { Issue.record("\(outcome)") }
+      #expect(try await ledger.profile(of: Anna.id) == nil)
+    }
+  }
+
+  @Test func `an erased purchase is due as before, with nothing to show`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      _ = try await ledger.record(
+        entry(Anna.id, [evidence("1", expires: 1_000)], evaluate: rules).with { $0.nextCheck = nextCheck })
+      _ = try await ledger.erase(Anna.erasure())
+      let due = try await ledger.claimRechecks(dueAt: at(100_000), limit: 10)
+      #expect(due.map(\.receipt.isErased) == [true] && due.map(\.owner.isErased) == [true])
+      let answer = entry(
+        try #require(due.first?.owner), [evidence("1", time: 2_000, expires: 200_000)],
+        receipt: Anna.jws(naming: annasAccount), evaluate: rules
+      ).with {
+        $0.isPresented = false
+        $0.keepsReceipts = true
+      }
+      #expect(try await ledger.record(answer).recorded?.entitlement.tier == "pro")
+      #expect(try await ledger.receipts(mentioning: "1").map(\.isErased) == [true])
+      try await isSound(scratch)
+    }
+  }
+
+  // MARK: The app's row
+
+  @Test func `the outbox keeps the ID until the row is reset`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      try await Anna.fill(ledger)
+      let former = try #require(try await ledger.waitingUpdate(of: Anna.id))
+      let generation = ledger.generation(of: Anna.id)
+      let report = try await ledger.erase(Anna.erasure())
+      #expect(report.resetsRow)
+      #expect(ledger.generation(of: Anna.id) > generation && ledger.generation(of: "anybody") > 0)
+      let update = try #require(try await ledger.waitingUpdate(of: Anna.id))
+      #expect(update.isReset && update.user.rawValue == Anna.id.rawValue, "as the row has it")
+      #expect(update.entitlement.reason == .noPurchases && update.version > former.version)
+      try await ledger.removeTraces()
+      #expect(
+        try await scratch.fetch("SELECT key FROM outbox WHERE reset IS NOT NULL", as: String.self) == [annasAccount])
+      try await isSound(scratch)
+      // A second erasure changes nothing about that, and neither does a crash.
+      let again = try await ledger.erase(Anna.erasure())
+      #expect(again.resetsRow && again.events == 0)
+      await ledger.close()
+      let reopened = try await scratch.open()
+      let claimed = try await reopened.claimUpdates(dueAt: at(1e6), until: at(2e6), limit: 50)
+      #expect(claimed.filter(\.isReset).map(\.user) == [Anna.id])
+      try await reopened.settleUpdate(of: Anna.id, version: update.version, isDoubtful: false, confirmingAt: nil)
+      try await reopened.removeTraces()
+      try await expectNoTraces(scratch)
+      try await isSound(scratch)
+      await reopened.close()
+    }
+  }
+
+  @Test func `where there is no row, nothing waits for one`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      _ = try await ledger.record(entry(Anna.id, [evidence("1")], evaluate: rules))
+      _ = try await ledger.erase(Anna.erasure())
+      let update = try #require(try await ledger.waitingUpdate(of: Anna.id))
+      try await ledger.missUpdate(of: Anna.id, version: update.version, retryAt: at(1e6))
+      #expect(try await ledger.waitingUpdate(of: Anna.id) == nil)
+      try await ledger.removeTraces()
+      try await expectNoTraces(scratch)
+    }
+  }
+
+  @Test func `who comes back is a new user, whose row goes on from the reset`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      _ = try await ledger.record(entry(Anna.id, [evidence("1", time: 100)], evaluate: rules))
+      _ = try await ledger.erase(Anna.erasure())
+      let reset = try #require(try await ledger.waitingUpdate(of: Anna.id))
+      _ = try await ledger.give(
+        Giving(
+          user: Anna.id, kind: .support, tier: "pro", startsAt: at(9_500), endsAt: at(99_000), author: "desk",
+          requestID: "give", evaluationContext: reevaluated(at: 9_500)))
+      let update = try #require(try await ledger.waitingUpdate(of: Anna.id))
+      #expect(!update.isReset && update.entitlement.tier == "pro" && update.version > reset.version)
+      #expect(try await ledger.profile(of: Anna.id)?.version == 1, "the history begins anew")
+      #expect(try await ledger.timeline(of: Anna.id, before: nil, limit: 10).events.count == 1)
+      try await isSound(scratch)
+    }
+  }
+
+  // MARK: The history
+
+  @Test func `but for an erasure the history cannot be changed, and in one its facts cannot`() async throws {
+    let scratch = try Scratch()
+    let ledger = try await scratch.open()
+    _ = try await ledger.record(entry("anna", [evidence("1")], evaluate: rules))
+    await ledger.close()
+    let erasing = "BEGIN; INSERT INTO memo (name, text) VALUES ('erasing', '');"
+    for sql in [
+      "UPDATE event SET user_id = 'x'", "\(erasing) UPDATE event SET entitlement = '{}'; COMMIT",
+      "\(erasing) UPDATE event SET recorded_at = 0; COMMIT", "\(erasing) UPDATE event SET version = 7; COMMIT",
+      "\(erasing) DELETE FROM event; COMMIT",
+    ] {
+      let error = await #expect(throws: (any Error).self, "\(sql)") { try await scratch.change(sql) }
+      #expect(error.map { "\($0)" }?.contains("append-only") == true)
+    }
+    try await scratch.change(
+      "\(erasing) UPDATE event SET user_id = 'x', request_id = 'y'; DELETE FROM memo WHERE name = 'erasing'; COMMIT")
+    #expect(try await scratch.rows("SELECT DISTINCT user_id FROM event") == [["x"]])
+  }
+}
+
+/// What an erasure does about each column of the schema that can hold a name.
+@Suite(.ofTheFile) struct ErasedColumnTests {
+  /// How a text or the bytes of a column are treated.
+  enum Treatment: String {
+    /// It is a user's ID, or has one: renamed or gone.
+    case named
+    /// It may say anything: gone, or without the name.
+    case free
+    /// The row goes with the user.
+    case gone
+    /// It cannot hold a name: a word of ours, an ID of Apple's, a digest, a number.
+    case none
+  }
+
+  static let columns: [String: [String: Treatment]] = [
+    "account": [
+      "key": .named, "spelling": .named, "tier": .none, "status": .none, "product_id": .none, "purchases": .none,
+      "given": .none,
+    ],
+    "purchase": [
+      "environment": .none, "original_transaction_id": .none, "user_id": .named, "claim": .none, "source": .none,
+      "evidence": .named,
+    ],
+    "proof": ["sha256": .none, "environment": .none, "bundle_id": .none, "content": .free],
+    "event": [
+      "user_id": .named, "kind": .none, "request_id": .free, "receipt_sha256": .none, "entitlement": .none,
+      "other_user_id": .named, "author": .none, "text": .free,
+    ],
+    "outbox": ["key": .named, "state": .none, "problem": .none, "reset": .none, "reset_spelling": .named],
+    "given_period": [
+      "user_id": .named, "kind": .none, "tier": .none, "author": .none, "text": .free, "request_id": .free,
+      "idempotency_key": .free,
+    ],
+    "access_count": ["tier": .none, "product_id": .none],
+    "pending_receipt": ["user_id": .gone, "sha256": .gone, "base64": .gone, "request_id": .gone],
+    "provisional_grant": [
+      "environment": .gone, "original_transaction_id": .gone, "user_id": .gone, "source": .gone, "evidence": .gone,
+    ],
+    "notification": [
+      "uuid": .none, "type": .none, "subtype": .none, "environment": .none, "bundle_id": .none,
+      "original_transaction_id": .none, "outcome": .none, "user_id": .named, "payload": .free,
+    ],
+    "refused_notification": ["sha256": .none, "problem": .none, "payload": .free],
+    "unclaimed_evidence": [
+      "environment": .none, "original_transaction_id": .none, "source": .none, "evidence": .named,
+      "account_token": .named, "bundle_id": .none, "proof": .free,
+    ],
+    "memo": ["name": .none, "text": .named],
+    "run": ["idempotency_key": .none, "state": .none, "stop_reason": .none],
+    "run_item": ["environment": .none, "original_transaction_id": .none],
+    "consumption": ["user_id": .gone, "feature": .gone, "idempotency_key": .gone, "request": .gone, "answer": .gone],
+    "feature_total": ["user_id": .gone, "feature": .gone],
+    "user_time_zone": ["user_id": .gone, "name": .gone],
+    "trial": ["name": .none, "user_id": .named, "device_id": .none],
+    "trial_session": ["idempotency_key": .gone],
+    "device": [
+      "user_id": .named, "device_id": .none, "model": .free, "ios_version": .free, "app_version": .free,
+      "push_token": .free,
+    ],
+    "store_purchase": [
+      "environment": .none, "original_transaction_id": .none, "user_id": .named, "events": .named, "evidence": .none,
+      "unlocks": .none,
+    ],
+    "store_report": [
+      "environment": .gone, "original_transaction_id": .gone, "user_id": .gone, "events": .named, "evidence": .gone,
+      "unlocks": .gone,
+    ],
+    "store_transfer": ["from_user_id": .named, "id": .none, "to_user_id": .named],
+    "change_event": ["user_id": .named, "type": .none, "data": .free],
+    "covered_verdict": ["user_id": .gone, "entitlement": .gone],
+    "told_refusal": ["user_id": .gone, "subject": .gone],
+    "webhook": ["name": .none, "url_sha256": .none],
+    "webhook_delivery": ["webhook": .none, "user_id": .gone, "problem": .gone],
+    "customer": ["key": .gone, "spelling": .gone, "joined_to": .gone, "attributes": .gone],
+  ]
+
+  /// A table or a column that comes new has to be thought of here, and in `ErasureOperation`.
+  @Test func `every column that can hold a text is treated`() async throws {
+    try await Scratch.withLedger { _, scratch in
+      let columns = try await DatabaseQueue(path: scratch.path).read { db in
+        try Row.fetchAll(
+          db,
+          sql: """
+            SELECT tables.name AS "table", columns.name AS "column" FROM sqlite_master AS tables
+            JOIN pragma_table_info(tables.name) AS columns
+            WHERE tables.type = 'table' AND tables.name NOT LIKE 'sqlite_%' AND tables.name <> 'grdb_migrations'
+              AND columns.type IN ('TEXT', 'BLOB', 'ANY', '')
+            """
+        ).map { (table: $0["table"] as String, column: $0["column"] as String) }
+      }
+      #expect(columns.count > 80)
+      for (table, column) in columns {
+        #expect(Self.columns[table]?[column] != nil, "\(table).\(column): can it name a user?")
+      }
+      for (table, treated) in Self.columns {
+        for column in treated.keys {
+          #expect(columns.contains { $0.table == table && $0.column == column }, "\(table).\(column) is no more")
+        }
+      }
+    }
+  }
+
+  /// Each column that names a user did name Anna before, or the tests of the erasure would prove nothing about it.
+  @Test func `Anna is in every table that can name a user, and in none afterwards`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      try await Anna.fill(ledger)
+      let names = Anna.names.map { $0.lowercased() }
+      func named() async throws -> Set<String> {
+        try await DatabaseQueue(path: scratch.path).read { db in
+          var found: Set<String> = []
+          for (table, columns) in Self.columns {
+            for (column, treatment) in columns where treatment != .none {
+              let texts = try String.fetchAll(
+                db, sql: "SELECT lower(CAST(\(column) AS TEXT)) FROM \(table) WHERE \(column) IS NOT NULL")
+              if texts.contains(where: { text in names.contains { text.contains($0) } }) { found.insert(table) }
+            }
+          }
+          return found
+        }
+      }
+      // What names users there does so in base64, or only when nobody owns the purchase.
+      let hidden: Set = ["refused_notification", "unclaimed_evidence"]
+      let naming = Set(Self.columns.filter { $0.value.values.contains { $0 != .none } }.keys).subtracting(hidden)
+      let before = try await named()
+      #expect(before == naming, "\(before.symmetricDifference(naming))")
+      _ = try await ledger.erase(Anna.erasure(hasRows: false))
+      let after = try await named()
+      #expect(after == [])
+    }
+  }
+}
