@@ -16,7 +16,7 @@ DEB_CHECK_PACKAGES := init-system-helpers lintian procps systemd systemd-contain
 SAMPLE_CHECK_PACKAGES := curl openssl python3 python3-venv python3-yaml systemd
 FAULT_LOG := .build/faults.log
 # Load, certificates and requests for the benchmarks.
-BENCH_PACKAGES := curl openssl python3 strace util-linux wrk
+BENCH_PACKAGES := curl openssl postgresql python3 strace util-linux wrk
 
 .PHONY: help demo test build-tests client-test docs fuzz faults cost bench build release deb deb-check package-check \
   lint format image-check deps test-deps clean

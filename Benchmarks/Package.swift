@@ -27,6 +27,7 @@ let package = Package(
     .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
     .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
     .systemLibrary(name: "CJansson", pkgConfig: "jansson", providers: [.apt(["libjansson-dev"])]),
+    .systemLibrary(name: "CPostgreSQL", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
     .target(name: "Resilience", swiftSettings: settings),
     .target(name: "JSON", dependencies: ["CJansson", "Resilience"], swiftSettings: settings),
     .target(name: "Cryptography", dependencies: ["COpenSSL"], swiftSettings: settings),
@@ -50,7 +51,7 @@ let package = Package(
     .target(
       name: "Ledger",
       dependencies: [
-        "Access", "Cryptography", "Entitlements", "Resilience",
+        "Access", "CPostgreSQL", "Cryptography", "Entitlements", "Resilience",
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "GRDBSQLite", package: "GRDB.swift"),
       ],

@@ -36,6 +36,7 @@ final class Measurements {
     case .overload: try overload()
     case .revalidation: try revalidation()
     case .start: try start()
+    case .replicas: try replicas()
     }
   }
 

@@ -100,8 +100,10 @@ final class Service {
   /// - Parameters:
   ///   - settings: lines of YAML by section.
   ///   - ledger: in place of a new one.
+  ///   - database: a URL of PostgreSQL's, in place of a ledger in a file.
   init(
-    _ bed: Bed, _ upstream: Upstream, settings: [String: [String]] = [:], ledger: String? = nil, level: String = "info"
+    _ bed: Bed, _ upstream: Upstream, settings: [String: [String]] = [:], ledger: String? = nil,
+    database: String? = nil, level: String = "info"
   ) throws {
     directory = "\(bed.directory)/service-\(UUID().uuidString)"
     try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
@@ -120,7 +122,7 @@ final class Service {
         "tiers: [free, pro]", "products: { \(AnswerTemplate.product): { tier: pro } }",
         "features: { questions: { kind: meter, free: 1000000 per month, pro: 1000000 per month } }",
       ],
-      "ledger": ["path: \(ledger ?? "\(directory)/ledger.sqlite")"],
+      "ledger": [database.map { "url: \($0)" } ?? "path: \(ledger ?? "\(directory)/ledger.sqlite")"],
       "profile_store": [
         "url: \(upstream.plain)", "key: sb_secret_benchmark", "columns: { version: subscription_version }",
       ],

@@ -35,7 +35,7 @@ struct RunCommand: AsyncParsableCommand {
 
 enum Measurement: String, CaseIterable, ExpressibleByArgument {
   case bounds, parts, validation, counts, sizes, protocols, large, latency, crowd, reads, commits, verification, storm
-  case overload, revalidation, start
+  case overload, revalidation, start, replicas
 
   static var allValueDescriptions: [String: String] {
     Dictionary(uniqueKeysWithValues: allCases.map { ($0.rawValue, $0.meaning) })
@@ -59,6 +59,7 @@ enum Measurement: String, CaseIterable, ExpressibleByArgument {
     case .overload: "2,000 callers that post without a pause, while 8 read 10 profiles a second each."
     case .revalidation: "A run of re-validation over all that is due."
     case .start: "Start to ready, and memory at rest."
+    case .replicas: "The ledger in PostgreSQL beside one in a file; one replica and three."
     }
   }
 }
