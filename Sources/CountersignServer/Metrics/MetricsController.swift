@@ -32,6 +32,7 @@ struct MetricsController: Sendable {
     do {
       let backlog = try await ledger.backlog(at: now)
       page.add(.ledgerUp, 1)
+      if ledger.isShared { page.add(.replicas, Double(try await ledger.replicas())) }
       page.add(.pendingReceipts, Double(backlog.pendingReceipts))
       page.add(.pendingReceiptsAge, Self.age(backlog.oldestPendingReceipt, now))
       page.add(.rechecksDue, Double(backlog.rechecksDue))
@@ -53,6 +54,11 @@ struct MetricsController: Sendable {
       page.add(.ledgerUp, 0)
     }
     page.add(.ledgerWaitingWrites, Double(waitingWrites()))
+    if ledger.isShared {
+      let statistics = ledger.statistics
+      page.add(.ledgerConflicts, Double(statistics.conflicts))
+      page.add(.ledgerLostConnections, Double(statistics.lostConnections))
+    }
     page.add(.deviceCheckKeyRejected, isDeviceCheckKeyRejected() ? 1 : 0)
     page.add(.bodyBytes, Double(bodyBytes()))
     page.add(.waitingValidations, Double(waitingValidations()))

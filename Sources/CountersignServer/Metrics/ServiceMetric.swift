@@ -26,6 +26,9 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
   case ledgerCommitWrites = "countersign_ledger_commit_writes"
   case ledgerCommitDuration = "countersign_ledger_commit_duration_seconds"
   case ledgerWaitingWrites = "countersign_ledger_waiting_writes"
+  case ledgerConflicts = "countersign_ledger_conflicts_total"
+  case ledgerLostConnections = "countersign_ledger_lost_connections_total"
+  case replicas = "countersign_replicas"
   case pendingReceipts = "countersign_pending_receipts"
   case pendingReceiptsAge = "countersign_pending_receipts_age_seconds"
   case rechecksDue = "countersign_rechecks_due"
@@ -84,6 +87,9 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
     case .ledgerCommitWrites: (.histogram, [], "Writes that shared one commit of the ledger")
     case .ledgerCommitDuration: (.histogram, [], "How long a commit of the ledger took, until it was on the disk")
     case .ledgerWaitingWrites: (.gauge, [], "Writes that wait for the next commit")
+    case .ledgerConflicts: (.counter, [], "Operations made again, as they conflicted with another replica's")
+    case .ledgerLostConnections: (.counter, [], "Connections to PostgreSQL that broke in an operation")
+    case .replicas: (.gauge, [], "Replicas that live")
     case .pendingReceipts: (.gauge, [], "Receipts answered 202 that wait for Apple")
     case .pendingReceiptsAge: (.gauge, [], "How long the oldest of them waits")
     case .rechecksDue: (.gauge, [], "Subscriptions that Apple has to be asked about now")

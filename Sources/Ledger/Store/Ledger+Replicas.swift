@@ -15,6 +15,12 @@ extension Ledger {
     return try await engine.submit { tables in try tables.beat(replica: replica, name: name) }
   }
 
+  /// How many processes live.
+  package func replicas() async throws(LedgerError) -> Int {
+    guard engine.isShared else { return 1 }
+    return try await engine.read { tables in try tables.replicasAlive() }
+  }
+
   /// Takes leave, so that the others need not wait for this process.
   package func leave(replica: String) async throws(LedgerError) {
     guard engine.isShared else { return }

@@ -25,6 +25,10 @@ package final class Ledger: Sendable {
     package var largestBatch = 0
     /// Writes queued for the next transaction.
     package var waiting = 0
+    /// Attempts of operations that could not be made beside another's, and were made again.
+    package var conflicts = 0
+    /// Connections to a database that broke.
+    package var lostConnections = 0
 
     package init() {}
   }

@@ -102,7 +102,7 @@ final class PostgreSQLEngine: LedgerEngine {
     _ operation: @escaping @Sendable (LedgerTables) throws -> Value
   ) async throws(LedgerError) -> Value {
     try await run { [self] session in
-      session.attempt(within: settings.patience) { _ in
+      attempt(session) { _ in
         try session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         let value = try operation(session.tables())
         try session.run("COMMIT")
@@ -143,10 +143,22 @@ final class PostgreSQLEngine: LedgerEngine {
     _ = write(session) { tables in for operation in operations { try operation(tables) } }
   }
 
+  private func attempt<Value>(
+    _ session: PostgreSQLSession, _ body: (Int) throws -> Value
+  ) -> Result<Value, LedgerError> {
+    session.attempt(
+      within: settings.patience,
+      onRetry: { isConflict in
+        state.withLock { state in
+          if isConflict { state.statistics.conflicts += 1 } else { state.statistics.lostConnections += 1 }
+        }
+      }, body)
+  }
+
   private func write<Value>(
     _ session: PostgreSQLSession, _ operation: @Sendable (LedgerTables) throws -> Value
   ) -> Result<Value, LedgerError> {
-    let result = session.attempt(within: settings.patience) { [self] conflicts in
+    let result = attempt(session) { [self] conflicts in
       let start = ContinuousClock.now
       let gate = conflicts < settings.conflictsBesideOthers ? "ROW SHARE" : "EXCLUSIVE"
       let number = session.nextNumber()
@@ -301,8 +313,13 @@ final class PostgreSQLSession: @unchecked Sendable {
   }
 
   /// Runs a transaction, and again after a conflict or on a new connection.
-  /// - Parameter body: is given how many conflicts there were.
-  func attempt<Value>(within patience: Duration, _ body: (Int) throws -> Value) -> Result<Value, LedgerError> {
+  ///
+  /// - Parameters:
+  ///   - onRetry: called before another attempt: whether there was a conflict, and not a lost connection.
+  ///   - body: is given how many conflicts there were.
+  func attempt<Value>(
+    within patience: Duration, onRetry: (_ isConflict: Bool) -> Void, _ body: (Int) throws -> Value
+  ) -> Result<Value, LedgerError> {
     let end = ContinuousClock.now + patience
     var conflicts = 0
     var losses = 0
@@ -318,9 +335,11 @@ final class PostgreSQLSession: @unchecked Sendable {
         // A row that was added first is no conflict when it is there again.
         if error.isConflict, error.state != "23505" || conflicts < 5 {
           conflicts += 1
+          onRetry(true)
           pause(atMost: .milliseconds(min(50, 2 << min(conflicts, 5))))
         } else if error.endsConnection {
           losses += 1
+          onRetry(false)
           pause(atMost: .milliseconds(min(250, 10 << min(losses, 5))))
         } else {
           return .failure(LedgerFailure(error).error)
