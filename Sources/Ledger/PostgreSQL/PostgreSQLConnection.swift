@@ -1,13 +1,26 @@
 internal import CPostgreSQL
 
 /// A connection to PostgreSQL by libpq, with its prepared statements. Its calls block; one thread uses it at a time.
+///
+/// Between `begin` and `commit` a statement whose rows nobody wants is sent, and answered together with the next one whose rows somebody does, or with
+/// COMMIT: libpq's pipeline mode (its manual, "Pipeline Mode"). An error of such a statement is thrown then, and until the
+/// transaction is rolled back.
 final class PostgreSQLConnection: SQLConnection {
   private let connection: OpaquePointer
   /// By the address of the text in the program.
   private var statements: [UnsafePointer<UInt8>: PostgreSQLStatement] = [:]
   /// By their text.
   private var others: [String: PostgreSQLStatement] = [:]
-  fileprivate(set) var changes = 0
+  /// How many statements were sent whose answers were not read.
+  private var pending = 0
+  private var isPipelined = false
+  private var failure: PostgreSQLError?
+  private var changed = 0
+
+  var changes: Int {
+    settle()
+    return changed
+  }
 
   var isShared: Bool { true }
 
@@ -49,13 +62,92 @@ final class PostgreSQLConnection: SQLConnection {
   /// - Returns: the first value of the last one's first row.
   @discardableResult
   func run(_ sql: String) throws -> String? {
+    try settleWell()
     let result = try Answer(PQexec(connection, sql), connection)
     guard result.rows > 0, !result.isNull(0, 0) else { return nil }
     return result.text(0, 0)
   }
 
+  // MARK: Transactions
+
+  /// Sends the statements that begin a transaction.
+  func begin(_ statements: [String]) throws {
+    if isInTransaction { try rollBack() }
+    failure = nil
+    isPipelined = true
+    for statement in statements {
+      try send { PQsendQueryParams(connection, statement, 0, nil, nil, nil, nil, 0) }
+    }
+  }
+
+  func commit() throws {
+    try throwFailure()
+    try send { PQsendQueryParams(connection, "COMMIT", 0, nil, nil, nil, nil, 0) }
+    let answer = settle()
+    isPipelined = false
+    try throwFailure()
+    // After an error a COMMIT is a ROLLBACK, without an error of its own.
+    guard answer?.isCommit == true else {
+      throw PostgreSQLError(state: PostgreSQLError.failedTransaction, message: "The transaction was rolled back")
+    }
+  }
+
+  func rollBack() throws {
+    settle()
+    failure = nil
+    isPipelined = false
+    _ = try Answer(PQexec(connection, "ROLLBACK"), connection)
+  }
+
+  // MARK: The pipeline
+
+  private func send(_ call: () -> Int32) throws {
+    if pending == 0 { PQenterPipelineMode(connection) }
+    guard call() == 1 else {
+      throw PostgreSQLError(state: PostgreSQLError.lost, message: String(cString: PQerrorMessage(connection)))
+    }
+    pending += 1
+  }
+
+  /// Reads the answers to everything that was sent.
+  /// - Returns: the last one, unless there was an error.
+  @discardableResult
+  private func settle() -> Answer? {
+    guard pending > 0 else { return nil }
+    defer {
+      pending = 0
+      PQexitPipelineMode(connection)
+    }
+    PQpipelineSync(connection)
+    var last: Answer?
+    for _ in 0..<pending {
+      do {
+        let answer = try Answer(PQgetResult(connection), connection)
+        changed = answer.changes
+        last = answer
+      } catch {
+        failure = failure ?? error as? PostgreSQLError
+      }
+      // After an error PostgreSQL skips the others.
+      while let rest = PQgetResult(connection) { PQclear(rest) }
+    }
+    // The answer to the end of the pipeline.
+    PQclear(PQgetResult(connection))
+    return failure == nil ? last : nil
+  }
+
+  private func settleWell() throws {
+    settle()
+    try throwFailure()
+  }
+
+  private func throwFailure() throws { if let failure { throw failure } }
+
+  // MARK: Statements
+
   func statement(_ sql: StaticString) throws -> any SQLStatement {
     if let known = statements[sql.utf8Start] { return known }
+    try settleWell()
     let new = PostgreSQLStatement(name: "s\(statements.count)", of: self)
     _ = try Answer(PQprepare(connection, new.name, Self.translated(sql.description), 0, nil), connection)
     statements[sql.utf8Start] = new
@@ -65,6 +157,7 @@ final class PostgreSQLConnection: SQLConnection {
   /// A statement whose text is made at run time.
   func statement(ofText sql: String) throws -> PostgreSQLStatement {
     if let known = others[sql] { return known }
+    try settleWell()
     let new = PostgreSQLStatement(name: "t\(others.count)", of: self)
     _ = try Answer(PQprepare(connection, new.name, Self.translated(sql), 0, nil), connection)
     others[sql] = new
@@ -73,7 +166,8 @@ final class PostgreSQLConnection: SQLConnection {
 
   /// The rows of a query without values that is run once.
   func rows(of sql: String) throws -> PostgreSQLStatement {
-    PostgreSQLStatement(name: "", of: self, answer: try Answer(PQexec(connection, sql), connection))
+    try settleWell()
+    return PostgreSQLStatement(name: "", of: self, answer: try Answer(PQexec(connection, sql), connection))
   }
 
   /// `?` becomes `$1`, `$2`, …, and what is for PostgreSQL alone a part of the statement.
@@ -103,11 +197,32 @@ final class PostgreSQLConnection: SQLConnection {
 
   /// Runs a prepared statement with values in one buffer, each with its place; a text ends with a zero.
   fileprivate func execute(_ name: String, _ values: PostgreSQLValues) throws -> Answer {
+    try throwFailure()
+    guard pending == 0 else {
+      try send(name, values)
+      let answer = settle()
+      try throwFailure()
+      guard let answer else { throw PostgreSQLError(state: PostgreSQLError.lost, message: "There is no answer") }
+      return answer
+    }
     let answer = try values.withPointers { count, pointers, lengths, formats in
       try Answer(PQexecPrepared(connection, name, count, pointers, lengths, formats, 0), connection)
     }
-    changes = answer.changes
+    changed = answer.changes
     return answer
+  }
+
+  /// Runs a prepared statement whose rows nobody wants.
+  fileprivate func run(_ name: String, _ values: PostgreSQLValues) throws {
+    guard isPipelined else { return _ = try execute(name, values) }
+    try send(name, values)
+  }
+
+  private func send(_ name: String, _ values: PostgreSQLValues) throws {
+    try throwFailure()
+    try values.withPointers { count, pointers, lengths, formats in
+      try send { PQsendQueryPrepared(connection, name, count, pointers, lengths, formats, 0) }
+    }
   }
 
   /// The rows of a statement, as text.
@@ -138,6 +253,7 @@ final class PostgreSQLConnection: SQLConnection {
     deinit { PQclear(result) }
 
     var changes: Int { Int(String(cString: PQcmdTuples(result))) ?? 0 }
+    var isCommit: Bool { String(cString: PQcmdStatus(result)) == "COMMIT" }
 
     func isNull(_ row: Int32, _ column: Int32) -> Bool { PQgetisnull(result, row, column) == 1 }
 
@@ -232,6 +348,8 @@ final class PostgreSQLStatement: SQLStatement {
   func bind(_ value: Int64, at index: Int) throws { try values.set(String(value), at: index) }
   func bind(_ value: String, at index: Int) throws { try values.set(value, at: index) }
   func bind(_ value: [UInt8], at index: Int) throws { values.set(value, at: index) }
+
+  func run() throws { try connection.run(name, values) }
 
   func step() throws -> Bool {
     let answer = try self.answer ?? connection.execute(name, values)

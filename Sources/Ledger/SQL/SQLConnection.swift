@@ -19,6 +19,8 @@ protocol SQLStatement: AnyObject {
   func bind(_ value: Int64, at index: Int) throws
   func bind(_ value: String, at index: Int) throws
   func bind(_ value: [UInt8], at index: Int) throws
+  /// Runs to its end; rows that it may have are not wanted. An error may be thrown by a later statement, or by COMMIT.
+  func run() throws
   /// Runs until the next row.
   /// - Returns: whether there is one.
   func step() throws -> Bool
@@ -54,7 +56,7 @@ extension SQLConnection {
     let statement = try statement(sql)
     defer { statement.reset() }
     try bind((repeat each values), to: statement)
-    while try statement.step() {}
+    try statement.run()
   }
 
   /// The first row.

@@ -67,6 +67,8 @@ final class SQLiteStatement: SQLStatement {
       })
   }
 
+  func run() throws { while try step() {} }
+
   func step() throws -> Bool {
     switch sqlite3_step(pointer) {
     case SQLITE_ROW: true

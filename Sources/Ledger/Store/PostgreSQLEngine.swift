@@ -103,9 +103,9 @@ final class PostgreSQLEngine: LedgerEngine {
   ) async throws(LedgerError) -> Value {
     try await run { [self] session in
       attempt(session) { _ in
-        try session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        try session.begin(["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"])
         let value = try operation(session.tables())
-        try session.run("COMMIT")
+        try session.commit()
         return value
       }
     }
@@ -162,17 +162,13 @@ final class PostgreSQLEngine: LedgerEngine {
       let start = ContinuousClock.now
       let gate = conflicts < settings.conflictsBesideOthers ? "ROW SHARE" : "EXCLUSIVE"
       let number = session.nextNumber()
-      try session.begin(
-        """
-        BEGIN ISOLATION LEVEL SERIALIZABLE; LOCK TABLE ledger_gate IN \(gate) MODE;
-        INSERT INTO ledger_commit (session, number) VALUES ('\(session.name)', \(number))
-          ON CONFLICT (session) DO UPDATE SET number = excluded.number, at = now()
-        """)
+      try session.begin(["BEGIN ISOLATION LEVEL SERIALIZABLE", "LOCK TABLE ledger_gate IN \(gate) MODE"])
       let tables = try session.tables()
+      try tables.note(commit: number, of: session.name)
       _ = tables.changes.take()
       let value = try operation(tables)
       let changes = tables.changes.take()
-      do { try session.run("COMMIT") } catch let error as PostgreSQLError where error.endsConnection {
+      do { try session.commit() } catch let error as PostgreSQLError where error.endsConnection {
         guard try session.hasCommitted(number, within: settings.patience) else { throw error }
       }
       onChanged(changes)
@@ -245,6 +241,12 @@ final class PostgreSQLEngine: LedgerEngine {
   func emptyLog() async throws(LedgerError) {}
 
   func close() async {
+    // What was to be written in a moment.
+    let operations = state.withLock { state in
+      defer { state.later = [] }
+      return state.later
+    }
+    if !operations.isEmpty { try? await submit { tables in for operation in operations { try operation(tables) } } }
     await withCheckedContinuation { continuation in
       let (isIdle, isFirst) = state.withLock { state in
         let isFirst = !state.isClosed
@@ -301,15 +303,11 @@ final class PostgreSQLSession: @unchecked Sendable {
   }
 
   /// Begins a transaction.
-  func begin(_ sql: String) throws {
-    let connection = try connected()
-    if connection.isInTransaction { try connection.run("ROLLBACK") }
-    try connection.run(sql)
-  }
+  func begin(_ statements: [String]) throws { try connected().begin(statements) }
 
-  func run(_ sql: String) throws {
+  func commit() throws {
     guard let connection else { throw PostgreSQLError(state: PostgreSQLError.lost, message: "There is no connection") }
-    try connection.run(sql)
+    try connection.commit()
   }
 
   /// Runs a transaction, and again after a conflict or on a new connection.
@@ -327,7 +325,7 @@ final class PostgreSQLSession: @unchecked Sendable {
       do {
         return .success(try body(conflicts))
       } catch {
-        if let connection, connection.isUsable, connection.isInTransaction { _ = try? connection.run("ROLLBACK") }
+        if let connection, connection.isUsable, connection.isInTransaction { try? connection.rollBack() }
         guard let error = error as? PostgreSQLError, ContinuousClock.now < end else {
           return .failure(LedgerFailure(error).error)
         }
@@ -375,5 +373,16 @@ final class PostgreSQLSession: @unchecked Sendable {
   private func pause(atMost duration: Duration) {
     let most = UInt32(clamping: duration.components.attoseconds / 1_000_000_000_000)
     usleep(UInt32.random(in: most / 2...max(most, 1)))
+  }
+}
+
+extension LedgerTables {
+  /// Notes that a transaction of a session was committed, in the transaction.
+  fileprivate func note(commit number: Int64, of session: String) throws {
+    try execute(
+      """
+      INSERT INTO ledger_commit (session, number) VALUES (?, ?)
+        ON CONFLICT (session) DO UPDATE SET number = excluded.number, at = now()
+      """, session, number)
   }
 }

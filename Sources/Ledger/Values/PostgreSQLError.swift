@@ -7,6 +7,7 @@ struct PostgreSQLError: Error, Hashable {
 
   static let lost = "08006"
   static let outOfMemory = "53200"
+  static let failedTransaction = "25P02"
 
   /// Whether the same transaction may succeed when it is run again: a serialization failure, a deadlock, a row that
   /// somebody else added first, a lock that came too late, or a statement whose tables a migration has changed.
