@@ -37,7 +37,7 @@ package protocol WebhookSender: Sendable {
 /// Redirects are not followed. A receiver that is not marked as private is connected to at public addresses alone.
 package struct HTTPWebhookSender: WebhookSender {
   /// The time of one attempt: Standard Webhooks, section "Request timeouts".
-  static let deadline: Duration = .seconds(20)
+  package static let deadline: Duration = .seconds(20)
   /// The most bytes of an answer, which nobody reads.
   static let answerLimit = 256 * 1024
 

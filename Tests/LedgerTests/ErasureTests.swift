@@ -458,6 +458,7 @@ import Testing
     "covered_verdict": ["user_id": .gone, "entitlement": .gone],
     "told_refusal": ["user_id": .gone, "subject": .gone],
     "webhook": ["name": .none, "url_sha256": .none],
+    "webhook_lease": ["webhook": .none, "holder": .none],
     "webhook_delivery": ["webhook": .none, "user_id": .gone, "problem": .gone],
     "customer": ["key": .gone, "spelling": .gone, "joined_to": .gone, "attributes": .gone],
   ]

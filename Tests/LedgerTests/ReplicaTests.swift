@@ -55,7 +55,7 @@ import Testing
     // As of 0015.
     try await server.run(
       """
-      DROP TABLE change_event, covered_verdict, told_refusal, webhook, webhook_delivery;
+      DROP TABLE change_event, covered_verdict, told_refusal, webhook, webhook_lease, webhook_delivery;
       DROP INDEX event_other_user_id, event_noted, store_transfer_to_user_id;
       ALTER TABLE outbox DROP COLUMN reset, DROP COLUMN reset_spelling;
       DELETE FROM ledger_migration WHERE identifier > '0016'; INSERT INTO memo (name, text) VALUES ('kept', 'yes')
@@ -88,6 +88,38 @@ import Testing
     // Two columns that an older release leaves out, and a trigger that lets an erasure through.
     let changed: Set = ["outbox", "event_no_update"]
     for (name, sql) in before where !changed.contains(name) { #expect(after[name] == sql, "\(name)") }
+  }
+
+  @Test func `a receiver of events is told by one replica at a time, and by another when that one's claim is over`()
+    async throws
+  {
+    try await Self.withReplicas(2) { ledgers, _ in
+      func claim(_ replica: Int, at seconds: Double) async throws -> Set<String> {
+        try await ledgers[replica].claimWebhooks(
+          ["shop", "desk"], by: "replica \(replica)", overBefore: at(seconds - 10), until: at(seconds + 60))
+      }
+      try await ledgers[0].keepWebhooks(["shop": "https://shop.example/", "desk": "https://desk.example/"])
+      #expect(try await claim(0, at: 0) == ["shop", "desk"])
+      #expect(try await claim(1, at: 69) == [])
+      #expect(try await claim(0, at: 10) == ["shop", "desk"])
+      #expect(try await claim(1, at: 80) == [])
+      #expect(try await claim(1, at: 81) == ["shop", "desk"])
+      // What the former one still records counts for nothing: the other may have told it by now.
+      try await ledgers[0].record([AppEvent(user: "anna", type: "e", at: at(81), properties: "{}")], at: at(81))
+      let event = try #require(
+        try await ledgers[0].webhookWork(of: "shop", dueAt: at(82), due: 1, fresh: 1).fresh.first)
+      for replica in [0, 1] {
+        try await ledgers[replica].settleWebhook(
+          "shop", by: "replica \(replica)", [WebhookResult(of: event, .delivered)], through: event.sequence,
+          isGone: false,
+          at: at(82))
+        let rest = try await ledgers[0].webhookWork(of: "shop", dueAt: at(82), due: 1, fresh: 1).fresh
+        #expect(rest.isEmpty == (replica == 1))
+      }
+      // One that ends leaves its receivers at once.
+      try await ledgers[1].releaseWebhooks(of: "replica 1")
+      #expect(try await claim(0, at: 83) == ["shop", "desk"])
+    }
   }
 
   @Test func `a refused notification with a zero in it is kept`() async throws {

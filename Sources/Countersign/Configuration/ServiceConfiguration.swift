@@ -97,10 +97,6 @@ struct ServiceConfiguration: Sendable {
           + Dialect.allCases.map { "`\($0.rawValue)`" }.joined(separator: ", ")))
     revenueCat = RevenueCat(&reader)
     webhooks = Self.webhooks(&reader)
-    if ledger.place.isShared, !webhooks.isEmpty {
-      reader.problem(
-        "webhooks", "are not sent from a ledger that replicas share; read GET /v1/events, which any replica answers")
-    }
     log = Log(&reader)
     if areComparable, dialects.contains(.verifyReceipt), appStore.sharedSecret == nil {
       reader.problem(

@@ -10,6 +10,13 @@ extension LedgerSchema {
       is_enabled INTEGER NOT NULL CHECK (is_enabled IN (0, 1))
     ) STRICT, WITHOUT ROWID;
 
+    -- Which of several replicas tells a receiver, and until when no other one may.
+    CREATE TABLE webhook_lease (
+      webhook TEXT NOT NULL PRIMARY KEY CHECK (webhook <> ''),
+      holder TEXT NOT NULL CHECK (holder <> ''),
+      lease_until INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+
     -- Events that were not delivered at once: to be sent again, or given up. Of a user the first that waits goes first. due_at
     -- is zero for one that waits behind another one.
     CREATE TABLE webhook_delivery (

@@ -7,6 +7,28 @@ extension Ledger {
     try await engine.submit { tables in try tables.keepWebhooks(urls) }
   }
 
+  /// Claims receivers for a process, or renews its claims, so that one replica tells a receiver at a time. Where nobody else
+  /// has the ledger open, all are granted.
+  ///
+  /// - Parameters:
+  ///   - holder: the process's own word for itself.
+  ///   - former: claims of others that ended before this are over.
+  /// - Returns: those that are the process's until `lease`.
+  package func claimWebhooks(
+    _ names: [String], by holder: String, overBefore former: Date, until lease: Date
+  ) async throws(LedgerError) -> Set<String> {
+    guard engine.isShared else { return Set(names) }
+    return try await engine.submit { tables in
+      try tables.claimWebhooks(names, by: holder, overBefore: former, until: lease)
+    }
+  }
+
+  /// Gives a process's claims back.
+  package func releaseWebhooks(of holder: String) async throws(LedgerError) {
+    guard engine.isShared else { return }
+    try await engine.submit { tables in try tables.execute("DELETE FROM webhook_lease WHERE holder = ?", holder) }
+  }
+
   /// What a receiver is to be told now.
   /// - Parameters:
   ///   - due: the most events that wait.
@@ -19,12 +41,15 @@ extension Ledger {
 
   /// Records what became of events, and how far the receiver is, in one transaction. Without it they are sent again.
   /// - Parameters:
+  ///   - holder: the process that claimed the receiver. Where another one has by now, nothing is recorded.
   ///   - through: every event up to this one is delivered, or among the results.
   ///   - isGone: whether the receiver wants nothing more.
   package func settleWebhook(
-    _ name: String, _ results: [WebhookResult], through: Int64?, isGone: Bool, at now: Date
+    _ name: String, by holder: String? = nil, _ results: [WebhookResult], through: Int64?, isGone: Bool, at now: Date
   ) async throws(LedgerError) {
+    let isShared = engine.isShared
     try await engine.submit { tables in
+      if isShared, let holder, try !tables.holdsWebhook(name, holder) { return }
       try tables.settleWebhook(name, results, through: through, at: now)
       if isGone { try tables.enableWebhook(name, false) }
     }

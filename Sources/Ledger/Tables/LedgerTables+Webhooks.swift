@@ -32,6 +32,27 @@ extension LedgerTables {
     try execute("UPDATE webhook SET is_enabled = ? WHERE name = ?", isEnabled, name)
   }
 
+  // MARK: Claims
+
+  func claimWebhooks(
+    _ names: [String], by holder: String, overBefore former: Date, until lease: Date
+  ) throws -> Set<String> {
+    try Set(
+      names.sorted().filter { name in
+        try execute(
+          """
+          INSERT INTO webhook_lease (webhook, holder, lease_until) VALUES (?, ?, ?)
+          ON CONFLICT (webhook) DO UPDATE SET holder = excluded.holder, lease_until = excluded.lease_until
+          WHERE webhook_lease.holder = excluded.holder OR webhook_lease.lease_until < ?
+          """, name, holder, lease, former)
+        return changesCount == 1
+      })
+  }
+
+  func holdsWebhook(_ name: String, _ holder: String) throws -> Bool {
+    try exists("SELECT 1 FROM webhook_lease WHERE webhook = ? AND holder = ?", name, holder)
+  }
+
   // MARK: Deliveries
 
   func webhookWork(of name: String, dueAt now: Date, due dueLimit: Int, fresh freshLimit: Int) throws -> WebhookWork {

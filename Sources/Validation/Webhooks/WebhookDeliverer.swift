@@ -39,12 +39,15 @@ package struct WebhookDeliverer: Service {
   /// How long a turn without work rests, unless an event comes.
   var pause: Duration
   var onAttempt: @Sendable (_ webhook: String, Attempt, Duration) -> Void
+  let claims: WebhookClaims
 
   /// Events of one turn: those that wait, and those that nobody has looked at.
   static let dueBatch = 32
   static let freshBatch = 100
   /// Users who are told of at the same time.
   static let width = 8
+  /// Standard Webhooks, section "Request timeouts": 15 to 30 s.
+  static let longestAttempt = HTTPWebhookSender.deadline
   static let rest = Backoff(base: .seconds(5), cap: .seconds(300))
 
   package init(
@@ -60,14 +63,25 @@ package struct WebhookDeliverer: Service {
     self.jitter = jitter
     self.pause = pause
     self.onAttempt = onAttempt
+    claims = WebhookClaims(ledger: ledger, names: endpoints.map(\.name))
   }
 
   package func run() async throws {
     await cancelWhenGracefulShutdown {
+      await claims.renew(at: now(), logger)
       await withTaskGroup(of: Void.self) { group in
+        if ledger.isShared {
+          group.addTask {
+            await repeatUntilCancelled {
+              await claims.renew(at: now(), logger)
+              return pause * WebhookClaims.looks
+            }
+          }
+        }
         for endpoint in endpoints { group.addTask { await follow(endpoint) } }
       }
     }
+    await claims.release()
   }
 
   private func follow(_ endpoint: WebhookEndpoint) async {
@@ -97,6 +111,7 @@ package struct WebhookDeliverer: Service {
   func turn(_ endpoint: WebhookEndpoint, _ pace: inout Pace) async -> Bool {
     let start = now()
     guard start >= pace.restsUntil else { return false }
+    guard claims.holds(endpoint.name, at: start, for: Self.longestAttempt) else { return false }
     let isProbing = pace.failures > 0
     do throws(LedgerError) {
       var work = try await ledger.webhookWork(
@@ -106,7 +121,7 @@ package struct WebhookDeliverer: Service {
       let limit = isProbing ? 1 : Self.freshBatch
       let (results, isGone) = await send(work, to: endpoint)
       try await ledger.settleWebhook(
-        endpoint.name, results, through: work.fresh.last?.sequence, isGone: isGone, at: now())
+        endpoint.name, by: claims.holder, results, through: work.fresh.last?.sequence, isGone: isGone, at: now())
       return note(results, isGone: isGone, isFull: work.fresh.count == limit, endpoint, &pace)
     } catch {
       logger.warning(
@@ -190,6 +205,11 @@ package struct WebhookDeliverer: Service {
   private func send(_ queue: [Sending], to endpoint: WebhookEndpoint) async -> Sent {
     var sent = Sent()
     for (index, one) in queue.enumerated() {
+      guard claims.holds(endpoint.name, at: now(), for: Self.longestAttempt) else {
+        // Another replica goes on.
+        sent.isInVain = true
+        return sent
+      }
       let begin = ContinuousClock.now
       let message = WebhookMessage(id: one.event.id, body: one.body)
       let outcome = await sender.send(message, to: endpoint, at: now().millisecondsSince1970 / 1_000)

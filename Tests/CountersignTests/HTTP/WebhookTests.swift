@@ -59,6 +59,28 @@ import Testing
     return (try #require(object["type"] as? String), try #require(object["user_id"] as? String))
   }
 
+  @Test(.enabled(if: TestEngine.isPostgreSQL, "Replicas share a PostgreSQL database."))
+  func `of replicas one tells a receiver, and the next goes on when it ends`() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: directory) }
+    try await WebhookReceiver.running { receiver in
+      try await run(directory: directory, receiver: receiver) { last, clock in
+        try await run(directory: directory, clock: clock, receiver: receiver) { first, _ in
+          for number in 0..<10 {
+            try await grant(number.isMultiple(of: 2) ? first : last, to: "user-\(number)")
+          }
+          try await eventually { receiver.requests.count >= 10 }
+          let metrics = try await first.send(.get, "/metrics", key: nil).text
+          #expect(metrics.contains("countersign_ledger_conflicts_total ") && metrics.contains("countersign_replicas "))
+        }
+        try await grant(last, to: "user-10")
+        try await eventually { receiver.requests.count >= 11 }
+        let users = try receiver.requests.map { try Self.event($0).user }
+        #expect(users.sorted() == (0...10).map { "user-\($0)" }.sorted())
+      }
+    }
+  }
+
   @Test func `an event is told once, signed, as it is listed`() async throws {
     try await WebhookReceiver.running { receiver in
       try await run(receiver: receiver) { service, clock in
