@@ -18,7 +18,7 @@ FAULT_LOG := .build/faults.log
 # Load, certificates and requests for the benchmarks.
 BENCH_PACKAGES := curl openssl postgresql python3 strace util-linux wrk
 
-.PHONY: help demo test build-tests client-test docs fuzz faults cost bench build release deb deb-check package-check \
+.PHONY: help demo test test-postgresql build-tests client-test docs fuzz faults cost bench build release deb deb-check package-check \
   lint format image-check deps test-deps clean
 
 help: ## Say what there is
@@ -31,6 +31,9 @@ demo: deps ## Start a simulated App Store and the service, post one receipt per 
 
 test: build-tests client-test ## Run every test
 	@SWIFT=$(SWIFT) scripts/run-tests
+
+test-postgresql: build-tests ## Run the tests of the ledger and of the service on PostgreSQL (12 minutes)
+	@SWIFT=$(SWIFT) COUNTERSIGN_TEST_ENGINE=postgresql scripts/run-tests --filter '^(LedgerTests|CountersignTests)\.' --skip 'FaultTests'
 
 build-tests: test-deps ## Build every test
 	$(SWIFT) build --build-tests

@@ -7,7 +7,7 @@ import Testing
 @testable import Countersign
 
 /// `countersign backup` as it is run, beside a service that runs.
-@Suite struct BackupProcessTests {
+@Suite(.ofTheFile) struct BackupProcessTests {
   typealias Ended = RevalidateProcessTests.Ended
 
   /// Under another umask than that of the tests, which all of them share.

@@ -58,7 +58,8 @@ import Testing
     #expect(CheckupReport(error).status == .configuration)
   }
 
-  @Test func `losses are found beside a running service: each is 1, those that are meant are not`() async throws {
+  @Test(.ofTheFile)
+  func `losses are found beside a running service: each is 1, those that are meant are not`() async throws {
     try await SimulatedStore.run(at: Self.start) { store in
       let directory = try TemporaryDirectory()
       let folder = URL(filePath: directory.path)

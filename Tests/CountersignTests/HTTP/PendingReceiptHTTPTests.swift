@@ -53,7 +53,7 @@ import Testing
         store.simulator.setTrouble(nil, count: nil, environment: nil)
         try await wait(clock) { try await service.profile().verdict == "pro active renewing" }
         try await wait(clock) {
-          try await service.ledger.pendingReceipts(dueAt: .distantFuture, limit: 1).isEmpty
+          try await service.ledger.backlog(at: .distantFuture).pendingReceipts == 0
         }
       }
     }
@@ -138,7 +138,7 @@ import Testing
         store.simulator.setTrouble(nil, count: nil, environment: nil)
         try await wait(clock) { try await service.profile().verdict == "pro active renewing" }
         try await wait(clock) {
-          try await service.ledger.pendingReceipts(dueAt: .distantFuture, limit: 1).isEmpty
+          try await service.ledger.backlog(at: .distantFuture).pendingReceipts == 0
         }
       }
     }
@@ -156,7 +156,7 @@ import Testing
         try await wait(clock) { service.log.lines.contains { $0.contains("a pending receipt was refused, and waits") } }
         clock.advance(by: 7 * 86_400)
         try await wait(clock) {
-          try await service.ledger.pendingReceipts(dueAt: .distantFuture, limit: 1).isEmpty
+          try await service.ledger.backlog(at: .distantFuture).pendingReceipts == 0
         }
         #expect(try await service.profile().verdict == "free active no_purchases")
         #expect(service.log.lines.contains { $0.contains(#""a pending receipt was refused""#) })

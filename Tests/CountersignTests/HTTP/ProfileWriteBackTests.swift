@@ -251,6 +251,7 @@ import Testing
           #expect(try await service.profile()["profile_write"] == "missing")
           let other = try store.simulator.issueReceipt(.renewing, subscriber: 2).receiptData
           #expect(try await service.validate(other, user: "user-2")["profile_write"] == "committed")
+          try await eventually { try await service.send(.get, "/readyz", key: nil).text.contains(#""depth":0"#) }
           let ready = try await service.send(.get, "/readyz", key: nil)
           #expect(ready["profile_store"] == "ok")
           #expect(ready["outbox"] != nil)

@@ -10,7 +10,8 @@ import Testing
 
 /// The brake, and refused notifications.
 extension SupportPageTests {
-  @Test func `the downgrade brake is a banner, and is released after one was asked to confirm`() async throws {
+  @Test(.ofTheFile)
+  func `the downgrade brake is a banner, and is released after one was asked to confirm`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: directory) }

@@ -121,7 +121,8 @@ import Testing
     }
   }
 
-  @Test func `the newest receipt of the ledger proves the secret, also while the service runs`() async throws {
+  @Test(.ofTheFile)
+  func `the newest receipt of the ledger proves the secret, also while the service runs`() async throws {
     try await SimulatedStore.run(at: Self.start) { store in
       try await RunningService.run(apple: store.apple, now: { Self.start }) { service in
         let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
@@ -282,7 +283,7 @@ import Testing
 
   // MARK: - Ledger
 
-  @Test func `the catalog is compared with what subscribers have, beside a running service`() async throws {
+  @Test(.ofTheFile) func `the catalog is compared with what subscribers have, beside a running service`() async throws {
     try await SimulatedStore.run(at: Self.start) { store in
       let deployment = try Deployment(store.apple)
       #expect(await deployment.checkup().catalogFindings() == [])

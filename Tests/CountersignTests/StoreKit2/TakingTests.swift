@@ -15,8 +15,9 @@ import Testing
     let owner = own.uuidString.lowercased()
     let thief = UUID().uuidString.lowercased()
     let settings = Settings(policy: ["provisional": "24h"])
+    let clock = MovingClock(Self.clock)
     try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple(), settings: settings, now: { Self.clock }) { service in
+      try await RunningService.run(apple: store.apple(), settings: settings, now: { clock.date }) { service in
         store.simulator.setTrouble(trouble)
         let signed = try store.simulator.issueTransaction(.renewing, appAccountToken: own)
         let taken = try await service.validate(signed.signedTransaction, user: thief)
@@ -26,7 +27,7 @@ import Testing
         #expect(answer.status == 202)
         #expect(answer["tier"] == "pro" && answer["provisional"] == "true")
         store.simulator.setTrouble(nil)
-        try await eventually { try await service.profile(owner)["provisional"] == "false" }
+        try await eventually(clock, step: 5) { try await service.profile(owner)["provisional"] == "false" }
         #expect(try await service.profile(owner).verdict == "pro active renewing")
         #expect(try await service.profile(thief).verdict == "free active no_purchases")
       }
