@@ -12,14 +12,16 @@ extension Measurements {
     defer { upstream.stop() }
     let server = try DatabaseServer()
     defer { server.stop() }
-    let file = try Service(bed, upstream)
+    var skip = 0
+    let bodies = try bodiesOfUUIDs()
+    let ledger = try seededLedger(upstream, server, bodies: bodies, posted: &skip)
+    let file = try Service(bed, upstream, ledger: ledger)
     defer { file.stop() }
     let first = try Service(bed, upstream, database: server.url)
     defer { first.stop() }
-    var skip = 0
     func load(_ service: Service, connections: Int, part: Int = 0) -> Load {
       Load(
-        url: "\(service.origin)/v1/validations", connections: connections, seconds: seconds, bodies: bed.bodies,
+        url: "\(service.origin)/v1/validations", connections: connections, seconds: seconds, bodies: bodies,
         skip: skip + part * 1_500, authorization: service.authorization)
     }
     func begin(_ services: [Service]) throws -> (replica: Double, database: Double, rate: Double) {
@@ -56,9 +58,11 @@ extension Measurements {
         rounds[2].append(three)
       }
     }
+    let conflicts = try ([first] + others).map { try $0.metric("countersign_ledger_conflicts_total") }.reduce(0, +)
+    let commits = try ([first] + others).map { try $0.metric("countersign_ledger_commit_writes_count") }.reduce(0, +)
     let cpu = rounds.map { $0.map(\.replica).median }
     let database = rounds.map { $0.map(\.database).median }
-    table.section("Replicas: the ledger in PostgreSQL, 32 in flight")
+    table.section("Replicas: the ledger in PostgreSQL, \(Self.seeded) users, 32 in flight")
     table.add(Row(name: "CPU of one receipt, ledger in a file", value: "\(cpu[0].text()) µs"))
     table.add(
       Row(
@@ -77,11 +81,53 @@ extension Measurements {
       Row(
         name: "CPU of PostgreSQL for it, three replicas", value: "\(database[2].text()) µs",
         ratio: "\((database[2] / max(1, database[1])).text(2)) × with one"))
+    table.add(
+      Row(name: "conflicts of an operation that was committed", value: (conflicts / max(1, commits)).text(3)))
     let gain = 3 * cpu[1] / max(1, cpu[2])
     table.add(
       Row(
         name: "receipts a second, 1 → 3 replicas, by the model", value: "\(gain.text(2)) ×",
         ratio: "a core each; \((3 * database[2] / max(1, cpu[2])).text(1)) for the database", target: "≥ 2.5 ×",
         holds: gain >= 2.5))
+  }
+
+  /// Subscriptions that are known before. In a new ledger each operation would meet each other one in the few pages of the
+  /// indexes.
+  private static let seeded = 100_000
+
+  /// The posts, in no order, with users as apps name them. Neighbours in an index are conflicts of each other, and users with
+  /// numbers would all be neighbours.
+  private func bodiesOfUUIDs() throws -> String {
+    let path = "\(bed.directory)/posts.txt"
+    let program = """
+      import random, re, sys, uuid
+      lines, chance = open(sys.argv[1]).readlines(), random.Random(1)
+      chance.shuffle(lines)
+      with open(sys.argv[2], "w") as out:
+        for line in lines:
+          user = str(uuid.UUID(int=chance.getrandbits(128), version=4))
+          out.write(re.sub(r'"user-\\d+"', '"%s"' % user, line, count=1))
+      """
+    _ = try Child.output(of: "python3", ["-c", program, bed.bodies, path])
+    return path
+  }
+
+  /// Makes a ledger, and copies it into the server.
+  private func seededLedger(
+    _ upstream: Upstream, _ server: DatabaseServer, bodies: String, posted: inout Int
+  ) throws -> String {
+    let ledger = "\(bed.directory)/replicas.sqlite"
+    let service = try Service(bed, upstream, ledger: ledger)
+    defer { service.stop() }
+    let load = Load(
+      url: "\(service.origin)/v1/validations", connections: 32, seconds: 1, bodies: bodies,
+      authorization: service.authorization)
+    posted = Int(try load.run(in: bed.directory).requests) + 64
+    service.child.stop()
+    _ = try Child.output(of: "scripts/seed-ledger", [ledger, "\(Self.seeded)"])
+    _ = try Child.output(
+      of: bed.countersign, ["ledger", "copy", "--to", server.url, "--config", "\(service.directory)/countersign.yaml"])
+    _ = try Child.output(of: "psql", [server.url, "-qc", "ANALYZE"])
+    return ledger
   }
 }
