@@ -1,3 +1,4 @@
+import ArgumentParser
 import Entitlements
 import Foundation
 import HTTPTypes
@@ -24,6 +25,14 @@ import Testing
     let table = ConfigurationReference.markdownTable()
     #expect(
       page[begin.upperBound..<end.lowerBound] == table, "docs/reference/configuration.md needs this table:\n\(table)")
+  }
+
+  @Test func `every command is in the manual of the Debian package`() throws {
+    let manual = String(
+      decoding: try Data(contentsOf: Self.folder.appending(path: "../packaging/debian/countersign.1")), as: UTF8.self)
+    let commands = Countersign.configuration.subcommands.map { $0._commandName }
+    #expect(commands.count > 10)
+    for command in commands { #expect(manual.contains("\n.B \(command)\n"), "\(command)") }
   }
 
   @Test(arguments: Problem.Code.allCases)

@@ -239,6 +239,8 @@ import Testing
       try await run(receiver: receiver) { service, _ in
         try await grant(service, to: "anna")
         try await eventually { receiver.requests.count == 1 }
+        // Until it is noted, it counts as on its way.
+        try await eventually { try await service.send(.get, "/v1/webhooks").text.contains(#""oldest_at":null"#) }
         let id = try #require(receiver.requests.first?.header("webhook-id"))
         let again = try await service.send(
           .post, "/v1/webhooks/redeliver", body: #"{"webhook":"shop","event_id":"\#(id)"}"#)
