@@ -69,7 +69,8 @@ package final class ProfileStoreDouble: Sendable {
     var notUnderstood: [String] = []
     var listener: (any Channel)?
     var connections: [ObjectIdentifier: any Channel] = [:]
-    var stopped = false
+    /// Whether nobody is to be served.
+    var isClosed = false
   }
 
   let layout: Layout
@@ -110,6 +111,7 @@ package final class ProfileStoreDouble: Sendable {
 
   /// Takes connections; they are taken from the start.
   package func accept() async throws {
+    state.withLock { $0.isClosed = false }
     let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
       .serverChannelOption(.backlog, value: 1024)
       .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
@@ -132,6 +134,8 @@ package final class ProfileStoreDouble: Sendable {
       defer {
         state.listener = nil
         state.connections = [:]
+        // A connection that was accepted just before has not been served yet.
+        state.isClosed = true
       }
       return (state.listener, Array(state.connections.values))
     }
@@ -139,10 +143,7 @@ package final class ProfileStoreDouble: Sendable {
     for connection in connections { try? await connection.close() }
   }
 
-  package func stop() async {
-    state.withLock { $0.stopped = true }
-    await refuse()
-  }
+  package func stop() async { await refuse() }
 
   /// Carries out what was held back, in the order of its arrival.
   package func carryOutHeld() {
@@ -183,8 +184,9 @@ package final class ProfileStoreDouble: Sendable {
 
   private func serve(_ channel: any Channel, reading stream: AsyncStream<[UInt8]>) {
     let isWelcome = state.withLock { state in
-      if state.listener != nil || !state.stopped { state.connections[ObjectIdentifier(channel)] = channel }
-      return !state.stopped
+      guard !state.isClosed else { return false }
+      state.connections[ObjectIdentifier(channel)] = channel
+      return true
     }
     guard isWelcome else { return channel.close(promise: nil) }
     Task {
