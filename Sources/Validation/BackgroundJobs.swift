@@ -30,8 +30,13 @@ package func backgroundJobs(
     RulesReviewer(
       review: review, rules: validator.gateway.rules, ledger: ledger, brake: brake, logger: logger, now: now,
       pause: pause),
-    NotificationPruner(ledger: ledger, logger: logger, now: now),
-    EventPruner(ledger: ledger, age: eventAge, logger: logger, now: now),
+    Pruner(of: "notifications", olderThan: Pruner.notificationAge, logger: logger, now: now) {
+      (moment, limit) async throws(LedgerError) in
+      try await ledger.pruneNotifications(before: moment, limit: limit)
+    },
+    Pruner(of: "events", olderThan: eventAge, logger: logger, now: now) { (moment, limit) async throws(LedgerError) in
+      try await ledger.pruneChangeEvents(before: moment, limit: limit)
+    },
     StoreFollower(check: check, ledger: ledger, logger: logger, now: now, pacer: pacer, pause: pause),
     RevalidationRunner(
       check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,

@@ -17,7 +17,7 @@ package struct UserErasure: Sendable {
     self.ledger = ledger
   }
 
-  /// What an erasure did.
+  /// The result of an erasure.
   package struct Outcome: Sendable {
     package var report: ErasureReport
     /// The state of the app's row: `none` where there was nothing to reset.

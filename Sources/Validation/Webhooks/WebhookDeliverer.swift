@@ -20,7 +20,7 @@ package import struct FoundationEssentials.Date
 ///     turns in vain   1     2      3      4      5       6       7 …
 ///     rest            5 s   10 s   20 s   40 s   1.3 m   2.7 m   5 min
 package struct WebhookDeliverer: Service {
-  /// What became of an attempt, for metrics.
+  /// The result of an attempt, for metrics.
   package enum Attempt: String, Hashable, Sendable, CaseIterable {
     case delivered
     case failed
@@ -93,7 +93,7 @@ package struct WebhookDeliverer: Service {
     }
   }
 
-  /// How a receiver has answered lately.
+  /// The recent answers of a receiver.
   struct Pace {
     /// Turns in which nothing got through.
     var failures = 0
