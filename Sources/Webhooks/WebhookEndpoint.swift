@@ -4,9 +4,9 @@ import Synchronization
 package struct WebhookEndpoint: Hashable, Sendable {
   /// The shape of a body.
   package enum Format: String, Hashable, Sendable, CaseIterable {
-    /// As `GET /v1/events` has it.
+    /// The bodies of `GET /v1/events`.
     case countersign
-    /// As RevenueCat's webhooks, for receivers that are written for those.
+    /// The bodies of RevenueCat's webhooks, for receivers that are written for those.
     case revenuecat
   }
 

@@ -1,4 +1,4 @@
-/// When a webhook that was not taken is sent again: the schedule of Standard Webhooks, section "Deliverability and
+/// The retry schedule of webhooks: that of Standard Webhooks, section "Deliverability and
 /// reliability", with up to a tenth more.
 ///
 ///     attempt   1    2     3       4        5     6     7      8      9      10

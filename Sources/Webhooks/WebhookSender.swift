@@ -12,7 +12,7 @@ package struct WebhookMessage: Hashable, Sendable {
   }
 }
 
-/// What became of an attempt.
+/// The result of an attempt to deliver.
 package enum WebhookOutcome: Hashable, Sendable {
   /// Any status of 2xx.
   case delivered
@@ -41,9 +41,9 @@ package struct HTTPWebhookSender: WebhookSender {
   /// The most bytes of an answer, which nobody reads.
   static let answerLimit = 256 * 1024
 
-  /// For public addresses, over TLS.
+  /// The transport for public addresses, over TLS.
   private let transport: any Transport
-  /// For receivers that may be anywhere.
+  /// The transport for receivers that may be anywhere.
   private let privateTransport: any Transport
   private let keyring: WebhookKeyring
 

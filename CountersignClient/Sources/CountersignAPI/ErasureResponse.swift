@@ -1,6 +1,6 @@
 /// The answer to `DELETE /v1/profiles/{user_id}`: what was done, in numbers. A second one finds nothing more to do.
 public struct ErasureResponse: Codable, Hashable, Sendable {
-  /// What is gone.
+  /// The rows that are gone.
   public struct Erased: Codable, Hashable, Sendable {
     /// Receipts and signed transactions.
     public var receipts: Int
@@ -40,13 +40,13 @@ public struct ErasureResponse: Codable, Hashable, Sendable {
     }
   }
 
-  /// What stays without the name.
+  /// The rows that stay without the name.
   public struct Kept: Codable, Hashable, Sendable {
     /// Purchases, which nobody else gets by posting them.
     public var purchases: Int
     /// Lines of the history.
     public var history: Int
-    /// What was given, ended.
+    /// Grants and periods of trials, ended.
     public var grants: Int
     /// Trials, whose devices get no second one.
     public var trials: Int

@@ -5,7 +5,7 @@ public struct WebhooksResponse: Codable, Hashable, Sendable {
   public init(webhooks: [WebhookResponse]) { self.webhooks = webhooks }
 }
 
-/// How far a receiver of webhooks is.
+/// The state of a receiver of webhooks.
 public struct WebhookResponse: Codable, Hashable, Sendable {
   public var name: String
   /// Its URL without path and query, which may be secret.
@@ -68,7 +68,7 @@ public struct DeadLetterResponse: Codable, Hashable, Sendable {
   public var eventID: String
   public var type: String
   public var userID: String
-  /// When it happened.
+  /// The moment of the change.
   public var timestamp: Date
   public var attempts: Int
   @Nullable public var problem: String?
@@ -121,7 +121,7 @@ public struct RedeliveryRequest: Codable, Hashable, Sendable {
 /// The answer to `POST /v1/webhooks/redeliver`.
 public struct RedeliveryResponse: Codable, Hashable, Sendable {
   public var webhook: String
-  /// How many events are on their way again.
+  /// The number of events on their way again.
   public var redelivered: Int
 
   public init(webhook: String, redelivered: Int) {

@@ -135,7 +135,7 @@ extension ServiceOptions {
 }
 
 extension ErasureResponse {
-  /// What was done, in words.
+  /// The result as sentences for a terminal.
   var text: String {
     let row =
       switch profileWrite {

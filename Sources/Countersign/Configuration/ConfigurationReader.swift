@@ -123,7 +123,7 @@ struct ConfigurationReader {
     return found.value.compactMap { secret(inFile: Found(value: $0, origin: found.origin), form) }
   }
 
-  /// The same, of a member of a mapping.
+  /// The same for a member of a mapping.
   mutating func secretFiles(_ node: Node, _ form: ValueForm<Secret>, origin: String) -> [Secret] {
     let paths = node.scalar.map { [$0.string] } ?? node.sequence?.map { $0.scalar?.string ?? "" } ?? []
     guard (1...2).contains(paths.count), !paths.contains("") else {

@@ -31,7 +31,7 @@ struct EventsController: Sendable {
     _ = try context.requireCaller(.service)
     let limit = try request.wholeNumber("limit", in: 1...Self.largestLimit) ?? Self.defaultLimit
     let wait = try request.wholeNumber("wait", in: Self.waits) ?? 0
-    let after = try Self.position(request)
+    let after = try request.eventPosition()
     let end = ContinuousClock.now.advanced(by: min(.seconds(wait), longestWait))
     var events: [ChangeEvent] = []
     while true {
@@ -49,14 +49,6 @@ struct EventsController: Sendable {
     return Self.page(events, after: after)
   }
 
-  private static func position(_ request: Request) throws(Problem) -> Int64 {
-    guard let text = try request.parameter("after") else { return 0 }
-    guard text.utf8.count <= 18, text.utf8.allSatisfy({ (48...57).contains($0) }), let position = Int64(text) else {
-      throw Problem(.malformedRequest, "'after' is none of this service's: take it from 'next' of the answer before.")
-    }
-    return position
-  }
-
   private static func page(_ events: [ChangeEvent], after: Int64) -> Response {
     var body = ByteBuffer(string: #"{"events":["#)
     for (index, event) in events.enumerated() {
@@ -72,7 +64,7 @@ struct EventsController: Sendable {
   /// The most events of a request, and the most bytes of one's properties.
   static let mostEvents = 50
   static let longestProperties = 8 * 1024
-  /// How old an event may be: an app may have been offline.
+  /// The greatest age of an event: an app may have been offline.
   static let oldest: Duration = .seconds(90 * 86_400)
 
   func report(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
@@ -141,5 +133,16 @@ struct EventsController: Sendable {
     Response(
       status: .ok, headers: [.contentType: "application/json", .cacheControl: "no-store"],
       body: ResponseBody(byteBuffer: body))
+  }
+}
+
+extension Request {
+  /// The place in the order of events after which a page begins: `after`, of the answer before.
+  func eventPosition() throws(Problem) -> Int64 {
+    guard let text = try parameter("after") else { return 0 }
+    guard text.utf8.count <= 18, text.utf8.allSatisfy({ (48...57).contains($0) }), let position = Int64(text) else {
+      throw Problem(.malformedRequest, "'after' is none of this service's: take it from 'next' of the answer before.")
+    }
+    return position
   }
 }

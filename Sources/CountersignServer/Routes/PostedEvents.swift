@@ -12,7 +12,7 @@ struct PostedEvent: Decodable {
   var type: String
   /// The user, where a server reports. A user's token names the user by itself.
   var userID: String?
-  /// When it happened, by the clock of whoever reports; `nil`: now.
+  /// The moment by the reporter's clock; `nil`: now.
   var at: String?
   var properties: [String: PostedJSON]?
 

@@ -159,7 +159,7 @@ private struct ExportPages: Sendable {
 }
 
 extension UserID {
-  /// In the place of the ID of another user, who has a right of their own (GDPR, article 15, paragraph 4).
+  /// The text in the place of another user's ID, who has a right of their own (GDPR, article 15, paragraph 4).
   fileprivate static let another = UserID("(another user)")
 }
 

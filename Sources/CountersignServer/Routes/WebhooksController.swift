@@ -30,7 +30,7 @@ struct WebhooksController: Sendable {
   func deadLetters(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.support, .service)
     let endpoint = try endpoint(named: try request.parameter("webhook"))
-    let after = try Self.position(request)
+    let after = try request.eventPosition()
     let letters = try await context.reading { () throws(LedgerError) in
       try await ledger.deadLetters(of: endpoint.name, after: after, limit: Self.limit)
     }
@@ -71,14 +71,6 @@ struct WebhooksController: Sendable {
       throw Problem(.notFound, "The configuration names no such receiver.")
     }
     return endpoint
-  }
-
-  private static func position(_ request: Request) throws(Problem) -> Int64 {
-    guard let text = try request.parameter("after") else { return 0 }
-    guard text.utf8.count <= 18, text.utf8.allSatisfy({ (48...57).contains($0) }), let position = Int64(text) else {
-      throw Problem(.malformedRequest, "'after' is none of this service's: take it from 'next' of the answer before.")
-    }
-    return position
   }
 
   private static let unknownEvent = Problem(.notFound, "There is no such event; old ones are not kept.")

@@ -1,4 +1,4 @@
-/// What happened to a user, as others are told: each change is one event.
+/// The types of events about users: each change is one event.
 ///
 ///     begins access     subscription.started, trial.started, trial.converted, grant.started
 ///     goes on           subscription.renewed, renewal_off, renewal_on, billing_issue, product_changed

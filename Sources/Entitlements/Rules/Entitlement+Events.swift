@@ -33,7 +33,7 @@ extension Entitlement {
     }
   }
 
-  /// What a verdict on purchases says of access.
+  /// The access that a verdict on purchases gives.
   private enum Phase {
     case nothing
     case running

@@ -11,8 +11,7 @@ internal import struct FoundationEssentials.Date
 ///     stays until the row is      the outbox has the ID
 ///       reset
 ///
-/// What stays keeps others from the purchases and from a second trial. It is done again without harm: then there is
-/// nothing left to do.
+/// The rows that stay keep others from the purchases and from a second trial. A second run finds nothing left to do.
 struct ErasureOperation {
   let erasure: Erasure
   /// The names that were known before this; none for the first time.

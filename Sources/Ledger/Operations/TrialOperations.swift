@@ -59,7 +59,7 @@ struct TrialStartOperation {
     return .started(trial)
   }
 
-  /// What a user has used up who was erased and is back under the same ID.
+  /// The former use that refuses a trial to a user who was erased and is back under the same ID.
   private func usedBefore() throws -> TrialKey? {
     for former in try tables.formerSelves(of: start.user) {
       if start.terms.oncePer.contains(.user), try tables.newestTrial(of: former) != nil { return .user }

@@ -11,7 +11,7 @@ final class PostgreSQLConnection: SQLConnection {
   private var statements: [UnsafePointer<UInt8>: PostgreSQLStatement] = [:]
   /// By their text.
   private var others: [String: PostgreSQLStatement] = [:]
-  /// How many statements were sent whose answers were not read.
+  /// The number of statements whose answers were not read.
   private var pending = 0
   private var isPipelined = false
   private var failure: PostgreSQLError?

@@ -16,7 +16,7 @@ package final class ChangeBell: Sendable {
   /// Guards the number of rings and those who wait.
   private let state = Mutex(State())
 
-  /// How often it rang.
+  /// The number of rings so far.
   package var rings: UInt64 { state.withLock { $0.rings } }
 
   func ring() {

@@ -1,7 +1,7 @@
 internal import Entitlements
 package import struct FoundationEssentials.Date
 
-/// What others are told.
+/// The events for others: lists them, waits for them, and records the app's own.
 extension Ledger {
   /// The events after a place, in their order. The place of the first one is above zero.
   package func changeEvents(after sequence: Int64, limit: Int) async throws(LedgerError) -> [ChangeEvent] {

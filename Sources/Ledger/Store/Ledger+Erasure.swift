@@ -4,7 +4,7 @@ internal import Entitlements
 extension Ledger {
   /// Erases a user in one transaction, and then everything that is named the same elsewhere.
   ///
-  /// What is the user's is found by the indexes. Where others' purchases, events and notes name the user is read before,
+  /// The user's own rows are found by the indexes. Where others' purchases, events and notes name the user is read before,
   /// page by page, so that the transaction is short; and once more after it, for what came meanwhile. A failure in
   /// between leaves the user erased, and the next call does the rest.
   ///
@@ -21,7 +21,7 @@ extension Ledger {
     return report
   }
 
-  /// How often it is looked for what came during an erasure.
+  /// The most rounds in which rows are looked for that came during an erasure.
   private static let rounds = 3
 
   private func erase(

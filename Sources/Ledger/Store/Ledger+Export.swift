@@ -1,6 +1,6 @@
 package import Entitlements
 
-/// What is kept of a user, for the user (GDPR, articles 15 and 20).
+/// The reads of a user's export (GDPR, articles 15 and 20).
 extension Ledger {
   /// Everything but what is long.
   package func record(of user: UserID) async throws(LedgerError) -> UserRecord {

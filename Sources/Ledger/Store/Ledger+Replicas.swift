@@ -15,7 +15,7 @@ extension Ledger {
     return try await engine.submit { tables in try tables.beat(replica: replica, name: name) }
   }
 
-  /// How many processes live.
+  /// The number of processes that live.
   package func replicas() async throws(LedgerError) -> Int {
     guard engine.isShared else { return 1 }
     return try await engine.read { tables in try tables.replicasAlive() }

@@ -29,7 +29,7 @@ extension Ledger {
     try await engine.submit { tables in try tables.execute("DELETE FROM webhook_lease WHERE holder = ?", holder) }
   }
 
-  /// What a receiver is to be told now.
+  /// The events that a receiver is to be told now.
   /// - Parameters:
   ///   - due: the most events that wait.
   ///   - fresh: the most events that it was not told of yet.
@@ -55,12 +55,12 @@ extension Ledger {
     }
   }
 
-  /// How far a receiver is; `nil` for one that is not known.
+  /// The state of a receiver; `nil` for one that is not known.
   package func webhookStatus(_ name: String) async throws(LedgerError) -> WebhookStatus? {
     try await read { tables in try tables.webhookStatus(name) }
   }
 
-  /// What was given up, in the order of events.
+  /// The events that were given up, in their order.
   package func deadLetters(
     of name: String, after sequence: Int64, limit: Int
   ) async throws(LedgerError) -> [DeadLetter] {

@@ -237,7 +237,7 @@ final class PostgreSQLEngine: LedgerEngine {
     return job
   }
 
-  /// What PostgreSQL deleted is gone with its next VACUUM, and from its log when that is written anew.
+  /// Does nothing: a deleted row is gone with PostgreSQL's next VACUUM, and from its log when that is written anew.
   func emptyLog() async throws(LedgerError) {}
 
   func close() async {

@@ -98,7 +98,7 @@ enum PostgreSQLSchema {
 
   private static let views: Set<String> = ["access_count", "pending_total", "grdb_migrations"]
 
-  /// What a migration changes of tables that there are, beyond what it adds.
+  /// The statements of migrations that change tables that there are; additions need none.
   private static let changes = [
     "0019 erasure": """
     \(appendOnly)

@@ -133,7 +133,7 @@ extension LedgerTables {
     return true
   }
 
-  /// What is kept to tell the user's next events.
+  /// Deletes the rows that are kept to tell the user's next events.
   func eraseTelling(of key: String) throws {
     try execute("DELETE FROM covered_verdict WHERE user_id = ?", key)
     try execute("DELETE FROM told_refusal WHERE user_id = ?", key)
@@ -205,7 +205,7 @@ extension LedgerTables {
 }
 
 extension ChangeEvent.Detail {
-  /// What another user's event tells, without the names of an erased one.
+  /// The detail of another user's event, without the names of an erased one.
   fileprivate func redacted(_ names: ErasedNames, _ pseudonym: UserID?) -> Self {
     func renamed(_ user: UserID?) -> UserID? {
       user.map { names.isName($0.rawValue) ? pseudonym ?? .erased : $0 }

@@ -32,7 +32,7 @@ extension LedgerTables {
       key)
   }
 
-  /// What the events of a chain lead to.
+  /// The result of erasing a user's events: their number, and the purchases they are about.
   struct ErasedEvents {
     var events = 0
     var notes = 0
@@ -81,14 +81,14 @@ extension LedgerTables {
     return true
   }
 
-  /// In the histories of others.
+  /// Renames the user in the histories of others.
   func rename(otherUser key: String, to pseudonym: UserID) throws {
     try execute("UPDATE event SET other_user_id = ? WHERE other_user_id = ?", pseudonym, key)
   }
 
   // MARK: Purchases
 
-  /// How many purchases of the ledger use a proof.
+  /// The number of purchases that use a proof.
   func uses(ofProof id: Int64) throws -> Int {
     guard let uses = try first("SELECT uses FROM proof WHERE id = ?", id, read: { try $0.get(0, as: Int.self) }) else {
       throw StoredForm.Unstorable()
@@ -272,209 +272,5 @@ extension LedgerTables {
   /// A user who comes back has a verdict again, which takes the place of the reset.
   func forgetReset(of key: String) throws {
     try execute("UPDATE outbox SET reset = NULL, reset_spelling = NULL WHERE key = ? AND reset IS NOT NULL", key)
-  }
-}
-
-// MARK: - Traces elsewhere
-
-/// Where an erased user is named in what is others': to be looked at again, and changed, inside the erasure.
-struct NameTraces: Sendable {
-  var notifications: [String] = []
-  var purchases: [Int64] = []
-  var storePurchases: [Int64] = []
-  var unclaimed: [SubscriptionKey] = []
-  var reports: [SubscriptionKey] = []
-  var refused: [Int64] = []
-  var notes: [Int64] = []
-  var changeEvents: [Int64] = []
-
-  var isEmpty: Bool {
-    notifications.isEmpty && purchases.isEmpty && storePurchases.isEmpty && unclaimed.isEmpty && reports.isEmpty
-      && refused.isEmpty && notes.isEmpty && changeEvents.isEmpty
-  }
-}
-
-extension LedgerTables {
-  /// A place in one of the tables, from which the next page is read.
-  enum TracePlace: Sendable {
-    case purchases(after: Int64)
-    case unclaimed(after: SubscriptionKey)
-    case storePurchases(below: Int64)
-    case reports(after: SubscriptionKey)
-    case events(after: String)
-    case refused(after: Int64)
-    case notes(after: Int64)
-    case changeEvents(after: Int64)
-
-    /// Purchases at Apple's name users by UUIDs only.
-    static func first(_ names: ErasedNames) -> TracePlace {
-      names.hasAccounts ? .purchases(after: 0) : .storePurchases(below: 0)
-    }
-
-    static let start = SubscriptionKey(environment: .production, originalTransactionID: OriginalTransactionID(""))
-  }
-
-  /// Reads one page of a table that may name an erased user.
-  ///
-  /// - Returns: where the next page begins; `nil` at the end.
-  func findTraces(_ names: ErasedNames, from place: TracePlace, into traces: inout NameTraces) throws -> TracePlace? {
-    switch place {
-    case .purchases(let after):
-      let last = try first("SELECT coalesce(max(id), 0) FROM purchase") { try $0.get(0, as: Int64.self) } ?? 0
-      let end = min(last, after + 5_000)
-      for pattern in names.accountPatterns {
-        traces.purchases += try all(
-          "SELECT id FROM purchase WHERE id > ? AND id <= ? AND lower(evidence) LIKE ?", after, end, pattern
-        ) { try $0.get(0, as: Int64.self) }
-      }
-      return end < last ? .purchases(after: end) : .unclaimed(after: TracePlace.start)
-    case .unclaimed(let after):
-      let page = try all(
-        """
-        SELECT environment, original_transaction_id, evidence, proof FROM unclaimed_evidence
-        WHERE environment > ? OR (environment = ? AND original_transaction_id > ?)
-        ORDER BY environment, original_transaction_id LIMIT 500
-        """, after.environment, after.environment, after.originalTransactionID
-      ) { row in
-        let proof = try row.get(3, as: String?.self)
-        return (
-          key: try row.key(0),
-          isNamed: try names.occurs(inJSON: row.get(2)) || (proof.map(names.occurs(inSigned:)) ?? false)
-        )
-      }
-      traces.unclaimed += page.filter(\.isNamed).map(\.key)
-      return page.count == 500 ? page.last.map { .unclaimed(after: $0.key) } : .storePurchases(below: 0)
-    case .storePurchases(let below):
-      let page = try all(
-        "SELECT id, events FROM store_purchase WHERE id < ? ORDER BY id DESC LIMIT 500", below
-      ) { row in (id: try row.get(0, as: Int64.self), isNamed: try names.occurs(inJSON: row.get(1))) }
-      traces.storePurchases += page.filter(\.isNamed).map(\.id)
-      return page.count == 500 ? page.last.map { .storePurchases(below: $0.id) } : .reports(after: TracePlace.start)
-    case .reports(let after):
-      let page = try all(
-        """
-        SELECT environment, original_transaction_id, events FROM store_report
-        WHERE environment > ? OR (environment = ? AND original_transaction_id > ?)
-        ORDER BY environment, original_transaction_id LIMIT 500
-        """, after.environment, after.environment, after.originalTransactionID
-      ) { row in (key: try row.key(0), isNamed: try names.occurs(inJSON: row.get(2))) }
-      traces.reports += page.filter(\.isNamed).map(\.key)
-      return page.count == 500 ? page.last.map { .reports(after: $0.key) } : .events(after: "revenuecat:")
-    case .events(let after):
-      // RevenueCat's. Apple's are found by their purchases.
-      let page = try all(
-        """
-        SELECT uuid, payload, user_id FROM notification WHERE uuid > ? AND uuid < 'revenuecat;' ORDER BY uuid LIMIT 500
-        """, after
-      ) { row in
-        let (payload, user) = (try row.get(1, as: String?.self), try row.get(2, as: String?.self))
-        return (
-          uuid: try row.get(0, as: String.self),
-          isNamed: (payload.map(names.occurs(inJSON:)) ?? false) || (user.map(names.isName) ?? false)
-        )
-      }
-      traces.notifications += page.filter(\.isNamed).map(\.uuid)
-      return page.count == 500 ? page.last.map { .events(after: $0.uuid) } : .refused(after: 0)
-    case .refused(let after):
-      let page = try all(
-        "SELECT id, payload FROM refused_notification WHERE id > ? ORDER BY id LIMIT 200", after
-      ) { row in (id: try row.get(0, as: Int64.self), isNamed: try names.occurs(inSigned: row.get(1))) }
-      traces.refused += page.filter(\.isNamed).map(\.id)
-      return page.count == 200 ? page.last.map { .refused(after: $0.id) } : .notes(after: 0)
-    case .notes(let after):
-      let page = try all(
-        "SELECT sequence, text FROM event WHERE kind = 'note' AND sequence > ? ORDER BY sequence LIMIT 500", after
-      ) { row in
-        let text = try row.get(1, as: String.self)
-        return (sequence: try row.get(0, as: Int64.self), isNamed: names.redacted(text) != text)
-      }
-      traces.notes += page.filter(\.isNamed).map(\.sequence)
-      return page.count == 500 ? page.last.map { .notes(after: $0.sequence) } : .changeEvents(after: 0)
-    case .changeEvents(let after):
-      let (sequences, last) = try changeEvents(naming: names, after: after, limit: 500)
-      traces.changeEvents += sequences
-      return last.map { .changeEvents(after: $0) }
-    }
-  }
-
-  /// Takes the names out of what is others'.
-  ///
-  /// - Parameters:
-  ///   - pseudonym: that of the user; `nil`: nothing is kept under one.
-  ///   - pseudonyms: by the key of each name that has one.
-  func erase(
-    _ traces: NameTraces, _ names: ErasedNames, as pseudonym: UserID?, _ pseudonyms: [String: UserID]
-  ) throws -> ErasureReport {
-    var report = ErasureReport(of: UserID(""))
-    for id in traces.purchases {
-      guard let kept = try? purchase(id: id) else { continue }
-      report.notifications += try eraseNotifications(
-        about: kept.evidence.key, isOwn: false, as: pseudonym, names)
-      let evidence = kept.evidence.withoutAccounts(where: names.isName)
-      guard evidence != kept.evidence else { continue }
-      var purchase = kept
-      purchase.evidence = evidence
-      purchase.rows = try StoredForm.text(evidence)
-      _ = try save(purchase)
-      // A receipt is needed to ask Apple, and says nothing of accounts. A signed transaction does.
-      let proof = try proof(purchase.proof)
-      if names.occurs(inSigned: proof.receipt.base64), try erase(proof: purchase.proof) { report.receipts += 1 }
-    }
-    for key in traces.unclaimed {
-      guard var kept = try unclaimed(key) else { continue }
-      report.notifications += try eraseNotifications(about: key, isOwn: false, as: pseudonym, names)
-      kept.evidence = kept.evidence.withoutAccounts(where: names.isName)
-      kept.rows = try StoredForm.text(kept.evidence)
-      if let proof = kept.proof, names.occurs(inSigned: proof) { (kept.proof, kept.proofAt) = (nil, nil) }
-      try save(kept, seenAt: 0)
-    }
-    for id in traces.storePurchases {
-      guard var kept = try storePurchase(id: id) else { continue }
-      kept.events = kept.events.map { $0.renamed(names, pseudonym, pseudonyms) }
-      _ = try save(kept)
-    }
-    for key in traces.reports {
-      guard var kept = try self.report(key) else { continue }
-      kept.events = kept.events.map { $0.renamed(names, pseudonym, pseudonyms) }
-      try save(kept)
-    }
-    for uuid in traces.notifications {
-      if try erase(notification: uuid, as: pseudonym, names) { report.notifications += 1 }
-    }
-    for id in traces.refused {
-      try execute("UPDATE refused_notification SET payload = '' WHERE id = ? AND payload <> ''", id)
-      report.notifications += changesCount
-    }
-    for sequence in traces.changeEvents {
-      if try erase(changeEvent: sequence, names, as: pseudonym) { report.toldEvents += 1 }
-    }
-    for sequence in traces.notes {
-      let text = try first("SELECT text FROM event WHERE sequence = ? AND kind = 'note'", sequence) {
-        try $0.get(0, as: String.self)
-      }
-      guard let text else { continue }
-      let redacted = names.redacted(text)
-      guard redacted != text else { continue }
-      try execute("UPDATE event SET text = ? WHERE sequence = ? AND kind = 'note'", redacted, sequence)
-      report.notes += 1
-    }
-    return report
-  }
-}
-
-extension ErasedNames {
-  /// For LIKE: the UUIDs as the evidence on a purchase has them. They have no sign that LIKE reads otherwise.
-  fileprivate var accountPatterns: [String] {
-    Set(spellings.compactMap { UserID($0).accountToken }).sorted().map { "%\"\($0)\"%" }
-  }
-}
-
-extension StoreEvent {
-  /// The event under a pseudonym, if it names somebody who is erased.
-  fileprivate func renamed(_ names: ErasedNames, _ pseudonym: UserID?, _ pseudonyms: [String: UserID]) -> StoreEvent {
-    guard names.isName(user.rawValue) else { return self }
-    var copy = self
-    copy.user = pseudonyms[user.key] ?? pseudonym ?? .erased
-    return copy
   }
 }

@@ -160,7 +160,7 @@ extension LedgerTables {
     return status
   }
 
-  /// What was given up, in the order of events.
+  /// The events that were given up, in their order.
   func deadLetters(of name: String, after sequence: Int64, limit: Int) throws -> [DeadLetter] {
     let rows = try all(
       """

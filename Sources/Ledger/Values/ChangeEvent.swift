@@ -8,7 +8,7 @@ package struct ChangeEvent: Hashable, Sendable {
   /// A value of `EventType`, or a name of the app's own, without a dot.
   package var type: String
   package var user: UserID
-  /// When it happened: of an event of the app's own, by the app's clock.
+  /// The moment of the change; for an event of the app's own, by the app's clock.
   package var at: Date
   package var recordedAt: Date
   /// The verdict after it, and the one before; `nil` for an event that no verdict tells.
@@ -16,9 +16,9 @@ package struct ChangeEvent: Hashable, Sendable {
   package var former: Entitlement?
   package var detail: Detail
 
-  /// What the verdicts do not tell.
+  /// The facts of an event that its verdicts do not tell.
   package struct Detail: Hashable, Codable, Sendable {
-    /// Who had a purchase, and who has it.
+    /// The former and the present owner of a purchase.
     package var from: UserID?
     package var to: UserID?
     package var purchase: SubscriptionKey?
@@ -38,7 +38,7 @@ package struct ChangeEvent: Hashable, Sendable {
     /// The verdicts on the purchases alone, where a grant decides.
     package var covered: Entitlement?
     package var formerlyCovered: Entitlement?
-    /// What the app says, a JSON object.
+    /// The app's own properties, a JSON object.
     package var properties: String?
 
     package init() {}
@@ -73,8 +73,8 @@ package struct AppEvent: Hashable, Sendable {
   }
 }
 
-/// How often refusals are told: the first one, and then no other of the same kind for a while, so that a client that asks
-/// in a loop cannot fill the disk.
+/// The limits on telling of refusals: the first one is told, and then no other of the same kind for a while, so that a
+/// client that asks in a loop cannot fill the disk.
 enum RefusalTelling {
   /// The least and the most time between two events of one feature's limit. In between it is told once in the window of
   /// the rule that refuses.

@@ -78,7 +78,7 @@ struct ErasedNames: Sendable {
   /// The bytes from which on a name is taken for nothing else: a UUID has 36.
   private static let longName = 16
 
-  /// What stands in the place of a text that is gone.
+  /// The text in the place of one that is erased.
   static let text = "(erased)"
   private static let mark = Array(text.utf8)
 

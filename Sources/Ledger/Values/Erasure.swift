@@ -19,7 +19,7 @@ package struct Erasure: Sendable {
   }
 }
 
-/// What an erasure did, in numbers of rows. An ID that was never seen and one that was erased before have the same
+/// The result of an erasure, in numbers of rows. An ID that was never seen and one that was erased before have the same
 /// report: all zeros.
 package struct ErasureReport: Hashable, Sendable {
   /// The user whom the ID meant: of an anonymous customer who has signed in since, that user.

@@ -103,7 +103,7 @@ package struct KeptReceipt: Hashable, Sendable {
     self.owner = owner
   }
 
-  /// What is kept in the place of an erased user's receipt: it is nothing that could be decoded.
+  /// The text in the place of an erased user's receipt: nothing that could be decoded.
   static let erasedText = "erased"
 
   /// Whether the receipt was an erased user's: only its purchase is known.

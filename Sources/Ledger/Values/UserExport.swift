@@ -2,7 +2,7 @@ package import Entitlements
 package import struct FoundationEssentials.Date
 package import struct FoundationEssentials.TimeZone
 
-/// What is kept of a user apart from what may be long: purchases, history and consumptions are read page by page.
+/// The short parts of a user's export. Purchases, history, events and consumptions are read page by page.
 package struct UserRecord: Sendable {
   package var user: UserID
   /// Every ID of the user, as first given: the own one, and those of an SDK that turned out to be the user.
@@ -19,9 +19,9 @@ package struct UserRecord: Sendable {
   package var timeZone: String?
   package var attributes: [String: CustomerAttribute]
   package var waitingReceipts: [PendingReceipt]
-  /// What RevenueCat reported and nobody has confirmed yet.
+  /// The reports of RevenueCat's that nobody has confirmed yet.
   package var reports: [SubscriptionKey: [StoreEvent]]
-  /// What has to be written to the app's row.
+  /// The write to the app's row that waits.
   package var update: KeptUpdate?
 
   /// A device as an app described it.
@@ -46,17 +46,17 @@ package struct ExportedPurchase: Sendable {
   package var evidence: SubscriptionEvidence
   /// Whether the user presented it, or has it as it names the user.
   package var isPresented: Bool
-  /// When Apple is asked again.
+  /// The time of the next check with Apple.
   package var scheduledAt: Date?
-  /// What it was proven with; `nil` for one at another store.
+  /// The receipt or signed transaction that proved it; `nil` for a purchase at another store.
   package var proof: KeptProof?
-  /// What RevenueCat reported of one at another store.
+  /// The events that RevenueCat reported of a purchase at another store.
   package var events: [StoreEvent] = []
   package var notifications: [NotificationLine]
 
   /// A receipt or a signed transaction. Several purchases may have the same.
   package struct KeptProof: Sendable {
-    /// In hexadecimal, of the base64 or the JWS.
+    /// The digest of the base64 or the JWS, in hexadecimal digits.
     package var sha256: String
     package var receipt: KeptReceipt
   }
@@ -72,7 +72,7 @@ package struct ExportedConsumption: Sendable {
   /// Tells those of one millisecond apart.
   package var number: Int64
   package var amount: Int
-  /// What was given back of it.
+  /// The amount that was given back.
   package var returned: Int?
   package var idempotencyKey: String?
 }

@@ -1,9 +1,9 @@
 package import Entitlements
 package import struct FoundationEssentials.Date
 
-/// What a receiver is to be told now.
+/// The events that a receiver is to be told now.
 package struct WebhookWork: Sendable {
-  /// Whether it wants anything at all.
+  /// Whether the receiver is enabled.
   package var isEnabled = false
   /// Events that wait and are due, each the first of its user that waits.
   package var due: [Due] = []
@@ -19,7 +19,7 @@ package struct WebhookWork: Sendable {
   }
 }
 
-/// What became of an event for a receiver.
+/// The result of delivering an event to a receiver.
 package struct WebhookResult: Hashable, Sendable {
   package enum Outcome: Hashable, Sendable {
     case delivered
@@ -40,7 +40,7 @@ package struct WebhookResult: Hashable, Sendable {
   }
 }
 
-/// How far a receiver is.
+/// The state of a receiver.
 package struct WebhookStatus: Hashable, Sendable {
   package var isEnabled = true
   /// Events that wait for another attempt, or behind one that does.
@@ -64,7 +64,7 @@ package struct DeadLetter: Hashable, Sendable {
   package var failedAt: Date?
 }
 
-/// What is to be delivered again.
+/// A request to deliver events again.
 package enum Redelivery: Hashable, Sendable {
   /// One event, given up or not.
   case event(Int64)

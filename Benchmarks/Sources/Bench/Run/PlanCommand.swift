@@ -42,7 +42,7 @@ struct PlanCommand: ParsableCommand {
     for count in subscribers { print(row(of: year(of: count), count)) }
   }
 
-  /// What a year was like.
+  /// The result of a simulated year.
   struct Year {
     /// Posts, reads and writes a second.
     var meanPosts = 0.0

@@ -1,0 +1,137 @@
+import GRDB
+import Testing
+
+@testable import Ledger
+
+/// The treatment of each column of the schema that can hold a name.
+@Suite(.ofTheFile) struct ErasedColumnTests {
+  /// How a text or the bytes of a column are treated.
+  enum Treatment: String {
+    /// It is a user's ID, or has one: renamed or gone.
+    case named
+    /// It may say anything: gone, or without the name.
+    case free
+    /// The row goes with the user.
+    case gone
+    /// It cannot hold a name: a word of ours, an ID of Apple's, a digest, a number.
+    case none
+  }
+
+  static let columns: [String: [String: Treatment]] = [
+    "account": [
+      "key": .named, "spelling": .named, "tier": .none, "status": .none, "product_id": .none, "purchases": .none,
+      "given": .none,
+    ],
+    "purchase": [
+      "environment": .none, "original_transaction_id": .none, "user_id": .named, "claim": .none, "source": .none,
+      "evidence": .named,
+    ],
+    "proof": ["sha256": .none, "environment": .none, "bundle_id": .none, "content": .free],
+    "event": [
+      "user_id": .named, "kind": .none, "request_id": .free, "receipt_sha256": .none, "entitlement": .none,
+      "other_user_id": .named, "author": .none, "text": .free,
+    ],
+    "outbox": ["key": .named, "state": .none, "problem": .none, "reset": .none, "reset_spelling": .named],
+    "given_period": [
+      "user_id": .named, "kind": .none, "tier": .none, "author": .none, "text": .free, "request_id": .free,
+      "idempotency_key": .free,
+    ],
+    "access_count": ["tier": .none, "product_id": .none],
+    "pending_receipt": ["user_id": .gone, "sha256": .gone, "base64": .gone, "request_id": .gone],
+    "provisional_grant": [
+      "environment": .gone, "original_transaction_id": .gone, "user_id": .gone, "source": .gone, "evidence": .gone,
+    ],
+    "notification": [
+      "uuid": .none, "type": .none, "subtype": .none, "environment": .none, "bundle_id": .none,
+      "original_transaction_id": .none, "outcome": .none, "user_id": .named, "payload": .free,
+    ],
+    "refused_notification": ["sha256": .none, "problem": .none, "payload": .free],
+    "unclaimed_evidence": [
+      "environment": .none, "original_transaction_id": .none, "source": .none, "evidence": .named,
+      "account_token": .named, "bundle_id": .none, "proof": .free,
+    ],
+    "memo": ["name": .none, "text": .named],
+    "run": ["idempotency_key": .none, "state": .none, "stop_reason": .none],
+    "run_item": ["environment": .none, "original_transaction_id": .none],
+    "consumption": ["user_id": .gone, "feature": .gone, "idempotency_key": .gone, "request": .gone, "answer": .gone],
+    "feature_total": ["user_id": .gone, "feature": .gone],
+    "user_time_zone": ["user_id": .gone, "name": .gone],
+    "trial": ["name": .none, "user_id": .named, "device_id": .none],
+    "trial_session": ["idempotency_key": .gone],
+    "device": [
+      "user_id": .named, "device_id": .none, "model": .free, "ios_version": .free, "app_version": .free,
+      "push_token": .free,
+    ],
+    "store_purchase": [
+      "environment": .none, "original_transaction_id": .none, "user_id": .named, "events": .named, "evidence": .none,
+      "unlocks": .none,
+    ],
+    "store_report": [
+      "environment": .gone, "original_transaction_id": .gone, "user_id": .gone, "events": .named, "evidence": .gone,
+      "unlocks": .gone,
+    ],
+    "store_transfer": ["from_user_id": .named, "id": .none, "to_user_id": .named],
+    "change_event": ["user_id": .named, "type": .none, "data": .free],
+    "covered_verdict": ["user_id": .gone, "entitlement": .gone],
+    "told_refusal": ["user_id": .gone, "subject": .gone],
+    "webhook": ["name": .none, "url_sha256": .none],
+    "webhook_lease": ["webhook": .none, "holder": .none],
+    "webhook_delivery": ["webhook": .none, "user_id": .gone, "problem": .gone],
+    "customer": ["key": .gone, "spelling": .gone, "joined_to": .gone, "attributes": .gone],
+  ]
+
+  /// A table or a column that comes new has to be thought of here, and in `ErasureOperation`.
+  @Test func `every column that can hold a text is treated`() async throws {
+    try await Scratch.withLedger { _, scratch in
+      let columns = try await DatabaseQueue(path: scratch.path).read { db in
+        try Row.fetchAll(
+          db,
+          sql: """
+            SELECT tables.name AS "table", columns.name AS "column" FROM sqlite_master AS tables
+            JOIN pragma_table_info(tables.name) AS columns
+            WHERE tables.type = 'table' AND tables.name NOT LIKE 'sqlite_%' AND tables.name <> 'grdb_migrations'
+              AND columns.type IN ('TEXT', 'BLOB', 'ANY', '')
+            """
+        ).map { (table: $0["table"] as String, column: $0["column"] as String) }
+      }
+      #expect(columns.count > 80)
+      for (table, column) in columns {
+        #expect(Self.columns[table]?[column] != nil, "\(table).\(column): can it name a user?")
+      }
+      for (table, treated) in Self.columns {
+        for column in treated.keys {
+          #expect(columns.contains { $0.table == table && $0.column == column }, "\(table).\(column) is no more")
+        }
+      }
+    }
+  }
+
+  /// Each column that names a user did name Anna before, or the tests of the erasure would prove nothing about it.
+  @Test func `Anna is in every table that can name a user, and in none afterwards`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      try await Anna.fill(ledger)
+      let names = Anna.names.map { $0.lowercased() }
+      func named() async throws -> Set<String> {
+        try await DatabaseQueue(path: scratch.path).read { db in
+          var found: Set<String> = []
+          for (table, columns) in Self.columns {
+            for (column, treatment) in columns where treatment != .none {
+              let texts = try String.fetchAll(
+                db, sql: "SELECT lower(CAST(\(column) AS TEXT)) FROM \(table) WHERE \(column) IS NOT NULL")
+              if texts.contains(where: { text in names.contains { text.contains($0) } }) { found.insert(table) }
+            }
+          }
+          return found
+        }
+      }
+      // What names users there does so in base64, or only when nobody owns the purchase.
+      let hidden: Set = ["refused_notification", "unclaimed_evidence"]
+      let naming = Set(Self.columns.filter { $0.value.values.contains { $0 != .none } }.keys).subtracting(hidden)
+      let before = try await named()
+      #expect(before == naming, "\(before.symmetricDifference(naming))")
+      _ = try await ledger.erase(Anna.erasure(hasRows: false))
+      let after = try await named()
+      #expect(after == [])
+    }
+  }
+}
