@@ -1,0 +1,78 @@
+/// What is counted about subscriptions, day by day.
+///
+/// The names and formulas are those of RevenueCat's charts, so that an operator who comes from there finds the same
+/// numbers: https://www.revenuecat.com/docs/dashboard-and-metrics/charts
+package enum Figure: Int, CaseIterable, Hashable, Sendable {
+  // Levels: the change of a day, so that the level of a day is the sum of all days up to it.
+  /// Paid subscriptions, with those in a grace period.
+  case active
+  /// Trials that run.
+  case trials
+  /// Subscriptions in a grace period.
+  case grace
+  /// Monthly recurring revenue, in thousandths of the currency's unit.
+  case mrr
+
+  // Flows: what happened on a day.
+  /// First payments of a subscription, and their monthly recurring revenue.
+  case new
+  case newMRR
+  /// Paid subscriptions that ended, and those that came back after a gap.
+  case ended
+  case resubscribed
+  /// Payments by the day of the payment, and those of them that were refunded since.
+  case payments
+  case refundedPayments
+  case revenue
+  case refunds
+  /// Trials by the day of their start: all, those that were paid for afterwards, and those that may still be.
+  case trialStarts
+  case trialConversions
+  case trialsPending
+
+  /// Whether the level of a day counts, and not what happened on it.
+  package var isLevel: Bool { rawValue <= Figure.mrr.rawValue }
+  /// Whether it is an amount of money.
+  package var isMoney: Bool { [.mrr, .newMRR, .revenue, .refunds].contains(self) }
+}
+
+/// A number for each figure.
+package struct FigureCounts: Hashable, Sendable {
+  private var values: [Int64]
+
+  package init() { values = Array(repeating: 0, count: Figure.allCases.count) }
+
+  package subscript(figure: Figure) -> Int64 {
+    get { values[figure.rawValue] }
+    set { values[figure.rawValue] = newValue }
+  }
+
+  package var isZero: Bool { values.allSatisfy { $0 == 0 } }
+
+  package static func += (counts: inout Self, other: Self) {
+    for figure in Figure.allCases { counts[figure] += other[figure] }
+  }
+
+  package static func -= (counts: inout Self, other: Self) {
+    for figure in Figure.allCases { counts[figure] -= other[figure] }
+  }
+}
+
+/// The place of counts: a day, a product and a currency.
+package struct FigureKey: Hashable, Comparable, Sendable {
+  /// Days since 1970-01-01 in UTC.
+  package var day: Int
+  package var product: String
+  /// As ISO 4217 names it; empty where no price is known.
+  package var currency: String
+
+  package init(day: Int, product: String, currency: String) {
+    self.day = day
+    self.product = product
+    self.currency = currency
+  }
+
+  package static func < (one: Self, other: Self) -> Bool {
+    (one.day, one.product, one.currency) < (other.day, other.product, other.currency)
+  }
+}

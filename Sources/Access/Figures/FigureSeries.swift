@@ -1,0 +1,149 @@
+package import Entitlements
+internal import struct FoundationEssentials.Date
+
+/// What a table of figures has a row for.
+package enum FigureGrain: String, CaseIterable, Hashable, Sendable {
+  case day
+  case month
+}
+
+/// A span of days, by day or by month.
+package struct FigureSpan: Hashable, Sendable {
+  /// Days since 1970-01-01 in UTC.
+  package let days: Range<Int>
+  package let grain: FigureGrain
+  /// The one product that counts; `nil` for all.
+  package let product: String?
+
+  /// The most days: of a span by day, a quarter.
+  package static func limit(_ grain: FigureGrain) -> Int { grain == .day ? 92 : 1_100 }
+
+  package init(days: Range<Int>, grain: FigureGrain, product: String? = nil) {
+    self.days = days
+    self.grain = grain
+    self.product = product
+  }
+}
+
+/// The figures of each day or month of a span.
+package struct FigureSeries: Hashable, Sendable {
+  /// A day, a month, or the part of a month that lies in the span.
+  package struct Period: Hashable, Sendable {
+    /// Days since 1970-01-01 in UTC.
+    package var days: Range<Int>
+    /// By currency. Levels are those at the end of the last day.
+    package var counts: [String: FigureCounts]
+    /// Over all currencies; meaningless for money.
+    package var total: FigureCounts { FigureCounts(sum: counts.values) }
+  }
+
+  package let span: FigureSpan
+  /// The levels at the end of the day before the span.
+  package let before: [String: FigureCounts]
+  package let periods: [Period]
+  /// Purchases that changed and are not counted yet, at most `pendingLimit`.
+  package let pending: Int
+
+  package static let pendingLimit = 1_000
+
+  /// - Parameter read: the sums of the days, or of the months by their first days, in a range.
+  package init(
+    _ span: FigureSpan, pending: Int,
+    _ read: (FigureGrain, Range<Int>) throws -> [FigureKey: FigureCounts]
+  ) rethrows {
+    self.span = span
+    self.pending = pending
+    func sums(_ grain: FigureGrain, _ days: Range<Int>) throws -> [Int: [String: FigureCounts]] {
+      var sums: [Int: [String: FigureCounts]] = [:]
+      guard !days.isEmpty else { return sums }
+      for (key, counts) in try read(grain, days) where span.product.map({ $0 == key.product }) ?? true {
+        sums[key.day, default: [:]][key.currency, default: FigureCounts()] += counts
+      }
+      return sums
+    }
+    let firstMonth = Self.firstOfMonth(span.days.lowerBound)
+    var levels: [String: FigureCounts] = [:]
+    for part in try [sums(.month, Int(Int32.min)..<firstMonth), sums(.day, firstMonth..<span.days.lowerBound)] {
+      for (currency, counts) in part.values.joined() {
+        levels[currency, default: FigureCounts()] += counts.levels
+      }
+    }
+    before = levels
+
+    let pieces = Self.pieces(of: span)
+    // Whole months are read as such; the days of the others one by one.
+    let whole = pieces.filter { span.grain == .month && Self.isWholeMonth($0) }
+    let months = try whole.isEmpty ? [:] : sums(.month, whole[0].lowerBound..<whole[whole.count - 1].upperBound)
+    let parts = pieces.filter { !whole.contains($0) }
+    var days: [Int: [String: FigureCounts]] = [:]
+    if whole.isEmpty {
+      days = try sums(.day, span.days)
+    } else {
+      for part in parts { days.merge(try sums(.day, part)) { one, _ in one } }
+    }
+    var periods: [Period] = []
+    for piece in pieces {
+      let rows = whole.contains(piece) ? [months[piece.lowerBound] ?? [:]] : piece.compactMap { days[$0] }
+      var counts = levels
+      for (currency, row) in rows.joined() { counts[currency, default: FigureCounts()] += row }
+      levels = counts.mapValues(\.levels)
+      periods.append(Period(days: piece, counts: counts))
+    }
+    self.periods = periods
+  }
+
+  /// The part of the paid subscriptions at the start of the span that ended in it and did not come back; negative if more
+  /// came back. `nil` without any.
+  package var churn: Double? {
+    ratio(flow(.ended) - flow(.resubscribed), of: FigureCounts(sum: before.values)[.active])
+  }
+
+  /// The part of the trials that began in the span and were paid for since.
+  package var trialConversion: Double? { ratio(flow(.trialConversions), of: flow(.trialStarts)) }
+
+  /// The part of the span's payments that were refunded since.
+  package var refundRate: Double? { ratio(flow(.refundedPayments), of: flow(.payments)) }
+
+  /// The sum of a flow over the span.
+  package func flow(_ figure: Figure) -> Int64 { periods.reduce(0) { $0 + $1.total[figure] } }
+
+  private func ratio(_ part: Int64, of whole: Int64) -> Double? { whole > 0 ? Double(part) / Double(whole) : nil }
+
+  private static func firstOfMonth(_ day: Int) -> Int {
+    var date = CalendarDay(since1970: day)
+    date.day = 1
+    return date.daysSince1970
+  }
+
+  private static func nextMonth(_ day: Int) -> Int { firstOfMonth(firstOfMonth(day) + 31) }
+
+  private static func isWholeMonth(_ days: Range<Int>) -> Bool {
+    firstOfMonth(days.lowerBound) == days.lowerBound && nextMonth(days.lowerBound) == days.upperBound
+  }
+
+  private static func pieces(of span: FigureSpan) -> [Range<Int>] {
+    guard span.grain == .month else { return span.days.map { $0..<$0 + 1 } }
+    var pieces: [Range<Int>] = []
+    var start = span.days.lowerBound
+    while start < span.days.upperBound {
+      let end = min(nextMonth(start), span.days.upperBound)
+      pieces.append(start..<end)
+      start = end
+    }
+    return pieces
+  }
+}
+
+extension FigureCounts {
+  package init(sum counts: some Sequence<FigureCounts>) {
+    self.init()
+    for one in counts { self += one }
+  }
+
+  /// The levels alone, without what happened on a day.
+  fileprivate var levels: Self {
+    var levels = self
+    for figure in Figure.allCases where !figure.isLevel { levels[figure] = 0 }
+    return levels
+  }
+}

@@ -1,0 +1,166 @@
+package import Entitlements
+internal import struct FoundationEssentials.Date
+
+extension SubscriptionEvidence {
+  /// What a subscription adds to the figures.
+  ///
+  /// Left out are the sandbox, family sharing, purchases that Apple has not confirmed, and periods that end where they begin.
+  /// A period ends with its refund, and where the next one begins. A grace period extends the last one. A day counts in UTC.
+  package func figures(_ terms: [ProductID: Plans.Terms]) -> [FigureKey: FigureCounts] {
+    guard key.environment == .production, provisionalUntil == nil else { return [:] }
+    var tally = FigureTally()
+    let bought = purchases.filter { $0.ownership == .purchased && $0.purchaseDate != nil }
+    for purchase in bought where !purchase.isTrial {
+      tally.pay(purchase, Money(of: purchase, terms))
+    }
+    tally.add(periods(of: bought), terms, isPending: renewals.contains { $0.autoRenews == true }, at: evaluatedAt)
+    return tally.counts.filter { !$0.value.isZero }
+  }
+
+  /// The periods of a subscription, by their start.
+  private func periods(of purchases: [Purchase]) -> [FigurePeriod] {
+    var periods = purchases.compactMap(FigurePeriod.init).sorted {
+      ($0.start, $0.purchase.transactionID.rawValue) < ($1.start, $1.purchase.transactionID.rawValue)
+    }
+    for index in periods.indices.dropLast() {
+      periods[index].end = min(periods[index].end, periods[index + 1].start)
+    }
+    if let last = periods.indices.last, periods[last].purchase.cancellationDate == nil, !periods[last].purchase.isTrial
+    {
+      periods[last].graceEnd = renewals.compactMap(\.gracePeriodExpiresDate).max().flatMap {
+        $0 > periods[last].end ? $0 : nil
+      }
+    }
+    return periods.filter { $0.start < $0.end }
+  }
+}
+
+/// A period that was bought.
+private struct FigurePeriod {
+  var purchase: Purchase
+  var start: Date
+  var end: Date
+  var graceEnd: Date?
+  /// The length that was bought, in days.
+  let days: Int
+
+  init?(_ purchase: Purchase) {
+    guard let start = purchase.purchaseDate, let expires = purchase.expiresDate, start < expires else { return nil }
+    self.purchase = purchase
+    self.start = start
+    end = purchase.cancellationDate.map { max(start, min($0, expires)) } ?? expires
+    days = max(1, Int((expires.timeIntervalSince(start) / 86_400).rounded()))
+  }
+}
+
+/// What was paid.
+private struct Money {
+  /// Thousandths of the currency's unit; zero where no price is known.
+  var amount: Int64 = 0
+  var currency = ""
+
+  /// The price that the store reports, else the catalog's, if that has one currency.
+  init(of purchase: Purchase, _ terms: [ProductID: Plans.Terms]) {
+    if let price = purchase.sale?.price, let currency = purchase.sale?.currency {
+      (amount, self.currency) = (price, currency)
+    } else if let prices = terms[purchase.productID]?.prices, prices.count == 1, let price = prices.first {
+      currency = price.key
+      if !purchase.isTrial { amount = price.value.milliunits }
+    }
+  }
+
+  /// The amount for a month, in whole hundredths of the unit: https://www.revenuecat.com/docs/dashboard-and-metrics/charts/monthly-recurring-revenue-mrr-chart
+  func monthly(days: Int) -> Int64 {
+    let (factor, divisor): (Int64, Int64) =
+      switch days {
+      case 1: (30, 1)
+      case 3: (10, 1)
+      case 7: (4, 1)
+      case 14: (2, 1)
+      case 28...31: (1, 1)
+      case 59...62: (1, 2)
+      case 89...92: (1, 3)
+      case 181...184: (1, 6)
+      case 365...366: (1, 12)
+      default: (28, Int64(days))
+      }
+    let (product, isTooLarge) = max(0, amount).multipliedReportingOverflow(by: factor)
+    guard !isTooLarge else { return 0 }
+    let unit = 10 * divisor
+    return (product / unit + (product % unit * 2 >= unit ? 1 : 0)) * 10
+  }
+}
+
+private struct FigureTally {
+  var counts: [FigureKey: FigureCounts] = [:]
+
+  private mutating func add(_ figure: Figure, _ amount: Int64 = 1, on day: Int, _ purchase: Purchase, _ money: Money) {
+    let key = FigureKey(day: day, product: purchase.productID.rawValue, currency: money.currency)
+    counts[key, default: FigureCounts()][figure] += amount
+  }
+
+  mutating func pay(_ purchase: Purchase, _ money: Money) {
+    guard let date = purchase.purchaseDate, purchase.expiresDate.map({ date < $0 }) ?? true else { return }
+    let day = date.utcDay
+    add(.payments, on: day, purchase, money)
+    add(.revenue, money.amount, on: day, purchase, money)
+    guard purchase.isRefunded else { return }
+    add(.refundedPayments, on: day, purchase, money)
+    add(.refunds, money.amount, on: day, purchase, money)
+  }
+
+  mutating func add(
+    _ periods: [FigurePeriod], _ terms: [ProductID: Plans.Terms], isPending: Bool, at evaluatedAt: Date
+  ) {
+    /// The paid period before, and the day on which it ends.
+    var former: (period: FigurePeriod, money: Money, end: Int)?
+    for (index, period) in periods.enumerated() {
+      let (purchase, money) = (period.purchase, Money(of: period.purchase, terms))
+      let (start, end) = (period.start.utcDay, (period.graceEnd ?? period.end).utcDay)
+      if purchase.isTrial {
+        level(.trials, from: start, to: period.end.utcDay, purchase, money)
+        add(.trialStarts, on: start, purchase, money)
+        let next = periods[(index + 1)...].first { !$0.purchase.isTrial }
+        if let next {
+          if !next.purchase.isRefunded { add(.trialConversions, on: start, purchase, money) }
+        } else if isPending, period.end > evaluatedAt {
+          add(.trialsPending, on: start, purchase, money)
+        }
+        continue
+      }
+      let monthly = money.monthly(days: period.days)
+      level(.active, from: start, to: end, purchase, money)
+      level(.mrr, monthly, from: start, to: end, purchase, money)
+      if period.graceEnd != nil { level(.grace, from: period.end.utcDay, to: end, purchase, money) }
+      if let former {
+        if start > former.end {
+          add(.ended, on: former.end, former.period.purchase, former.money)
+          add(.resubscribed, on: start, purchase, money)
+        }
+      } else {
+        add(.new, on: start, purchase, money)
+        add(.newMRR, monthly, on: start, purchase, money)
+      }
+      former = (period, money, end)
+    }
+    if let former { add(.ended, on: former.end, former.period.purchase, former.money) }
+  }
+
+  private mutating func level(
+    _ figure: Figure, _ amount: Int64 = 1, from start: Int, to end: Int, _ purchase: Purchase, _ money: Money
+  ) {
+    guard start < end else { return }
+    add(figure, amount, on: start, purchase, money)
+    add(figure, -amount, on: end, purchase, money)
+  }
+}
+
+extension Purchase {
+  /// An upgrade ends a period too, and Apple gives back what is left of it; RevenueCat counts no refund there.
+  fileprivate var isRefunded: Bool { cancellationDate != nil && !isUpgraded }
+}
+
+extension Date {
+  /// Days since 1970-01-01 in UTC.
+  package var utcDay: Int { Int((timeIntervalSince1970 / 86_400).rounded(.down)) }
+}

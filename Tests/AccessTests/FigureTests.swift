@@ -1,0 +1,289 @@
+import Access
+import Entitlements
+import Foundation
+import Testing
+
+/// What one subscription adds to the figures.
+@Suite struct FigureTests {
+  /// 2026-01-01.
+  private static let first = 20_454
+
+  private static func date(_ day: Double) -> Date { Date(timeIntervalSince1970: (Double(first) + day) * 86_400) }
+
+  private static func period(
+    _ from: Double, _ to: Double, _ product: ProductID = "pro", price: Int64? = 9_990
+  ) -> Purchase {
+    Purchase(
+      productID: product, transactionID: TransactionID("\(from)"), originalTransactionID: "1",
+      purchaseDate: date(from), expiresDate: date(to), sale: price.flatMap { .init(price: $0, currency: "USD") })
+  }
+
+  private static func evidence(
+    _ purchases: [Purchase], _ renewals: [RenewalInfo] = [], _ environment: StoreEnvironment = .production
+  ) -> SubscriptionEvidence {
+    SubscriptionEvidence(
+      key: SubscriptionKey(environment: environment, originalTransactionID: "1"), source: .serverAPI,
+      evidenceTime: date(0), evaluatedAt: date(0), purchases: purchases, renewals: renewals)
+  }
+
+  /// The figures of the first days, without the prices of a catalog.
+  private static func series(_ evidence: SubscriptionEvidence, days: Int = 90) -> FigureSeries {
+    let figures = evidence.figures([:])
+    return FigureSeries(FigureSpan(days: first..<first + days, grain: .day), pending: 0) { grain, days in
+      grain == .month ? [:] : figures.filter { days.contains($0.key.day) }
+    }
+  }
+
+  private static func days(_ figure: Figure, _ series: FigureSeries) -> [Int: Int64] {
+    var days: [Int: Int64] = [:]
+    for period in series.periods where period.total[figure] != 0 {
+      days[period.days.lowerBound - first] = period.total[figure]
+    }
+    return days
+  }
+
+  @Test func `a subscription is active from its first day to the one before its end`() {
+    let series = Self.series(Self.evidence([Self.period(0.5, 31.5), Self.period(31.5, 59.5)]))
+    #expect(Set(Self.days(.active, series).keys) == Set(0..<59))
+    #expect(Self.days(.mrr, series)[0] == 9_990)
+    #expect(Self.days(.new, series) == [0: 1])
+    #expect(Self.days(.ended, series) == [59: 1])
+    #expect(Self.days(.payments, series) == [0: 1, 31: 1])
+    #expect(Self.days(.revenue, series) == [0: 9_990, 31: 9_990])
+  }
+
+  @Test(arguments: [
+    (1, 299_700), (3, 99_900), (7, 39_960), (14, 19_980), (28, 9_990), (31, 9_990), (61, 5_000), (92, 3_330),
+    (183, 1_670), (365, 830), (366, 830), (56, 5_000),
+  ])
+  func `the monthly part of 9.99 depends on the length, in whole cents`(days: Int, monthly: Int64) {
+    let series = Self.series(Self.evidence([Self.period(0, Double(days))]), days: 1)
+    #expect(series.periods.first?.counts["USD"]?[.mrr] == monthly)
+  }
+
+  @Test func `a trial is no subscription until it is paid for`() {
+    var trial = Self.period(0, 7, price: 0)
+    trial.isTrial = true
+    let alone = Self.series(Self.evidence([trial], [RenewalInfo(autoRenews: true)]))
+    #expect(Set(Self.days(.trials, alone).keys) == Set(0..<7))
+    #expect(Self.days(.active, alone).isEmpty)
+    #expect(Self.days(.payments, alone).isEmpty)
+    #expect(Self.days(.trialsPending, alone) == [0: 1])
+    #expect(alone.trialConversion == 0)
+
+    let paid = Self.series(Self.evidence([trial, Self.period(7, 38)]))
+    #expect(Self.days(.new, paid) == [7: 1])
+    #expect(Self.days(.trialConversions, paid) == [0: 1])
+    #expect(paid.trialConversion == 1)
+
+    var refunded = Self.period(7, 38)
+    refunded.cancellationDate = Self.date(8)
+    #expect(Self.series(Self.evidence([trial, refunded])).trialConversion == 0)
+  }
+
+  @Test func `a refund ends the period, and counts on the day of the payment`() {
+    var purchase = Self.period(0, 31)
+    purchase.cancellationDate = Self.date(10)
+    let series = Self.series(Self.evidence([purchase]))
+    #expect(Set(Self.days(.active, series).keys) == Set(0..<10))
+    #expect(Self.days(.refunds, series) == [0: 9_990])
+    #expect(series.refundRate == 1)
+    purchase.isUpgraded = true
+    let upgraded = Self.series(Self.evidence([purchase, Self.period(10, 41, "max", price: 19_990)]))
+    #expect(Self.days(.refunds, upgraded).isEmpty)
+    #expect(Self.days(.ended, upgraded) == [41: 1])
+    #expect(Self.days(.mrr, upgraded)[9] == 9_990)
+    #expect(Self.days(.mrr, upgraded)[10] == 19_990)
+  }
+
+  @Test func `a grace period is active too, and a gap is an end and a return`() {
+    let grace = Self.evidence([Self.period(0, 31)], [RenewalInfo(gracePeriodExpiresDate: Self.date(47))])
+    #expect(Set(Self.days(.active, Self.series(grace)).keys) == Set(0..<47))
+    #expect(Set(Self.days(.grace, Self.series(grace)).keys) == Set(31..<47))
+
+    let gap = Self.series(Self.evidence([Self.period(0, 31), Self.period(40, 71)]))
+    #expect(Self.days(.ended, gap) == [31: 1, 71: 1])
+    #expect(Self.days(.resubscribed, gap) == [40: 1])
+    #expect(Self.days(.new, gap) == [0: 1])
+  }
+
+  @Test func `the sandbox, family sharing, and what is not confirmed count nothing`() {
+    #expect(Self.evidence([Self.period(0, 31)], [], .sandbox).figures([:]).isEmpty)
+    var shared = Self.period(0, 31)
+    shared.ownership = .familyShared
+    #expect(Self.evidence([shared]).figures([:]).isEmpty)
+    var provisional = Self.evidence([Self.period(0, 31)])
+    provisional.provisionalUntil = Self.date(1)
+    #expect(provisional.figures([:]).isEmpty)
+    #expect(Self.evidence([Self.period(5, 5)]).figures([:]).isEmpty)
+  }
+
+  @Test func `a price that no receipt tells is the catalog's, if that has one`() throws {
+    let evidence = Self.evidence([Self.period(0, 31, price: nil)])
+    let price = try #require(Price("4.99"))
+    let one = evidence.figures(["pro": .init(prices: ["EUR": price])])
+    #expect(one[FigureKey(day: Self.first, product: "pro", currency: "EUR")]?[.mrr] == 4_990)
+    let two = evidence.figures(["pro": .init(prices: ["EUR": price, "USD": price])])
+    #expect(two[FigureKey(day: Self.first, product: "pro", currency: "")]?[.active] == 1)
+  }
+
+  /// A population with trials, refunds, grace periods, gaps and upgrades, counted day by day without any of the shortcuts.
+  @Test func `the figures of a population are those of a naive count, to the cent`() {
+    let count = ProcessInfo.processInfo.environment["COUNTERSIGN_FIGURES_POPULATION"].flatMap(Int.init) ?? 1_500
+    let length = 730
+    var random = SplitMix(state: 22)
+    var sums: [FigureKey: FigureCounts] = [:]
+    var naive = Array(repeating: FigureCounts(), count: length)
+    for _ in 0..<count {
+      let subscription = Subscription(&random, days: length)
+      for (key, counts) in subscription.evidence.figures([:]) { sums[key, default: FigureCounts()] += counts }
+      subscription.count(into: &naive)
+    }
+    var months: [FigureKey: FigureCounts] = [:]
+    for (key, counts) in sums {
+      var date = CalendarDay(since1970: key.day)
+      date.day = 1
+      months[FigureKey(day: date.daysSince1970, product: key.product, currency: key.currency), default: .init()] +=
+        counts
+    }
+    func series(_ days: Range<Int>, _ grain: FigureGrain) -> FigureSeries {
+      FigureSeries(FigureSpan(days: days, grain: grain), pending: 0) { grain, days in
+        (grain == .day ? sums : months).filter { days.contains($0.key.day) }
+      }
+    }
+    var differences = 0
+    for start in stride(from: 0, to: length, by: 73) {
+      let days = Self.first + start..<Self.first + start + 73
+      for (offset, period) in series(days, .day).periods.enumerated() where period.total != naive[start + offset] {
+        differences += 1
+      }
+    }
+    #expect(differences == 0)
+    #expect(naive.contains { $0[.grace] > 0 } && naive.contains { $0[.resubscribed] > 0 })
+
+    // By month: levels of the last day, and the sum of what happened.
+    let byMonth = series(Self.first + 14..<Self.first + 700, .month).periods
+    #expect(byMonth.count == 24)
+    for period in byMonth {
+      let days = naive[(period.days.lowerBound - Self.first)..<(period.days.upperBound - Self.first)]
+      for figure in Figure.allCases {
+        let expected = figure.isLevel ? days.last?[figure] : days.reduce(0) { $0 + $1[figure] }
+        #expect(period.total[figure] == expected)
+      }
+    }
+  }
+}
+
+/// A subscription in whole days since 2026-01-01, and what it is counted as by whoever looks at each day.
+private struct Subscription {
+  struct Span {
+    var start: Int
+    /// The end that was bought, and the last day with access, exclusive.
+    var expires: Int
+    var end: Int
+    var isTrial = false
+    var isRefunded = false
+    var isUpgraded = false
+    var product: ProductID
+    var price: Int64
+    var isAnnual: Bool
+
+    var monthly: Int64 { isTrial ? 0 : isAnnual ? (price / 12 + 5) / 10 * 10 : price }
+  }
+
+  var spans: [Span] = []
+  var graceEnd: Int?
+
+  init(_ random: inout SplitMix, days: Int) {
+    var day = Int.random(in: 0..<days - 60, using: &random)
+    var isAnnual = Int.random(in: 0..<4, using: &random) == 0
+    if Int.random(in: 0..<3, using: &random) == 0 {
+      spans.append(
+        Span(start: day, expires: day + 7, end: day + 7, isTrial: true, product: "m", price: 0, isAnnual: false))
+      day += 7
+      if Bool.random(using: &random) { return }
+    }
+    while day < days {
+      let length = isAnnual ? 365 : 30
+      var span = Span(
+        start: day, expires: day + length, end: day + length, product: isAnnual ? "y" : "m",
+        price: isAnnual ? 79_990 : 9_990, isAnnual: isAnnual)
+      switch Int.random(in: 0..<40, using: &random) {
+      case 0:
+        span.isRefunded = true
+        span.end = day + Int.random(in: 1..<20, using: &random)
+        spans.append(span)
+        return
+      case 1 where !isAnnual:
+        (span.isUpgraded, span.end, isAnnual) = (true, day + Int.random(in: 1..<29, using: &random), true)
+        spans.append(span)
+        day = span.end
+      case 2, 3:
+        spans.append(span)
+        return
+      case 4:
+        spans.append(span)
+        graceEnd = span.end + 16
+        return
+      case 5:
+        spans.append(span)
+        day = span.end + Int.random(in: 1..<60, using: &random)
+      default:
+        spans.append(span)
+        day = span.end
+      }
+    }
+  }
+
+  var evidence: SubscriptionEvidence {
+    func date(_ day: Int) -> Date { Date(timeIntervalSince1970: Double(20_454 + day) * 86_400 + 40_000) }
+    return SubscriptionEvidence(
+      key: SubscriptionKey(environment: .production, originalTransactionID: "1"), source: .serverAPI,
+      evidenceTime: date(2_000), evaluatedAt: date(2_000),
+      purchases: spans.map { span in
+        Purchase(
+          productID: span.product, transactionID: TransactionID("\(span.start)"), originalTransactionID: "1",
+          purchaseDate: date(span.start), expiresDate: date(span.expires),
+          cancellationDate: span.isRefunded || span.isUpgraded ? date(span.end) : nil, isUpgraded: span.isUpgraded,
+          isTrial: span.isTrial, sale: .init(price: span.price, currency: "USD"))
+      }.reversed(), renewals: [RenewalInfo(gracePeriodExpiresDate: graceEnd.map(date))])
+  }
+
+  func count(into days: inout [FigureCounts]) {
+    func happened(_ figure: Figure, _ amount: Int64 = 1, on day: Int) {
+      if days.indices.contains(day) { days[day][figure] += amount }
+    }
+    for day in days.indices {
+      if spans.contains(where: { $0.isTrial && $0.start <= day && day < $0.end }) { days[day][.trials] += 1 }
+      let inGrace = graceEnd.map { end in spans.last.map { $0.end <= day && day < end } ?? false } ?? false
+      if inGrace { days[day][.grace] += 1 }
+      let span = inGrace ? spans.last : spans.first { !$0.isTrial && $0.start <= day && day < $0.end }
+      if let span {
+        days[day][.active] += 1
+        days[day][.mrr] += span.monthly
+      }
+    }
+    let paid = spans.filter { !$0.isTrial }
+    for span in paid {
+      happened(.payments, on: span.start)
+      happened(.revenue, span.price, on: span.start)
+      if span.isRefunded {
+        happened(.refundedPayments, on: span.start)
+        happened(.refunds, span.price, on: span.start)
+      }
+    }
+    if let first = paid.first {
+      happened(.new, on: first.start)
+      happened(.newMRR, first.monthly, on: first.start)
+    }
+    for (one, next) in zip(paid, paid.dropFirst()) where next.start > one.end {
+      happened(.ended, on: one.end)
+      happened(.resubscribed, on: next.start)
+    }
+    if let last = paid.last { happened(.ended, on: graceEnd ?? last.end) }
+    for trial in spans where trial.isTrial {
+      happened(.trialStarts, on: trial.start)
+      if let first = paid.first, !first.isRefunded { happened(.trialConversions, on: trial.start) }
+    }
+  }
+}
