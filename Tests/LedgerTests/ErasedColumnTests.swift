@@ -74,6 +74,9 @@ import Testing
     "change_event": ["user_id": .named, "type": .none, "data": .free],
     "covered_verdict": ["user_id": .gone, "entitlement": .gone],
     "told_refusal": ["user_id": .gone, "subject": .gone],
+    // Days, products and amounts; a purchase's stay as its evidence does.
+    "counted_purchase": ["counts": .none],
+    "figure": ["grain": .none, "product_id": .none, "currency": .none],
     "webhook": ["name": .none, "url_sha256": .none],
     "webhook_lease": ["webhook": .none, "holder": .none],
     "webhook_delivery": ["webhook": .none, "user_id": .gone, "problem": .gone],

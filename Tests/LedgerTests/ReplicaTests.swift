@@ -55,7 +55,8 @@ import Testing
     // As of 0015.
     try await server.run(
       """
-      DROP TABLE change_event, covered_verdict, told_refusal, webhook, webhook_lease, webhook_delivery;
+      DROP TABLE change_event, covered_verdict, told_refusal, webhook, webhook_lease, webhook_delivery, figure_due,
+        counted_purchase, figure;
       DROP INDEX event_other_user_id, event_noted, store_transfer_to_user_id;
       ALTER TABLE outbox DROP COLUMN reset, DROP COLUMN reset_spelling;
       DELETE FROM ledger_migration WHERE identifier > '0016'; INSERT INTO memo (name, text) VALUES ('kept', 'yes')

@@ -45,6 +45,7 @@ enum LedgerSchema {
     migrator.registerMigration("0017 changes", foreignKeyChecks: .immediate) { db in try db.execute(sql: changes) }
     migrator.registerMigration("0018 webhooks", foreignKeyChecks: .immediate) { db in try db.execute(sql: webhooks) }
     migrator.registerMigration("0019 erasure", foreignKeyChecks: .immediate) { db in try db.execute(sql: erasure) }
+    migrator.registerMigration("0020 figures", foreignKeyChecks: .immediate) { db in try db.execute(sql: figures) }
     return migrator
   }
 

@@ -97,6 +97,7 @@ extension LedgerTables {
     let key = evidence.key
     changes.note(purchase.owner)
     if let id = purchase.id {
+      try noteFigures(of: id)
       try execute(
         """
         UPDATE purchase SET
@@ -120,6 +121,7 @@ extension LedgerTables {
       purchase.schedule?.attempts ?? 0
     ) { try $0.get(0, as: Int64.self) }
     guard let id else { throw StoredForm.Unstorable() }
+    try noteFigures(of: id)
     return id
   }
 

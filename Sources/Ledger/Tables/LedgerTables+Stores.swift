@@ -85,6 +85,7 @@ extension LedgerTables {
     let events = try StoredForm.encoded(purchase.events)
     let unlocks = try evidence.storedUnlocks
     if let id = purchase.id {
+      try noteFigures(of: id)
       try execute(
         """
         UPDATE store_purchase SET
@@ -96,6 +97,7 @@ extension LedgerTables {
     }
     let id = try first("SELECT coalesce(min(id), 0) - 1 FROM store_purchase") { try $0.get(0, as: Int64.self) }
     guard let id else { throw StoredForm.Unstorable() }
+    try noteFigures(of: id)
     try execute(
       """
       INSERT INTO store_purchase

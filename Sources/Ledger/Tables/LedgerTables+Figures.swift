@@ -1,0 +1,156 @@
+internal import Access
+internal import Entitlements
+
+extension LedgerTables {
+  // MARK: Counting
+
+  /// Has a purchase counted anew.
+  func noteFigures(of purchase: Int64) throws {
+    try execute(
+      """
+      INSERT INTO figure_due (purchase_id, changes) VALUES (?, 1)
+      ON CONFLICT (purchase_id) DO UPDATE SET changes = figure_due.changes + 1
+      """, purchase)
+  }
+
+  /// Has every purchase counted anew, unless that was done with these prices already.
+  func noteAllFigures(_ prices: String) throws {
+    guard try memo("figures") != prices else { return }
+    try execute("DELETE FROM figure_due")
+    try execute("INSERT INTO figure_due (purchase_id, changes) SELECT id, 1 FROM purchase")
+    try execute("INSERT INTO figure_due (purchase_id, changes) SELECT id, 1 FROM store_purchase")
+    try keepMemo("figures", prices)
+  }
+
+  /// Counts purchases that changed.
+  /// - Returns: how many; zero too while another replica counts.
+  func countFigures(_ terms: [ProductID: Plans.Terms], limit: Int) throws -> Int {
+    if connection.isShared, try !exists("SELECT 1 WHERE pg_try_advisory_xact_lock(1129531216)") { return 0 }
+    let due = try all("SELECT purchase_id FROM figure_due ORDER BY purchase_id LIMIT ?", max(0, limit)) {
+      try $0.get(0, as: Int64.self)
+    }
+    var sums: [FigureKey: FigureCounts] = [:]
+    for id in due {
+      try execute("DELETE FROM figure_due WHERE purchase_id = ?", id)
+      let evidence = id > 0 ? try purchase(id: id).evidence : try storePurchase(id: id)?.evidence
+      guard let evidence else { continue }
+      let former = try countedAs(id)
+      let present = evidence.figures(terms)
+      guard former != present else { continue }
+      for (key, counts) in former { sums[key, default: FigureCounts()] -= counts }
+      for (key, counts) in present { sums[key, default: FigureCounts()] += counts }
+      try execute(
+        """
+        INSERT INTO counted_purchase (purchase_id, counts) VALUES (?, ?)
+        ON CONFLICT (purchase_id) DO UPDATE SET counts = excluded.counts
+        """, id, StoredForm.encoded(StoredFigures(present)))
+    }
+    try add(sums)
+    return due.count
+  }
+
+  private func countedAs(_ purchase: Int64) throws -> [FigureKey: FigureCounts] {
+    try first("SELECT counts FROM counted_purchase WHERE purchase_id = ?", purchase) {
+      try StoredForm.decoded(StoredFigures.self, $0.get(0)).counts
+    } ?? [:]
+  }
+
+  private func add(_ sums: [FigureKey: FigureCounts]) throws {
+    var months: [FigureKey: FigureCounts] = [:]
+    for (key, counts) in sums {
+      var month = key
+      var date = CalendarDay(since1970: key.day)
+      date.day = 1
+      month.day = date.daysSince1970
+      months[month, default: FigureCounts()] += counts
+    }
+    for (grain, sums) in [("day", sums), ("month", months)] {
+      for (key, counts) in sums.sorted(by: { $0.key < $1.key }) where !counts.isZero {
+        try execute(
+          """
+          INSERT INTO figure
+            (grain, day, product_id, currency,
+             active, trials, grace, mrr, new_subscriptions, new_mrr, ended, resubscribed, payments,
+             refunded_payments, revenue, refunds, trial_starts, trial_conversions, trials_pending)
+          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+          ON CONFLICT (grain, day, product_id, currency) DO UPDATE SET
+            active = figure.active + excluded.active, trials = figure.trials + excluded.trials,
+            grace = figure.grace + excluded.grace, mrr = figure.mrr + excluded.mrr,
+            new_subscriptions = figure.new_subscriptions + excluded.new_subscriptions,
+            new_mrr = figure.new_mrr + excluded.new_mrr, ended = figure.ended + excluded.ended,
+            resubscribed = figure.resubscribed + excluded.resubscribed,
+            payments = figure.payments + excluded.payments,
+            refunded_payments = figure.refunded_payments + excluded.refunded_payments,
+            revenue = figure.revenue + excluded.revenue, refunds = figure.refunds + excluded.refunds,
+            trial_starts = figure.trial_starts + excluded.trial_starts,
+            trial_conversions = figure.trial_conversions + excluded.trial_conversions,
+            trials_pending = figure.trials_pending + excluded.trials_pending
+          """, grain, key.day, key.product, key.currency,
+          counts[.active], counts[.trials], counts[.grace], counts[.mrr], counts[.new], counts[.newMRR],
+          counts[.ended], counts[.resubscribed], counts[.payments], counts[.refundedPayments], counts[.revenue],
+          counts[.refunds], counts[.trialStarts], counts[.trialConversions], counts[.trialsPending])
+      }
+    }
+  }
+
+  // MARK: Reading
+
+  /// How many purchases wait to be counted, up to a limit.
+  func figuresDue(limit: Int) throws -> Int {
+    try first("SELECT count(*) FROM (SELECT purchase_id FROM figure_due LIMIT ?) AS due", limit) { try $0.get(0) } ?? 0
+  }
+
+  /// The sums of days or months, in their order.
+  func figures(_ grain: FigureGrain, _ days: Range<Int>) throws -> [FigureKey: FigureCounts] {
+    let rows = try all(
+      """
+      SELECT day, product_id, currency,
+        active, trials, grace, mrr, new_subscriptions, new_mrr, ended, resubscribed, payments, refunded_payments,
+        revenue, refunds, trial_starts, trial_conversions, trials_pending
+      FROM figure WHERE grain = ? AND day >= ? AND day < ?
+      """, grain.rawValue, days.lowerBound, days.upperBound
+    ) { row in
+      var counts = FigureCounts()
+      for figure in Figure.allCases { counts[figure] = try row.get(3 + figure.rawValue) }
+      return (try FigureKey(day: row.get(0), product: row.get(1), currency: row.get(2)), counts)
+    }
+    return Dictionary(rows) { one, _ in one }
+  }
+}
+
+/// The counts of a purchase as they are stored: a list of days, each with its product, its currency, and pairs of a
+/// figure and a number.
+private struct StoredFigures: Codable {
+  let counts: [FigureKey: FigureCounts]
+
+  init(_ counts: [FigureKey: FigureCounts]) { self.counts = counts }
+
+  init(from decoder: any Decoder) throws {
+    var list = try decoder.unkeyedContainer()
+    var counts: [FigureKey: FigureCounts] = [:]
+    while !list.isAtEnd {
+      var row = try list.nestedUnkeyedContainer()
+      let key = try FigureKey(
+        day: row.decode(Int.self), product: row.decode(String.self), currency: row.decode(String.self))
+      while !row.isAtEnd {
+        guard let figure = Figure(rawValue: try row.decode(Int.self)) else { throw StoredForm.Unstorable() }
+        counts[key, default: FigureCounts()][figure] = try row.decode(Int64.self)
+      }
+    }
+    self.counts = counts
+  }
+
+  func encode(to encoder: any Encoder) throws {
+    var list = encoder.unkeyedContainer()
+    for (key, counts) in counts.sorted(by: { $0.key < $1.key }) {
+      var row = list.nestedUnkeyedContainer()
+      try row.encode(key.day)
+      try row.encode(key.product)
+      try row.encode(key.currency)
+      for figure in Figure.allCases where counts[figure] != 0 {
+        try row.encode(figure.rawValue)
+        try row.encode(counts[figure])
+      }
+    }
+  }
+}
