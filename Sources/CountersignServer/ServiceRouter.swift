@@ -58,6 +58,7 @@ package struct ServiceRouter {
   let usage: UsageController
   let trials: TrialsController
   let events: EventsController
+  let figures: FiguresController
   let webhooks: WebhooksController
   /// `nil`: no key signs tokens, and there are no such routes.
   let accessTokens: AccessTokenController?
@@ -126,6 +127,7 @@ package struct ServiceRouter {
       ledger: ledger, budgets: budgets, takesTelemetry: dialects.contains(.revenuecat),
       // The answer needs a moment, too.
       longestWait: max(.zero, settings.requestDeadline - .seconds(1)), now: now)
+    figures = FiguresController(ledger: ledger, now: now)
     self.webhooks = WebhooksController(endpoints: webhooks, ledger: ledger, budget: budgets.runs)
     brake = BrakeController(brake: status.brake, review: status.review)
     health = HealthController(
@@ -193,6 +195,7 @@ package struct ServiceRouter {
     route(authenticated, "/v1/trials/{device_id}/sessions", [.post: trials.useSession])
     route(authenticated, "/v1/devices/{device_id}", [.put: trials.register])
     route(authenticated, "/v1/events", [.get: events.list, .post: events.report])
+    route(authenticated, "/v1/figures", [.get: figures.figures])
     route(authenticated, "/v1/webhooks", [.get: webhooks.list])
     route(authenticated, "/v1/webhooks/dead", [.get: webhooks.deadLetters])
     route(authenticated, "/v1/webhooks/redeliver", [.post: webhooks.redeliver])

@@ -1,3 +1,5 @@
+package import Access
+package import Entitlements
 package import Ledger
 package import Logging
 package import ServiceLifecycle
@@ -9,12 +11,13 @@ package import ServiceLifecycle
 ///   - rate: how many subscriptions the jobs may ask Apple about in a second, all together.
 ///   - width: how many subscriptions of a run are asked about at the same time.
 ///   - eventAge: how long events are kept.
+///   - terms: the prices of products whose receipts name none.
 ///   - isAppleAway: whether calls to Apple are useless at the moment.
 ///   - pause: how long a job rests if it has nothing to do.
 package func backgroundJobs(
   validator: ReceiptValidator, ledger: Ledger, brake: DowngradeBrakeService, review: RulesReview,
   clock: ServiceClock, progress: RunProgress, replica: (id: String, name: String), rate: Int, width: Int,
-  eventAge: Duration,
+  eventAge: Duration, terms: [ProductID: Plans.Terms],
   isAppleAway: @escaping @Sendable () -> Bool,
   pause: Duration, logger: Logger
 ) -> [any Service] {
@@ -37,6 +40,7 @@ package func backgroundJobs(
     Pruner(of: "events", olderThan: eventAge, logger: logger, now: now) { (moment, limit) async throws(LedgerError) in
       try await ledger.pruneChangeEvents(before: moment, limit: limit)
     },
+    FigureCounter(terms: terms, ledger: ledger, logger: logger, pause: pause),
     StoreFollower(check: check, ledger: ledger, logger: logger, now: now, pacer: pacer, pause: pause),
     RevalidationRunner(
       check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,

@@ -1,0 +1,114 @@
+/// The answer of `GET /v1/figures`: subscriptions and revenue, by day or by month.
+public struct FiguresResponse: Codable, Hashable, Sendable {
+  /// The amounts in one currency, as decimal numbers in a text: `4.99`.
+  public struct Money: Codable, Hashable, Sendable {
+    /// As ISO 4217 names it: `USD`.
+    public var currency: String
+    /// Monthly and annual recurring revenue on the last day.
+    public var mrr: String
+    public var arr: String
+    /// The monthly recurring revenue of subscriptions that were paid for the first time.
+    public var newMRR: String
+    /// What was paid, and how much of that was refunded since.
+    public var revenue: String
+    public var refunds: String
+
+    private enum CodingKeys: String, CodingKey {
+      case currency, mrr, arr
+      case newMRR = "new_mrr"
+      case revenue, refunds
+    }
+
+    public init(currency: String, mrr: String, arr: String, newMRR: String, revenue: String, refunds: String) {
+      self.currency = currency
+      self.mrr = mrr
+      self.arr = arr
+      self.newMRR = newMRR
+      self.revenue = revenue
+      self.refunds = refunds
+    }
+  }
+
+  /// A day, a month, or the part of a month that lies in the span.
+  public struct Period: Codable, Hashable, Sendable {
+    /// The first and the last day, in UTC: `2026-01-31`.
+    public var from: String
+    public var to: String
+    /// Paid subscriptions, trials that run, and subscriptions in a grace period, on the last day.
+    public var active: Int64
+    public var trials: Int64
+    public var grace: Int64
+    /// First payments, subscriptions that ended, and those that came back.
+    public var new: Int64
+    public var ended: Int64
+    public var resubscribed: Int64
+    /// Payments, and those of them that were refunded since.
+    public var payments: Int64
+    public var refundedPayments: Int64
+    /// Trials that began, those of them that were paid for since, and those that still may be.
+    public var trialStarts: Int64
+    public var trialConversions: Int64
+    public var trialsPending: Int64
+    /// By currency.
+    public var money: [Money]
+
+    private enum CodingKeys: String, CodingKey {
+      case from, to, active, trials, grace, new, ended, resubscribed, payments
+      case refundedPayments = "refunded_payments"
+      case trialStarts = "trial_starts"
+      case trialConversions = "trial_conversions"
+      case trialsPending = "trials_pending"
+      case money
+    }
+
+    public init(
+      from: String, to: String, active: Int64, trials: Int64, grace: Int64, new: Int64, ended: Int64,
+      resubscribed: Int64, payments: Int64, refundedPayments: Int64, trialStarts: Int64, trialConversions: Int64,
+      trialsPending: Int64, money: [Money]
+    ) {
+      self.from = from
+      self.to = to
+      self.active = active
+      self.trials = trials
+      self.grace = grace
+      self.new = new
+      self.ended = ended
+      self.resubscribed = resubscribed
+      self.payments = payments
+      self.refundedPayments = refundedPayments
+      self.trialStarts = trialStarts
+      self.trialConversions = trialConversions
+      self.trialsPending = trialsPending
+      self.money = money
+    }
+  }
+
+  /// The paid subscriptions at the end of the day before the span.
+  public var activeBefore: Int64
+  /// Parts of one over the span, with four digits; `null` where there is nothing to divide by.
+  @Nullable public var churn: Double?
+  @Nullable public var trialConversion: Double?
+  @Nullable public var refundRate: Double?
+  /// Purchases that changed and are not counted yet; 1,000 means that or more.
+  public var pending: Int
+  public var periods: [Period]
+
+  private enum CodingKeys: String, CodingKey {
+    case activeBefore = "active_before"
+    case churn
+    case trialConversion = "trial_conversion"
+    case refundRate = "refund_rate"
+    case pending, periods
+  }
+
+  public init(
+    activeBefore: Int64, churn: Double?, trialConversion: Double?, refundRate: Double?, pending: Int, periods: [Period]
+  ) {
+    self.activeBefore = activeBefore
+    _churn = Nullable(wrappedValue: churn)
+    _trialConversion = Nullable(wrappedValue: trialConversion)
+    _refundRate = Nullable(wrappedValue: refundRate)
+    self.pending = pending
+    self.periods = periods
+  }
+}

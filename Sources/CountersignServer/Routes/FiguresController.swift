@@ -1,0 +1,89 @@
+import Access
+import CountersignAPI
+import Entitlements
+import FoundationEssentials
+import Hummingbird
+import Ledger
+
+/// `/v1/figures`: how many pay, and how much.
+struct FiguresController: Sendable {
+  var ledger: Ledger
+  var now: @Sendable () -> Date
+
+  /// The days of a span that is not named.
+  static let usual = 30
+
+  func figures(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireCaller(.service, .support)
+    let span = try span(of: request)
+    let series = try await context.reading { () throws(LedgerError) in try await ledger.figures(over: span) }
+    return JSONBody.response(FiguresResponse(series))
+  }
+
+  private func span(of request: Request) throws(Problem) -> FigureSpan {
+    let today = now().utcDay
+    let last = try request.day("to") ?? today
+    guard last <= today else { throw Problem(.malformedRequest, "'to' lies in the future.") }
+    let first = try request.day("from") ?? last - (Self.usual - 1)
+    guard first <= last else { throw Problem(.malformedRequest, "'from' is later than 'to'.") }
+    var grain = FigureGrain.day
+    if let interval = try request.parameter("interval") {
+      guard let known = FigureGrain(rawValue: interval) else {
+        throw Problem(.malformedRequest, "'interval' has to be day or month.")
+      }
+      grain = known
+    }
+    let limit = FigureSpan.limit(grain)
+    guard last - first < limit else {
+      throw Problem(.malformedRequest, "By \(grain.rawValue), 'from' and 'to' may be at most \(limit) days apart.")
+    }
+    return FigureSpan(days: first..<last + 1, grain: grain, product: try request.parameter("product_id"))
+  }
+}
+
+extension Request {
+  /// A day in the query, as days since 1970.
+  /// - Throws: a 400 problem.
+  fileprivate func day(_ name: Substring) throws(Problem) -> Int? {
+    guard let text = try parameter(name) else { return nil }
+    guard let match = text.wholeMatch(of: /([0-9]{4})-([0-9]{2})-([0-9]{2})/), let year = Int(match.1),
+      let month = Int(match.2), let day = Int(match.3), let date = CalendarDay(year: year, month: month, day: day)
+    else { throw Problem(.malformedRequest, "'\(name)' has to be a day, as 2026-01-31.") }
+    return date.daysSince1970
+  }
+}
+
+extension FiguresResponse {
+  init(_ series: FigureSeries) {
+    self.init(
+      activeBefore: FigureCounts(sum: series.before.values)[.active], churn: series.churn.map(Self.rounded),
+      trialConversion: series.trialConversion.map(Self.rounded), refundRate: series.refundRate.map(Self.rounded),
+      pending: series.pending, periods: series.periods.map(Period.init))
+  }
+
+  private static func rounded(_ ratio: Double) -> Double { (ratio * 10_000).rounded() / 10_000 }
+}
+
+extension FiguresResponse.Period {
+  init(_ period: FigureSeries.Period) {
+    let total = period.total
+    let money = period.counts.filter { !$0.key.isEmpty }.sorted { $0.key < $1.key }.map { currency, counts in
+      FiguresResponse.Money(
+        currency: currency, mrr: Self.amount(counts[.mrr]), arr: Self.amount(counts[.mrr] * 12),
+        newMRR: Self.amount(counts[.newMRR]), revenue: Self.amount(counts[.revenue]),
+        refunds: Self.amount(counts[.refunds]))
+    }
+    self.init(
+      from: Self.text(period.days.lowerBound), to: Self.text(period.days.upperBound - 1), active: total[.active],
+      trials: total[.trials], grace: total[.grace], new: total[.new], ended: total[.ended],
+      resubscribed: total[.resubscribed], payments: total[.payments], refundedPayments: total[.refundedPayments],
+      trialStarts: total[.trialStarts], trialConversions: total[.trialConversions],
+      trialsPending: total[.trialsPending], money: money)
+  }
+
+  private static func amount(_ milliunits: Int64) -> String { Price(milliunits: milliunits).text }
+
+  private static func text(_ day: Int) -> String {
+    Date(timeIntervalSince1970: Double(day) * 86_400).rfc3339.prefix(10).description
+  }
+}

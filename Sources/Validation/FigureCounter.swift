@@ -1,0 +1,56 @@
+import Access
+import Entitlements
+import Ledger
+import Logging
+import Resilience
+import ServiceLifecycle
+
+/// Keeps the figures up with the purchases, a moment behind them, so that no receipt waits for it.
+struct FigureCounter: Service {
+  /// The most purchases in one transaction, which no receipt should wait for long.
+  static let batch = 50
+
+  private let terms: [ProductID: Plans.Terms]
+  private let ledger: Ledger
+  private let logger: Logger
+  private let pause: Duration
+
+  init(terms: [ProductID: Plans.Terms], ledger: Ledger, logger: Logger, pause: Duration) {
+    self.terms = terms
+    self.ledger = ledger
+    self.logger = logger
+    self.pause = pause
+  }
+
+  func run() async throws {
+    await cancelWhenGracefulShutdown {
+      var hasBegun = false
+      await repeatUntilCancelled {
+        if !hasBegun { hasBegun = await begin() }
+        guard hasBegun else { return pause }
+        return await count() == Self.batch ? .milliseconds(20) : pause
+      }
+    }
+  }
+
+  /// Counts everything anew if the catalog's prices changed.
+  func begin() async -> Bool {
+    do throws(LedgerError) {
+      try await ledger.beginFigures(terms)
+      return true
+    } catch {
+      logger.warning("the figures cannot be counted", metadata: ["error": "\(error)"])
+      return false
+    }
+  }
+
+  /// - Returns: the number of purchases.
+  func count() async -> Int {
+    do throws(LedgerError) {
+      return try await ledger.countFigures(terms, limit: Self.batch)
+    } catch {
+      logger.warning("the figures cannot be counted", metadata: ["error": "\(error)"])
+      return 0
+    }
+  }
+}

@@ -1,0 +1,70 @@
+import Foundation
+import HTTPTransport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// `/v1/figures`: how many pay, and how much.
+@Suite struct FiguresTests {
+  /// 2024-06-15T12:00:00Z
+  private static let start = Date(timeIntervalSince1970: 1_718_452_800)
+
+  private struct Figures {
+    var body: [String: Any]
+
+    init(_ answer: Answer) throws {
+      #expect(answer.status == 200, "\(answer.text)")
+      body = try #require(try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any])
+    }
+
+    var periods: [[String: Any]] { body["periods"] as? [[String: Any]] ?? [] }
+    func number(_ name: String) -> Int? { periods.last?[name] as? Int }
+  }
+
+  @Test func `a purchase counts once the job has seen it`() async throws {
+    let catalog = Settings(server: ["user_rate_limit": "0"])
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await RunningService.run(apple: store.apple, settings: catalog, now: { Self.start }) { service in
+        #expect(try Figures(try await service.send(.get, "/v1/figures")).number("active") == 0)
+        _ = try await service.validate(try store.simulator.issueReceipt(.renewing).receiptData, user: "anna")
+        _ = try await service.validate(try store.simulator.issueReceipt(.trial, subscriber: 2).receiptData, user: "ben")
+        try await eventually {
+          let figures = try Figures(try await service.send(.get, "/v1/figures"))
+          return figures.number("active") == 1 && figures.number("trials") == 1
+        }
+        let figures = try Figures(try await service.send(.get, "/v1/figures"))
+        #expect(figures.number("active") == 1)
+        #expect(figures.number("trials") == 1)
+        #expect(figures.body["pending"] as? Int == 0)
+        #expect(figures.periods.count == 30)
+        #expect(figures.periods.last?["to"] as? String == "2024-06-15")
+
+        let months = try Figures(
+          try await service.send(.get, "/v1/figures?from=2024-04-20&to=2024-06-15&interval=month"))
+        #expect(months.periods.map { $0["from"] as? String } == ["2024-04-20", "2024-05-01", "2024-06-01"])
+        #expect(months.periods.map { $0["to"] as? String } == ["2024-04-30", "2024-05-31", "2024-06-15"])
+        #expect(months.number("active") == 1)
+        let other = try Figures(try await service.send(.get, "/v1/figures?product_id=other"))
+        #expect(other.number("active") == 0)
+      }
+    }
+  }
+
+  @Test(arguments: [
+    ("from=never", "'from' has to be a day, as 2026-01-31."), ("to=2024-02-30", "'to' has to be a day"),
+    ("to=2024-06-16", "'to' lies in the future."), ("from=2024-06-02&to=2024-06-01", "'from' is later than 'to'."),
+    ("from=2024-01-01", "at most 92 days apart"), ("from=2020-01-01&interval=month", "at most 1100 days apart"),
+    ("interval=week", "'interval' has to be day or month."),
+    ("from=2024-06-01&from=2024-06-02", "'from' is given twice."),
+  ])
+  func `a span that is none is a 400 that says so`(query: String, sentence: String) async throws {
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await RunningService.run(apple: store.apple, settings: Settings(), now: { Self.start }) { service in
+        let answer = try await service.send(.get, "/v1/figures?\(query)")
+        #expect(answer.status == 400)
+        #expect(answer.text.contains(sentence), "\(answer.text)")
+      }
+    }
+  }
+}
