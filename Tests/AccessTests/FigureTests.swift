@@ -118,6 +118,24 @@ import Testing
     #expect(Self.evidence([Self.period(5, 5)]).figures([:]).isEmpty)
   }
 
+  @Test(arguments: [-1, 100_000_000_001, Int64.max, Int64.min])
+  func `a price that can be none counts as nothing`(price: Int64) {
+    let series = Self.series(Self.evidence([Self.period(0, 31, price: price)]))
+    #expect(series.periods.first?.counts["USD"]?[.active] == 1)
+    #expect(series.periods.first?.counts["USD"]?[.mrr] == 0)
+    #expect(series.flow(.revenue) == 0)
+  }
+
+  @Test func `a promotion of RevenueCat's counts nothing, a purchase at another store does`() {
+    func evidence(_ id: OriginalTransactionID) -> SubscriptionEvidence {
+      var evidence = Self.evidence([Self.period(0, 31)])
+      evidence.key = SubscriptionKey(environment: .production, originalTransactionID: id)
+      return evidence
+    }
+    #expect(evidence("promotional:1").figures([:]).isEmpty)
+    #expect(!evidence("play_store:GPA.1").figures([:]).isEmpty)
+  }
+
   @Test func `a price that no receipt tells is the catalog's, if that has one`() throws {
     let evidence = Self.evidence([Self.period(0, 31, price: nil)])
     let price = try #require(Price("4.99"))

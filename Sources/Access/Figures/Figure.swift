@@ -1,4 +1,4 @@
-/// What is counted about subscriptions, day by day.
+/// A count or an amount about subscriptions, kept by day.
 ///
 /// The names and formulas are those of RevenueCat's charts, so that an operator who comes from there finds the same
 /// numbers: https://www.revenuecat.com/docs/dashboard-and-metrics/charts
@@ -32,8 +32,6 @@ package enum Figure: Int, CaseIterable, Hashable, Sendable {
 
   /// Whether the level of a day counts, and not what happened on it.
   package var isLevel: Bool { rawValue <= Figure.mrr.rawValue }
-  /// Whether it is an amount of money.
-  package var isMoney: Bool { [.mrr, .newMRR, .revenue, .refunds].contains(self) }
 }
 
 /// A number for each figure.
@@ -58,7 +56,7 @@ package struct FigureCounts: Hashable, Sendable {
   }
 }
 
-/// The place of counts: a day, a product and a currency.
+/// The day, product and currency that counts belong to.
 package struct FigureKey: Hashable, Comparable, Sendable {
   /// Days since 1970-01-01 in UTC.
   package var day: Int

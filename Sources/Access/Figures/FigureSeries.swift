@@ -1,8 +1,8 @@
 package import Entitlements
 internal import struct FoundationEssentials.Date
 
-/// What a table of figures has a row for.
-package enum FigureGrain: String, CaseIterable, Hashable, Sendable {
+/// The length of a period of figures.
+package enum FigureGrain: String, Hashable, Sendable {
   case day
   case month
 }
@@ -61,7 +61,7 @@ package struct FigureSeries: Hashable, Sendable {
       }
       return sums
     }
-    let firstMonth = Self.firstOfMonth(span.days.lowerBound)
+    let firstMonth = CalendarDay.firstOfMonth(of: span.days.lowerBound)
     var levels: [String: FigureCounts] = [:]
     for part in try [sums(.month, Int(Int32.min)..<firstMonth), sums(.day, firstMonth..<span.days.lowerBound)] {
       for (currency, counts) in part.values.joined() {
@@ -92,8 +92,8 @@ package struct FigureSeries: Hashable, Sendable {
     self.periods = periods
   }
 
-  /// The part of the paid subscriptions at the start of the span that ended in it and did not come back; negative if more
-  /// came back. `nil` without any.
+  /// Subscriptions that ended in the span and did not come back, per one that was active before it; negative if more came
+  /// back than ended. `nil` if none was active.
   package var churn: Double? {
     ratio(flow(.ended) - flow(.resubscribed), of: FigureCounts(sum: before.values)[.active])
   }
@@ -109,16 +109,12 @@ package struct FigureSeries: Hashable, Sendable {
 
   private func ratio(_ part: Int64, of whole: Int64) -> Double? { whole > 0 ? Double(part) / Double(whole) : nil }
 
-  private static func firstOfMonth(_ day: Int) -> Int {
-    var date = CalendarDay(since1970: day)
-    date.day = 1
-    return date.daysSince1970
+  private static func nextMonth(_ day: Int) -> Int {
+    CalendarDay.firstOfMonth(of: CalendarDay.firstOfMonth(of: day) + 31)
   }
 
-  private static func nextMonth(_ day: Int) -> Int { firstOfMonth(firstOfMonth(day) + 31) }
-
   private static func isWholeMonth(_ days: Range<Int>) -> Bool {
-    firstOfMonth(days.lowerBound) == days.lowerBound && nextMonth(days.lowerBound) == days.upperBound
+    CalendarDay.firstOfMonth(of: days.lowerBound) == days.lowerBound && nextMonth(days.lowerBound) == days.upperBound
   }
 
   private static func pieces(of span: FigureSpan) -> [Range<Int>] {

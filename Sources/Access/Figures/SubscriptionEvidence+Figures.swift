@@ -2,12 +2,13 @@ package import Entitlements
 internal import struct FoundationEssentials.Date
 
 extension SubscriptionEvidence {
-  /// What a subscription adds to the figures.
+  /// The counts of one subscription, by day, product and currency.
   ///
-  /// Left out are the sandbox, family sharing, purchases that Apple has not confirmed, and periods that end where they begin.
-  /// A period ends with its refund, and where the next one begins. A grace period extends the last one. A day counts in UTC.
+  /// Left out are the sandbox, family sharing, RevenueCat's promotions, purchases that Apple has not confirmed, and periods
+  /// that end where they begin. A period ends with its refund, and where the next one begins. A grace period extends the last one. A day counts in UTC.
   package func figures(_ terms: [ProductID: Plans.Terms]) -> [FigureKey: FigureCounts] {
-    guard key.environment == .production, provisionalUntil == nil else { return [:] }
+    guard key.environment == .production, provisionalUntil == nil, key.originalTransactionID.store != "promotional"
+    else { return [:] }
     var tally = FigureTally()
     let bought = purchases.filter { $0.ownership == .purchased && $0.purchaseDate != nil }
     for purchase in bought where !purchase.isTrial {
@@ -53,23 +54,28 @@ private struct FigurePeriod {
   }
 }
 
-/// What was paid.
+/// The price of a purchase.
 private struct Money {
   /// Thousandths of the currency's unit; zero where no price is known.
   var amount: Int64 = 0
   var currency = ""
 
+  /// The highest price that counts: a hundred million units, so that the sums of millions of subscriptions cannot overflow.
+  private static let limit: Int64 = 100_000_000_000
+
   /// The price that the store reports, else the catalog's, if that has one currency.
   init(of purchase: Purchase, _ terms: [ProductID: Plans.Terms]) {
     if let price = purchase.sale?.price, let currency = purchase.sale?.currency {
-      (amount, self.currency) = (price, currency)
+      (amount, self.currency) = ((0...Self.limit).contains(price) ? price : 0, currency)
     } else if let prices = terms[purchase.productID]?.prices, prices.count == 1, let price = prices.first {
       currency = price.key
       if !purchase.isTrial { amount = price.value.milliunits }
     }
   }
 
-  /// The amount for a month, in whole hundredths of the unit: https://www.revenuecat.com/docs/dashboard-and-metrics/charts/monthly-recurring-revenue-mrr-chart
+  /// The amount for a month, in whole hundredths of the unit.
+  ///
+  /// https://www.revenuecat.com/docs/dashboard-and-metrics/charts/monthly-recurring-revenue-mrr-chart
   func monthly(days: Int) -> Int64 {
     let (factor, divisor): (Int64, Int64) =
       switch days {
@@ -84,13 +90,13 @@ private struct Money {
       case 365...366: (1, 12)
       default: (28, Int64(days))
       }
-    let (product, isTooLarge) = max(0, amount).multipliedReportingOverflow(by: factor)
-    guard !isTooLarge else { return 0 }
+    let product = amount * factor
     let unit = 10 * divisor
     return (product / unit + (product % unit * 2 >= unit ? 1 : 0)) * 10
   }
 }
 
+/// The sum of the counts of a subscription's payments and periods.
 private struct FigureTally {
   var counts: [FigureKey: FigureCounts] = [:]
 

@@ -47,6 +47,13 @@ package struct CalendarDay: Hashable, Sendable {
     return era * 146_097 + dayOfEra - 719_468
   }
 
+  /// The first day of the month of a day, both since 1 January 1970.
+  package static func firstOfMonth(of day: Int) -> Int {
+    var date = CalendarDay(since1970: day)
+    date.day = 1
+    return date.daysSince1970
+  }
+
   /// Whole days since 1970, and the milliseconds since the start of the day.
   static func split(_ milliseconds: Int64) -> (days: Int, time: Int) {
     let (days, time) = milliseconds.quotientAndRemainder(dividingBy: 86_400_000)

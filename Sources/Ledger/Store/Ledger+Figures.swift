@@ -12,7 +12,7 @@ extension Ledger {
   }
 
   /// Counts purchases that changed since they were counted.
-  /// - Returns: how many; fewer than the limit when all are counted.
+  /// - Returns: how many; fewer than the limit when all are counted, or while another replica counts.
   package func countFigures(_ terms: [ProductID: Plans.Terms], limit: Int) async throws(LedgerError) -> Int {
     try await engine.submit { tables in try tables.countFigures(terms, limit: limit) }
   }

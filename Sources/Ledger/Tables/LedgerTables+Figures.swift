@@ -16,9 +16,12 @@ extension LedgerTables {
   /// Has every purchase counted anew, unless that was done with these prices already.
   func noteAllFigures(_ prices: String) throws {
     guard try memo("figures") != prices else { return }
-    try execute("DELETE FROM figure_due")
-    try execute("INSERT INTO figure_due (purchase_id, changes) SELECT id, 1 FROM purchase")
-    try execute("INSERT INTO figure_due (purchase_id, changes) SELECT id, 1 FROM store_purchase")
+    try execute(
+      """
+      INSERT INTO figure_due (purchase_id, changes)
+        SELECT id, 1 FROM (SELECT id FROM purchase UNION ALL SELECT id FROM store_purchase) AS one WHERE id IS NOT NULL
+        ON CONFLICT DO NOTHING
+      """)
     try keepMemo("figures", prices)
   }
 
@@ -59,9 +62,7 @@ extension LedgerTables {
     var months: [FigureKey: FigureCounts] = [:]
     for (key, counts) in sums {
       var month = key
-      var date = CalendarDay(since1970: key.day)
-      date.day = 1
-      month.day = date.daysSince1970
+      month.day = CalendarDay.firstOfMonth(of: key.day)
       months[month, default: FigureCounts()] += counts
     }
     for (grain, sums) in [("day", sums), ("month", months)] {
@@ -100,7 +101,7 @@ extension LedgerTables {
     try first("SELECT count(*) FROM (SELECT purchase_id FROM figure_due LIMIT ?) AS due", limit) { try $0.get(0) } ?? 0
   }
 
-  /// The sums of days or months, in their order.
+  /// The sums of the days, or of the months by their first days, in a range.
   func figures(_ grain: FigureGrain, _ days: Range<Int>) throws -> [FigureKey: FigureCounts] {
     let rows = try all(
       """
