@@ -88,10 +88,13 @@ import Testing
         }
         profiles.set(.ok)
         clock.advance(by: 1)
+        // A replica waits for the pause after the failure, and for the lease of whoever claimed the write before it.
         try await RunningService.run(
           apple: store.apple, settings: settings, directory: directory, now: { clock.date }
         ) { service in
-          try await eventually { try await service.profile()["profile_write"] == "committed" }
+          try await eventually(clock, step: TestEngine.isPostgreSQL ? 5 : 0) {
+            try await service.profile()["profile_write"] == "committed"
+          }
           Self.expectPro(profiles)
           profiles.overwrite("user-1", with: ["subscription_tier": .text("free")])
           try await eventually(clock, step: 5) { profiles.row("user-1")?["subscription_tier"] == .text("pro") }
