@@ -24,7 +24,7 @@ struct AppStoreSimulatorCommand: AsyncParsableCommand {
           curl --cacert root.pem https://127.0.0.1:8443/verifyReceipt -d \\
             '{"receipt-data":"'$(cat receipt.b64)'","password":"simulator"}'
 
-        Have a service told what happens, and begin a story:
+        Send a service notifications, and begin a story:
           curl http://127.0.0.1:8444/notifications -d \\
             '{"url":"http://127.0.0.1:8080/v1/notifications/app-store"}'
           curl http://127.0.0.1:8444/transactions -d \\

@@ -40,9 +40,9 @@ private struct Change {
   func events(at moment: Timestamp) -> [StoreEvent] {
     guard let newest = rowsAfter.last else { return [] }
     var events = revocations(at: moment)
-    let told =
+    let changes =
       rowsAfter.count > rowsBefore.count ? [purchase(newest)] : after.map { prospects($0, newest, at: moment) } ?? []
-    events += told.map { StoreEvent(at: moment, type: $0.0, subtype: $0.1, row: newest) }
+    events += changes.map { StoreEvent(at: moment, type: $0.0, subtype: $0.1, row: newest) }
     return events
   }
 
@@ -70,15 +70,15 @@ private struct Change {
   ) -> [(String, String?)] {
     guard let before, let end = newest.expiresAt else { return [] }
     if moment < end {
-      var told: [(String, String?)] = []
+      var changes: [(String, String?)] = []
       if before.isOn != after.isOn {
-        told.append(("DID_CHANGE_RENEWAL_STATUS", after.isOn ? "AUTO_RENEW_ENABLED" : "AUTO_RENEW_DISABLED"))
+        changes.append(("DID_CHANGE_RENEWAL_STATUS", after.isOn ? "AUTO_RENEW_ENABLED" : "AUTO_RENEW_DISABLED"))
       }
       if before.nextProduct != after.nextProduct {
         // A crossgrade to another duration also waits for the period's end, and has the same subtype.
-        told.append(("DID_CHANGE_RENEWAL_PREF", after.nextProduct == after.product ? nil : "DOWNGRADE"))
+        changes.append(("DID_CHANGE_RENEWAL_PREF", after.nextProduct == after.product ? nil : "DOWNGRADE"))
       }
-      return told
+      return changes
     }
     if moment == end, after.isInRetry { return [("DID_FAIL_TO_RENEW", after.graceUntil == nil ? nil : "GRACE_PERIOD")] }
     if moment == end || before.isInRetry && !after.isInRetry {

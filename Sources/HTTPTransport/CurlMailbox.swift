@@ -125,7 +125,7 @@ final class CurlMailbox: Sendable {
     }
   }
 
-  /// What a sleeping loop waits on, to be woken after the lock is released: the loop takes the lock first.
+  /// The handle on which a sleeping loop waits. It is woken after the lock is released, as the loop takes the lock first.
   private static func sleeper(_ state: inout State) -> CurlMulti? {
     guard !state.isWaking else { return nil }
     state.isWaking = true

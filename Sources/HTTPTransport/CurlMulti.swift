@@ -63,7 +63,7 @@ final class CurlMulti: @unchecked Sendable {
   }
 
   deinit {
-    // The clean-up closes connections and would tell of each.
+    // The clean-up closes connections and would report each.
     _ = ccurl_multi_set_socket(pointer, nil)
     _ = ccurl_multi_set_timer(pointer, nil)
     curl_multi_cleanup(pointer)

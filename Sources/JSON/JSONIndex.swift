@@ -140,7 +140,7 @@ final class JSONIndex {
 
     var scanner: JSONScanner
     let limits: JSONLimits
-    /// What is done.
+    /// The finished entries.
     var entries: [Entry] = []
     /// The items of all open containers, the innermost's last, and before each container's items itself.
     var pending: [Entry] = []

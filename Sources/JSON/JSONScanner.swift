@@ -1,7 +1,7 @@
 /// Skips the tokens of a JSON text, eight bytes at a time, and returns `false` or `nil` on any doubt. It accepts less
 /// than the parser does, never more.
 ///
-/// Its own checks are the only bounds checks: `place` is never beyond `end`, and `word(at:)` reads nothing from `end`
+/// The scanner's own checks are the only bounds checks: `place` is never beyond `end`, and `word(at:)` reads nothing from `end`
 /// on.
 struct JSONScanner {
   /// A key: the unescaped bytes between its quotes.

@@ -62,7 +62,7 @@ struct Circuit {
     if case .open(let until) = phase, until <= now { .halfOpen } else { phaseState }
   }
 
-  /// As it was left by the last call; that a pause is over shows only when a call comes.
+  /// The state in which the last call left the circuit. The end of a pause shows only with the next call.
   var phaseState: CircuitBreaker.State {
     switch phase {
     case .closed: .closed

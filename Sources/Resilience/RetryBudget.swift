@@ -7,7 +7,7 @@ import Synchronization
 /// first time earns a tenth of one: calls come to at most 1.1 times what was asked for, and the tokens kept. A service
 /// with few callers would earn none for long; so one token comes in every 10 s.
 ///
-/// What a caller can provoke by what they send is repeated without a token, once, or one caller would spend everybody's.
+/// A failure that a caller can provoke is repeated once without a token; otherwise one caller could spend the tokens of all.
 package final class RetryBudget: Sendable {
   /// The size of the budget, and what fills it.
   package struct Configuration: Hashable, Sendable {

@@ -58,7 +58,7 @@ package struct AccessToken: Encodable, Hashable, Sendable {
     self.status = status
     self.environment = environment
     self.features = features
-    // NumericDates (RFC 7519, section 2) in whole seconds: an end is never told later than it is.
+    // NumericDates (RFC 7519, section 2) in whole seconds: an end is never stated later than it is.
     func seconds(_ date: Date) -> Int64 { Int64(date.timeIntervalSince1970.rounded(.down)) }
     issuedAt = seconds(now)
     accessUntil = end.map(seconds)

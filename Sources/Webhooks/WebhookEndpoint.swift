@@ -32,7 +32,7 @@ package struct WebhookEndpoint: Hashable, Sendable {
     self.isPrivate = isPrivate
   }
 
-  /// Whether it is told of events with this name.
+  /// Whether the receiver subscribed to events with this name.
   package func wants(_ type: String) -> Bool {
     // The app's own have no dot.
     guard !events.isEmpty else { return type.utf8.contains(UInt8(ascii: ".")) }

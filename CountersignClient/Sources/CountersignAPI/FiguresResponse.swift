@@ -9,7 +9,7 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
     public var arr: String
     /// The monthly recurring revenue of subscriptions that were paid for the first time.
     public var newMRR: String
-    /// What was paid, and how much of that was refunded since.
+    /// The prices of the payments, and the part of them that was refunded since.
     public var revenue: String
     public var refunds: String
 

@@ -1,7 +1,7 @@
 /// The answer to `GET /v1/lookup/{id}`: what an ID was found to be, and whose.
 public struct LookUpResponse: Codable, Hashable, Sendable {
   public var id: String
-  /// What the ID is the ID of, what was found first at the head: `user_id`, `original_transaction_id`,
+  /// The kinds of ID that matched, the first match at the head: `user_id`, `original_transaction_id`,
   /// `transaction_id`, `order_id`. Empty where nobody who was asked knows it.
   public var foundAs: [String]
   /// The user, if one of this name was ever seen.

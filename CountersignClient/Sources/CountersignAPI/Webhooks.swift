@@ -14,7 +14,7 @@ public struct WebhookResponse: Codable, Hashable, Sendable {
   public var format: String
   /// The events that it is told; empty: all of the service's own.
   public var events: [String]
-  /// `false`: it answered 410, and is told nothing more.
+  /// `false`: the receiver answered 410, and nothing more is delivered to it.
   public var isEnabled: Bool
   /// Events that wait for another attempt, or behind one that does.
   public var waiting: Int

@@ -57,6 +57,6 @@ package struct BillingPeriod: Hashable, Sendable {
     self.init(count: count, unit: unit)
   }
 
-  /// As it is written in the configuration.
+  /// The text as it stands in the configuration.
   package var text: String { "P\(count)\(unit.rawValue)" }
 }

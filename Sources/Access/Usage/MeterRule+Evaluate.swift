@@ -33,7 +33,7 @@ extension MeterRule {
     switch window {
     case .day, .week, .month: return [UsageQuestion(range: calendarWindow(attempt))]
     case .rolling(let duration):
-      // What was consumed at the start of the range leaves it now.
+      // Consumption at the very start of the range leaves it now.
       let start = attempt.now.advanced(by: .milliseconds(1) - duration)
       return [UsageQuestion(range: start..<Date.distantFuture, keeping: maximum - attempt.amount)]
     case .total: return []

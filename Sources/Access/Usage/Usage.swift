@@ -68,7 +68,7 @@ package struct UsageAnswer: Hashable, Sendable {
 
 /// A user's consumption of a feature, as far as the rules ask.
 package struct Usage: Hashable, Sendable {
-  /// Of a meter, the sum of all time; of a limit, how many exist.
+  /// The sum of all time of a meter; how many exist of a limit.
   package private(set) var total: Int
   private var answers: [UsageQuestion: UsageAnswer]
 

@@ -4,7 +4,7 @@ import JSON
 ///
 /// https://developer.apple.com/documentation/appstoreserverapi/error-codes
 struct ServerAPIErrorCode: RawRepresentable, Hashable, Sendable {
-  /// What follows from one.
+  /// The consequence of an error code.
   enum Meaning: Hashable, Sendable {
     case notFound
     /// Apple asks to be asked again.
@@ -40,7 +40,7 @@ struct ServerAPIErrorCode: RawRepresentable, Hashable, Sendable {
     }
   }
 
-  /// What a code of a 4xx answer means. Whatever is a 5xx is trouble, and 4290000 is the rate limit, by their statuses.
+  /// The meaning of a code in a 4xx answer. By its status, a 5xx is trouble, and 4290000 is the rate limit.
   var meaning: Meaning {
     switch self {
     // Digits that are no ID in Apple's eyes are not the ID of any purchase either.

@@ -5,7 +5,7 @@ import JSON
 package struct DeviceBits: Hashable, Sendable {
   package var bit0: Bool
   package var bit1: Bool
-  /// The month of the last update, `YYYY-MM`, if Apple told it.
+  /// The month of the last update, `YYYY-MM`, if Apple names it.
   package var lastUpdate: String?
 
   package init(bit0: Bool, bit1: Bool, lastUpdate: String? = nil) {

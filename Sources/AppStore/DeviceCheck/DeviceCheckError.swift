@@ -44,7 +44,7 @@ package enum DeviceCheckError: Error, Hashable, Sendable {
     }
   }
 
-  /// What an attempt that ended so says about Apple's health, for the circuit breaker.
+  /// The outcome for the circuit breaker: what this error says about Apple's health.
   ///
   /// - Parameter given: the time from the start of the call to its deadline.
   func health(given: Duration) -> CircuitBreaker.Outcome {

@@ -4,7 +4,7 @@ import struct FoundationEssentials.Data
 
 /// A token of DeviceCheck, with which Apple recognises one device: the result of `DCDevice.generateToken` in base64.
 ///
-/// It is for one request to Apple and its repetition, within half a minute or so: an app sends one for each request.
+/// A token serves one request to Apple and its repetition, within half a minute or so: an app sends one for each request.
 ///
 /// https://developer.apple.com/documentation/devicecheck/dcdevice
 package struct DeviceToken: Hashable, Sendable {

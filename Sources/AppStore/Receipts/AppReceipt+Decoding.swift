@@ -7,7 +7,7 @@ import struct FoundationEssentials.Date
 typealias KnownSigners = LRUCache<ReceiptFrame, ReceiptSigner>
 
 extension AppReceipt {
-  /// Of receipts that verified, so that nobody can fill it with made-up certificates.
+  /// Signers of receipts that verified; others do not enter, so nobody can fill the cache with made-up certificates.
   static let knownSigners = KnownSigners(limit: 64)
 
   /// Reads a receipt's container and payload; it proves nothing about who made them.

@@ -1,6 +1,6 @@
 /// Base64 of the standard alphabet (RFC 4648, section 4), read in one pass.
 enum Base64 {
-  /// What a digit stands for, by its character; `noDigit` for every other character.
+  /// The value of each digit, by its character; `noDigit` for every other character.
   private static let values: [UInt8] = {
     var values = [UInt8](repeating: noDigit, count: 256)
     let alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"

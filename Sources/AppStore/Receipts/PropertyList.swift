@@ -85,7 +85,7 @@ struct PropertyList {
     throw .brokenString
   }
 
-  /// What follows a backslash: one letter, up to three octal digits, or `U` with four hexadecimal digits.
+  /// An escape after its backslash: one letter, up to three octal digits, or `U` with four hexadecimal digits.
   private mutating func escaped() throws(Malformed) -> [UInt8] {
     guard let byte = rest.popFirst() else { throw .brokenString }
     switch byte {

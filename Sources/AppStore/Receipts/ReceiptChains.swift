@@ -50,8 +50,8 @@ struct ReceiptChains: Sendable {
 
   /// Whether the candidates can be put together in one way only.
   ///
-  /// Of two issuers with the same name OpenSSL takes one that is valid at the time in question, so that at another time
-  /// it might build another chain, and judge it otherwise.
+  /// OpenSSL chooses, of two issuers with the same name, one that is valid at the time in question. At another time it
+  /// might build another chain, and judge it otherwise.
   private static func isOnlyChain(_ candidates: [Certificate]) -> Bool {
     var distinct: [(certificate: Certificate, der: [UInt8])] = []
     for candidate in candidates {

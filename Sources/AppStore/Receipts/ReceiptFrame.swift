@@ -1,5 +1,5 @@
-/// What an app receipt consists of beside its payload and its signature: versions, algorithms, certificates, and the
-/// name of the signer.
+/// The parts of an app receipt beside its payload and its signature: versions, algorithms, certificates, and the name of
+/// the signer.
 ///
 /// Apple signs millions of receipts in the same few frames. Everything that is read from a frame, or judged by it alone,
 /// is the same for two receipts of the same frame, octet for octet.
@@ -11,7 +11,7 @@ struct ReceiptFrame: Hashable, Sendable {
   private let head: ArraySlice<UInt8>
   /// From the certificates up to the signature, whose length is part of it.
   private let tail: ArraySlice<UInt8>
-  /// Of both, so that looking a frame up hashes it once. It only sorts: equal frames have equal octets.
+  /// The hash of both parts, so that a look-up hashes a frame once. Equality compares the octets.
   private let digest: Int
 
   fileprivate init(head: ArraySlice<UInt8>, tail: ArraySlice<UInt8>) {
@@ -45,9 +45,9 @@ struct ReceiptFrame: Hashable, Sendable {
 ///       [0] certificates, SET { SEQUENCE {                     tail of the frame
 ///         version, issuer and serial number, digest algorithm, signature algorithm, OCTET STRING signature } } } } }
 ///
-/// It knows this one form, in DER, which is how Apple writes receipts (RFC 5652, sections 5.1 and 5.3). It decides
-/// nothing: what is written in another way, and each frame that was not seen before, is read by OpenSSL
-/// (`SignedMessage`), which takes BER, signed attributes and more.
+/// This reader knows one form, in DER, which is how Apple writes receipts (RFC 5652, sections 5.1 and 5.3). It decides
+/// nothing: OpenSSL (`SignedMessage`), which takes BER, signed attributes and more, reads every other form and each new
+/// frame.
 struct FramedReceipt {
   let frame: ReceiptFrame
   /// The octets that are signed; never empty.

@@ -15,7 +15,7 @@ package struct VerifiedAppReceipt: Hashable, Sendable {
     self.signer = signer
   }
 
-  /// What the rules judge when Apple itself cannot be asked; `nil` for a receipt type that names no store.
+  /// The evidence for the rules when Apple itself cannot be asked; `nil` for a receipt type that names no store.
   ///
   /// The evidence is as old as the signature, however late it is looked at.
   package func history(evaluatedAt moment: Date) -> PurchaseHistory? {

@@ -4,7 +4,7 @@ import Cryptography
 ///
 ///     version (1 octet) | RSA signature (128 octets in version 2, 256 in version 3) | length (4, big-endian) | leaf in DER
 ///
-/// What is signed, with SHA-1, is the version octet and then the decoded `purchase-info`.
+/// The signature, with SHA-1, covers the version octet and then the decoded `purchase-info`.
 struct TransactionSignature {
   let signer: ReceiptSigner?
   let matchesEmbeddedCertificate: Bool

@@ -39,7 +39,7 @@ enum ServerAPIOutcome: CallOutcome, Sendable {
     }
   }
 
-  /// What the call says about Apple's health, for the circuit breaker.
+  /// The outcome for the circuit breaker: what the call says about Apple's health.
   ///
   ///     outcome                                   says
   ///     an answer, or one that is refused         success: Apple works

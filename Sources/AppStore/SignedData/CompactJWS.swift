@@ -10,7 +10,7 @@ struct CompactJWS: Hashable, Sendable {
   let header: JWSHeader
   let payload: [UInt8]
   let signature: [UInt8]
-  /// What is signed: the first two parts as they were sent, and the dot between them.
+  /// The signed octets: the first two parts as they were sent, and the dot between them.
   let signed: [UInt8]
 
   init(_ text: [UInt8]) throws(UndecodableReceipt) {

@@ -32,8 +32,8 @@ final class SignedDataChains: Sendable {
 
   /// The signer that the first two certificates prove, both in DER.
   ///
-  /// What stands third in `x5c` proves nothing: the root is one of ours or none, and so it is neither looked at nor part
-  /// of what a chain is remembered by.
+  /// The third certificate of `x5c` proves nothing, as the root has to be one of ours. So it is neither looked at nor part
+  /// of the key by which a chain is remembered.
   func signer(_ leaf: [UInt8], _ intermediate: [UInt8], at moment: Date) throws(NotAuthentic) -> Signer {
     // The length keeps two certificates from being cut differently into the same octets.
     let name = ReceiptFingerprint(of: Array("\(leaf.count):".utf8) + leaf + intermediate)

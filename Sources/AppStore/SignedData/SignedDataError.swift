@@ -1,8 +1,8 @@
 /// The reason why signed data is rejected.
 package enum SignedDataError: Error, Hashable, Sendable {
-  /// It is unreadable, or of another kind than wanted.
+  /// The text is unreadable, or of another kind than wanted.
   case undecodable(UndecodableReceipt)
-  /// It is readable, and Apple did not sign it.
+  /// The text is readable, and Apple did not sign it.
   case notAuthentic(NotAuthentic)
 }
 

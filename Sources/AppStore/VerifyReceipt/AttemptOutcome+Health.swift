@@ -3,7 +3,7 @@ import HTTPTransport
 import JSON
 import Resilience
 
-/// What a call says about Apple's health, for the circuit breaker.
+/// The outcome for the circuit breaker: what a call says about Apple's health.
 ///
 ///     outcome                                      says
 ///     0, 21006, 21010, 21004, 21007, 21008,        success: Apple works, whatever the answer
@@ -64,7 +64,7 @@ extension AttemptOutcome {
 }
 
 extension JSONError {
-  /// What an unreadable body says about Apple's health.
+  /// The outcome of an unreadable body.
   var health: CircuitBreaker.Outcome {
     switch self {
     case .syntax, .missing: .failure()
@@ -77,7 +77,7 @@ extension TransportError {
   /// The shortest time after which a time-out shows that Apple is slow.
   private static let fairTime = Duration.seconds(1)
 
-  /// What a call without an answer says about Apple's health.
+  /// The outcome of a call without an answer.
   func health(given: Duration) -> CircuitBreaker.Outcome {
     switch self {
     case .resolve, .connect, .tls, .reset, .protocolViolation, .other: .failure()

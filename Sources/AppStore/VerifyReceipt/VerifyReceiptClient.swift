@@ -163,7 +163,7 @@ extension AppStoreAnswer {
 }
 
 extension JSONError {
-  /// What is wrong and where, for the log.
+  /// The fault and its place, for the log.
   var summary: String {
     switch self {
     case .syntax: "not one whole JSON object"

@@ -2,7 +2,7 @@ import CountersignServer
 import Entitlements
 import Ledger
 
-/// What a catalog would take from those who have something: a letter too many in a product ID is the easiest mistake to make.
+/// The subscriptions that a catalog would lower: one wrong letter in a product ID is the easiest mistake to make.
 struct CatalogComparison: Hashable, Sendable {
   struct Loss: Hashable, Sendable {
     var product: ProductID

@@ -6,7 +6,7 @@ import Prometheus
 import Validation
 import Webhooks
 
-/// The job that tells receivers of events, with its clients, which have to be shut down.
+/// The job that delivers events to receivers, with its clients, which have to be shut down.
 struct WebhookServices: Sendable {
   var deliverer: WebhookDeliverer
   var keyring: WebhookKeyring

@@ -26,6 +26,6 @@ struct ConfigurationOptions: ParsableArguments {
 /// The output of commands for people.
 enum CommandOutput {
   static func error(_ line: String) { LogOutput.standardError.write("countersign: \(line)\n") }
-  /// What is written over by the next.
+  /// A line of progress, which the next one overwrites.
   static func status(_ text: String) { LogOutput.standardError.write(text) }
 }

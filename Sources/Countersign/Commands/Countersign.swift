@@ -41,7 +41,7 @@ extension ExitCode {
   static let unavailable = ExitCode(69)
   /// The disk failed.
   static let ioError = ExitCode(74)
-  /// Ended by a signal, as shells tell it for Ctrl-C.
+  /// Ended by a signal, as shells report it for Ctrl-C.
   static let interrupted = ExitCode(130)
   /// The same for SIGTERM.
   static let terminated = ExitCode(143)

@@ -126,7 +126,7 @@ extension Offering.Metadata {
   fileprivate init?(_ node: Node) {
     switch node {
     case .scalar(let scalar):
-      // What is quoted is text.
+      // A quoted scalar is text.
       let isPlain = scalar.style == .plain || scalar.style == .any
       let text = scalar.string
       if isPlain, node.isNull {

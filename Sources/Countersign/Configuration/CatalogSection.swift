@@ -5,7 +5,7 @@ import Ledger
 import FoundationEssentials
 import Yams
 
-/// What it takes to compare a catalog with a ledger.
+/// The settings that a comparison of catalog and ledger needs.
 struct CatalogSettings: Sendable {
   var section: CatalogSection
   /// Percent

@@ -9,7 +9,7 @@ extension ServiceConfiguration {
     /// CA certificates for TLS, in place of the system's.
     let caFile: String?
 
-    /// Whether the store has no TLS, which a transport has to be told to allow.
+    /// Whether the store has no TLS, which a transport refuses unless it is allowed.
     var isPlain: Bool { postgREST.url.lowercased().hasPrefix("http://") }
 
     /// - Returns: `nil` without a store, and if anything is invalid, which is reported.

@@ -60,7 +60,7 @@ struct ServiceConfiguration: Sendable {
     return ConfigurationReader(file: tree, environment: environment, findings: findings)
   }
 
-  /// What is needed to compare the catalog with the ledger. No secret is read: a catalog can be checked without any.
+  /// The settings for a comparison of catalog and ledger. No secret is read: a catalog can be checked without any.
   static func loadCatalog(
     file: String?, environment: [String: String]
   ) throws(ConfigurationError) -> CatalogSettings {

@@ -5,7 +5,7 @@ package import NIOCore
 ///     patience   5 s       at first, and at most
 ///     a byte     1/1024 s
 ///
-/// Whoever sends 1 KiB a second is never too slow. Whoever sends nothing is after 5 s, however much came before. Only the
+/// A sender of 1 KiB a second is never too slow. A sender of nothing is after 5 s, however much came before. Only the
 /// time counts in which the service waits for the peer. Pure: it knows no clock.
 package struct BodyPace: Hashable, Sendable {
   package static let usualPatience = TimeAmount.seconds(5)

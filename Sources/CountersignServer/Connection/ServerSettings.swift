@@ -1,4 +1,4 @@
-/// What an operator decides about the server: its addresses, limits and TLS.
+/// The operator's settings of the server: addresses, limits and TLS.
 package struct ServerSettings: Hashable, Sendable {
   package var host = "127.0.0.1"
   package var port = 8080

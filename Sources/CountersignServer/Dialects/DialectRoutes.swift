@@ -5,7 +5,7 @@ import Validation
 
 import struct FoundationEssentials.Date
 
-/// The routes of the dialects that are switched on, and how their problems are told.
+/// The routes of the dialects that are switched on, and the form of their problems.
 struct DialectRoutes: Sendable {
   /// The use cases of the native routes, which every dialect is made of.
   struct Common: Sendable {

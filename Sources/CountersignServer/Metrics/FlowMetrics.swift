@@ -136,7 +136,7 @@ package final class RevenueCatMetrics: Sendable {
   package func note(_ outcome: RevenueCatReceiver.Outcome) { events[outcome].increment() }
 }
 
-/// Counts and times attempts to tell receivers of events.
+/// Counts and times attempts to deliver events to receivers.
 package final class WebhookMetrics: Sendable {
   private struct Key: Hashable {
     var webhook: String

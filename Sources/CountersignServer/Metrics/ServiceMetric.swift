@@ -102,12 +102,12 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
     case .outboxLastError: (.gauge, ["code"], "1, while profiles wait: why the write that failed last did")
     case .missingProfiles: (.gauge, [], "Users without a row in the profile store")
     case .webhookAttempts:
-      (.counter, ["webhook", "outcome"], "Attempts to tell a receiver of an event, by what came of them")
-    case .webhookAttemptDuration: (.histogram, ["webhook"], "How long attempts to tell a receiver of an event took")
+      (.counter, ["webhook", "outcome"], "Attempts to deliver an event to a receiver, by their outcome")
+    case .webhookAttemptDuration: (.histogram, ["webhook"], "How long attempts to deliver an event to a receiver took")
     case .webhookWaiting: (.gauge, ["webhook"], "Events that wait for another attempt, or behind one that does")
-    case .webhookAge: (.gauge, ["webhook"], "How old the oldest event is that a receiver was not told of yet")
+    case .webhookAge: (.gauge, ["webhook"], "Age of the oldest event that waits for a receiver")
     case .webhookDead: (.gauge, ["webhook"], "Events that were given up and can be redelivered")
-    case .webhookDisabled: (.gauge, ["webhook"], "1: the receiver answered 410 and is told nothing more")
+    case .webhookDisabled: (.gauge, ["webhook"], "1: the receiver answered 410, and nothing more is delivered to it")
     case .downgradeBrakeEngaged: (.gauge, [], "1: nobody is lowered by the service until somebody releases the brake")
     case .withheldByRules:
       (.gauge, [], "Users whom a changed catalog or policy would lower, and who keep their tier until it is released")

@@ -2,7 +2,7 @@ import AppStore
 
 /// An API key of the configuration, known by its SHA-256: the service never has the key itself.
 package struct APIKey: Hashable, Sendable {
-  /// Whose a key is: the app's server, or support staff.
+  /// The holder of a key: the app's server, or support staff.
   package enum Role: String, Hashable, Sendable, CaseIterable {
     case service
     case support

@@ -56,7 +56,7 @@ package final class APIKeyring: Sendable {
     }
   }
 
-  /// The app with this key; `nil` for an unknown key. The key is no secret, so the time taken may tell of it.
+  /// The app with this key; `nil` for an unknown key. The key is no secret, so the time taken may reveal it.
   func app(presenting presented: String) -> PublicKey? {
     publicKeys.withLock { keys in keys.first { $0.key == presented } }
   }

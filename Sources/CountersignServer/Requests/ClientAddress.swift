@@ -14,7 +14,7 @@ struct ClientAddress: Hashable, Sendable {
     isIPv4 ? bytes[12...].first == 127 : bytes == Array(repeating: 0, count: 15) + [1]
   }
 
-  /// Whose requests are counted together: an IPv4 address, or an IPv6 network of 64 bits, which is what one subscriber gets
+  /// The unit in which requests are counted: an IPv4 address, or an IPv6 network of 64 bits, which is what one subscriber gets
   /// and within which a client takes any address it likes (RFC 6177).
   var client: String {
     var text = ""

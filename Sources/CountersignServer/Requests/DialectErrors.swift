@@ -1,6 +1,6 @@
 import Hummingbird
 
-/// The form in which a dialect's clients are told of problems.
+/// The form of problems in a dialect.
 ///
 /// Every problem of these paths passes here, wherever it came up: a limit, a missing credential, a body that is too
 /// large, a fault of Apple's.

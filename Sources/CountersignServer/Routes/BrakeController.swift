@@ -12,8 +12,8 @@ struct BrakeController: Sendable {
     return response
   }
 
-  /// Whoever does this has looked into it: what the brake held back, and what the rules of this start would
-  /// take, comes to pass.
+  /// Releases the brake after a person has looked into it: the losses that it held back, and those that the rules of this
+  /// start would cause, take effect.
   func release(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)
     await brake.release(context.logger)

@@ -7,7 +7,7 @@ import NIOCore
 import ServiceLifecycle
 import Validation
 
-/// `/v1/events`: what the service tells servers, and what apps report.
+/// `/v1/events`: the list of the service's events, and the intake of an app's own.
 struct EventsController: Sendable {
   var ledger: Ledger
   var body = JSONRequestBody(limit: BodyBudgets.eventsLimit)

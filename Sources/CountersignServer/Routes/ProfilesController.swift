@@ -31,7 +31,7 @@ struct ProfilesController: Sendable {
     let body = JSONBody.write(
       EntitlementResponse(user: user, entitlement: standing.entitlement, isFromLedger: true, write: standing.write))
     let answer = CachedAnswer(body, standing.validity)
-    // Of unknown users there are as many as somebody cares to make up.
+    // Anybody can make up unknown users, as many as they like: those stay out of the cache.
     if standing.isKnown { answers.insert(answer, for: user) }
     return answer.response(to: request)
   }

@@ -4,7 +4,7 @@ import Entitlements
 import struct FoundationEssentials.Date
 
 extension PurchasePeriod {
-  /// A customer who buys weekly for four years has no more; Apple tells of the newest of each subscription only.
+  /// A customer who buys weekly for four years has no more; Apple reports the newest of each subscription only.
   static let limit = 200
 
   /// The one that ends last first.

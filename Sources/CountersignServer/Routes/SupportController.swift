@@ -7,7 +7,7 @@ import Validation
 
 import struct FoundationEssentials.Date
 
-/// What support sees and may do: whose an ID is, a user's history, asking Apple anew, and whose a purchase is.
+/// The routes for support: find the user behind an ID, read a history, ask Apple again, and move a purchase.
 struct SupportController: Sendable {
   var ledger: Ledger
   var revalidation: UserRevalidation

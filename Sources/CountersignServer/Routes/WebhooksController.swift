@@ -6,7 +6,7 @@ import Logging
 import Validation
 import Webhooks
 
-/// `/v1/webhooks`: how far the receivers of events are, and what they are told again.
+/// `/v1/webhooks`: the progress of each receiver of events, dead letters, and redelivery.
 struct WebhooksController: Sendable {
   var endpoints: [WebhookEndpoint]
   var ledger: Ledger

@@ -101,7 +101,7 @@ package struct SubscriptionEvidence: Hashable, Sendable {
   package var answeredAt: Date?
   /// Set for signed evidence that Apple was not asked about yet: it grants access until then, and proves nothing.
   package var provisionalUntil: Date?
-  /// What each product unlocks, in RevenueCat's words; empty for evidence of Apple's.
+  /// The entitlement IDs that RevenueCat names for each product; empty for evidence of Apple's.
   package var unlocks: [ProductID: [String]] = [:]
 
   package init(

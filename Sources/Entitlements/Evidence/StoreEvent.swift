@@ -1,10 +1,10 @@
 package import struct FoundationEssentials.Date
 
-/// What RevenueCat reported about a purchase, in the words of the rules.
+/// A report of RevenueCat's about a purchase, in the words of the rules.
 ///
 /// The `Codable` form is stored in the ledger; a property renamed here needs a migration there.
 package struct StoreEvent: Hashable, Codable, Sendable {
-  /// What happened.
+  /// The kind of change that was reported.
   package enum Change: String, Hashable, Codable, Sendable, CaseIterable {
     /// Bought, or renewed.
     case period
@@ -18,7 +18,7 @@ package struct StoreEvent: Hashable, Codable, Sendable {
     case refundReversed = "refund_reversed"
     /// A payment failed; `graceUntil` is the store's grace period.
     case billingIssue = "billing_issue"
-    /// The same, told a second time without the grace period.
+    /// The same, reported a second time without the grace period.
     case billingError = "billing_error"
     case expired
     /// Another product will follow.
@@ -35,7 +35,7 @@ package struct StoreEvent: Hashable, Codable, Sendable {
   /// The user whom the event names.
   package var user: UserID
   package var product: ProductID?
-  /// What the product unlocks, in RevenueCat's words.
+  /// The entitlement IDs that RevenueCat names for the product.
   package var entitlements: [String]?
   package var transaction: TransactionID?
   package var purchasedAt: Date?

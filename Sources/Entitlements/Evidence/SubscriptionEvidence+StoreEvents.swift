@@ -17,7 +17,7 @@ package import struct FoundationEssentials.Date
 ///     product change           as before                            the other product
 ///     paused                   as before                            as before
 ///
-/// Trouble and ends of an earlier period than the newest say nothing about that one: RevenueCat may tell of them an
+/// Trouble and ends of an earlier period than the newest say nothing about that one: RevenueCat may report them an
 /// hour late.
 extension SubscriptionEvidence {
   /// - Parameter events: of one purchase, in any order.

@@ -55,7 +55,7 @@ extension Entitlement {
   }
   private var isAtApple: Bool { storeWord == nil }
 
-  /// Who charges the customer.
+  /// The name of the store that charges the customer.
   private var store: String {
     switch storeWord {
     case nil: "Apple"

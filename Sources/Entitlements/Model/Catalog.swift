@@ -16,9 +16,9 @@ package enum ProductKind: String, Hashable, Codable, Sendable, CaseIterable {
 
 /// The app's products, the tier that each grants, and the rank of tiers.
 package struct Catalog: Hashable, Sendable {
-  /// What a product gives, and how it ends.
+  /// A product's tier, and how its purchase ends.
   package struct Product: Hashable, Sendable {
-    /// Of a consumable the lowest tier, which everybody has.
+    /// The tier of a purchase; the lowest, which everybody has, for a consumable.
     package let tier: Tier
     package let kind: ProductKind
 

@@ -1,5 +1,5 @@
 extension Catalog {
-  /// What a purchase gives, and how it ends; `nil` for one of no known product.
+  /// The product of a purchase, with its tier and how it ends; `nil` for an unknown product.
   ///
   /// A product of Apple's is listed, or unknown. For one that RevenueCat reported the first of these decides:
   ///

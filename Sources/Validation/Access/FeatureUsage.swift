@@ -6,7 +6,7 @@ import Resilience
 package import struct FoundationEssentials.Date
 package import struct FoundationEssentials.TimeZone
 
-/// What users may do, by the present verdict and by what they consumed.
+/// Access of users to features, by their present verdict and their consumption.
 package struct FeatureUsage: Sendable {
   /// A verdict, and the access to every feature that follows from it.
   package struct Overview: Sendable {
@@ -132,7 +132,7 @@ package struct FeatureUsage: Sendable {
     }
     let standing = try await reader.standing(of: user, at: now)
     let tier = standing.entitlement.tier
-    // Of unknown users there are as many as somebody cares to make up.
+    // Anybody can make up unknown users, as many as they like: those stay out of the cache.
     if standing.isKnown { tiers.insert(KnownTier(tier: tier, validity: standing.validity), for: user) }
     return tier
   }

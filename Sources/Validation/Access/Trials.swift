@@ -92,7 +92,7 @@ package struct Trials: Sendable {
     case .started(let record):
       let isRefused = await settle(record, on: device.id, tokens, bit1: other, logger)
       if isRefused, requiresDeviceCheck {
-        // Whoever sends a worthless token would otherwise have a trial that Apple never hears of.
+        // A worthless token would otherwise buy a trial that Apple never hears of.
         try await consult(
           await ledger.withdraw(record, requestID: requestID, validator.evaluationContext),
           or: StartError.ledgerUnavailable)
@@ -163,7 +163,7 @@ package struct Trials: Sendable {
       if case .tokenRefused = error { return true }
       return false
     }
-    // If this is lost, Apple is told once more.
+    // If this is lost, Apple's bit is set once more.
     try? await ledger.settleBit(of: record.id)
     return false
   }

@@ -97,7 +97,7 @@ enum RevenueCatDocument {
 
   private static func purchase(_ event: ChangeEvent, _ type: EventType, _ verdict: Entitlement) -> [UInt8] {
     let former = event.formerlyTold
-    // What ended is what the verdict before says.
+    // The former verdict says which access ended.
     let tier = verdict.givesAccess ? verdict.tier : former?.tier ?? verdict.tier
     let isReturn = former?.originalTransactionID == verdict.originalTransactionID && former?.productID != nil
     let name = Self.name(of: type, verdict, isReturn: isReturn)

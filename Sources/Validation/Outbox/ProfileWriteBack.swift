@@ -126,7 +126,7 @@ package struct ProfileWriteBack: Sendable {
     case .applied:
       return try await settle(update)
     case .superseded(let version) where !isRaised && update.isReset && version <= WaitingUpdate.highestFloor:
-      // Of an erased user nothing newer can be proven.
+      // Nothing newer can be proven of an erased user.
       try await ledger.raiseUpdate(of: update.user, version: update.version, above: version)
       guard let raised = try await ledger.waitingUpdate(of: update.user) else { return .settled(.written) }
       return try await send(raised, isRaised: true, deadline: deadline, logger: logger)

@@ -26,7 +26,7 @@ package struct PurchaseInspector: Sendable {
 
   /// A question about a receipt or a signed transaction.
   package struct Question: Sendable {
-    /// As it was posted, not yet decoded.
+    /// The text as it was posted, not yet decoded.
     var text: String
     /// The app whose public key the caller shows; `nil` for other callers.
     var app: BundleID?
@@ -118,7 +118,7 @@ package struct PurchaseInspector: Sendable {
         validator.onVerdict(recorded.entitlement)
         _ = await validator.write(user, recorded.write, recorded.update, after: recorded.losers, logger: logger)
       } catch {
-        // It has become another user's since it was looked up.
+        // The purchase has become another user's since it was looked up.
         guard case .ownedByAnotherUser = error else { throw error }
       }
     }

@@ -5,7 +5,7 @@ package import struct FoundationEssentials.Date
 
 /// A request to validate: the proof, and the user it is for.
 package struct ReceiptSubmission: Sendable {
-  /// What the user presents.
+  /// The proof of purchase that the user presents.
   package enum Proof: Sendable {
     /// The receipt as the app sent it, not yet decoded.
     case receipt(String)

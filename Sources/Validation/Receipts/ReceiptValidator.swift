@@ -276,7 +276,7 @@ package struct ReceiptValidator: Sendable {
     _ reference: PurchaseReference, _ evidence: [SubscriptionEvidence], _ submission: ReceiptSubmission
   ) -> Bool {
     guard reference.receipt == nil, !submission.isVouchedFor else { return true }
-    // It has an owner, for whom Apple is asked.
+    // The purchase has an owner, for whom Apple is asked.
     if case .kept = submission.proof { return true }
     return evidence.contains { item in
       item.key.originalTransactionID == reference.id && item.names(submission.user)
@@ -340,7 +340,7 @@ package struct ReceiptValidator: Sendable {
 
   /// The last proven state, marked stale: trouble upstream never lowers a tier.
   ///
-  /// It is an answer only if nothing new was presented: a known purchase by its ID, this very receipt, or a receipt
+  /// The state is an answer only if nothing new was presented: a known purchase by its ID, this very receipt, or a receipt
   /// with known purchases only.
   private func lastProvenState(
     of submission: ReceiptSubmission, covering reference: PurchaseReference

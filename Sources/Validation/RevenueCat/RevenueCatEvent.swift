@@ -19,7 +19,7 @@ package struct RevenueCatEvent: Hashable, Sendable {
     init(_ sentence: String) { self.sentence = sentence }
   }
 
-  /// What an event is about.
+  /// The subject of an event.
   package enum Subject: Hashable, Sendable {
     /// A purchase, by the ID of its first transaction at its store.
     case purchase(originalTransactionID: String, StoreEvent)
@@ -151,7 +151,7 @@ package struct RevenueCatEvent: Hashable, Sendable {
     return .purchase(originalTransactionID: original, event)
   }
 
-  /// What a type means for a purchase; `nil`: nothing.
+  /// The change of a purchase that a type stands for; `nil`: no change.
   private func change(_ members: Members) throws(Unreadable) -> StoreEvent.Change? {
     switch type {
     case "INITIAL_PURCHASE", "RENEWAL": return .period

@@ -16,19 +16,19 @@ import struct FoundationEssentials.Date
 package struct RevenueCatReceiver: Sendable {
   /// The outcome of an event. The raw values are part of the answer.
   package enum Outcome: String, Sendable, CaseIterable {
-    /// It counts for its user.
+    /// The event counts for its user.
     case recorded
-    /// It names another user than the owner of the purchase, for whom it counts.
+    /// The event names another user than the owner of the purchase. It counts for the owner.
     case recordedForOwner = "recorded_for_owner"
     /// Apple was asked, or will be.
     case hint
-    /// It changes nothing for anybody.
+    /// The event changes nothing for anybody.
     case noted
-    /// It was received before.
+    /// The event was received before.
     case duplicate
-    /// It does not come from RevenueCat.
+    /// The request does not come from RevenueCat.
     case refused
-    /// It cannot be read.
+    /// The event cannot be read.
     case unreadable
   }
 
@@ -41,7 +41,7 @@ package struct RevenueCatReceiver: Sendable {
   /// The reason why an event is not acknowledged.
   package enum Failure: Error, Sendable {
     case notAuthentic
-    /// It is kept as a refused notification.
+    /// The event is kept as a refused notification.
     case unreadable(RevenueCatEvent.Unreadable)
     case ledgerUnavailable(LedgerError)
   }

@@ -42,7 +42,7 @@ struct StoreHintCheck: Sendable {
         }
       }
     } catch {
-      // It is durable, and its time comes again.
+      // The hint is durable, and comes due again.
       logger.warning("a hint of RevenueCat's cannot be settled", metadata: ["error": "\(error)"])
     }
   }

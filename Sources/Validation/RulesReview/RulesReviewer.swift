@@ -9,11 +9,10 @@ import struct FoundationEssentials.Date
 /// The job that evaluates all users again, once, if the rules are not those of the last evaluation, so that the app's
 /// rows say what reads say.
 ///
-/// What the rules raise is recorded. What time has ended is recorded if the downgrade brake approves. What only the
-/// rules would lower is withheld and counted, until a person releases it or Apple's next answer about the purchase
-/// decides.
+/// A gain by the rules is recorded. A loss by time is recorded if the downgrade brake approves. A loss by the rules alone is
+/// withheld and counted, until a person releases it or Apple's next answer about the purchase decides.
 ///
-/// It does not ask Apple. Users are read in pages, in the order of their IDs; each that changes is a transaction of its
+/// The review does not ask Apple. Users are read in pages, in the order of their IDs; each that changes is a transaction of its
 /// own. The progress is kept now and then, so that a restart continues there.
 struct RulesReviewer: Service {
   var review: RulesReview

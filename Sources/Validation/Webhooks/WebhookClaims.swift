@@ -6,7 +6,7 @@ import Synchronization
 import struct FoundationEssentials.Date
 import struct FoundationEssentials.UUID
 
-/// The receivers that this process tells. Of several replicas one tells a receiver at a time, or the events of a user would
+/// The receivers to which this process delivers. Of several replicas one delivers to a receiver at a time, or the events of a user would
 /// not be in order.
 ///
 /// A claim ends by itself where the process is stopped, or cannot reach the ledger; another replica takes it up some

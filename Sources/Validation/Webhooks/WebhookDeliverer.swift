@@ -7,7 +7,7 @@ package import Webhooks
 
 package import struct FoundationEssentials.Date
 
-/// The job that tells receivers of events: each at least once, and those of a user in their order.
+/// The job that delivers events to receivers: each at least once, and those of a user in their order.
 ///
 ///     events ─► not looked at yet ─► sent ─► delivered
 ///                                     └────► waits, by `WebhookSchedule` ─► … ─► given up
@@ -44,7 +44,7 @@ package struct WebhookDeliverer: Service {
   /// Events of one turn: those that wait, and those that nobody has looked at.
   static let dueBatch = 32
   static let freshBatch = 100
-  /// Users who are told of at the same time.
+  /// Users whose events are delivered at the same time.
   static let width = 8
   /// Standard Webhooks, section "Request timeouts": 15 to 30 s.
   static let longestAttempt = HTTPWebhookSender.deadline
@@ -244,7 +244,7 @@ package struct WebhookDeliverer: Service {
       return (.delivered, .delivered)
     case .gone:
       logger.error(
-        "a webhook's receiver is gone, and is told nothing more: redeliver to it, or change its URL",
+        "a webhook's receiver answered 410, and gets no more events: redeliver to it, or change its URL",
         metadata: metadata)
       return (.failed(attempts: attempts, due: now(), problem: "http_410"), .gone)
     case .failed(let problem, let retryAfter):

@@ -212,7 +212,7 @@ import Testing
     }
   }
 
-  @Test func `a receiver that is gone is told nothing more, until somebody enables it`() async throws {
+  @Test func `nothing more is delivered to a receiver that answered 410, until somebody enables it`() async throws {
     try await WebhookReceiver.running { receiver in
       receiver.answer(410)
       try await run(receiver: receiver) { service, clock in

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Reads a file line by line, however large it is. A line above the limit is skipped, and told of.
+/// Reads a file line by line, however large it is. A line above the limit is skipped and reported.
 struct LineReader {
   /// A line without its end; `nil` for one that was too long.
   struct Line {

@@ -49,7 +49,7 @@ struct CordovaPurchase: Encodable, Hashable {
     case lapse = "Lapse"
   }
 
-  /// Why it ended. The plugin knows finer ones, which Apple does not tell.
+  /// The reason of the end. The plugin has finer ones, which Apple does not report.
   enum CancelationReason: String, Encodable {
     case notCanceled = ""
     case developer = "Developer"

@@ -77,7 +77,7 @@ struct OpenIAPFailure: Encodable {
   struct Reason: Encodable {
     var code: String
     var message: String
-    /// The place of the member that is wrong; none is told.
+    /// The path of the wrong member; always empty here.
     var path: [String] = []
   }
 

@@ -14,7 +14,7 @@ extension CustomerInfo {
     let evidence = (profile?.evidence ?? []).filter { rules.accepts($0.key.environment, for: customer.user) }
     let rows = evidence.flatMap { evidence in
       let readings = evidence.readings()
-      // Renewal and billing are told of the last period alone: of the ones before, the product may be another.
+      // Renewal and billing are shown of the last period alone: of the ones before, the product may be another.
       let last = readings.map(\.purchase).filter { $0.cancellationDate == nil && !$0.isUpgraded }
         .compactMap(\.expiresDate).max()
       return readings.map { reading in

@@ -7,7 +7,7 @@ import NIOCore
 /// On `POST /v1/receipts` a 4xx makes the SDK finish the transaction and forget the purchase; it keeps what a 5xx
 /// answers, and posts it again. So everything there that is not the purchase's own fault is a 503.
 struct RevenueCatError: Error {
-  /// The codes of RevenueCat's backend that its SDKs tell apart.
+  /// The codes of RevenueCat's backend that its SDKs distinguish.
   enum Code: Int, Encodable {
     case storeProblem = 7101
     case receiptInUse = 7102

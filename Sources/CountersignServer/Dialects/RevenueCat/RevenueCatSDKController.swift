@@ -256,7 +256,7 @@ struct RevenueCatSDKController: Sendable {
     }
   }
 
-  /// A handler whose errors are told in RevenueCat's words.
+  /// A handler whose errors have RevenueCat's form.
   private func answering(_ handler: @escaping DialectRoutes.Handler) -> DialectRoutes.Handler {
     { request, context in
       do { return try await handler(request, context) } catch let error as RevenueCatError {

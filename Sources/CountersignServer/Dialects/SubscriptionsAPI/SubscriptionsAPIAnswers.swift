@@ -128,15 +128,15 @@ struct SubscriptionsAPISubscription: Codable, Hashable, Sendable {
 struct SubscriptionsAPIAnswer: Encodable {
   let success = true
   var message: String?
-  /// Of `restore`.
+  /// A member of `restore`.
   var restored: Bool?
-  /// Of `cancel`.
+  /// A member of `cancel`.
   var cancelled: Bool?
   var managementUrl: String?
   @Nullable var subscription: SubscriptionsAPISubscription?
   var plan: SubscriptionsAPIPlan
   var limits: [String: SubscriptionsAPIFeatures.Limit]
-  /// Of `current`.
+  /// A member of `current`.
   var usage: [String: Nullable<Int>]?
   var isTrialing: Bool
   @Nullable var trialDaysRemaining: Int?

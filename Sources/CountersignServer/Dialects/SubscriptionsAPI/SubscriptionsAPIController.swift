@@ -130,7 +130,7 @@ struct SubscriptionsAPIController: Sendable {
     return Self.response(try await answer(about: user, entitlement, context, message: text))
   }
 
-  /// As `verify`. With nothing that proves a purchase it tells of what is known of the user.
+  /// As `verify`. With nothing that proves a purchase it answers with what is known of the user.
   private func restore(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let user = try context.requireUser()
     let entitlement = try await restored(request, of: user, context)
