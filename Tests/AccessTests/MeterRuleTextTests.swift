@@ -43,7 +43,7 @@ import Testing
     ("0 days in a row", "must be from 1 to 366 days in a row"),
     ("367 days in a row", "must be from 1 to 366 days in a row"),
   ])
-  func `what is wrong is said`(text: String, sentence: String) throws {
+  func `a wrong rule is refused with a sentence`(text: String, sentence: String) throws {
     let error = try #require(throws: MeterRule.TextError.self) { try MeterRule.rules([text]) }
     #expect(error.sentence.hasPrefix(sentence), "\(error.sentence)")
   }

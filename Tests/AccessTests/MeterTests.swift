@@ -252,7 +252,7 @@ import Testing
     #expect(feature.horizon == .seconds(8 * 86_400))
   }
 
-  @Test func `what was not asked refuses`() throws {
+  @Test func `a question without an answer refuses`() throws {
     let attempt = Attempt(at: try moment("2026-01-15"), in: try #require(TimeZone(ianaName: "UTC")))
     let nothing = Usage(total: 0, []) { _ in UsageAnswer() }
     for rule in ["5 per day", "5 per rolling 7d", "5 days in a row"] {
@@ -261,7 +261,7 @@ import Testing
   }
 
   @Test(arguments: [(0, 3), (1, 3), (2, 2), (3, 1), (4, 1), (5, 1), (6, nil)] as [(Int, Int?)])
-  func `what blocks is the latest from which on too much was consumed`(keeping: Int, day: Int?) throws {
+  func `the blocking consumption is the latest from which on too much was consumed`(keeping: Int, day: Int?) throws {
     let consumed = try [(1, 3), (2, 1), (3, 2)].map { Consumption(moment: try moment("2026-01-0\($0)"), amount: $1) }
     var question = UsageQuestion(range: try moment("2026-01-01")..<Date.distantFuture)
     question.keeping = keeping

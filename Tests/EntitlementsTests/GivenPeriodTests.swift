@@ -32,7 +32,7 @@ import struct FoundationEssentials.Date
   }
 
   @Test(arguments: [(-1.0, "free"), (0, "pro"), (9.999, "pro"), (10, "free"), (11, "free")])
-  func `its start is part of it, and its end is not`(days: Double, tier: Tier) throws {
+  func `a given period includes its start, and excludes its end`(days: Double, tier: Tier) throws {
     #expect(try Self.verdict([], [Self.given(1, until: day(10))], at: day(days)).tier == tier)
   }
 
@@ -102,7 +102,7 @@ import struct FoundationEssentials.Date
     #expect(rules.standing(of: "anna", [], given: [], recorded: recorded, at: day(5)).tier == "free")
   }
 
-  @Test func `its ends are moments at which a read may change`() throws {
+  @Test func `both ends of a given period are moments at which a read may change`() throws {
     let rules = EntitlementRules(catalog: try makeCatalog(), policy: EntitlementPolicy(), sandbox: .accept)
     let period = Self.given(1, from: day(1), until: day(2))
     #expect(rules.nextChange(of: [], given: [period], recorded: nil, after: noon) == day(1))

@@ -146,7 +146,7 @@ import struct FoundationEssentials.Date
     #expect(Self.part(at: day(5), Self.period(3, begin: 5, end: 6)).merging(answer) == answer)
   }
 
-  @Test func `what a transaction was sold for is known as long as the transaction stands`() {
+  @Test func `the price of a transaction is known as long as the transaction stands`() {
     let sale = Purchase.Sale(price: 4_990, currency: "EUR", storefront: "DEU")
     var sold = Self.period(1, begin: 0, end: 10)
     sold.sale = sale

@@ -39,7 +39,7 @@ import struct FoundationEssentials.Date
       next: day(11)),
     Case(name: "our clock is behind", now: day(-3), next: day(10)),
   ])
-  func `what runs is checked at its end`(item: Case) throws { try check(item) }
+  func `a running period is checked at its end`(item: Case) throws { try check(item) }
 
   @Test(arguments: [
     Case(name: "at once", rows: ended, renewals: [renewal(grace: day(3))], next: day(0.25)),
@@ -115,7 +115,7 @@ import struct FoundationEssentials.Date
     Case(name: "lifetime", rows: [row("1", forever, until: nil)], next: nil),
     Case(name: "of no catalogued product", rows: [row("1", unheardOf, until: day(10))], next: nil),
   ])
-  func `what time alone cannot change is not checked`(item: Case) throws {
+  func `a state that time alone cannot change is not checked`(item: Case) throws {
     for now in [noon, day(9), day(4000)] {
       var item = item
       item.now = now

@@ -275,7 +275,7 @@ import struct FoundationEssentials.Date
         Part(at: day(-3), renewal: info(renews: true)),
       ], expected: "3 cancelled pro renewal_off", accessUntil: day(10)),
   ])
-  func `what comes after a period`(item: Case) throws { try check(item) }
+  func `each way in which a period may be followed`(item: Case) throws { try check(item) }
 
   @Test(arguments: [
     Case(

@@ -84,7 +84,7 @@ import Testing
     #expect(!admitted)
   }
 
-  @Test func `what is just within the limits is taken`() throws {
+  @Test func `a text just within the limits is taken`() throws {
     _ = try JSONDocument(Array(Hostile.nested(64).utf8))
     _ = try JSONDocument(Array(Hostile.many("{}", 99_998).utf8))
     _ = try JSONDocument(Array(Hostile.many("0", 1_000_000).utf8))

@@ -115,7 +115,7 @@ import Testing
     }
   }
 
-  @Test func `what a grant of a higher tier covers is told all the same, and once`() async throws {
+  @Test func `a change that a grant of a higher tier covers is recorded all the same, and once`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       try await record(ledger, "anna", evidence("1", expires: 1_000))
       _ = try await ledger.give(giving("premium", for: 5_000))

@@ -27,7 +27,7 @@ import Testing
     }
   }
 
-  @Test func `who bought before any SDK came is no new customer`() async throws {
+  @Test func `a user who bought before any SDK came is no new customer`() async throws {
     try await Scratch.withLedger { ledger, _ async throws in
       _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], evaluate: rules))
       let met = try await ledger.meet("anna", at: at(500_000))

@@ -8,7 +8,7 @@ import Testing
 @Suite struct ErasedEventTests {
   private static let opened = AppEvent(user: Anna.id, type: "opened", at: at(1), properties: "{}")
 
-  @Test func `nobody is told anything of hers any more, and others' events name her no longer`() async throws {
+  @Test func `no receiver gets an erased user's events any more, and others' events do not name her`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await Anna.fill(ledger)
       let before = try await ledger.changeEvents(after: 0, limit: 100)
@@ -61,7 +61,7 @@ import Testing
     }
   }
 
-  @Test func `what happens to her purchase afterwards is told to nobody, until it is somebody's`() async throws {
+  @Test func `later changes of an erased user's purchase make no event, until another user owns it`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry(Anna.id, [evidence("1", expires: 1_000)], evaluate: rules))
       _ = try await ledger.erase(Anna.erasure(hasRows: false))

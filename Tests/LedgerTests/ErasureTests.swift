@@ -108,7 +108,7 @@ import Testing
     }
   }
 
-  @Test func `whoever has something to do with her keeps what is theirs`() async throws {
+  @Test func `other users who had to do with an erased user keep what is theirs`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       try await Anna.fill(ledger)
       let before = try #require(try await ledger.profile(of: "ben"))
@@ -167,7 +167,7 @@ import Testing
 
   // MARK: What stays
 
-  @Test func `nobody else gets her purchases, nor she herself, until support moves one`() async throws {
+  @Test func `an erased user's purchases go to no user, nor to her, until support moves one`() async throws {
     try await erased { ledger, scratch, _ in
       for user in ["carl", Anna.id, UserID(annasAccount)] {
         let outcome = try await ledger.record(
@@ -347,7 +347,7 @@ import Testing
     }
   }
 
-  @Test func `who comes back is a new user, whose row goes on from the reset`() async throws {
+  @Test func `an erased user who comes back is a new user, whose row goes on from the reset`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       _ = try await ledger.record(entry(Anna.id, [evidence("1", time: 100)], evaluate: rules))
       _ = try await ledger.erase(Anna.erasure())

@@ -60,7 +60,7 @@ import Testing
     #expect(gathered.pauses == 2)
   }
 
-  @Test func `it looks four times and no more, so that nobody waits for long`() async throws {
+  @Test func `the queue looks four times and no more, so that no caller waits for long`() async throws {
     let gathered = try await commits(first: 4, then: [1, 1, 1, 1, 0])
     #expect(gathered.sizes == [1, 4, 4])
     #expect(gathered.pauses == 5)

@@ -125,7 +125,7 @@ import Testing
     }
   }
 
-  @Test func `nobody is told before the commit`() async throws {
+  @Test func `no caller is answered before the commit`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let gate = Gate()
       async let recorded = ledger.record(entry("anna", [evidence("1")], evaluate: gate.evaluate))

@@ -21,7 +21,7 @@ import Testing
     try connection.all("SELECT id FROM one ORDER BY id") { try $0.get(0) }
   }
 
-  @Test func `what was sent is there for what is read after it, and after the commit`() async throws {
+  @Test func `a statement that was sent is seen by the next read, and after the commit`() async throws {
     try await Self.connected { connection in
       try connection.begin(["BEGIN ISOLATION LEVEL SERIALIZABLE"])
       for id in 1...3 { try Self.add(Int64(id), connection) }
@@ -80,7 +80,7 @@ import Testing
     }
   }
 
-  @Test func `what a transaction has not committed is gone with its connection`() async throws {
+  @Test func `an open transaction is gone with its connection`() async throws {
     let server = try await TestEngine.running()
     let database = try await server.makeDatabase()
     _ = try await server.run("CREATE TABLE one (id BIGINT PRIMARY KEY, text TEXT)", on: database)

@@ -204,7 +204,7 @@ import Testing
     }
   }
 
-  @Test func `what one replica writes the next read of another says`() async throws {
+  @Test func `a write of one replica is in the next read of another`() async throws {
     try await Self.withReplicas(2) { ledgers, _ in
       let before = ledgers[1].generation(of: "anna")
       _ = try await ledgers[0].record(entry("anna", [evidence("1")]))
@@ -214,7 +214,7 @@ import Testing
     }
   }
 
-  @Test func `what is due is claimed by one replica each`() async throws {
+  @Test func `each due check is claimed by one replica`() async throws {
     try await Self.withReplicas { ledgers, _ in
       for number in 0..<30 {
         var due = entry(UserID("u\(number)"), [evidence("\(number)")])

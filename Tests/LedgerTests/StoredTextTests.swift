@@ -133,7 +133,7 @@ import Testing
     #"{"purchases":[],"renewals":[{},]}"#, #"{"purchases":[],"renewals":[]}}"#, #"{"purchases":[],"renewals":[]"#,
     #"{"purchases":[{}],"renewals":[]}"#, "", "null", "[]", "{}",
   ])
-  func `what another hand wrote in the former form is read, or refused, as Foundation does`(text: String) {
+  func `a text in the former form, written by another program, is read or refused as by Foundation`(text: String) {
     let read = try? StoredForm.decoded(FormerRows.self, text)
     let ours = try? StoredForm.rows(text, of: key("1"))
     #expect((read == nil) == (ours == nil))
@@ -159,7 +159,7 @@ import Testing
     #"{"names":["p"],"purchases":[[0,"1",null,null,0]]}"#, #"{"names":["p"],"renewals":[]}"#,
     #"{"purchases":[[0,"1",null,null,0]],"renewals":[]}"#,
   ])
-  func `what is not of the present form is refused`(text: String) {
+  func `a text that is not of the present form is refused`(text: String) {
     #expect(throws: (any Error).self) { try StoredForm.rows(text, of: key("1")) }
   }
 

@@ -27,7 +27,7 @@ import Testing
       of: user, on: device, idempotencyKey: key, requestID: "session", reevaluated(at: seconds))
   }
 
-  @Test func `it begins with its verdict and ends with it`() async throws {
+  @Test func `a trial begins with its verdict and ends with it`() async throws {
     try await Scratch.withLedger { ledger, _ in
       guard case .started(let trial) = try await ledger.start(start()) else {
         Issue.record("it does not begin")
@@ -41,7 +41,7 @@ import Testing
     }
   }
 
-  @Test func `what once_per names allows one and no second`() async throws {
+  @Test func `each key of once_per allows one trial and no second`() async throws {
     try await Scratch.withLedger { ledger, _ in
       guard case .started(let trial) = try await ledger.start(start()) else {
         Issue.record("it does not begin")
@@ -129,7 +129,7 @@ import Testing
     }
   }
 
-  @Test func `what is owed to Apple is settled`() async throws {
+  @Test func `a bit that is owed to Apple is settled`() async throws {
     try await Scratch.withLedger { ledger, _ in
       guard case .started(let trial) = try await ledger.start(start(owesBit: true)) else { throw Unexpected() }
       #expect(trial.owesBit)

@@ -70,7 +70,7 @@ import Testing
     }
   }
 
-  @Test func `nobody gets a purchase that names another, or of which there is no proof`() async throws {
+  @Test func `no user gets a purchase that names another, or of which there is no proof`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       let hers = part("1", account: annasAccount)
       let outcome = try await ledger.take(notification("n1", [hers], for: Self.ben))

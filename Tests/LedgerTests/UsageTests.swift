@@ -129,7 +129,7 @@ extension GivingBackOutcome {
     }
   }
 
-  @Test func `what no rule looks back to is forgotten, and the total has it`() async throws {
+  @Test func `consumption that no rule looks back to is forgotten, and the total has it`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       let feature = try meter("5 per day", "6 in total")
       #expect(try await ledger.consume(feature, amount: 4) == .consumed(4))
@@ -140,7 +140,7 @@ extension GivingBackOutcome {
     }
   }
 
-  @Test func `it is given back once, and the key is free`() async throws {
+  @Test func `a consumption is given back once, and its key is free`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let feature = try meter("2 per month")
       #expect(try await ledger.consume(feature, amount: 2, key: "k") == .consumed(2))

@@ -52,7 +52,7 @@ import Testing
     #expect(ExpositionFormat.number(value) == text)
   }
 
-  @Test func `what has no values is left out`() {
+  @Test func `a metric without values is left out`() {
     let registry = PrometheusRegistry([.init("requests_total", .counter, "Requests")])
     #expect(ExpositionFormat.text(of: registry.collect()) == "")
   }

@@ -81,7 +81,7 @@ import Testing
     }
   }
 
-  @Test func `what Apple does not authenticate is refused, and nothing of it is kept`() async throws {
+  @Test func `a receipt that Apple does not authenticate is refused, and nothing of it is kept`() async throws {
     try await UseCase.run(provisional: .seconds(86_400)) { useCase in
       let receipt = try useCase.receipt(.renewing, format: .padded)
       await Self.expect("not_authentic") { _ = try await useCase.validate(receipt, of: "eve") }

@@ -31,7 +31,7 @@ import Testing
     "", "whsec_", "whsec_####", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRY=",
     "whsk_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_\(String(repeating: "AAAA", count: 22))",
   ])
-  func `what is no secret is refused`(text: String) { #expect(WebhookSecret(text) == nil) }
+  func `a text that is no secret is refused`(text: String) { #expect(WebhookSecret(text) == nil) }
 
   @Test func `a secret is never printed`() throws {
     let secret = try #require(WebhookSecret(Self.secret))

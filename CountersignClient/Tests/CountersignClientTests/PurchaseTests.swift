@@ -142,7 +142,7 @@ import Testing
     .problem(500, "internal_error", retryable: true), .problem(503, "ledger_unavailable", retryable: true),
     .unreachable, .page(200), .page(302), .page(403), .page(404), .page(502),
   ])
-  func `what is not the service's own refusal keeps the purchase`(_ trouble: FakeService.Trouble) async throws {
+  func `a refusal that is not the service's own keeps the purchase`(_ trouble: FakeService.Trouble) async throws {
     let bench = Bench()
     let client = bench.client()
     bench.store.next(.success(bench.sale()))
@@ -244,7 +244,7 @@ import Testing
     #expect(bench.errors.withLock { $0 }.contains(.storage))
   }
 
-  @Test func `what a storage that could not be read once has is not written over`() async throws {
+  @Test func `a storage that could not be read once is not written over`() async throws {
     let bench = Bench()
     bench.store.own(bench.sale())
     bench.service.fail("validations", .unreachable, times: 2)
@@ -263,7 +263,7 @@ import Testing
     #expect(bench.storage.text("posts") == nil)
   }
 
-  @Test func `what was kept and answered while the storage could not be read waits no longer`() async throws {
+  @Test func `a purchase that was answered while the storage could not be read waits no longer`() async throws {
     let bench = Bench()
     bench.store.own(bench.sale())
     bench.service.fail("validations", .unreachable)

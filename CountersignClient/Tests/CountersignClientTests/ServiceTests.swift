@@ -177,7 +177,7 @@ import Testing
     #expect(await failure { try await client.consume("questions") } == .later(retryAfter: 60))
   }
 
-  @Test func `what was consumed is known in memory at once`() async throws {
+  @Test func `consumption is known in memory at once`() async throws {
     let bench = Bench()
     let client = bench.client()
     try await client.refresh()

@@ -74,7 +74,7 @@ import Testing
     #expect(try await bench.client().purchase("pro.monthly").access?.tier == "pro")
   }
 
-  @Test func `what waits is posted after the next refresh that the service answers`() async throws {
+  @Test func `waiting purchases are posted after the next refresh that the service answers`() async throws {
     let bench = Bench()
     let client = bench.client()
     await client.start()

@@ -76,7 +76,7 @@ struct TrustedRootsTests {
   }
 
   @Test(arguments: ["/nonexistent/root.der", "/", "/dev/zero", ""])
-  func `what is no regular file is refused without waiting`(path: String) {
+  func `a file that is not regular is refused without waiting`(path: String) {
     #expect(throws: TrustedRoots.Invalid.unreadable(path: path)) { try TrustedRoots(files: [path]) }
   }
 

@@ -44,7 +44,7 @@ struct SignedTransactionTests {
     #expect(transaction.storefront == "USA")
   }
 
-  @Test func `what was paid is read where it can be, and refuses nothing`() throws {
+  @Test func `the price is read where it can be, and an unreadable one refuses nothing`() throws {
     let offer = try transaction(["offerType": 1, "offerPeriod": "P1W", "price": 0])
     #expect(
       offer.purchase.sale

@@ -34,7 +34,7 @@ import Testing
     #expect(empty.map(\.verdict) == [.ok, .warning, .ok])
   }
 
-  @Test func `what is no ledger is told, and nothing is said of losses`() async throws {
+  @Test func `a file that is no ledger is reported, and nothing is said of losses`() async throws {
     let directory = try TemporaryDirectory()
     let file = try directory.write("diary.sqlite", "Dear diary, this is no ledger at all.")
     let findings = try await Self.findings("{ a: { tier: pro } }", ledger: file)

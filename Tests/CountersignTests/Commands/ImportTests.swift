@@ -82,7 +82,7 @@ import Testing
 
   // MARK: Imports
 
-  @Test func `what both services give is counted, and what differs is printed`() async throws {
+  @Test func `equal verdicts of both services are counted, and differences are printed`() async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
         func receipt(_ scenario: Scenario, _ number: Int64) throws -> String {

@@ -123,7 +123,7 @@ struct ConfigurationFileTests {
       (String(repeating: "{a: ", count: 50_000), "is not YAML"),
       (String(repeating: "? ", count: 100_000), "is not YAML"),
     ])
-  func `what is not one YAML mapping is refused with its place`(text: String, problem: String) throws {
+  func `a text that is not one YAML mapping is refused with its place`(text: String, problem: String) throws {
     #expect(problemsOf(text).first?.contains(problem) == true, "\(problemsOf(text))")
   }
 

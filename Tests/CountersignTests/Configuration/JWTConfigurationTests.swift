@@ -71,7 +71,7 @@ struct JWTConfigurationTests {
     ("{secrets: \(secret)}", "did you mean auth.jwt.secret?"),
     ("canary", "must be a mapping"),
   ])
-  func `what cannot be right is said in a sentence without the value`(members: String, says: String) {
+  func `an impossible value is refused with a sentence that does not show it`(members: String, says: String) {
     let problems = sample(members).problems()
     #expect(problems.count == 1, "\(problems)")
     #expect(problems.first?.contains(says) == true, "\(problems)")
@@ -79,7 +79,7 @@ struct JWTConfigurationTests {
     #expect(problems.first?.contains("canary-") == false && problems.first?.contains("BEGIN") == false)
   }
 
-  @Test func `nobody at all is refused, with both ways named`() {
+  @Test func `a configuration without any caller is refused, with both ways named`() {
     let problems = SampleConfiguration().setting("auth.api_keys", nil).problems()
     #expect(problems.count == 1)
     #expect(problems.first?.contains("or let users call by auth.jwt") == true, "\(problems)")

@@ -22,7 +22,7 @@ import Testing
   }
 
   @Test(arguments: ["mysql://host/ledger", "host=db", "postgresql://host/ledger?no_such_option=1"])
-  func `what is no connection string is a problem, and is not shown`(url: String) {
+  func `a text that is no connection string is a problem, and is not shown`(url: String) {
     let problems = SampleConfiguration().setting("ledger.path", nil).setting("ledger.url", url).problems()
     #expect(
       problems.count == 1 && problems.allSatisfy { $0.contains("ledger.url") && !$0.contains(url) }, "\(problems)")

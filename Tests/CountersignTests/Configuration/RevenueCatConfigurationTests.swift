@@ -31,7 +31,7 @@ import Testing
     #expect(signed.revenueCat?.signingSecrets.map(\.exposed) == ["two"] && signed.revenueCat?.authorizations == [])
   }
 
-  @Test func `what is wrong stops the start, and shows no secret`() throws {
+  @Test func `a wrong value stops the start, and shows no secret`() throws {
     let (word, empty, lines) = (try file("secret-word"), try file(""), try file("two\nlines\n"))
     for value in ["/nowhere/at/all", "[]", "[\(word), \(word), \(word)]", empty, lines, "{ a: b }"] {
       let problems = SampleConfiguration().setting("revenuecat.signing_secret_file", value).problems()

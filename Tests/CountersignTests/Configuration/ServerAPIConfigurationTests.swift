@@ -64,7 +64,7 @@ struct ServerAPIConfigurationTests {
       (["issuer_id": "69a6de70"], "The issuer ID is not one of App Store Connect's"),
       (["production_url": "http://api.storekit.itunes.apple.com"], "must be an https:// URL"),
     ])
-  func `what cannot be used is refused by name`(members: [String: String?], says: String) throws {
+  func `an unusable value is refused by its key's name`(members: [String: String?], says: String) throws {
     let problems = try sample(members, secret: SampleConfiguration.sharedSecret).problems()
     #expect(problems.count == 1, "\(problems)")
     #expect(problems.first?.contains(says) == true, "\(problems)")

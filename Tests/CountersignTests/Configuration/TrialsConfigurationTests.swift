@@ -62,7 +62,7 @@ struct TrialsConfigurationTests {
     (["key_id": "a/b"], "The key ID is not one of Apple's"), (["require": "perhaps"], "device_check.require"),
     (["production_url": "http://a.example"], "must be an https:// URL"),
   ])
-  func `what cannot be used is refused by name`(members: [String: String?], says: String) throws {
+  func `an unusable value is refused by its key's name`(members: [String: String?], says: String) throws {
     let problems = deviceCheck(members).problems()
     #expect(problems.count == 1 && problems.first?.contains(says) == true, "\(problems)")
   }

@@ -39,7 +39,7 @@ import Webhooks
     #expect(whole.events == ["trial.*", "grant.ended", "paywall_viewed"])
   }
 
-  @Test func `what is wrong stops the start, and shows neither a secret nor a path`() throws {
+  @Test func `a wrong value stops the start, and shows neither a secret nor a path`() throws {
     let secret = try file(WebhookTests.secret)
     let (short, plain) = (try file("whsec_AAECAw=="), try file("a-secret-without-form"))
     let url = "url: 'https://shop.example/hidden'"

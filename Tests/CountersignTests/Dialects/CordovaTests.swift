@@ -102,7 +102,7 @@ import Testing
     }
   }
 
-  @Test func `nobody else is let in, and each is told in the plugin's words`() async throws {
+  @Test func `other callers are refused in the plugin's words`() async throws {
     try await DialectBench.run { service, store in
       let body = try DialectBench.cordova(jws: try store.simulator.issueTransaction().signedTransaction)
       for key in [nil, "appl_nobodys-key-of-tests", "a.b.c", RunningService.supportKey] {
@@ -112,7 +112,7 @@ import Testing
     }
   }
 
-  @Test func `what is wrong with the purchase is a refusal, which the plugin keeps`() async throws {
+  @Test func `a fault of the purchase is a refusal, which the plugin keeps`() async throws {
     try await DialectBench.run { service, store in
       let receipt = try store.simulator.issueReceipt(.renewing).receiptData
       #expect(try await service.validate(receipt, user: "first").status == 200)

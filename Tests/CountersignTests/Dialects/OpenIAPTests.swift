@@ -88,7 +88,7 @@ import Testing
     }
   }
 
-  @Test func `what is not genuine is INAUTHENTIC, and another's purchase an error`() async throws {
+  @Test func `a forged purchase is INAUTHENTIC, and another's purchase an error`() async throws {
     try await DialectBench.run(DialectBench.settings(policy: ["sandbox": "reject"])) { service, store in
       let signed = try store.simulator.issueTransaction(.renewing).signedTransaction
       for body in [

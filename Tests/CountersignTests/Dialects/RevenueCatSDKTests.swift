@@ -56,7 +56,7 @@ import Testing
 
   // MARK: Signing in
 
-  @Test func `who signs in keeps what was bought before`() async throws {
+  @Test func `a user who signs in keeps earlier purchases`() async throws {
     try await RevenueCatApp.run { app, store, profiles, clock async throws in
       let anonymous = RevenueCatApp.anonymous
       #expect(try await app.post(try store.simulator.issueReceipt(.renewing).receiptData, of: anonymous).status == 200)
@@ -107,7 +107,7 @@ import Testing
     }
   }
 
-  @Test func `what was given to the anonymous, and a receipt that waits, come along`() async throws {
+  @Test func `grants to the anonymous user and a receipt that waits come along`() async throws {
     try await RevenueCatApp.run { app, store, _, clock async throws in
       let id = RevenueCatApp.anonymous
       store.simulator.setTrouble(.http503, count: nil, environment: nil)
@@ -195,7 +195,7 @@ import Testing
     }
   }
 
-  @Test func `what is not offered is answered politely`() async throws {
+  @Test func `a route that is not offered is answered politely`() async throws {
     try await RevenueCatApp.run { app, _, _, _ in
       let polite: [(TransportRequest.Method, String, String?, Int, String)] = [
         (.get, "/v1/health", nil, 200, "{}\n"),

@@ -143,7 +143,7 @@ import Testing
     }
   }
 
-  @Test func `what was given is shown as promotional, and a trial as a trial`() async throws {
+  @Test func `a grant is shown as promotional, and a trial as a trial`() async throws {
     try await RevenueCatApp.run { app, _, _, _ in
       let given = try await app.service.send(
         .post, "/v1/profiles/u1/grants", body: #"{"tier":"pro","for":"30d","kind":"promotion"}"#)

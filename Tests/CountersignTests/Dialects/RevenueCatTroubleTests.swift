@@ -79,7 +79,7 @@ import Testing
     }
   }
 
-  @Test func `what is the purchase's own fault is final`() async throws {
+  @Test func `a fault of the purchase itself is final`() async throws {
     try await RevenueCatApp.run(["sandbox": "reject"]) { app, store, _, _ async throws in
       let simulator = store.simulator
       #expect(try await app.post(try simulator.issueReceipt(.renewing).receiptData, of: "owner").status == 200)

@@ -246,7 +246,7 @@ import Testing
     }
   }
 
-  @Test func `what Apple's signature proves counts while Apple is away`() async throws {
+  @Test func `a purchase with Apple's signature counts while Apple is away`() async throws {
     var settings = AppAPIBench.settings()
     settings.policy["provisional"] = "24h"
     try await AppAPIBench.run(settings) { service, store, _ in
@@ -404,7 +404,7 @@ import Testing
 
   // MARK: Who may, and how errors read
 
-  @Test func `nobody reaches more than is theirs`() async throws {
+  @Test func `no caller reaches more than their own data`() async throws {
     try await AppAPIBench.run { service, _, _ in
       func row(_ method: TransportRequest.Method, _ path: String, _ user: Int, body: String? = nil) -> AppAPIBench.Row {
         AppAPIBench.Row(
@@ -451,7 +451,7 @@ import Testing
     }
   }
 
-  @Test func `it is off unless it is named`() async throws {
+  @Test func `the dialect is off unless it is named`() async throws {
     try await AppAPIBench.run(AppAPIBench.settings([])) { service, _, _ in
       for path in ["/api/subscriptions/plans", "/api/health/subscriptions", "/api/trial/verify"] {
         let answer = try await AppAPIBench.raw("GET", path, key: nil, port: service.port)

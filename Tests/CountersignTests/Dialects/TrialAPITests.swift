@@ -158,7 +158,7 @@ import Testing
     }
   }
 
-  @Test func `who buys keeps the trial until it ends`() async throws {
+  @Test func `a user who buys keeps the trial until it ends`() async throws {
     try await AppAPIBench.run(AppAPIBench.settings(sessions: 30)) { service, store, _ in
       try expect(try await start(service), Self.begun)
       let receipt = try store.simulator.issueReceipt(.subscriber, subscriber: 1).receiptData

@@ -93,7 +93,7 @@ import Testing
     }
   }
 
-  @Test func `what is wrong with the receipt has Apple's number`() async throws {
+  @Test func `a fault of the receipt has Apple's number`() async throws {
     try await DialectBench.run(DialectBench.settings(policy: ["sandbox": "reject"])) { service, store in
       let wrongApp = try store.simulator.issueReceipt(.wrongApp, subscriber: 1).receiptData
       let sandbox = try store.simulator.issueReceipt(.renewing, environment: .sandbox, subscriber: 2).receiptData

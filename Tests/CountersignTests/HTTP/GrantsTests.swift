@@ -128,7 +128,7 @@ import Testing
     #"{"tier":"pro","for":"1d","kind":"trial","note":"why"}"#, #"{"tier":"pro","for":"1d"}"#,
     #"{"tier":"pro","for":"1d","note":" "}"#,
   ])
-  func `what is not a grant is refused, and nothing is given`(body: String) async throws {
+  func `a body that is no grant is refused, and nothing is given`(body: String) async throws {
     try await run { service, _, _, _ in
       let answer = try await give(service, body)
       #expect(answer.status == 400 && answer["code"] == "malformed_request", "\(answer.text)")

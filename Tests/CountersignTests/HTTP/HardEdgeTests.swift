@@ -202,7 +202,7 @@ import Testing
       "GET /livez HTTP/2.0\r\nHost: a\r\n\r\n",
       "GET /livez HTTP/2.0\r\nHost: a\r\n\r\nGET /livez HTTP/2.0\r\nHost: a\r\n\r\n",
     ])
-  func `what is not clean HTTP gets a problem and the end of the connection`(request: String) async throws {
+  func `a request that is not clean HTTP gets a problem and the end of the connection`(request: String) async throws {
     try await run { service in
       let answer = try await RawClient.exchange(port: service.port, [request])
       #expect(answer.hasPrefix("HTTP/1.1 400 "))

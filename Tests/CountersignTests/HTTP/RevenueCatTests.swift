@@ -84,7 +84,7 @@ import Testing
     }
   }
 
-  @Test func `what is not RevenueCat's is refused, and leaves no trace`() async throws {
+  @Test func `a request that is not RevenueCat's is refused, and leaves no trace`() async throws {
     try await RunningService.run(apple: .unreachable, settings: Self.settings(), now: { Self.clock }) { service in
       for header in [nil, "", "Bearer other", RunningService.serviceKey] {
         #expect(try await Self.post(Self.event("INITIAL_PURCHASE"), to: service, header: header).status == 401)

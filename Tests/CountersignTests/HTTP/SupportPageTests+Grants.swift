@@ -124,7 +124,7 @@ extension SupportPageTests {
     }
   }
 
-  @Test func `what is refused is said by the form, and nothing is given`() async throws {
+  @Test func `a refused grant is explained by the form, and nothing is given`() async throws {
     try await run { world in
       _ = try await fillIn(world)
       try await Browser.run { browser in

@@ -46,7 +46,7 @@ extension SupportPageTests {
     }
   }
 
-  @Test func `what was refused is listed with its reason, and gone with the key`() async throws {
+  @Test func `refused notifications are listed with their reason, and gone with the key`() async throws {
     try await run { world in
       try await Browser.run { browser in
         try await enter(browser, world.service)

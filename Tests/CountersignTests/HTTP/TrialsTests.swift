@@ -126,7 +126,7 @@ import Testing
     }
   }
 
-  @Test func `who buys has converted`() async throws {
+  @Test func `a user who buys has converted`() async throws {
     try await run { service, store, _, clock async throws in
       #expect(try await begin(service, at: clock)["state"] == "running")
       _ = try await service.validate(try store.simulator.issueReceipt(.subscriber).receiptData, user: Self.anna)

@@ -90,7 +90,7 @@ import Testing
     }
   }
 
-  @Test func `what was consumed is given back by its key, once`() async throws {
+  @Test func `a consumption is given back by its key, once`() async throws {
     try await run { service, clock in
       let token = try TokenMint.user(Self.user, at: Self.clock)
       for key in ["a/b", "c"] {
@@ -123,7 +123,7 @@ import Testing
     }
   }
 
-  @Test func `what is bought lifts the limits at once, and what was consumed stays consumed`() async throws {
+  @Test func `a purchase lifts the limits at once, and earlier consumption stays counted`() async throws {
     try await run { service, _ in
       for _ in 0..<2 { _ = try await service.consume("questions", of: "u") }
       #expect(try await service.consume("questions", of: "u").status == 403)

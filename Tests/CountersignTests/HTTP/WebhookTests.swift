@@ -108,7 +108,7 @@ import Testing
     }
   }
 
-  @Test func `what is not taken is sent again by the schedule, with the same ID, and then given up`() async throws {
+  @Test func `an event that fails is sent again by the schedule, with the same ID, and then given up`() async throws {
     try await WebhookReceiver.running { receiver in
       receiver.answer(500)
       try await run(receiver: receiver) { service, clock in

@@ -155,7 +155,7 @@ import Testing
     #expect(error?.message == "public.profiles has no column id of type uuid")
   }
 
-  @Test func `nobody calls the trigger's function, and the check names a trigger that is gone`() async throws {
+  @Test func `no role calls the trigger's function, and the check names a trigger that is gone`() async throws {
     let database = try await TestDatabase(.wide)
     let (owner, project, api) = (
       try await database.owner(), try await database.project(), try await database.api()

@@ -68,7 +68,7 @@ import Testing
   }
 
   @Test(arguments: TestDatabase.Grants.allCases)
-  func `nobody but the database calls what takes a user's ID`(grants: TestDatabase.Grants) async throws {
+  func `only the database calls the functions that take a user's ID`(grants: TestDatabase.Grants) async throws {
     let api = try await TestDatabase(grants).api()
     for call in [
       "select countersign.is_paid('\(UserIDs.b)')", "select countersign.limit_bikes('\(UserIDs.b)', 5)",

@@ -104,7 +104,7 @@ import Testing
       ("GET", "/profiles?select=id::text", ""),
       ("POST", "/rpc/apply_subscription_update", ""), ("GET", "/", ""),
     ])
-  func `what was never compared is answered 501 and changes nothing`(
+  func `a request that was never compared is answered 501 and changes nothing`(
     method: String, target: String, prefer: String
   ) async throws {
     let database = try await TestDatabase(.wide)
