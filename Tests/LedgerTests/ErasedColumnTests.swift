@@ -77,6 +77,9 @@ import Testing
     // Days, products and amounts; a purchase's stay as its evidence does.
     "counted_purchase": ["counts": .none],
     "figure": ["grain": .none, "product_id": .none, "currency": .none],
+    "tally": ["name": .none, "label": .none, "detail": .none],
+    "tally_change": ["name": .none, "label": .none, "detail": .none],
+    "product_period": ["product_id": .none, "period": .none],
     "webhook": ["name": .none, "url_sha256": .none],
     "webhook_lease": ["webhook": .none, "holder": .none],
     "webhook_delivery": ["webhook": .none, "user_id": .gone, "problem": .gone],

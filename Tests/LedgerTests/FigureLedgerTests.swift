@@ -25,9 +25,9 @@ import Testing
       for id in ["1", "2", "3"] {
         _ = try await ledger.record(entry(UserID("user-\(id)"), [Self.paid(id, days: 30)]))
       }
-      #expect(try await ledger.figures(over: Self.span).pending == 3)
+      #expect(try await ledger.figures(over: Self.span).series.pending == 3)
       try await Self.count(ledger)
-      var series = try await ledger.figures(over: Self.span)
+      var series = try await ledger.figures(over: Self.span).series
       #expect(series.pending == 0)
       #expect(
         series.periods.map { $0.total[.active] } == Array(repeating: 3, count: 30) + Array(repeating: 0, count: 10))
@@ -39,13 +39,13 @@ import Testing
       _ = try await ledger.record(entry("user-2", [refunded]))
       _ = try await ledger.record(entry("user-3", [Self.paid("3", time: 900, days: 30)]))
       try await Self.count(ledger)
-      series = try await ledger.figures(over: Self.span)
+      series = try await ledger.figures(over: Self.span).series
       #expect(series.periods.map { $0.total[.active] }[4...5] == [3, 2])
       #expect(series.flow(.refunds) == 4_990)
       #expect(series.flow(.payments) == 3)
       #expect(series.flow(.ended) == 3)
       let other = FigureSpan(days: Self.span.days, grain: .day, product: "other")
-      #expect(try await ledger.figures(over: other).flow(.payments) == 0)
+      #expect(try await ledger.figures(over: other).series.flow(.payments) == 0)
     }
   }
 
@@ -54,10 +54,10 @@ import Testing
       _ = try await ledger.record(entry("anna", [Self.paid("1", days: 365, price: 59_880)]))
       try await Self.count(ledger)
       let start = at(0).utcDay
-      let later = try await ledger.figures(over: FigureSpan(days: start + 200..<start + 210, grain: .day))
+      let later = try await ledger.figures(over: FigureSpan(days: start + 200..<start + 210, grain: .day)).series
       #expect(later.before["USD"]?[.active] == 1)
       #expect(later.periods.allSatisfy { $0.counts["USD"]?[.mrr] == 4_990 && $0.total[.new] == 0 })
-      let months = try await ledger.figures(over: FigureSpan(days: start..<start + 365, grain: .month))
+      let months = try await ledger.figures(over: FigureSpan(days: start..<start + 365, grain: .month)).series
       #expect(months.flow(.new) == 1)
       #expect(months.periods.allSatisfy { $0.total[.active] == 1 })
     }
@@ -70,16 +70,67 @@ import Testing
       _ = try await ledger.record(entry("anna", [untold]))
       try await ledger.beginFigures([:])
       try await Self.count(ledger)
-      #expect(try await ledger.figures(over: Self.span).periods.first?.counts.keys.sorted() == [""])
+      #expect(try await ledger.figures(over: Self.span).series.periods.first?.counts.keys.sorted() == [""])
       try await ledger.beginFigures([:])
-      #expect(try await ledger.figures(over: Self.span).pending == 0)
+      #expect(try await ledger.figures(over: Self.span).series.pending == 0)
 
       let terms: [ProductID: Plans.Terms] = [pro: .init(prices: ["EUR": Price(milliunits: 3_990)])]
       try await ledger.beginFigures(terms)
       while try await ledger.countFigures(terms, limit: 10) > 0 {}
-      let series = try await ledger.figures(over: Self.span)
+      let series = try await ledger.figures(over: Self.span).series
       #expect(series.periods.first?.counts["EUR"]?[.mrr] == 3_990)
       #expect(series.periods.first?.total[.active] == 1)
+    }
+  }
+
+  @Test func `users are counted by tier and status, and a change moves them`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      func counts() async throws -> [String: Int64] {
+        try await Self.count(ledger)
+        return Dictionary(
+          uniqueKeysWithValues: try await ledger.subscribers().map { ("\($0.tier) \($0.status.rawValue)", $0.users) })
+      }
+      for (id, user) in [("1", UserID("anna")), ("2", "ben")] {
+        _ = try await ledger.record(entry(user, [evidence(id, expires: 1_000)], evaluate: rules))
+      }
+      #expect(try await ledger.subscribers() == [])
+      #expect(try await counts() == ["pro active": 2])
+      // The same verdict again, and one that ends the subscription.
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 10, expires: 1_000)], evaluate: rules))
+      _ = try await ledger.record(entry("ben", [evidence("2", time: 5_000, expires: 1_000)], evaluate: rules))
+      #expect(try await counts() == ["pro active": 1, "free expired": 1])
+      // What a version without the count records is seen at the next start.
+      try await ledger.engine.submit { tables in
+        try tables.note(5, to: Tally(name: .subscribers, label: "pro", detail: "active"))
+      }
+      #expect(try await counts() == ["pro active": 6, "free expired": 1])
+      try await ledger.beginFigures([:])
+      #expect(try await counts() == ["pro active": 1, "free expired": 1])
+    }
+  }
+
+  @Test func `products and cycles have the levels of the last day, and what was paid in the span`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      for (id, days, price) in [("1", 30.0, Int64(4_990)), ("2", 365, 49_990), ("3", 364, 49_990)] {
+        var one = Self.paid(id, days: days, price: price)
+        if days > 300 { one.purchases[0].productID = "yearly" }
+        _ = try await ledger.record(entry(UserID("user-\(id)"), [one]))
+      }
+      try await Self.count(ledger)
+      let start = at(0).utcDay
+      let report = try await ledger.figures(over: FigureSpan(days: start..<start + 10, grain: .day))
+      #expect(report.periods == ["yearly": "P364D", pro.rawValue: "P1M"])
+      #expect(report.series.products["yearly"]?["USD"]?[.revenue] == 99_980)
+      #expect(report.series.products["yearly"]?["USD"]?[.active] == 2)
+      // Levels go on from before the span, and payments do not.
+      let later = try await ledger.figures(over: FigureSpan(days: start + 1..<start + 10, grain: .day))
+      let cycles = later.series.cycles(["yearly": "P1Y", pro.rawValue: "P1M"])
+      #expect(cycles["P1Y"]?["USD"]?[.active] == 2)
+      #expect(cycles["P1M"]?["USD"]?[.mrr] == 4_990)
+      #expect(cycles["P1Y"]?["USD"]?[.revenue] == 0)
+      #expect(later.series.cycles([:]).isEmpty)
+      let one = try await ledger.figures(over: FigureSpan(days: start..<start + 10, grain: .day, product: "yearly"))
+      #expect(one.series.products.keys.sorted() == ["yearly"])
     }
   }
 }

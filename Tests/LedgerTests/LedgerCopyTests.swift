@@ -60,7 +60,8 @@ import Testing
     // As after a kill: some tables are noted as copied, and the others are empty.
     try await server.run(
       """
-      DELETE FROM pending_receipt; DELETE FROM outbox; DELETE FROM figure_due; DELETE FROM memo;
+      DELETE FROM pending_receipt; DELETE FROM outbox; DELETE FROM figure_due;
+      DELETE FROM tally_change; DELETE FROM memo;
       INSERT INTO memo (name, text) VALUES ('copied', 'account purchase proof event')
       """, on: database)
     _ = try await LedgerCopy.copy(from: .file(scratch.path), to: place) { _ in }

@@ -91,6 +91,11 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
   @Nullable public var refundRate: Double?
   /// Purchases that changed and are not counted yet; 1,000 means that or more.
   public var pending: Int
+  /// As of now, and not of the span.
+  public var subscribers: [Subscribers]
+  /// Over the span, and on its last day.
+  public var cycles: [Cycle]
+  public var products: [Product]
   public var periods: [Period]
 
   private enum CodingKeys: String, CodingKey {
@@ -98,17 +103,21 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
     case churn
     case trialConversion = "trial_conversion"
     case refundRate = "refund_rate"
-    case pending, periods
+    case pending, subscribers, cycles, products, periods
   }
 
   public init(
-    activeBefore: Int64, churn: Double?, trialConversion: Double?, refundRate: Double?, pending: Int, periods: [Period]
+    activeBefore: Int64, churn: Double?, trialConversion: Double?, refundRate: Double?, pending: Int,
+    subscribers: [Subscribers], cycles: [Cycle], products: [Product], periods: [Period]
   ) {
     self.activeBefore = activeBefore
     _churn = Nullable(wrappedValue: churn)
     _trialConversion = Nullable(wrappedValue: trialConversion)
     _refundRate = Nullable(wrappedValue: refundRate)
     self.pending = pending
+    self.subscribers = subscribers
+    self.cycles = cycles
+    self.products = products
     self.periods = periods
   }
 }

@@ -1,4 +1,4 @@
-package import Entitlements
+internal import Entitlements
 internal import struct FoundationEssentials.Date
 
 /// The length of a period of figures.
@@ -41,6 +41,8 @@ package struct FigureSeries: Hashable, Sendable {
   /// The levels at the end of the day before the span.
   package let before: [String: FigureCounts]
   package let periods: [Period]
+  /// By product and currency: the levels at the end of the span, and what happened in it.
+  package let products: [String: [String: FigureCounts]]
   /// Purchases that changed and are not counted yet, at most `pendingLimit`.
   package let pending: Int
 
@@ -53,11 +55,14 @@ package struct FigureSeries: Hashable, Sendable {
   ) rethrows {
     self.span = span
     self.pending = pending
+    var products: [String: [String: FigureCounts]] = [:]
     func sums(_ grain: FigureGrain, _ days: Range<Int>) throws -> [Int: [String: FigureCounts]] {
       var sums: [Int: [String: FigureCounts]] = [:]
       guard !days.isEmpty else { return sums }
       for (key, counts) in try read(grain, days) where span.product.map({ $0 == key.product }) ?? true {
         sums[key.day, default: [:]][key.currency, default: FigureCounts()] += counts
+        products[key.product, default: [:]][key.currency, default: FigureCounts()] +=
+          days.upperBound <= span.days.lowerBound ? counts.levels : counts
       }
       return sums
     }
@@ -90,6 +95,18 @@ package struct FigureSeries: Hashable, Sendable {
       periods.append(Period(days: piece, counts: counts))
     }
     self.periods = periods
+    self.products = products.mapValues { $0.filter { !$0.value.isZero } }.filter { !$0.value.isEmpty }
+  }
+
+  /// As `products`, by the length of their periods.
+  /// - Parameter length: of each product's periods; products without one are not for renewal.
+  package func cycles(_ length: [String: String]) -> [String: [String: FigureCounts]] {
+    var cycles: [String: [String: FigureCounts]] = [:]
+    for (product, counts) in products {
+      guard let length = length[product] else { continue }
+      for (currency, counts) in counts { cycles[length, default: [:]][currency, default: FigureCounts()] += counts }
+    }
+    return cycles
   }
 
   /// Subscriptions that ended in the span and did not come back, per one that was active before it; negative if more came

@@ -18,6 +18,16 @@ extension SubscriptionEvidence {
     return tally.counts.filter { !$0.value.isZero }
   }
 
+  /// The length of the periods of each product, by the last one that was paid for at the usual price.
+  package var billingPeriods: [ProductID: BillingPeriod] {
+    guard key.environment == .production else { return [:] }
+    let usual = purchases.filter { !$0.isTrial && !$0.isIntroductoryOffer && $0.ownership == .purchased }
+    return Dictionary(
+      usual.compactMap(FigurePeriod.init).sorted { $0.start < $1.start }
+        .map { ($0.purchase.productID, BillingPeriod(days: $0.days)) }
+    ) { $1 }
+  }
+
   /// The periods of a subscription, by their start.
   private func periods(of purchases: [Purchase]) -> [FigurePeriod] {
     var periods = purchases.compactMap(FigurePeriod.init).sorted {
@@ -77,17 +87,15 @@ private struct Money {
   ///
   /// https://www.revenuecat.com/docs/dashboard-and-metrics/charts/monthly-recurring-revenue-mrr-chart
   func monthly(days: Int) -> Int64 {
+    let period = BillingPeriod(days: days)
     let (factor, divisor): (Int64, Int64) =
-      switch days {
-      case 1: (30, 1)
-      case 3: (10, 1)
-      case 7: (4, 1)
-      case 14: (2, 1)
-      case 28...31: (1, 1)
-      case 59...62: (1, 2)
-      case 89...92: (1, 3)
-      case 181...184: (1, 6)
-      case 365...366: (1, 12)
+      switch (period.count, period.unit) {
+      case (1, .day): (30, 1)
+      case (3, .day): (10, 1)
+      case (1, .week): (4, 1)
+      case (2, .week): (2, 1)
+      case (let months, .month): (1, Int64(months))
+      case (1, .year): (1, 12)
       default: (28, Int64(days))
       }
     let product = amount * factor

@@ -60,3 +60,20 @@ package struct BillingPeriod: Hashable, Sendable {
   /// The text as it stands in the configuration.
   package var text: String { "P\(count)\(unit.rawValue)" }
 }
+
+extension BillingPeriod {
+  /// The period of so many days: as long as a month or a year may be, it is one.
+  package init(days: Int) {
+    self =
+      switch days {
+      case 7: BillingPeriod(count: 1, unit: .week)
+      case 14: BillingPeriod(count: 2, unit: .week)
+      case 28...31: BillingPeriod(count: 1, unit: .month)
+      case 59...62: BillingPeriod(count: 2, unit: .month)
+      case 89...92: BillingPeriod(count: 3, unit: .month)
+      case 181...184: BillingPeriod(count: 6, unit: .month)
+      case 365...366: BillingPeriod(count: 1, unit: .year)
+      default: BillingPeriod(count: max(1, days), unit: .day)
+      }
+  }
+}

@@ -1,3 +1,4 @@
+import Entitlements
 import HTTPTypes
 import Hummingbird
 import Ledger
@@ -42,6 +43,10 @@ struct MetricsController: Sendable {
         page.add(.outboxAge, Self.age(backlog.oldestUpdate, now))
         if let code = backlog.lastProblem { page.add(.outboxLastError, 1, ("code", code)) }
         page.add(.missingProfiles, Double(backlog.missingProfiles))
+      }
+      for count in try await ledger.subscribers() {
+        page.add(
+          .subscribers, Double(count.users), ("tier", count.tier.rawValue), ("status", count.status.rawValue))
       }
       for name in webhooks {
         guard let status = try await ledger.webhookStatus(name) else { continue }

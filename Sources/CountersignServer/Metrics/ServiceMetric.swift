@@ -11,6 +11,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
   case bodyBytes = "countersign_http_body_bytes"
   case waitingValidations = "countersign_waiting_validations"
   case verdicts = "countersign_verdicts_total"
+  case subscribers = "countersign_subscribers"
   case usage = "countersign_usage_total"
   case trials = "countersign_trials_total"
   case appStoreRequests = "countersign_app_store_requests_total"
@@ -67,6 +68,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
     case .bodyBytes: (.gauge, [], "Bytes of request bodies in memory, of max_bytes_in_flight")
     case .waitingValidations: (.gauge, [], "Validations that have arrived and are not begun")
     case .verdicts: (.counter, ["tier", "status", "reason"], "Verdicts on an answer of Apple's that were recorded")
+    case .subscribers: (.gauge, ["tier", "status"], "Users by tier and status, by their last verdicts")
     case .usage: (.counter, ["feature", "outcome"], "Consumptions of meters, by what became of them")
     case .trials: (.counter, ["trial", "outcome"], "Requests to begin a trial, by what became of them")
     case .appStoreRequests:

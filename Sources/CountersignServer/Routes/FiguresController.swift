@@ -16,8 +16,8 @@ struct FiguresController: Sendable {
   func figures(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)
     let span = try span(of: request)
-    let series = try await context.reading { () throws(LedgerError) in try await ledger.figures(over: span) }
-    return JSONBody.response(FiguresResponse(series))
+    let report = try await context.reading { () throws(LedgerError) in try await ledger.figures(over: span) }
+    return JSONBody.response(FiguresResponse(report))
   }
 
   private func span(of request: Request) throws(Problem) -> FigureSpan {
@@ -50,40 +50,5 @@ extension Request {
       let month = Int(match.2), let day = Int(match.3), let date = CalendarDay(year: year, month: month, day: day)
     else { throw Problem(.malformedRequest, "'\(name)' has to be a day, as 2026-01-31.") }
     return date.daysSince1970
-  }
-}
-
-extension FiguresResponse {
-  init(_ series: FigureSeries) {
-    self.init(
-      activeBefore: FigureCounts(sum: series.before.values)[.active], churn: series.churn.map(Self.rounded),
-      trialConversion: series.trialConversion.map(Self.rounded), refundRate: series.refundRate.map(Self.rounded),
-      pending: series.pending, periods: series.periods.map(Period.init))
-  }
-
-  private static func rounded(_ ratio: Double) -> Double { (ratio * 10_000).rounded() / 10_000 }
-}
-
-extension FiguresResponse.Period {
-  init(_ period: FigureSeries.Period) {
-    let total = period.total
-    let money = period.counts.filter { !$0.key.isEmpty }.sorted { $0.key < $1.key }.map { currency, counts in
-      FiguresResponse.Money(
-        currency: currency, mrr: Self.amount(counts[.mrr]), arr: Self.amount(counts[.mrr] * 12),
-        newMRR: Self.amount(counts[.newMRR]), revenue: Self.amount(counts[.revenue]),
-        refunds: Self.amount(counts[.refunds]))
-    }
-    self.init(
-      from: Self.text(period.days.lowerBound), to: Self.text(period.days.upperBound - 1), active: total[.active],
-      trials: total[.trials], grace: total[.grace], new: total[.new], ended: total[.ended],
-      resubscribed: total[.resubscribed], payments: total[.payments], refundedPayments: total[.refundedPayments],
-      trialStarts: total[.trialStarts], trialConversions: total[.trialConversions],
-      trialsPending: total[.trialsPending], money: money)
-  }
-
-  private static func amount(_ milliunits: Int64) -> String { Price(milliunits: milliunits).text }
-
-  private static func text(_ day: Int) -> String {
-    Date(timeIntervalSince1970: Double(day) * 86_400).rfc3339.prefix(10).description
   }
 }

@@ -98,6 +98,7 @@ struct VerdictWriter {
     try tell(verdict, of: &account, after: before, former: former, bought: bought)
     let access = Account.Access(verdict)
     try tables.count(account.access, replacedBy: access)
+    try tables.countSubscriber(account.access, replacedBy: access)
     account.access = access
     try tables.save(account, at: head.recordedAt)
     return Saved(

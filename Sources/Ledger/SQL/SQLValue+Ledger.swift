@@ -22,6 +22,7 @@ extension EvidenceSource: StoredWord {}
 extension SubscriptionStatus: StoredWord {}
 extension GivenPeriod.Kind: StoredWord {}
 extension RunStop: StoredWord {}
+extension Tally.Name: StoredWord {}
 extension NotificationLine.Outcome: StoredWord {}
 
 extension Date: SQLValue {

@@ -13,6 +13,7 @@ internal import GRDB
 ///     account 1 ──── * store_purchase    store_report    store_transfer
 ///     event 1 ──── * change_event    account 1 ──── 0…1 covered_verdict    told_refusal
 ///     webhook 1 ──── * webhook_delivery * ──── 1 change_event
+///     figure_due    counted_purchase    figure    tally_change    tally    product_period
 ///
 /// Times are milliseconds since 1970 (UTC). JSON columns are the forms of `StoredForm`.
 enum LedgerSchema {
@@ -46,6 +47,7 @@ enum LedgerSchema {
     migrator.registerMigration("0018 webhooks", foreignKeyChecks: .immediate) { db in try db.execute(sql: webhooks) }
     migrator.registerMigration("0019 erasure", foreignKeyChecks: .immediate) { db in try db.execute(sql: erasure) }
     migrator.registerMigration("0020 figures", foreignKeyChecks: .immediate) { db in try db.execute(sql: figures) }
+    migrator.registerMigration("0023 tallies", foreignKeyChecks: .immediate) { db in try db.execute(sql: tallies) }
     return migrator
   }
 

@@ -3,26 +3,40 @@ package import Entitlements
 
 /// Figures about subscriptions: see `Figure`.
 extension Ledger {
-  /// Has every purchase counted anew if the prices of the catalog are not those of the last time.
+  /// The number of the rules by which purchases are counted: another one has every purchase counted anew.
+  private static let figureRules = 2
+
+  /// Counts the subscribers anew, and has every purchase counted anew if the prices of the catalog, or the rules, are not
+  /// those of the last time.
   package func beginFigures(_ terms: [ProductID: Plans.Terms]) async throws(LedgerError) {
     let prices = terms.map { product, terms in
       "\(product): " + terms.prices.map { "\($0.value.text) \($0.key)" }.sorted().joined(separator: ", ")
     }.sorted().joined(separator: "; ")
-    try await engine.submit { tables in try tables.noteAllFigures("prices " + prices) }
+    try await engine.submit { tables in
+      try tables.noteAllFigures("\(Self.figureRules) prices " + prices)
+      try tables.recountSubscribers()
+    }
   }
 
-  /// Counts purchases that changed since they were counted.
-  /// - Returns: how many; fewer than the limit when all are counted, or while another replica counts.
+  /// Counts what changed since it was counted.
+  /// - Returns: how many purchases, or other changes; fewer than the limit when all are counted, or while another replica
+  ///   counts.
   package func countFigures(_ terms: [ProductID: Plans.Terms], limit: Int) async throws(LedgerError) -> Int {
     try await engine.submit { tables in try tables.countFigures(terms, limit: limit) }
   }
 
-  /// The sums of a span of days, with what is needed to tell the levels of each.
-  package func figures(over span: FigureSpan) async throws(LedgerError) -> FigureSeries {
+  /// The figures of a span of days.
+  package func figures(over span: FigureSpan) async throws(LedgerError) -> FigureReport {
     try await read { tables in
-      try FigureSeries(span, pending: tables.figuresDue(limit: FigureSeries.pendingLimit)) { grain, days in
-        try tables.figures(grain, days)
-      }
+      FigureReport(
+        series: try FigureSeries(span, pending: tables.figuresDue(limit: FigureSeries.pendingLimit)) { grain, days in
+          try tables.figures(grain, days)
+        }, subscribers: try tables.subscribers(), periods: try tables.productPeriods())
     }
+  }
+
+  /// The users of each tier and status, by their last verdicts.
+  package func subscribers() async throws(LedgerError) -> [SubscriberCount] {
+    try await readShort { tables in try tables.subscribers() }
   }
 }

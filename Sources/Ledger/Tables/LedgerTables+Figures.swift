@@ -13,20 +13,20 @@ extension LedgerTables {
       """, purchase)
   }
 
-  /// Has every purchase counted anew, unless that was done with these prices already.
-  func noteAllFigures(_ prices: String) throws {
-    guard try memo("figures") != prices else { return }
+  /// Has every purchase counted anew, unless that was done by the same rules and prices already.
+  func noteAllFigures(_ rules: String) throws {
+    guard try memo("figures") != rules else { return }
     try execute(
       """
       INSERT INTO figure_due (purchase_id, changes)
         SELECT id, 1 FROM (SELECT id FROM purchase UNION ALL SELECT id FROM store_purchase) AS one WHERE id IS NOT NULL
         ON CONFLICT DO NOTHING
       """)
-    try keepMemo("figures", prices)
+    try keepMemo("figures", rules)
   }
 
-  /// Counts purchases that changed.
-  /// - Returns: how many; zero too while another replica counts.
+  /// Counts purchases that changed, and adds up what else was noted.
+  /// - Returns: how many of one or the other; zero too while another replica counts.
   func countFigures(_ terms: [ProductID: Plans.Terms], limit: Int) throws -> Int {
     if connection.isShared, try !exists("SELECT 1 WHERE pg_try_advisory_xact_lock(1129531216)") { return 0 }
     let due = try all("SELECT purchase_id FROM figure_due ORDER BY purchase_id LIMIT ?", max(0, limit)) {
@@ -37,6 +37,7 @@ extension LedgerTables {
       try execute("DELETE FROM figure_due WHERE purchase_id = ?", id)
       let evidence = id > 0 ? try purchase(id: id).evidence : try storePurchase(id: id)?.evidence
       guard let evidence else { continue }
+      for (product, period) in evidence.billingPeriods { try keep(period.text, of: product) }
       let former = try countedAs(id)
       let present = evidence.figures(terms)
       guard former != present else { continue }
@@ -49,7 +50,7 @@ extension LedgerTables {
         """, id, StoredForm.encoded(StoredFigures(present)))
     }
     try add(sums)
-    return due.count
+    return max(due.count, try addTallies(limit: limit))
   }
 
   private func countedAs(_ purchase: Int64) throws -> [FigureKey: FigureCounts] {

@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTransport
+import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
@@ -39,6 +40,15 @@ import Testing
         #expect(figures.body["pending"] as? Int == 0)
         #expect(figures.periods.count == 30)
         #expect(figures.periods.last?["to"] as? String == "2024-06-15")
+        let subscribers = figures.body["subscribers"] as? [[String: Any]] ?? []
+        #expect(subscribers.map { $0["users"] as? Int } == [2])
+        #expect(subscribers.first?["tier"] as? String == "pro" && subscribers.first?["status"] as? String == "active")
+        let cycles = figures.body["cycles"] as? [[String: Any]] ?? []
+        #expect(cycles.map { $0["period"] as? String } == ["P1M"])
+        let products = figures.body["products"] as? [[String: Any]] ?? []
+        #expect(products.map { $0["product_id"] as? String } == ["com.example.app.pro.monthly"])
+        let metrics = try Exposition(try await service.send(.get, "/metrics", key: nil).text)
+        #expect(metrics["countersign_subscribers", ["tier": "pro", "status": "active"]] == 2)
 
         let months = try Figures(
           try await service.send(.get, "/v1/figures?from=2024-04-20&to=2024-06-15&interval=month"))

@@ -1,0 +1,108 @@
+internal import Entitlements
+
+extension LedgerTables {
+  // MARK: Counting
+
+  /// Adds to a count, a moment later: see the migration.
+  func note(_ change: Int64, to tally: Tally) throws {
+    try execute(
+      "INSERT INTO tally_change (name, day, label, detail, change) VALUES (?, ?, ?, ?, ?)", tally.name, tally.day,
+      tally.label, tally.detail, change)
+  }
+
+  /// Adds what was noted to the counts.
+  /// - Returns: how many rows were added.
+  func addTallies(limit: Int) throws -> Int {
+    let noted = try all(
+      "SELECT id, name, day, label, detail, change FROM tally_change ORDER BY id LIMIT ?", max(0, limit)
+    ) { row in
+      (
+        id: try row.get(0, as: Int64.self),
+        tally: Tally(name: try row.get(1), day: try row.get(2), label: try row.get(3), detail: try row.get(4)),
+        change: try row.get(5, as: Int64.self)
+      )
+    }
+    guard let last = noted.last else { return 0 }
+    var sums: [Tally: Int64] = [:]
+    for one in noted { sums[one.tally, default: 0] += one.change }
+    for (tally, sum) in sums.sorted(by: { $0.key < $1.key }) where sum != 0 {
+      try execute(
+        """
+        INSERT INTO tally (name, day, label, detail, count) VALUES (?, ?, ?, ?, ?)
+        ON CONFLICT (name, day, label, detail) DO UPDATE SET count = tally.count + excluded.count
+        """, tally.name, tally.day, tally.label, tally.detail, sum)
+    }
+    try execute("DELETE FROM tally_change WHERE id <= ?", last.id)
+    return noted.count
+  }
+
+  /// Counts the users of every tier and status anew, in one scan: what a version without this count has recorded
+  /// is in it then.
+  func recountSubscribers() throws {
+    try execute("DELETE FROM tally_change WHERE name = ?", Tally.Name.subscribers)
+    try execute("DELETE FROM tally WHERE name = ?", Tally.Name.subscribers)
+    try execute(
+      """
+      INSERT INTO tally (name, day, label, detail, count)
+        SELECT CAST(? AS TEXT), 0, tier, status, count(*) FROM account WHERE tier IS NOT NULL GROUP BY tier, status
+      """, Tally.Name.subscribers)
+  }
+
+  /// Notes that a user has another tier or status.
+  func countSubscriber(_ former: Account.Access?, replacedBy access: Account.Access) throws {
+    guard former?.tier != access.tier || former?.status != access.status else { return }
+    if let former { try note(-1, to: Tally(subscriber: former)) }
+    try note(1, to: Tally(subscriber: access))
+  }
+
+  // MARK: Reading
+
+  /// The counts of a range of days, in the order of their keys.
+  func tallies(_ name: Tally.Name, _ days: Range<Int> = 0..<1) throws -> [(tally: Tally, count: Int64)] {
+    try all(
+      """
+      SELECT name, day, label, detail, count FROM tally WHERE name = ? AND day >= ? AND day < ?
+      ORDER BY name, day, label, detail
+      """, name, days.lowerBound, days.upperBound
+    ) { row in
+      (
+        Tally(name: try row.get(0), day: try row.get(1), label: try row.get(2), detail: try row.get(3)),
+        try row.get(4)
+      )
+    }
+  }
+
+  /// The users of each tier and status.
+  func subscribers() throws -> [SubscriberCount] {
+    try tallies(.subscribers).compactMap { tally, count in
+      guard count > 0, let status = SubscriptionStatus(rawValue: tally.detail) else { return nil }
+      return SubscriberCount(tier: Tier(tally.label), status: status, users: count)
+    }
+  }
+
+  /// The length of the periods of every product that was counted.
+  func productPeriods() throws -> [String: String] {
+    let rows = try all("SELECT product_id, period FROM product_period") { row in
+      (try row.get(0, as: String.self), try row.get(1, as: String.self))
+    }
+    return Dictionary(rows) { one, _ in one }
+  }
+
+  func keep(_ period: String, of product: ProductID) throws {
+    let known = try first("SELECT period FROM product_period WHERE product_id = ?", product) {
+      try $0.get(0, as: String.self)
+    }
+    guard known != period else { return }
+    try execute(
+      """
+      INSERT INTO product_period (product_id, period) VALUES (?, ?)
+      ON CONFLICT (product_id) DO UPDATE SET period = excluded.period
+      """, product, period)
+  }
+}
+
+extension Tally {
+  init(subscriber access: Account.Access) {
+    self.init(name: .subscribers, label: access.tier.rawValue, detail: access.status.rawValue)
+  }
+}

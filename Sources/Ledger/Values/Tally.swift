@@ -1,0 +1,17 @@
+/// The subject of a count that is kept up, so that nobody has to count rows.
+struct Tally: Hashable, Comparable {
+  enum Name: String {
+    /// Users with a verdict, as of now; `label` is the tier, `detail` the status.
+    case subscribers
+  }
+
+  var name: Name
+  /// Days since 1970-01-01 in UTC; zero for what is counted as of now.
+  var day = 0
+  var label = ""
+  var detail = ""
+
+  static func < (one: Self, other: Self) -> Bool {
+    (one.name.rawValue, one.day, one.label, one.detail) < (other.name.rawValue, other.day, other.label, other.detail)
+  }
+}
