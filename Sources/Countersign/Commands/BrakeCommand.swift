@@ -59,11 +59,7 @@ struct BrakeRequest: ParsableArguments {
     do throws(ServiceClient.Failure) {
       let body = try await client.send(method, "/v1/brake", role: "'service' or 'support'").body
       let report = try BrakeState(body: body)
-      if json {
-        print(String(decoding: body, as: UTF8.self), terminator: body.last == UInt8(ascii: "\n") ? "" : "\n")
-      } else {
-        print(report.text)
-      }
+      CommandOutput.show(report.text, or: json ? body : nil)
       return report.isEngaged ? .stoppedByBrake : .success
     } catch {
       CommandOutput.error("\(client.url): \(error.sentence)")

@@ -28,4 +28,9 @@ enum CommandOutput {
   static func error(_ line: String) { LogOutput.standardError.write("countersign: \(line)\n") }
   /// A line of progress, which the next one overwrites.
   static func status(_ text: String) { LogOutput.standardError.write(text) }
+  /// Prints a text for people, or the service's answer as it came.
+  static func show(_ text: String, or answer: [UInt8]?) {
+    let shown = answer.map { String(decoding: $0, as: UTF8.self) } ?? text
+    print(shown, terminator: shown.hasSuffix("\n") ? "" : "\n")
+  }
 }

@@ -14,6 +14,7 @@ struct Countersign: AsyncParsableCommand {
         countersign validate receipt.b64 --config countersign.yaml
         countersign revalidate --expiring-within 24h --key-file cron.key
         countersign brake release --key-file support.key
+        countersign figures --interval month --from 2025-01-01 --key-file support.key
         countersign export user-1 --out user-1.json --key-file support.key
         countersign erase user-1 --confirm user-1 --key-file support.key
         countersign backup backup.sqlite --config countersign.yaml
@@ -26,8 +27,9 @@ struct Countersign: AsyncParsableCommand {
       """,
     version: BuildInformation.version,
     subcommands: [
-      Serve.self, Validate.self, Inspect.self, Revalidate.self, BrakeCommand.self, Backup.self, LedgerCommand.self,
-      CatalogCommand.self, ImportCommand.self, ExportCommand.self, EraseCommand.self, KeysCommand.self, Doctor.self,
+      Serve.self, Validate.self, Inspect.self, Revalidate.self, BrakeCommand.self, FiguresCommand.self, Backup.self,
+      LedgerCommand.self, CatalogCommand.self, ImportCommand.self, ExportCommand.self, EraseCommand.self,
+      KeysCommand.self, Doctor.self,
       Demo.self,
     ])
 }

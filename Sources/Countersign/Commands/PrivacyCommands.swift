@@ -98,11 +98,7 @@ struct EraseCommand: AsyncParsableCommand {
       CommandOutput.error("the answer is not an erasure's; is it Countersign that listens there?")
       throw ExitCode.unavailable
     }
-    if json {
-      print(String(decoding: body, as: UTF8.self), terminator: body.last == UInt8(ascii: "\n") ? "" : "\n")
-    } else {
-      print(erasure.text)
-    }
+    CommandOutput.show(erasure.text, or: json ? body : nil)
     if erasure.profileWrite == .queued { throw ExitCode(2) }
   }
 }
@@ -112,25 +108,7 @@ struct UserPath {
   var path: String
 
   init(_ user: String) {
-    // RFC 3986, section 2.3.
-    let unreserved = CharacterSet(charactersIn: "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
-    path = "/v1/profiles/\(user.addingPercentEncoding(withAllowedCharacters: unreserved) ?? user)"
-  }
-}
-
-extension ServiceOptions {
-  /// Sends a request for support or the app's server, or reports what is wrong and ends with the exit code for it.
-  fileprivate func ask(
-    _ method: TransportRequest.Method, _ path: String, answerLimit: Int = ServiceClient.answerLimit
-  ) async throws -> [UInt8] {
-    let (client, transport) = try client(environment: ProcessInfo.processInfo.environment)
-    defer { transport.shutdown() }
-    do throws(ServiceClient.Failure) {
-      return try await client.send(method, path, role: "'service' or 'support'", answerLimit: answerLimit).body
-    } catch {
-      CommandOutput.error("\(client.url): \(error.sentence)")
-      throw error.exitCode
-    }
+    path = "/v1/profiles/\(user.percentEncoded)"
   }
 }
 

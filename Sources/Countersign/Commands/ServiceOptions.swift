@@ -97,3 +97,27 @@ extension ServiceClient.Failure {
     }
   }
 }
+
+extension ServiceOptions {
+  /// Sends a request for support or the app's server, or reports what is wrong and ends with the exit code for it.
+  func ask(
+    _ method: TransportRequest.Method, _ path: String, answerLimit: Int = ServiceClient.answerLimit
+  ) async throws -> [UInt8] {
+    let (client, transport) = try client(environment: ProcessInfo.processInfo.environment)
+    defer { transport.shutdown() }
+    do throws(ServiceClient.Failure) {
+      return try await client.send(method, path, role: "'service' or 'support'", answerLimit: answerLimit).body
+    } catch {
+      CommandOutput.error("\(client.url): \(error.sentence)")
+      throw error.exitCode
+    }
+  }
+}
+
+extension String {
+  /// The text as a part of a path or a query (RFC 3986, section 2.3).
+  var percentEncoded: String {
+    let unreserved = CharacterSet(charactersIn: "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
+    return addingPercentEncoding(withAllowedCharacters: unreserved) ?? self
+  }
+}

@@ -21,12 +21,6 @@ struct DemoTable {
       + rows.map {
         [$0.name, String($0.answer.status)] + $0.answer.cells
       }
-    let widths = cells[0].indices.map { column in cells.map { $0[column].count }.max() ?? 0 }
-    for row in cells {
-      let line = zip(row, widths).map { cell, width in
-        cell + String(repeating: " ", count: width - cell.count)
-      }.joined(separator: "  ")
-      Swift.print(line)
-    }
+    Swift.print(TextTable(cells).text)
   }
 }

@@ -1,0 +1,140 @@
+import ArgumentParser
+import CountersignAPI
+import Foundation
+import HTTPTransport
+
+/// `countersign figures`
+struct FiguresCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "figures",
+    abstract: "Show how many pay, and how much, as the running service counts it.",
+    discussion: """
+      Without options it shows the last thirty days, one line each. Days are in UTC. The \
+      page on figures has the formulas.
+
+      The command needs an API key of the role 'service' or 'support', in \
+      COUNTERSIGN_API_KEY or in the file that --key-file names.
+
+      EXIT CODES
+          0  done
+         64  wrong usage, or a span that the service does not take
+         69  the service cannot be reached
+         77  the service refuses the key
+
+      EXAMPLES
+        countersign figures --key-file support.key
+        countersign figures --from 2025-01-01 --interval month --key-file support.key
+        countersign figures --product com.example.app.pro.monthly --json | jq .churn
+      """)
+
+  @Option(name: .long, help: "The first day, as 2026-01-31; thirty days are shown if it is left out.")
+  var from: String?
+
+  @Option(name: .long, help: "The last day; today if it is left out.")
+  var to: String?
+
+  @Option(name: .long, help: "By 'day' or by 'month'.")
+  var interval: String?
+
+  @Option(name: .long, help: "The ID of the one product that counts.")
+  var product: String?
+
+  @OptionGroup var service: ServiceOptions
+
+  @Flag(name: .long, help: "Print the service's answer, one JSON object.")
+  var json = false
+
+  /// The most bytes of an answer: ninety-two days with money in every currency there is.
+  private static let limit = 16 * 1024 * 1024
+
+  func run() async throws {
+    let query = [("from", from), ("to", to), ("interval", interval), ("product_id", product)].compactMap {
+      name, value in
+      value.map { "\(name)=\($0.percentEncoded)" }
+    }
+    let path = (["/v1/figures"] + (query.isEmpty ? [] : [query.joined(separator: "&")])).joined(separator: "?")
+    let body = try await service.ask(.get, path, answerLimit: Self.limit)
+    guard let figures = try? JSONDecoder.countersign.decode(FiguresResponse.self, from: Data(body)) else {
+      CommandOutput.error("the answer is not one of figures; is it Countersign, of this version?")
+      throw ExitCode.unavailable
+    }
+    CommandOutput.show(figures.text, or: json ? body : nil)
+  }
+}
+
+extension FiguresResponse {
+  /// The figures as tables for a terminal.
+  var text: String {
+    var parts = [counts]
+    if periods.contains(where: { !$0.money.isEmpty }) { parts.append(money) }
+    if !products.isEmpty { parts.append(sales) }
+    parts.append(rates)
+    if !subscribers.isEmpty { parts.append(users) }
+    if pending > 0 {
+      parts.append("\(pending == 1_000 ? "1000 or more" : "\(pending)") purchases changed and are not counted yet.")
+    }
+    return parts.joined(separator: "\n\n")
+  }
+
+  private var counts: String {
+    let head = [
+      "from", "to", "active", "trials", "grace", "new", "ended", "back", "payments", "refunded", "trial starts",
+      "paid for",
+    ]
+    let rows = periods.map { period in
+      [period.from, period.to]
+        + [
+          period.active, period.trials, period.grace, period.new, period.ended, period.resubscribed, period.payments,
+          period.refundedPayments, period.trialStarts, period.trialConversions,
+        ].map { "\($0)" }
+    }
+    return TextTable([head] + rows, numbers: 2..<head.count).text
+  }
+
+  private var money: String {
+    let head = ["from", "to", "currency", "MRR", "ARR", "new MRR", "revenue", "refunds"]
+    let rows = periods.flatMap { period in
+      period.money.map { money in
+        [
+          period.from, period.to, ServiceClient.printable(money.currency), money.mrr, money.arr, money.newMRR,
+          money.revenue, money.refunds,
+        ]
+      }
+    }
+    return TextTable([head] + rows, numbers: 3..<head.count).text
+  }
+
+  private var sales: String {
+    let head = ["product", "period", "active", "currency", "MRR", "revenue", "refunds"]
+    let rows = products.flatMap { product in
+      let start = [ServiceClient.printable(product.productID), product.period ?? "-", "\(product.active)"]
+      return product.money.isEmpty
+        ? [start]
+        : product.money.map { money in
+          start + [ServiceClient.printable(money.currency), money.mrr, money.revenue, money.refunds]
+        }
+    }
+    return TextTable([head] + rows, numbers: 2..<head.count).text
+  }
+
+  private var users: String {
+    let rows = subscribers.map {
+      ["\($0.users)", ServiceClient.printable($0.tier), ServiceClient.printable($0.status)]
+    }
+    return TextTable([["users now", "tier", "status"]] + rows, numbers: 0..<1).text
+  }
+
+  private var rates: String {
+    TextTable(
+      [
+        ["churn", Self.percent(churn), "of \(activeBefore) that were active before"],
+        ["trial conversion", Self.percent(trialConversion), "of the trials that began"],
+        ["refund rate", Self.percent(refundRate), "of the payments"],
+      ], numbers: 1..<2
+    ).text
+  }
+
+  private static func percent(_ ratio: Double?) -> String {
+    ratio.map { String(format: "%.2f %%", $0 * 100) } ?? "-"
+  }
+}
