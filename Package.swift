@@ -297,7 +297,7 @@ let package = Package(
       name: "ValidationTests",
       dependencies: [
         "Access", "AppStore", "AppStoreSimulator", "Entitlements", "HTTPTransport", "Ledger", "Profiles", "Resilience",
-        "Validation",
+        "Validation", "Webhooks",
         .product(name: "Logging", package: "swift-log"),
       ],
       swiftSettings: settings),

@@ -15,7 +15,8 @@ package import struct FoundationEssentials.Date
 /// An event that was not taken waits, and so does everything of its user behind it; events of other users go on. An event
 /// that was given up holds up nothing. What was sent and not recorded, as the process ended, is sent again with the same ID.
 ///
-/// While nothing gets through, one event at a time is tried, ever more rarely:
+/// While nothing gets through, one event at a time is tried, ever more rarely, in turn one that is due and one that was never
+/// tried. So events that are never taken hold up nobody but their users:
 ///
 ///     turns in vain   1     2      3      4      5       6       7 …
 ///     rest            5 s   10 s   20 s   40 s   1.3 m   2.7 m   5 min
@@ -115,18 +116,33 @@ package struct WebhookDeliverer: Service {
     let isProbing = pace.failures > 0
     do throws(LedgerError) {
       var work = try await ledger.webhookWork(
-        of: endpoint.name, dueAt: start, due: isProbing ? 1 : Self.dueBatch, fresh: isProbing ? 1 : Self.freshBatch)
+        of: endpoint.name, dueAt: start, due: isProbing ? 1 : Self.dueBatch, fresh: Self.freshBatch)
       guard work.isEnabled, !work.due.isEmpty || !work.fresh.isEmpty else { return false }
-      if isProbing, !work.due.isEmpty { work.fresh = [] }
-      let limit = isProbing ? 1 : Self.freshBatch
+      if isProbing { choose(from: &work, for: endpoint, after: pace.failures) }
       let (results, isGone) = await send(work, to: endpoint)
       try await ledger.settleWebhook(
         endpoint.name, by: claims.holder, results, through: work.fresh.last?.sequence, isGone: isGone, at: now())
-      return note(results, isGone: isGone, isFull: work.fresh.count == limit, endpoint, &pace)
+      return note(results, isGone: isGone, isFull: work.fresh.count == Self.freshBatch, endpoint, &pace)
     } catch {
       logger.warning(
         "webhooks cannot be read or recorded", metadata: ["webhook": "\(endpoint.name)", "error": "\(error)"])
       return false
+    }
+  }
+
+  /// Leaves one event to send: one that is due or, every other time, the first fresh one that has to wait for nothing, with
+  /// what comes before it.
+  private func choose(from work: inout WebhookWork, for endpoint: WebhookEndpoint, after failures: Int) {
+    guard failures.isMultiple(of: 2) || work.due.isEmpty else { return work.fresh = [] }
+    let first = work.fresh.firstIndex { event in
+      endpoint.wants(event.type) && !work.blocked.contains(event.user) && document(of: event, for: endpoint) != nil
+    }
+    if let first {
+      work.due = []
+      work.fresh.removeSubrange((first + 1)...)
+    } else if work.fresh.count == Self.freshBatch {
+      // It may be on the next page.
+      work.due = []
     }
   }
 

@@ -1,0 +1,61 @@
+import Entitlements
+import Foundation
+import Ledger
+import Resilience
+import Synchronization
+import Testing
+import Webhooks
+
+@testable import Validation
+
+/// The order in which the job delivers events, on a real ledger.
+@Suite struct WebhookDelivererTests {
+  /// Takes the events of every user but those whose IDs begin with `bad`.
+  private final class Receiver: WebhookSender {
+    private let taken = Mutex<[String]>([])
+    var bodies: [String] { taken.withLock { $0 } }
+
+    func send(_ message: WebhookMessage, to endpoint: WebhookEndpoint, at timestamp: Int64) async -> WebhookOutcome {
+      let body = String(decoding: message.body, as: UTF8.self)
+      guard !body.contains(#""user_id":"bad"#) else { return .failed(problem: "http_500", retryAfter: nil) }
+      taken.withLock { $0.append(body) }
+      return .delivered
+    }
+  }
+
+  private static func event(_ type: String, of user: String) -> AppEvent {
+    AppEvent(user: UserID(user), type: type, at: UseCase.start, properties: "{}")
+  }
+
+  @Test func `events that are never taken hold up no other user's`() async throws {
+    try await UseCase.run { useCase in
+      let ledger = useCase.ledger
+      let endpoint = WebhookEndpoint(name: "shop", url: "https://shop.example", secrets: [], events: ["viewed"])
+      try await ledger.keepWebhooks([endpoint.name: endpoint.url])
+      // The receiver cannot read them: each failed before, and is due.
+      try await ledger.record((0..<20).map { Self.event("viewed", of: "bad-\($0)") }, at: UseCase.start)
+      let failed = try await ledger.webhookWork(of: "shop", dueAt: UseCase.start, due: 1, fresh: 100).fresh
+      try await ledger.settleWebhook(
+        "shop",
+        failed.map { WebhookResult(of: $0, .failed(attempts: 1, due: UseCase.start, problem: "http_500")) },
+        through: failed.last?.sequence, isGone: false, at: UseCase.start)
+      let receiver = Receiver()
+      let clock = Mutex(UseCase.start)
+      let deliverer = WebhookDeliverer(
+        endpoints: [endpoint], sender: receiver, ledger: ledger, logger: UseCase.logger,
+        now: { clock.withLock { $0 } }, jitter: { _ in .zero }, pause: .seconds(1), onAttempt: { _, _, _ in })
+      var pace = WebhookDeliverer.Pace()
+      #expect(await !deliverer.turn(endpoint, &pace))
+      // More than a page that it did not ask for, and then one.
+      for _ in 0..<3 {
+        try await ledger.record((0..<50).map { Self.event("other", of: "user-\($0)") }, at: UseCase.start)
+      }
+      try await ledger.record([Self.event("viewed", of: "zoe")], at: UseCase.start)
+      for _ in 0..<30 {
+        clock.withLock { $0.addTimeInterval(1) }
+        while await deliverer.turn(endpoint, &pace) {}
+      }
+      #expect(receiver.bodies.count == 1 && receiver.bodies.first?.contains("zoe") == true)
+    }
+  }
+}
