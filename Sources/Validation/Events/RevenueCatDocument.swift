@@ -14,11 +14,15 @@ import struct FoundationEssentials.Date
 ///     renewal_off, renewal_on                   CANCELLATION, UNCANCELLATION
 ///     billing_issue                             BILLING_ISSUE
 ///     expired, grace_ended, trial.expired       EXPIRATION
-///     refunded                                  CANCELLATION, cancel_reason CUSTOMER_SUPPORT
-///     product_changed                           PRODUCT_CHANGE
+///     refunded                                  EXPIRATION, expiration_reason CUSTOMER_SUPPORT
+///     product_changed                           RENEWAL; INITIAL_PURCHASE of another subscription;
+///                                               NON_RENEWING_PURCHASE for life
 ///     transferred, to the new user              TRANSFER
 ///     grant.started, the app's own trial        NON_RENEWING_PURCHASE, store PROMOTIONAL
 ///     grant.ended, the end of that trial        EXPIRATION, store PROMOTIONAL
+///
+/// Each event is one message, so it is the one by which receivers end access or extend it: CANCELLATION ends none, and
+/// PRODUCT_CHANGE announces what the next RENEWAL brings.
 ///
 /// Other events have no counterpart, and are not sent. Members that only RevenueCat knows are `null`.
 ///
@@ -103,9 +107,7 @@ enum RevenueCatDocument {
     let name = Self.name(of: type, verdict, isReturn: isReturn)
     var json = head(event, name)
     addUser(event.user, to: &json)
-    let isChange = type == .productChanged
-    json.member("product_id", (isChange ? former?.productID : verdict.productID ?? former?.productID)?.rawValue)
-    if isChange { json.member("new_product_id", verdict.productID?.rawValue) }
+    json.member("product_id", (verdict.productID ?? former?.productID)?.rawValue)
     json.member("entitlement_ids", json: list([tier.rawValue]))
     json.member("period_type", verdict.isTrial ? "TRIAL" : "NORMAL")
     json.member("purchased_at_ms", json: nil)
@@ -121,9 +123,9 @@ enum RevenueCatDocument {
     json.member("price", json: nil)
     switch type {
     case .trialConverted: json.member("is_trial_conversion", true)
-    case .subscriptionRenewed: json.member("is_trial_conversion", false)
+    case .subscriptionRenewed, .productChanged: json.member("is_trial_conversion", false)
     case .renewalOff: json.member("cancel_reason", "UNSUBSCRIBE")
-    case .subscriptionRefunded: json.member("cancel_reason", "CUSTOMER_SUPPORT")
+    case .subscriptionRefunded: json.member("expiration_reason", "CUSTOMER_SUPPORT")
     case .billingIssue: json.member("grace_period_expiration_at_ms", verdict.accessUntil?.millisecondsSince1970)
     case .subscriptionExpired, .graceEnded, .trialExpired:
       json.member("expiration_reason", expirationReason(verdict.reason))
@@ -134,14 +136,13 @@ enum RevenueCatDocument {
 
   private static func name(of type: EventType, _ verdict: Entitlement, isReturn: Bool) -> String {
     switch type {
-    case .subscriptionStarted, .trialStarted:
+    case .subscriptionStarted, .trialStarted, .productChanged:
       verdict.reason == .lifetime ? "NON_RENEWING_PURCHASE" : isReturn ? "RENEWAL" : "INITIAL_PURCHASE"
     case .trialConverted: isReturn ? "RENEWAL" : "INITIAL_PURCHASE"
     case .subscriptionRenewed: "RENEWAL"
-    case .renewalOff, .subscriptionRefunded: "CANCELLATION"
+    case .renewalOff: "CANCELLATION"
     case .renewalOn: "UNCANCELLATION"
     case .billingIssue: "BILLING_ISSUE"
-    case .productChanged: "PRODUCT_CHANGE"
     default: "EXPIRATION"
     }
   }

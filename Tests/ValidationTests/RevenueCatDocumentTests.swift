@@ -1,0 +1,56 @@
+import Entitlements
+import Foundation
+import Testing
+
+@testable import Ledger
+@testable import Validation
+
+/// Events in the shape of RevenueCat's webhooks.
+@Suite struct RevenueCatDocumentTests {
+  private static func verdict(_ tier: Tier, _ product: ProductID, _ original: OriginalTransactionID) -> Entitlement {
+    var verdict = Entitlement.none(
+      tier: tier, reason: .renewing, explanation: Explanation(line: 3, decidedBy: nil, passedOver: [], evaluatedAt: nil)
+    )
+    verdict.productID = product
+    verdict.originalTransactionID = original
+    verdict.expiresAt = UseCase.start.addingTimeInterval(86_400)
+    return verdict
+  }
+
+  private static func document(
+    _ type: EventType, _ verdict: Entitlement, after former: Entitlement
+  ) throws -> [String: any Sendable] {
+    let event = ChangeEvent(
+      sequence: 1, type: type.rawValue, user: "anna", at: UseCase.start, recordedAt: UseCase.start,
+      entitlement: verdict, former: former, detail: .init())
+    let document = try #require(RevenueCatDocument.json(of: event))
+    let object = try JSONSerialization.jsonObject(with: Data(document)) as? [String: any Sendable]
+    return try #require(object?["event"] as? [String: any Sendable])
+  }
+
+  @Test func `a refund ends access, for a receiver that waits for EXPIRATION`() throws {
+    let former = Self.verdict("pro", "monthly", "1")
+    var refunded = former
+    (refunded.tier, refunded.status, refunded.reason) = ("free", .expired, .refunded)
+    refunded.expiresAt = UseCase.start
+    let event = try Self.document(.subscriptionRefunded, refunded, after: former)
+    #expect(event["type"] as? String == "EXPIRATION" && event["expiration_reason"] as? String == "CUSTOMER_SUPPORT")
+    #expect(event["entitlement_ids"] as? [String] == ["pro"])
+    #expect(event["expiration_at_ms"] as? Int64 == UseCase.start.millisecondsSince1970)
+  }
+
+  @Test func `another product is the period that it begins with`() throws {
+    let monthly = Self.verdict("pro", "monthly", "1")
+    let upgraded = try Self.document(.productChanged, Self.verdict("premium", "yearly", "1"), after: monthly)
+    #expect(upgraded["type"] as? String == "RENEWAL" && upgraded["product_id"] as? String == "yearly")
+    #expect(upgraded["entitlement_ids"] as? [String] == ["premium"])
+    #expect(upgraded["is_trial_conversion"] as? Bool == false)
+
+    let other = try Self.document(.productChanged, Self.verdict("premium", "yearly", "2"), after: monthly)
+    #expect(other["type"] as? String == "INITIAL_PURCHASE" && other["product_id"] as? String == "yearly")
+    var forever = Self.verdict("premium", "forever", "3")
+    forever.reason = .lifetime
+    #expect(
+      try Self.document(.productChanged, forever, after: monthly)["type"] as? String == "NON_RENEWING_PURCHASE")
+  }
+}
