@@ -29,7 +29,7 @@ import Testing
   /// The figures of the first days, without the prices of a catalog.
   private static func series(_ evidence: SubscriptionEvidence, days: Int = 90) -> FigureSeries {
     let figures = evidence.figures([:])
-    return FigureSeries(FigureSpan(days: first..<first + days, grain: .day), pending: 0) { grain, days in
+    return FigureSeries(FigureSpan(days: first..<first + days, grain: .day), pending: 0) { grain, days, _ in
       grain == .month ? [:] : figures.filter { days.contains($0.key.day) }
     }
   }
@@ -145,28 +145,34 @@ import Testing
     #expect(two[FigureKey(day: Self.first, product: "pro", currency: "")]?[.active] == 1)
   }
 
-  /// A population with trials, refunds, grace periods, gaps and upgrades, counted day by day without any of the shortcuts.
+  /// A population over twenty-four months with trials, refunds, grace periods, gaps and upgrades, counted day by day without
+  /// any of the shortcuts. `COUNTERSIGN_FAULTS=full` has a hundred thousand of them.
   @Test func `the figures of a population are those of a naive count, to the cent`() {
-    let count = ProcessInfo.processInfo.environment["COUNTERSIGN_FIGURES_POPULATION"].flatMap(Int.init) ?? 1_500
+    let count = ProcessInfo.processInfo.environment["COUNTERSIGN_FAULTS"] == "full" ? 100_000 : 1_500
     let length = 730
     var random = SplitMix(state: 22)
     var sums: [FigureKey: FigureCounts] = [:]
     var naive = Array(repeating: FigureCounts(), count: length)
+    var cohorts: [FigureCohort.Key: Int64] = [:]
+    var naiveCohorts: [Int: [Int: Int64]] = [:]
     for _ in 0..<count {
       let subscription = Subscription(&random, days: length)
-      for (key, counts) in subscription.evidence.figures([:]) { sums[key, default: FigureCounts()] += counts }
+      let counts = subscription.evidence.figures([:])
+      for (key, counts) in counts { sums[key, default: FigureCounts()] += counts }
+      for (key, change) in counts.cohort { cohorts[key, default: 0] += change }
       subscription.count(into: &naive)
+      subscription.count(into: &naiveCohorts)
     }
-    var months: [FigureKey: FigureCounts] = [:]
+    var monthly: [FigureKey: FigureCounts] = [:]
     for (key, counts) in sums {
       var date = CalendarDay(since1970: key.day)
       date.day = 1
-      months[FigureKey(day: date.daysSince1970, product: key.product, currency: key.currency), default: .init()] +=
+      monthly[FigureKey(day: date.daysSince1970, product: key.product, currency: key.currency), default: .init()] +=
         counts
     }
     func series(_ days: Range<Int>, _ grain: FigureGrain) -> FigureSeries {
-      FigureSeries(FigureSpan(days: days, grain: grain), pending: 0) { grain, days in
-        (grain == .day ? sums : months).filter { days.contains($0.key.day) }
+      FigureSeries(FigureSpan(days: days, grain: grain), pending: 0) { grain, days, _ in
+        (grain == .day ? sums : monthly).filter { days.contains($0.key.day) }
       }
     }
     var differences = 0
@@ -180,7 +186,8 @@ import Testing
     #expect(naive.contains { $0[.grace] > 0 } && naive.contains { $0[.resubscribed] > 0 })
 
     // By month: levels of the last day, and the sum of what happened.
-    let byMonth = series(Self.first + 14..<Self.first + 700, .month).periods
+    let months = series(Self.first + 14..<Self.first + 700, .month)
+    let byMonth = months.periods
     #expect(byMonth.count == 24)
     for period in byMonth {
       let days = naive[(period.days.lowerBound - Self.first)..<(period.days.upperBound - Self.first)]
@@ -189,6 +196,18 @@ import Testing
         #expect(period.total[figure] == expected)
       }
     }
+    // The first month and the last are no whole ones.
+    let told = months.cohorts(cohorts)
+    #expect(told.count == 22 && told.map(\.active.count) == (1...22).reversed())
+    for (index, cohort) in told.enumerated() {
+      let expected = (0..<22 - index).map { naiveCohorts[index + 1]?[index + 1 + $0] ?? 0 }
+      #expect(cohort.active == expected)
+      #expect(cohort.subscriptions >= cohort.active.first ?? 0)
+    }
+    // What products and cycles have is what the whole has.
+    let lengths = months.cycles(["m": "P1M", "y": "P1Y"])
+    #expect(lengths.values.reduce(0) { $0 + ($1["USD"]?[.revenue] ?? 0) } == months.flow(.revenue))
+    #expect(lengths.values.reduce(0) { $0 + ($1["USD"]?[.mrr] ?? 0) } == byMonth.last?.total[.mrr])
   }
 }
 
@@ -265,6 +284,20 @@ private struct Subscription {
           cancellationDate: span.isRefunded || span.isUpgraded ? date(span.end) : nil, isUpgraded: span.isUpgraded,
           isTrial: span.isTrial, sale: .init(price: span.price, currency: "USD"))
       }.reversed(), renewals: [RenewalInfo(gracePeriodExpiresDate: graceEnd.map(date))])
+  }
+
+  /// Counts, by the month of the first payment and by each month since 2026-01, whether the last day of that was paid for.
+  func count(into cohorts: inout [Int: [Int: Int64]]) {
+    /// The first days of the months, since 2026-01-01.
+    let firsts = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334]
+    let months = firsts + firsts.map { $0 + 365 } + [730]
+    let paid = spans.filter { !$0.isTrial }
+    guard let start = paid.first, let month = months.lastIndex(where: { $0 <= start.start }) else { return }
+    for index in month..<24 {
+      let last = months[index + 1] - 1
+      guard paid.contains(where: { $0.start <= last && last < $0.end }) else { continue }
+      cohorts[month, default: [:]][index, default: 0] += 1
+    }
   }
 
   func count(into days: inout [FigureCounts]) {

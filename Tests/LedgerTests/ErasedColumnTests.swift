@@ -77,6 +77,9 @@ import Testing
     // Days, products and amounts; a purchase's stay as its evidence does.
     "counted_purchase": ["counts": .none],
     "figure": ["grain": .none, "product_id": .none, "currency": .none],
+    "user_progress": ["user_id": .named],
+    "near_limit": ["user_id": .gone, "feature": .gone, "tier": .gone],
+    "figure_cohort": ["product_id": .none],
     "tally": ["name": .none, "label": .none, "detail": .none],
     "tally_change": ["name": .none, "label": .none, "detail": .none],
     "product_period": ["product_id": .none, "period": .none],

@@ -129,6 +129,9 @@ enum Anna {
       )
     }
 
+    let children = Feature(name: "children", kind: .limit, values: ["pro": .limit(2)], tiers: ["free", "pro"])
+    try await ledger.setCount(2, of: children, of: id, with: "pro", at: at(84))
+
     // Refused, of which others are told.
     let exports = Feature(
       name: "exports", kind: .meter, values: ["free": .meter([]), "pro": .meter(try MeterRule.rules(["0 per day"]))],

@@ -90,7 +90,7 @@ import Testing
       #expect(report.purchases == 4, "1, 2 and 4, and the one at Google's")
       #expect(report.receipts == 3 + 1, "those, and the transaction of Ben's that names her")
       #expect(report.notes == 5 && report.waitingReceipts == 1 && report.devices == 2 && report.trials == 1)
-      #expect(report.grants == 2 && report.usage == 5 && report.customers == 2 && report.notifications >= 6)
+      #expect(report.grants == 2 && report.usage == 6 && report.customers == 2 && report.notifications >= 6)
       #expect(report.events > 10 && !report.resetsRow)
       let again = try await ledger.erase(Anna.erasure(hasRows: false))
       var nothing = ErasureReport(of: Anna.id)

@@ -226,8 +226,9 @@ extension GivingBackOutcome {
 
   @Test func `the number of things that exist is set, and read with the rest`() async throws {
     try await Scratch.withLedger { ledger, _ in
+      let children = Feature(name: "children", kind: .limit, values: ["free": .limit(9)], tiers: ["free", "pro"])
       let before = ledger.usageGeneration(of: "anna")
-      try await ledger.setCount(7, of: "children", of: "anna")
+      try await ledger.setCount(7, of: children, of: "anna", with: "free", at: at(0))
       #expect(ledger.usageGeneration(of: "anna") > before)
       let usage = try await ledger.usage(of: "anna", in: nil, usual: .gmt) { _ in ["children": [], "trips": []] }
       #expect(usage.usage["children"]?.total == 7 && usage.usage["trips"]?.total == 0)

@@ -50,4 +50,46 @@ extension FiguresResponse {
       self.money = money
     }
   }
+
+  /// The users who have almost as many of a thing as their tier allows.
+  public struct NearLimit: Codable, Hashable, Sendable {
+    public var feature: String
+    public var tier: String
+    public var users: Int64
+
+    public init(feature: String, tier: String, users: Int64) {
+      self.feature = feature
+      self.tier = tier
+      self.users = users
+    }
+  }
+
+  /// The attempts to tell a receiver of events.
+  public struct Webhook: Codable, Hashable, Sendable {
+    public var webhook: String
+    public var attempts: Int64
+    /// Those that succeeded.
+    public var delivered: Int64
+
+    public init(webhook: String, attempts: Int64, delivered: Int64) {
+      self.webhook = webhook
+      self.attempts = attempts
+      self.delivered = delivered
+    }
+  }
+
+  /// The subscriptions that were first paid for in one month.
+  public struct Cohort: Codable, Hashable, Sendable {
+    /// `2026-01`.
+    public var month: String
+    public var subscriptions: Int64
+    /// How many were paid for on the last day of the month, of the next one, and so on.
+    public var active: [Int64]
+
+    public init(month: String, subscriptions: Int64, active: [Int64]) {
+      self.month = month
+      self.subscriptions = subscriptions
+      self.active = active
+    }
+  }
 }

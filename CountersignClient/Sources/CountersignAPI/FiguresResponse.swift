@@ -49,6 +49,12 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
     public var trialStarts: Int64
     public var trialConversions: Int64
     public var trialsPending: Int64
+    /// Users of whom the service first heard, and those of them who have paid since.
+    public var users: Int64
+    public var conversions: Int64
+    /// Users who saw a paywall for the first time, and those of them who have paid since.
+    public var viewers: Int64
+    public var purchasers: Int64
     /// By currency.
     public var money: [Money]
 
@@ -58,13 +64,13 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
       case trialStarts = "trial_starts"
       case trialConversions = "trial_conversions"
       case trialsPending = "trials_pending"
-      case money
+      case users, conversions, viewers, purchasers, money
     }
 
     public init(
       from: String, to: String, active: Int64, trials: Int64, grace: Int64, new: Int64, ended: Int64,
       resubscribed: Int64, payments: Int64, refundedPayments: Int64, trialStarts: Int64, trialConversions: Int64,
-      trialsPending: Int64, money: [Money]
+      trialsPending: Int64, users: Int64, conversions: Int64, viewers: Int64, purchasers: Int64, money: [Money]
     ) {
       self.from = from
       self.to = to
@@ -79,6 +85,10 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
       self.trialStarts = trialStarts
       self.trialConversions = trialConversions
       self.trialsPending = trialsPending
+      self.users = users
+      self.conversions = conversions
+      self.viewers = viewers
+      self.purchasers = purchasers
       self.money = money
     }
   }
@@ -89,13 +99,20 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
   @Nullable public var churn: Double?
   @Nullable public var trialConversion: Double?
   @Nullable public var refundRate: Double?
+  @Nullable public var conversion: Double?
+  @Nullable public var paywallConversion: Double?
+  @Nullable public var webhookSuccess: Double?
   /// Purchases that changed and are not counted yet; 1,000 means that or more.
   public var pending: Int
   /// As of now, and not of the span.
   public var subscribers: [Subscribers]
+  public var nearLimits: [NearLimit]
   /// Over the span, and on its last day.
   public var cycles: [Cycle]
   public var products: [Product]
+  public var webhooks: [Webhook]
+  /// Of a span by month, its whole months.
+  public var cohorts: [Cohort]
   public var periods: [Period]
 
   private enum CodingKeys: String, CodingKey {
@@ -103,21 +120,34 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
     case churn
     case trialConversion = "trial_conversion"
     case refundRate = "refund_rate"
-    case pending, subscribers, cycles, products, periods
+    case conversion
+    case paywallConversion = "paywall_conversion"
+    case webhookSuccess = "webhook_success"
+    case pending, subscribers
+    case nearLimits = "near_limits"
+    case cycles, products, webhooks, cohorts, periods
   }
 
   public init(
-    activeBefore: Int64, churn: Double?, trialConversion: Double?, refundRate: Double?, pending: Int,
-    subscribers: [Subscribers], cycles: [Cycle], products: [Product], periods: [Period]
+    activeBefore: Int64, churn: Double?, trialConversion: Double?, refundRate: Double?, conversion: Double?,
+    paywallConversion: Double?, webhookSuccess: Double?, pending: Int, subscribers: [Subscribers],
+    nearLimits: [NearLimit], cycles: [Cycle], products: [Product], webhooks: [Webhook], cohorts: [Cohort],
+    periods: [Period]
   ) {
     self.activeBefore = activeBefore
     _churn = Nullable(wrappedValue: churn)
     _trialConversion = Nullable(wrappedValue: trialConversion)
     _refundRate = Nullable(wrappedValue: refundRate)
+    _conversion = Nullable(wrappedValue: conversion)
+    _paywallConversion = Nullable(wrappedValue: paywallConversion)
+    _webhookSuccess = Nullable(wrappedValue: webhookSuccess)
     self.pending = pending
     self.subscribers = subscribers
+    self.nearLimits = nearLimits
     self.cycles = cycles
     self.products = products
+    self.webhooks = webhooks
+    self.cohorts = cohorts
     self.periods = periods
   }
 }

@@ -78,4 +78,10 @@ package struct Feature: Hashable, Sendable {
     }
     return horizon
   }
+
+  /// Whether so many of a thing are almost what a tier allows: all but one of a limit below ten, all but two of others.
+  package func isNear(_ count: Int, limitOf tier: Tier) -> Bool {
+    guard case .limit(let limit?) = allowance(of: tier), limit > 0, count > 0 else { return false }
+    return count >= limit - (limit < 10 ? 1 : 2)
+  }
 }

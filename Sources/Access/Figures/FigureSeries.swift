@@ -7,6 +7,12 @@ package enum FigureGrain: String, Hashable, Sendable {
   case month
 }
 
+/// The key that sums of figures have beside the currency.
+package enum FigureGrouping: Hashable, Sendable {
+  case day
+  case product
+}
+
 /// A span of days, by day or by month.
 package struct FigureSpan: Hashable, Sendable {
   /// Days since 1970-01-01 in UTC.
@@ -48,29 +54,33 @@ package struct FigureSeries: Hashable, Sendable {
 
   package static let pendingLimit = 1_000
 
-  /// - Parameter read: the sums of the days, or of the months by their first days, in a range.
+  /// - Parameter read: the sums of the days, or of the months by their first days, in a range. By day, products may be added
+  ///   up, and by product, days; of a span of one product only that one's.
   package init(
     _ span: FigureSpan, pending: Int,
-    _ read: (FigureGrain, Range<Int>) throws -> [FigureKey: FigureCounts]
+    _ read: (FigureGrain, Range<Int>, FigureGrouping) throws -> [FigureKey: FigureCounts]
   ) rethrows {
     self.span = span
     self.pending = pending
     var products: [String: [String: FigureCounts]] = [:]
     func sums(_ grain: FigureGrain, _ days: Range<Int>) throws -> [Int: [String: FigureCounts]] {
       var sums: [Int: [String: FigureCounts]] = [:]
-      guard !days.isEmpty else { return sums }
-      for (key, counts) in try read(grain, days) where span.product.map({ $0 == key.product }) ?? true {
+      for (key, counts) in try read(grain, days, .day) {
         sums[key.day, default: [:]][key.currency, default: FigureCounts()] += counts
-        products[key.product, default: [:]][key.currency, default: FigureCounts()] +=
-          days.upperBound <= span.days.lowerBound ? counts.levels : counts
+      }
+      for (key, counts) in try read(grain, days, .product) {
+        products[key.product, default: [:]][key.currency, default: FigureCounts()] += counts
       }
       return sums
     }
     let firstMonth = CalendarDay.firstOfMonth(of: span.days.lowerBound)
     var levels: [String: FigureCounts] = [:]
-    for part in try [sums(.month, Int(Int32.min)..<firstMonth), sums(.day, firstMonth..<span.days.lowerBound)] {
-      for (currency, counts) in part.values.joined() {
-        levels[currency, default: FigureCounts()] += counts.levels
+    for (grain, days) in [
+      (FigureGrain.month, Int(Int32.min)..<firstMonth), (.day, firstMonth..<span.days.lowerBound),
+    ] where !days.isEmpty {
+      for (key, counts) in try read(grain, days, .product) {
+        levels[key.currency, default: FigureCounts()] += counts.levels
+        products[key.product, default: [:]][key.currency, default: FigureCounts()] += counts.levels
       }
     }
     before = levels
@@ -130,7 +140,7 @@ package struct FigureSeries: Hashable, Sendable {
     CalendarDay.firstOfMonth(of: CalendarDay.firstOfMonth(of: day) + 31)
   }
 
-  private static func isWholeMonth(_ days: Range<Int>) -> Bool {
+  static func isWholeMonth(_ days: Range<Int>) -> Bool {
     CalendarDay.firstOfMonth(of: days.lowerBound) == days.lowerBound && nextMonth(days.lowerBound) == days.upperBound
   }
 

@@ -69,7 +69,9 @@ extension FiguresResponse {
     if periods.contains(where: { !$0.money.isEmpty }) { parts.append(money) }
     if !products.isEmpty { parts.append(sales) }
     parts.append(rates)
+    if !cohorts.isEmpty { parts.append(retention) }
     if !subscribers.isEmpty { parts.append(users) }
+    if !nearLimits.isEmpty { parts.append(limits) }
     if pending > 0 {
       parts.append("\(pending == 1_000 ? "1000 or more" : "\(pending)") purchases changed and are not counted yet.")
     }
@@ -79,13 +81,14 @@ extension FiguresResponse {
   private var counts: String {
     let head = [
       "from", "to", "active", "trials", "grace", "new", "ended", "back", "payments", "refunded", "trial starts",
-      "paid for",
+      "paid for", "users", "paid", "paywall", "paid",
     ]
     let rows = periods.map { period in
       [period.from, period.to]
         + [
           period.active, period.trials, period.grace, period.new, period.ended, period.resubscribed, period.payments,
-          period.refundedPayments, period.trialStarts, period.trialConversions,
+          period.refundedPayments, period.trialStarts, period.trialConversions, period.users, period.conversions,
+          period.viewers, period.purchasers,
         ].map { "\($0)" }
     }
     return TextTable([head] + rows, numbers: 2..<head.count).text
@@ -124,12 +127,35 @@ extension FiguresResponse {
     return TextTable([["users now", "tier", "status"]] + rows, numbers: 0..<1).text
   }
 
+  private var retention: String {
+    let length = cohorts.map(\.active.count).max() ?? 0
+    let head = ["cohort", "new"] + (0..<length).map { "+\($0)" }
+    let rows = cohorts.map { cohort in
+      [cohort.month, "\(cohort.subscriptions)"]
+        + cohort.active.map { active in
+          cohort.subscriptions > 0
+            ? String(format: "%.0f %%", Double(active) / Double(cohort.subscriptions) * 100) : "-"
+        }
+    }
+    return TextTable([head] + rows, numbers: 1..<head.count).text
+  }
+
+  private var limits: String {
+    let rows = nearLimits.map {
+      ["\($0.users)", ServiceClient.printable($0.tier), ServiceClient.printable($0.feature)]
+    }
+    return TextTable([["near a limit", "tier", "feature"]] + rows, numbers: 0..<1).text
+  }
+
   private var rates: String {
     TextTable(
       [
         ["churn", Self.percent(churn), "of \(activeBefore) that were active before"],
         ["trial conversion", Self.percent(trialConversion), "of the trials that began"],
         ["refund rate", Self.percent(refundRate), "of the payments"],
+        ["conversion", Self.percent(conversion), "of the users who came"],
+        ["paywall conversion", Self.percent(paywallConversion), "of the users who saw a paywall"],
+        ["webhook success", Self.percent(webhookSuccess), "of the attempts"],
       ], numbers: 1..<2
     ).text
   }

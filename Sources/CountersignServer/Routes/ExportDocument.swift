@@ -1,3 +1,4 @@
+import Access
 import CountersignAPI
 import Entitlements
 import Ledger
@@ -158,11 +159,25 @@ struct ExportDocument: Encodable {
     }
   }
 
+  /// The days by which the user is counted in the figures.
+  struct Progress: Codable, Hashable {
+    var seenOn: String
+    @Nullable var viewedOn: String?
+    @Nullable var paidOn: String?
+
+    enum CodingKeys: String, CodingKey {
+      case seenOn = "seen_on"
+      case viewedOn = "paywall_viewed_on"
+      case paidOn = "paid_on"
+    }
+  }
+
   var userID: String
   var ids: [String]
   var exportedAt: Date
   @Nullable var firstSeenAt: Date?
   @Nullable var lastSeenAt: Date?
+  @Nullable var progress: Progress?
   var entitlement: EntitlementResponse
   var grants: [Grant]
   var trials: [Trial]
@@ -180,7 +195,7 @@ struct ExportDocument: Encodable {
     case exportedAt = "exported_at"
     case firstSeenAt = "first_seen_at"
     case lastSeenAt = "last_seen_at"
-    case entitlement, grants, trials, devices
+    case progress, entitlement, grants, trials, devices
     case totals = "feature_totals"
     case timeZone = "time_zone"
     case attributes
@@ -195,6 +210,12 @@ struct ExportDocument: Encodable {
     exportedAt = now
     _firstSeenAt = Nullable(wrappedValue: record.firstSeenAt)
     _lastSeenAt = Nullable(wrappedValue: record.lastSeenAt)
+    _progress = Nullable(
+      wrappedValue: record.progress.map { progress in
+        Progress(
+          seenOn: FiguresResponse.day(progress.seen), viewedOn: progress.viewed.map(FiguresResponse.day),
+          paidOn: progress.paid.map(FiguresResponse.day))
+      })
     entitlement = EntitlementResponse(
       user: record.user, entitlement: standing.entitlement, isFromLedger: true, write: standing.write)
     grants = record.grants.map {

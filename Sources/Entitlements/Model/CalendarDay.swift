@@ -54,6 +54,12 @@ package struct CalendarDay: Hashable, Sendable {
     return date.daysSince1970
   }
 
+  /// The number of months from that of one day to that of another, both since 1 January 1970.
+  package static func months(from one: Int, to other: Int) -> Int {
+    let (one, other) = (CalendarDay(since1970: one), CalendarDay(since1970: other))
+    return (other.year - one.year) * 12 + other.month - one.month
+  }
+
   /// Whole days since 1970, and the milliseconds since the start of the day.
   static func split(_ milliseconds: Int64) -> (days: Int, time: Int) {
     let (days, time) = milliseconds.quotientAndRemainder(dividingBy: 86_400_000)

@@ -47,6 +47,8 @@ struct ErasureOperation {
     var report = ErasureReport(of: UserID(key))
     let account = try tables.account(withKey: key)
     report.usage = try tables.erase(usageOf: key)
+    try tables.leaveLimits(ofKey: key)
+    try tables.erase(progressOf: key, as: account == nil ? nil : pseudonym)
     tables.changes.note(usageOf: UserID(key))
     try tables.eraseTelling(of: key)
     for spelling in Set(names.spellings.filter { UserID($0).key == key } + [key]).sorted() {

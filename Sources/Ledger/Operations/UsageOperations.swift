@@ -29,7 +29,9 @@ struct ConsumeOperation {
     }
 
     let answer = consuming.answer(feature.access(for: consuming.tier, after: attempt, usage: usage))
-    var total = try tables.total(of: feature.name, of: user) ?? FeatureTotal()
+    let former = try tables.total(of: feature.name, of: user)
+    if former == nil { try tables.note(UserProgress(seen: now.utcDay), of: user) }
+    var total = former ?? FeatureTotal()
     let isKeyed = consuming.idempotencyKey != nil
     try tables.add(
       consuming.amount, of: feature.name, of: user, at: now, number: total.nextNumber, key: consuming.idempotencyKey,

@@ -1,3 +1,4 @@
+internal import Access
 internal import Entitlements
 internal import struct FoundationEssentials.Date
 
@@ -99,6 +100,11 @@ struct VerdictWriter {
     let access = Account.Access(verdict)
     try tables.count(account.access, replacedBy: access)
     try tables.countSubscriber(account.access, replacedBy: access)
+    if let former = account.access, former.tier != access.tier { try tables.leaveLimits(ofKey: account.user.key) }
+    // Of a purchase its count tells who has it.
+    if former == nil, account.purchases.isEmpty {
+      try tables.note(UserProgress(seen: StoredForm.date(head.recordedAt).utcDay), of: account.user)
+    }
     account.access = access
     try tables.save(account, at: head.recordedAt)
     return Saved(

@@ -13,7 +13,8 @@ internal import GRDB
 ///     account 1 ──── * store_purchase    store_report    store_transfer
 ///     event 1 ──── * change_event    account 1 ──── 0…1 covered_verdict    told_refusal
 ///     webhook 1 ──── * webhook_delivery * ──── 1 change_event
-///     figure_due    counted_purchase    figure    tally_change    tally    product_period
+///     figure_due    counted_purchase    figure    figure_cohort    tally_change    tally    product_period
+///     user_progress    near_limit
 ///
 /// Times are milliseconds since 1970 (UTC). JSON columns are the forms of `StoredForm`.
 enum LedgerSchema {
@@ -48,6 +49,7 @@ enum LedgerSchema {
     migrator.registerMigration("0019 erasure", foreignKeyChecks: .immediate) { db in try db.execute(sql: erasure) }
     migrator.registerMigration("0020 figures", foreignKeyChecks: .immediate) { db in try db.execute(sql: figures) }
     migrator.registerMigration("0023 tallies", foreignKeyChecks: .immediate) { db in try db.execute(sql: tallies) }
+    migrator.registerMigration("0024 progress", foreignKeyChecks: .immediate) { db in try db.execute(sql: progress) }
     return migrator
   }
 

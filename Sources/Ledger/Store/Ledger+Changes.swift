@@ -1,3 +1,4 @@
+internal import Access
 internal import Entitlements
 package import struct FoundationEssentials.Date
 
@@ -21,8 +22,10 @@ extension Ledger {
       for event in events {
         var detail = ChangeEvent.Detail()
         detail.properties = event.properties
+        let (user, day) = (try tables.name(of: event.user), event.at.utcDay)
+        try tables.note(UserProgress(seen: day, viewed: event.type == AppEvent.paywall ? day : nil), of: user)
         try tables.tell(
-          event.type, of: tables.name(of: event.user), at: StoredForm.milliseconds(event.at), recordedAt: recordedAt,
+          event.type, of: user, at: StoredForm.milliseconds(event.at), recordedAt: recordedAt,
           detail)
       }
     }

@@ -13,7 +13,7 @@ extension Ledger {
       "\(product): " + terms.prices.map { "\($0.value.text) \($0.key)" }.sorted().joined(separator: ", ")
     }.sorted().joined(separator: "; ")
     try await engine.submit { tables in
-      try tables.noteAllFigures("\(Self.figureRules) prices " + prices)
+      try tables.noteAllFigures("prices " + prices, rules: Self.figureRules)
       try tables.recountSubscribers()
     }
   }
@@ -28,11 +28,31 @@ extension Ledger {
   /// The figures of a span of days.
   package func figures(over span: FigureSpan) async throws(LedgerError) -> FigureReport {
     try await read { tables in
-      FigureReport(
-        series: try FigureSeries(span, pending: tables.figuresDue(limit: FigureSeries.pendingLimit)) { grain, days in
-          try tables.figures(grain, days)
-        }, subscribers: try tables.subscribers(), periods: try tables.productPeriods())
+      let series = try FigureSeries(span, pending: tables.figuresDue(limit: FigureSeries.pendingLimit)) {
+        grain, days, by in
+        try tables.figures(grain, days, by, of: span.product)
+      }
+      return FigureReport(
+        series: series, subscribers: try tables.subscribers(), periods: try tables.productPeriods(),
+        funnel: try tables.funnel(span.days), nearLimits: try tables.nearLimits(),
+        webhooks: try tables.webhookAttempts(span.days),
+        cohorts: span.grain == .month ? series.cohorts(try tables.cohorts(span.days)) : [])
     }
+  }
+
+  /// The figures that are watched, as of a day.
+  package func watchedFigures(today: Int) async throws(LedgerError) -> [WatchedFigure] {
+    let span = WatchedFigure.span(today: today)
+    let settled = span.days.prefix(WatchedFigure.length)
+    let report = try await figures(over: span)
+    let users = report.users(in: settled.startIndex..<settled.endIndex)
+    let webhooks = try await read { tables in try tables.webhookAttempts(today - WatchedFigure.length..<today + 1) }
+    let delivered = webhooks.reduce(0) { $0 + $1.delivered }
+    return report.series.watched + [
+      WatchedFigure(.conversion, users[.conversions] ?? 0, of: users[.users] ?? 0),
+      WatchedFigure(.paywallConversion, users[.purchasers] ?? 0, of: users[.viewers] ?? 0),
+      WatchedFigure(.webhookSuccess, delivered, of: webhooks.reduce(delivered) { $0 + $1.failed }),
+    ]
   }
 
   /// The users of each tier and status, by their last verdicts.

@@ -16,13 +16,18 @@ extension Ledger {
     try await engine.submit { tables in try GiveBackOperation(givingBack: givingBack, tables: tables).run() }
   }
 
-  /// Sets how many of a thing a user has, where nobody else counts them.
-  package func setCount(_ count: Int, of feature: FeatureName, of user: UserID) async throws(LedgerError) {
+  /// Sets how many of a thing a user of a tier has, where nobody else counts them.
+  package func setCount(
+    _ count: Int, of feature: Feature, of user: UserID, with tier: Tier, at now: Date
+  ) async throws(LedgerError) {
     try await engine.submit { tables in
-      var total = try tables.total(of: feature, of: user) ?? FeatureTotal()
+      try tables.noteLimit(feature.name, of: user, near: feature.isNear(count, limitOf: tier) ? tier : nil)
+      let former = try tables.total(of: feature.name, of: user)
+      if former == nil { try tables.note(UserProgress(seen: now.utcDay), of: user) }
+      var total = former ?? FeatureTotal()
       guard total.total != count else { return }
       total.total = count
-      try tables.save(total, of: feature, of: user)
+      try tables.save(total, of: feature.name, of: user)
       tables.changes.note(usageOf: user)
     }
   }

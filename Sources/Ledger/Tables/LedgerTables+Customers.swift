@@ -1,3 +1,4 @@
+internal import Access
 internal import Entitlements
 internal import struct FoundationEssentials.Date
 
@@ -45,6 +46,7 @@ extension LedgerTables {
       INSERT INTO customer (key, spelling, first_seen_at, last_seen_at) VALUES (?, ?, ?, ?)
       ON CONFLICT (key) DO UPDATE SET last_seen_at = CASE WHEN customer.last_seen_at > excluded.last_seen_at THEN customer.last_seen_at ELSE excluded.last_seen_at END
       """, user.key, user.rawValue == user.key ? nil : user, now, now)
+    try note(UserProgress(seen: now.utcDay), of: user)
   }
 
   /// From now on the ID means a user; so do the IDs that meant it.
@@ -87,6 +89,8 @@ extension LedgerTables {
         keys_until = CASE WHEN feature_total.keys_until < excluded.keys_until THEN feature_total.keys_until ELSE excluded.keys_until END
       """, user.key, id.key)
     try execute("DELETE FROM feature_total WHERE user_id = ?", id.key)
+    try leaveLimits(ofKey: id.key)
+    if let progress = try takeProgress(ofKey: id.key) { try note(progress, of: user) }
     changes.note(usageOf: user)
     changes.note(usageOf: id)
   }

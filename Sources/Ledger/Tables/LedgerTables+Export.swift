@@ -13,7 +13,7 @@ extension LedgerTables {
     return UserRecord(
       user: name, ids: ids.sorted { $0.rawValue < $1.rawValue },
       profile: try ledgerProfile(of: name), firstSeenAt: customer?.firstSeenAt,
-      lastSeenAt: customer?.lastSeenAt,
+      lastSeenAt: customer?.lastSeenAt, progress: try progress(ofKey: key),
       grants: try given(to: UserID(key), limit: 10_000), trials: try trials(of: key), devices: try devices(of: key),
       totals: try totals(of: key),
       timeZone: try first("SELECT name FROM user_time_zone WHERE user_id = ?", key) { try $0.get(0) },

@@ -1,5 +1,6 @@
 internal import Access
 internal import Entitlements
+internal import struct FoundationEssentials.Date
 
 extension LedgerTables {
   // MARK: Counting
@@ -13,16 +14,23 @@ extension LedgerTables {
       """, purchase)
   }
 
-  /// Has every purchase counted anew, unless that was done by the same rules and prices already.
-  func noteAllFigures(_ rules: String) throws {
-    guard try memo("figures") != rules else { return }
+  /// Has every purchase counted anew, unless that was done with these prices already; by other rules from nothing.
+  func noteAllFigures(_ prices: String, rules: Int) throws {
+    let isByTheseRules = try memo("figure rules") == "\(rules)"
+    guard try !isByTheseRules || memo("figures") != prices else { return }
+    if !isByTheseRules {
+      try execute("DELETE FROM counted_purchase")
+      try execute("DELETE FROM figure")
+      try execute("DELETE FROM figure_cohort")
+    }
     try execute(
       """
       INSERT INTO figure_due (purchase_id, changes)
         SELECT id, 1 FROM (SELECT id FROM purchase UNION ALL SELECT id FROM store_purchase) AS one WHERE id IS NOT NULL
         ON CONFLICT DO NOTHING
       """)
-    try keepMemo("figures", rules)
+    try keepMemo("figures", prices)
+    try keepMemo("figure rules", "\(rules)")
   }
 
   /// Counts purchases that changed, and adds up what else was noted.
@@ -33,16 +41,19 @@ extension LedgerTables {
       try $0.get(0, as: Int64.self)
     }
     var sums: [FigureKey: FigureCounts] = [:]
+    var cohorts: [FigureCohort.Key: Int64] = [:]
     for id in due {
       try execute("DELETE FROM figure_due WHERE purchase_id = ?", id)
-      let evidence = id > 0 ? try purchase(id: id).evidence : try storePurchase(id: id)?.evidence
-      guard let evidence else { continue }
+      guard let (evidence, owner) = try countable(id) else { continue }
       for (product, period) in evidence.billingPeriods { try keep(period.text, of: product) }
       let former = try countedAs(id)
       let present = evidence.figures(terms)
+      if evidence.key.environment == .production { try note(progressOf: owner, by: present) }
       guard former != present else { continue }
       for (key, counts) in former { sums[key, default: FigureCounts()] -= counts }
       for (key, counts) in present { sums[key, default: FigureCounts()] += counts }
+      for (key, change) in former.cohort { cohorts[key, default: 0] -= change }
+      for (key, change) in present.cohort { cohorts[key, default: 0] += change }
       try execute(
         """
         INSERT INTO counted_purchase (purchase_id, counts) VALUES (?, ?)
@@ -50,7 +61,26 @@ extension LedgerTables {
         """, id, StoredForm.encoded(StoredFigures(present)))
     }
     try add(sums)
+    try add(cohorts)
     return max(due.count, try addTallies(limit: limit))
+  }
+
+  private func countable(_ id: Int64) throws -> (evidence: SubscriptionEvidence, owner: UserID)? {
+    guard id < 0 else {
+      let purchase = try purchase(id: id)
+      return (purchase.evidence, purchase.owner)
+    }
+    return try storePurchase(id: id).map { ($0.evidence, $0.owner) }
+  }
+
+  /// Notes the first payment among the counts of a purchase for its owner.
+  private func note(progressOf owner: UserID, by counts: [FigureKey: FigureCounts]) throws {
+    let seenAt = try first("SELECT first_seen_at FROM account WHERE key = ?", owner.key) {
+      try $0.get(0, as: Date.self)
+    }
+    guard let seenAt else { return }
+    let paid = counts.filter { $0.value[.payments] > 0 }.keys.map(\.day).min()
+    try note(UserProgress(seen: seenAt.utcDay, paid: paid), of: owner)
   }
 
   private func countedAs(_ purchase: Int64) throws -> [FigureKey: FigureCounts] {
@@ -59,7 +89,7 @@ extension LedgerTables {
     } ?? [:]
   }
 
-  private func add(_ sums: [FigureKey: FigureCounts]) throws {
+  func add(_ sums: [FigureKey: FigureCounts]) throws {
     var months: [FigureKey: FigureCounts] = [:]
     for (key, counts) in sums {
       var month = key
@@ -102,21 +132,51 @@ extension LedgerTables {
     try first("SELECT count(*) FROM (SELECT purchase_id FROM figure_due LIMIT ?) AS due", limit) { try $0.get(0) } ?? 0
   }
 
-  /// The sums of the days, or of the months by their first days, in a range.
-  func figures(_ grain: FigureGrain, _ days: Range<Int>) throws -> [FigureKey: FigureCounts] {
-    let rows = try all(
-      """
-      SELECT day, product_id, currency,
-        active, trials, grace, mrr, new_subscriptions, new_mrr, ended, resubscribed, payments, refunded_payments,
-        revenue, refunds, trial_starts, trial_conversions, trials_pending
-      FROM figure WHERE grain = ? AND day >= ? AND day < ?
-      """, grain.rawValue, days.lowerBound, days.upperBound
-    ) { row in
-      var counts = FigureCounts()
-      for figure in Figure.allCases { counts[figure] = try row.get(3 + figure.rawValue) }
-      return (try FigureKey(day: row.get(0), product: row.get(1), currency: row.get(2)), counts)
-    }
+  /// The sums of the days, or of the months by their first days, in a range: by day, or by product. SQL adds up, so that few
+  /// rows leave it.
+  func figures(
+    _ grain: FigureGrain, _ days: Range<Int>, _ grouping: FigureGrouping, of product: String? = nil
+  ) throws -> [FigureKey: FigureCounts] {
+    let (grain, first, end) = (grain.rawValue, days.lowerBound, days.upperBound)
+    let rows =
+      if let product {
+        try all(
+          """
+          SELECT day, product_id, currency,
+            active, trials, grace, mrr, new_subscriptions, new_mrr, ended, resubscribed, payments, refunded_payments,
+            revenue, refunds, trial_starts, trial_conversions, trials_pending
+          FROM figure WHERE grain = ? AND day >= ? AND day < ? AND product_id = ?
+          """, grain, first, end, product, read: Self.figures)
+      } else if grouping == .day {
+        try all(
+          """
+          SELECT day, '', currency,
+            sum(active), sum(trials), sum(grace), sum(mrr),
+            sum(new_subscriptions), sum(new_mrr), sum(ended),
+            sum(resubscribed), sum(payments), sum(refunded_payments),
+            sum(revenue), sum(refunds), sum(trial_starts),
+            sum(trial_conversions), sum(trials_pending)
+          FROM figure WHERE grain = ? AND day >= ? AND day < ? GROUP BY day, currency
+          """, grain, first, end, read: Self.figures)
+      } else {
+        try all(
+          """
+          SELECT 0, product_id, currency,
+            sum(active), sum(trials), sum(grace), sum(mrr),
+            sum(new_subscriptions), sum(new_mrr), sum(ended),
+            sum(resubscribed), sum(payments), sum(refunded_payments),
+            sum(revenue), sum(refunds), sum(trial_starts),
+            sum(trial_conversions), sum(trials_pending)
+          FROM figure WHERE grain = ? AND day >= ? AND day < ? GROUP BY product_id, currency
+          """, grain, first, end, read: Self.figures)
+      }
     return Dictionary(rows) { one, _ in one }
+  }
+
+  private static func figures(_ row: SQLRow) throws -> (FigureKey, FigureCounts) {
+    var counts = FigureCounts()
+    for figure in Figure.allCases { counts[figure] = try row.get(3 + figure.rawValue) }
+    return (FigureKey(day: try row.get(0), product: try row.get(1), currency: try row.get(2)), counts)
   }
 }
 

@@ -1,3 +1,4 @@
+internal import Access
 internal import Entitlements
 
 extension LedgerTables {
@@ -78,6 +79,44 @@ extension LedgerTables {
       guard count > 0, let status = SubscriptionStatus(rawValue: tally.detail) else { return nil }
       return SubscriberCount(tier: Tier(tally.label), status: status, users: count)
     }
+  }
+
+  /// The users of each step of the funnel, by day.
+  func funnel(_ days: Range<Int>) throws -> [Int: [UserProgress.Step: Int64]] {
+    try tallies(.funnel, days).reduce(into: [:]) { funnel, row in
+      if let step = UserProgress.Step(rawValue: row.tally.label) {
+        funnel[row.tally.day, default: [:]][step] = row.count
+      }
+    }
+  }
+
+  /// The users near each limit of a tier.
+  func nearLimits() throws -> [NearLimitCount] {
+    try tallies(.nearLimit).filter { $0.count > 0 }.map { tally, count in
+      NearLimitCount(feature: FeatureName(rawValue: tally.label), tier: Tier(tally.detail), users: count)
+    }
+  }
+
+  /// The attempts of a range of days, by receiver.
+  func webhookAttempts(_ days: Range<Int>) throws -> [WebhookAttempts] {
+    let sums = try all(
+      """
+      SELECT label, detail, sum(count) FROM tally WHERE name = ? AND day >= ? AND day < ? GROUP BY label, detail
+      ORDER BY label, detail
+      """, Tally.Name.webhooks, days.lowerBound, days.upperBound
+    ) {
+      (
+        webhook: try $0.get(0, as: String.self), detail: try $0.get(1, as: String.self),
+        count: try $0.get(2, as: Int64.self)
+      )
+    }
+    var attempts: [WebhookAttempts] = []
+    for one in sums {
+      if attempts.last?.webhook != one.webhook { attempts.append(WebhookAttempts(webhook: one.webhook)) }
+      let path = one.detail == "delivered" ? \WebhookAttempts.delivered : \.failed
+      attempts[attempts.count - 1][keyPath: path] = one.count
+    }
+    return attempts
   }
 
   /// The length of the periods of every product that was counted.

@@ -1,3 +1,4 @@
+internal import Access
 internal import Entitlements
 internal import struct FoundationEssentials.Date
 
@@ -102,8 +103,17 @@ extension LedgerTables {
         try keep(result, of: name, isDead: true, attempts: attempts, due: now, problem: problem, at: now)
       }
     }
+    try count(results, of: name, at: now)
     if let through {
       try execute("UPDATE webhook SET through = ? WHERE name = ? AND through < ?", through, name, through)
+    }
+  }
+
+  private func count(_ results: [WebhookResult], of name: String, at now: Date) throws {
+    let delivered = results.count { $0.outcome == .delivered }
+    let failed = results.count { $0.outcome != .delivered && $0.outcome != .waits }
+    for (detail, count) in [("delivered", delivered), ("failed", failed)] where count > 0 {
+      try note(Int64(count), to: Tally(name: .webhooks, day: now.utcDay, label: name, detail: detail))
     }
   }
 

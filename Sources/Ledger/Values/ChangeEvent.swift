@@ -65,6 +65,9 @@ package struct AppEvent: Hashable, Sendable {
   /// A JSON object.
   package var properties: String
 
+  /// The type of the event that tells of a paywall that was shown: the funnel begins with it.
+  package static let paywall = "paywall_viewed"
+
   package init(user: UserID, type: String, at: Date, properties: String) {
     self.user = user
     self.type = type

@@ -3,6 +3,12 @@ struct Tally: Hashable, Comparable {
   enum Name: String {
     /// Users with a verdict, as of now; `label` is the tier, `detail` the status.
     case subscribers
+    /// Users by the steps of `UserProgress`; `label` is the step.
+    case funnel
+    /// Users near a limit, as of now; `label` is the feature, `detail` the tier.
+    case nearLimit = "near_limit"
+    /// Attempts to tell a receiver of an event; `label` is the receiver, `detail` is `delivered` or `failed`.
+    case webhooks
   }
 
   var name: Name

@@ -1,3 +1,4 @@
+package import Access
 package import Entitlements
 package import struct FoundationEssentials.Date
 package import struct FoundationEssentials.TimeZone
@@ -11,6 +12,8 @@ package struct UserRecord: Sendable {
   package var profile: LedgerProfile?
   package var firstSeenAt: Date?
   package var lastSeenAt: Date?
+  /// The progress by which the user is counted in the figures.
+  package var progress: UserProgress?
   package var grants: [GivenRecord]
   package var trials: [TrialRecord]
   package var devices: [KeptDevice]

@@ -121,7 +121,7 @@ package struct FeatureUsage: Sendable {
   package func setCount(
     _ count: Int, of feature: Feature, by user: UserID, at now: Date
   ) async throws(LedgerError) -> One {
-    try await ledger.setCount(count, of: feature.name, of: user)
+    try await ledger.setCount(count, of: feature, of: user, with: tier(of: user, at: now), at: now)
     return try await access(to: feature, of: user, amount: 1, count: count, in: nil, at: now)
   }
 

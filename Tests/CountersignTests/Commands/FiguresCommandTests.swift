@@ -45,23 +45,32 @@ import Testing
     let period = FiguresResponse.Period(
       from: "2026-01-01", to: "2026-01-31", active: 12, trials: 3, grace: 1, new: 2, ended: 0, resubscribed: 0,
       payments: 12, refundedPayments: 1, trialStarts: 0, trialConversions: 0, trialsPending: 0,
+      users: 20, conversions: 1, viewers: 10, purchasers: 1,
       money: [
         .init(currency: "USD", mrr: "119.88", arr: "1438.56", newMRR: "19.98", revenue: "119.88", refunds: "9.99")
       ])
     let figures = FiguresResponse(
-      activeBefore: 10, churn: -0.2, trialConversion: nil, refundRate: 0.0833, pending: 1_000,
+      activeBefore: 10, churn: -0.2, trialConversion: nil, refundRate: 0.0833, conversion: 0.05,
+      paywallConversion: 0.1, webhookSuccess: nil, pending: 1_000,
       subscribers: [
         .init(tier: "free", status: "expired", users: 100), .init(tier: "pro", status: "active", users: 15),
       ],
+      nearLimits: [.init(feature: "children", tier: "free", users: 7)],
       cycles: [.init(period: "P1M", active: 12, money: period.money)],
       products: [
         .init(productID: "pro.monthly", period: "P1M", active: 12, money: period.money),
         .init(productID: "coins", period: nil, active: 0, money: []),
+      ], webhooks: [],
+      cohorts: [
+        .init(month: "2025-12", subscriptions: 3, active: [3, 1]),
+        .init(month: "2026-01", subscriptions: 0, active: [0]),
       ], periods: [period])
     #expect(
       figures.text == """
-        from        to          active  trials  grace  new  ended  back  payments  refunded  trial starts  paid for
-        2026-01-01  2026-01-31      12       3      1    2      0     0        12         1             0         0
+        from        to          active  trials  grace  new  ended  back  payments  refunded  trial starts  paid for  users  \
+        paid  paywall  paid
+        2026-01-01  2026-01-31      12       3      1    2      0     0        12         1             0         0     20  \
+           1       10     1
 
         from        to          currency     MRR      ARR  new MRR  revenue  refunds
         2026-01-01  2026-01-31  USD       119.88  1438.56    19.98   119.88     9.99
@@ -70,13 +79,23 @@ import Testing
         pro.monthly  P1M         12       USD  119.88   119.88     9.99
         coins        -            0
 
-        churn             -20.00 %  of 10 that were active before
-        trial conversion         -  of the trials that began
-        refund rate         8.33 %  of the payments
+        churn               -20.00 %  of 10 that were active before
+        trial conversion           -  of the trials that began
+        refund rate           8.33 %  of the payments
+        conversion            5.00 %  of the users who came
+        paywall conversion   10.00 %  of the users who saw a paywall
+        webhook success            -  of the attempts
+
+        cohort   new     +0    +1
+        2025-12    3  100 %  33 %
+        2026-01    0      -
 
         users now  tier  status
               100  free  expired
                15  pro   active
+
+        near a limit  tier  feature
+                   7  free  children
 
         1000 or more purchases changed and are not counted yet.
         """)

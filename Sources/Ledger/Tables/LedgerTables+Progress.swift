@@ -1,0 +1,102 @@
+internal import Access
+internal import Entitlements
+
+extension LedgerTables {
+  // MARK: Conversion and funnel
+
+  /// Notes how far a user has come, and counts the user in the steps that follow.
+  func note(_ progress: UserProgress, of user: UserID) throws {
+    let key = try key(of: user)
+    let former = try self.progress(ofKey: key)
+    let present = former?.merged(with: progress) ?? progress
+    guard present != former else { return }
+    try execute(
+      """
+      INSERT INTO user_progress (user_id, seen, viewed, paid) VALUES (?, ?, ?, ?)
+      ON CONFLICT (user_id) DO UPDATE SET seen = excluded.seen, viewed = excluded.viewed, paid = excluded.paid
+      """, key, present.seen, present.viewed, present.paid)
+    try count(former?.steps ?? [:], replacedBy: present.steps)
+  }
+
+  /// Forgets how far a user has come, and takes the user out of the counts.
+  func takeProgress(ofKey key: String) throws -> UserProgress? {
+    guard let progress = try progress(ofKey: key) else { return nil }
+    try execute("DELETE FROM user_progress WHERE user_id = ?", key)
+    try count(progress.steps, replacedBy: [:])
+    return progress
+  }
+
+  /// Renames an erased user, or forgets the one of whom nothing else stays. The counts stay as they are.
+  func erase(progressOf key: String, as pseudonym: UserID?) throws {
+    if let pseudonym {
+      try execute("UPDATE user_progress SET user_id = ? WHERE user_id = ?", pseudonym, key)
+    } else {
+      try execute("DELETE FROM user_progress WHERE user_id = ?", key)
+    }
+  }
+
+  func progress(ofKey key: String) throws -> UserProgress? {
+    try first("SELECT seen, viewed, paid FROM user_progress WHERE user_id = ?", key) {
+      UserProgress(seen: try $0.get(0), viewed: try $0.get(1), paid: try $0.get(2))
+    }
+  }
+
+  private func count(_ former: [UserProgress.Step: Int], replacedBy present: [UserProgress.Step: Int]) throws {
+    for step in UserProgress.Step.allCases where former[step] != present[step] {
+      if let day = former[step] { try note(-1, to: Tally(name: .funnel, day: day, label: step.rawValue)) }
+      if let day = present[step] { try note(1, to: Tally(name: .funnel, day: day, label: step.rawValue)) }
+    }
+  }
+
+  // MARK: Limits
+
+  /// Notes that a user is near a limit of a tier; `nil`: not any more.
+  func noteLimit(_ feature: FeatureName, of user: UserID, near tier: Tier?) throws {
+    let former = try first("SELECT tier FROM near_limit WHERE user_id = ? AND feature = ?", user.key, feature) {
+      try $0.get(0, as: Tier.self)
+    }
+    guard former != tier else { return }
+    if let former { try leaveLimit(feature, near: former, ofKey: user.key) }
+    guard let tier else { return }
+    try execute("INSERT INTO near_limit (user_id, feature, tier) VALUES (?, ?, ?)", user.key, feature, tier)
+    try note(1, to: Tally(name: .nearLimit, label: feature.rawValue, detail: tier.rawValue))
+  }
+
+  /// Takes a user out of the counts of limits: of another tier they are others.
+  func leaveLimits(ofKey key: String) throws {
+    let near = try all("SELECT feature, tier FROM near_limit WHERE user_id = ? ORDER BY feature", key) { row in
+      (feature: try row.get(0, as: FeatureName.self), tier: try row.get(1, as: Tier.self))
+    }
+    for one in near { try leaveLimit(one.feature, near: one.tier, ofKey: key) }
+  }
+
+  private func leaveLimit(_ feature: FeatureName, near tier: Tier, ofKey key: String) throws {
+    try execute("DELETE FROM near_limit WHERE user_id = ? AND feature = ?", key, feature)
+    try note(-1, to: Tally(name: .nearLimit, label: feature.rawValue, detail: tier.rawValue))
+  }
+
+  // MARK: Cohorts
+
+  func add(_ changes: [FigureCohort.Key: Int64]) throws {
+    for (key, change) in changes.sorted(by: { $0.key < $1.key }) where change != 0 {
+      try execute(
+        """
+        INSERT INTO figure_cohort (month, product_id, since, change) VALUES (?, ?, ?, ?)
+        ON CONFLICT (month, product_id, since) DO UPDATE SET change = figure_cohort.change + excluded.change
+        """, key.month, key.product, key.since, change)
+    }
+  }
+
+  func cohorts(_ months: Range<Int>) throws -> [FigureCohort.Key: Int64] {
+    let rows = try all(
+      "SELECT month, product_id, since, change FROM figure_cohort WHERE month >= ? AND month < ?", months.lowerBound,
+      months.upperBound
+    ) { row in
+      (
+        FigureCohort.Key(month: try row.get(0), product: try row.get(1), since: try row.get(2)),
+        try row.get(3, as: Int64.self)
+      )
+    }
+    return Dictionary(rows) { one, _ in one }
+  }
+}

@@ -1,0 +1,68 @@
+import Access
+import Entitlements
+import Testing
+
+/// The counts of users: conversion, the funnel, limits, and the figures that are watched.
+@Suite struct UserProgressTests {
+  @Test(
+    arguments: [
+      (UserProgress(seen: 5), [.users: 5]),
+      (UserProgress(seen: 5, paid: 5), [.users: 5, .conversions: 5]),
+      (UserProgress(seen: 5, paid: 90), [.users: 5, .conversions: 5]),
+      (UserProgress(seen: 5, paid: 4), [:]),
+      (UserProgress(seen: 5, viewed: 7), [.users: 5, .viewers: 7]),
+      (UserProgress(seen: 5, viewed: 7, paid: 7), [.users: 5, .conversions: 5, .viewers: 7, .purchasers: 7]),
+      (UserProgress(seen: 5, viewed: 7, paid: 6), [.users: 5, .conversions: 5]),
+      (UserProgress(seen: 5, viewed: 3, paid: 4), [.viewers: 3, .purchasers: 3]),
+    ] as [(UserProgress, [UserProgress.Step: Int])])
+  func `a user who had paid before counts in no step`(progress: UserProgress, steps: [UserProgress.Step: Int]) {
+    #expect(progress.steps == steps)
+  }
+
+  @Test func `of two reports of a user the earlier days count`() {
+    let one = UserProgress(seen: 5, viewed: 9)
+    #expect(one.merged(with: UserProgress(seen: 4, paid: 8)) == UserProgress(seen: 4, viewed: 9, paid: 8))
+    #expect(one.merged(with: UserProgress(seen: 6, viewed: 7)) == UserProgress(seen: 5, viewed: 7))
+  }
+
+  @Test(arguments: [
+    (2, 0, false), (2, 1, true), (2, 5, true), (10, 7, false), (10, 8, true), (9, 7, false), (9, 8, true),
+    (1, 0, false), (1, 1, true), (0, 3, false), (nil, 99, false),
+  ])
+  func `near a limit is all but one of a small one, all but two of a larger`(limit: Int?, count: Int, isNear: Bool) {
+    let feature = Feature(name: "children", kind: .limit, values: ["free": .limit(limit)], tiers: ["free"])
+    #expect(feature.isNear(count, limitOf: "free") == isNear)
+  }
+
+  @Test func `only a limit has users near it`() {
+    let meter = Feature(name: "m", kind: .meter, values: ["free": .meter([])], tiers: ["free"])
+    let flag = Feature(name: "f", kind: .flag, values: ["free": .flag(true)], tiers: ["free"])
+    #expect(!meter.isNear(5, limitOf: "free") && !flag.isNear(5, limitOf: "free"))
+  }
+
+  /// Two hundred subscriptions from before; each day one ends, one trial begins, and half of the trials are paid for.
+  @Test func `churn leaves today out, and trials have a week to be paid for`() throws {
+    let today = 20_000
+    var sums: [FigureKey: FigureCounts] = [:]
+    func add(_ figure: Figure, _ amount: Int64, on day: Int) {
+      sums[FigureKey(day: day, product: "pro", currency: "USD"), default: FigureCounts()][figure] += amount
+    }
+    add(.active, 200, on: today - 50)
+    for day in today - 37...today {
+      add(.ended, day == today ? 150 : 1, on: day)
+      add(.active, day == today ? -150 : -1, on: day)
+      add(.trialStarts, 4, on: day)
+      add(.trialConversions, day < today - 7 ? 1 : 0, on: day)
+      add(.trialsPending, day < today - 7 ? 2 : 4, on: day)
+    }
+    let span = WatchedFigure.span(today: today)
+    let series = FigureSeries(span, pending: 0) { grain, days, _ in
+      // Everything is of the month in which the span begins, or of the span.
+      grain == .month ? [:] : sums.filter { days.contains($0.key.day) }
+    }
+    #expect(
+      series.watched == [WatchedFigure(.churn, 30, of: 193), WatchedFigure(.trialConversion, 30, of: 60)])
+    #expect(WatchedFigure(.churn, 1, of: 0).ratio == nil)
+    #expect(WatchedFigure(.churn, 1, of: 4).ratio == 0.25)
+  }
+}

@@ -1,0 +1,160 @@
+import Access
+import Entitlements
+import Foundation
+import Testing
+
+@testable import Ledger
+
+/// Conversion, funnel, retention, limits and attempts as the ledger keeps them up.
+@Suite struct ProgressLedgerTests {
+  private static let day = at(0).utcDay
+  private static let children = Feature(
+    name: "children", kind: .limit, values: ["free": .limit(2), "pro": .limit(10)], tiers: ["free", "pro"])
+
+  private static func days(_ count: Double) -> TimeInterval { count * 86_400 }
+
+  private static func paid(_ id: String, from: Double, days: Double) -> SubscriptionEvidence {
+    var one = evidence(id, time: from * 86_400, expires: (from + days) * 86_400)
+    one.purchases[0].purchaseDate = at(from * 86_400)
+    one.purchases[0].sale = .init(price: 4_990, currency: "USD")
+    return one
+  }
+
+  private static func event(_ user: UserID, _ type: String, day: Double) -> AppEvent {
+    AppEvent(user: user, type: type, at: at(day * 86_400), properties: "{}")
+  }
+
+  private static func report(_ ledger: Ledger, days: Int = 40) async throws -> FigureReport {
+    while try await ledger.countFigures([:], limit: 50) > 0 {}
+    return try await ledger.figures(over: FigureSpan(days: day..<day + days, grain: .day))
+  }
+
+  @Test func `users come, see a paywall and pay, and each counts once`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await ledger.record(
+        [
+          Self.event("anna", "opened", day: 1), Self.event("anna", "paywall_viewed", day: 3),
+          Self.event("anna", "paywall_viewed", day: 2), Self.event("ben", "paywall_viewed", day: 2),
+        ], at: at(3 * 86_400))
+      _ = try await ledger.consume(
+        Consuming(
+          user: "carl", feature: Anna.meter, tier: "free", amount: 1, now: at(Self.days(1)),
+          zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: true), idempotencyKey: nil, request: "1",
+          answer: { _ in "" }))
+      try await ledger.setCount(1, of: Self.children, of: "dora", with: "free", at: at(Self.days(1)))
+      try await ledger.setCount(2, of: Self.children, of: "dora", with: "free", at: at(Self.days(5)))
+      _ = try await ledger.record(entry("anna", [Self.paid("1", from: 4, days: 30)], evaluate: rules))
+      let report = try await Self.report(ledger)
+      #expect(report.users(in: Self.day..<Self.day + 40) == [.users: 4, .conversions: 1, .viewers: 2, .purchasers: 1])
+      // Her account was made on the first day.
+      #expect(report.funnel[Self.day] == [.users: 1, .conversions: 1])
+      #expect(report.funnel[Self.day + 1]?[.users] == 2)
+      #expect(report.funnel[Self.day + 2] == [.users: 1, .viewers: 2, .purchasers: 1])
+      // She had bought long before: nobody won her here.
+      _ = try await ledger.record(entry("anna", [Self.paid("2", from: -90, days: 30)], evaluate: rules))
+      let later = try await Self.report(ledger)
+      #expect(later.users(in: Self.day..<Self.day + 40).filter { $0.value != 0 } == [.users: 3, .viewers: 1])
+    }
+  }
+
+  @Test func `an anonymous customer who signs in is one user, and an erased one stays counted`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.meet(Anna.alias, at: at(0))
+      try await ledger.record([Self.event(Anna.alias, "paywall_viewed", day: 0)], at: at(1))
+      _ = try await ledger.join(Anna.alias, to: "anna", requestID: "join", reevaluated(at: 10))
+      _ = try await ledger.record(entry("anna", [Self.paid("1", from: 0, days: 30)], evaluate: rules))
+      var counts = try await Self.report(ledger).users(in: Self.day..<Self.day + 1)
+      #expect(counts == [.users: 1, .conversions: 1, .viewers: 1, .purchasers: 1])
+      _ = try await ledger.erase(Anna.erasure("anna", hasRows: false))
+      // Everything is counted anew, by the pseudonym.
+      try await ledger.beginFigures([pro: .init(prices: ["USD": Price(milliunits: 1)])])
+      counts = try await Self.report(ledger).users(in: Self.day..<Self.day + 1)
+      #expect(counts == [.users: 1, .conversions: 1, .viewers: 1, .purchasers: 1])
+    }
+  }
+
+  @Test func `a verdict without a purchase makes a user known`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.start(Anna.trial("anna"))
+      #expect(try await Self.report(ledger).users(in: Self.day..<Self.day + 1) == [.users: 1])
+    }
+  }
+
+  @Test func `users near a limit are those of the last count, and of the tier that they have`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      func near() async throws -> [String: Int64] {
+        Dictionary(
+          uniqueKeysWithValues: try await Self.report(ledger).nearLimits.map { ("\($0.feature) \($0.tier)", $0.users) })
+      }
+      for user in ["anna", "ben", "carl"] {
+        try await ledger.setCount(1, of: Self.children, of: UserID(user), with: "free", at: at(0))
+      }
+      try await ledger.setCount(9, of: Self.children, of: "dora", with: "pro", at: at(0))
+      #expect(try await near() == ["children free": 3, "children pro": 1])
+      try await ledger.setCount(1, of: Self.children, of: "anna", with: "free", at: at(0))
+      try await ledger.setCount(0, of: Self.children, of: "ben", with: "free", at: at(0))
+      try await ledger.setCount(1, of: Self.children, of: "carl", with: "pro", at: at(0))
+      #expect(try await near() == ["children free": 1, "children pro": 1])
+      _ = try await ledger.erase(Anna.erasure("dora", hasRows: false))
+      #expect(try await near() == ["children free": 1])
+      // Her tier changes from free to pro.
+      _ = try await ledger.record(entry("anna", [evidence("1", expires: -10)], evaluate: rules))
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 10, expires: 1_000)], evaluate: rules))
+      #expect(try await near() == [:])
+    }
+  }
+
+  @Test func `a cohort loses those who end, and gets back those who return`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      // From the first day of a month on, by periods of thirty days.
+      let first = Double(CalendarDay.firstOfMonth(of: Self.day + 31) - Self.day)
+      func subscribe(_ id: String, _ starts: [Double]) async throws {
+        var one = Self.paid(id, from: first + (starts.last ?? 0), days: 30)
+        one.purchases = starts.map { start in
+          var purchase = one.purchases[0]
+          purchase.transactionID = TransactionID("\(id)-\(start)")
+          purchase.purchaseDate = at((first + start) * 86_400)
+          purchase.expiresDate = at((first + start + 30) * 86_400)
+          return purchase
+        }
+        _ = try await ledger.record(entry(UserID("user-\(id)"), [one], evaluate: rules))
+      }
+      try await subscribe("1", [5, 35, 65])
+      try await subscribe("2", [5])
+      try await subscribe("3", [5, 70])
+      _ = try await Self.report(ledger)
+      let start = Self.day + Int(first)
+      let span = FigureSpan(days: start..<CalendarDay.firstOfMonth(of: start + 130), grain: .month)
+      let cohorts = try await ledger.figures(over: span).cohorts
+      #expect(cohorts.first?.month == start && cohorts.first?.subscriptions == 3)
+      #expect(cohorts.first?.active == [3, 1, 2, 0])
+      #expect(cohorts.dropFirst().allSatisfy { $0.subscriptions == 0 && $0.active.allSatisfy { $0 == 0 } })
+    }
+  }
+
+  @Test func `attempts to tell receivers are counted by day, and watched`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await ledger.keepWebhooks(["shop": "https://shop.example/"])
+      try await ledger.record((0..<4).map { Self.event(UserID("user-\($0)"), "paywall_viewed", day: 0) }, at: at(0))
+      let work = try await ledger.webhookWork(of: "shop", dueAt: at(0), due: 10, fresh: 100)
+      let outcomes: [WebhookResult.Outcome] = [
+        .delivered, .failed(attempts: 1, due: at(60), problem: "x"), .dead(attempts: 10, problem: "x"), .waits,
+      ]
+      try await ledger.settleWebhook(
+        "shop", zip(work.fresh, outcomes).map { WebhookResult(of: $0, $1) }, through: work.fresh.last?.sequence,
+        isGone: false, at: at(0))
+      let report = try await Self.report(ledger)
+      #expect(report.webhooks == [WebhookAttempts(webhook: "shop", delivered: 1, failed: 2)])
+      // The viewers of the day count when it is a week old, the attempts at once.
+      func watched(_ today: Int) async throws -> [WatchedFigure.Name: WatchedFigure] {
+        let figures = try await ledger.watchedFigures(today: Self.day + today)
+        return Dictionary(uniqueKeysWithValues: figures.map { ($0.name, $0) })
+      }
+      #expect(try await watched(0)[.webhookSuccess] == WatchedFigure(.webhookSuccess, 1, of: 3))
+      #expect(try await watched(7)[.paywallConversion]?.whole == 0)
+      #expect(try await watched(8)[.paywallConversion] == WatchedFigure(.paywallConversion, 0, of: 4))
+      #expect(try await watched(8)[.conversion] == WatchedFigure(.conversion, 0, of: 4))
+      #expect(Set(try await watched(8).keys) == Set(WatchedFigure.Name.allCases))
+    }
+  }
+}
