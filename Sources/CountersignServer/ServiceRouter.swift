@@ -5,6 +5,7 @@ import HTTPTypes
 package import Hummingbird
 package import Ledger
 package import Prometheus
+import Resilience
 package import Tokens
 package import Validation
 package import Webhooks
@@ -133,7 +134,11 @@ package struct ServiceRouter {
     health = HealthController(
       ledger: LedgerCheck(ledger: ledger, lifetime: readinessLifetime, now: now), status: status, now: now)
     metrics = MetricsController(
-      ledger: ledger, status: status, registry: registry, waitingWrites: waitingWrites,
+      ledger: ledger,
+      // They change by the day: a minute is soon, where a look at the ledger stands for a second.
+      figures: RecentValue(lifetime: readinessLifetime * 60) {
+        try? await ledger.watchedFigures(today: now().utcDay)
+      }, status: status, registry: registry, waitingWrites: waitingWrites,
       webhooks: webhooks.map(\.name), isDeviceCheckKeyRejected: { trials.deviceCheck?.state == .keyRefused },
       bodyBytes: { budgets.validationBytes },
       waitingValidations: { line.waiting }, certificateEnd: certificateEnd,

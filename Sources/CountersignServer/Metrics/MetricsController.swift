@@ -1,3 +1,4 @@
+import Access
 import Entitlements
 import HTTPTypes
 import Hummingbird
@@ -12,6 +13,8 @@ import struct FoundationEssentials.Date
 /// `/metrics`: what was counted and what waits, in Prometheus' text format. It names no user and no secret, and is open.
 struct MetricsController: Sendable {
   var ledger: Ledger
+  /// The figures that are watched; `nil` where they cannot be read.
+  var figures: RecentValue<[WatchedFigure]?>
   var status: OperationalStatus
   /// The counters.
   var registry: PrometheusRegistry
@@ -47,6 +50,10 @@ struct MetricsController: Sendable {
       for count in try await ledger.subscribers() {
         page.add(
           .subscribers, Double(count.users), ("tier", count.tier.rawValue), ("status", count.status.rawValue))
+      }
+      for figure in await figures.value() ?? [] {
+        page.add(.figureRatio, figure.ratio, ("figure", figure.name.rawValue))
+        page.add(.figureBase, Double(figure.whole), ("figure", figure.name.rawValue))
       }
       for name in webhooks {
         guard let status = try await ledger.webhookStatus(name) else { continue }

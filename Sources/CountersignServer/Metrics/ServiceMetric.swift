@@ -12,6 +12,8 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
   case waitingValidations = "countersign_waiting_validations"
   case verdicts = "countersign_verdicts_total"
   case subscribers = "countersign_subscribers"
+  case figureRatio = "countersign_figure_ratio"
+  case figureBase = "countersign_figure_base"
   case usage = "countersign_usage_total"
   case trials = "countersign_trials_total"
   case appStoreRequests = "countersign_app_store_requests_total"
@@ -69,6 +71,9 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
     case .waitingValidations: (.gauge, [], "Validations that have arrived and are not begun")
     case .verdicts: (.counter, ["tier", "status", "reason"], "Verdicts on an answer of Apple's that were recorded")
     case .subscribers: (.gauge, ["tier", "status"], "Users by tier and status, by their last verdicts")
+    case .figureRatio:
+      (.gauge, ["figure"], "Conversion, churn and success of webhooks over thirty days, as parts of one")
+    case .figureBase: (.gauge, ["figure"], "The number that each of these is a part of")
     case .usage: (.counter, ["feature", "outcome"], "Consumptions of meters, by what became of them")
     case .trials: (.counter, ["trial", "outcome"], "Requests to begin a trial, by what became of them")
     case .appStoreRequests:
