@@ -15,6 +15,7 @@ let package = Package(
   name: "countersign-benchmarks",
   platforms: [.macOS(.v15)],
   dependencies: [
+    .package(path: "../CountersignClient"),
     .package(url: "https://github.com/hummingbird-project/hummingbird", exact: "2.28.1"),
     .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
     .package(url: "https://github.com/apple/swift-collections", exact: "1.6.0"),
@@ -61,6 +62,7 @@ let package = Package(
       dependencies: [
         "AppStore", "COpenSSL", "Entitlements", "HTTPTransport", "JSON", "Ledger",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "CountersignAPI", package: "CountersignClient"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "NIOCore", package: "swift-nio"),
         .product(name: "NIOHTTP1", package: "swift-nio"),

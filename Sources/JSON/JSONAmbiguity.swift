@@ -16,7 +16,7 @@ package enum JSONAmbiguity: Hashable {
   /// Inspects a text that the decoder accepted; of its members, those of the outermost object.
   ///
   /// - Returns: `nil` if all readers agree.
-  package init?(in json: some Collection<UInt8>) {
+  package init?(in json: UnsafeRawBufferPointer) {
     guard !json.starts(with: Self.byteOrderMark) else {
       self = .mark
       return

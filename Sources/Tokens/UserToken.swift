@@ -81,11 +81,10 @@ package struct UserToken {
   /// - Throws: also for duplicate members, which a previous reader of the token may have resolved differently (RFC
   ///   7519, section 4).
   private static func object<Value: Decodable>(_ type: Value.Type, in json: Data) throws(TokenRefusal) -> Value {
-    // The decoder would accept UTF-16.
-    guard !json.contains(0), String(validating: json, as: UTF8.self) != nil else { throw .unreadable }
+    guard json.withUnsafeBytes(\.isUTF8Text) else { throw .unreadable }
     let value: Value
     do { value = try JSONDecoder().decode(type, from: json) } catch { throw .unreadable }
-    guard JSONAmbiguity(in: json) == nil else { throw .unreadable }
+    guard json.withUnsafeBytes(JSONAmbiguity.init) == nil else { throw .unreadable }
     return value
   }
 }

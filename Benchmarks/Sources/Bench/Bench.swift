@@ -8,7 +8,7 @@ struct Bench: AsyncParsableCommand {
     abstract: "Measure Countersign: CPU, latency, memory, and what they are bounded by.",
     subcommands: [
       RunCommand.self, UpstreamCommand.self, RouteCommand.self, TransportCommand.self, VerificationCommand.self,
-      PartsCommand.self, CommitCommand.self, SeedCommand.self, PlanCommand.self,
+      PartsCommand.self, PathsCommand.self, CommitCommand.self, SeedCommand.self, PlanCommand.self,
     ],
     defaultSubcommand: RunCommand.self)
 }

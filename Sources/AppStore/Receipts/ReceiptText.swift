@@ -1,3 +1,5 @@
+import struct FoundationEssentials.Data
+
 /// The classification of a text that was sent as a receipt.
 enum ReceiptText {
   static let space = UInt8(ascii: " ")
@@ -63,8 +65,9 @@ enum ReceiptText {
     guard digits.count % 4 != 1 else { throw starts(digits[...], "MI") ? .cutBase64 : .notBase64 }
     let needed = (4 - digits.count % 4) % 4
     if padding != needed { repairs.append(.padding) }
-    guard let (bytes, _) = digits.withUnsafeBufferPointer({ Base64.decode($0) }) else { throw .notBase64 }
-    return (bytes, repairs)
+    digits += repeatElement(UInt8(ascii: "="), count: needed)
+    guard let bytes = Data(base64Encoded: Data(digits)) else { throw .notBase64 }
+    return (Array(bytes), repairs)
   }
 
   /// Decodes the usual submission: a receipt in base64 exactly as an encoder writes it, with nothing around it.
@@ -77,10 +80,18 @@ enum ReceiptText {
       return nil
     }
     let padding = text.suffix(2).reversed().prefix { $0 == UInt8(ascii: "=") }.count
-    guard let (bytes, isCanonical) = Base64.decode(UnsafeBufferPointer(rebasing: text.dropLast(padding))), isCanonical
+    // Foundation takes signs of padding in other places, too.
+    guard canonicalEnds[padding].contains(text[text.count - 1 - padding]),
+      !UnsafeBufferPointer(rebasing: text.dropLast(padding)).contains(UInt8(ascii: "="))
     else { return nil }
-    return bytes
+    return Data(base64Encoded: Data(text)).map(Array.init)
   }
+
+  /// The last digits that an encoder writes before no, one and two signs of padding: the bits behind the last octet are
+  /// zero (RFC 4648, section 3.5).
+  private static let canonicalEnds = [
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", "AEIMQUYcgkosw048", "AQgw",
+  ].map { Set($0.utf8) }
 
   /// Whether the text is base64 of something that starts like a receipt.
   static func isBase64OfReceipt(_ text: ArraySlice<UInt8>) -> Bool {

@@ -6,12 +6,6 @@ import NIOCore
 import NIOFoundationEssentialsCompat
 import Resilience
 
-/// A value that an object of text members makes: see `JSONPlainObject`.
-protocol PlainlyPosted: Decodable {
-  /// Has to make the same of the members as `init(from:)` does.
-  init(_ members: JSONPlainObject)
-}
-
 /// Reads a JSON body within its bounds: its own size, and the bytes that all bodies may take together.
 struct JSONRequestBody: Sendable {
   private let bytes: RequestBytes
@@ -35,17 +29,6 @@ struct JSONRequestBody: Sendable {
     return try await LongWork.run(bytes: read.value.readableBytes) { try parse(type, read) }
   }
 
-  /// The same, without a decoder where that does.
-  func decode<Value: PlainlyPosted>(
-    _ type: Value.Type, from request: Request, _ loan: ByteBudget.Loan
-  ) async throws -> RequestBytes.Read<Value> {
-    let read = try await collect(request, loan)
-    return try await LongWork.run(bytes: read.value.readableBytes) {
-      guard let members = read.value.withUnsafeReadableBytes(JSONPlainObject.init) else { return try parse(type, read) }
-      return RequestBytes.Read(value: Value(members), loan: read.loan)
-    }
-  }
-
   private func collect(_ request: Request, _ loan: ByteBudget.Loan) async throws -> RequestBytes.Read<ByteBuffer> {
     if requiresMediaType { try requireJSON(request.headers) }
     return try await bytes.collect(request, loan)
@@ -56,8 +39,7 @@ struct JSONRequestBody: Sendable {
   ) throws -> RequestBytes.Read<Value> {
     let data = Data(buffer: read.value)
     guard !data.isEmpty else { throw Problem(.malformedRequest, "The body is empty; send a JSON object.") }
-    // The decoder would take UTF-16 and mend what is broken; others who read the body would not.
-    guard !data.contains(0), String(validating: data, as: UTF8.self) != nil else {
+    guard data.withUnsafeBytes(\.isUTF8Text) else {
       throw Problem(.malformedRequest, "The body is not valid UTF-8.")
     }
     do {
@@ -82,7 +64,7 @@ struct JSONRequestBody: Sendable {
   /// that is written with escapes (RFC 8259, section 4). The JSON itself was found sound before, by a decoder that is more
   /// lenient than others.
   private static func requireUnambiguous(_ json: Data) throws(Problem) {
-    switch JSONAmbiguity(in: json) {
+    switch json.withUnsafeBytes(JSONAmbiguity.init) {
     case nil: break
     case .mark, .trailingComma: throw Problem(.malformedRequest, "The body is not valid JSON.")
     case .escaped: throw Problem(.malformedRequest, "Write the names of members without escapes.")

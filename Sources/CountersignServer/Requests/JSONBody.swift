@@ -24,7 +24,7 @@ package enum JSONBody {
     return ByteBuffer(data: data)
   }
 
-  /// The same bytes without the encoder, which costs a hundred times as much.
+  /// The same bytes without the encoder.
   static func write(_ entitlement: EntitlementResponse) -> ByteBuffer {
     var json = JSONObjectWriter()
     entitlement.writeMembers(to: &json)

@@ -1,7 +1,6 @@
 import CountersignAPI
 import Entitlements
 import Hummingbird
-import JSON
 import Validation
 
 /// `POST /v1/validations`: a thin adapter over `ReceiptValidator`.
@@ -12,13 +11,8 @@ struct ValidationsController: Sendable {
   var line: AdmissionQueue
 
   /// The body from a user. A user ID in it is ignored, because the token names the user.
-  private struct UserRequest: PlainlyPosted {
+  private struct UserRequest: Decodable {
     var request: ValidationRequest
-
-    init(_ members: JSONPlainObject) {
-      request = ValidationRequest(members)
-      request.userID = nil
-    }
 
     init(from decoder: any Decoder) throws {
       let container = try decoder.container(keyedBy: ValidationRequest.CodingKeys.self)
@@ -90,14 +84,5 @@ struct ValidationsController: Sendable {
       }
       return .originalTransactionID(OriginalTransactionID(id))
     }
-  }
-}
-
-extension ValidationRequest: PlainlyPosted {
-  init(_ members: JSONPlainObject) {
-    self.init(
-      receiptData: members[CodingKeys.receiptData.rawValue],
-      originalTransactionID: members[CodingKeys.originalTransactionID.rawValue],
-      userID: members[CodingKeys.userID.rawValue])
   }
 }

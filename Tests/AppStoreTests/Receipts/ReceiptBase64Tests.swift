@@ -5,22 +5,24 @@ import Testing
 
 @Suite("Base64 of receipts")
 struct ReceiptBase64Tests {
-  @Test func `digits are read as Foundation reads them`() {
+  @Test func `a receipt is plain if it is what an encoder writes, to the last bit`() {
     var generator = SeededGenerator(seed: 0xB64)
-    let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+    let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=".utf8)
+    var plain = 0
     for round in 0..<4_000 {
-      var digits = (0..<(round % 41)).map { _ in alphabet[Int.random(in: 0..<64, using: &generator)] }
-      if round % 3 == 0, !digits.isEmpty {
-        digits[Int.random(in: 0..<digits.count, using: &generator)] = UInt8.random(in: 0...255, using: &generator)
+      var text = Array("MII".utf8)
+      text += (0..<(round % 41)).map { _ in alphabet[Int.random(in: 0..<64, using: &generator)] }
+      text += Array(repeating: UInt8(ascii: "="), count: (4 - text.count % 4) % 4)
+      if round % 3 == 0 {
+        text[Int.random(in: 2..<text.count, using: &generator)] = alphabet[Int.random(in: 0...64, using: &generator)]
       }
-      let padded = digits + Array(repeating: UInt8(ascii: "="), count: (4 - digits.count % 4) % 4)
-      let expected = digits.contains(UInt8(ascii: "=")) ? nil : Data(base64Encoded: Data(padded))
-      let decoded = digits.withUnsafeBufferPointer { Base64.decode($0) }
-      #expect(decoded.map(\.bytes) == expected.map { [UInt8]($0) }, "\(digits)")
-      if let decoded {
-        #expect(decoded.isCanonical == (Data(decoded.bytes).base64EncodedData() == Data(padded)), "\(digits)")
-      }
+      let data = Data(base64Encoded: Data(text))
+      let isExact = data?.base64EncodedData() == Data(text)
+      let bytes = text.withUnsafeBufferPointer(ReceiptText.plainReceipt)
+      #expect(bytes == (isExact ? data.map(Array.init) : nil), "\(String(decoding: text, as: UTF8.self))")
+      if bytes != nil { plain += 1 }
     }
+    #expect((1_000...3_000).contains(plain))
   }
 
   /// A line break behind a text takes it the long way.
