@@ -7,8 +7,9 @@ PACKAGES := libcurl4-openssl-dev libjansson-dev libpq-dev libsqlite3-dev libssl-
 # the support page, and what the examples of the pages use.
 TEST_PACKAGES := curl openssl strace postgresql libpq-dev chromium chromium-driver jq sqlite3 python3 \
   python3-yaml
-# What the fault suite breaks things with: a file system in a file, and faults of system calls.
-FAULT_PACKAGES := e2fsprogs mount strace
+# What the fault suite breaks things with: a file system in a file, and faults of system calls; and what a receiver of webhooks
+# is written in.
+FAULT_PACKAGES := e2fsprogs mount python3 python3-venv strace
 FUZZ_PACKAGES := python3 python3-venv
 # The Debian package and its checks; what samples/ has for operators is checked by the programs that read it.
 DEB_PACKAGES := adduser binutils dpkg-dev
@@ -56,9 +57,11 @@ fuzz: deps ## Play the running service against openapi.yaml: a generated client,
 # One test after the other: each has the machine to itself. A planted mistake that goes unnoticed fails the run.
 faults: test-deps ## Play the fault suite in full: kills, power cuts, broken disks, outages (25 minutes, as root)
 	@scripts/install-packages $(FAULT_PACKAGES)
+	@test -x .build/faults/bin/pip || python3 -m venv .build/faults
+	@.build/faults/bin/pip install --quiet --disable-pip-version-check standardwebhooks==1.1.0
 	$(SWIFT) build --build-tests
 	@set -o pipefail; status=0; \
-	COUNTERSIGN_FAULTS=full $(SWIFT) test --skip-build --no-parallel --filter 'FaultTests|PowerCutTests' 2>&1 \
+	PATH=$(CURDIR)/.build/faults/bin:$$PATH COUNTERSIGN_FAULTS=full $(SWIFT) test --skip-build --no-parallel --filter 'FaultTests|PowerCutTests' 2>&1 \
 	  | tee $(FAULT_LOG) || status=$$?; \
 	echo; echo "What was played, and what was planted:"; \
 	grep -aE '^(faults|planted): ' $(FAULT_LOG) || status=1; \

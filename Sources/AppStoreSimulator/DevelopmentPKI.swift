@@ -54,7 +54,9 @@ extension DevelopmentPKI {
   /// Issues a TLS certificate for this machine's loopback names and one more host, from a week ago to a month from now.
   ///
   /// It is issued at every start, by the real clock: the simulated one dates purchases, not TLS certificates.
-  func makeServerIdentity(host: String, at now: Date = Date()) throws -> ServerIdentity {
+  ///
+  /// - Parameter start: an earlier begin, for a client whose own clock is behind.
+  func makeServerIdentity(host: String, at now: Date = Date(), since start: Date? = nil) throws -> ServerIdentity {
     var names = ["DNS:localhost", "IP:127.0.0.1", "IP:::1"]
     let octets = host.split(separator: ".", omittingEmptySubsequences: false).compactMap { UInt8($0) }
     if octets.count == 4 {
@@ -65,7 +67,7 @@ extension DevelopmentPKI {
     let key = try SigningKey()
     let day: TimeInterval = 86_400
     let certificate = try X509Certificate(
-      commonName: "Countersign Simulator", names: names, key: key, validity: now - 7 * day..<now + 30 * day,
+      commonName: "Countersign Simulator", names: names, key: key, validity: (start ?? now - 7 * day)..<now + 30 * day,
       issuer: root.certificate, issuerKey: root.key)
     return ServerIdentity(certificatePEM: try certificate.pem(), keyPEM: try key.pem())
   }

@@ -32,6 +32,8 @@ enum Simulator {
     var sharedSecret = Configuration.defaultSharedSecret
     /// The clock at the start; nil follows the real one.
     var clock: Date?
+    /// The begin of the TLS certificate's validity; nil for a week ago.
+    var certifiedSince: Date?
     /// The file for the root certificate; nil for a temporary file that `stop()` removes.
     var rootPEMPath: String?
     var logger = Logger(label: "app-store-simulator") { StreamLogHandler.standardError(label: $0) }
@@ -48,7 +50,7 @@ enum Simulator {
     let pki = try DevelopmentPKI()
     let core = try SimulatorCore(configuration: configuration, pki: pki)
     let connections = ConnectionRegistry()
-    let identity = try pki.makeServerIdentity(host: configuration.host)
+    let identity = try pki.makeServerIdentity(host: configuration.host, since: configuration.certifiedSince)
     var tls = TLSConfiguration.makeServerConfiguration(
       certificateChain: try NIOSSLCertificate.fromPEMBytes(Array(identity.certificatePEM.utf8)).map {
         .certificate($0)

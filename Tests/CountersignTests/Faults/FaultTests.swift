@@ -13,6 +13,7 @@ import Testing
     #expect(FaultTool.strace != nil, "strace is not installed")
     #expect(SmallDisk.isPossible, "a tmpfs cannot be mounted: not root?")
     #expect(JumpingClock.compiler != nil, "there is no C compiler")
+    #expect(ReceiverProcess.python != nil, "python3 is not installed")
   }
 }
 

@@ -32,9 +32,10 @@ struct FaultWorld: Sendable {
 
   /// - Parameters:
   ///   - clock: where Apple's clock stands.
+  ///   - certifiedSince: for a service whose own clock is behind.
   ///   - ledgerDirectory: another place for the ledger, such as a disk of its own.
   static func run<Result: Sendable>(
-    customers count: Int, at clock: Date = Date(), settings: Settings = Settings(),
+    customers count: Int, at clock: Date = Date(), certifiedSince: Date? = nil, settings: Settings = Settings(),
     withProfiles: Bool = true, hasVersionColumn: Bool = true,
     directory given: URL? = nil, body: @Sendable (FaultWorld) async throws -> Result
   ) async throws -> Result {
@@ -43,7 +44,7 @@ struct FaultWorld: Sendable {
     defer { if given == nil { try? FileManager.default.removeItem(at: directory) } }
     // Whole seconds: answers tell no less.
     let clock = Date(timeIntervalSince1970: clock.timeIntervalSince1970.rounded(.down))
-    return try await SimulatedStore.run(at: clock) { store in
+    return try await SimulatedStore.run(at: clock, certifiedSince: certifiedSince) { store in
       let customers = try (0..<count).map { number in
         let scenario = scenarios[number % scenarios.count]
         return Customer(
@@ -69,6 +70,7 @@ struct FaultWorld: Sendable {
 
   /// Writes the configuration, with these sections added.
   func configure(ledgerDirectory: URL? = nil) throws {
+    try settings.writeSecrets(in: ledgerDirectory ?? directory)
     var text = settings.yaml(apple: store.apple, directory: ledgerDirectory ?? directory)
       .replacingOccurrences(of: "level: trace", with: "level: info")
     if let profiles {

@@ -144,13 +144,13 @@ final class FaultyService: @unchecked Sendable {
   func profile(_ user: String) async throws(TransportError) -> Answer { try await send(.get, "/v1/profiles/\(user)") }
 
   func send(
-    _ method: TransportRequest.Method, _ path: String, body: String = ""
+    _ method: TransportRequest.Method, _ path: String, body: String = "", key: String = RunningService.serviceKey
   ) async throws(TransportError) -> Answer {
     let response = try await client.send(
       TransportRequest(
         method: method, url: origin + path,
         headers: [
-          TransportHeader("Authorization", "Bearer \(RunningService.serviceKey)"),
+          TransportHeader("Authorization", "Bearer \(key)"),
           TransportHeader("Content-Type", "application/json"),
         ], body: Array(body.utf8), responseBodyLimit: 1 << 20),
       deadline: .now.advanced(by: .seconds(30)))

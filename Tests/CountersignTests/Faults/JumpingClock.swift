@@ -30,8 +30,9 @@ struct JumpingClock {
   }
 
   /// Sets the clock so many days ahead of the real one, or behind it.
-  func jump(days: Int) throws {
-    let seconds = Int64(days) * 86_400
+  func jump(days: Int) throws { try jump(seconds: Int64(days) * 86_400) }
+
+  func jump(seconds: Int64) throws {
     // In place: the process has mapped this very file.
     let file = try FileHandle(forWritingTo: offset)
     try file.write(contentsOf: withUnsafeBytes(of: seconds) { Data($0) })

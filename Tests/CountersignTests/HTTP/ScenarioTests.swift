@@ -149,12 +149,14 @@ struct SimulatedStore: Sendable {
 
   static let sharedSecret = "a-shared-secret"
 
+  /// - Parameter certifiedSince: for a service whose own clock is behind.
   static func run<Result: Sendable>(
-    at clock: Date, body: @Sendable (SimulatedStore) async throws -> Result
+    at clock: Date, certifiedSince: Date? = nil, body: @Sendable (SimulatedStore) async throws -> Result
   ) async throws -> Result {
     var configuration = Simulator.Configuration()
     configuration.clock = clock
     configuration.sharedSecret = sharedSecret
+    configuration.certifiedSince = certifiedSince
     let simulator = try await Simulator.start(configuration)
     do {
       let result = try await body(SimulatedStore(simulator: simulator))

@@ -1,0 +1,267 @@
+import Foundation
+import HTTPTransport
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+extension FaultTests {
+  /// Webhooks through a year in which service and receiver are killed again and again.
+  @Suite(
+    .serialized, .played(with: "python3", if: ReceiverProcess.python != nil),
+    .played(with: "a C compiler", if: JumpingClock.compiler != nil))
+  struct WebhookFaultTests {
+    @Test func `kill -9 of service and receiver: every event of a year comes once, in order and authentic`()
+      async throws
+    {
+      let random = FaultRandom()
+      let kills = FaultSize.choose(short: 3, full: 50)
+      let year = try await Self.play(kills: kills, random: random)
+      #expect(year.listed.count > 60 && Set(year.listed.map(\.type)).count > 8, "little happened")
+      for (name, wants) in Self.receivers {
+        let received = year.deliveries.filter { $0.path == "/\(name)" }
+        let audit = WebhookAudit(year.listed, received, secret: WebhookTests.secret, wants: wants)
+        FaultReport.say(
+          "webhooks to \(name)", seed: random.seed, "\(kills) kills of each", "\(year.answered) posts", audit.figures)
+        #expect(audit.isClean, "\(audit)")
+      }
+      try Self.plantDefects(in: year.deliveries.filter { $0.path == "/all" }, of: year.listed)
+    }
+
+    /// The receivers by their names, and the events that each asks for.
+    private static let receivers: [(name: String, wants: @Sendable (WebhookAudit.Listed) -> Bool)] = [
+      ("all", { _ in true }),
+      ("starts", { $0.type == "subscription.started" || $0.type.hasPrefix("trial.") }),
+    ]
+
+    /// Each has to be noticed.
+    private static func plantDefects(
+      in received: [ReceiverProcess.Delivery], of listed: [WebhookAudit.Listed]
+    ) throws {
+      func audit(_ received: [ReceiverProcess.Delivery]) -> WebhookAudit {
+        WebhookAudit(listed, received, secret: WebhookTests.secret) { _ in true }
+      }
+      func delivery(of event: WebhookAudit.Listed) throws -> ReceiverProcess.Delivery {
+        try #require(received.first { $0.headers["webhook-id"] == event.id })
+      }
+      let user = try #require(listed.first?.user)
+      let events = listed.filter { $0.user == user }.prefix(2)
+      let (first, second) = (try delivery(of: #require(events.first)), try delivery(of: #require(events.last)))
+      var changed = first
+      changed.body[changed.body.count / 2] ^= 1
+      var stranger = first
+      stranger.headers["webhook-id"] = "evt_1_1"
+      let withoutFirst = received.filter { $0.headers["webhook-id"] != events.first?.id }
+      for (defect, isCaught) in [
+        ("an event that never came", audit(withoutFirst).missing == events.prefix(1).map(\.id)),
+        (
+          "another body", !audit(received + [changed]).differing.isEmpty && !audit(received + [changed]).refused.isEmpty
+        ),
+        ("an event that is not listed", audit(received + [stranger]).uncalledFor == ["evt_1_1"]),
+        ("a wrong order", audit([second] + received).disordered == [user]),
+      ] {
+        FaultReport.planted("webhooks: \(defect)", isCaught ? "noticed" : "not noticed", isCaught: isCaught)
+        #expect(isCaught, "\(defect)")
+      }
+    }
+
+    struct Year {
+      var listed: [WebhookAudit.Listed]
+      var deliveries: [ReceiverProcess.Delivery]
+      var answered: Int
+    }
+
+    private static let length = 400 * 86_400.0
+
+    /// Customers of every scenario live through a year, a part of it before each kill. The service's clock goes with the
+    /// store's.
+    private static func play(kills: Int, random: FaultRandom) async throws -> Year {
+      let port = try ReservedPort()
+      var settings = Settings()
+      settings.webhookSecrets = [WebhookTests.secret]
+      settings.webhooks = [
+        #"name: all, url: "http://127.0.0.1:\#(port.number)/all", private: true, events: ["*"]"#,
+        #"name: starts, url: "http://127.0.0.1:\#(port.number)/starts", private: true, events: [subscription.started, trial.*]"#,
+      ]
+      let begin = Date(timeIntervalSince1970: (Date().timeIntervalSince1970 - length).rounded(.down))
+      return try await FaultWorld.run(
+        customers: 0, at: begin, certifiedSince: begin - 86_400, settings: settings, withProfiles: false
+      ) { world in
+        var random = random
+        let clock = try JumpingClock(in: world.directory)
+        func move(to moment: Date) throws {
+          world.simulator.setClock(moment)
+          try clock.jump(seconds: Int64(moment.timeIntervalSinceNow.rounded()))
+        }
+        let receiver = try ReceiverProcess(
+          port: port.number, secret: WebhookTests.secret, in: world.directory, environment: clock.environment)
+        let feed = try YearFeed(world.simulator)
+        for round in 0..<kills {
+          // Nothing runs while the time is set.
+          try move(to: begin + length / Double(kills) * Double(round))
+          try feed.catchUp(world.simulator)
+          try receiver.start()
+          let service = try await world.start(environment: clock.environment)
+          feed.beginLife()
+          async let posting: Void = feed.run(service)
+          let moments = (0..<2).map { _ in Int.random(in: 1...max(1, feed.waiting), using: &random) }
+          let isReceiverFirst = Bool.random(using: &random)
+          for (index, posts) in moments.sorted().enumerated() {
+            _ = try await eventually(within: .seconds(60), every: .milliseconds(1)) { feed.answeredInThisLife >= posts }
+            try await Task.sleep(for: .milliseconds(Int.random(in: 0...20, using: &random)))
+            if (index == 0) == isReceiverFirst {
+              receiver.kill()
+              if isReceiverFirst { try receiver.start() }
+            } else {
+              service.signal(SIGKILL)
+            }
+          }
+          await posting
+          #expect(await service.ending().wasKilled)
+          receiver.kill()
+        }
+        try move(to: begin + length)
+        try feed.catchUp(world.simulator)
+        try receiver.start()
+        var service = try await world.start(environment: clock.environment)
+        let isTold = try await eventually(within: .seconds(120), every: .milliseconds(50)) {
+          await feed.run(service)
+          return feed.waiting == 0
+        }
+        #expect(isTold, "\(feed.waiting) posts were not answered")
+        // What waits for its next attempt waits for hours at most.
+        for hours in 0..<48 {
+          if try await eventually(within: .seconds(hours == 0 ? 10 : 2), { try await hasTold(service) }) { break }
+          await service.stop()
+          receiver.kill()
+          try move(to: begin + length + Double(hours + 1) * 3_600)
+          try receiver.start()
+          service = try await world.start(environment: clock.environment)
+        }
+        let status = try await service.send(.get, "/v1/webhooks").text
+        #expect(try await hasTold(service) && !status.contains(#""enabled":false"#), "\(status)")
+        let listed = try await list(service)
+        #expect(await service.stop().code == 0)
+        receiver.kill()
+        return Year(listed: listed, deliveries: try receiver.deliveries(), answered: feed.answered)
+      }
+    }
+
+    /// Whether nothing waits, and nothing was given up.
+    private static func hasTold(_ service: FaultyService) async throws -> Bool {
+      let rows = try await service.send(.get, "/v1/webhooks").array("webhooks")
+      return rows.count == receivers.count
+        && rows.allSatisfy { $0["oldest_at"] is NSNull && $0["waiting"] as? Int == 0 && $0["dead"] as? Int == 0 }
+    }
+
+    /// All events, each as its own answer has it.
+    private static func list(_ service: FaultyService) async throws -> [WebhookAudit.Listed] {
+      var listed: [WebhookAudit.Listed] = []
+      var place = "0"
+      while true {
+        let page = try await service.send(.get, "/v1/events?limit=1&after=\(place)")
+        guard let event = page.array("events").first, let next = page["next"],
+          let id = event["id"] as? String, let type = event["type"] as? String, let user = event["user_id"] as? String
+        else { return listed }
+        let text = page.text.dropFirst(#"{"events":["#.count).dropLast(#"],"next":"\#(next)"}\#n"#.utf8.count)
+        listed.append(.init(id: id, type: type, user: user, text: String(text)))
+        place = next
+      }
+    }
+  }
+}
+
+/// What a server and Apple post in the course of a year, each until it is answered, those of a customer one after the other.
+private final class YearFeed: Sendable {
+  private enum Post {
+    case receipt(String, user: String)
+    case notification(String)
+    case viewed(user: String)
+  }
+
+  private struct Customer {
+    var receipt: String
+    /// A purchase, to ask the store for notifications by; nil for one who bought nothing.
+    var purchase: String?
+    var user: String
+  }
+
+  private struct State {
+    var posts: [[Post]]
+    var answered = 0
+    var answeredInThisLife = 0
+    var isOver = false
+    /// Up to when the store's events are among the posts.
+    var through = Date.distantPast
+  }
+
+  private let customers: [Customer]
+  /// Guards the posts of each customer that wait, and their counts.
+  private let state: Mutex<State>
+
+  /// One customer of each scenario, at the store's present time.
+  init(_ simulator: RunningSimulator) throws {
+    customers = try Scenario.allCases.enumerated().map { number, scenario in
+      let receipt = try simulator.issueReceipt(scenario, subscriber: Int64(number + 1))
+      return Customer(
+        receipt: receipt.receiptData, purchase: receipt.originalTransactionIDs.first, user: "user-\(number)")
+    }
+    state = Mutex(State(posts: customers.map { [.viewed(user: $0.user)] }))
+  }
+
+  var waiting: Int { state.withLock { $0.posts.reduce(0) { $0 + $1.count } } }
+  var answered: Int { state.withLock { $0.answered } }
+  /// As many as anybody may wait for, once nothing more is posted.
+  var answeredInThisLife: Int { state.withLock { $0.isOver ? .max : $0.answeredInThisLife } }
+
+  func beginLife() { state.withLock { ($0.answeredInThisLife, $0.isOver) = (0, false) } }
+
+  /// Adds what the store has to tell since the last time; and each app posts its receipt.
+  func catchUp(_ simulator: RunningSimulator) throws {
+    let since = state.withLock { $0.through }
+    let now = simulator.now
+    for (index, customer) in customers.enumerated() {
+      var posts: [Post] = [.receipt(customer.receipt, user: customer.user)]
+      if let purchase = customer.purchase {
+        posts += try simulator.notifications(of: purchase, from: since, to: now).map { .notification($0.body) }
+      }
+      state.withLock { $0.posts[index] += posts }
+    }
+    state.withLock { $0.through = now }
+  }
+
+  /// Posts until everything is answered, or an answer stays out.
+  func run(_ service: FaultyService) async {
+    await withTaskGroup(of: Void.self) { group in
+      for lane in 0..<4 {
+        group.addTask { [self] in
+          for index in stride(from: lane, to: customers.count, by: 4) {
+            while let post = state.withLock({ $0.posts[index].first }) {
+              guard let answer = try? await send(post, to: service), answer.status < 500, answer.status != 429 else {
+                return
+              }
+              state.withLock { state in
+                state.posts[index].removeFirst()
+                state.answered += 1
+                state.answeredInThisLife += 1
+              }
+            }
+          }
+        }
+      }
+    }
+    state.withLock { $0.isOver = true }
+  }
+
+  private func send(_ post: Post, to service: FaultyService) async throws -> Answer {
+    switch post {
+    case .receipt(let receipt, let user): try await service.validate(receipt, user: user)
+    case .notification(let body): try await service.send(.post, "/v1/notifications/app-store", body: body)
+    case .viewed(let user):
+      try await service.send(
+        .post, "/v1/events", body: #"{"events":[{"type":"paywall_viewed","user_id":"\#(user)"}]}"#)
+    }
+  }
+}
