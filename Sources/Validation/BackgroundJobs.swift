@@ -11,13 +11,14 @@ package import ServiceLifecycle
 ///   - rate: how many subscriptions the jobs may ask Apple about in a second, all together.
 ///   - width: how many subscriptions of a run are asked about at the same time.
 ///   - eventAge: how long events are kept.
+///   - historyAge: how long histories are kept whole; `nil`: for ever.
 ///   - terms: the prices of products whose receipts name none.
 ///   - isAppleAway: whether calls to Apple are useless at the moment.
 ///   - pause: how long a job rests if it has nothing to do.
 package func backgroundJobs(
   validator: ReceiptValidator, ledger: Ledger, brake: DowngradeBrakeService, review: RulesReview,
   clock: ServiceClock, progress: RunProgress, replica: (id: String, name: String), rate: Int, width: Int,
-  eventAge: Duration, terms: [ProductID: Plans.Terms],
+  eventAge: Duration, historyAge: Duration?, terms: [ProductID: Plans.Terms],
   isAppleAway: @escaping @Sendable () -> Bool,
   pause: Duration, logger: Logger
 ) -> [any Service] {
@@ -46,6 +47,18 @@ package func backgroundJobs(
       check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
       width: width, progress: progress, pause: pause),
   ]
+  if let historyAge {
+    // What is looked at counts for the batch: it takes the time, whatever goes of it.
+    jobs.append(
+      Pruner(of: "history", olderThan: historyAge, batch: 100, logger: logger, now: now) {
+        (moment, limit) async throws(LedgerError) in
+        let thinned = try await ledger.thinHistory(before: moment, limit: limit)
+        if thinned.removed > 0 {
+          logger.debug("history was removed by retention", metadata: ["lines": "\(thinned.removed)"])
+        }
+        return thinned.examined
+      })
+  }
   if ledger.isShared {
     jobs.append(
       ReplicaWatch(

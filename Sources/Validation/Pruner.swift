@@ -6,19 +6,19 @@ import ServiceLifecycle
 
 import struct FoundationEssentials.Date
 
-/// Deletes what is older than it is kept: notifications, events.
+/// Deletes what is older than it is kept: notifications, events, history.
 struct Pruner: Service {
   /// The time for which Apple can be asked for notifications again. Their facts are in the evidence and in the history; they
   /// themselves are kept to recognise repetitions, and for inspection.
   ///
   /// https://developer.apple.com/documentation/appstoreserverapi/get-notification-history
   static let notificationAge: Duration = .seconds(180 * 86_400)
-  /// The most rows deleted in one transaction.
-  static let batch = 500
 
   /// The name of the rows, for the log.
   private let name: String
   private let age: Duration
+  /// The most rows of one transaction.
+  private let batch: Int
   private let logger: Logger
   private let now: @Sendable () -> Date
   private let pause: Duration = .seconds(3600)
@@ -26,11 +26,12 @@ struct Pruner: Service {
 
   /// - Parameter prune: deletes some of the rows from before a moment, and returns their number.
   init(
-    of name: String, olderThan age: Duration, logger: Logger, now: @escaping @Sendable () -> Date,
+    of name: String, olderThan age: Duration, batch: Int = 500, logger: Logger, now: @escaping @Sendable () -> Date,
     prune: @escaping @Sendable (_ before: Date, _ limit: Int) async throws(LedgerError) -> Int
   ) {
     self.name = name
     self.age = age
+    self.batch = batch
     self.logger = logger
     self.now = now
     self.prune = prune
@@ -38,14 +39,14 @@ struct Pruner: Service {
 
   func run() async throws {
     await cancelWhenGracefulShutdown {
-      await repeatUntilCancelled { await sweep() == Self.batch ? .milliseconds(100) : pause }
+      await repeatUntilCancelled { await sweep() == batch ? .milliseconds(100) : pause }
     }
   }
 
   /// - Returns: the number of deleted rows.
   func sweep() async -> Int {
     do throws(LedgerError) {
-      return try await prune(now().advanced(by: .zero - age), Self.batch)
+      return try await prune(now().advanced(by: .zero - age), batch)
     } catch {
       logger.warning("old \(name) cannot be removed", metadata: ["error": "\(error)"])
       return 0

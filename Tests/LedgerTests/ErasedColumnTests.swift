@@ -31,6 +31,7 @@ import Testing
       "user_id": .named, "kind": .none, "request_id": .free, "receipt_sha256": .none, "entitlement": .none,
       "other_user_id": .named, "author": .none, "text": .free,
     ],
+    "thinned": ["user_id": .named, "digest": .none],
     "outbox": ["key": .named, "state": .none, "problem": .none, "reset": .none, "reset_spelling": .named],
     "given_period": [
       "user_id": .named, "kind": .none, "tier": .none, "author": .none, "text": .free, "request_id": .free,
@@ -119,6 +120,8 @@ import Testing
   @Test func `Anna is in every table that can name a user, and in none afterwards`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       try await Anna.fill(ledger)
+      try await scratch.change(
+        "INSERT INTO thinned VALUES ('\(annasAccount)', 0, 0, NULL, 1, 1, 0, 0, zeroblob(32))")
       let names = Anna.names.map { $0.lowercased() }
       func named() async throws -> Set<String> {
         try await DatabaseQueue(path: scratch.path).read { db in

@@ -56,6 +56,7 @@ struct FormerAnswers {
             )
           case .ownership(let change): lines.append("change " + words(change))
           case .inquiry(let note): lines.append("inquiry " + words(note))
+          case .removed(let stretch): lines.append("removed \(stretch.events)")
           }
         }
         place = page.next

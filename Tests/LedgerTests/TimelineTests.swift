@@ -25,6 +25,7 @@ import Testing
       case .ownership(let change):
         "owner \(change.from?.rawValue ?? "-")>\(change.to)" + (change.note.map { " (\($0.author): \($0.text))" } ?? "")
       case .inquiry(let note): "asked (\(note.author): \(note.text))"
+      case .removed(let stretch): "\(stretch.events) removed"
       }
     }
   }

@@ -422,6 +422,7 @@ import Testing
       case .verdict(_, _, let note): "verdict" + because(note)
       case .ownership(let change): "\(change.from?.rawValue ?? "-")>\(change.to)" + because(change.note)
       case .inquiry(let note): note.text
+      case .removed(let stretch): "\(stretch.events) removed"
       }
     }
   }

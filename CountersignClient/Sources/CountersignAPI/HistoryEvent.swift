@@ -7,6 +7,8 @@ public struct HistoryEvent: Codable, Hashable, Sendable {
     case ownerChange(OwnerChange, explanation: String)
     /// Somebody had Apple asked.
     case revalidation(explanation: String)
+    /// Lines that retention has taken out. `firstAt` is when the first of them was recorded; the last was at `recordedAt`.
+    case removed(lines: Int, firstAt: Date, explanation: String)
     /// An event of a kind that is newer than this client.
     case other(kind: String, explanation: String)
   }
@@ -57,7 +59,8 @@ public struct HistoryEvent: Codable, Hashable, Sendable {
     case recordedAt = "recorded_at"
     case requestID = "request_id"
     case askedBy = "asked_by"
-    case note, explanation, changed
+    case note, explanation, changed, lines
+    case firstAt = "first_at"
   }
 
   public init(from decoder: any Decoder) throws {
@@ -75,6 +78,10 @@ public struct HistoryEvent: Codable, Hashable, Sendable {
           try ExplainedEntitlement(from: decoder), isChanged: try container.decode(Bool.self, forKey: .changed))
       case "ownership_change": .ownerChange(try OwnerChange(from: decoder), explanation: explanation)
       case "revalidation": .revalidation(explanation: explanation)
+      case "removed":
+        .removed(
+          lines: try container.decode(Int.self, forKey: .lines),
+          firstAt: try container.decode(Date.self, forKey: .firstAt), explanation: explanation)
       default: .other(kind: kind, explanation: explanation)
       }
   }
@@ -98,6 +105,10 @@ public struct HistoryEvent: Codable, Hashable, Sendable {
       try encode("ownership_change", explanation)
       try change.encode(to: encoder)
     case .revalidation(let explanation): try encode("revalidation", explanation)
+    case .removed(let lines, let firstAt, let explanation):
+      try encode("removed", explanation)
+      try container.encode(lines, forKey: .lines)
+      try container.encode(firstAt, forKey: .firstAt)
     case .other(let kind, let explanation): try encode(kind, explanation)
     }
   }

@@ -1,12 +1,16 @@
 import ArgumentParser
+import Entitlements
 import Files
 import Glibc
 import Ledger
 
+import struct FoundationEssentials.Date
+
 /// `countersign ledger`
 struct LedgerCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "ledger", abstract: "Look into the ledger, or move it.", subcommands: [Verify.self, Copy.self])
+    commandName: "ledger", abstract: "Look into the ledger, or move it.",
+    subcommands: [Verify.self, Retention.self, Copy.self])
 
   struct Verify: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -16,8 +20,8 @@ struct LedgerCommand: AsyncParsableCommand {
         owner and a proof that is intact, and the outbox to agree with the verdicts. The \
         service may run meanwhile. It takes about 10 seconds per 100,000 users.
 
-        After an upgrade, --against compares each line of the history with a backup that \
-        was made before.
+        --against compares each line of the history with a backup: after an upgrade, with \
+        one that was made before; after retention, to prove what it has removed.
 
         EXIT CODES
             0  everything agrees
@@ -30,7 +34,7 @@ struct LedgerCommand: AsyncParsableCommand {
           countersign ledger verify --against backup.sqlite --config countersign.yaml
         """)
 
-    @Option(help: ArgumentHelp("A backup of the ledger, made before an upgrade.", valueName: "file"))
+    @Option(help: ArgumentHelp("A backup of the ledger, older than it.", valueName: "file"))
     var against: String?
 
     @OptionGroup var options: ConfigurationOptions
@@ -50,12 +54,66 @@ struct LedgerCommand: AsyncParsableCommand {
       let read =
         "\(RunText.grouped(verification.users)) users, \(RunText.grouped(verification.purchases)) purchases, "
         + "\(RunText.grouped(verification.events)) events"
-      let compared = against == nil ? "" : "; \(RunText.grouped(verification.compared)) former lines compared"
+      var compared = against == nil ? "" : "; \(RunText.grouped(verification.compared)) former lines compared"
+      if verification.removed > 0 {
+        compared += "; \(RunText.grouped(verification.removed)) lines removed by retention"
+      }
       guard verification.isSound else {
         print("\(read)\(compared): \(RunText.grouped(verification.findingCount)) findings.")
         throw ExitCode.failure
       }
       print("\(read)\(compared): everything agrees.")
+    }
+  }
+
+  struct Retention: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Say what retention has removed from the history, and what it would.",
+      discussion: """
+        Nothing is changed: it is the service that removes lines, once retention.history is \
+        configured. --history tries a span before. The service may run meanwhile.
+
+        EXIT CODES
+            0  done
+            1  the ledger cannot be read
+           64  wrong usage
+           78  the configuration is wrong
+
+        EXAMPLES
+          countersign ledger retention --config countersign.yaml
+          countersign ledger retention --history 3y --config countersign.yaml
+        """)
+
+    @Option(help: ArgumentHelp("The span to try, in place of retention.history.", valueName: "duration"))
+    var history: String?
+
+    @OptionGroup var options: ConfigurationOptions
+
+    func run() async throws {
+      let configuration = try options.load(requiresCredential: false)
+      let span = try history.map(Self.span) ?? configuration.retention.history
+      let report: RetentionReport
+      do throws(LedgerOpenError) {
+        report = try await RetentionReport.read(
+          at: configuration.ledger.place, before: span.map { Date.now.advanced(by: .zero - $0) })
+      } catch {
+        CommandOutput.error(error.description)
+        throw ExitCode.failure
+      }
+      let removed = report.removed == 0 ? "none was removed" : "\(RunText.grouped(report.removed)) were removed"
+      print("The history has \(RunText.grouped(report.events)) lines; \(removed).")
+      guard let span else { return print("retention.history is not set: it only grows.") }
+      print(
+        "\(RunText.grouped(report.old)) are older than \(span.configurationText): "
+          + "\(RunText.grouped(report.needless)) would be removed, and "
+          + "\(RunText.grouped(report.old - report.needless)) stay. Users concerned: \(RunText.grouped(report.users)).")
+    }
+
+    private static func span(_ text: String) throws -> Duration {
+      let range = ServiceConfiguration.Retention.range
+      do throws(Duration.TextError) { return try Duration(configurationText: text, in: range) } catch {
+        throw ValidationError("--history \(error.sentence(in: range)), not '\(text)'.")
+      }
     }
   }
 

@@ -22,6 +22,7 @@ struct ServiceConfiguration: Sendable {
   let revalidation: Revalidation
   let ledger: LedgerConfiguration
   let events: Events
+  let retention: Retention
   /// `nil`: profiles are not written.
   let profileStore: ProfileStoreConfiguration?
   let auth: Auth
@@ -88,6 +89,7 @@ struct ServiceConfiguration: Sendable {
     revalidation = Revalidation(&reader)
     ledger = LedgerConfiguration(&reader)
     events = Events(&reader)
+    retention = Retention(&reader, events: events)
     profileStore = ProfileStoreConfiguration(&reader)
     auth = Auth(&reader, requiresCredential: requiresCredential)
     dialects = Set(
@@ -197,6 +199,27 @@ struct ServiceConfiguration: Sendable {
       age = reader.read(
         "events.keep", .duration(.days(1) ... .days(3_660)), default: .days(400),
         "How long events are kept for `GET /v1/events`")
+    }
+  }
+
+  /// How long what nobody needs is kept.
+  struct Retention: Hashable, Sendable {
+    /// `nil`: for ever.
+    let history: Duration?
+
+    static let range: ClosedRange<Duration> = .days(30) ... .days(36_500)
+
+    /// - Parameter events: what others are told of names verdicts of the history.
+    init(_ reader: inout ConfigurationReader, events: Events) {
+      let key = "retention.history"
+      history = reader.read(
+        key, .duration(Self.range),
+        "How long each user's history is kept whole. Of what is older, lines that changed nothing are removed")
+      guard let history, history < events.age else { return }
+      reader.problem(
+        key,
+        "must not be shorter than events.keep, which is \(events.age.configurationText): events tell what the history says"
+      )
     }
   }
 

@@ -40,6 +40,10 @@ extension HistoryEvent {
       self.init(
         recordedAt: event.recordedAt, requestID: note.requestID, askedBy: note.author, note: note.text,
         detail: .revalidation(explanation: "Apple was asked anew, on request."))
+    case .removed(let stretch):
+      self.init(
+        recordedAt: stretch.lastAt, requestID: "retention",
+        detail: .removed(lines: stretch.events, firstAt: stretch.firstAt, explanation: stretch.words))
     }
   }
 
@@ -53,6 +57,16 @@ extension HistoryEvent {
           originalTransactionID: change.key.originalTransactionID.rawValue, fromUserID: change.from?.shown,
           toUserID: change.to.shown),
         explanation: change.words(for: user)))
+  }
+}
+
+extension ThinnedHistory {
+  fileprivate var words: String {
+    let (first, last) = (firstAt.dayInWords, lastAt.dayInWords)
+    let span = first == last ? "of \(last)" : "from \(first) to \(last)"
+    return events == 1
+      ? "A line \(span) that changed nothing was removed by retention."
+      : "\(events) lines \(span) that changed nothing were removed by retention."
   }
 }
 

@@ -26,17 +26,17 @@ extension Duration {
     /// The end of a sentence about the text; `range` is the allowed range.
     package func sentence(in range: ClosedRange<Duration>) -> String {
       switch self {
-      case .malformed: "must be a duration such as 250ms, 10s, 5m, 24h, 60d or 0"
+      case .malformed: "must be a duration such as 250ms, 10s, 5m, 24h, 60d, 3y or 0"
       case .outOfRange:
         "must be from \(range.lowerBound.configurationText) to \(range.upperBound.configurationText)"
       }
     }
   }
 
-  /// Reads `250ms`, `10s`, `5m`, `24h`, `60d`, or `0`.
+  /// Reads `250ms`, `10s`, `5m`, `24h`, `60d`, `3y` (of 365 days), or `0`.
   package init(configurationText text: String, in range: ClosedRange<Duration>) throws(TextError) {
     let digits = text.prefix { $0.isASCII && $0.isNumber }
-    let milliseconds = ["ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000]
+    let milliseconds = ["ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "y": 365 * 86_400_000]
     let unit = String(text[digits.endIndex...])
     // ASCII digits only: `Int` would also accept a sign.
     let count = digits.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int(digits) : nil

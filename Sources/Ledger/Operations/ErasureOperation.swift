@@ -68,7 +68,7 @@ struct ErasureOperation {
       return (report, false)
     }
     let rowVersion = try reset(account, key, &report)
-    let erased = try tables.eraseEvents(from: account.newest, as: pseudonym, names)
+    let erased = try tables.eraseEvents(from: account.newest, ofKey: key, as: pseudonym, names)
     (report.events, report.notes) = (erased.events, erased.notes)
     // Before the purchases, whose owner is found with them.
     try tables.rename(accountOf: key, to: pseudonym, rowVersion: rowVersion)

@@ -4,7 +4,7 @@ internal import GRDB
 ///
 ///     account 1 ──── * purchase * ──── 1 proof
 ///        │ 1 ──── 0…1 outbox
-///        └─► event ─► event ─► …  (each names the one before)
+///        └─► event ─► event ─► …  (each names the one before)    thinned  (in the place of those that are gone)
 ///     pending_receipt 1 ──── * provisional_grant    pending_total    memo    heartbeat    access_count
 ///     run 1 ──── * run_item
 ///     notification    refused_notification    unclaimed_evidence
@@ -48,6 +48,7 @@ enum LedgerSchema {
     migrator.registerMigration("0018 webhooks", foreignKeyChecks: .immediate) { db in try db.execute(sql: webhooks) }
     migrator.registerMigration("0019 erasure", foreignKeyChecks: .immediate) { db in try db.execute(sql: erasure) }
     migrator.registerMigration("0020 figures", foreignKeyChecks: .immediate) { db in try db.execute(sql: figures) }
+    migrator.registerMigration("0022 retention", foreignKeyChecks: .immediate) { db in try db.execute(sql: retention) }
     migrator.registerMigration("0023 tallies", foreignKeyChecks: .immediate) { db in try db.execute(sql: tallies) }
     migrator.registerMigration("0024 progress", foreignKeyChecks: .immediate) { db in try db.execute(sql: progress) }
     return migrator

@@ -1,4 +1,3 @@
-internal import Cryptography
 internal import Dispatch
 internal import struct FoundationEssentials.Data
 internal import GRDB
@@ -110,7 +109,7 @@ package struct LedgerCopy: Sendable {
       try target.execute("BEGIN")
       // A new ledger has rows in these alone; a table that was begun and not finished is empty.
       if ["heartbeat", "memo"].contains(table.name) { try target.execute("DELETE FROM \(table.name)") }
-      var digest = TableDigest()
+      var digest = RowDigest()
       try source.read(table) { row in
         digest.update(row)
         try target.write(row, to: table)
@@ -118,7 +117,7 @@ package struct LedgerCopy: Sendable {
         position.table = table.name
         if position.rows.isMultiple(of: 1_000) { progress(position) }
       }
-      var copy = TableDigest()
+      var copy = RowDigest()
       try target.read(table) { copy.update($0) }
       guard copy.value == digest.value else {
         throw Failure(description: "The copy of \(table.name) differs from the original.")
@@ -172,37 +171,6 @@ package struct LedgerCopy: Sendable {
 
     var list: String { columns.map { "\"\($0.name)\"" }.joined(separator: ", ") }
     var orderList: String { order.map { "\"\($0)\"" }.joined(separator: ", ") }
-  }
-}
-
-/// A value of a row, whatever the engine.
-enum CopiedValue: Hashable {
-  case null
-  case integer(Int64)
-  case text(String)
-  case blob([UInt8])
-}
-
-/// The digest of a table's rows in their order: each row's is over the one before and the row.
-private struct TableDigest {
-  private(set) var value: [UInt8] = []
-
-  mutating func update(_ row: [CopiedValue]) {
-    var bytes = value
-    func append(_ kind: UInt8, _ content: some Collection<UInt8>) {
-      bytes.append(kind)
-      withUnsafeBytes(of: UInt64(content.count).bigEndian) { bytes.append(contentsOf: $0) }
-      bytes.append(contentsOf: content)
-    }
-    for value in row {
-      switch value {
-      case .null: append(0, [])
-      case .integer(let value): append(1, withUnsafeBytes(of: value.bigEndian, Array.init))
-      case .text(let text): append(2, text.utf8)
-      case .blob(let content): append(3, content)
-      }
-    }
-    value = SHA256Digest(of: bytes).bytes
   }
 }
 

@@ -4,20 +4,25 @@ internal import GRDB
 
 /// A check that every row of a ledger agrees with the others: what no constraint of the schema can hold.
 ///
-/// - The events of each user form one chain without gaps: each verdict's version is one more than the last.
+/// - The events of each user form one chain without gaps: each verdict's version is one more than the last. Where retention
+///   has taken events out, a row of `thinned` has their number and the number of their verdicts.
 /// - Each purchase has one owner, who lists it, and a proof that is what its digest says.
 /// - The periods that were given and are not over are those that the user's account lists.
 /// - The outbox has the version of the user's row, or resets that of an erased user; the counts of access are those of
 ///   the verdicts.
-/// - Against an older ledger: each line of its history is a line of this one, word for word.
+/// - Against an older ledger: each line of its history is a line of this one, word for word, or among those that retention has
+///   taken out, as their digest says.
 package struct LedgerVerification: Hashable, Sendable {
   package var users = 0
   package var events = 0
+  /// Those that retention has taken out.
+  package var removed = 0
   package var purchases = 0
   /// Those at other stores, which RevenueCat reported.
   package var storePurchases = 0
-  /// Lines of the older ledger that were compared.
+  /// Lines of the older ledger that were compared, and those among them that retention has taken out since.
   package var compared = 0
+  package var comparedRemoved = 0
   /// What does not agree, as sentences; at most `findingLimit`.
   package var findings: [String] = []
   package var findingCount = 0
@@ -56,28 +61,68 @@ package struct LedgerVerification: Hashable, Sendable {
     }
   }
 
-  /// Reads a ledger in PostgreSQL, as of the last commit.
-  /// - Parameter url: as for `Ledger.open(url:connections:)`.
-  package static func verify(url: String) async throws(LedgerOpenError) -> LedgerVerification {
-    let address = try PostgreSQLAddress(url)
-    let result: Result<LedgerVerification, LedgerOpenError> = await withCheckedContinuation { continuation in
+  /// Reads anything from a ledger, wherever it is, as of the last commit.
+  static func reading<Result: Sendable>(
+    _ place: LedgerPlace, _ read: @escaping @Sendable (LedgerTables) throws -> Result
+  ) async throws(LedgerOpenError) -> Result {
+    let result: Swift.Result<Result, LedgerOpenError> = await withCheckedContinuation { continuation in
       DispatchQueue.global().async {
         continuation.resume(
-          returning: Result { () throws(LedgerOpenError) in
-            try address.checked { connection in
-              guard try connection.run("SELECT to_regclass('account')::text") != nil else {
-                throw LedgerOpenError.inaccessible(path: "in \(address.description)", problem: "it has no tables yet")
-              }
-              try connection.run("SET statement_timeout = 0; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-              var verification = LedgerVerification()
-              try verification.check(LedgerTables(connection))
-              try connection.run("COMMIT")
-              return verification
+          returning: Swift.Result { () throws(LedgerOpenError) in
+            switch place {
+            case .file(let path): try readingNow(path, read)
+            case .database(let url, _): try readingNow(PostgreSQLAddress(url), read)
             }
           })
       }
     }
     return try result.get()
+  }
+
+  private static func readingNow<Result>(
+    _ address: PostgreSQLAddress, _ read: (LedgerTables) throws -> Result
+  ) throws(LedgerOpenError) -> Result {
+    try address.checked { connection in
+      guard try connection.run("SELECT to_regclass('thinned')::text") != nil else {
+        throw LedgerOpenError.inaccessible(
+          path: "in \(address.description)", problem: "it has no tables yet, or is of an older version")
+      }
+      try connection.run("SET statement_timeout = 0; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+      let result = try read(LedgerTables(connection))
+      try connection.run("COMMIT")
+      return result
+    }
+  }
+
+  private static func readingNow<Result>(
+    _ given: String, _ read: (LedgerTables) throws -> Result
+  ) throws(LedgerOpenError) -> Result {
+    let path = try LedgerFile.resolve(given)
+    do {
+      let queue = try Self.open(path)
+      defer { try? queue.close() }
+      try queue.read { db in try Self.expectPresent(db, path: path) }
+      return try queue.read { db in try read(LedgerTables(db: db)) }
+    } catch {
+      throw LedgerInspection.openError(error, path: path)
+    }
+  }
+
+  private static func expectPresent(_ db: Database, path: String) throws {
+    guard try db.tableExists("account") && !db.tableExists("subscription") && db.tableExists("thinned") else {
+      throw LedgerOpenError.inaccessible(
+        path: path, problem: "it is of an older version; start the service once, which upgrades it")
+    }
+  }
+
+  /// Reads a ledger in PostgreSQL, as of the last commit.
+  /// - Parameter url: as for `Ledger.open(url:connections:)`.
+  package static func verify(url: String) async throws(LedgerOpenError) -> LedgerVerification {
+    try await reading(.database(url: url, connections: 1)) { tables in
+      var verification = LedgerVerification()
+      try verification.check(tables)
+      return verification
+    }
   }
 
   private static func verifyNow(
@@ -87,14 +132,7 @@ package struct LedgerVerification: Hashable, Sendable {
     do {
       let queue = try Self.open(path)
       defer { try? queue.close() }
-      let isPresent = try queue.read { db in
-        try db.tableExists("account") && !db.tableExists("subscription")
-          && db.columns(in: "outbox").contains { $0.name == "reset" }
-      }
-      guard isPresent else {
-        throw LedgerOpenError.inaccessible(
-          path: path, problem: "it is of an older version; start the service once, which upgrades it")
-      }
+      try queue.read { db in try expectPresent(db, path: path) }
       var verification = LedgerVerification()
       try queue.read { db in try verification.check(LedgerTables(db: db)) }
       guard let former else { return verification }
@@ -103,10 +141,12 @@ package struct LedgerVerification: Hashable, Sendable {
       defer { try? older.close() }
       try queue.read { db in
         try older.read { formerDB in
-          guard try formerDB.tableExists("history") else {
-            throw LedgerOpenError.inaccessible(path: formerPath, problem: "it is not of an older version")
+          let (tables, former) = (LedgerTables(db: db), LedgerTables(db: formerDB))
+          if try formerDB.tableExists("history") {
+            try verification.compare(tables, withLinesOf: former)
+          } else {
+            try verification.compare(tables, with: former, hasThinned: formerDB.tableExists("thinned"))
           }
-          try verification.compare(LedgerTables(db: db), with: LedgerTables(db: formerDB))
         }
       }
       return verification
@@ -124,7 +164,7 @@ package struct LedgerVerification: Hashable, Sendable {
     return queue
   }
 
-  private mutating func expect(_ holds: Bool, _ sentence: @autoclosure () -> String) {
+  mutating func expect(_ holds: Bool, _ sentence: @autoclosure () -> String) {
     guard !holds else { return }
     findingCount += 1
     if findings.count < Self.findingLimit { findings.append(sentence()) }
@@ -132,7 +172,7 @@ package struct LedgerVerification: Hashable, Sendable {
 
   // MARK: One ledger
 
-  private static let page = 1_000
+  static let page = 1_000
 
   mutating func check(_ tables: LedgerTables) throws {
     var access: [AccessCount] = []
@@ -180,6 +220,8 @@ package struct LedgerVerification: Hashable, Sendable {
     let loose = try tables.first("SELECT count(*) FROM event WHERE user_id IS NULL") { try $0.get(0, as: Int64.self) }
     let (total, reached) = (events, chained + (loose ?? 0))
     expect(Int64(total) == reached, "Of \(total) events \(reached) belong to a user's chain.")
+    let (found, noted) = (removed, try tables.retentionReport(before: nil).removed)
+    expect(found == noted, "Of \(noted) events that retention has taken out \(found) belong to a user's chain.")
     let given = try tables.first("SELECT count(*) FROM given_period WHERE is_over = 0") { try $0.get(0, as: Int.self) }
     expect(given == givenPeriods, "Of \(given ?? 0) given periods \(givenPeriods) belong to a user.")
     try checkTrials(tables)
@@ -226,8 +268,14 @@ package struct LedgerVerification: Hashable, Sendable {
           entitlement: try row.get(4), note: try row.get(5))
       }
       guard let link else {
-        expect(false, "Event \(sequence) of \(key) is missing.")
-        break
+        guard let stretch = try tables.thinned(ofKey: key, endingWith: sequence) else {
+          expect(false, "Event \(sequence) of \(key) is missing.")
+          break
+        }
+        removed += stretch.events
+        version -= Int64(stretch.verdicts)
+        next = stretch.previous
+        continue
       }
       length += 1
       expect(link.user == key, "Event \(sequence) is in the chain of \(key), and not theirs.")
@@ -322,82 +370,5 @@ package struct LedgerVerification: Hashable, Sendable {
     ) { try $0.get(0, as: String.self) }
     for key in early { expect(false, "The outbox resets the row of \(key), who has a verdict.") }
     expect(try tables.memo("erasing") == nil, "An erasure was left unfinished: the history may be changed.")
-  }
-
-  // MARK: Against an older ledger
-
-  /// A line of a history, of either version.
-  private struct Line: Hashable {
-    var recordedAt: Int64
-    var requestID: String
-    var changed: Bool
-    var digest: ReceiptDigest
-    var evidenceAt: Int64?
-    var entitlement: String
-  }
-
-  private mutating func compare(_ tables: LedgerTables, with former: LedgerTables) throws {
-    var user = ""
-    while true {
-      let page = try former.all(
-        "SELECT user_id FROM profile WHERE user_id > ? ORDER BY user_id LIMIT ?", user, Self.page
-      ) { try $0.get(0, as: UserID.self) }
-      guard let last = page.last else { break }
-      user = last.rawValue
-      for user in page { try compare(user, tables, with: former) }
-    }
-    for (table, sql): (String, StaticString) in [
-      ("purchases", "SELECT count(*) FROM subscription"), ("notes", "SELECT count(*) FROM note"),
-      ("changes of owner", "SELECT count(*) FROM ownership_change"),
-    ] {
-      let before = try former.first(sql) { try $0.get(0, as: Int.self) } ?? 0
-      let now =
-        switch table {
-        case "purchases": try tables.first("SELECT count(*) FROM purchase") { try $0.get(0, as: Int.self) } ?? 0
-        case "notes":
-          try tables.first("SELECT count(*) FROM event WHERE kind = 'note'") { try $0.get(0, as: Int.self) } ?? 0
-        default:
-          try tables.first("SELECT count(*) FROM event WHERE kind = 'gained'") { try $0.get(0, as: Int.self) } ?? 0
-        }
-      compared += before
-      expect(now >= before, "There were \(before) \(table), and there are \(now).")
-    }
-  }
-
-  private mutating func compare(_ user: UserID, _ tables: LedgerTables, with former: LedgerTables) throws {
-    let before = try former.all(
-      """
-      SELECT recorded_at, request_id, changed, receipt_sha256, evidence_at, entitlement FROM history
-      WHERE user_id = ? ORDER BY version
-      """, user, read: Self.line)
-    var lines: [Line: Int] = [:]
-    var next = try tables.account(of: user)?.newest
-    while let sequence = next {
-      let event = try tables.first(
-        """
-        SELECT recorded_at, request_id, changed, receipt_sha256, evidence_at, entitlement, previous, kind FROM event
-        WHERE sequence = ?
-        """, sequence
-      ) { row in
-        (
-          line: try row.get(7, as: String.self) == "verdict" ? try Self.line(row) : nil,
-          previous: try row.get(6, as: Int64?.self)
-        )
-      }
-      if let line = event?.line { lines[line, default: 0] += 1 }
-      next = event?.previous
-    }
-    compared += before.count
-    for line in before {
-      let count = lines[line] ?? 0
-      expect(count > 0, "A line of \(user) of request \(line.requestID) is missing or differs.")
-      lines[line] = count - 1
-    }
-  }
-
-  private static func line(_ row: SQLRow) throws -> Line {
-    Line(
-      recordedAt: try row.get(0), requestID: try row.get(1), changed: try row.get(2), digest: try row.get(3),
-      evidenceAt: try row.get(4), entitlement: try row.get(5))
   }
 }

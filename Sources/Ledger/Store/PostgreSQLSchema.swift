@@ -62,7 +62,8 @@ enum PostgreSQLSchema {
     if let last = applied.last { try LedgerSchema.migrator.migrate(queue, upTo: last) }
     let before = Set(try objects(of: queue).map(\.name))
     let added = try objects(of: wholeSchema()).filter { !before.contains($0.name) }.map(translated)
-    return LedgerSchema.migrator.migrations.filter { !applied.contains($0) }.compactMap { changes[$0] } + added
+    let missing = LedgerSchema.migrator.migrations.filter { !applied.contains($0) }
+    return missing.compactMap { changes[$0] } + added + missing.compactMap { guards[$0] }
   }
 
   private struct SchemaObject {
@@ -104,18 +105,41 @@ enum PostgreSQLSchema {
     \(appendOnly)
     ALTER TABLE outbox ADD COLUMN reset TEXT COLLATE "C";
     ALTER TABLE outbox ADD COLUMN reset_spelling TEXT COLLATE "C" CHECK (reset_spelling <> key);
-    """
+    """,
+    "0022 retention": appendOnly,
   ]
 
-  /// As event_no_update and event_no_delete: while a user is erased, names and free texts may change.
+  /// What migrations put over tables that they have added.
+  private static let guards = ["0022 retention": onlyGrows]
+
+  /// As event_no_update and event_no_delete: while a user is erased, names and free texts may change; an event may go that a
+  /// row of `thinned` stands for, and a note that no event names.
   private static let appendOnly = """
     CREATE OR REPLACE FUNCTION event_is_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
       DECLARE names CONSTANT TEXT[] := ARRAY['user_id', 'other_user_id', 'request_id', 'receipt_sha256', 'text'];
       BEGIN
         IF TG_OP = 'UPDATE' AND EXISTS (SELECT 1 FROM memo WHERE name = 'erasing')
           AND to_jsonb(NEW) - names = to_jsonb(OLD) - names THEN RETURN NEW; END IF;
+        IF TG_OP = 'DELETE' AND (
+          OLD.user_id IS NULL AND NOT EXISTS (SELECT 1 FROM event WHERE note = OLD.sequence)
+          OR EXISTS (SELECT 1 FROM thinned
+            WHERE user_id = OLD.user_id AND newest >= OLD.sequence AND oldest <= OLD.sequence))
+          THEN RETURN OLD; END IF;
         RAISE EXCEPTION 'event is append-only';
       END $$;
+    """
+
+  /// As thinned_only_grows and thinned_no_delete.
+  private static let onlyGrows = """
+    CREATE OR REPLACE FUNCTION thinned_only_grows() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN
+        IF TG_OP = 'UPDATE' AND NEW.oldest = OLD.oldest AND NEW.previous IS NOT DISTINCT FROM OLD.previous
+          AND NEW.first_at = OLD.first_at AND NEW.newest >= OLD.newest AND NEW.events >= OLD.events
+          AND NEW.verdicts >= OLD.verdicts THEN RETURN NEW; END IF;
+        RAISE EXCEPTION 'thinned only grows';
+      END $$;
+    CREATE TRIGGER thinned_only_grows BEFORE UPDATE OR DELETE ON thinned
+      FOR EACH ROW EXECUTE FUNCTION thinned_only_grows();
     """
 
   private static let additions = """
@@ -137,6 +161,7 @@ enum PostgreSQLSchema {
     \(appendOnly)
     CREATE TRIGGER event_is_append_only BEFORE UPDATE OR DELETE ON event
       FOR EACH ROW EXECUTE FUNCTION event_is_append_only();
+    \(onlyGrows)
     INSERT INTO heartbeat (id, beats) VALUES (1, 0);
     """
 

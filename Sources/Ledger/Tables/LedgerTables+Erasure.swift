@@ -42,7 +42,9 @@ extension LedgerTables {
 
   /// Takes the names out of a user's events. The notes that are their reasons go with them: what a person wrote may say
   /// anything.
-  func eraseEvents(from newest: Int64?, as pseudonym: UserID, _ names: ErasedNames) throws -> ErasedEvents {
+  func eraseEvents(
+    from newest: Int64?, ofKey key: String, as pseudonym: UserID, _ names: ErasedNames
+  ) throws -> ErasedEvents {
     var erased = ErasedEvents()
     var notes: Set<Int64> = []
     var next = newest
@@ -56,7 +58,11 @@ extension LedgerTables {
           requestID: try row.get(4, as: String.self)
         )
       }
-      guard let event else { throw StoredForm.Unstorable() }
+      guard let event else {
+        guard let stretch = try thinned(ofKey: key, endingWith: sequence) else { throw StoredForm.Unstorable() }
+        next = stretch.previous
+        continue
+      }
       if event.kind == "note" { notes.insert(sequence) }
       if let note = event.note { notes.insert(note) }
       if let purchase = event.purchase { erased.purchases.insert(purchase) }
@@ -66,6 +72,7 @@ extension LedgerTables {
       erased.events += 1
       next = event.previous
     }
+    try execute("UPDATE thinned SET user_id = ? WHERE user_id = ?", pseudonym, key)
     for note in notes.sorted() { erased.notes += try erase(note: note, names) ? 1 : 0 }
     return erased
   }

@@ -109,14 +109,36 @@ extension LedgerTables {
   }
 
   private func event(_ sequence: Int64) throws -> StoredEvent {
-    let event = try first(
+    guard let event = try eventIfKept(sequence) else { throw StoredForm.Unstorable() }
+    return event
+  }
+
+  private func eventIfKept(_ sequence: Int64) throws -> StoredEvent? {
+    try first(
       """
       SELECT sequence, user_id, previous, kind, recorded_at, request_id, note, changed, entitlement, purchase_id,
         other_user_id, author, text
       FROM event WHERE sequence = ?
       """, sequence, read: StoredEvent.init)
-    guard let event else { throw StoredForm.Unstorable() }
-    return event
+  }
+
+  /// A link of a user's chain: an event, or what is left of those that retention has taken out.
+  private enum Link {
+    case event(StoredEvent)
+    case thinned(ThinnedHistory)
+
+    var previous: Int64? {
+      switch self {
+      case .event(let event): event.previous
+      case .thinned(let stretch): stretch.previous
+      }
+    }
+  }
+
+  private func link(_ sequence: Int64, ofKey key: String) throws -> Link {
+    if let event = try eventIfKept(sequence) { return .event(event) }
+    guard let stretch = try thinned(ofKey: key, endingWith: sequence) else { throw StoredForm.Unstorable() }
+    return .thinned(stretch)
   }
 
   private func note(_ sequence: Int64?) throws -> Note? {
@@ -124,13 +146,13 @@ extension LedgerTables {
     return Note(author: author, text: text, requestID: event.requestID, recordedAt: event.recordedAt)
   }
 
-  /// The verdict of an event or the last one before it.
-  private func verdict(from sequence: Int64?) throws -> Entitlement? {
+  /// The verdict of an event or the last one before it that is kept: those in between said the same.
+  private func verdict(from sequence: Int64?, ofKey key: String) throws -> Entitlement? {
     var next = sequence
     while let sequence = next {
-      let event = try event(sequence)
-      if case .verdict(let entitlement, _) = event.content { return entitlement }
-      next = event.previous
+      let link = try link(sequence, ofKey: key)
+      if case .event(let event) = link, case .verdict(let entitlement, _) = event.content { return entitlement }
+      next = link.previous
     }
     return nil
   }
@@ -147,16 +169,28 @@ extension LedgerTables {
     var events: [TimelineEvent] = []
     var last: Int64?
     while let sequence = next, events.count < max(1, limit) {
-      let event = try event(sequence)
-      events.append(try timelineEvent(event, of: account.user))
+      let link = try link(sequence, ofKey: account.user.key)
+      switch link {
+      case .event(let event): events.append(try timelineEvent(event, of: account.user))
+      case .thinned(let stretch):
+        if case .removed(let newer) = events.last {
+          events[events.count - 1] = .removed(newer.following(stretch))
+        } else {
+          events.append(.removed(stretch))
+        }
+      }
       last = sequence
-      next = event.previous
+      next = link.previous
     }
     return TimelinePage(events: events, next: next == nil ? nil : last.map(TimelinePosition.init))
   }
 
   private func previous(of sequence: Int64, user: String) throws -> Int64? {
-    try first("SELECT previous FROM event WHERE sequence = ? AND user_id = ?", sequence, user) { try $0.get(0) } ?? nil
+    let kept = try first("SELECT previous FROM event WHERE sequence = ? AND user_id = ?", sequence, user) {
+      try $0.get(0, as: Int64?.self)
+    }
+    // It may have been taken out since the page before.
+    return try kept ?? thinned(ofKey: user, with: sequence)?.previous
   }
 
   private func timelineEvent(_ event: StoredEvent, of user: UserID) throws -> TimelineEvent {
@@ -166,7 +200,7 @@ extension LedgerTables {
         HistoryEntry(
           sequence: event.sequence, recordedAt: event.recordedAt, requestID: event.requestID, entitlement: entitlement,
           changed: changed),
-        before: try verdict(from: event.previous), note: try note(event.note))
+        before: try verdict(from: event.previous, ofKey: user.key), note: try note(event.note))
     case .change(let isGain, let purchase, let other):
       let other = try other.map(name(ofKey:))
       return .ownership(
@@ -226,9 +260,11 @@ extension LedgerTables {
     var next = try account(of: user)?.newest
     var entries: [HistoryEntry] = []
     while let sequence = next, entries.count < limit {
-      let event = try event(sequence)
-      next = event.previous
-      guard sequence < before ?? .max, case .verdict(let entitlement, let changed) = event.content else { continue }
+      let link = try link(sequence, ofKey: key(of: user))
+      next = link.previous
+      guard sequence < before ?? .max, case .event(let event) = link,
+        case .verdict(let entitlement, let changed) = event.content
+      else { continue }
       entries.append(
         HistoryEntry(
           sequence: sequence, recordedAt: event.recordedAt, requestID: event.requestID, entitlement: entitlement,

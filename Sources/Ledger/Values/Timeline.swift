@@ -62,18 +62,21 @@ package struct OwnershipChange: Hashable, Sendable {
 /// One event of a user's history.
 package enum TimelineEvent: Sendable {
   /// - Parameters:
-  ///   - before: the previous verdict; `nil` for the first.
+  ///   - before: the previous verdict that is kept; `nil` for the first.
   ///   - note: the support note that caused it.
   case verdict(HistoryEntry, before: Entitlement?, note: Note?)
   case ownership(OwnershipChange)
   /// A support inquiry with Apple.
   case inquiry(Note)
+  /// What retention has taken out.
+  case removed(ThinnedHistory)
 
   package var recordedAt: Date {
     switch self {
     case .verdict(let entry, _, _): entry.recordedAt
     case .ownership(let change): change.recordedAt
     case .inquiry(let note): note.recordedAt
+    case .removed(let stretch): stretch.lastAt
     }
   }
 }

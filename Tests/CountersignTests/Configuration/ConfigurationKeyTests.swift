@@ -88,6 +88,9 @@ struct ConfigurationKeyTests {
     Row(
       "events.keep", "34560000.0 seconds", file: ("1d", "86400.0 seconds"),
       environment: ("3660d", "316224000.0 seconds")),
+    Row(
+      "retention.history", "none", file: ("3660d", "316224000.0 seconds"),
+      environment: ("36500d", "3153600000.0 seconds")),
     Row("log.level", "info", file: ("trace", "trace"), environment: ("critical", "critical")),
     Row("log.format", "json", file: ("text", "text"), environment: ("text", "text")),
   ]
@@ -201,7 +204,7 @@ struct ConfigurationKeyTests {
     ("server.max_body", "٤MiB", "must be a size such as 4MiB, 512KiB or 65536 (bytes), not \"\\u{0664}MiB\""),
     ("server.max_connections", "0", "must be from 1 to 100000, not \"0\""),
     ("server.max_bytes_in_flight", "5GiB", "must be from 1MiB to 4GiB"),
-    ("server.request_deadline", "15", "must be a duration such as 250ms, 10s, 5m, 24h, 60d or 0, not \"15\""),
+    ("server.request_deadline", "15", "must be a duration such as 250ms, 10s, 5m, 24h, 60d, 3y or 0, not \"15\""),
     ("server.request_deadline", "0", "must be from 100ms to 10m, not \"0\""),
     ("server.request_deadline", "11m", "must be from 100ms to 10m, not \"11m\""),
     ("server.request_deadline", "1.5s", "must be a duration"),

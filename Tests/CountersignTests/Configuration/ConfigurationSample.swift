@@ -162,6 +162,7 @@ extension ServiceConfiguration {
     case "ledger.path": ledger.path
     case "ledger.pool": "\(ledger.pool)"
     case "events.keep": "\(events.age)"
+    case "retention.history": retention.history.map { "\($0)" } ?? "none"
     case "profile_store.url": profileStore?.postgREST.url ?? "none"
     case "profile_store.key": profileStore?.postgREST.key.exposed ?? "none"
     case "profile_store.schema": profileStore?.postgREST.schema?.text ?? "none"

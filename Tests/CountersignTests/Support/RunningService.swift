@@ -169,6 +169,8 @@ struct Settings: Sendable {
   var appStore: [String: String] = [:]
   var policy: [String: String] = [:]
   var revalidation: [String: String] = [:]
+  var events: [String: String] = [:]
+  var retention: [String: String] = [:]
   /// `auth.jwt`; users cannot call when empty.
   var jwt: [String: String] = [:]
   /// None is configured when empty.
@@ -251,7 +253,8 @@ struct Settings: Sendable {
         try? String(contentsOf: Self.samples.appending(path: "catalogs/\(name)"), encoding: .utf8)
       } ?? "catalog:\n  tiers: [\(tiers.joined(separator: ", "))]\n\(lines(catalog))  products:\n\(products)"
     let optional = [
-      ("revalidation", revalidation), ("profile_store", profileStore), ("trials", trials),
+      ("revalidation", revalidation), ("events", events), ("retention", retention), ("profile_store", profileStore),
+      ("trials", trials),
       ("device_check", deviceCheck),
       (
         "revenuecat",

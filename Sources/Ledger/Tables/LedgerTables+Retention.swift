@@ -1,0 +1,276 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+extension LedgerTables {
+  // MARK: What is gone
+
+  /// The stretch that ends with an event of a user's chain; `nil` if that one was not taken out.
+  func thinned(ofKey key: String, endingWith newest: Int64) throws -> ThinnedHistory? {
+    try first(
+      """
+      SELECT newest, oldest, previous, events, verdicts, first_at, last_at, digest FROM thinned
+      WHERE user_id = ? AND newest = ?
+      """, key, newest, read: Self.thinned)
+  }
+
+  /// The stretch that an event of a user's chain was in.
+  func thinned(ofKey key: String, with sequence: Int64) throws -> ThinnedHistory? {
+    let found = try first(
+      """
+      SELECT newest, oldest, previous, events, verdicts, first_at, last_at, digest FROM thinned
+      WHERE user_id = ? AND newest >= ? ORDER BY newest LIMIT 1
+      """, key, sequence, read: Self.thinned)
+    return found.flatMap { $0.oldest <= sequence ? $0 : nil }
+  }
+
+  /// Everything that was taken out of a user's history, the oldest first.
+  func thinned(ofKey key: String) throws -> [ThinnedHistory] {
+    try all(
+      """
+      SELECT newest, oldest, previous, events, verdicts, first_at, last_at, digest FROM thinned
+      WHERE user_id = ? ORDER BY newest
+      """, key, read: Self.thinned)
+  }
+
+  private static func thinned(_ row: SQLRow) throws -> ThinnedHistory {
+    ThinnedHistory(
+      newest: try row.get(0), oldest: try row.get(1), previous: try row.get(2), events: try row.get(3),
+      verdicts: try row.get(4), firstAt: try row.get(5), lastAt: try row.get(6), digest: try row.get(7))
+  }
+
+  /// The digest of a stretch, continued over an event: over its facts, which an erasure leaves as they are.
+  static func digest(_ former: [UInt8], over facts: [CopiedValue]) -> [UInt8] {
+    var digest = RowDigest(value: former)
+    digest.update(facts)
+    return digest.value
+  }
+
+  /// The facts of an event, and when it was recorded; `nil` for one that is not there.
+  func facts(ofEvent sequence: Int64) throws -> (values: [CopiedValue], recordedAt: Int64, previous: Int64?)? {
+    try first(
+      """
+      SELECT sequence, previous, kind, recorded_at, note, version, changed, evidence_at, entitlement, purchase_id, author
+      FROM event WHERE sequence = ?
+      """, sequence
+    ) { row in
+      func integer(_ column: Int) throws -> CopiedValue {
+        try row.get(column, as: Int64?.self).map(CopiedValue.integer) ?? .null
+      }
+      func text(_ column: Int) throws -> CopiedValue {
+        try row.get(column, as: String?.self).map(CopiedValue.text) ?? .null
+      }
+      let values = try [
+        integer(0), integer(1), text(2), integer(3), integer(4), integer(5), integer(6), integer(7), text(8),
+        integer(9),
+        text(10),
+      ]
+      return (values, try row.get(3), try row.get(1))
+    }
+  }
+
+  // MARK: What goes
+
+  /// The last event that retention has looked at.
+  private static let placeMemo = "retention"
+  /// The most lines of a user that are judged at once. Of a longer history the oldest part stays as it is.
+  private static let depth = 2_000
+
+  private func retentionPlace() throws -> Int64 { try memo(Self.placeMemo).flatMap { Int64($0) } ?? 0 }
+
+  /// The moment before which events may go: what others are still told refers to verdicts.
+  private func retentionBound(_ moment: Date) throws -> Date {
+    let oldest = try first("SELECT recorded_at FROM change_event WHERE sequence > 0 ORDER BY sequence LIMIT 1") {
+      try $0.get(0, as: Date.self)
+    }
+    return min(moment, oldest ?? moment)
+  }
+
+  /// Whether there are events of before a moment that retention has not looked at.
+  func hasHistory(before moment: Date) throws -> Bool {
+    let next = try first("SELECT recorded_at FROM event WHERE sequence > ? ORDER BY sequence LIMIT 1", retentionPlace())
+    {
+      try $0.get(0, as: Date.self)
+    }
+    return try next.map { try $0 < retentionBound(moment) } ?? false
+  }
+
+  /// Takes the next events from before a moment, in their order, and removes what nobody needs any more of the users whose
+  /// they are.
+  func thinHistory(before moment: Date, limit: Int) throws -> HistoryThinned {
+    // Of several replicas one does it.
+    if connection.isShared, try !exists("SELECT 1 WHERE pg_try_advisory_xact_lock(1129531217)") { return .init() }
+    let moment = try retentionBound(moment)
+    let page = try all(
+      "SELECT sequence, user_id, recorded_at FROM event WHERE sequence > ? ORDER BY sequence LIMIT ?", retentionPlace(),
+      max(0, limit)
+    ) { row in
+      (
+        sequence: try row.get(0, as: Int64.self), user: try row.get(1, as: String?.self),
+        recordedAt: try row.get(2, as: Date.self)
+      )
+    }
+    let old = page.prefix { $0.recordedAt < moment }
+    guard let last = old.last else { return .init() }
+    var newest: [String: Int64] = [:]
+    for event in old { if let user = event.user { newest[user] = event.sequence } }
+    var thinned = HistoryThinned(examined: old.count)
+    for (user, sequence) in newest.sorted(by: { $0.key < $1.key }) {
+      thinned.removed += try thin(user, from: sequence)
+    }
+    try keepMemo(Self.placeMemo, String(last.sequence))
+    return thinned
+  }
+
+  /// An event of a user's that is old enough, as it is judged and removed.
+  struct OldEvent {
+    var line: HistoryThinning.Line
+    var previous: Int64?
+    var note: Int64?
+    /// The stretch right before it that is gone already.
+    var gap: ThinnedHistory?
+
+    var isVerdict: Bool {
+      if case .verdict = line.content { true } else { false }
+    }
+  }
+
+  /// A user's events from one down, the oldest first.
+  ///
+  /// - Parameter limit: the most of them.
+  func oldEvents(ofKey key: String, from sequence: Int64, limit: Int) throws -> (events: [OldEvent], isWhole: Bool) {
+    var events: [OldEvent] = []
+    var next = Optional(sequence)
+    while let sequence = next {
+      guard events.count < limit else { return (events.reversed(), false) }
+      guard let event = try oldEvent(sequence) else {
+        guard let gap = try thinned(ofKey: key, endingWith: sequence) else { throw StoredForm.Unstorable() }
+        // Where two stretches follow one another, an event is continued from the newer.
+        if let last = events.indices.last, events[last].gap == nil { events[last].gap = gap }
+        next = gap.previous
+        continue
+      }
+      events.append(event)
+      next = event.previous
+    }
+    return (events.reversed(), true)
+  }
+
+  private func oldEvent(_ sequence: Int64) throws -> OldEvent? {
+    let row = try first("SELECT kind, entitlement, previous, note FROM event WHERE sequence = ?", sequence) { row in
+      (
+        kind: try row.get(0, as: String.self), entitlement: try row.get(1, as: String?.self),
+        previous: try row.get(2, as: Int64?.self), note: try row.get(3, as: Int64?.self)
+      )
+    }
+    guard let row else { return nil }
+    let content: HistoryThinning.Line.Content
+    switch row.kind {
+    case "verdict": content = .verdict(.init(try StoredForm.value(Entitlement.self, row.entitlement ?? "")))
+    case "note": content = .note(namedBy: Set(try lines(naming: sequence)))
+    default: content = .ownership
+    }
+    return OldEvent(line: .init(id: sequence, content), previous: row.previous, note: row.note)
+  }
+
+  private func lines(naming note: Int64) throws -> [Int64] {
+    try all("SELECT sequence FROM event WHERE note = ?", note) { try $0.get(0) }
+  }
+
+  /// - Returns: how many events were removed.
+  private func thin(_ key: String, from sequence: Int64) throws -> Int {
+    let newest = try first("SELECT newest FROM account WHERE key = ?", key) { try $0.get(0, as: Int64.self) }
+    guard let newest else { return 0 }
+    let (events, isWhole) = try oldEvents(ofKey: key, from: sequence, limit: Self.depth)
+    let needless = HistoryThinning.needless(in: events.map(\.line), isWhole: isWhole, newest: newest)
+    guard !needless.isEmpty else { return 0 }
+    var stretch: ThinnedHistory?
+    for event in events {
+      guard needless.contains(event.line.id) else {
+        stretch = nil
+        continue
+      }
+      stretch = try account(for: event, in: event.gap ?? stretch, ofKey: key)
+    }
+    for event in events where needless.contains(event.line.id) {
+      try execute("DELETE FROM event WHERE sequence = ?", event.line.id)
+    }
+    for note in Set(events.compactMap { needless.contains($0.line.id) ? $0.note : nil }).sorted()
+    where try lines(naming: note).isEmpty {
+      // One of the user's own, or of another's, is in a chain and goes with that.
+      try execute("DELETE FROM event WHERE sequence = ? AND user_id IS NULL AND kind = 'note'", note)
+    }
+    return needless.count
+  }
+
+  /// Writes down that an event goes: in the stretch right before it, or in a new one.
+  private func account(
+    for event: OldEvent, in former: ThinnedHistory?, ofKey key: String
+  ) throws -> ThinnedHistory {
+    guard let facts = try facts(ofEvent: event.line.id) else { throw StoredForm.Unstorable() }
+    let digest = Self.digest(former?.digest ?? [], over: facts.values)
+    let at = StoredForm.date(facts.recordedAt)
+    guard var stretch = former else {
+      let new = ThinnedHistory(
+        newest: event.line.id, oldest: event.line.id, previous: event.previous, events: 1,
+        verdicts: event.isVerdict ? 1 : 0, firstAt: at, lastAt: at, digest: digest)
+      try execute(
+        """
+        INSERT INTO thinned (user_id, newest, oldest, previous, events, verdicts, first_at, last_at, digest)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """, key, new.newest, new.oldest, new.previous, new.events, new.verdicts, new.firstAt, new.lastAt, new.digest)
+      return new
+    }
+    let place = stretch.newest
+    stretch.newest = event.line.id
+    stretch.events += 1
+    stretch.verdicts += event.isVerdict ? 1 : 0
+    stretch.lastAt = at
+    stretch.digest = digest
+    try execute(
+      """
+      UPDATE thinned SET newest = ?, events = ?, verdicts = ?, last_at = ?, digest = ? WHERE user_id = ? AND newest = ?
+      """, stretch.newest, stretch.events, stretch.verdicts, stretch.lastAt, stretch.digest, key, place)
+    return stretch
+  }
+
+  // MARK: What would go
+
+  func retentionReport(before moment: Date?) throws -> RetentionReport {
+    var report = RetentionReport()
+    report.events = try first("SELECT count(*) FROM event") { try $0.get(0) } ?? 0
+    report.removed = try first("SELECT coalesce(CAST(sum(events) AS BIGINT), 0) FROM thinned") { try $0.get(0) } ?? 0
+    guard let moment = try moment.map(retentionBound) else { return report }
+    var key = ""
+    while true {
+      let page = try all("SELECT key, newest FROM account WHERE key > ? ORDER BY key LIMIT 1000", key) {
+        (key: try $0.get(0, as: String.self), newest: try $0.get(1, as: Int64.self))
+      }
+      guard let last = page.last else { return report }
+      key = last.key
+      for account in page {
+        guard let newestOld = try newestEvent(from: account.newest, ofKey: account.key, before: moment) else {
+          continue
+        }
+        let (events, isWhole) = try oldEvents(ofKey: account.key, from: newestOld, limit: Self.depth)
+        let needless = HistoryThinning.needless(in: events.map(\.line), isWhole: isWhole, newest: account.newest)
+        report.old += events.count
+        report.needless += needless.count
+        report.users += needless.isEmpty ? 0 : 1
+      }
+    }
+  }
+
+  /// A user's newest event from before a moment.
+  private func newestEvent(from newest: Int64, ofKey key: String, before moment: Date) throws -> Int64? {
+    var next = Optional(newest)
+    while let sequence = next {
+      let event = try first("SELECT previous, recorded_at FROM event WHERE sequence = ?", sequence) {
+        (previous: try $0.get(0, as: Int64?.self), recordedAt: try $0.get(1, as: Date.self))
+      }
+      guard let event else { return nil }
+      if event.recordedAt < moment { return sequence }
+      next = event.previous
+    }
+    return nil
+  }
+}

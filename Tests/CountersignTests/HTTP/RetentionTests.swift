@@ -1,0 +1,66 @@
+import Entitlements
+import Foundation
+import HTTPTransport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+@testable import Ledger
+
+/// `retention.history`, as it is configured and as support sees it.
+@Suite struct RetentionTests {
+  private static let start = Date(timeIntervalSince1970: 1_718_452_800)
+
+  @Test func `after the span a history says in one line what is gone, in a page and in an export`() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "retention-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: directory) }
+    let clock = MovingClock(Self.start)
+    try await SimulatedStore.run(at: Self.start) { store in
+      let receipt = try store.simulator.issueReceipt(.subscriber, subscriber: 1).receiptData
+      try await RunningService.run(
+        apple: store.apple, directory: directory, jobPause: .seconds(3_600), now: { clock.date }
+      ) { service in
+        for _ in 0..<12 {
+          #expect(try await service.validate(receipt, user: "anna").status == 200)
+          clock.advance(by: 31 * 86_400)
+          store.simulator.setClock(clock.date)
+        }
+        _ = try await service.ledger.pruneChangeEvents(before: .distantFuture, limit: 100)
+      }
+      var settings = Settings()
+      (settings.events, settings.retention) = (["keep": "30d"], ["history": "90d"])
+      try await RunningService.run(
+        apple: store.apple, settings: settings, directory: directory, jobPause: .seconds(3_600), now: { clock.date }
+      ) { service in
+        let path = "/v1/profiles/anna"
+        try await eventually {
+          let history = try await service.send(.get, "\(path)/history", key: RunningService.supportKey)
+          return history.array("entries").contains { $0["kind"] as? String == "removed" }
+        }
+        let history = try await service.send(.get, "\(path)/history", key: RunningService.supportKey)
+        let removed = try #require(history.array("entries").first { $0["kind"] as? String == "removed" })
+        #expect(removed["lines"] as? Int == 8 && removed["note"] is NSNull)
+        #expect(removed["first_at"] as? String == "2024-07-16T12:00:00Z")
+        #expect(removed["recorded_at"] as? String == "2025-02-18T12:00:00Z")
+        #expect(
+          removed["explanation"] as? String
+            == "8 lines from 16 July 2024 to 18 February 2025 that changed nothing were removed by retention.")
+        let exported = try await service.send(.get, "\(path)/export")
+        #expect(exported.array("history").contains { $0["lines"] as? Int == 8 })
+        #expect(try await service.profile("anna").verdict == "pro active renewing")
+      }
+    }
+  }
+
+  @Test func `a span may be in years`() throws {
+    let configuration = try SampleConfiguration().setting("retention.history", "3y").load()
+    #expect(configuration.retention.history == .seconds(3 * 365 * 86_400))
+  }
+
+  @Test func `a history that is kept for less than the events is refused`() {
+    let problems = SampleConfiguration().setting("events.keep", "100d").setting("retention.history", "99d").problems()
+    #expect(
+      problems.count == 1
+        && problems[0].contains("must not be shorter than events.keep, which is 100d"), "\(problems)")
+  }
+}
