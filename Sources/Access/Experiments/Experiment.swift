@@ -2,7 +2,7 @@ package import Entitlements
 
 /// An experiment with users: each is shown one of its variants, always the same.
 ///
-/// A change of the weights moves users to other variants, unless the caller keeps the variant of the first exposure.
+/// The hash of the user's ID decides until the user has seen a variant: from then on that one stays (`Exposure`).
 package struct Experiment: Hashable, Sendable {
   /// One of the ways in which a user may see the app.
   package struct Variant: Hashable, Sendable {
@@ -28,7 +28,14 @@ package struct Experiment: Hashable, Sendable {
     self.variants = variants
   }
 
-  /// The variant of a user; `nil` without a variant of any weight.
+  /// The variant of a user, who saw one before or none; `nil` without a variant of any weight.
+  ///
+  /// - Parameter seen: what the user saw first. It counts for nothing once it is none of the experiment's.
+  package func variant(for user: UserID, seen: String?) -> String? {
+    variants.contains { $0.name == seen } ? seen : variant(for: user)
+  }
+
+  /// The variant of a user who has seen none; `nil` without a variant of any weight.
   ///
   /// The same as GrowthBook's hash version 2 gives, with the salt as its seed and the user's ID as the value:
   /// https://docs.growthbook.io/lib/build-your-own

@@ -7,11 +7,9 @@ extension SubscriptionEvidence {
   /// Left out are the sandbox, family sharing, RevenueCat's promotions, purchases that Apple has not confirmed, and periods
   /// that end where they begin. A period ends with its refund, and where the next one begins. A grace period extends the last one. A day counts in UTC.
   package func figures(_ terms: [ProductID: Plans.Terms]) -> [FigureKey: FigureCounts] {
-    guard key.environment == .production, provisionalUntil == nil, key.originalTransactionID.store != "promotional"
-    else { return [:] }
+    let bought = counted
     var tally = FigureTally()
-    let bought = purchases.filter { $0.ownership == .purchased && $0.purchaseDate != nil }
-    for purchase in bought where !purchase.isTrial {
+    for purchase in bought where purchase.isPayment {
       tally.pay(purchase, Money(of: purchase, terms))
     }
     tally.add(periods(of: bought), terms, isPending: renewals.contains { $0.autoRenews == true }, at: evaluatedAt)
@@ -26,6 +24,13 @@ extension SubscriptionEvidence {
       usual.compactMap(FigurePeriod.init).sorted { $0.start < $1.start }
         .map { ($0.purchase.productID, BillingPeriod(days: $0.days)) }
     ) { $1 }
+  }
+
+  /// What was bought, of a subscription that counts.
+  var counted: [Purchase] {
+    guard key.environment == .production, provisionalUntil == nil, key.originalTransactionID.store != "promotional"
+    else { return [] }
+    return purchases.filter { $0.ownership == .purchased && $0.purchaseDate != nil }
   }
 
   /// The periods of a subscription, by their start.
@@ -65,7 +70,7 @@ private struct FigurePeriod {
 }
 
 /// The price of a purchase.
-private struct Money {
+struct Money {
   /// Thousandths of the currency's unit; zero where no price is known.
   var amount: Int64 = 0
   var currency = ""
@@ -114,8 +119,7 @@ private struct FigureTally {
   }
 
   mutating func pay(_ purchase: Purchase, _ money: Money) {
-    guard let date = purchase.purchaseDate, purchase.expiresDate.map({ date < $0 }) ?? true else { return }
-    let day = date.utcDay
+    guard let day = purchase.purchaseDate?.utcDay else { return }
     add(.payments, on: day, purchase, money)
     add(.revenue, money.amount, on: day, purchase, money)
     guard purchase.isRefunded else { return }
@@ -170,8 +174,14 @@ private struct FigureTally {
 }
 
 extension Purchase {
+  /// Whether it was paid for, and not begun and ended at once.
+  var isPayment: Bool {
+    guard !isTrial, let purchaseDate else { return false }
+    return expiresDate.map { purchaseDate < $0 } ?? true
+  }
+
   /// An upgrade ends a period too, and Apple gives back what is left of it; RevenueCat counts no refund there.
-  fileprivate var isRefunded: Bool { cancellationDate != nil && !isUpgraded }
+  var isRefunded: Bool { cancellationDate != nil && !isUpgraded }
 }
 
 extension Date {

@@ -1,0 +1,37 @@
+package import Entitlements
+package import struct FoundationEssentials.Date
+
+extension Exposure {
+  /// What one user adds to the figures of the variant. What the user did before counts for nothing but `paidBefore`.
+  ///
+  /// - Parameters:
+  ///   - evidence: the purchases that the user has. Those count that count in `SubscriptionEvidence.figures`.
+  ///   - trials: when the user's trials began that are the app's own.
+  package func counts(
+    _ evidence: [SubscriptionEvidence], trials: [Date], _ terms: [ProductID: Plans.Terms]
+  ) -> [VariantKey: VariantCounts] {
+    let key = VariantKey(experiment: experiment, variant: variant, day: at.utcDay, currency: "")
+    let bought = evidence.flatMap(\.counted)
+    let payments = bought.filter(\.isPayment)
+    let isLater = { (date: Date?) in date.map { $0 >= at } ?? false }
+    var user = VariantCounts()
+    user.exposed = 1
+    guard payments.allSatisfy({ isLater($0.purchaseDate) }) else {
+      user.paidBefore = 1
+      return [key: user]
+    }
+    user.paid = payments.contains { !$0.isRefunded } ? 1 : 0
+    let hasTrial = trials.contains(where: isLater) || bought.contains { $0.isTrial && isLater($0.purchaseDate) }
+    user.trials = hasTrial ? 1 : 0
+    var counts = [key: user]
+    for payment in payments {
+      let money = Money(of: payment, terms)
+      guard money.amount > 0 else { continue }
+      var place = key
+      place.currency = money.currency
+      counts[place, default: VariantCounts()].revenue += money.amount
+      if payment.isRefunded { counts[place, default: VariantCounts()].refunds += money.amount }
+    }
+    return counts
+  }
+}

@@ -1,0 +1,60 @@
+/// The experiment, the variant, the day and the currency that counts belong to.
+package struct VariantKey: Hashable, Comparable, Sendable {
+  package var experiment: String
+  package var variant: String
+  /// The day of the first exposure: days since 1970-01-01 in UTC.
+  package var day: Int
+  /// As ISO 4217 names it; empty for users.
+  package var currency: String
+
+  package init(experiment: String, variant: String, day: Int, currency: String) {
+    self.experiment = experiment
+    self.variant = variant
+    self.day = day
+    self.currency = currency
+  }
+
+  package static func < (one: Self, other: Self) -> Bool {
+    (one.experiment, one.day, one.variant, one.currency) < (other.experiment, other.day, other.variant, other.currency)
+  }
+}
+
+/// The users who saw a variant, and what became of them.
+package struct VariantCounts: Hashable, Sendable {
+  /// Users who saw the variant.
+  package var exposed: Int64 = 0
+  /// Users who had paid before they saw it. They are in no other count.
+  package var paidBefore: Int64 = 0
+  /// Users who began a trial since.
+  package var trials: Int64 = 0
+  /// Users who paid since, and have not got everything back.
+  package var paid: Int64 = 0
+  /// What they paid since, and how much of that was refunded, in thousandths of the currency's unit.
+  package var revenue: Int64 = 0
+  package var refunds: Int64 = 0
+
+  package init() {}
+
+  package var isZero: Bool { self == Self() }
+
+  package static func += (counts: inout Self, other: Self) {
+    counts.exposed += other.exposed
+    counts.paidBefore += other.paidBefore
+    counts.trials += other.trials
+    counts.paid += other.paid
+    counts.revenue += other.revenue
+    counts.refunds += other.refunds
+  }
+
+  package static func -= (counts: inout Self, other: Self) {
+    counts.exposed -= other.exposed
+    counts.paidBefore -= other.paidBefore
+    counts.trials -= other.trials
+    counts.paid -= other.paid
+    counts.revenue -= other.revenue
+    counts.refunds -= other.refunds
+  }
+
+  /// The part that paid of those who had not paid before; `nil` where there are none.
+  package var conversion: Proportion? { Proportion(paid, of: exposed - paidBefore) }
+}
