@@ -84,6 +84,11 @@ import Testing
     "tally": ["name": .none, "label": .none, "detail": .none],
     "tally_change": ["name": .none, "label": .none, "detail": .none],
     "product_period": ["product_id": .none, "period": .none],
+    // Those that Anna saw go with her; the sums keep that somebody did.
+    "exposure": ["user_id": .gone, "experiment": .gone, "variant": .gone],
+    "exposure_due": ["user_id": .gone],
+    "counted_exposure": ["user_id": .gone, "counts": .gone],
+    "variant_figure": ["experiment": .none, "variant": .none, "currency": .none],
     "webhook": ["name": .none, "url_sha256": .none],
     "webhook_lease": ["webhook": .none, "holder": .none],
     "webhook_delivery": ["webhook": .none, "user_id": .gone, "problem": .gone],

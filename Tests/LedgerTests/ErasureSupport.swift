@@ -164,6 +164,17 @@ enum Anna {
         AppEvent(
           user: "ben", type: "invited", at: at(98), properties: #"{"whom":"\#(id)","by":"app/\#(annasAccount)"}"#),
         AppEvent(user: id, type: "opened", at: at(99), properties: #"{"email":"\#(email)"}"#),
+        AppEvent(
+          user: id, type: "experiment_exposed", at: at(99), properties: "{}",
+          exposure: Exposure(experiment: "paywall", variant: "family", at: at(99))),
+      ], at: at(99))
+    // Counted once, and to be counted again.
+    _ = try await ledger.countExposures([:], limit: 10)
+    try await ledger.record(
+      [
+        AppEvent(
+          user: id, type: "experiment_exposed", at: at(99), properties: "{}",
+          exposure: Exposure(experiment: "cta", variant: "start", at: at(99)))
       ], at: at(99))
     let work = try await ledger.webhookWork(of: "shop", dueAt: at(99), due: 10, fresh: 100)
     try await ledger.settleWebhook(

@@ -15,6 +15,7 @@ import Testing
       #expect(record.grants.count == 2 && record.trials.count == 1 && record.devices.count == 2)
       #expect(record.totals == ["children": 2, "questions": 3] && record.timeZone == "Europe/Berlin")
       #expect(record.progress != nil)
+      #expect(record.exposures.map { "\($0.experiment) \($0.variant)" } == ["cta start", "paywall family"])
       #expect(record.attributes["$email"]?.value == Anna.email)
       #expect(record.waitingReceipts.map(\.base64) == [Anna.receipt] && record.reports.count == 2)
       #expect(record.update?.state == "waiting" && record.firstSeenAt != nil)
@@ -34,6 +35,7 @@ import Testing
       let after = try await ledger.record(of: Anna.id)
       #expect(after.profile == nil && after.firstSeenAt == nil && after.update == nil)
       #expect(after.grants.isEmpty && after.trials.isEmpty && after.devices.isEmpty && after.totals.isEmpty)
+      #expect(after.exposures.isEmpty)
       #expect(after.attributes.isEmpty && after.waitingReceipts.isEmpty && after.reports.isEmpty)
       #expect(try await ledger.exportedPurchases(ofKey: annasAccount, from: 0, limit: 10).isEmpty)
     }

@@ -65,6 +65,13 @@ import Testing
         }
       ),
       ("time zone", { _ = try $0.timeZone(of: "u7") }),
+      ("exposures", { _ = try $0.exposures(of: "u7") }),
+      (
+        "keep what a user saw",
+        { try $0.keep(Exposure(experiment: "paywall", variant: "a", at: now), of: "u7") }
+      ),
+      ("noteExposures", { try $0.noteExposures(of: "u7") }),
+      ("countedExperiments", { _ = try $0.countedExperiments(limit: 10) }),
       ("customer", { _ = try $0.customer("u7") }),
       ("customer, joined", { _ = try $0.key(of: "$RCAnonymousID:0123456789abcdef0123456789abcdef") }),
       ("meet", { try $0.meet("u7", at: now) }), ("join", { try $0.join("u7", to: "u8") }),

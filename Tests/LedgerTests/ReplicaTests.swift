@@ -56,7 +56,8 @@ import Testing
     try await server.run(
       """
       DROP TABLE change_event, covered_verdict, told_refusal, webhook, webhook_lease, webhook_delivery, figure_due,
-        counted_purchase, figure, tally, tally_change, product_period, user_progress, near_limit, figure_cohort;
+        counted_purchase, figure, tally, tally_change, product_period, user_progress, near_limit, figure_cohort,
+        exposure, exposure_due, counted_exposure, variant_figure;
       DROP INDEX event_other_user_id, event_noted, store_transfer_to_user_id;
       ALTER TABLE outbox DROP COLUMN reset, DROP COLUMN reset_spelling;
       DELETE FROM ledger_migration WHERE identifier > '0016'; INSERT INTO memo (name, text) VALUES ('kept', 'yes')
@@ -89,6 +90,37 @@ import Testing
     // Two columns that an older release leaves out, and a trigger that lets an erasure through.
     let changed: Set = ["outbox", "event_no_update"]
     for (name, sql) in before where !changed.contains(name) { #expect(after[name] == sql, "\(name)") }
+  }
+
+  @Test func `of first exposures to several replicas one is kept, and counted once`() async throws {
+    try await Self.withReplicas { ledgers, url in
+      for round in 0..<5 {
+        let user = UserID("user-\(round)")
+        let posts = (0..<12).map { number in
+          AppEvent(
+            user: user, type: "experiment_exposed", at: at(Double(number)), properties: "{}",
+            exposure: Exposure(experiment: "paywall", variant: "v\(number)", at: at(Double(number))))
+        }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+          for (number, post) in posts.enumerated() {
+            group.addTask { try await ledgers[number % 3].record([post], at: at(100)) }
+          }
+          try await group.waitForAll()
+        }
+        let kept = try await ledgers[0].exposures(of: user).exposures
+        #expect(kept.count == 1)
+        for ledger in ledgers { #expect(try await ledger.exposures(of: user).exposures == kept) }
+      }
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for ledger in ledgers { group.addTask { while try await ledger.countExposures([:], limit: 2) > 0 {} } }
+        try await group.waitForAll()
+      }
+      while try await ledgers[0].countExposures([:], limit: 2) > 0 {}
+      let figures = try await ledgers[1].experimentFigures(exposedIn: 0..<100_000)
+      #expect(figures.pending == 0)
+      #expect(figures.counts["paywall"]?.values.reduce(0) { $0 + ($1[""]?.exposed ?? 0) } == 5)
+      #expect(try await LedgerVerification.verify(url: url).findings == [])
+    }
   }
 
   @Test func `a receiver of events is told by one replica at a time, and by another when that one's claim is over`()

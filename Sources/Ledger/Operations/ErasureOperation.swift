@@ -7,7 +7,7 @@ internal import struct FoundationEssentials.Date
 ///                                 trials with their devices, transfers at RevenueCat
 ///     goes                        receipts, signed transactions, notes, waiting receipts and what was granted on them,
 ///                                 consumption, time zone, devices, the SDK's customers, texts of notifications,
-///                                 events for others
+///                                 events for others, what experiments showed
 ///     stays until the row is      the outbox has the ID
 ///       reset
 ///
@@ -51,6 +51,7 @@ struct ErasureOperation {
     try tables.erase(progressOf: key, as: account == nil ? nil : pseudonym)
     tables.changes.note(usageOf: UserID(key))
     try tables.eraseTelling(of: key)
+    try tables.erase(exposuresOf: key)
     for spelling in Set(names.spellings.filter { UserID($0).key == key } + [key]).sorted() {
       report.waitingReceipts += try tables.erase(waitingReceiptsOf: spelling)
     }

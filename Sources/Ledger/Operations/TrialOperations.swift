@@ -52,6 +52,7 @@ struct TrialStartOperation {
     guard case .given(let record) = outcome else { throw StoredForm.Unstorable() }
     try tables.add(start, as: record.period.id)
     try tables.keep(start.device, of: user, at: now)
+    try tables.noteExposures(of: record.user.key)
     guard let trial = try tables.trial(record.period.id) else { throw StoredForm.Unstorable() }
     var detail = ChangeEvent.Detail(record)
     (detail.trial, detail.device) = (trial.name, trial.device.rawValue)

@@ -15,6 +15,7 @@ internal import GRDB
 ///     webhook 1 ──── * webhook_delivery * ──── 1 change_event
 ///     figure_due    counted_purchase    figure    figure_cohort    tally_change    tally    product_period
 ///     user_progress    near_limit
+///     exposure * ──── 0…1 counted_exposure    exposure_due    variant_figure
 ///
 /// Times are milliseconds since 1970 (UTC). JSON columns are the forms of `StoredForm`.
 enum LedgerSchema {
@@ -48,6 +49,9 @@ enum LedgerSchema {
     migrator.registerMigration("0018 webhooks", foreignKeyChecks: .immediate) { db in try db.execute(sql: webhooks) }
     migrator.registerMigration("0019 erasure", foreignKeyChecks: .immediate) { db in try db.execute(sql: erasure) }
     migrator.registerMigration("0020 figures", foreignKeyChecks: .immediate) { db in try db.execute(sql: figures) }
+    migrator.registerMigration("0021 experiments", foreignKeyChecks: .immediate) { db in
+      try db.execute(sql: experiments)
+    }
     migrator.registerMigration("0022 retention", foreignKeyChecks: .immediate) { db in try db.execute(sql: retention) }
     migrator.registerMigration("0023 tallies", foreignKeyChecks: .immediate) { db in try db.execute(sql: tallies) }
     migrator.registerMigration("0024 progress", foreignKeyChecks: .immediate) { db in try db.execute(sql: progress) }

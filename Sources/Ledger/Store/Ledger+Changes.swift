@@ -14,7 +14,7 @@ extension Ledger {
     try await readShort { tables in try tables.newestChangeEvent() }
   }
 
-  /// Keeps events that an app reports, in their order.
+  /// Keeps events that an app reports, in their order, and the variants that they say users saw first.
   package func record(_ events: [AppEvent], at now: Date) async throws(LedgerError) {
     guard !events.isEmpty else { return }
     try await engine.submit { tables in
@@ -24,6 +24,7 @@ extension Ledger {
         detail.properties = event.properties
         let (user, day) = (try tables.name(of: event.user), event.at.utcDay)
         try tables.note(UserProgress(seen: day, viewed: event.type == AppEvent.paywall ? day : nil), of: user)
+        if let exposure = event.exposure { try tables.keep(exposure, of: user) }
         try tables.tell(
           event.type, of: user, at: StoredForm.milliseconds(event.at), recordedAt: recordedAt,
           detail)

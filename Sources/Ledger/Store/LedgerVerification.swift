@@ -10,6 +10,7 @@ internal import GRDB
 /// - The periods that were given and are not over are those that the user's account lists.
 /// - The outbox has the version of the user's row, or resets that of an erased user; the counts of access are those of
 ///   the verdicts.
+/// - What users saw of experiments is counted, or waits to be.
 /// - Against an older ledger: each line of its history is a line of this one, word for word, or among those that retention has
 ///   taken out, as their digest says.
 package struct LedgerVerification: Hashable, Sendable {
@@ -109,7 +110,9 @@ package struct LedgerVerification: Hashable, Sendable {
   }
 
   private static func expectPresent(_ db: Database, path: String) throws {
-    guard try db.tableExists("account") && !db.tableExists("subscription") && db.tableExists("thinned") else {
+    guard try db.tableExists("account") && !db.tableExists("subscription") && db.tableExists("thinned")
+      && db.tableExists("exposure")
+    else {
       throw LedgerOpenError.inaccessible(
         path: path, problem: "it is of an older version; start the service once, which upgrades it")
     }
@@ -229,6 +232,14 @@ package struct LedgerVerification: Hashable, Sendable {
     expect(listed == kept, "Of \(kept) purchases at other stores \(listed) are listed by their owners.")
     try checkProofs(tables)
     try checkOutbox(tables)
+    let lost = try tables.first(
+      """
+      SELECT count(*) FROM exposure
+      WHERE NOT EXISTS (SELECT 1 FROM counted_exposure AS counted WHERE counted.user_id = exposure.user_id)
+        AND NOT EXISTS (SELECT 1 FROM exposure_due AS due WHERE due.user_id = exposure.user_id)
+      """
+    ) { try $0.get(0, as: Int.self) }
+    expect(lost == 0, "Of what users saw of experiments \(lost ?? 0) are neither counted nor to be counted.")
   }
 
   /// Each trial is a given period of the same user.

@@ -91,6 +91,7 @@ extension LedgerTables {
     try execute("DELETE FROM feature_total WHERE user_id = ?", id.key)
     try leaveLimits(ofKey: id.key)
     if let progress = try takeProgress(ofKey: id.key) { try note(progress, of: user) }
+    try move(exposuresOf: id, to: user)
     changes.note(usageOf: user)
     changes.note(usageOf: id)
   }

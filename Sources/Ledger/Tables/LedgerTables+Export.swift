@@ -17,7 +17,7 @@ extension LedgerTables {
       grants: try given(to: UserID(key), limit: 10_000), trials: try trials(of: key), devices: try devices(of: key),
       totals: try totals(of: key),
       timeZone: try first("SELECT name FROM user_time_zone WHERE user_id = ?", key) { try $0.get(0) },
-      attributes: try attributes(of: UserID(key)),
+      exposures: try exposures(of: key), attributes: try attributes(of: UserID(key)),
       waitingReceipts: try Set(users.flatMap(\.spellings)).sorted().flatMap(waitingReceipts(of:)),
       reports: try reports(of: key), update: try keptUpdate(of: key))
   }

@@ -45,6 +45,7 @@ extension LedgerTables {
     for id in due {
       try execute("DELETE FROM figure_due WHERE purchase_id = ?", id)
       guard let (evidence, owner) = try countable(id) else { continue }
+      try noteExposures(of: owner.key)
       for (product, period) in evidence.billingPeriods { try keep(period.text, of: product) }
       let former = try countedAs(id)
       let present = evidence.figures(terms)
@@ -65,7 +66,8 @@ extension LedgerTables {
     return max(due.count, try addTallies(limit: limit))
   }
 
-  private func countable(_ id: Int64) throws -> (evidence: SubscriptionEvidence, owner: UserID)? {
+  /// A purchase at whichever store, with its owner; `nil` for one that is gone.
+  func countable(_ id: Int64) throws -> (evidence: SubscriptionEvidence, owner: UserID)? {
     guard id < 0 else {
       let purchase = try purchase(id: id)
       return (purchase.evidence, purchase.owner)

@@ -1,3 +1,4 @@
+package import Access
 package import Entitlements
 package import struct FoundationEssentials.Date
 
@@ -64,15 +65,18 @@ package struct AppEvent: Hashable, Sendable {
   package var at: Date
   /// A JSON object.
   package var properties: String
+  /// The variant of an experiment that the user saw, where the event says so.
+  package var exposure: Exposure?
 
   /// The type of the event that tells of a paywall that was shown: the funnel begins with it.
   package static let paywall = "paywall_viewed"
 
-  package init(user: UserID, type: String, at: Date, properties: String) {
+  package init(user: UserID, type: String, at: Date, properties: String, exposure: Exposure? = nil) {
     self.user = user
     self.type = type
     self.at = at
     self.properties = properties
+    self.exposure = exposure
   }
 }
 

@@ -20,6 +20,7 @@ package struct UserRecord: Sendable {
   /// The sum of each feature over all time; of a limit, how many exist.
   package var totals: [String: Int]
   package var timeZone: String?
+  package var exposures: [Exposure]
   package var attributes: [String: CustomerAttribute]
   package var waitingReceipts: [PendingReceipt]
   /// The reports of RevenueCat's that nobody has confirmed yet.
