@@ -60,6 +60,7 @@ package struct ServiceRouter {
   let trials: TrialsController
   let events: EventsController
   let figures: FiguresController
+  let experiments: ExperimentsController
   let webhooks: WebhooksController
   /// `nil`: no key signs tokens, and there are no such routes.
   let accessTokens: AccessTokenController?
@@ -125,10 +126,11 @@ package struct ServiceRouter {
         requiresDeviceCheck: trials.requiresDeviceCheck, deadline: trials.deadline),
       budgets: budgets, metrics: TrialMetrics(registry))
     events = EventsController(
-      ledger: ledger, budgets: budgets, takesTelemetry: dialects.contains(.revenuecat),
+      ledger: ledger, experiments: plans.experiments, budgets: budgets, takesTelemetry: dialects.contains(.revenuecat),
       // The answer needs a moment, too.
       longestWait: max(.zero, settings.requestDeadline - .seconds(1)), now: now)
     figures = FiguresController(ledger: ledger, now: now)
+    experiments = ExperimentsController(ledger: ledger, experiments: plans.experiments)
     self.webhooks = WebhooksController(endpoints: webhooks, ledger: ledger, budget: budgets.runs)
     brake = BrakeController(brake: status.brake, review: status.review)
     health = HealthController(
@@ -201,6 +203,7 @@ package struct ServiceRouter {
     route(authenticated, "/v1/devices/{device_id}", [.put: trials.register])
     route(authenticated, "/v1/events", [.get: events.list, .post: events.report])
     route(authenticated, "/v1/figures", [.get: figures.figures])
+    route(authenticated, "/v1/experiments", [.get: experiments.list])
     route(authenticated, "/v1/webhooks", [.get: webhooks.list])
     route(authenticated, "/v1/webhooks/dead", [.get: webhooks.deadLetters])
     route(authenticated, "/v1/webhooks/redeliver", [.post: webhooks.redeliver])

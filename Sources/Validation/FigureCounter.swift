@@ -5,9 +5,10 @@ import Logging
 import Resilience
 import ServiceLifecycle
 
-/// Keeps the figures up with the purchases, a moment behind them, so that no receipt waits for it.
+/// Keeps the figures up with the purchases and with what users saw of experiments, a moment behind them, so that no receipt
+/// waits for it.
 struct FigureCounter: Service {
-  /// The most purchases in one transaction, which no receipt should wait for long.
+  /// The most purchases, or users, in one transaction, which no receipt should wait for long.
   static let batch = 50
 
   private let terms: [ProductID: Plans.Terms]
@@ -28,7 +29,9 @@ struct FigureCounter: Service {
       await repeatUntilCancelled {
         if !hasBegun { hasBegun = await begin() }
         guard hasBegun else { return pause }
-        return await count() == Self.batch ? .milliseconds(20) : pause
+        // What changed of a purchase has its owner counted next.
+        let (purchases, users) = (await count(), await countExposures())
+        return max(purchases, users) == Self.batch ? .milliseconds(20) : pause
       }
     }
   }
@@ -48,6 +51,16 @@ struct FigureCounter: Service {
   func count() async -> Int {
     do throws(LedgerError) {
       return try await ledger.countFigures(terms, limit: Self.batch)
+    } catch {
+      logger.warning("the figures cannot be counted", metadata: ["error": "\(error)"])
+      return 0
+    }
+  }
+
+  /// - Returns: the number of users.
+  func countExposures() async -> Int {
+    do throws(LedgerError) {
+      return try await ledger.countExposures(terms, limit: Self.batch)
     } catch {
       logger.warning("the figures cannot be counted", metadata: ["error": "\(error)"])
       return 0

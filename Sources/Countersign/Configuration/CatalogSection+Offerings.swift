@@ -83,7 +83,7 @@ extension CatalogSection {
     let rows = reader.mapping(
       key, "from experiment to {variants: …}",
       "Experiment to `{variants, salt}`: variants from a name to a weight; a new salt, which is the name by default, "
-        + "assigns users anew")
+        + "assigns users anew who have seen no variant")
     return rows.compactMap { nameNode, node in
       let origin = reader.file.origin(of: key, line: nameNode.mark?.line)
       guard let name = nameNode.plainKey, reader.isName(name) else {

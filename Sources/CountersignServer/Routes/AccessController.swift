@@ -31,6 +31,7 @@ struct AccessController: Sendable {
     let overview = try await context.reading { () throws(LedgerError) in
       try await usage.overview(of: user, in: zone, at: now)
     }
+    let variants = try await context.reading { () throws(LedgerError) in try await usage.variants(of: user) }
     let standing = overview.standing
     let body = JSONBody.encode(
       AccessResponse(
@@ -40,11 +41,7 @@ struct AccessController: Sendable {
           uniqueKeysWithValues: usage.plans.features.compactMap { feature in
             overview.features[feature.name].map { (feature.name.rawValue, FeatureState($0, of: feature)) }
           }),
-        experiments: Dictionary(
-          uniqueKeysWithValues: usage.plans.experiments.compactMap { experiment in
-            experiment.variant(for: user).map { (experiment.name, $0) }
-          }),
-        timeZone: overview.zone.ianaName))
+        experiments: variants, timeZone: overview.zone.ianaName))
     let answer = CachedAnswer(body, overview.validity)
     // Of unknown users there are as many as somebody cares to make up.
     if zone == nil, standing.isKnown { answers.insert(answer, for: user) }

@@ -1,3 +1,4 @@
+import Access
 import Entitlements
 import FoundationEssentials
 import HTTPTypes
@@ -10,6 +11,8 @@ import Validation
 /// `/v1/events`: the list of the service's events, and the intake of an app's own.
 struct EventsController: Sendable {
   var ledger: Ledger
+  /// The experiments of the catalog.
+  var experiments: [Experiment]
   var body = JSONRequestBody(limit: BodyBudgets.eventsLimit)
   var budgets: BodyBudgets
   /// Whether SDKs of RevenueCat's send their telemetry here, with the public key of an app.
@@ -66,6 +69,8 @@ struct EventsController: Sendable {
   static let longestProperties = 8 * 1024
   /// The greatest age of an event: an app may have been offline.
   static let oldest: Duration = .seconds(90 * 86_400)
+  /// The type of an event that says which variant of an experiment the user saw.
+  static let exposed = "experiment_exposed"
 
   func report(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     if takesTelemetry, case .app = context.caller { return Self.response(ByteBuffer(string: "{}\n")) }
@@ -78,13 +83,14 @@ struct EventsController: Sendable {
     let now = now().inWholeMilliseconds
     var events: [AppEvent] = []
     for (index, one) in posted.value.events.enumerated() {
-      events.append(try Self.checked(one, "events[\(index)]", by: caller, at: now))
+      events.append(try checked(one, "events[\(index)]", by: caller, at: now))
     }
     try await context.reading { [events] () throws(LedgerError) in try await ledger.record(events, at: now) }
-    return Self.response(ByteBuffer(string: "{\"recorded\":\(events.count)}\n"))
+    let unknown = events.count { $0.type == Self.exposed && $0.exposure == nil }
+    return Self.response(ByteBuffer(string: "{\"recorded\":\(events.count),\"unknown_variants\":\(unknown)}\n"))
   }
 
-  private static func checked(
+  private func checked(
     _ posted: PostedEvent, _ place: String, by caller: NamedCaller, at now: Date
   ) throws(Problem) -> AppEvent {
     guard !posted.type.utf8.contains(UInt8(ascii: ".")) else {
@@ -93,12 +99,28 @@ struct EventsController: Sendable {
     guard posted.type.wholeMatch(of: /[A-Za-z][A-Za-z0-9_]{0,63}/) != nil else {
       throw Problem(.malformedRequest, "'\(place).type' has to be 1 to 64 letters, digits and _, a letter first.")
     }
-    guard let properties = posted.propertiesText, properties.utf8.count <= longestProperties else {
-      throw Problem(.malformedRequest, "'\(place).properties' may have at most \(longestProperties) bytes.")
+    guard let properties = posted.propertiesText, properties.utf8.count <= Self.longestProperties else {
+      throw Problem(.malformedRequest, "'\(place).properties' may have at most \(Self.longestProperties) bytes.")
     }
+    let moment = try Self.moment(posted.at, place, now)
     return AppEvent(
-      user: try user(posted, place, by: caller), type: posted.type, at: try moment(posted.at, place, now),
-      properties: properties)
+      user: try Self.user(posted, place, by: caller), type: posted.type, at: moment, properties: properties,
+      exposure: posted.type == Self.exposed ? try exposure(posted, place, at: moment) : nil)
+  }
+
+  /// The variant that the user saw; `nil` for one that the catalog lacks. Versions of an app outlive experiments, and what
+  /// they report with it has to be kept all the same.
+  private func exposure(_ posted: PostedEvent, _ place: String, at moment: Date) throws(Problem) -> Exposure? {
+    guard case .text(let name) = posted.properties?["experiment"],
+      case .text(let variant) = posted.properties?["variant"]
+    else {
+      throw Problem(
+        .malformedRequest, "'\(place).properties' of \(Self.exposed) needs the texts 'experiment' and 'variant'.")
+    }
+    guard let experiment = experiments.first(where: { $0.name == name }),
+      experiment.variants.contains(where: { $0.name == variant })
+    else { return nil }
+    return Exposure(experiment: name, variant: variant, at: moment)
   }
 
   private static func user(_ posted: PostedEvent, _ place: String, by caller: NamedCaller) throws(Problem) -> UserID {

@@ -86,6 +86,18 @@ struct ExportDocument: Encodable {
     }
   }
 
+  /// The variant of an experiment that the user saw first.
+  struct Variant: Encodable {
+    var experiment: String
+    var variant: String
+    var exposedAt: Date
+
+    enum CodingKeys: String, CodingKey {
+      case experiment, variant
+      case exposedAt = "exposed_at"
+    }
+  }
+
   struct Attribute: Encodable {
     @Nullable var value: String?
     var updatedAt: Date
@@ -184,6 +196,7 @@ struct ExportDocument: Encodable {
   var devices: [KeptDevice]
   var totals: [String: Int]
   @Nullable var timeZone: String?
+  var experiments: [Variant]
   var attributes: [String: Attribute]
   var waitingReceipts: [WaitingReceipt]
   var reports: [Report]
@@ -198,7 +211,7 @@ struct ExportDocument: Encodable {
     case progress, entitlement, grants, trials, devices
     case totals = "feature_totals"
     case timeZone = "time_zone"
-    case attributes
+    case experiments, attributes
     case waitingReceipts = "waiting_receipts"
     case reports = "unconfirmed_reports"
     case rowUpdate = "profile_update"
@@ -235,6 +248,9 @@ struct ExportDocument: Encodable {
     }
     totals = record.totals
     _timeZone = Nullable(wrappedValue: record.timeZone)
+    experiments = record.exposures.map { exposure in
+      Variant(experiment: exposure.experiment, variant: exposure.variant, exposedAt: exposure.at)
+    }
     attributes = record.attributes.mapValues { attribute in
       Attribute(
         value: attribute.value,

@@ -44,7 +44,7 @@ struct FiguresController: Sendable {
 extension Request {
   /// A day in the query, as days since 1970.
   /// - Throws: a 400 problem.
-  fileprivate func day(_ name: Substring) throws(Problem) -> Int? {
+  func day(_ name: Substring) throws(Problem) -> Int? {
     guard let text = try parameter(name) else { return nil }
     guard let match = text.wholeMatch(of: /([0-9]{4})-([0-9]{2})-([0-9]{2})/), let year = Int(match.1),
       let month = Int(match.2), let day = Int(match.3), let date = CalendarDay(year: year, month: month, day: day)

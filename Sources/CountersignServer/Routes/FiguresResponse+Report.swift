@@ -51,7 +51,7 @@ extension FiguresResponse {
     Date(timeIntervalSince1970: Double(day) * 86_400).rfc3339.prefix(10).description
   }
 
-  private static func rounded(_ ratio: Double) -> Double { (ratio * 10_000).rounded() / 10_000 }
+  static func rounded(_ ratio: Double) -> Double { (ratio * 10_000).rounded() / 10_000 }
 }
 
 extension FiguresResponse.Period {

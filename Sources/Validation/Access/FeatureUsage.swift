@@ -72,6 +72,18 @@ package struct FeatureUsage: Sendable {
       validity: Standing.Validity(generation: generation, readAt: now, until: until))
   }
 
+  /// A user's variant of each experiment, by name: the one that the user saw first, else the one by the hash. A commit that
+  /// changes it changes `generation(of:)`.
+  package func variants(of user: UserID) async throws(LedgerError) -> [String: String] {
+    guard !plans.experiments.isEmpty else { return [:] }
+    let (user, exposures) = try await ledger.exposures(of: user)
+    let seen = Dictionary(exposures.map { ($0.experiment, $0.variant) }) { one, _ in one }
+    let variants = plans.experiments.compactMap { experiment in
+      experiment.variant(for: user, seen: seen[experiment.name]).map { (experiment.name, $0) }
+    }
+    return Dictionary(variants) { one, _ in one }
+  }
+
   /// The access to one feature, as an attempt at an amount would find it. Changes nothing.
   ///
   /// - Parameter count: how many exist, of a limit that the app counts.

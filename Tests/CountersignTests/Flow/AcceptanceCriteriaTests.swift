@@ -125,6 +125,18 @@ import Testing
       }
       #expect(Set(counts.keys) == ["control", "family_focus", "savings_focus"])
       #expect(counts.values.allSatisfy { (70...130).contains($0) })
+      // What a user saw stays, also where another device knew no better.
+      let other = first["trial_cta"] == "control" ? "start_free" : "control"
+      for variant in [other, "try_premium"] {
+        let answer = try await app.service.send(
+          .post, "/v1/events",
+          body: """
+            {"events":[{"type":"experiment_exposed","user_id":"u",
+              "properties":{"experiment":"trial_cta","variant":"\(variant)"}}]}
+            """)
+        #expect(answer.status == 200 && answer["unknown_variants"] == "0")
+        #expect(try await app.access().experiments["trial_cta"] == other)
+      }
     }
   }
 

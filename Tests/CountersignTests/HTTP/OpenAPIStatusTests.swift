@@ -97,6 +97,7 @@ import Testing
       Ask(method: .post, path: "/v1/webhooks/redeliver", body: #"{"webhook":"shop"}"#),
       Ask(method: .get, path: "/v1/notifications/refused", key: support),
       Ask(method: .get, path: "/v1/figures"), Ask(method: .get, path: "/v1/figures?from=never"),
+      Ask(method: .get, path: "/v1/experiments"), Ask(method: .get, path: "/v1/experiments?from=never"),
       Ask(method: .get, path: "/v1/brake"), Ask(method: .delete, path: "/v1/brake"),
       Ask(method: .post, path: notifications, key: nil, body: #"{"signedPayload":"none"}"#),
       Ask(

@@ -135,6 +135,7 @@ import Testing
       method: "POST", route: "/v1/events", body: #"{"events":[{"type":"paywall_viewed"}]}"#, own: 200, other: 200,
       service: 400, support: 403),
     Row(method: "GET", route: "/v1/figures", own: 403, other: 403, service: 200, support: 200),
+    Row(method: "GET", route: "/v1/experiments", own: 403, other: 403, service: 200, support: 200),
     Row(method: "GET", route: "/v1/webhooks", own: 403, other: 403, service: 200, support: 200),
     // None is configured here.
     Row(
