@@ -48,7 +48,7 @@ extension Ledger {
     try await read { tables in try tables.isKnown(user) }
   }
 
-  /// The purchases, owned or not, whose stored transactions include this ID.
+  /// The purchases, owned or not, whose stored transactions include this ID, their own or that of the web order line item.
   ///
   /// - Parameter deadline: when to give up.
   package func purchases(
@@ -79,7 +79,7 @@ extension Ledger {
         let found = try await read { tables in
           try tables.purchases(with: id, in: table, below: start, limit: page)
         }
-        guard found.keys.isEmpty else { return TransactionSearch(keys: found.keys) }
+        guard found.keys.isEmpty else { return TransactionSearch(keys: found.keys, isLineItem: found.isLineItem) }
         place = found.end
       } while place > 0
     }

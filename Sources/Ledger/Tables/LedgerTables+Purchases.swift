@@ -284,7 +284,7 @@ extension LedgerTables {
   /// - Returns: the rows with such a transaction, and where the next page begins; zero at the end.
   func purchases(
     with id: TransactionID, in table: EvidenceTable, below start: Int64, limit: Int
-  ) throws -> (keys: [SubscriptionKey], end: Int64) {
+  ) throws -> (keys: [SubscriptionKey], isLineItem: Bool, end: Int64) {
     let limit = max(1, limit)
     // As `StoredForm` writes it, among other texts of the row.
     let member = "%\"\(id.rawValue)\"%"
@@ -317,9 +317,9 @@ extension LedgerTables {
         """, end ?? 0, start, member
       ) { (try $0.key(0), try $0.get(2)) }
     }
-    let keys = try found.filter { found in
-      try StoredForm.rows(found.rows, of: found.key).purchases.contains { $0.transactionID == id }
-    }.map(\.key)
-    return (keys, end ?? 0)
+    let purchases = try found.map { ($0.key, try StoredForm.rows($0.rows, of: $0.key).purchases) }
+    let own = purchases.filter { $0.1.contains { $0.transactionID == id } }
+    let items = purchases.filter { $0.1.contains { $0.webOrderLineItemID == id.rawValue } }
+    return ((own.isEmpty ? items : own).map { $0.0 }, own.isEmpty && !items.isEmpty, end ?? 0)
   }
 }

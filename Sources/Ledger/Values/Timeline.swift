@@ -43,6 +43,8 @@ package struct OwnedPurchase: Hashable, Sendable {
 /// The result of a search for a transaction.
 package struct TransactionSearch: Hashable, Sendable {
   package var keys: [SubscriptionKey] = []
+  /// Whether the ID is the web order line item of a transaction, and no transaction's own.
+  package var isLineItem = false
   /// Whether the search covered everything that could match.
   package var isComplete = true
 }

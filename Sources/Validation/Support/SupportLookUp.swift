@@ -4,11 +4,16 @@ package import Ledger
 package import Logging
 import Resilience
 
-/// The search for the user behind anything that a customer can read out: a user ID, a transaction ID, an order ID.
+import struct FoundationEssentials.UUID
+
+/// The search for the user behind anything that a customer can read out: a user ID, a transaction ID, an order ID, the ID of a
+/// device.
 ///
 ///     asked                                          of
-///     a user's traces; the original transaction ID   the ledger, by its indexes
-///     a later transaction that is kept               the ledger, page by page, for `searchTime`
+///     a user's traces; the original transaction ID;  the ledger, by its indexes
+///     the device of a trial
+///     a later transaction that is kept; its web      the ledger, page by page, for `searchTime`
+///     order line item
 ///     a transaction that is not kept; an order       Apple's Server API, if there is a key
 ///
 /// The next source is asked if those before know nothing. The search records nothing.
@@ -45,6 +50,10 @@ package struct SupportLookUp: Sendable {
     case originalTransactionID = "original_transaction_id"
     /// A later transaction of a purchase.
     case transactionID = "transaction_id"
+    /// The ID of a payment of a subscription, as in some of Apple's reports.
+    case webOrderLineItemID = "web_order_line_item_id"
+    /// The device on which the user began a trial.
+    case deviceID = "device_id"
     case orderID = "order_id"
   }
 
@@ -92,8 +101,10 @@ package struct SupportLookUp: Sendable {
   /// - Throws: `overloaded`, `ledgerUnavailable` or `cancelled`.
   package func find(_ id: UserID, logger: Logger) async throws(ValidationError) -> Found {
     var found = Found(appStore: serverAPI == nil ? .notConfigured : .notAsked)
-    if try await consult(await ledger.isKnown(id)) {
-      found.user = id
+    // An anonymous ID of an SDK's is that of the user who has signed in since.
+    let user = try await consult(await ledger.user(named: id))
+    if try await consult(await ledger.isKnown(user)) {
+      found.user = user
       found.kinds.append(.userID)
     }
     // A number may be a user ID and a transaction ID.
@@ -101,6 +112,12 @@ package struct SupportLookUp: Sendable {
     try await add(
       StoreEnvironment.allCases.map { SubscriptionKey(environment: $0, originalTransactionID: original) }, to: &found)
     if !found.purchases.isEmpty || !found.unowned.isEmpty { found.kinds.append(.originalTransactionID) }
+    if found.kinds.isEmpty, UUID(uuidString: id.rawValue) != nil,
+      let trial = try await consult(await ledger.trial(on: DeviceID(id.rawValue), of: nil))
+    {
+      found.user = trial.user.isErased ? nil : trial.user
+      found.kinds.append(.deviceID)
+    }
     guard found.kinds.isEmpty, let question = Question(id.rawValue) else { return found }
     guard searches.enter(id) else { throw .overloaded }
     defer { searches.leave(id) }
@@ -109,7 +126,7 @@ package struct SupportLookUp: Sendable {
       let search = try await consult(await ledger.purchases(with: id, until: end))
       found.isComplete = search.isComplete
       try await add(search.keys, to: &found)
-      if !search.keys.isEmpty { found.kinds.append(.transactionID) }
+      if !search.keys.isEmpty { found.kinds.append(search.isLineItem ? .webOrderLineItemID : .transactionID) }
     }
     guard found.kinds.isEmpty, let serverAPI else { return found }
     try await ask(question, serverAPI, &found, logger)

@@ -158,6 +158,25 @@ import Testing
     }
   }
 
+  @Test func `a web order line item and an anonymous ID of a signed-in customer are found, too`() async throws {
+    var settings = Settings()
+    settings.dialects = ["revenuecat"]
+    try await run(withKey: false, settings) { world in
+      let (original, _, _) = try await subscribe(world)
+      let purchase = try #require(try await world.service.ledger.ownedPurchases(OriginalTransactionID(original)).first)
+      let item = try #require(purchase.evidence.purchases.last?.webOrderLineItemID)
+      let found = try await world.service.lookUp(item)
+      #expect(found.kinds == ["web_order_line_item_id"] && found.owners == ["anna"], "\(found.answer.text)")
+      let anonymous = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
+      let body = #"{"app_user_id":"\(anonymous)","new_app_user_id":"anna"}"#
+      let joined = try await world.service.send(
+        .post, "/v1/subscribers/identify", key: RunningService.publicKey, body: body)
+      #expect([200, 201].contains(joined.status), "\(joined.text)")
+      let customer = try await world.service.lookUp(anonymous)
+      #expect(customer.kinds == ["user_id"] && customer.answer["user_id"] == "anna", "\(customer.answer.text)")
+    }
+  }
+
   @Test func `searches are bounded in number and time, and a look-up by an index waits for none`() async throws {
     try await run(withKey: false) { world in
       let (original, later, _) = try await subscribe(world)
