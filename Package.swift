@@ -10,6 +10,12 @@ let settings: [SwiftSetting] = [
   .define("PLANTED_DEFECTS", .when(configuration: .debug)),
 ]
 
+/// The modules of the support page's script.
+let scripts = [
+  "brake", "chart", "customers", "elements", "figures", "forms", "grants", "health", "notifications", "numbers", "page",
+  "privacy", "purchases", "runs", "service", "timeline", "user", "verdict", "webhooks",
+]
+
 let package = Package(
   name: "countersign",
   platforms: [.macOS(.v15)],
@@ -147,8 +153,8 @@ let package = Package(
       ],
       resources: [
         .embedInCode("Routes/openapi.yaml"), .embedInCode("Console/page.html"), .embedInCode("Console/page.css"),
-        .embedInCode("Console/page.js"), .embedInCode("Console/problems.txt"),
-      ],
+        .embedInCode("Console/problems.txt"),
+      ] + scripts.map { Resource.embedInCode("Console/\($0).js") },
       swiftSettings: settings),
     .executableTarget(
       name: "Countersign",

@@ -134,7 +134,7 @@ package struct ServiceRouter {
     self.webhooks = WebhooksController(endpoints: webhooks, ledger: ledger, budget: budgets.runs)
     brake = BrakeController(brake: status.brake, review: status.review)
     health = HealthController(
-      ledger: LedgerCheck(ledger: ledger, lifetime: readinessLifetime, now: now), status: status, now: now)
+      ledger: LedgerCheck(ledger: ledger, lifetime: readinessLifetime, now: now), operations: status, now: now)
     metrics = MetricsController(
       ledger: ledger,
       // They change by the day: a minute is soon, where a look at the ledger stands for a second.
@@ -177,8 +177,7 @@ package struct ServiceRouter {
     route(router, "/problems/{code}", [.get: welcome.problem])
     let page = SupportPage()
     route(router, "/support", [.get: page.page])
-    route(router, "/support/page.css", [.get: page.style])
-    route(router, "/support/page.js", [.get: page.script])
+    route(router, "/support/{file}", [.get: page.file])
     route(router, "/v1/plans", [.get: plans.plans])
     route(router, "/v1/notifications/app-store", [.post: notifications.receive])
     if let revenueCat { route(router, "/v1/notifications/revenuecat", [.post: revenueCat.receive]) }
@@ -193,6 +192,7 @@ package struct ServiceRouter {
     route(authenticated, "/v1/validations", [.post: validations.validate])
     route(authenticated, "/v1/profiles/{user_id}", [.get: profiles.profile, .delete: privacy.erase])
     route(authenticated, "/v1/profiles/{user_id}/export", [.get: privacy.export])
+    route(authenticated, "/v1/profiles/{user_id}/trials", [.get: trials.list])
     route(authenticated, "/v1/profiles/{user_id}/access", [.get: access.overview])
     route(authenticated, "/v1/profiles/{user_id}/features/{feature}", [.get: access.feature])
     route(authenticated, "/v1/profiles/{user_id}/usage/{feature}", [.post: usage.consume, .put: usage.setCount])
@@ -207,7 +207,7 @@ package struct ServiceRouter {
     route(authenticated, "/v1/webhooks", [.get: webhooks.list])
     route(authenticated, "/v1/webhooks/dead", [.get: webhooks.deadLetters])
     route(authenticated, "/v1/webhooks/redeliver", [.post: webhooks.redeliver])
-    route(authenticated, "/v1/revalidations", [.post: revalidations.start])
+    route(authenticated, "/v1/revalidations", [.get: revalidations.list, .post: revalidations.start])
     route(authenticated, "/v1/revalidations/{run_id}", [.get: revalidations.run])
     route(authenticated, "/v1/lookup/{id}", [.get: support.find])
     route(authenticated, "/v1/profiles/{user_id}/history", [.get: support.history])
@@ -218,6 +218,7 @@ package struct ServiceRouter {
     route(authenticated, "/v1/transactions/{original_transaction_id}/transfer", [.post: support.transfer])
     route(authenticated, "/v1/notifications/refused", [.get: support.refusedNotifications])
     route(authenticated, "/v1/brake", [.get: brake.state, .delete: brake.release])
+    route(authenticated, "/v1/status", [.get: health.status])
     dialects.add { isOpen, path, handlers in
       if isOpen { route(router, path, handlers) } else { route(authenticated, path, handlers) }
     }

@@ -59,6 +59,13 @@ public struct RunReport: Codable, Hashable, Sendable {
   }
 }
 
+/// The last runs, the newest first: `GET /v1/revalidations`.
+public struct RunsResponse: Codable, Hashable, Sendable {
+  public var runs: [RunReport]
+
+  public init(runs: [RunReport]) { self.runs = runs }
+}
+
 extension RunReport {
   /// How far a run has come.
   public struct State: OpenValue {

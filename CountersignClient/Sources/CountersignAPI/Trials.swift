@@ -151,6 +151,13 @@ public struct TrialResponse: Codable, Hashable, Sendable {
   }
 }
 
+/// The answer of `GET /v1/profiles/{user_id}/trials`, the newest first.
+public struct TrialsResponse: Codable, Hashable, Sendable {
+  public var trials: [TrialResponse]
+
+  public init(trials: [TrialResponse]) { self.trials = trials }
+}
+
 /// The answer of `PUT /v1/devices/{device_id}`.
 public struct DeviceResponse: Codable, Hashable, Sendable {
   public var deviceID: String

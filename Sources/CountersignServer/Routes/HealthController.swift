@@ -6,10 +6,11 @@ import Validation
 
 import struct FoundationEssentials.Date
 
-/// `/livez` and `/readyz`, for supervisors and load balancers. They name no user and no secret, and are open.
+/// `/livez` and `/readyz`, for supervisors and load balancers. They name no user and no secret, and are open. `/v1/status`
+/// tells people with a key the same, as operators may have an address of their own.
 struct HealthController: Sendable {
   var ledger: LedgerCheck
-  var status: OperationalStatus
+  var operations: OperationalStatus
   var now: @Sendable () -> Date
 
   /// The process answers. It says nothing about what the process depends on: a restart would not mend that.
@@ -23,8 +24,21 @@ struct HealthController: Sendable {
   /// where its key is wrong: verdicts are recorded and delivered when it is mended. Nor do the keys of users' tokens, which
   /// servers do not need. The answer names all of them.
   func ready(_ request: Request, _ context: ServiceRequestContext) async -> Response {
+    let found = await readiness()
+    return JSONBody.response(found, status: found.status == Self.serving ? .ok : .serviceUnavailable)
+  }
+
+  /// As `ready`, and 200 in any state.
+  func status(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireCaller(.support, .service)
+    return SupportController.response(await readiness())
+  }
+
+  private static let serving = "ok"
+
+  private func readiness() async -> Readiness {
     let finding = await ledger.finding()
-    let appStore = status.appStore.state
+    let appStore = operations.appStore.state
     let isReady = finding.error == nil && appStore != .sharedSecretRejected
     let now = now()
     let backlog = finding.backlog
@@ -34,14 +48,12 @@ struct HealthController: Sendable {
         ageSeconds: Int(min(max(0, backlog.oldestUpdate.map(now.timeIntervalSince) ?? 0), 1e9)),
         lastError: backlog.lastProblem, missing: backlog.missingProfiles)
     }
-    return JSONBody.response(
-      Readiness(
-        status: isReady ? "ok" : "unready", ledger: finding.error?.state ?? "ok", appStore: appStore.rawValue,
-        profileStore: status.profileStore?.state.text ?? "none", outbox: status.profileStore == nil ? nil : outbox,
-        pendingReceipts: backlog?.pendingReceipts, downgradeBrake: status.brake.isEngaged ? "engaged" : "released",
-        withheldByRules: status.review.withheld,
-        clock: status.clock.skew == nil ? "ok" : "off", userKeys: status.userKeys?.health.text),
-      status: isReady ? .ok : .serviceUnavailable)
+    return Readiness(
+      status: isReady ? Self.serving : "unready", ledger: finding.error?.state ?? "ok", appStore: appStore.rawValue,
+      profileStore: operations.profileStore?.state.text ?? "none",
+      outbox: operations.profileStore == nil ? nil : outbox, pendingReceipts: backlog?.pendingReceipts,
+      downgradeBrake: operations.brake.isEngaged ? "engaged" : "released", withheldByRules: operations.review.withheld,
+      clock: operations.clock.skew == nil ? "ok" : "off", userKeys: operations.userKeys?.health.text)
   }
 }
 

@@ -45,6 +45,15 @@ package struct RevalidationsController: Sendable {
     }
   }
 
+  /// The runs of an answer.
+  static let listed = 20
+
+  func list(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireCaller(.service, .support)
+    let runs = try await context.reading { () throws(LedgerError) in try await ledger.runs(limit: Self.listed) }
+    return SupportController.response(RunsResponse(runs: runs.map { RunReport($0, progress) }))
+  }
+
   func run(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)
     guard let id = context.parameters.get("run_id").flatMap(RunID.init(text:)) else { throw Self.unknown }

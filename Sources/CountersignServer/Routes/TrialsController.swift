@@ -87,6 +87,17 @@ struct TrialsController: Sendable {
     return Self.response(TrialResponse(seen))
   }
 
+  /// The trials of an answer. A user who begins one on each device has as many as devices.
+  private static let listed = 50
+
+  func list(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireCaller(.support, .service)
+    let user = try SupportController.user(context)
+    let seen = try await context.reading { () throws(LedgerError) in try await trials.list(of: user, limit: Self.listed)
+    }
+    return Self.response(TrialsResponse(trials: seen.map(TrialResponse.init)))
+  }
+
   func useSession(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireUserOr(.service)
     let device = try Self.deviceID(context)

@@ -20,6 +20,11 @@ extension Ledger {
     try await read { tables in try tables.run(id) }
   }
 
+  /// The last runs, the newest first.
+  package func runs(limit: Int) async throws(LedgerError) -> [Run] {
+    try await read { tables in try tables.runs(limit: limit) }
+  }
+
   /// The active run.
   package func activeRun() async throws(LedgerError) -> Run? {
     try await read { tables in try tables.activeRun() }

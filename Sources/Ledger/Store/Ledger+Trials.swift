@@ -45,6 +45,11 @@ extension Ledger {
     try await readShort { tables in try tables.newestTrial(of: user) }
   }
 
+  /// The trials that a user has begun, the newest first.
+  package func trials(of user: UserID, limit: Int) async throws(LedgerError) -> [TrialRecord] {
+    try await read { tables in try tables.trials(of: user, limit: limit) }
+  }
+
   /// Keeps what an app says of a user's device.
   package func keep(_ device: Device, of user: UserID, at now: Date) async throws(LedgerError) {
     try await engine.submit { tables in try tables.keep(device, of: user, at: now) }

@@ -70,6 +70,10 @@ extension LedgerTables {
       """, id.rawValue, read: Self.run)
   }
 
+  func runs(limit: Int) throws -> [Run] {
+    try all("SELECT id FROM run ORDER BY id DESC LIMIT ?", max(0, limit)) { RunID(try $0.get(0)) }.compactMap(run)
+  }
+
   private func run(withKey key: String) throws -> Run? {
     try first("SELECT id FROM run WHERE idempotency_key = ?", key) { RunID(try $0.get(0)) }.flatMap(run)
   }

@@ -31,6 +31,13 @@ extension LedgerTables {
     }.flatMap(trial)
   }
 
+  /// The user's trials, the newest first.
+  func trials(of user: UserID, limit: Int) throws -> [TrialRecord] {
+    try all(
+      "SELECT id FROM trial WHERE user_id = ? ORDER BY id DESC LIMIT ?", user.key, max(0, limit)
+    ) { try $0.get(0, as: Int64.self) }.compactMap(trial)
+  }
+
   /// The newest trial that was begun on a device, or used there by a user who shared it.
   func newestTrial(on device: DeviceID) throws -> TrialRecord? {
     try first(

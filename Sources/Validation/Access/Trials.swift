@@ -185,6 +185,13 @@ package struct Trials: Sendable {
     return try await seen(record)
   }
 
+  /// The trials that a user has begun, the newest first.
+  package func list(of user: UserID, limit: Int) async throws(LedgerError) -> [Seen] {
+    var found: [Seen] = []
+    for record in try await ledger.trials(of: user, limit: limit) { found.append(try await seen(record)) }
+    return found
+  }
+
   /// A trial with its state now.
   package func seen(_ record: TrialRecord) async throws(LedgerError) -> Seen {
     Seen(record: record, state: try await hasBought(record) ? .converted : state(of: record))

@@ -281,8 +281,8 @@ import Testing
         !own.contains { $0.1 == route.path } && !route.path.hasPrefix("/v1/subscribers") && route.method != "HEAD"
       }
       let open = [
-        "/livez", "/readyz", "/metrics", "/openapi.yaml", "/", "/problems/{code}", "/support", "/support/page.css",
-        "/support/page.js", "/v1/plans", "/v1/notifications/app-store", "/v1/health", "/.well-known/jwks.json",
+        "/livez", "/readyz", "/metrics", "/openapi.yaml", "/", "/problems/{code}", "/support", "/support/{file}",
+        "/v1/plans", "/v1/notifications/app-store", "/v1/health", "/.well-known/jwks.json",
       ]
       // Telemetry is taken where others report events.
       #expect(try await RevenueCatApp(service: app.service).send(.post, "/v1/events", "{}").text == "{}\n")

@@ -98,6 +98,8 @@ import Testing
       Ask(method: .get, path: "/v1/notifications/refused", key: support),
       Ask(method: .get, path: "/v1/figures"), Ask(method: .get, path: "/v1/figures?from=never"),
       Ask(method: .get, path: "/v1/experiments"), Ask(method: .get, path: "/v1/experiments?from=never"),
+      Ask(method: .get, path: "/v1/revalidations"), Ask(method: .get, path: "/v1/status"),
+      Ask(method: .get, path: "/v1/profiles/u/trials", key: support),
       Ask(method: .get, path: "/v1/brake"), Ask(method: .delete, path: "/v1/brake"),
       Ask(method: .post, path: notifications, key: nil, body: #"{"signedPayload":"none"}"#),
       Ask(
@@ -107,7 +109,7 @@ import Testing
       Ask(method: .get, path: "/metrics", key: nil), Ask(method: .get, path: "/openapi.yaml", key: nil),
       Ask(method: .get, path: "/", key: nil), Ask(method: .get, path: "/problems/forbidden", key: nil),
       Ask(method: .get, path: "/support", key: nil), Ask(method: .get, path: "/support/", key: nil),
-      Ask(method: .get, path: "/support/page.css", key: nil), Ask(method: .get, path: "/support/page.js", key: nil),
+      Ask(method: .get, path: "/support/page.css", key: nil), Ask(method: .get, path: "/support/none.js", key: nil),
     ]
   }
 

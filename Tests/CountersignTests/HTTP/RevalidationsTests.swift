@@ -59,6 +59,19 @@ import Testing
     }
   }
 
+  @Test func `the last runs are listed, the newest first`() async throws {
+    try await run(users: 2, jobPause: .milliseconds(20)) { service, _ in
+      #expect(try await service.send(.get, "/v1/revalidations").text == #"{"runs":[]}"# + "\n")
+      for id in 1...2 {
+        _ = try await start(service)
+        try await eventually { try await service.send(.get, "/v1/revalidations/\(id)")["state"] == "finished" }
+      }
+      let listed = try await service.send(.get, "/v1/revalidations", key: RunningService.supportKey)
+      #expect(try listed.array("runs").map { $0["id"] as? String } == ["2", "1"])
+      #expect(listed.header("Cache-Control") == "no-store")
+    }
+  }
+
   @Test func `a dry run counts and does nothing`() async throws {
     try await run(users: 3, jobPause: .milliseconds(20)) { service, store in
       let counted = try await start(service, #"{"expiring_within":"20d","limit":2,"dry_run":true}"#)

@@ -39,7 +39,7 @@ import Testing
     .open("/v1/plans"), .open("/"), .open("/.well-known/jwks.json"),
     .open("/problems/{code}", path: "/problems/forbidden"),
     // The page holds nothing; what it shows comes from the routes below.
-    .open("/support"), .open("/support/page.css"), .open("/support/page.js"),
+    .open("/support"), .open("/support/{file}", path: "/support/page.js"),
     // Apple's: what it posts is worth what its signature proves.
     Row(
       method: "POST", route: "/v1/notifications/app-store", body: "{}", own: 200, other: 200, service: 200,
@@ -136,6 +136,11 @@ import Testing
       service: 400, support: 403),
     Row(method: "GET", route: "/v1/figures", own: 403, other: 403, service: 200, support: 200),
     Row(method: "GET", route: "/v1/experiments", own: 403, other: 403, service: 200, support: 200),
+    Row(method: "GET", route: "/v1/revalidations", own: 403, other: 403, service: 200, support: 200),
+    Row(method: "GET", route: "/v1/status", own: 403, other: 403, service: 200, support: 200),
+    Row(
+      method: "GET", route: "/v1/profiles/{user_id}/trials", path: "/v1/profiles/\(own)/trials", own: 403, other: 403,
+      service: 200, support: 200),
     Row(method: "GET", route: "/v1/webhooks", own: 403, other: 403, service: 200, support: 200),
     // None is configured here.
     Row(

@@ -12,15 +12,16 @@ import Testing
 @Suite struct SupportPageFilesTests {
   private static let html = String(decoding: PackageResources.page_html, as: UTF8.self)
   private static let css = String(decoding: PackageResources.page_css, as: UTF8.self)
-  private static let js = String(decoding: PackageResources.page_js, as: UTF8.self)
+  private static let scripts = SupportPage.modules.values.map { String(decoding: $0, as: UTF8.self) }
 
   @Test func `nothing in the page is inline, stored, or from elsewhere`() throws {
     let html = Self.html
     #expect(!html.contains("style=") && !html.contains("<style") && !html.contains("javascript:"))
     #expect(!html.contains(/\son[a-z]+=/), "no inline handlers")
     #expect(
-      html.matches(of: /<script\b/).count == 1 && html.contains(#"<script src="support/page.js" defer></script>"#))
-    for text in [html, Self.css, Self.js] {
+      html.matches(of: /<script\b/).count == 1
+        && html.contains(#"<script type="module" src="support/page.js"></script>"#))
+    for text in [html, Self.css] + Self.scripts {
       let urls = text.matches(of: /https?:\/\/[^'"\s)]+/).map { String($0.0) }
       #expect(urls.allSatisfy { $0 == "http://www.w3.org/2000/svg" }, "\(urls)")
       for word in ["localStorage", "sessionStorage", "indexedDB", "cookie", "innerHTML", "eval(", "document.write"] {
@@ -29,11 +30,20 @@ import Testing
     }
   }
 
+  @Test func `each module that is imported is served`() throws {
+    for text in Self.scripts {
+      for match in text.matches(of: /from '\.\/([a-z]+\.js)'/) {
+        #expect(SupportPage.modules[String(match.1)] != nil, "\(match.1)")
+      }
+    }
+  }
+
   @Test func `each file says what a browser may do with it`() async throws {
     let clock = Date(timeIntervalSince1970: 1_718_452_800)
     try await SimulatedStore.run(at: clock) { store in
       try await RunningService.run(apple: store.apple, now: { clock }) { service in
-        for (path, type) in [("", "text/html"), ("/page.css", "text/css"), ("/page.js", "text/javascript")] {
+        let modules = SupportPage.modules.keys.map { ("/\($0)", "text/javascript") }
+        for (path, type) in [("", "text/html"), ("/page.css", "text/css")] + modules {
           let answer = try await service.send(.get, "/support\(path)", key: nil)
           #expect(answer.status == 200)
           #expect(answer.header("Content-Type") == "\(type); charset=utf-8")
@@ -49,6 +59,9 @@ import Testing
           #expect(answer.header("X-Frame-Options") == "DENY")
           #expect(answer.header("Cache-Control") == "no-cache")
           #expect(try await service.send(.post, "/support\(path)", key: nil, body: "{}").status == 405)
+        }
+        for name in ["none.js", "page.html", "..%2Fpage.js"] {
+          #expect(try await service.send(.get, "/support/\(name)", key: nil).status == 404)
         }
         let slash = try await service.send(.get, "/support/", key: nil)
         #expect(slash.status == 308)

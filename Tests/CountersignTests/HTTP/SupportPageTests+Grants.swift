@@ -11,7 +11,7 @@ import Testing
 /// Access that support gives.
 extension SupportPageTests {
   /// Names a tier, among the plans or in words.
-  private func choose(_ browser: Browser, tier: String) async throws {
+  func choose(_ browser: Browser, tier: String) async throws {
     let isList = "return document.getElementById('grant-tier') instanceof HTMLSelectElement"
     if try await browser.evaluate(isList) as? Bool == true {
       try await browser.click("#grant-tier option[value=\(tier)]")

@@ -10,18 +10,24 @@ import Testing
 
 /// The brake, and refused notifications.
 extension SupportPageTests {
-  @Test(.ofTheFile)
-  func `the downgrade brake is a banner, and is released after one was asked to confirm`() async throws {
+  /// A new folder with a ledger in a file, in which the brake is engaged.
+  static func folderWithEngagedBrake() async throws -> URL {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
-    defer { try? FileManager.default.removeItem(at: directory) }
     var snapshot = DowngradeBrake.Snapshot()
-    snapshot.engagement = DowngradeBrake.Engagement(since: Self.start, lowered: 10, looked: 41, withheld: 3)
+    snapshot.engagement = DowngradeBrake.Engagement(since: start, lowered: 10, looked: 41, withheld: 3)
     let memo = String(decoding: try JSONEncoder().encode(snapshot), as: UTF8.self)
     let path = directory.appending(path: "ledger.sqlite").path(percentEncoded: false)
     let ledger = try await Ledger.open(path: path, onFatal: { _ in })
     try await ledger.keepMemo(DowngradeBrakeService.memo, memo)
     await ledger.close()
+    return directory
+  }
+
+  @Test(.ofTheFile)
+  func `the downgrade brake is a banner, and is released after one was asked to confirm`() async throws {
+    let directory = try await Self.folderWithEngagedBrake()
+    defer { try? FileManager.default.removeItem(at: directory) }
     try await run(directory: directory) { world in
       try await Browser.run { browser in
         try await enter(browser, world.service)
@@ -50,7 +56,7 @@ extension SupportPageTests {
     try await run { world in
       try await Browser.run { browser in
         try await enter(browser, world.service)
-        try await browser.click("#refused-form button")
+        try await browser.click("nav a[href='#/notifications']")
         try await browser.wait("#refused-form .message", says: "None was refused.")
         let forged = try await world.service.send(
           .post, "/v1/notifications/app-store", key: nil, body: #"{"signedPayload":"none"}"#)

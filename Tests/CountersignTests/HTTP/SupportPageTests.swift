@@ -436,7 +436,7 @@ struct SupportPageTests {
           """)
         #expect((unnamed as? [String]) == [])
         for (selector, name) in [
-          ("#query", "User ID, transaction ID or order ID"), ("#ask-note", "Note: why do you ask?"),
+          ("#query", "User ID, transaction ID, order ID or device ID"), ("#ask-note", "Note: why do you ask?"),
           ("#grant-tier", "Tier"),
           ("#grant-length", "How long"), ("#grant-kind", "Kind"), ("#grant-note", "Note: why is it given?"),
         ] {
@@ -471,9 +471,10 @@ struct SupportPageTests {
         _ = try await world.service.send(
           .post, "/v1/notifications/app-store", key: nil, body: #"{"signedPayload":"none"}"#)
         try await enter(browser, world.service)
-        try await browser.click("#refused-form button")
+        try await browser.click("nav a[href='#/notifications']")
         try await browser.wait("#refused-form .message", says: "1, the newest first.")
-        try await browser.screenshot("search-phone-\(scheme)")
+        try await browser.screenshot("refused-phone-\(scheme)")
+        try await browser.click("nav a[href='#/customers']")
         let sideways = "return document.scrollingElement.scrollWidth - window.innerWidth"
         // Each pill and each notice is somewhere among these.
         for (typed, reported) in [
@@ -498,18 +499,4 @@ struct SupportPageTests {
       }
     }
   }
-
-  /// Elements with text of their own whose colour is too near to what is behind them.
-  private static let weakContrasts = """
-    const parse = (text) => (text.match(/[\\d.]+/g) || []).map(Number)
-    const light = ([r, g, b]) => [r, g, b].map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-      .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0)
-    const behind = (one) => { for (let e = one; e; e = e.parentElement) {
-      const c = parse(getComputedStyle(e).backgroundColor); if (c.length === 3 || c[3] > 0) return c } return [255, 255, 255] }
-    return [...document.querySelectorAll('body *')].filter((one) => one.checkVisibility() &&
-      !(one instanceof SVGElement) && [...one.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()))
-      .filter((one) => { const [a, b] = [light(parse(getComputedStyle(one).color)), light(behind(one))].sort((x, y) => y - x)
-        return (a + 0.05) / (b + 0.05) < 4.5 })
-      .map((one) => one.outerHTML.slice(0, 120) + getComputedStyle(one).color + behind(one))
-    """
 }

@@ -60,6 +60,24 @@ import Testing
       headers: key.map { [TransportHeader("Idempotency-Key", $0)] } ?? [])
   }
 
+  @Test func `support sees the trials of a user, and whose the device is`() async throws {
+    try await run { service, _, _, clock in
+      let path = "/v1/profiles/\(Self.anna)/trials"
+      #expect(try await service.send(.get, path, key: RunningService.supportKey).text == #"{"trials":[]}"# + "\n")
+      #expect(try await service.lookUp(Self.phone).kinds.isEmpty)
+      #expect(try await begin(service, at: clock).status == 201)
+      clock.advance(by: 8 * 86_400)
+      let trials = try await service.send(.get, path, key: RunningService.supportKey)
+      let answer = try JSONDecoder.countersign.decode(TrialsResponse.self, from: Data(trials.text.utf8))
+      #expect(answer.trials.map(\.deviceID) == [Self.phone] && answer.trials.first?.state == .over)
+      let found = try await service.lookUp(Self.phone.uppercased())
+      #expect(found.kinds == ["device_id"] && found.answer["user_id"] == Self.anna, "\(found.answer.text)")
+      #expect(try await service.send(.delete, "/v1/profiles/\(Self.anna)").status == 200)
+      let erased = try await service.lookUp(Self.phone)
+      #expect(erased.kinds == ["device_id"] && erased.answer["user_id"] == "null", "\(erased.answer.text)")
+    }
+  }
+
   @Test func `a trial begins at once, in the row too, and ends by itself`() async throws {
     try await run { service, _, profiles, clock in
       let answer = try await begin(service, at: clock)

@@ -23,6 +23,7 @@ final class Browser: @unchecked Sendable {
     case enter = "\u{E007}"
     case escape = "\u{E00C}"
     case space = " "
+    case left = "\u{E012}"
   }
 
   static func run<Result>(body: (Browser) async throws -> Result) async throws -> Result {

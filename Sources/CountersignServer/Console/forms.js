@@ -1,0 +1,114 @@
+// Forms: what they say of what they do, fields with complaints of their own, and a dialog that asks once more.
+
+import {byID, el} from './elements.js'
+import {currentSession} from './service.js'
+
+export const message = () => el('p', {class: 'message', role: 'status', 'aria-live': 'polite'})
+
+export function tell(form, text, tone = '') {
+  const place = form.querySelector('.message')
+  place.className = `message ${tone}`
+  place.textContent = text
+  if (text) place.scrollIntoView({block: 'nearest'})
+}
+
+export function fail(form, error) {
+  if (error.status === 401) {
+    document.dispatchEvent(new Event('key-refused'))
+    return
+  }
+  const id = error.requestID ? ` (request ${error.requestID})` : ''
+  tell(form, error.code === 'forbidden'
+    ? `This key may not do that: use one of the role “${form.dataset.role || 'support'}”.` : `${error.message}${id}`, 'bad')
+}
+
+/// What a form's button says when it does not wait.
+const labels = new WeakMap()
+export const buttonOf = (form) => form.querySelector('button[type=submit]')
+
+export function busy(form, doing) {
+  const button = buttonOf(form)
+  if (!labels.has(button)) labels.set(button, button.textContent)
+  button.disabled = true
+  button.textContent = doing
+  tell(form, '')
+}
+
+export function idle(form) {
+  const button = buttonOf(form)
+  button.disabled = false
+  if (labels.has(button)) button.textContent = labels.get(button)
+}
+
+/// Runs what a form asks for, once at a time; the form says how it went, unless it is no longer shown.
+export async function work(form, doing, action) {
+  if (buttonOf(form).disabled) return
+  const mine = currentSession()
+  const isCurrent = () => mine === currentSession() && form.isConnected
+  busy(form, doing)
+  try {
+    await action(isCurrent)
+  } catch (error) {
+    if (isCurrent()) fail(form, error)
+  } finally {
+    idle(form)
+    // A button that waits loses the focus.
+    if (isCurrent() && document.activeElement === document.body) buttonOf(form).focus({preventScroll: true})
+  }
+}
+
+export function field(control, label) {
+  const complaint = el('p', {id: `${control.id}-error`, class: 'field-error', role: 'alert'})
+  control.setAttribute('aria-describedby', complaint.id)
+  control.addEventListener('input', () => complain(control, ''))
+  return el('div', {class: 'field'}, el('label', {for: control.id}, label), control, complaint)
+}
+
+export function complain(control, text) {
+  byID(`${control.id}-error`).textContent = text
+  if (text) {
+    control.setAttribute('aria-invalid', 'true')
+    control.focus()
+  } else control.removeAttribute('aria-invalid')
+}
+
+/// What is in a field; `null`, and the field complains, where there is nothing.
+export function needed(control, complaint) {
+  const text = control.value.trim()
+  complain(control, text ? '' : complaint)
+  return text || null
+}
+
+export const noteBox = (id) => el('textarea', {id, maxlength: 1000, 'aria-required': 'true', rows: 3})
+export const userBox = (id, value = '') => el('input', {id, type: 'text', maxlength: 128, 'aria-required': 'true',
+  spellcheck: 'false', autocapitalize: 'none', autocomplete: 'off', value})
+
+export const select = (id, choices) =>
+  el('select', {id}, choices.map(([value, text]) => el('option', {value}, text)))
+
+/// `crypto.randomUUID` is missing where the page came without TLS.
+export const randomKey = () =>
+  [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
+
+/// Asks once more. What does no harm is what Enter does.
+export function confirmed(question, text, yes) {
+  const [dialog, yesButton, noButton] = ['confirm', 'confirm-yes', 'confirm-no'].map(byID)
+  byID('confirm-title').textContent = question
+  byID('confirm-text').textContent = text
+  yesButton.textContent = yes
+  return new Promise((resolve) => {
+    const before = document.activeElement
+    const done = new AbortController()
+    const end = (answer) => {
+      done.abort()
+      dialog.close()
+      if (before && before.isConnected) before.focus()
+      resolve(answer)
+    }
+    yesButton.addEventListener('click', () => end(true), {signal: done.signal})
+    noButton.addEventListener('click', () => end(false), {signal: done.signal})
+    dialog.addEventListener('cancel', (event) => { event.preventDefault(); end(false) }, {signal: done.signal})
+    dialog.showModal()
+    noButton.focus()
+  })
+}

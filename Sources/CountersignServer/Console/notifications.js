@@ -1,0 +1,34 @@
+// Refused notifications: what was not believed or could not be read, with the reasons.
+
+import {byID, el, time} from './elements.js'
+import {idle, tell, work} from './forms.js'
+import {ask} from './service.js'
+
+const form = byID('refused-form')
+const list = byID('refused-list')
+
+function open() {
+  work(form, 'Reading…', async (isCurrent) => {
+    const refused = (await ask('GET', 'v1/notifications/refused')).notifications
+    if (!isCurrent()) return
+    list.replaceChildren(...refused.map((one) => el('li', null,
+      el('p', null, time(one.received_at), ' ', el('strong', null, one.authentic ? 'Proven sender' : 'Unproven sender')),
+      el('p', null, one.problem))))
+    list.hidden = refused.length === 0
+    tell(form, refused.length === 0 ? 'None was refused.' : `${refused.length}, the newest first.`)
+  })
+}
+
+form.addEventListener('submit', (event) => {
+  event.preventDefault()
+  open()
+})
+
+function clear() {
+  list.replaceChildren()
+  list.hidden = true
+  idle(form)
+  tell(form, '')
+}
+
+export const notifications = {name: 'notifications', open, clear}

@@ -1,0 +1,204 @@
+// A user: how they stand, the picture, the history, and what can be done for them.
+
+import {bdi, copyButton, date, day, el, list, time, title, words} from './elements.js'
+import {buttonOf, field, message, needed, noteBox, tell, work} from './forms.js'
+import {givenCard, trialsCard} from './grants.js'
+import {privacyCard} from './privacy.js'
+import {ask, isErased, userPath} from './service.js'
+import {draw} from './timeline.js'
+import {endName, isGiven, kind, noteOf, refreshed, stateParts, userButton} from './verdict.js'
+
+/// - Parameters:
+///   - tiers: those that can be given.
+///   - more: what else the same ID is.
+///   - show: puts cards on the page.
+///   - leave: takes the user off the page, and says why.
+/// - Returns: draws the picture anew.
+export function showUser(first, tiers, more, show, leave) {
+  const user = first.user_id
+  let history = first
+  let entries = [...first.entries]
+  let next = first.next
+  const state = el('div')
+  const entriesList = el('ol', {class: 'history'})
+  const picture = el('div', {class: 'picture'})
+  const olderForm = el('form', {autocomplete: 'off'},
+    el('button', {type: 'submit', class: 'quiet'}, 'Older entries'), message())
+  const form = revalidationForm(user, refresh)
+  const given = givenCard(user, tiers, refresh)
+  const trials = trialsCard()
+  const nothing = el('p', {class: 'soft'}, 'Nothing has happened yet.')
+
+  function paint() { draw(picture, history, entries) }
+
+  function render() {
+    const purchases = [...new Set(history.periods.map((period) => period.original_transaction_id))]
+    const moved = movedAway(user, entries)
+    const why = purchases.length === 0 && moved.length > 0 && !isGiven(history.now)
+      ? el('div', {class: 'moved why'}, moved.map(movedText)) : null
+    state.replaceChildren(
+      ...stateParts(history.now, history.periods, why),
+      ...(why ? [] : moved.map((change) => el('div', {class: 'moved soft'}, movedText(change)))),
+      el('ul', {class: 'purchases', 'aria-label': 'Purchases', hidden: purchases.length === 0}, purchases.map((id) =>
+        el('li', null, 'Purchase ', bdi(id), copyButton(id, `Copy the transaction ID ${id}`),
+          el('button', {type: 'button', class: 'quiet small', 'data-transaction': id,
+            'aria-label': `Show or move the purchase ${id}`}, 'Show or move')))))
+    // Nothing is kept that Apple could be asked about.
+    form.hidden = purchases.length === 0
+    given.show(history)
+    trials.show(history)
+    nothing.hidden = entries.length > 0
+    entriesList.replaceChildren(...folded(entries))
+    buttonOf(olderForm).hidden = !next
+    paint()
+  }
+
+  /// Reads the user anew, in place: what was just done stays in view.
+  /// - Returns: how they stand now.
+  async function refresh(isCurrent) {
+    const page = await readUser(user)
+    if (!isCurrent()) return null
+    history = page
+    entries = [...page.entries]
+    next = page.next
+    render()
+    // What was told of them before may be so no longer.
+    for (const told of document.querySelectorAll('#search-form .message, #result .message')) told.textContent = ''
+    return page.now
+  }
+
+  olderForm.addEventListener('submit', (event) => {
+    event.preventDefault()
+    work(olderForm, 'Reading…', async (isCurrent) => {
+      const page = await ask('GET', next)
+      if (!isCurrent()) return
+      entries.push(...page.entries)
+      next = page.next
+      render()
+      tell(olderForm, next ? `${entries.length} entries are shown.` : `All ${entries.length} entries are shown.`)
+    })
+  })
+
+  show(
+    el('section', {class: 'card', 'aria-labelledby': 'user-title'},
+      title(el('h2', {id: 'user-title', tabindex: -1}, 'User ', bdi(user)),
+        copyButton(user, 'Copy the user ID'),
+        copyButton(`${location.href.split('#')[0]}#user=${encodeURIComponent(user)}`, 'Copy a link to this user',
+          'Copy link')),
+      state),
+    el('section', {class: 'card', 'aria-labelledby': 'picture-title'},
+      el('h2', {id: 'picture-title'}, 'Timeline'), picture),
+    form,
+    given.card,
+    trials.card,
+    el('section', {class: 'card', 'aria-labelledby': 'history-title'},
+      el('h2', {id: 'history-title'}, 'History'), nothing, entriesList, olderForm),
+    privacyCard(user, leave),
+    ...more)
+  render()
+  return paint
+}
+
+/// The purchases that went to somebody else and have not come back, as far as the entries go.
+function movedAway(user, entries) {
+  const told = new Set()
+  return entries.filter((entry) => {
+    if (entry.kind !== 'ownership_change') return false
+    const purchase = `${entry.environment} ${entry.original_transaction_id}`
+    if (told.has(purchase)) return false
+    told.add(purchase)
+    return entry.from_user_id === user && entry.to_user_id !== user
+  })
+}
+
+function movedText(change) {
+  return [
+    el('p', null, 'The purchase ', bdi(change.original_transaction_id), ' was moved to ', bdi(change.to_user_id), ' on ',
+      time(change.recorded_at), '. ',
+      isErased(change.to_user_id) ? null
+        : userButton(change.to_user_id)),
+    noteOf(change),
+  ]
+}
+
+const kinds = {verdict: 'Verdict', ownership_change: 'Owner', revalidation: 'Apple asked again'}
+
+/// Verdicts that change nothing, two or more in a row, are one line to be opened.
+function folded(entries) {
+  const items = []
+  let run = []
+  const close = () => {
+    if (run.length < 2) items.push(...run.map(entryItem))
+    else {
+      const [last, first] = [run[0], run[run.length - 1]].map((entry) => day.format(new Date(entry.recorded_at)))
+      items.push(el('li', {class: 'folded'}, el('details', null,
+        el('summary', null, `${run.length} verdicts without a change, ${first === last ? first : `${first} to ${last}`}`),
+        el('ol', {class: 'history'}, run.map(entryItem)))))
+    }
+    run = []
+  }
+  for (const entry of entries) {
+    if (entry.kind === 'verdict' && entry.changed === false && !entry.note) run.push(entry)
+    else {
+      close()
+      items.push(entryItem(entry))
+    }
+  }
+  close()
+  return items
+}
+
+function entryItem(entry) {
+  const verdict = entry.kind === 'verdict' && el('span', {class: `pill ${kind(entry)}`},
+    `${entry.tier}, ${words(entry.status)}`)
+  const known = [
+    ['Reason', entry.reason && words(entry.reason)],
+    [endName(entry), entry.expires_at && date(entry.expires_at)],
+    ['Access until', entry.access_until && date(entry.access_until)],
+    ['Product', entry.product_id],
+    ['Original transaction', entry.original_transaction_id],
+    ['Store', entry.environment],
+    ['From', entry.from_user_id],
+    ['To', entry.to_user_id],
+    ['Apple said so on', entry.evidence_at && date(entry.evidence_at)],
+    ['Line of the rules', entry.decision && entry.decision.line],
+    ['Setting', entry.decision && entry.decision.policy &&
+      `${entry.decision.policy.key}: ${entry.decision.policy.value}`],
+    ['Request', entry.request_id],
+  ].map(([name, value]) => [name, value && bdi(String(value))])
+  return el('li', {class: 'entry'},
+    el('p', {class: 'when'}, el('strong', null, kinds[entry.kind] || words(entry.kind)), verdict || null,
+      time(entry.recorded_at)),
+    el('p', null, entry.explanation), noteOf(entry),
+    el('details', null, el('summary', null, 'Details'), list(known)))
+}
+
+/// A user's history, with what was given to them and the trials that they began.
+export async function readUser(id) {
+  const [history, given, begun] = await Promise.all(
+    ['history', 'grants', 'trials'].map((rest) => ask('GET', userPath(id, rest))))
+  return {...history, grants: given.grants, trials: begun.trials}
+}
+
+function revalidationForm(user, refresh) {
+  const note = noteBox('ask-note')
+  const form = el('form', {class: 'card', autocomplete: 'off', novalidate: true, 'aria-labelledby': 'ask-title'},
+    el('h2', {id: 'ask-title'}, 'Ask Apple again'),
+    el('p', {class: 'soft'}, 'About everything this user owns. The note is kept in the history.'),
+    field(note, 'Note: why do you ask?'),
+    el('button', {type: 'submit'}, 'Ask Apple again'), message())
+  form.addEventListener('submit', (event) => {
+    event.preventDefault()
+    const text = needed(note, 'Say in the note why you ask.')
+    if (text === null) return
+    work(form, 'Asking…', async (isCurrent) => {
+      const answer = await ask('POST', userPath(user, 'revalidation'), {note: text})
+      if (!isCurrent()) return
+      note.value = ''
+      const [outcome, tone] = answer.stale
+        ? ['Apple could not be asked about everything. The last proven state stands.', 'warn'] : ['Asked.', 'good']
+      await refreshed(form, refresh, isCurrent, outcome, tone)
+    })
+  })
+  return form
+}
