@@ -63,6 +63,23 @@ import Testing
     }
   }
 
+  @Test func `a replica with the prices of before counts nothing by them`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      var untold = Self.paid("1", days: 30)
+      untold.purchases[0].sale = nil
+      _ = try await ledger.record(entry("anna", [untold]))
+      let former: [ProductID: Plans.Terms] = [pro: .init(prices: ["EUR": Price(milliunits: 2_990)])]
+      let terms: [ProductID: Plans.Terms] = [pro: .init(prices: ["EUR": Price(milliunits: 3_990)])]
+      try await ledger.beginFigures(former)
+      try await ledger.beginFigures(terms)
+      #expect(try await ledger.countFigures(former, limit: 10) == 0)
+      while try await ledger.countFigures(terms, limit: 10) > 0 {}
+      #expect(try await ledger.countFigures(former, limit: 10) == 0)
+      let periods = try await ledger.figures(over: Self.span).series.periods
+      #expect(periods.first?.counts["EUR"]?[.mrr] == 3_990)
+    }
+  }
+
   @Test func `other prices in the catalog count everything anew, the same ones nothing`() async throws {
     try await Scratch.withLedger { ledger, _ in
       var untold = Self.paid("1", days: 30)

@@ -9,20 +9,30 @@ extension Ledger {
   /// Counts the subscribers anew, and has every purchase counted anew if the prices of the catalog, or the rules, are not
   /// those of the last time.
   package func beginFigures(_ terms: [ProductID: Plans.Terms]) async throws(LedgerError) {
-    let prices = terms.map { product, terms in
-      "\(product): " + terms.prices.map { "\($0.value.text) \($0.key)" }.sorted().joined(separator: ", ")
-    }.sorted().joined(separator: "; ")
+    let prices = Self.text(of: terms)
     try await engine.submit { tables in
-      try tables.noteAllFigures("prices " + prices, rules: Self.figureRules)
+      try tables.noteAllFigures(prices, rules: Self.figureRules)
       try tables.recountSubscribers()
     }
   }
 
+  /// The prices of the catalog, to be compared.
+  private static func text(of terms: [ProductID: Plans.Terms]) -> String {
+    let prices = terms.map { product, terms in
+      "\(product): " + terms.prices.map { "\($0.value.text) \($0.key)" }.sorted().joined(separator: ", ")
+    }
+    return "prices " + prices.sorted().joined(separator: "; ")
+  }
+
   /// Counts what changed since it was counted.
-  /// - Returns: how many purchases, or other changes; fewer than the limit when all are counted, or while another replica
-  ///   counts.
+  /// - Returns: how many purchases, or other changes; fewer than the limit when all are counted, while another replica
+  ///   counts, or where one with other prices or rules began after this one: what it has counted is not counted by these.
   package func countFigures(_ terms: [ProductID: Plans.Terms], limit: Int) async throws(LedgerError) -> Int {
-    try await engine.submit { tables in try tables.countFigures(terms, limit: limit) }
+    let prices = Self.text(of: terms)
+    return try await engine.submit { tables in
+      guard try tables.areFigures(by: prices, rules: Self.figureRules) else { return 0 }
+      return try tables.countFigures(terms, limit: limit)
+    }
   }
 
   /// The figures of a span of days.

@@ -33,6 +33,12 @@ extension LedgerTables {
     try keepMemo("figure rules", "\(rules)")
   }
 
+  /// Whether purchases are counted with these prices and by these rules: no replica with others began later.
+  func areFigures(by prices: String, rules: Int) throws -> Bool {
+    guard let known = try memo("figures") else { return true }
+    return try known == prices && memo("figure rules") == "\(rules)"
+  }
+
   /// Counts purchases that changed, and adds up what else was noted.
   /// - Returns: how many of one or the other; zero too while another replica counts.
   func countFigures(_ terms: [ProductID: Plans.Terms], limit: Int) throws -> Int {
