@@ -110,8 +110,9 @@ package struct LedgerVerification: Hashable, Sendable {
   }
 
   private static func expectPresent(_ db: Database, path: String) throws {
-    guard try db.tableExists("account") && !db.tableExists("subscription") && db.tableExists("thinned")
-      && db.tableExists("exposure")
+    guard
+      try db.tableExists("account") && !db.tableExists("subscription") && db.tableExists("thinned")
+        && db.tableExists("exposure")
     else {
       throw LedgerOpenError.inaccessible(
         path: path, problem: "it is of an older version; start the service once, which upgrades it")
