@@ -156,7 +156,7 @@ extension Checkup {
   /// - Parameter isApple: whether the store is Apple's own; the simulator's clock may be stopped.
   static func clockFinding(_ replies: [Reply], isApple: Bool = true, now: () -> Date) -> Finding {
     guard let apple = replies.compactMap(\.answeredAt).max() else {
-      return Finding("clock", .warning, "is not compared: Apple's answer has no time")
+      return Finding("clock", .warning, "is not compared: Apple sent no time")
     }
     let ahead = now().timeIntervalSince(apple)
     guard abs(ahead) <= ServiceClock.tolerance else {

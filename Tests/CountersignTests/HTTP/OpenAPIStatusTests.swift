@@ -129,7 +129,8 @@ import Testing
           let bare = try await service.send(ask.method, ask.path, key: nil, body: ask.body, headers: ask.headers)
           let users = try await service.send(ask.method, ask.path, key: token, body: ask.body)
           guard !documented.isEmpty else {
-            #expect(bare.status < 400, "\(operation)")
+            // A file of the support page that is not there is a 404, to anybody.
+            #expect(bare.status < 400 || bare.status == 404, "\(operation)")
             continue
           }
           #expect(bare.status == 401, "\(operation)")

@@ -168,7 +168,8 @@ import Testing
       #expect(try await service.ledger.activeRun() == nil)
       #expect(try await start(service).status == 202)
       #expect(try await service.send(.get, "/v1/revalidations/1", key: RunningService.supportKey).status == 200)
-      #expect(try await service.send(.get, "/v1/revalidations").status == 405)
+      #expect(try await service.send(.get, "/v1/revalidations", key: RunningService.supportKey).status == 200)
+      #expect(try await service.send(.put, "/v1/revalidations", body: "{}").status == 405)
       #expect(try await service.send(.post, "/v1/revalidations/1", body: "{}").status == 405)
       for id in ["2", "0", "-1", "01", "+1", "abc", "1e3", "99999999999999999999", "%31"] {
         let answer = try await service.send(.get, "/v1/revalidations/\(id)")

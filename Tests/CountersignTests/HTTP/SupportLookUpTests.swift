@@ -168,7 +168,7 @@ import Testing
       let found = try await world.service.lookUp(item)
       #expect(found.kinds == ["web_order_line_item_id"] && found.owners == ["anna"], "\(found.answer.text)")
       let anonymous = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
-      let body = #"{"app_user_id":"\(anonymous)","new_app_user_id":"anna"}"#
+      let body = #"{"app_user_id":"\#(anonymous)","new_app_user_id":"anna"}"#
       let joined = try await world.service.send(
         .post, "/v1/subscribers/identify", key: RunningService.publicKey, body: body)
       #expect([200, 201].contains(joined.status), "\(joined.text)")

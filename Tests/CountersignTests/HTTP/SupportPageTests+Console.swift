@@ -19,7 +19,7 @@ extension SupportPageTests {
     try await run(withKey: true) { world in
       let device = "0b8f3d0e-6a2b-4a0f-9f0f-0a3c7b5ad001"
       let begun = try await world.service.send(
-        .post, "/v1/trials", body: #"{"user_id":"anna","device_id":"\(device)"}"#)
+        .post, "/v1/trials", body: #"{"user_id":"anna","device_id":"\#(device)"}"#)
       #expect(begun.status == 201, "\(begun.text)")
       let receipt = try world.store.simulator.issueReceipt(.renewing, subscriber: 1)
       let id = try #require(receipt.originalTransactionIDs.first)

@@ -173,7 +173,7 @@ import Testing
   @Test func `Apple that cannot be reached is told, with the firewall`() async throws {
     let findings = await (try Deployment(.unreachable)).checkup().run()
     #expect(texts(findings, "app_store.production_url").allSatisfy { $0.hasPrefix("fail: no connection") })
-    #expect(texts(findings, "clock") == ["warning: is not compared: Apple did not tell the time"])
+    #expect(texts(findings, "clock") == ["warning: is not compared: Apple sent no time"])
   }
 
   @Test func `an authority that did not sign Apple's certificate is told`() async throws {
