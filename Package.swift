@@ -12,8 +12,8 @@ let settings: [SwiftSetting] = [
 
 /// The modules of the support page's script.
 let scripts = [
-  "brake", "chart", "customers", "elements", "figures", "forms", "grants", "health", "notifications", "numbers", "page",
-  "privacy", "purchases", "runs", "service", "timeline", "user", "verdict", "webhooks",
+  "brake", "chart", "customers", "elements", "experiments", "figures", "forms", "grants", "health", "notifications",
+  "numbers", "page", "privacy", "purchases", "runs", "service", "timeline", "user", "verdict", "webhooks",
 ]
 
 let package = Package(

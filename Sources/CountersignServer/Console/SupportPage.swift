@@ -20,6 +20,7 @@ struct SupportPage: Sendable {
     "chart.js": PackageResources.chart_js,
     "customers.js": PackageResources.customers_js,
     "elements.js": PackageResources.elements_js,
+    "experiments.js": PackageResources.experiments_js,
     "figures.js": PackageResources.figures_js,
     "forms.js": PackageResources.forms_js,
     "grants.js": PackageResources.grants_js,

@@ -2,8 +2,9 @@
 
 import {chart} from './chart.js'
 import {byID, count, el, several, table, words} from './elements.js'
+import {experimentCards} from './experiments.js'
 import {idle, select, tell, work} from './forms.js'
-import {dated, money, percent, period, product, shorts, signed, wholePercent} from './numbers.js'
+import {dated, identifier, money, percent, period, shorts, signed, wholePercent} from './numbers.js'
 import {ask} from './service.js'
 
 const form = byID('figures-form')
@@ -30,10 +31,10 @@ function read() {
     for (let span = null; span !== form.elements.span.value;) {
       span = form.elements.span.value
       if (today === null && span !== '30') today = (await ask('GET', question('30'))).periods.at(-1).to
-      const answer = await ask('GET', question(span))
+      const [answer, experiments] = await Promise.all([ask('GET', question(span)), ask('GET', 'v1/experiments')])
       if (!isCurrent()) return
       if (span === '30') today = answer.periods.at(-1).to
-      show(answer, span === '12')
+      show(answer, span === '12', experiments)
     }
     tell(form, '')
   })
@@ -42,7 +43,7 @@ function read() {
 const tile = (name, value, note) => el('div', {class: 'tile'}, el('dt', null, name), el('dd', {class: 'large'}, value),
   note ? el('dd', {class: 'soft'}, note) : null)
 
-function show(figures, isByMonth) {
+function show(figures, isByMonth, experiments) {
   const {periods} = figures
   const last = periods.at(-1)
   const total = (member) => periods.reduce((sum, one) => sum + one[member], 0)
@@ -87,7 +88,7 @@ function show(figures, isByMonth) {
     card('trials-chart-title', 'Trials and grace periods', {name: `Trials and grace periods, ${by}`,
       series: [line('trials', 'Trials', 'given'), line('grace', 'Grace', 'warn')]}),
     moneyCard(periods, by, card),
-    ...tables(figures))
+    ...tables(figures), ...experimentCards(experiments))
   paint()
 }
 
@@ -144,11 +145,11 @@ function tables(figures) {
     [figures.subscribers, 'Users now, by tier and status', ['Tier', 'Status', 'Users'],
       (one) => [one.tier, words(one.status), count(one.users)]],
     [figures.products, 'Products', ['Product', 'Active', 'MRR', 'Revenue'],
-      (one) => [[product(one.product_id), el('span', {class: 'soft'}, period(one.period))], count(one.active),
+      (one) => [[identifier(one.product_id), el('span', {class: 'soft'}, period(one.period))], count(one.active),
         amounts(one, 'mrr'), amounts(one, 'revenue')]],
     retention(figures.cohorts),
     [figures.near_limits, 'Users near a limit, now', ['Feature', 'Tier', 'Users'],
-      (one) => [words(one.feature), one.tier, count(one.users)]],
+      (one) => [identifier(one.feature), one.tier, count(one.users)]],
     [figures.webhooks, 'Attempts to deliver events', ['Receiver', 'Attempts', 'Delivered'],
       (one) => [one.webhook, count(one.attempts), count(one.delivered)]],
     [figures.cycles, 'Billing', ['Paid', 'Active', 'MRR', 'Revenue'],

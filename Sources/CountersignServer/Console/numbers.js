@@ -22,8 +22,8 @@ const formats = Object.fromEntries(Object.entries({
   month: {month: 'short', year: '2-digit'}, fullMonth: {month: 'long', year: 'numeric'},
 }).map(([name, options]) => [name, new Intl.DateTimeFormat('en-GB', {timeZone: 'UTC', ...options})]))
 
-/// A product ID, which may go on in another line after each point.
-export const product = (id) => id.split(/(?<=[._-])/).map((part) => [part, el('wbr')])
+/// A product ID or another name of the app's, which may go on in another line after each point.
+export const identifier = (id) => id.split(/(?<=[._-])/).map((part) => [part, el('wbr')])
 
 export function dated({from}, isByMonth) {
   const day = new Date(`${from}T00:00:00Z`)

@@ -89,6 +89,7 @@ extension SupportPageTests {
       receiver.answer(500)
       var settings = Settings()
       settings.products["com.example.app.pro.monthly"] = "{ tier: pro, price: { USD: 9.99 } }"
+      settings.catalog["experiments"] = "{ headline: { variants: { control: 1, short: 1 } } }"
       settings.webhookSecrets = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]
       settings.webhooks = ["name: shop, url: \(receiver.url)/hook, private: true, events: [grant.started]"]
       let configured = settings
@@ -152,7 +153,8 @@ extension SupportPageTests {
     #expect(try await browser.text(".readout").hasPrefix("16 June 2024"))
     try await browser.click(".chart summary")
     #expect(try await browser.text(".chart table").contains("18 June 2024 3"))
-    #expect(try await browser.text("#figures-result").contains("Revenue in USD"))
+    let all = try await browser.text("#figures-result")
+    #expect(all.contains("Revenue in USD") && all.contains("Experiment headline\nVariant"), "\(all)")
     for (span, first) in [("90", "21 March 2024"), ("12", "July 2023")] {
       try await browser.click("#figures-form label:has([value='\(span)'])")
       try await browser.waitUntil(
