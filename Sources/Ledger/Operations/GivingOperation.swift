@@ -11,7 +11,7 @@ struct GivingOperation {
     if let key = giving.idempotencyKey, let former = try tables.given(to: giving.user, under: key) {
       return giving.isSame(as: former) ? .repeated(former) : .mismatch
     }
-    var account = try tables.account(of: giving.user) ?? Account(of: tables.name(of: giving.user))
+    var account = try tables.knownOrNewAccount(of: giving.user)
     let context = giving.evaluationContext
     let note = try giving.note.map { text in
       try tables.append(

@@ -30,7 +30,19 @@ struct RecordOperation {
   private let account: Account
 
   init(prepared: PreparedEntry, tables: LedgerTables, claim: LedgerTables.Claim = .proof) throws {
-    account = try tables.account(of: prepared.entry.user) ?? Account(of: tables.name(of: prepared.entry.user))
+    tables.readAhead {
+      let user = prepared.entry.user
+      _ = try? tables.account(of: user)
+      for subscription in prepared.subscriptions {
+        let key = subscription.evidence.key
+        _ = try? tables.purchase(key)
+        _ = try? tables.unclaimed(key)
+        _ = try? tables.grant(on: key)
+      }
+      _ = try? tables.unclaimed(naming: user)
+      _ = try? tables.provisionalEvidence(of: user)
+    }
+    account = try tables.knownOrNewAccount(of: prepared.entry.user)
     var prepared = prepared
     prepared.entry.user = account.user
     try prepared.forgetErased(tables)
@@ -135,6 +147,13 @@ struct RecordOperation {
   }
 
   private func record(_ grant: OwnershipRuling.Grant, over known: Knowledge) throws -> RecordOutcome {
+    tables.readAhead {
+      _ = try? tables.profile(of: self.account)
+      for id in self.account.purchases where id > 0 && !known.stored.values.contains(where: { $0.id == id }) {
+        _ = try? tables.purchase(id: id)
+      }
+      if let proof = known.stored.values.first?.proof { _ = try? tables.isProof(proof, entry.receipt, prepared.digest) }
+    }
     let own = prepared.subscriptions.filter { grant.belongsToUser($0.evidence.key) }
     let named = try namingThisUser()
     let news = try own.map { try merge($0, over: known) } + named
@@ -147,6 +166,18 @@ struct RecordOperation {
     let gained =
       own.map(\.evidence.key).filter { grant.claimed.contains($0) || grant.moved[$0] != nil } + named.map(\.key)
 
+    if hasNewEvidence || !gained.isEmpty {
+      tables.readAhead {
+        if news.contains(where: { known.stored[$0.key] == nil }) { _ = try? tables.nextProof() }
+        for new in news where known.stored[new.key] == nil { _ = try? tables.nextPurchase() }
+        for _ in 0...gained.count { _ = try? tables.nextEvent() }
+        if self.account.rowVersion == 0 {
+          _ = try? tables.formerSelves(of: entry.user)
+        } else {
+          _ = try? tables.waitingSince(of: self.account)
+        }
+      }
+    }
     let rows = try save(news, over: known.stored, at: moment)
     var account = account
     for key in gained {

@@ -67,7 +67,7 @@ struct StoreReportOperation {
   }
 
   private func account(_ user: UserID) throws -> Account {
-    try tables.account(of: user) ?? Account(of: tables.name(of: user))
+    try tables.knownOrNewAccount(of: user)
   }
 
   // MARK: Other stores

@@ -8,7 +8,7 @@ struct TransferOperation {
 
   func run() throws -> TransferOutcome {
     guard var purchase = try tables.purchase(transfer.key), let id = purchase.id else { return .unknown }
-    var winner = try tables.account(of: transfer.to) ?? Account(of: tables.name(of: transfer.to))
+    var winner = try tables.knownOrNewAccount(of: transfer.to)
     guard purchase.owner.key != winner.user.key else { return .unchanged }
     guard var loser = try tables.account(of: purchase.owner) else { throw StoredForm.Unstorable() }
     var nobody: Account?

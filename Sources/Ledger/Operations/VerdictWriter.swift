@@ -30,7 +30,7 @@ struct VerdictWriter {
   @discardableResult func reevaluateIfChanged(
     _ user: UserID, by evaluate: Evaluator, at moment: Date, approves: Approval = { _, _ in true }
   ) throws -> Bool {
-    var account = try tables.account(of: user) ?? Account(of: tables.name(of: user))
+    var account = try tables.knownOrNewAccount(of: user)
     return try reevaluateIfChanged(&account, by: evaluate, at: moment, approves: approves)
   }
 

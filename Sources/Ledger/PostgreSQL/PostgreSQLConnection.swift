@@ -4,15 +4,18 @@ internal import CPostgreSQL
 ///
 /// Between `begin` and `commit` a statement whose rows nobody wants is sent, and answered together with the next one whose rows somebody does, or with
 /// COMMIT: libpq's pipeline mode (its manual, "Pipeline Mode"). An error of such a statement is thrown then, and until the
-/// transaction is rolled back.
+/// transaction is rolled back. Queries that are surely made soon can be sent in the same way, ahead of their turn.
 final class PostgreSQLConnection: SQLConnection {
   private let connection: OpaquePointer
   /// By the address of the text in the program.
   private var statements: [UnsafePointer<UInt8>: PostgreSQLStatement] = [:]
   /// By their text.
   private var others: [String: PostgreSQLStatement] = [:]
-  /// The number of statements whose answers were not read.
-  private var pending = 0
+  /// The statements whose answers were not read: `nil` for one whose rows nobody wants.
+  private var pending: [Expected?] = []
+  /// The queries that were sent ahead, until they are made.
+  private var ahead: [Query: [Expected]] = [:]
+  private var isAhead = false
   private var isPipelined = false
   private var failure: PostgreSQLError?
   private var changed = 0
@@ -23,6 +26,11 @@ final class PostgreSQLConnection: SQLConnection {
   }
 
   var isShared: Bool { true }
+  /// PostgreSQL's rows have the numbers that were asked for.
+  var lastRow: Int64 { 0 }
+
+  /// How often an answer was waited for.
+  private(set) var roundTrips = 0
 
   /// - Throws: `PostgreSQLError`.
   init(_ options: [(name: String, value: String)]) throws {
@@ -63,6 +71,7 @@ final class PostgreSQLConnection: SQLConnection {
   @discardableResult
   func run(_ sql: String) throws -> String? {
     try settleWell()
+    roundTrips += 1
     let result = try Answer(PQexec(connection, sql), connection)
     guard result.rows > 0, !result.isNull(0, 0) else { return nil }
     return result.text(0, 0)
@@ -74,20 +83,20 @@ final class PostgreSQLConnection: SQLConnection {
   func begin(_ statements: [String]) throws {
     if isInTransaction { try rollBack() }
     failure = nil
+    ahead = [:]
     isPipelined = true
     for statement in statements {
-      try send { PQsendQueryParams(connection, statement, 0, nil, nil, nil, nil, 0) }
+      try send(nil) { PQsendQueryParams(connection, statement, 0, nil, nil, nil, nil, 0) }
     }
   }
 
   func commit() throws {
     try throwFailure()
-    try send { PQsendQueryParams(connection, "COMMIT", 0, nil, nil, nil, nil, 0) }
-    let answer = settle()
+    let answer = try asked { try send($0) { PQsendQueryParams(connection, "COMMIT", 0, nil, nil, nil, nil, 0) } }
     isPipelined = false
-    try throwFailure()
+    ahead = [:]
     // After an error a COMMIT is a ROLLBACK, without an error of its own.
-    guard answer?.isCommit == true else {
+    guard answer.isCommit else {
       throw PostgreSQLError(state: PostgreSQLError.failedTransaction, message: "The transaction was rolled back")
     }
   }
@@ -96,35 +105,50 @@ final class PostgreSQLConnection: SQLConnection {
     settle()
     failure = nil
     isPipelined = false
+    ahead = [:]
+    roundTrips += 1
     _ = try Answer(PQexec(connection, "ROLLBACK"), connection)
   }
 
   // MARK: The pipeline
 
-  private func send(_ call: () -> Int32) throws {
-    if pending == 0 { PQenterPipelineMode(connection) }
+  private func send(_ expected: Expected?, _ call: () -> Int32) throws {
+    if pending.isEmpty { PQenterPipelineMode(connection) }
     guard call() == 1 else {
       throw PostgreSQLError(state: PostgreSQLError.lost, message: String(cString: PQerrorMessage(connection)))
     }
-    pending += 1
+    pending.append(expected)
+  }
+
+  /// Sends a statement, and reads the answers up to its own.
+  private func asked(_ send: (Expected) throws -> Void) throws -> Answer {
+    let expected = Expected()
+    try send(expected)
+    return try answer(to: expected)
+  }
+
+  private func answer(to expected: Expected) throws -> Answer {
+    if expected.answer == nil { settle() }
+    try throwFailure()
+    guard let answer = expected.answer else {
+      throw PostgreSQLError(state: PostgreSQLError.lost, message: "There is no answer")
+    }
+    return answer
   }
 
   /// Reads the answers to everything that was sent.
-  /// - Returns: the last one, unless there was an error.
-  @discardableResult
-  private func settle() -> Answer? {
-    guard pending > 0 else { return nil }
+  private func settle() {
+    guard !pending.isEmpty else { return }
     defer {
-      pending = 0
+      pending = []
       PQexitPipelineMode(connection)
     }
     PQpipelineSync(connection)
-    var last: Answer?
-    for _ in 0..<pending {
+    roundTrips += 1
+    for expected in pending {
       do {
         let answer = try Answer(PQgetResult(connection), connection)
-        changed = answer.changes
-        last = answer
+        if let expected { expected.answer = answer } else { changed = answer.changes }
       } catch {
         failure = failure ?? error as? PostgreSQLError
       }
@@ -133,7 +157,6 @@ final class PostgreSQLConnection: SQLConnection {
     }
     // The answer to the end of the pipeline.
     PQclear(PQgetResult(connection))
-    return failure == nil ? last : nil
   }
 
   private func settleWell() throws {
@@ -143,11 +166,32 @@ final class PostgreSQLConnection: SQLConnection {
 
   private func throwFailure() throws { if let failure { throw failure } }
 
+  // MARK: Ahead
+
+  /// A statement with its values.
+  private struct Query: Hashable {
+    var name: String
+    var values: PostgreSQLValues
+  }
+
+  /// The answer to a statement that was sent; `nil` until it was read.
+  private final class Expected {
+    var answer: Answer?
+  }
+
+  func readAhead(_ queries: () -> Void) {
+    guard isPipelined else { return }
+    isAhead = true
+    defer { isAhead = false }
+    queries()
+  }
+
   // MARK: Statements
 
   func statement(_ sql: StaticString) throws -> any SQLStatement {
     if let known = statements[sql.utf8Start] { return known }
     try settleWell()
+    roundTrips += 1
     let new = PostgreSQLStatement(name: "s\(statements.count)", of: self)
     _ = try Answer(PQprepare(connection, new.name, Self.translated(sql.description), 0, nil), connection)
     statements[sql.utf8Start] = new
@@ -196,18 +240,29 @@ final class PostgreSQLConnection: SQLConnection {
   }
 
   /// Runs a prepared statement with values in one buffer, each with its place; a text ends with a zero.
-  fileprivate func execute(_ name: String, _ values: PostgreSQLValues) throws -> Answer {
+  /// - Returns: `nil` for a query that was sent ahead.
+  fileprivate func execute(_ name: String, _ values: PostgreSQLValues) throws -> Answer? {
     try throwFailure()
-    guard pending == 0 else {
-      try send(name, values)
-      let answer = settle()
-      try throwFailure()
-      guard let answer else { throw PostgreSQLError(state: PostgreSQLError.lost, message: "There is no answer") }
-      return answer
+    let query = Query(name: name, values: values)
+    if isAhead {
+      let expected = Expected()
+      try send(name, values, expected)
+      ahead[query, default: []].append(expected)
+      return nil
     }
-    let answer = try values.withPointers { count, pointers, lengths, formats in
-      try Answer(PQexecPrepared(connection, name, count, pointers, lengths, formats, 0), connection)
+    if let expected = ahead[query]?.first {
+      ahead[query]?.removeFirst()
+      return try answer(to: expected)
     }
+    let answer =
+      if pending.isEmpty {
+        try values.withPointers { count, pointers, lengths, formats in
+          roundTrips += 1
+          return try Answer(PQexecPrepared(connection, name, count, pointers, lengths, formats, 0), connection)
+        }
+      } else {
+        try asked { try send(name, values, $0) }
+      }
     changed = answer.changes
     return answer
   }
@@ -215,13 +270,13 @@ final class PostgreSQLConnection: SQLConnection {
   /// Runs a prepared statement whose rows nobody wants.
   fileprivate func run(_ name: String, _ values: PostgreSQLValues) throws {
     guard isPipelined else { return _ = try execute(name, values) }
-    try send(name, values)
+    try send(name, values, nil)
   }
 
-  private func send(_ name: String, _ values: PostgreSQLValues) throws {
+  private func send(_ name: String, _ values: PostgreSQLValues, _ expected: Expected?) throws {
     try throwFailure()
     try values.withPointers { count, pointers, lengths, formats in
-      try send { PQsendQueryPrepared(connection, name, count, pointers, lengths, formats, 0) }
+      try send(expected) { PQsendQueryPrepared(connection, name, count, pointers, lengths, formats, 0) }
     }
   }
 
@@ -266,71 +321,6 @@ final class PostgreSQLConnection: SQLConnection {
   }
 }
 
-/// The values of a statement, in one buffer.
-struct PostgreSQLValues {
-  private enum Place {
-    case null
-    case text(Int)
-    case bytes(Int, count: Int)
-  }
-
-  private var buffer: [UInt8] = []
-  private var places: [Place] = []
-
-  private mutating func put(_ place: Place, at index: Int) {
-    while places.count <= index { places.append(.null) }
-    places[index] = place
-  }
-
-  mutating func setNull(at index: Int) { put(.null, at: index) }
-
-  /// - Throws: `StoredForm.Unstorable` for a text with a zero, which PostgreSQL cannot store.
-  mutating func set(_ text: String, at index: Int) throws {
-    guard !text.utf8.contains(0) else { throw StoredForm.Unstorable() }
-    put(.text(buffer.count), at: index)
-    buffer.append(contentsOf: text.utf8)
-    buffer.append(0)
-  }
-
-  mutating func set(_ bytes: [UInt8], at index: Int) {
-    put(.bytes(buffer.count, count: bytes.count), at: index)
-    buffer.append(contentsOf: bytes)
-    // An empty value has an address, too: a null is NULL.
-    buffer.append(0)
-  }
-
-  mutating func removeAll() {
-    buffer.removeAll(keepingCapacity: true)
-    places.removeAll(keepingCapacity: true)
-  }
-
-  func withPointers<Result>(
-    _ body: (Int32, [UnsafePointer<CChar>?], [Int32], [Int32]) throws -> Result
-  ) rethrows -> Result {
-    try buffer.withUnsafeBytes { buffer in
-      let start = buffer.baseAddress?.assumingMemoryBound(to: CChar.self)
-      var (pointers, lengths, formats) = ([UnsafePointer<CChar>?](), [Int32](), [Int32]())
-      for place in places {
-        switch place {
-        case .null:
-          pointers.append(nil)
-          lengths.append(0)
-          formats.append(0)
-        case .text(let offset):
-          pointers.append(start.map { $0 + offset })
-          lengths.append(0)
-          formats.append(0)
-        case .bytes(let offset, let count):
-          pointers.append(start.map { $0 + offset })
-          lengths.append(Int32(clamping: count))
-          formats.append(1)
-        }
-      }
-      return try body(Int32(places.count), pointers, lengths, formats)
-    }
-  }
-}
-
 final class PostgreSQLStatement: SQLStatement {
   let name: String
   private unowned let connection: PostgreSQLConnection
@@ -352,7 +342,7 @@ final class PostgreSQLStatement: SQLStatement {
   func run() throws { try connection.run(name, values) }
 
   func step() throws -> Bool {
-    let answer = try self.answer ?? connection.execute(name, values)
+    guard let answer = try self.answer ?? connection.execute(name, values) else { return false }
     self.answer = answer
     row += 1
     return row < answer.rows

@@ -11,6 +11,11 @@ protocol SQLConnection: AnyObject {
   var isShared: Bool { get }
   /// Rows that the last INSERT, UPDATE or DELETE changed.
   var changes: Int { get }
+  /// The number that the database gave the last row; only where it is not shared.
+  var lastRow: Int64 { get }
+  /// Sends the queries of a body together, where each would cost a round trip. In the body no query has a row. The rows
+  /// come when the same query is made with the same values, once, as they are before what is written meanwhile.
+  func readAhead(_ queries: () -> Void)
 }
 
 /// A compiled statement. Indexes of values and columns begin with 0.

@@ -17,10 +17,14 @@ final class SQLiteConnection: SQLConnection, @unchecked Sendable {
 
   var isShared: Bool { false }
   var changes: Int { db.changesCount }
+  var lastRow: Int64 { db.lastInsertedRowID }
+  func readAhead(_ queries: () -> Void) {}
 
   func statement(_ sql: StaticString) throws -> any SQLStatement {
     if let known = statements[sql.utf8Start] { return known }
-    let new = SQLiteStatement(try db.makeStatement(sql: sql.description))
+    // A statement that is kept by GRDB is kept for long. SQLite takes its memory elsewhere then, and not from the few places
+    // (lookaside) that it has for what a run needs for a moment.
+    let new = SQLiteStatement(try db.cachedStatement(sql: sql.description))
     statements[sql.utf8Start] = new
     return new
   }

@@ -126,7 +126,7 @@ final class CommitQueue: Sendable {
   }
 
   /// The longest that a write waits for others to join.
-  private static let patience = DispatchTimeInterval.milliseconds(20)
+  private static let patience = DispatchTimeInterval.milliseconds(250)
 
   /// Writes with the next batch, or by itself after a moment. A failure is lost: only for what the ledger can do without.
   func submitLater(_ operation: @escaping @Sendable (LedgerTables) throws -> Void) {
@@ -303,14 +303,15 @@ final class CommitQueue: Sendable {
   ) throws(LedgerFailure) -> [Result<@Sendable () -> Void, LedgerFailure>] {
     do {
       if db.isInsideTransaction { try db.rollback() }  // a rollback that failed before
-      try db.beginTransaction(.immediate)
+      let tables = tables(of: db)
+      try tables.execute("BEGIN IMMEDIATE")
       let outcomes = try run(batch, db)
       #if PLANTED_DEFECTS
         if PlantedDefect.acknowledgeBeforeCommit.isActive {
           for case .success(let acknowledge) in outcomes { acknowledge() }
         }
       #endif
-      try db.commit()
+      try tables.execute("COMMIT")
       // Checked once a batch: a commit to a file that was removed is lost when the process ends, and must not be
       // acknowledged.
       guard isInPlace() else { throw LedgerFailure.misplaced }
@@ -334,7 +335,7 @@ final class CommitQueue: Sendable {
     }
     try db.rollback()
     _ = tables.changes.take()
-    try db.beginTransaction(.immediate)
+    try tables.execute("BEGIN IMMEDIATE")
     return try batch.map { try runAlone($0, tables, db) }
   }
 

@@ -7,7 +7,7 @@ extension Ledger {
   /// - Returns: the note's ID, for the verdicts that it causes.
   package func keepNote(_ note: Note, about user: UserID) async throws(LedgerError) -> NoteID {
     try await engine.submit { tables in
-      var account: Account? = try tables.account(of: user) ?? Account(of: tables.name(of: user))
+      var account: Account? = try tables.knownOrNewAccount(of: user)
       let id = try tables.append(note, to: &account)
       if let account { try tables.save(account, at: StoredForm.milliseconds(note.recordedAt)) }
       return id

@@ -393,7 +393,7 @@ package struct LedgerUpgrade {
     }
     for sequence in page where try copiedNote(sequence) == nil {
       let (note, user) = try formerNote(sequence)
-      var account = try user.map { try tables.account(of: $0) ?? Account(of: tables.name(of: $0)) }
+      var account = try user.map(tables.knownOrNewAccount)
       try remember(sequence, tables.append(note, to: &account))
       let recordedAt = try StoredForm.milliseconds(note.recordedAt)
       if let account { try save(account, firstSeenAt: recordedAt, at: recordedAt) }

@@ -60,6 +60,12 @@ extension LedgerTables {
 
   func account(of user: UserID) throws -> Account? { try account(withKey: key(of: user)) }
 
+  /// The account of a user, or a new one under the name by which the user is to be known.
+  func knownOrNewAccount(of user: UserID) throws -> Account {
+    if let known = try account(of: user) { return known }
+    return Account(of: user.accountToken == nil ? try name(of: user) : user.newName)
+  }
+
   /// The account itself, whomever an anonymous ID means by now.
   func account(withKey key: String) throws -> Account? {
     try first(
@@ -108,12 +114,11 @@ extension LedgerTables {
   /// The stored spelling of a user's ID, or for an unknown user a fixed one: the first spelling stays, as the app's row
   /// may be found by it alone.
   func name(of user: UserID) throws -> UserID {
-    guard let uuid = user.accountToken else {
+    guard user.accountToken != nil else {
       let key = try key(of: user)
       return key == user.key ? user : try name(ofKey: key)
     }
-    if let known = try account(of: user) { return known.user }
-    return user.rawValue == uuid.uppercased() ? user : UserID(uuid)
+    return try account(of: user)?.user ?? user.newName
   }
 
   /// As `name`, for a key from another table.
@@ -238,6 +243,12 @@ extension Account.Access {
 }
 
 extension UserID {
+  /// The name of a user of whom there is no account: of a UUID it is in capitals or in small letters throughout.
+  fileprivate var newName: UserID {
+    guard let uuid = accountToken, rawValue != uuid.uppercased() else { return self }
+    return UserID(uuid)
+  }
+
   /// The spellings under which a receipt may wait: a UUID in small letters and in capitals, any other ID as it is.
   var spellings: [String] {
     guard let uuid = accountToken else { return [rawValue] }

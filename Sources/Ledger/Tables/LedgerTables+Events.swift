@@ -24,14 +24,15 @@ extension LedgerTables {
   /// Each of these appends an event to the user's chain.
 
   func append(_ verdict: Verdict, to account: inout Account, _ head: EventHead) throws {
-    account.newest = try first(
+    account.newest = try insert(
+      nextEvent(),
       """
       INSERT INTO event
-        (user_id, previous, kind, recorded_at, request_id, note, version, changed, receipt_sha256, evidence_at, entitlement)
-      VALUES (?, ?, 'verdict', ?, ?, ?, ?, ?, ?, ?, ?) RETURNING sequence
+        (sequence, user_id, previous, kind, recorded_at, request_id, note, version, changed, receipt_sha256, evidence_at,
+         entitlement)
+      VALUES (?, ?, ?, 'verdict', ?, ?, ?, ?, ?, ?, ?, ?)
       """, account.user.key, account.newest, head.recordedAt, head.requestID, head.note?.sequence, verdict.version,
-      verdict.changed, verdict.digest, verdict.evidenceAt, verdict.text
-    ) { try $0.get(0) }
+      verdict.changed, verdict.digest, verdict.evidenceAt, verdict.text)
     account.verdict = account.newest
     account.version = verdict.version
   }
@@ -52,13 +53,13 @@ extension LedgerTables {
   private func appendChange(
     _ kind: String, of purchase: Int64, other: UserID?, to account: inout Account, _ head: EventHead
   ) throws {
-    account.newest = try first(
+    account.newest = try insert(
+      nextEvent(),
       """
-      INSERT INTO event (user_id, previous, kind, recorded_at, request_id, note, purchase_id, other_user_id)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING sequence
+      INSERT INTO event (sequence, user_id, previous, kind, recorded_at, request_id, note, purchase_id, other_user_id)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
       """, account.user.key, account.newest, kind, head.recordedAt, head.requestID, head.note?.sequence, purchase,
-      other?.key
-    ) { try $0.get(0) }
+      other?.key)
   }
 
   /// - Parameter account: the subject of the inquiry; `nil` for a note on a change of owner or a given period, which is

@@ -16,6 +16,8 @@ extension LedgerTables {
       account.rowVersion = try self.account(withKey: former.key)?.rowVersion ?? 0
       try forgetReset(of: account.user.key)
     }
+    // Of a user without a row nothing waits.
+    let waitingSince = account.rowVersion == 0 ? nil : try self.waitingSince(of: account)
     account.rowVersion = max(account.rowVersion + 1, evidenceAt ?? 1, 1)
     guard account.user.mayHaveRow else {
       // The app has no row for somebody who has not signed in, nor for a pseudonym.
@@ -23,7 +25,7 @@ extension LedgerTables {
       return StoredForm.date(recordedAt)
     }
     changes.note(row: account.rowVersion, of: account.user)
-    let since = try first(
+    try execute(
       """
       INSERT INTO outbox (key, version, state, is_doubtful, waiting_since, attempts, due_at)
       VALUES (?, ?, 'waiting', 0, ?, 0, ?)
@@ -33,11 +35,15 @@ extension LedgerTables {
         is_doubtful = CASE outbox.state WHEN 'confirming' THEN 1 ELSE outbox.is_doubtful END,
         attempts = 0, state = 'waiting',
         due_at = excluded.due_at
-      RETURNING waiting_since
-      """, account.user.key, account.rowVersion, recordedAt, dueAt
-    ) { try $0.get(0, as: Date.self) }
-    guard let since else { throw StoredForm.Unstorable() }
-    return since
+      """, account.user.key, account.rowVersion, recordedAt, dueAt)
+    return waitingSince ?? StoredForm.date(recordedAt)
+  }
+
+  /// Since when a user's row is outdated; `nil` if it is not.
+  func waitingSince(of account: Account) throws -> Date? {
+    try first("SELECT waiting_since FROM outbox WHERE key = ? AND state = 'waiting'", account.user.key) {
+      try $0.get(0)
+    }
   }
 
   func writeState(of user: UserID) throws -> ProfileWriteState {

@@ -109,18 +109,17 @@ extension LedgerTables {
         purchase.schedule?.scheduledAt, purchase.schedule?.dueAt, purchase.schedule?.attempts ?? 0, id)
       return id
     }
-    let id = try first(
+    let id = try insert(
+      nextPurchase(),
       """
       INSERT INTO purchase
-        (environment, original_transaction_id, user_id, claim, proof_id, source, evidence_at, judged_at, account_gone,
+        (id, environment, original_transaction_id, user_id, claim, proof_id, source, evidence_at, judged_at, account_gone,
          evidence, renewal_off_at, billing_failed_at, scheduled_at, due_at, attempts)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       """, key.environment, key.originalTransactionID, purchase.owner.key, purchase.claim, purchase.proof,
       evidence.source, purchase.evidenceAt, purchase.evaluatedAt, evidence.isAccountGone, purchase.rows,
       purchase.renewalOffAt, purchase.billingFailedAt, purchase.schedule?.scheduledAt, purchase.schedule?.dueAt,
-      purchase.schedule?.attempts ?? 0
-    ) { try $0.get(0, as: Int64.self) }
-    guard let id else { throw StoredForm.Unstorable() }
+      purchase.schedule?.attempts ?? 0)
     try noteFigures(of: id)
     return id
   }
@@ -194,14 +193,12 @@ extension LedgerTables {
   /// - Returns: the ID of a new row, which one purchase uses.
   func add(_ receipt: KeptReceipt, _ digest: ReceiptDigest, at now: Int64) throws -> Int64 {
     let stored = StoredProof(receipt.base64)
-    let id = try first(
+    return try insert(
+      nextProof(),
       """
-      INSERT INTO proof (sha256, environment, bundle_id, is_text, content, recorded_at, uses)
-      VALUES (?, ?, ?, ?, ?, ?, 1) RETURNING id
-      """, digest, receipt.environment, receipt.bundleID, stored.isText, stored.content, now
-    ) { try $0.get(0, as: Int64.self) }
-    guard let id else { throw StoredForm.Unstorable() }
-    return id
+      INSERT INTO proof (id, sha256, environment, bundle_id, is_text, content, recorded_at, uses)
+      VALUES (?, ?, ?, ?, ?, ?, ?, 1)
+      """, digest, receipt.environment, receipt.bundleID, stored.isText, stored.content, now)
   }
 
   /// Puts a receipt in the place of one that only one purchase uses.

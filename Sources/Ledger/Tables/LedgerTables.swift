@@ -34,8 +34,28 @@ struct LedgerTables: Sendable {
     try connection.exists(sql, repeat each values)
   }
 
+  /// Inserts a row, whose number is the first value.
+  /// - Parameter id: `nil` where the database numbers rows. SQLite's RETURNING would make a table for each answer.
+  func insert<each Value: SQLValue>(_ id: Int64?, _ sql: StaticString, _ values: repeat each Value) throws -> Int64 {
+    try execute(sql, id, repeat each values)
+    return id ?? connection.lastRow
+  }
+
+  /// The number of a row to be inserted. Where there are replicas, a number that is known before saves a round trip.
+  func nextEvent() throws -> Int64? { try next("SELECT nextval('event_sequence_seq')") }
+  func nextPurchase() throws -> Int64? { try next("SELECT nextval('purchase_id_seq')") }
+  func nextProof() throws -> Int64? { try next("SELECT nextval('proof_id_seq')") }
+
+  private func next(_ sql: StaticString) throws -> Int64? {
+    guard connection.isShared else { return nil }
+    return try first(sql) { try $0.get(0) }
+  }
+
   /// Rows that the last INSERT, UPDATE or DELETE changed.
   var changesCount: Int { connection.changes }
+
+  /// Sends queries that are surely made soon together; in the body they have no rows.
+  func readAhead(_ queries: () -> Void) { connection.readAhead(queries) }
 
   // MARK: The ledger itself
 

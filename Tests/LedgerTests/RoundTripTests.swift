@@ -1,0 +1,98 @@
+import Entitlements
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// How often a record waits for PostgreSQL, which is what a ledger elsewhere costs most; and what was asked ahead of time.
+@Suite struct RoundTripTests {
+  private static func connected(_ body: (PostgreSQLConnection) throws -> Void) async throws {
+    let server = try await TestEngine.running()
+    let url = try await server.url(of: server.makeDatabase())
+    await (try await Ledger.open(url: url, connections: 1)).close()
+    try body(try PostgreSQLAddress(url).connect())
+  }
+
+  private static func record(
+    _ user: UserID, _ id: String, time: Double, receipt: String, in tables: LedgerTables
+  ) throws {
+    let answer = entry(user, [evidence(id, time: time, expires: time + 1_000)], receipt: receipt, evaluate: rules)
+    #expect(try RecordOperation(prepared: PreparedEntry(answer), tables: tables).run().recorded != nil)
+  }
+
+  /// The round trips of a transaction whose statements are all prepared.
+  private static func roundTrips(
+    _ connection: PostgreSQLConnection, _ body: (LedgerTables) throws -> Void
+  ) throws -> Int {
+    let tables = LedgerTables(connection)
+    let before = connection.roundTrips
+    try connection.begin(["BEGIN ISOLATION LEVEL SERIALIZABLE"])
+    try body(tables)
+    try connection.commit()
+    return connection.roundTrips - before
+  }
+
+  @Test func `a record waits for few answers`() async throws {
+    try await Self.connected { connection in
+      let (anna, ben) = (UserID(UUID().uuidString), UserID(UUID().uuidString))
+      for (time, receipt) in [(0.0, "first"), (1_000, "first"), (2_000, "second")] {
+        _ = try Self.roundTrips(connection) { try Self.record(anna, "1", time: time, receipt: receipt, in: $0) }
+      }
+      // What was known; what numbers the new rows have; that it is kept.
+      #expect(try Self.roundTrips(connection) { try Self.record(ben, "2", time: 0, receipt: "first", in: $0) } == 3)
+      // Besides: the former verdict and proof.
+      #expect(try Self.roundTrips(connection) { try Self.record(ben, "2", time: 1_000, receipt: "first", in: $0) } == 4)
+      // Whether the proof could be replaced is answered with the new rows' numbers.
+      #expect(
+        try Self.roundTrips(connection) { try Self.record(ben, "2", time: 2_000, receipt: "second", in: $0) } == 4)
+    }
+  }
+
+  @Test func `a query that was sent ahead is answered once, as it was then`() async throws {
+    try await Self.connected { connection in
+      let tables = LedgerTables(connection)
+      try connection.begin(["BEGIN"])
+      try tables.keepMemo("one", "first")
+      tables.readAhead {
+        #expect((try? tables.memo("one")) == .some(nil))
+        _ = try? tables.memo("two")
+      }
+      try tables.keepMemo("one", "second")
+      #expect(try tables.memo("two") == nil)
+      #expect(try tables.memo("one") == "first")
+      #expect(try tables.memo("one") == "second")
+      try connection.commit()
+    }
+  }
+
+  @Test func `an answer that nobody asked for is gone with its transaction`() async throws {
+    try await Self.connected { connection in
+      let tables = LedgerTables(connection)
+      try connection.begin(["BEGIN"])
+      tables.readAhead { _ = try? tables.memo("one") }
+      try tables.keepMemo("one", "first")
+      try connection.commit()
+      try connection.begin(["BEGIN"])
+      #expect(try tables.memo("one") == "first")
+      tables.readAhead { _ = try? tables.memo("one") }
+      try connection.rollBack()
+      try tables.keepMemo("one", "second")
+      #expect(try tables.memo("one") == "second")
+    }
+  }
+
+  @Test func `an error of a query that was sent ahead ends the transaction`() async throws {
+    try await Self.connected { connection in
+      let tables = LedgerTables(connection)
+      try connection.begin(["BEGIN"])
+      _ = try tables.memo("one")
+      _ = try connection.run("DROP TABLE memo")
+      tables.readAhead { _ = try? tables.memo("one") }
+      #expect(throws: PostgreSQLError.self) { try tables.memo("one") }
+      #expect(throws: PostgreSQLError.self) { try connection.commit() }
+      try connection.rollBack()
+      #expect(try tables.memo("one") == nil)
+    }
+  }
+}
