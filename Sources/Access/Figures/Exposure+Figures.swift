@@ -2,7 +2,7 @@ package import Entitlements
 package import struct FoundationEssentials.Date
 
 extension Exposure {
-  /// What one user adds to the figures of the variant. What the user did before counts for nothing but `paidBefore`.
+  /// The counts that one user adds to the figures of the variant. Payments before the exposure count for `paidBefore` alone.
   ///
   /// - Parameters:
   ///   - evidence: the purchases that the user has. Those count that count in `SubscriptionEvidence.figures`.

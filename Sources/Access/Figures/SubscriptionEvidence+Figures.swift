@@ -26,7 +26,7 @@ extension SubscriptionEvidence {
     ) { $1 }
   }
 
-  /// What was bought, of a subscription that counts.
+  /// The purchases of a subscription that count.
   var counted: [Purchase] {
     guard key.environment == .production, provisionalUntil == nil, key.originalTransactionID.store != "promotional"
     else { return [] }

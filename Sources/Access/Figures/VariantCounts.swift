@@ -29,7 +29,7 @@ package struct VariantCounts: Hashable, Sendable {
   package var trials: Int64 = 0
   /// Users who paid since, and have not got everything back.
   package var paid: Int64 = 0
-  /// What they paid since, and how much of that was refunded, in thousandths of the currency's unit.
+  /// The payments of these users since, and the refunded part of them, in thousandths of the currency's unit.
   package var revenue: Int64 = 0
   package var refunds: Int64 = 0
 

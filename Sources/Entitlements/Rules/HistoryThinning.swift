@@ -28,7 +28,7 @@ package struct HistoryThinning {
     }
   }
 
-  /// What a verdict says that no other line does.
+  /// The facts of a verdict that no other line has.
   package struct Standing: Hashable, Sendable {
     var tier: Tier
     var status: SubscriptionStatus

@@ -101,7 +101,7 @@ struct VerdictWriter {
     try tables.count(account.access, replacedBy: access)
     try tables.countSubscriber(account.access, replacedBy: access)
     if let former = account.access, former.tier != access.tier { try tables.leaveLimits(ofKey: account.user.key) }
-    // Of a purchase its count tells who has it.
+    // A user with purchases is noted when those are counted.
     if former == nil, account.purchases.isEmpty {
       try tables.note(UserProgress(seen: StoredForm.date(head.recordedAt).utcDay), of: account.user)
     }

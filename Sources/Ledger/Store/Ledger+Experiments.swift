@@ -3,7 +3,7 @@ package import Entitlements
 
 /// The variants of experiments that users saw, and what became of the users: see `VariantCounts`.
 extension Ledger {
-  /// What a user saw first of each experiment, whether the catalog has the experiment or not.
+  /// The variant that a user saw first of each experiment, whether the catalog has the experiment or not.
   /// - Returns: `user`: whom the ID means; another one for an anonymous customer who has signed in since.
   package func exposures(of user: UserID) async throws(LedgerError) -> (user: UserID, exposures: [Exposure]) {
     try await readShort { tables in
