@@ -1,7 +1,7 @@
-/// What retention may take out of a user's history (`retention.history`): lines that nobody needs to say what the user had,
-/// since when, and why.
+/// The lines that retention may take out of a user's history (`retention.history`): those that are not needed to say which
+/// tier the user had, since when, and why.
 ///
-/// What stays:
+/// These lines stay:
 /// - each verdict that changed the tier, the status, the reason or the product, and the first one;
 /// - the last verdict: it counts when the span that is kept whole begins;
 /// - each change of owner;

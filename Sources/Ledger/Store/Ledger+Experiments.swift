@@ -35,7 +35,7 @@ extension Ledger {
   }
 }
 
-/// What became of the users who saw the variants of experiments.
+/// The figures of experiments: users by the variant that they saw first, and their payments since.
 package struct ExperimentFigures: Sendable {
   /// By experiment, variant and currency; the numbers of users are under no currency.
   package var counts: [String: [String: [String: VariantCounts]]] = [:]

@@ -41,7 +41,7 @@ extension LedgerVerification {
     }
     compared += chain.count
     var missing: Set<Int64> = []
-    // Who was erased since has another name.
+    // The key of a user who was erased since is a pseudonym.
     var present = key
     for sequence in chain {
       guard let facts = try tables.facts(ofEvent: sequence) else {

@@ -109,7 +109,7 @@ enum PostgreSQLSchema {
     "0022 retention": appendOnly,
   ]
 
-  /// What migrations put over tables that they have added.
+  /// Triggers on tables that a migration adds.
   private static let guards = ["0022 retention": onlyGrows]
 
   /// As event_no_update and event_no_delete: while a user is erased, names and free texts may change; an event may go that a

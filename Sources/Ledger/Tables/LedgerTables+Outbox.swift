@@ -16,7 +16,7 @@ extension LedgerTables {
       account.rowVersion = try self.account(withKey: former.key)?.rowVersion ?? 0
       try forgetReset(of: account.user.key)
     }
-    // Of a user without a row nothing waits.
+    // Nothing waits for a user whose row was never written.
     let waitingSince = account.rowVersion == 0 ? nil : try self.waitingSince(of: account)
     account.rowVersion = max(account.rowVersion + 1, evidenceAt ?? 1, 1)
     guard account.user.mayHaveRow else {

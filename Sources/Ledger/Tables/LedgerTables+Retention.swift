@@ -97,8 +97,8 @@ extension LedgerTables {
   /// Takes the next events from before a moment, in their order, and removes what nobody needs any more of the users whose
   /// they are.
   func thinHistory(before moment: Date, limit: Int) throws -> HistoryThinned {
-    // Of several replicas one does it.
-    if connection.isShared, try !exists("SELECT 1 WHERE pg_try_advisory_xact_lock(1129531217)") { return .init() }
+    // One replica at a time thins the history.
+    if connection.isShared, try !exists("SELECT 1 WHERE pg_try_advisory_xact_lock(1129531218)") { return .init() }
     let moment = try retentionBound(moment)
     let page = try all(
       "SELECT sequence, user_id, recorded_at FROM event WHERE sequence > ? ORDER BY sequence LIMIT ?", retentionPlace(),

@@ -33,7 +33,7 @@ package struct FigureReport: Sendable {
   package var funnel: [Int: [UserProgress.Step: Int64]]
   /// As of now, and not of the span.
   package var nearLimits: [NearLimitCount]
-  /// Of the span.
+  /// The attempts to deliver events, over the span.
   package var webhooks: [WebhookAttempts]
   /// The cohorts of its whole months, of a span by month.
   package var cohorts: [FigureCohort]
