@@ -81,6 +81,8 @@ extension FaultTests {
       let port = try ReservedPort()
       var settings = Settings()
       settings.webhookSecrets = [WebhookTests.secret]
+      // The year, and the hours after it until everything is delivered.
+      settings.events = ["keep": "500d"]
       settings.webhooks = [
         #"name: all, url: "http://127.0.0.1:\#(port.number)/all", private: true, events: ["*"]"#,
         #"name: starts, url: "http://127.0.0.1:\#(port.number)/starts", private: true, events: [subscription.started, trial.*]"#,
