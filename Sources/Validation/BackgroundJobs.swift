@@ -12,13 +12,15 @@ package import ServiceLifecycle
 ///   - width: how many subscriptions of a run are asked about at the same time.
 ///   - eventAge: how long events are kept.
 ///   - historyAge: how long histories are kept whole; `nil`: for ever.
+///   - onRemoved: called with the number of lines of the history that retention removed.
 ///   - terms: the prices of products whose receipts name none.
 ///   - isAppleAway: whether calls to Apple are useless at the moment.
 ///   - pause: how long a job rests if it has nothing to do.
 package func backgroundJobs(
   validator: ReceiptValidator, ledger: Ledger, brake: DowngradeBrakeService, review: RulesReview,
   clock: ServiceClock, progress: RunProgress, replica: (id: String, name: String), rate: Int, width: Int,
-  eventAge: Duration, historyAge: Duration?, terms: [ProductID: Plans.Terms],
+  eventAge: Duration, historyAge: Duration?, onRemoved: @escaping @Sendable (_ lines: Int) -> Void,
+  terms: [ProductID: Plans.Terms],
   isAppleAway: @escaping @Sendable () -> Bool,
   pause: Duration, logger: Logger
 ) -> [any Service] {
@@ -54,6 +56,7 @@ package func backgroundJobs(
         (moment, limit) async throws(LedgerError) in
         let thinned = try await ledger.thinHistory(before: moment, limit: limit)
         if thinned.removed > 0 {
+          onRemoved(thinned.removed)
           logger.debug("history was removed by retention", metadata: ["lines": "\(thinned.removed)"])
         }
         return thinned.examined

@@ -166,7 +166,7 @@ func buildApplication(
     replica: (id: UUID().uuidString, name: ProcessInfo.processInfo.hostName), rate: configuration.revalidation.rate,
     // Callers come first: half of the calls are theirs however slow Apple gets.
     width: max(1, configuration.appStore.concurrency / 2), eventAge: configuration.events.age,
-    historyAge: configuration.retention.history, terms: configuration.plans.terms,
+    historyAge: configuration.retention.history, onRemoved: ledgerMetrics.noteRemoved, terms: configuration.plans.terms,
     isAppleAway: isAppleAway, pause: environment.jobPause, logger: logger)
   if let webhooks { services.append(webhooks.deliverer) }
   if let identities {

@@ -31,6 +31,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
   case ledgerWaitingWrites = "countersign_ledger_waiting_writes"
   case ledgerConflicts = "countersign_ledger_conflicts_total"
   case ledgerLostConnections = "countersign_ledger_lost_connections_total"
+  case historyRemoved = "countersign_history_removed_total"
   case replicas = "countersign_replicas"
   case pendingReceipts = "countersign_pending_receipts"
   case pendingReceiptsAge = "countersign_pending_receipts_age_seconds"
@@ -96,6 +97,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
     case .ledgerWaitingWrites: (.gauge, [], "Writes that wait for the next commit")
     case .ledgerConflicts: (.counter, [], "Operations made again, as they conflicted with another replica's")
     case .ledgerLostConnections: (.counter, [], "Connections to PostgreSQL that broke in an operation")
+    case .historyRemoved: (.counter, [], "Lines of the history that retention has removed")
     case .replicas: (.gauge, [], "Replicas that live")
     case .pendingReceipts: (.gauge, [], "Receipts answered 202 that wait for Apple")
     case .pendingReceiptsAge: (.gauge, [], "How long the oldest of them waits")

@@ -48,6 +48,8 @@ import Testing
         let exported = try await service.send(.get, "\(path)/export")
         #expect(exported.array("history").contains { $0["lines"] as? Int == 8 })
         #expect(try await service.profile("anna").verdict == "pro active renewing")
+        let metrics = try await service.send(.get, "/metrics", key: nil).text
+        #expect(metrics.contains("\ncountersign_history_removed_total 8\n"))
       }
     }
   }
