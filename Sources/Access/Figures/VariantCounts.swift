@@ -35,24 +35,19 @@ package struct VariantCounts: Hashable, Sendable {
 
   package init() {}
 
+  /// Every count, in the order in which the ledger stores them.
+  package static let all: [WritableKeyPath<Self, Int64> & Sendable] = [
+    \.exposed, \.paidBefore, \.trials, \.paid, \.revenue, \.refunds,
+  ]
+
   package var isZero: Bool { self == Self() }
 
   package static func += (counts: inout Self, other: Self) {
-    counts.exposed += other.exposed
-    counts.paidBefore += other.paidBefore
-    counts.trials += other.trials
-    counts.paid += other.paid
-    counts.revenue += other.revenue
-    counts.refunds += other.refunds
+    for count in all { counts[keyPath: count] += other[keyPath: count] }
   }
 
   package static func -= (counts: inout Self, other: Self) {
-    counts.exposed -= other.exposed
-    counts.paidBefore -= other.paidBefore
-    counts.trials -= other.trials
-    counts.paid -= other.paid
-    counts.revenue -= other.revenue
-    counts.refunds -= other.refunds
+    for count in all { counts[keyPath: count] -= other[keyPath: count] }
   }
 
   /// The part that paid of those who had not paid before; `nil` where there are none.

@@ -153,9 +153,7 @@ extension LedgerTables {
       """, experiment, days.lowerBound, days.upperBound
     ) { row in
       var counts = VariantCounts()
-      (counts.exposed, counts.paidBefore) = (try row.get(2), try row.get(3))
-      (counts.trials, counts.paid) = (try row.get(4), try row.get(5))
-      (counts.revenue, counts.refunds) = (try row.get(6), try row.get(7))
+      for (column, count) in VariantCounts.all.enumerated() { counts[keyPath: count] = try row.get(2 + column) }
       return (variant: try row.get(0, as: String.self), currency: try row.get(1, as: String.self), counts: counts)
     }
     var figures: [String: [String: VariantCounts]] = [:]
@@ -179,9 +177,7 @@ private struct StoredVariantCounts: Codable {
         experiment: row.decode(String.self), variant: row.decode(String.self), day: row.decode(Int.self),
         currency: row.decode(String.self))
       var counts = VariantCounts()
-      (counts.exposed, counts.paidBefore) = (try row.decode(Int64.self), try row.decode(Int64.self))
-      (counts.trials, counts.paid) = (try row.decode(Int64.self), try row.decode(Int64.self))
-      (counts.revenue, counts.refunds) = (try row.decode(Int64.self), try row.decode(Int64.self))
+      for count in VariantCounts.all { counts[keyPath: count] = try row.decode(Int64.self) }
       read[key] = counts
     }
     counts = read
@@ -195,11 +191,7 @@ private struct StoredVariantCounts: Codable {
       try row.encode(key.variant)
       try row.encode(key.day)
       try row.encode(key.currency)
-      for number in [
-        counts.exposed, counts.paidBefore, counts.trials, counts.paid, counts.revenue, counts.refunds,
-      ] {
-        try row.encode(number)
-      }
+      for count in VariantCounts.all { try row.encode(counts[keyPath: count]) }
     }
   }
 }
