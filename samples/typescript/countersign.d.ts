@@ -142,6 +142,13 @@ export interface Client {
    */
   consume(feature: string, amount?: number): Promise<Usage>;
   startTrial(options: TrialOptions): Promise<Trial>;
+  /**
+   * The user's variant of an experiment, as the service has it; null for an experiment that its catalog lacks. Rejects while
+   * the service is away: show the variant that you would show without an experiment.
+   */
+  variant(experiment: string): Promise<string | null>;
+  /** Reports that the user saw a variant. The first report of a user is kept: call it each time the app shows one. */
+  noteExposure(experiment: string, variant: string): Promise<void>;
   /** Forgets the token and ends the client. Purchases that were not posted stay for the user's next client. */
   signOut(): Promise<void>;
   /** Ends what is done in the background. */

@@ -286,6 +286,13 @@ export function createClient({
 			await refreshAnew();
 			return trial;
 		},
+		async variant(experiment) {
+			return success(await request("/v1/profiles/me/access"), "experiments").experiments[experiment] ?? null;
+		},
+		async noteExposure(experiment, variant) {
+			const events = [{ type: "experiment_exposed", properties: { experiment, variant } }];
+			success(await request("/v1/events", { body: { events } }), "recorded");
+		},
 		signOut() {
 			close();
 			held = null;

@@ -73,6 +73,7 @@ export class Service {
   access = { tier: "free", status: "active", until: null, features: { filters: false, questions: { allowed: true, limit: 10, remaining: 10 } } };
   bearers = new Set(["good"]);
   held = null; // of a state that is held: when the hold ends
+  variants = { headline: "family" };
   writes = ["committed"]; // profile_write of the post and of each poll; the last one stays
   user = "user-1";
 
@@ -161,6 +162,13 @@ export class Service {
       const answer = [200, { ...members, allowed: true, remaining: feature.remaining }];
       this.consumed.set(key, answer);
       return answer;
+    }
+    if (what === "GET /v1/profiles/me/access") return [200, { tier: this.access.tier, experiments: this.variants }];
+    if (what === "POST /v1/events") {
+      for (const { type, properties } of body.events) {
+        if (type === "experiment_exposed") this.variants[properties.experiment] = properties.variant;
+      }
+      return [200, { recorded: body.events.length, unknown_variants: 0 }];
     }
     if (what === "POST /v1/trials") {
       this.access = { ...this.access, tier: "pro", features: { ...this.access.features, filters: true } };

@@ -39,6 +39,7 @@ final class FakeService: Transport {
     var used = 0
     var usageAnswers: [String: Data] = [:]
     var trials: [String] = []
+    var variants = ["headline": "family"]
     var kid = FakeService.key.kid
     var subject: String?
     var heldPath: String?
@@ -170,6 +171,13 @@ final class FakeService: Transport {
         status: 200, body: Data(#"{"token":"\#(token(user))","expires_at":"2026-01-15T13:00:00Z"}"#.utf8))
     case "POST /v1/profiles/me/usage/questions": return try consume(request, body)
     case "POST /v1/trials": return try startTrial(body, user)
+    case "GET /v1/profiles/me/access":
+      return try json(
+        200,
+        AccessResponse(
+          profile: profile(user, isRead: true), features: [:], experiments: state.withLock { $0.variants },
+          timeZone: "GMT"))
+    case "POST /v1/events": return try report(body)
     default: return problem(404, "not_found")
     }
   }
@@ -239,6 +247,14 @@ final class FakeService: Transport {
       TrialResponse(
         trial: trial.trial ?? "week", userID: user, deviceID: trial.deviceID, tier: "pro", startedAt: now(),
         expiresAt: now() + 7 * 86_400, sessionsTotal: nil, sessionsUsed: 0, sessionsRemaining: nil, state: .running))
+  }
+
+  private func report(_ body: Data) throws -> TransportResponse {
+    let report = try JSONDecoder.countersign.decode(ExposureReport.self, from: body)
+    for event in report.events where event.type == "experiment_exposed" {
+      state.withLock { $0.variants[event.properties.experiment] = event.properties.variant }
+    }
+    return try json(200, EventsRecorded(recorded: report.events.count))
   }
 
   private var kid: String { state.withLock { $0.kid } }

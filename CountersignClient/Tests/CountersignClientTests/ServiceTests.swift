@@ -18,6 +18,31 @@ import Testing
     #expect(bench.service.requests.count == 1)
   }
 
+  @Test func `a variant is what the service says, and what the user saw is reported`() async throws {
+    let bench = Bench()
+    let client = bench.client()
+    #expect(try await client.variant(of: "headline") == "family")
+    #expect(try await client.variant(of: "unheard_of") == nil)
+    try await client.noteExposure(to: "savings", of: "headline")
+    #expect(try await client.variant(of: "headline") == "savings")
+    #expect(
+      bench.service.requests("POST /v1/events").map(\.body) == [
+        #"{"events":[{"properties":{"experiment":"headline","variant":"savings"},"type":"experiment_exposed"}]}"#
+      ])
+
+    bench.service.fail("access", .unreachable)
+    await #expect(throws: CountersignError.later(retryAfter: nil)) { try await client.variant(of: "headline") }
+    bench.service.fail("events", .page(200))
+    await #expect(throws: CountersignError.later(retryAfter: nil)) {
+      try await client.noteExposure(to: "savings", of: "headline")
+    }
+    await client.signOut()
+    await #expect(throws: CountersignError.signedOut) { try await client.variant(of: "headline") }
+    await #expect(throws: CountersignError.signedOut) {
+      try await client.noteExposure(to: "savings", of: "headline")
+    }
+  }
+
   @Test func `a started client posts again after the time that the service named`() async throws {
     let bench = Bench()
     bench.store.leaveUnfinished(bench.sale())
