@@ -6,9 +6,9 @@ import Testing
 
 @testable import Ledger
 
-/// Events for others, as they are recorded with what they tell.
+/// Events for others, as they are recorded.
 @Suite struct ChangeEventTests {
-  private func told(_ ledger: Ledger, after sequence: Int64 = 0) async throws -> [String] {
+  private func lines(_ ledger: Ledger, after sequence: Int64 = 0) async throws -> [String] {
     try await ledger.changeEvents(after: sequence, limit: 1_000).map { "\($0.user) \($0.type)" }
   }
 
@@ -18,7 +18,7 @@ import Testing
     _ = try await ledger.record(entry(user, evidence, ownership: ownership, evaluate: rules))
   }
 
-  @Test func `a purchase, its renewal and its end are told once each, with both verdicts`() async throws {
+  @Test func `a purchase, its renewal and its end make one event each, with both verdicts`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await record(ledger, "anna", evidence("1", expires: 1_000))
       try await record(ledger, "anna", evidence("1", expires: 1_000))
@@ -50,17 +50,17 @@ import Testing
     }
   }
 
-  @Test func `a refund is told as that, and nothing ends besides`() async throws {
+  @Test func `a refund is an event of its own, and nothing ends besides`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await record(ledger, "anna", evidence("1"))
       var back = evidence("1", time: 10)
       back.purchases[0].cancellationDate = at(5)
       try await record(ledger, "anna", back)
-      #expect(try await told(ledger) == ["anna subscription.started", "anna subscription.refunded"])
+      #expect(try await lines(ledger) == ["anna subscription.started", "anna subscription.refunded"])
     }
   }
 
-  @Test func `a purchase that goes to another user is told to both, and as nothing else`() async throws {
+  @Test func `a purchase that goes to another user makes one event for each of both`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await record(ledger, "anna", evidence("1"))
       try await record(ledger, "ben", evidence("1", time: 1), ownership: .transfer)
@@ -77,16 +77,18 @@ import Testing
       _ = try await ledger.transfer(
         Transfer(key: key("1"), to: "anna", note: note, evaluationContext: reevaluated(at: 9)))
       #expect(
-        try await told(ledger, after: 3).sorted() == ["anna subscription.transferred", "ben subscription.transferred"])
+        try await lines(ledger, after: 3).sorted() == [
+          "anna subscription.transferred", "ben subscription.transferred",
+        ])
     }
   }
 
   @Test func `a purchase that waits for its user, and is claimed, starts`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.take(notification("n1", [part("1", reported: 1)]))
-      #expect(try await told(ledger) == [])
+      #expect(try await lines(ledger) == [])
       try await record(ledger, "anna", evidence("1", time: 2))
-      #expect(try await told(ledger) == ["anna subscription.started"])
+      #expect(try await lines(ledger) == ["anna subscription.started"])
     }
   }
 
@@ -126,7 +128,7 @@ import Testing
       #expect(try await scratch.fetch("SELECT user_id FROM covered_verdict") == ["anna"])
       _ = try await ledger.endOverdueGiven(reevaluated(at: 5_000))
       #expect(
-        try await told(ledger) == [
+        try await lines(ledger) == [
           "anna subscription.started", "anna grant.started", "anna subscription.renewed", "anna subscription.expired",
           "anna grant.ended",
         ])
@@ -159,22 +161,22 @@ import Testing
     }
   }
 
-  @Test func `a purchase converts a trial, whose end is then told no more`() async throws {
+  @Test func `a purchase converts a trial, whose end then makes no event`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await start(ledger)
       var bought = evidence("1", time: 100, expires: 9_000)
       bought.purchases[0].purchaseDate = at(100)
       try await record(ledger, "anna", bought)
       _ = try await ledger.endOverdueGiven(reevaluated(at: 1_000))
-      #expect(try await told(ledger) == ["anna trial.started", "anna trial.converted"])
+      #expect(try await lines(ledger) == ["anna trial.started", "anna trial.converted"])
     }
   }
 
-  @Test func `a refused trial is told once a day of each user`() async throws {
+  @Test func `a refused trial makes one event a day of each user`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await start(ledger)
       for seconds in [1.0, 2, 86_400] { _ = try await start(ledger, "ben", at: seconds) }
-      #expect(try await told(ledger) == ["anna trial.started", "ben trial.refused"])
+      #expect(try await lines(ledger) == ["anna trial.started", "ben trial.refused"])
       _ = try await start(ledger, "ben", at: 86_401)
       _ = try await start(ledger, "carl", at: 86_401)
       let events = try await ledger.changeEvents(after: 2, limit: 10)
@@ -191,14 +193,14 @@ import Testing
         answer: { _ in "" }))
   }
 
-  @Test func `a reached limit is told once in its window, and other refusals write nothing`() async throws {
+  @Test func `a reached limit makes one event in its window, and other refusals write nothing`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let feature = Feature(
         name: "questions", kind: .meter,
         values: ["free": .meter(try MeterRule.rules(["1 per day"])), "pro": .meter([])],
         tiers: ["free", "pro"])
       try await consume(ledger, feature, at: 0)
-      #expect(try await told(ledger) == [])
+      #expect(try await lines(ledger) == [])
       for seconds in [1.0, 2, 3] { try await consume(ledger, feature, at: seconds) }
       let events = try await ledger.changeEvents(after: 0, limit: 10)
       #expect(events.map(\.type) == ["limit.reached"])
@@ -207,7 +209,7 @@ import Testing
       // The next day.
       try await consume(ledger, feature, at: 86_400)
       try await consume(ledger, feature, at: 86_401)
-      #expect(try await told(ledger) == ["anna limit.reached", "anna limit.reached"])
+      #expect(try await lines(ledger) == ["anna limit.reached", "anna limit.reached"])
     }
   }
 
@@ -254,7 +256,7 @@ import Testing
       #expect(try await ledger.pruneChangeEvents(before: at(0), limit: 10) == 0)
       #expect(try await ledger.pruneChangeEvents(before: at(3), limit: 2) == 2)
       #expect(try await ledger.pruneChangeEvents(before: at(3), limit: 2) == 1)
-      #expect(try await told(ledger) == ["anna e3", "anna e4"])
+      #expect(try await lines(ledger) == ["anna e3", "anna e4"])
       #expect(try await ledger.pruneChangeEvents(before: at(100), limit: 10) == 1)
       #expect(try await ledger.pruneChangeEvents(before: at(100), limit: 10) == 0)
       try await ledger.record([AppEvent(user: "anna", type: "e5", at: at(9), properties: "{}")], at: at(9))
@@ -262,7 +264,7 @@ import Testing
     }
   }
 
-  @Test(.ofTheFile) func `a verdict that is rolled back tells nothing`() async throws {
+  @Test(.ofTheFile) func `a verdict that is rolled back leaves no event`() async throws {
     let scratch = try Scratch()
     await (try await scratch.open()).close()
     let file = try DatabaseQueue(path: scratch.path)

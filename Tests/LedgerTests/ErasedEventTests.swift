@@ -15,7 +15,7 @@ import Testing
       let hers = before.filter { $0.user == Anna.id || $0.user == Anna.alias }
       #expect(hers.count > 5 && before.contains { $0.user == "ben" && $0.detail.to == Anna.id })
       let report = try await ledger.erase(Anna.erasure(hasRows: false))
-      #expect(report.toldEvents == hers.count)
+      #expect(report.changeEvents == hers.count)
       let after = try await ledger.changeEvents(after: 0, limit: 100)
       #expect(after.map(\.sequence) == before.filter { !hers.contains($0) }.map(\.sequence))
       for event in after {

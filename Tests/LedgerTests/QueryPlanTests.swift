@@ -170,7 +170,7 @@ import Testing
       ("newestChangeEvent", { _ = try $0.newestChangeEvent() }),
       ("hasChangeEvents", { _ = try $0.hasChangeEvents(before: now) }),
       ("pruneChangeEvents", { _ = try $0.pruneChangeEvents(before: now, limit: 100) }),
-      ("mayTellRefusal", { _ = try $0.mayTellRefusal(of: "limit trips", to: "u7", at: now, until: at(60)) }),
+      ("admitsRefusalEvent", { _ = try $0.admitsRefusalEvent(of: "limit trips", to: "u7", at: now, until: at(60)) }),
       (
         "cover",
         { tables in

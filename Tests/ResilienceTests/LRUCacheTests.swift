@@ -9,7 +9,7 @@ struct LRUCacheTests {
     var limit: Int
     var entries: [(key: Int, value: Int)] = []
 
-    mutating func recall(_ key: Int) -> Int? {
+    mutating func value(for key: Int) -> Int? {
       guard let place = entries.firstIndex(where: { $0.key == key }) else { return nil }
       entries.append(entries.remove(at: place))
       return entries.last?.value
@@ -48,7 +48,7 @@ struct LRUCacheTests {
         memory.insert(step, for: key)
         model.remember(step, as: key)
       } else {
-        #expect(memory.value(for: key) == model.recall(key))
+        #expect(memory.value(for: key) == model.value(for: key))
       }
       #expect(memory.counts.remembered == model.entries.count)
     }

@@ -209,7 +209,7 @@ struct ServiceConfiguration: Sendable {
 
     static let range: ClosedRange<Duration> = .days(30) ... .days(36_500)
 
-    /// - Parameter events: what others are told of names verdicts of the history.
+    /// - Parameter events: they refer to verdicts of the history.
     init(_ reader: inout ConfigurationReader, events: Events) {
       let key = "retention.history"
       history = reader.read(

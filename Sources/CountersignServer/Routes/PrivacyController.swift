@@ -84,7 +84,7 @@ extension ErasureResponse {
       erased: Erased(
         receipts: report.receipts, waitingReceipts: report.waitingReceipts, notes: report.notes,
         devices: report.devices, usage: report.usage, customers: report.customers,
-        notifications: report.notifications, events: report.toldEvents),
+        notifications: report.notifications, events: report.changeEvents),
       kept: Kept(purchases: report.purchases, history: report.events, grants: report.grants, trials: report.trials))
   }
 }

@@ -50,7 +50,7 @@ struct ErasureOperation {
     try tables.leaveLimits(ofKey: key)
     try tables.erase(progressOf: key, as: account == nil ? nil : pseudonym)
     tables.changes.note(usageOf: UserID(key))
-    try tables.eraseTelling(of: key)
+    try tables.eraseEventState(of: key)
     try tables.erase(exposuresOf: key)
     for spelling in Set(names.spellings.filter { UserID($0).key == key } + [key]).sorted() {
       report.waitingReceipts += try tables.erase(waitingReceiptsOf: spelling)

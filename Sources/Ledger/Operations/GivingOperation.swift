@@ -22,9 +22,9 @@ struct GivingOperation {
     try account.reevaluate(
       by: context, tables, requestID: giving.requestID, note: note,
       rowsDueAt: try giving.rowsClaimedUntil.map(StoredForm.milliseconds) ?? 0)
-    // The start of a trial is told with its name.
+    // `TrialStartOperation` appends the event of a trial, which has its name.
     if giving.kind != .trial {
-      try tables.tell(.grantStarted, of: account.user, at: context.recordedAt, ChangeEvent.Detail(record))
+      try tables.appendChangeEvent(.grantStarted, of: account.user, at: context.recordedAt, ChangeEvent.Detail(record))
     }
     return .given(record)
   }
@@ -47,7 +47,7 @@ struct EndGivenOperation {
     try account.reevaluate(
       by: evaluationContext, tables, requestID: note.requestID, note: noteID, rowsDueAt: rowsDueAt)
     guard let ended = try tables.given(id) else { return .unknown }
-    try tell(ended, over: account)
+    try appendEnd(of: ended, over: account)
     return .ended(ended)
   }
 
@@ -57,7 +57,7 @@ struct EndGivenOperation {
     try tables.endGiven(id, endedAt: evaluationContext.evaluatedAt)
     account.given.removeAll { $0.id == id }
     try account.reevaluate(by: evaluationContext, tables, requestID: requestID, note: nil, rowsDueAt: 0)
-    if let ended = try tables.given(id) { try tell(ended, over: account) }
+    if let ended = try tables.given(id) { try appendEnd(of: ended, over: account) }
   }
 
   /// Records the verdicts of users whose periods are over by now.
@@ -70,13 +70,13 @@ struct EndGivenOperation {
       let ids = Set(records.map(\.period.id))
       account.given.removeAll { ids.contains($0.id) }
       try account.reevaluate(by: evaluationContext, tables, requestID: last.requestID, note: nil, rowsDueAt: 0)
-      for record in records { try tell(record, over: account) }
+      for record in records { try appendEnd(of: record, over: account) }
     }
     return over.count
   }
 
-  /// Tells others of the end of a period. A trial whose user bought something since was converted, which was told.
-  private func tell(_ record: GivenRecord, over account: Account) throws {
+  /// Appends the event of a period's end. A trial whose user bought something since was converted, and has an event of that.
+  private func appendEnd(of record: GivenRecord, over account: Account) throws {
     var detail = ChangeEvent.Detail(record)
     let isTrial = record.period.kind == .trial
     if isTrial {
@@ -87,7 +87,7 @@ struct EndGivenOperation {
       let trial = try tables.trial(record.period.id)
       (detail.trial, detail.device) = (trial?.name, trial?.device.rawValue)
     }
-    try tables.tell(
+    try tables.appendChangeEvent(
       isTrial ? .trialExpired : .grantEnded, of: account.user, at: evaluationContext.recordedAt, detail)
   }
 }

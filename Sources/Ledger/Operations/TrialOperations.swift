@@ -9,20 +9,20 @@ struct TrialStartOperation {
 
   func run() throws -> TrialStartOutcome {
     let outcome = try begin()
-    if case .used(let key) = outcome { try tellRefusal(by: key) }
+    if case .used(let key) = outcome { try appendRefusal(by: key) }
     return outcome
   }
 
-  /// Tells others of a refused trial, once a day of each user.
-  private func tellRefusal(by key: TrialKey) throws {
+  /// Appends the event of a refused trial, once a day of each user.
+  private func appendRefusal(by key: TrialKey) throws {
     let now = start.evaluationContext.recordedAt
     guard
-      try tables.mayTellRefusal(
-        of: "trial \(start.terms.name)", to: start.user, at: now, until: now.advanced(by: RefusalTelling.trialPause))
+      try tables.admitsRefusalEvent(
+        of: "trial \(start.terms.name)", to: start.user, at: now, until: now.advanced(by: RefusalEvents.trialPause))
     else { return }
     var detail = ChangeEvent.Detail()
     (detail.trial, detail.device, detail.refusedBy) = (start.terms.name, start.device.id.rawValue, key.rawValue)
-    try tables.tell(.trialRefused, of: start.user, at: now, detail)
+    try tables.appendChangeEvent(.trialRefused, of: start.user, at: now, detail)
   }
 
   private func begin() throws -> TrialStartOutcome {
@@ -56,7 +56,7 @@ struct TrialStartOperation {
     guard let trial = try tables.trial(record.period.id) else { throw StoredForm.Unstorable() }
     var detail = ChangeEvent.Detail(record)
     (detail.trial, detail.device) = (trial.name, trial.device.rawValue)
-    try tables.tell(.trialStarted, of: record.user, at: now, detail)
+    try tables.appendChangeEvent(.trialStarted, of: record.user, at: now, detail)
     return .started(trial)
   }
 

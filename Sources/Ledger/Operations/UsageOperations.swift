@@ -24,7 +24,7 @@ struct ConsumeOperation {
     let usage = try tables.usage(of: feature.name, of: user, feature.questions(for: consuming.tier, attempt))
     let access = feature.access(for: consuming.tier, attempt, usage: usage)
     guard access.isAllowed else {
-      try tell(access)
+      try appendRefusal(access)
       return .refused(access)
     }
 
@@ -45,16 +45,16 @@ struct ConsumeOperation {
     return .consumed(answer: answer)
   }
 
-  /// Tells others that a limit is reached, once in the window of the rule that refuses. Another refusal writes nothing.
-  private func tell(_ access: FeatureAccess) throws {
+  /// Appends the event of a reached limit, once in the window of the rule that refuses. Another refusal writes nothing.
+  private func appendRefusal(_ access: FeatureAccess) throws {
     let (user, feature, now) = (consuming.user, consuming.feature, consuming.now)
-    let longest = now.advanced(by: RefusalTelling.longestPause)
-    let until = max(now.advanced(by: RefusalTelling.leastPause), min(access.resetsAt ?? longest, longest))
-    guard try tables.mayTellRefusal(of: "limit \(feature.name)", to: user, at: now, until: until) else { return }
+    let longest = now.advanced(by: RefusalEvents.longestPause)
+    let until = max(now.advanced(by: RefusalEvents.leastPause), min(access.resetsAt ?? longest, longest))
+    guard try tables.admitsRefusalEvent(of: "limit \(feature.name)", to: user, at: now, until: until) else { return }
     var detail = ChangeEvent.Detail()
     (detail.feature, detail.tier, detail.current) = (feature.name.rawValue, consuming.tier, access.current)
     (detail.limit, detail.resetsAt) = (access.limit, access.resetsAt)
-    try tables.tell(.limitReached, of: user, at: now, detail)
+    try tables.appendChangeEvent(.limitReached, of: user, at: now, detail)
   }
 
   /// Forgets keys and consumptions that are over. Each is visited once.

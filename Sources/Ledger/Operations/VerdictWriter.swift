@@ -2,7 +2,8 @@ internal import Access
 internal import Entitlements
 internal import struct FoundationEssentials.Date
 
-/// Writes verdicts inside an open transaction, each with its event, its update for the app's row, and what others are told.
+/// Writes verdicts inside an open transaction, each with its line of the history, its update for the app's row, and the
+/// events for others.
 ///
 /// One transaction holds all of them, so every verdict reaches the app, and every change those who listen.
 struct VerdictWriter {
@@ -79,7 +80,7 @@ struct VerdictWriter {
     var update: WaitingUpdate
   }
 
-  /// Stores a verdict as the next version, and the user's account, and tells what changed.
+  /// Stores a verdict as the next version, and the user's account, and appends the events of what changed.
   ///
   /// - Parameter bought: the verdict on the purchases alone, after the one that is passed; called only where a grant
   ///   decides.
@@ -96,7 +97,7 @@ struct VerdictWriter {
         text: try StoredForm.text(verdict)), to: &account, head)
     let waitingSince = try tables.enqueueUpdate(
       of: &account, evidenceAt: evidenceAt, recordedAt: head.recordedAt, dueAt: rowsDueAt)
-    try tell(verdict, of: &account, after: before, former: former, bought: bought)
+    try appendEvents(of: verdict, for: &account, after: before, former: former, bought: bought)
     let access = Account.Access(verdict)
     try tables.count(account.access, replacedBy: access)
     try tables.countSubscriber(account.access, replacedBy: access)
@@ -114,9 +115,9 @@ struct VerdictWriter {
         state: .waiting))
   }
 
-  /// Tells others what a verdict changed: in the same transaction, and nothing where nothing changed.
-  private func tell(
-    _ verdict: Entitlement, of account: inout Account, after before: Entitlement?, former: Int64?,
+  /// Appends the events of what a verdict changed: in the same transaction, and none where nothing changed.
+  private func appendEvents(
+    of verdict: Entitlement, for account: inout Account, after before: Entitlement?, former: Int64?,
     bought: (Entitlement?) -> Entitlement?
   ) throws {
     var (after, before) = (Optional(verdict), before)
@@ -138,20 +139,20 @@ struct VerdictWriter {
       var detail = ChangeEvent.Detail()
       (detail.from, detail.to) = (one.from, one.to)
       detail.purchase = try tables.key(ofPurchase: one.purchase)
-      try tell(.subscriptionTransferred, of: account, former, detail)
+      try append(.subscriptionTransferred, of: account, former, detail)
     }
     guard transfers.isEmpty, let after else { return }
     let moment = verdict.explanation.evaluatedAt ?? StoredForm.date(head.recordedAt)
     let isDuringTrial = account.given.contains { $0.kind == .trial && $0.isRunning(at: moment) }
     for event in after.events(after: before, isDuringTrial: isDuringTrial) {
-      try tell(event, of: account, former, detail)
+      try append(event, of: account, former, detail)
     }
   }
 
-  private func tell(
+  private func append(
     _ event: EventType, of account: Account, _ former: Int64?, _ detail: ChangeEvent.Detail?
   ) throws {
-    try tables.tell(
+    try tables.appendChangeEvent(
       event.rawValue, of: account.user, at: head.recordedAt, recordedAt: head.recordedAt, verdict: account.verdict,
       former: former, detail)
   }

@@ -261,7 +261,7 @@ final class CommitQueue: Sendable {
       defer { state.idle = [] }
       return (nil, state.idle)
     }
-    for tell in idle { tell() }
+    for resume in idle { resume() }
     return batch
   }
 

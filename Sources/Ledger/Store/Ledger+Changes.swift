@@ -25,7 +25,7 @@ extension Ledger {
         let (user, day) = (try tables.name(of: event.user), event.at.utcDay)
         try tables.note(UserProgress(seen: day, viewed: event.type == AppEvent.paywall ? day : nil), of: user)
         if let exposure = event.exposure { try tables.keep(exposure, of: user) }
-        try tables.tell(
+        try tables.appendChangeEvent(
           event.type, of: user, at: StoredForm.milliseconds(event.at), recordedAt: recordedAt,
           detail)
       }

@@ -66,7 +66,7 @@ extension Ledger {
     }
   }
 
-  /// Apple was told that a trial's device had one.
+  /// Notes that Apple knows of a trial's device.
   package func settleBit(of trial: GivenPeriod.ID) async throws(LedgerError) {
     try await engine.submit { tables in try tables.settleBit(of: trial) }
   }

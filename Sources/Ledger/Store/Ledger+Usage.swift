@@ -6,7 +6,7 @@ package import struct FoundationEssentials.TimeZone
 /// The consumption of the catalog's features.
 extension Ledger {
   /// Checks the rules of a meter and counts, in one durable step: of a thousand at once as many are let through as the
-  /// rules allow. Of refusals the first of a window is told, and no other writes anything.
+  /// rules allow. Of refusals the first of a window makes an event, and no other writes anything.
   package func consume(_ consuming: Consuming) async throws(LedgerError) -> ConsumingOutcome {
     try await engine.submit { tables in try ConsumeOperation(consuming: consuming, tables: tables).run() }
   }

@@ -1,13 +1,13 @@
 package import struct FoundationEssentials.Date
 
-/// Receivers of events, and what they were told.
+/// Receivers of events, and what was delivered to them.
 extension Ledger {
   /// Takes up the receivers of the configuration: see `LedgerTables.keepWebhooks`.
   package func keepWebhooks(_ urls: [String: String]) async throws(LedgerError) {
     try await engine.submit { tables in try tables.keepWebhooks(urls) }
   }
 
-  /// Claims receivers for a process, or renews its claims, so that one replica tells a receiver at a time. Where nobody else
+  /// Claims receivers for a process, or renews its claims, so that one replica delivers to a receiver at a time. Where nobody else
   /// has the ledger open, all are granted.
   ///
   /// - Parameters:
@@ -29,10 +29,10 @@ extension Ledger {
     try await engine.submit { tables in try tables.execute("DELETE FROM webhook_lease WHERE holder = ?", holder) }
   }
 
-  /// The events that a receiver is to be told now.
+  /// The events that are to be delivered to a receiver now.
   /// - Parameters:
   ///   - due: the most events that wait.
-  ///   - fresh: the most events that it was not told of yet.
+  ///   - fresh: the most events that were never sent to it.
   package func webhookWork(
     of name: String, dueAt now: Date, due: Int, fresh: Int
   ) async throws(LedgerError) -> WebhookWork {

@@ -18,7 +18,7 @@ struct Account {
   var purchases: [Int64] = []
   /// What was given to the user and is not over.
   var given: [GivenPeriod] = []
-  /// Purchases that changed hands, of which nobody was told yet. Not stored.
+  /// Purchases that changed hands, which have no event yet. Not stored.
   var transfers: [Transferred] = []
 
   /// A purchase that came from another user, or went to one.

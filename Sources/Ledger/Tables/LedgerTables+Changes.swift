@@ -4,20 +4,20 @@ internal import struct FoundationEssentials.Date
 extension LedgerTables {
   // MARK: Events for others
 
-  /// Appends an event. Its number is higher than that of every event that was committed before. Nobody is told of what
-  /// happens to an erased user's purchases.
+  /// Appends an event. Its number is higher than that of every event that was committed before. What happens to an erased
+  /// user's purchases makes no event.
   ///
   /// - Parameters:
-  ///   - verdict: the number of the verdict after it, in the history; `nil` for an event that no verdict tells.
+  ///   - verdict: the number of the verdict after it, in the history; `nil` for an event without one.
   ///   - former: the number of the verdict before it.
-  func tell(
+  func appendChangeEvent(
     _ type: String, of user: UserID, at: Int64, recordedAt: Int64, verdict: Int64? = nil, former: Int64? = nil,
     _ detail: ChangeEvent.Detail? = nil
   ) throws {
     guard !user.isErased else { return }
     if connection.isShared {
       // Numbers are given before a commit. Whoever reads after a number must not miss a lower one that is committed later,
-      // so transactions that tell something end one after the other.
+      // so transactions that append events end one after the other.
       try execute("SELECT pg_advisory_xact_lock(1129531215)")
     }
     try execute(
@@ -27,22 +27,22 @@ extension LedgerTables {
     changes.noteEvent()
   }
 
-  func tell(_ type: EventType, of user: UserID, at moment: Date, _ detail: ChangeEvent.Detail) throws {
+  func appendChangeEvent(_ type: EventType, of user: UserID, at moment: Date, _ detail: ChangeEvent.Detail) throws {
     let moment = try StoredForm.milliseconds(moment)
-    try tell(type.rawValue, of: user, at: moment, recordedAt: moment, detail)
+    try appendChangeEvent(type.rawValue, of: user, at: moment, recordedAt: moment, detail)
   }
 
   /// The events after a place, in their order. Those of the type `user.erased` are nobody's any more: see `erase`.
   func changeEvents(after sequence: Int64, limit: Int) throws -> [ChangeEvent] {
     try all(
       """
-      SELECT told.sequence, told.type, told.user_id,
-        (SELECT coalesce(spelling, key) FROM account WHERE key = told.user_id), told.at, told.recorded_at, told.data,
+      SELECT change.sequence, change.type, change.user_id,
+        (SELECT coalesce(spelling, key) FROM account WHERE key = change.user_id), change.at, change.recorded_at, change.data,
         verdict.entitlement, former.entitlement
-      FROM change_event AS told
-        LEFT JOIN event AS verdict ON verdict.sequence = told.verdict
-        LEFT JOIN event AS former ON former.sequence = told.former
-      WHERE told.sequence > ? AND told.type <> 'user.erased' ORDER BY told.sequence LIMIT ?
+      FROM change_event AS change
+        LEFT JOIN event AS verdict ON verdict.sequence = change.verdict
+        LEFT JOIN event AS former ON former.sequence = change.former
+      WHERE change.sequence > ? AND change.type <> 'user.erased' ORDER BY change.sequence LIMIT ?
       """, sequence, max(0, limit), read: Self.changeEvent)
   }
 
@@ -50,13 +50,13 @@ extension LedgerTables {
   func changeEvents(after sequence: Int64, through last: Int64, of key: String) throws -> [ChangeEvent] {
     try all(
       """
-      SELECT told.sequence, told.type, told.user_id,
-        (SELECT coalesce(spelling, key) FROM account WHERE key = told.user_id), told.at, told.recorded_at, told.data,
+      SELECT change.sequence, change.type, change.user_id,
+        (SELECT coalesce(spelling, key) FROM account WHERE key = change.user_id), change.at, change.recorded_at, change.data,
         verdict.entitlement, former.entitlement
-      FROM change_event AS told
-        LEFT JOIN event AS verdict ON verdict.sequence = told.verdict
-        LEFT JOIN event AS former ON former.sequence = told.former
-      WHERE told.sequence > ? AND told.sequence <= ? AND told.user_id = ? ORDER BY told.sequence
+      FROM change_event AS change
+        LEFT JOIN event AS verdict ON verdict.sequence = change.verdict
+        LEFT JOIN event AS former ON former.sequence = change.former
+      WHERE change.sequence > ? AND change.sequence <= ? AND change.user_id = ? ORDER BY change.sequence
       """, sequence, last, key, read: Self.changeEvent)
   }
 
@@ -133,8 +133,8 @@ extension LedgerTables {
     return true
   }
 
-  /// Deletes the rows that are kept to tell the user's next events.
-  func eraseTelling(of key: String) throws {
+  /// Deletes the rows that decide on the user's next events.
+  func eraseEventState(of key: String) throws {
     try execute("DELETE FROM covered_verdict WHERE user_id = ?", key)
     try execute("DELETE FROM told_refusal WHERE user_id = ?", key)
   }
@@ -180,11 +180,11 @@ extension LedgerTables {
 
   // MARK: Refusals
 
-  /// Whether a refusal is to be told: none of its kind was told lately. Then it counts as told.
-  func mayTellRefusal(of subject: String, to user: UserID, at now: Date, until: Date) throws -> Bool {
-    let isTold = try exists(
+  /// Whether a refusal makes an event: none of its kind did lately. Then it counts as the latest.
+  func admitsRefusalEvent(of subject: String, to user: UserID, at now: Date, until: Date) throws -> Bool {
+    let isRecent = try exists(
       "SELECT 1 FROM told_refusal WHERE user_id = ? AND subject = ? AND until > ?", user.key, subject, now)
-    guard !isTold else { return false }
+    guard !isRecent else { return false }
     try execute(
       """
       INSERT INTO told_refusal (user_id, subject, until) VALUES (?, ?, ?)

@@ -169,7 +169,7 @@ extension LedgerTables {
       report.notifications += changesCount
     }
     for sequence in traces.changeEvents {
-      if try erase(changeEvent: sequence, names, as: pseudonym) { report.toldEvents += 1 }
+      if try erase(changeEvent: sequence, names, as: pseudonym) { report.changeEvents += 1 }
     }
     for sequence in traces.notes {
       let text = try first("SELECT text FROM event WHERE sequence = ? AND kind = 'note'", sequence) {

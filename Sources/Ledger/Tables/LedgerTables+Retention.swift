@@ -77,7 +77,7 @@ extension LedgerTables {
 
   private func retentionPlace() throws -> Int64 { try memo(Self.placeMemo).flatMap { Int64($0) } ?? 0 }
 
-  /// The moment before which events may go: what others are still told refers to verdicts.
+  /// The moment before which events may go: events for others refer to verdicts.
   private func retentionBound(_ moment: Date) throws -> Date {
     let oldest = try first("SELECT recorded_at FROM change_event WHERE sequence > 0 ORDER BY sequence LIMIT 1") {
       try $0.get(0, as: Date.self)

@@ -6,7 +6,7 @@ extension LedgerTables {
   // MARK: Receivers
 
   /// Receivers that are new begin with the next event. One with another URL is enabled, and goes on where it was. Those that
-  /// are no longer named are forgotten, so that they are not told of everything since when they come back.
+  /// are no longer named are forgotten, so that they do not get everything since when they come back.
   func keepWebhooks(_ urls: [String: String]) throws {
     for name in try all("SELECT name FROM webhook ORDER BY name", read: { try $0.get(0, as: String.self) })
     where urls[name] == nil {

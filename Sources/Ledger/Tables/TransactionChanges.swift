@@ -14,7 +14,7 @@ final class TransactionChanges: Sendable {
     var consumers: Set<String> = []
     /// A read of any user may say something else.
     var isGeneral = false
-    /// Others have to be told of something.
+    /// An event for others was appended.
     var hasEvents = false
   }
 

@@ -2,7 +2,7 @@ package import Access
 package import Entitlements
 package import struct FoundationEssentials.Date
 
-/// An event that others are told.
+/// An event for others: the app's backend, which reads events or receives them.
 package struct ChangeEvent: Hashable, Sendable {
   /// The place in the order of all events.
   package var sequence: Int64
@@ -12,12 +12,12 @@ package struct ChangeEvent: Hashable, Sendable {
   /// The moment of the change; for an event of the app's own, by the app's clock.
   package var at: Date
   package var recordedAt: Date
-  /// The verdict after it, and the one before; `nil` for an event that no verdict tells.
+  /// The verdict after it, and the one before; `nil` for an event without one.
   package var entitlement: Entitlement?
   package var former: Entitlement?
   package var detail: Detail
 
-  /// The facts of an event that its verdicts do not tell.
+  /// The facts of an event that its verdicts do not have.
   package struct Detail: Hashable, Codable, Sendable {
     /// The former and the present owner of a purchase.
     package var from: UserID?
@@ -68,7 +68,7 @@ package struct AppEvent: Hashable, Sendable {
   /// The variant of an experiment that the user saw, where the event says so.
   package var exposure: Exposure?
 
-  /// The type of the event that tells of a paywall that was shown: the funnel begins with it.
+  /// The type of the event of a paywall that was shown: the funnel begins with it.
   package static let paywall = "paywall_viewed"
 
   package init(user: UserID, type: String, at: Date, properties: String, exposure: Exposure? = nil) {
@@ -80,10 +80,10 @@ package struct AppEvent: Hashable, Sendable {
   }
 }
 
-/// The limits on telling of refusals: the first one is told, and then no other of the same kind for a while, so that a
-/// client that asks in a loop cannot fill the disk.
-enum RefusalTelling {
-  /// The least and the most time between two events of one feature's limit. In between it is told once in the window of
+/// The pauses between events of refusals: after the first one no other of the same kind makes an event for a while, so that
+/// a client that asks in a loop cannot fill the disk.
+enum RefusalEvents {
+  /// The least and the most time between two events of one feature's limit. In between there is one in the window of
   /// the rule that refuses.
   static let leastPause = Duration.seconds(3_600)
   static let longestPause = Duration.seconds(30 * 86_400)

@@ -47,7 +47,7 @@ package struct ErasureReport: Hashable, Sendable {
   /// The IDs under which an SDK knew the customer, with the attributes: gone.
   package var customers = 0
   /// Events for others, delivered or not, which are gone.
-  package var toldEvents = 0
+  package var changeEvents = 0
   /// Notifications of Apple's and events of RevenueCat's whose text is gone.
   package var notifications = 0
 
@@ -67,6 +67,6 @@ package struct ErasureReport: Hashable, Sendable {
     usage += other.usage
     customers += other.customers
     notifications += other.notifications
-    toldEvents += other.toldEvents
+    changeEvents += other.changeEvents
   }
 }

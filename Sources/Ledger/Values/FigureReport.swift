@@ -15,14 +15,14 @@ package struct NearLimitCount: Hashable, Sendable {
   package var users: Int64
 }
 
-/// The attempts to tell a receiver of events.
+/// The attempts to deliver events to a receiver.
 package struct WebhookAttempts: Hashable, Sendable {
   package var webhook: String
   package var delivered: Int64 = 0
   package var failed: Int64 = 0
 }
 
-/// Everything that is told of the figures of a span, read in one snapshot.
+/// Everything that the figures of a span say, read in one snapshot.
 package struct FigureReport: Sendable {
   package var series: FigureSeries
   /// As of now, and not of the span.

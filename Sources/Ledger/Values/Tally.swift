@@ -7,7 +7,7 @@ struct Tally: Hashable, Comparable {
     case funnel
     /// Users near a limit, as of now; `label` is the feature, `detail` the tier.
     case nearLimit = "near_limit"
-    /// Attempts to tell a receiver of an event; `label` is the receiver, `detail` is `delivered` or `failed`.
+    /// Attempts to deliver an event to a receiver; `label` is the receiver, `detail` is `delivered` or `failed`.
     case webhooks
   }
 

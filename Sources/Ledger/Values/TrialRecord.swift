@@ -43,7 +43,7 @@ package struct TrialRecord: Hashable, Sendable {
   /// `nil`: only its time ends it.
   package var sessionsTotal: Int?
   package var sessionsUsed: Int
-  /// Whether Apple has not been told yet that the device had a trial.
+  /// Whether Apple does not know yet that the device had a trial.
   package var owesBit: Bool
   package var id: GivenPeriod.ID
 
@@ -58,7 +58,7 @@ package struct TrialStart: Sendable {
   package var device: Device
   /// Whether Apple says that the device had a trial; `false` where it was not asked.
   package var isUsedByApple: Bool
-  /// Whether Apple is to be told once it has begun.
+  /// Whether Apple has to know once it has begun.
   package var owesBit: Bool
   package var author: String
   package var requestID: String

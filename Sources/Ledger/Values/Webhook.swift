@@ -1,7 +1,7 @@
 package import Entitlements
 package import struct FoundationEssentials.Date
 
-/// The events that a receiver is to be told now.
+/// The events that are to be delivered to a receiver now.
 package struct WebhookWork: Sendable {
   /// Whether the receiver is enabled.
   package var isEnabled = false

@@ -134,7 +134,7 @@ import Testing
     #expect(await bench.verify([Self.verdict]) == nil)
   }
 
-  private static let crowd: [UserID] = ["anna", "ben", "cleo", "dora", "emil"]
+  private static let users: [UserID] = ["anna", "ben", "cleo", "dora", "emil"]
 
   /// Whoever has a receipt of Apple's can spoil it where the signature does not reach.
   @Test(arguments: [status(21002), .body("", status: 413)])
@@ -146,7 +146,7 @@ import Testing
     }
     #expect(bench.production.counts.opened == 0)
     #expect(await bench.verify([Self.verdict], of: "anna") == nil)
-    for user in Self.crowd { await bench.verify([step], of: user, attempts: 1) }
+    for user in Self.users { await bench.verify([step], of: user, attempts: 1) }
     #expect(bench.production.state == .open)
   }
 

@@ -80,7 +80,7 @@ struct Demo: AsyncParsableCommand {
       for await port in addresses {
         let client = try DemoClient(service: "http://127.0.0.1:\(port)", key: session.key, store: store)
         defer { client.close() }
-        try await tell(client)
+        try await showStory(client)
         break
       }
       await group.triggerGracefulShutdown()
@@ -89,7 +89,7 @@ struct Demo: AsyncParsableCommand {
   }
 
   /// The story: every scenario once, then one subscriber a month later.
-  private func tell(_ client: DemoClient) async throws {
+  private func showStory(_ client: DemoClient) async throws {
     var table = DemoTable(json: json)
     let scenarios = try await client.scenarios()
     for (number, scenario) in scenarios.enumerated() {
@@ -114,11 +114,11 @@ struct Demo: AsyncParsableCommand {
     if !json {
       Swift.print("\nA user without a purchase, who may ask two questions a day; of the tier pro, any number:\n")
     }
-    try await tellLimits(client)
+    try await showLimits(client)
   }
 
   /// A limit is reached, a trial lifts it, and there is no second trial on the same device.
-  private func tellLimits(_ client: DemoClient) async throws {
+  private func showLimits(_ client: DemoClient) async throws {
     var table = DemoTable(json: json, columns: ["step", "http", "tier", "left", "until", "what"])
     let (user, device) = ("user-without-purchase", UUID().uuidString.lowercased())
     for number in 1...3 { table.add("question \(number)", try await client.consume("questions", of: user)) }

@@ -75,10 +75,10 @@ struct ImportCommand: AsyncParsableCommand {
     let (end, signal) = await untilInterrupted { await run.run() }
     transport.shutdown()
     if isInteractive { LogOutput.standardError.write("\n") }
-    throw tell(end, signal, client.url)
+    throw report(end, signal, client.url)
   }
 
-  private func tell(_ end: ImportRun.End, _ signal: UnixSignal?, _ origin: String) -> ExitCode {
+  private func report(_ end: ImportRun.End, _ signal: UnixSignal?, _ origin: String) -> ExitCode {
     if json {
       print(String(decoding: (try? JSONEncoder.countersign.encode(end.report)) ?? Data(), as: UTF8.self))
     } else {

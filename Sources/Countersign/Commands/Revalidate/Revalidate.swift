@@ -66,11 +66,11 @@ struct Revalidate: AsyncParsableCommand {
       display: display(environment))
     let (end, signal) = await untilInterrupted { await follower.run(order) }
     transport.shutdown()
-    throw tell(end, signal, client.url)
+    throw report(end, signal, client.url)
   }
 
   /// The last words, and the exit code for them.
-  private func tell(_ end: RunFollower.End, _ signal: UnixSignal?, _ origin: String) -> ExitCode {
+  private func report(_ end: RunFollower.End, _ signal: UnixSignal?, _ origin: String) -> ExitCode {
     switch end {
     case .reported(let report):
       let code = Self.exitCode(report)
