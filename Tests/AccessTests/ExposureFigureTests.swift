@@ -22,10 +22,11 @@ import Testing
   }
 
   private static func counts(
-    _ purchases: [Purchase], trials: [Double] = [], _ environment: StoreEnvironment = .production
+    _ purchases: [Purchase], trials: [Double] = [], _ environment: StoreEnvironment = .production,
+    source: EvidenceSource = .verifyReceipt
   ) -> [String: VariantCounts] {
     let evidence = SubscriptionEvidence(
-      key: SubscriptionKey(environment: environment, originalTransactionID: "1"), source: .serverAPI,
+      key: SubscriptionKey(environment: environment, originalTransactionID: "1"), source: source,
       evidenceTime: date(0), evaluatedAt: date(0), purchases: purchases, renewals: [])
     let counts = exposure.counts([evidence], trials: trials.map(date), [:])
     #expect(counts.keys.allSatisfy { $0.experiment == "paywall" && $0.variant == "family" && $0.day == first + 10 })
@@ -59,6 +60,14 @@ import Testing
     #expect(Self.money(counts) == [:])
     // Also who got the money back.
     #expect(Self.users(Self.counts([Self.purchase(3, refundedOn: 4), Self.purchase(40)])) == [1, 1, 0, 0])
+  }
+
+  @Test func `a user whose purchase is first seen at a renewal had paid before`() {
+    var first = Self.purchase(11)
+    #expect(Self.users(Self.counts([first], source: .serverAPI)) == [1, 1, 0, 0])
+    first.transactionID = "1"
+    #expect(Self.users(Self.counts([first, Self.purchase(41)], source: .serverAPI)) == [1, 0, 0, 1])
+    #expect(Self.users(Self.counts([Self.purchase(11, isTrial: true)], source: .signature)) == [1, 0, 1, 0])
   }
 
   @Test func `a payment that was refunded is none, but where another stays`() {

@@ -22,7 +22,7 @@ import Testing
     _ purchases: [Purchase], _ renewals: [RenewalInfo] = [], _ environment: StoreEnvironment = .production
   ) -> SubscriptionEvidence {
     SubscriptionEvidence(
-      key: SubscriptionKey(environment: environment, originalTransactionID: "1"), source: .serverAPI,
+      key: SubscriptionKey(environment: environment, originalTransactionID: "1"), source: .verifyReceipt,
       evidenceTime: date(0), evaluatedAt: date(0), purchases: purchases, renewals: renewals)
   }
 
@@ -107,6 +107,50 @@ import Testing
     #expect(Self.days(.new, gap) == [0: 1])
   }
 
+  /// Apple signs single transactions, and answers the last one of a subscription.
+  @Test(arguments: [EvidenceSource.serverAPI, .signature, .notification])
+  func `a subscription that is first seen at a renewal is not new`(source: EvidenceSource) {
+    func told(_ purchases: [Purchase]) -> SubscriptionEvidence {
+      var evidence = Self.evidence(purchases)
+      evidence.source = source
+      return evidence
+    }
+    let renewal = told([Self.period(31, 62), Self.period(62, 92)])
+    let known = Self.series(renewal)
+    #expect(Self.days(.existing, known) == [31: 1])
+    #expect(known.flow(.existingMRR) == 9_990)
+    #expect(known.flow(.new) == 0 && known.flow(.newMRR) == 0)
+    #expect(Self.days(.payments, known) == [31: 1, 62: 1])
+    #expect(renewal.figures([:]).cohort.isEmpty)
+
+    var first = Self.period(0, 31)
+    first.transactionID = "1"
+    var trial = Self.period(0, 31, price: 0)
+    trial.isTrial = true
+    var offer = Self.period(0, 31)
+    offer.isIntroductoryOffer = true
+    for (start, day) in [(first, 0), (trial, 31), (offer, 0)] {
+      let evidence = told([Self.period(31, 62), start])
+      #expect(Self.days(.new, Self.series(evidence)) == [day: 1])
+      #expect(Self.series(evidence).flow(.existing) == 0)
+      #expect(!evidence.figures([:]).cohort.isEmpty)
+    }
+    // A renewal that came back after a gap is no first payment either.
+    let gap = Self.series(told([Self.period(31, 62), Self.period(70, 92)]))
+    #expect(Self.days(.resubscribed, gap) == [70: 1] && Self.days(.existing, gap) == [31: 1])
+  }
+
+  @Test func `transactions that the evidence no longer has are counted, unless the whole history is known`() {
+    var evidence = Self.evidence([Self.period(31, 62)])
+    var first = Self.period(0, 31)
+    first.transactionID = "1"
+    #expect(evidence.remembering([first]).purchases.count == 1)
+    evidence.source = .serverAPI
+    let series = Self.series(evidence.remembering([first, Self.period(31, 62)]))
+    #expect(Self.days(.payments, series) == [0: 1, 31: 1])
+    #expect(Self.days(.new, series) == [0: 1])
+  }
+
   @Test func `the sandbox, family sharing, and what is not confirmed count nothing`() {
     #expect(Self.evidence([Self.period(0, 31)], [], .sandbox).figures([:]).isEmpty)
     var shared = Self.period(0, 31)
@@ -185,6 +229,13 @@ import Testing
     #expect(differences == 0)
     #expect(naive.contains { $0[.grace] > 0 } && naive.contains { $0[.resubscribed] > 0 })
 
+    // What is active comes and goes by what is told.
+    for (day, counts) in naive.enumerated() {
+      let before = day > 0 ? naive[day - 1][.active] : 0
+      let came = counts[.new] + counts[.existing] + counts[.resubscribed]
+      #expect(counts[.active] - before == came - counts[.ended])
+    }
+
     // By month: levels of the last day, and the sum of what happened.
     let months = series(Self.first + 14..<Self.first + 700, .month)
     let byMonth = months.periods
@@ -230,9 +281,12 @@ private struct Subscription {
 
   var spans: [Span] = []
   var graceEnd: Int?
+  /// Whether the first transaction has the ID of the subscription.
+  var isKnownFromStart = true
 
   init(_ random: inout SplitMix, days: Int) {
     var day = Int.random(in: 0..<days - 60, using: &random)
+    isKnownFromStart = Int.random(in: 0..<5, using: &random) > 0
     var isAnnual = Int.random(in: 0..<4, using: &random) == 0
     if Int.random(in: 0..<3, using: &random) == 0 {
       spans.append(
@@ -272,6 +326,8 @@ private struct Subscription {
     }
   }
 
+  private var isNew: Bool { isKnownFromStart || spans.first?.isTrial == true }
+
   var evidence: SubscriptionEvidence {
     func date(_ day: Int) -> Date { Date(timeIntervalSince1970: Double(20_454 + day) * 86_400 + 40_000) }
     return SubscriptionEvidence(
@@ -279,8 +335,9 @@ private struct Subscription {
       evidenceTime: date(2_000), evaluatedAt: date(2_000),
       purchases: spans.map { span in
         Purchase(
-          productID: span.product, transactionID: TransactionID("\(span.start)"), originalTransactionID: "1",
-          purchaseDate: date(span.start), expiresDate: date(span.expires),
+          productID: span.product,
+          transactionID: isKnownFromStart && span.start == spans.first?.start ? "1" : TransactionID("t\(span.start)"),
+          originalTransactionID: "1", purchaseDate: date(span.start), expiresDate: date(span.expires),
           cancellationDate: span.isRefunded || span.isUpgraded ? date(span.end) : nil, isUpgraded: span.isUpgraded,
           isTrial: span.isTrial, sale: .init(price: span.price, currency: "USD"))
       }.reversed(), renewals: [RenewalInfo(gracePeriodExpiresDate: graceEnd.map(date))])
@@ -292,7 +349,7 @@ private struct Subscription {
     let firsts = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334]
     let months = firsts + firsts.map { $0 + 365 } + [730]
     let paid = spans.filter { !$0.isTrial }
-    guard let start = paid.first, let month = months.lastIndex(where: { $0 <= start.start }) else { return }
+    guard isNew, let start = paid.first, let month = months.lastIndex(where: { $0 <= start.start }) else { return }
     for index in month..<24 {
       let last = months[index + 1] - 1
       guard paid.contains(where: { $0.start <= last && last < $0.end }) else { continue }
@@ -324,8 +381,8 @@ private struct Subscription {
       }
     }
     if let first = paid.first {
-      happened(.new, on: first.start)
-      happened(.newMRR, first.monthly, on: first.start)
+      happened(isNew ? .new : .existing, on: first.start)
+      happened(isNew ? .newMRR : .existingMRR, first.monthly, on: first.start)
     }
     for (one, next) in zip(paid, paid.dropFirst()) where next.start > one.end {
       happened(.ended, on: one.end)

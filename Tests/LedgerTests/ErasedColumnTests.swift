@@ -77,6 +77,8 @@ import Testing
     "told_refusal": ["user_id": .gone, "subject": .gone],
     // Days, products and amounts; a purchase's stay as its evidence does.
     "counted_purchase": ["counts": .none],
+    // Without account tokens.
+    "past_evidence": ["evidence": .none],
     "figure": ["grain": .none, "product_id": .none, "currency": .none],
     "user_progress": ["user_id": .named],
     "near_limit": ["user_id": .gone, "feature": .gone, "tier": .gone],

@@ -24,9 +24,9 @@ import Testing
           SELECT 'product.' || p.value AS product_id, c.value AS currency
           FROM json_each('[1,2,3,4,5,6]') AS p, json_each('["EUR","USD"]') AS c;
         INSERT INTO figure SELECT 'day', day, product_id, currency, 114, 3, 1, 900000, 120, 950000, 80, 3, 400, 4,
-            3000000, 30000, 50, 20, 2 FROM day, pair;
+            3000000, 30000, 50, 20, 2, 5, 40000 FROM day, pair;
         INSERT INTO figure SELECT 'month', month, product_id, currency, 114, 3, 1, 900000, 120, 950000, 80, 3, 400, 4,
-            3000000, 30000, 50, 20, 2 FROM (SELECT DISTINCT month FROM day), pair;
+            3000000, 30000, 50, 20, 2, 5, 40000 FROM (SELECT DISTINCT month FROM day), pair;
         INSERT INTO figure_cohort SELECT one.month, product_id, (other.month - one.month) / 30, 3
           FROM (SELECT DISTINCT month FROM day) AS one, (SELECT DISTINCT month FROM day) AS other, pair
           WHERE other.month >= one.month AND currency = 'USD' ON CONFLICT DO NOTHING;

@@ -9,6 +9,8 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
     public var arr: String
     /// The monthly recurring revenue of subscriptions that were paid for the first time.
     public var newMRR: String
+    /// The monthly recurring revenue of those whose first payment is not known.
+    public var existingMRR: String
     /// The prices of the payments, and the part of them that was refunded since.
     public var revenue: String
     public var refunds: String
@@ -16,14 +18,18 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
     private enum CodingKeys: String, CodingKey {
       case currency, mrr, arr
       case newMRR = "new_mrr"
+      case existingMRR = "existing_mrr"
       case revenue, refunds
     }
 
-    public init(currency: String, mrr: String, arr: String, newMRR: String, revenue: String, refunds: String) {
+    public init(
+      currency: String, mrr: String, arr: String, newMRR: String, existingMRR: String, revenue: String, refunds: String
+    ) {
       self.currency = currency
       self.mrr = mrr
       self.arr = arr
       self.newMRR = newMRR
+      self.existingMRR = existingMRR
       self.revenue = revenue
       self.refunds = refunds
     }
@@ -38,8 +44,9 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
     public var active: Int64
     public var trials: Int64
     public var grace: Int64
-    /// First payments, subscriptions that ended, and those that came back.
+    /// First payments, subscriptions first seen at a later one, those that ended, and those that came back.
     public var new: Int64
+    public var existing: Int64
     public var ended: Int64
     public var resubscribed: Int64
     /// Payments, and those of them that were refunded since.
@@ -59,7 +66,7 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
     public var money: [Money]
 
     private enum CodingKeys: String, CodingKey {
-      case from, to, active, trials, grace, new, ended, resubscribed, payments
+      case from, to, active, trials, grace, new, existing, ended, resubscribed, payments
       case refundedPayments = "refunded_payments"
       case trialStarts = "trial_starts"
       case trialConversions = "trial_conversions"
@@ -68,8 +75,9 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
     }
 
     public init(
-      from: String, to: String, active: Int64, trials: Int64, grace: Int64, new: Int64, ended: Int64,
-      resubscribed: Int64, payments: Int64, refundedPayments: Int64, trialStarts: Int64, trialConversions: Int64,
+      from: String, to: String, active: Int64, trials: Int64, grace: Int64, new: Int64, existing: Int64,
+      ended: Int64, resubscribed: Int64, payments: Int64, refundedPayments: Int64, trialStarts: Int64,
+      trialConversions: Int64,
       trialsPending: Int64, users: Int64, conversions: Int64, viewers: Int64, purchasers: Int64, money: [Money]
     ) {
       self.from = from
@@ -78,6 +86,7 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
       self.trials = trials
       self.grace = grace
       self.new = new
+      self.existing = existing
       self.ended = ended
       self.resubscribed = resubscribed
       self.payments = payments

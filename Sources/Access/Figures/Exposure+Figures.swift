@@ -2,7 +2,8 @@ package import Entitlements
 package import struct FoundationEssentials.Date
 
 extension Exposure {
-  /// The counts that one user adds to the figures of the variant. Payments before the exposure count for `paidBefore` alone.
+  /// The counts that one user adds to the figures of the variant. Payments before the exposure count for `paidBefore` alone;
+  /// so does a purchase whose first transaction is not known.
   ///
   /// - Parameters:
   ///   - evidence: the purchases that the user has. Those count that count in `SubscriptionEvidence.figures`.
@@ -16,7 +17,8 @@ extension Exposure {
     let isLater = { (date: Date?) in date.map { $0 >= at } ?? false }
     var user = VariantCounts()
     user.exposed = 1
-    guard payments.allSatisfy({ isLater($0.purchaseDate) }) else {
+    let hasUnknownStart = evidence.contains { !$0.isKnownFromStart && $0.counted.contains(where: \.isPayment) }
+    guard !hasUnknownStart, payments.allSatisfy({ isLater($0.purchaseDate) }) else {
       user.paidBefore = 1
       return [key: user]
     }

@@ -29,6 +29,10 @@ package enum Figure: Int, CaseIterable, Hashable, Sendable {
   case trialStarts
   case trialConversions
   case trialsPending
+  /// Subscriptions whose first transaction is not known, by the first period that is, and their monthly recurring
+  /// revenue: customers of before, who are not new.
+  case existing
+  case existingMRR
 
   /// Whether the level of a day counts, and not what happened on it.
   package var isLevel: Bool { rawValue <= Figure.mrr.rawValue }

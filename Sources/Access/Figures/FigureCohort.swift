@@ -1,6 +1,7 @@
 internal import Entitlements
 
-/// The subscriptions that were first paid for in one month, and how many of them were paid for later.
+/// The subscriptions that were first paid for in one month, and how many of them were paid for later. One whose first
+/// payment is not known is in none.
 package struct FigureCohort: Hashable, Sendable {
   /// A change of the number of a cohort's subscriptions that are paid for.
   package struct Key: Hashable, Comparable, Sendable {

@@ -12,7 +12,9 @@ extension SubscriptionEvidence {
     for purchase in bought where purchase.isPayment {
       tally.pay(purchase, Money(of: purchase, terms))
     }
-    tally.add(periods(of: bought), terms, isPending: renewals.contains { $0.autoRenews == true }, at: evaluatedAt)
+    tally.add(
+      periods(of: bought), terms, isWhole: isKnownFromStart,
+      isPending: renewals.contains { $0.autoRenews == true }, at: evaluatedAt)
     return tally.counts.filter { !$0.value.isZero }
   }
 
@@ -24,6 +26,31 @@ extension SubscriptionEvidence {
       usual.compactMap(FigurePeriod.init).sorted { $0.start < $1.start }
         .map { ($0.purchase.productID, BillingPeriod(days: $0.days)) }
     ) { $1 }
+  }
+
+  /// Whether the first transaction of the purchase is known.
+  ///
+  /// Apple signs single transactions, and the Server API answers the last one of a subscription: the first that is known may be
+  /// a renewal, for years after the start. verifyReceipt answers all, and other stores tell their events from the first.
+  package var isKnownFromStart: Bool {
+    guard !key.isOfAnotherStore, source != .verifyReceipt else { return true }
+    let bought = counted
+    guard let start = bought.compactMap(\.purchaseDate).min() else { return true }
+    return bought.contains { purchase in
+      purchase.purchaseDate == start
+        && (purchase.isTrial || purchase.isIntroductoryOffer
+          || purchase.transactionID.rawValue == key.originalTransactionID.rawValue)
+    }
+  }
+
+  /// The evidence with transactions that it no longer has, for the figures.
+  package func remembering(_ past: [Purchase]) -> SubscriptionEvidence {
+    // An answer of verifyReceipt has the whole history.
+    guard source != .verifyReceipt || coverage != .snapshot else { return self }
+    let known = Set(purchases.map(\.transactionID))
+    var whole = self
+    whole.purchases += past.filter { !known.contains($0.transactionID) }
+    return whole
   }
 
   /// The purchases of a subscription that count.
@@ -128,7 +155,8 @@ private struct FigureTally {
   }
 
   mutating func add(
-    _ periods: [FigurePeriod], _ terms: [ProductID: Plans.Terms], isPending: Bool, at evaluatedAt: Date
+    _ periods: [FigurePeriod], _ terms: [ProductID: Plans.Terms], isWhole: Bool, isPending: Bool,
+    at evaluatedAt: Date
   ) {
     /// The paid period before, and the day on which it ends.
     var former: (period: FigurePeriod, money: Money, end: Int)?
@@ -156,8 +184,8 @@ private struct FigureTally {
           add(.resubscribed, on: start, purchase, money)
         }
       } else {
-        add(.new, on: start, purchase, money)
-        add(.newMRR, monthly, on: start, purchase, money)
+        add(isWhole ? .new : .existing, on: start, purchase, money)
+        add(isWhole ? .newMRR : .existingMRR, monthly, on: start, purchase, money)
       }
       former = (period, money, end)
     }

@@ -80,13 +80,15 @@ extension FiguresResponse {
 
   private var counts: String {
     let head = [
-      "from", "to", "active", "trials", "grace", "new", "ended", "back", "payments", "refunded", "trial starts",
+      "from", "to", "active", "trials", "grace", "new", "existing", "ended", "back", "payments", "refunded",
+      "trial starts",
       "paid for", "users", "paid", "paywall", "paid",
     ]
     let rows = periods.map { period in
       [period.from, period.to]
         + [
-          period.active, period.trials, period.grace, period.new, period.ended, period.resubscribed, period.payments,
+          period.active, period.trials, period.grace, period.new, period.existing, period.ended, period.resubscribed,
+          period.payments,
           period.refundedPayments, period.trialStarts, period.trialConversions, period.users, period.conversions,
           period.viewers, period.purchasers,
         ].map { "\($0)" }
@@ -95,12 +97,12 @@ extension FiguresResponse {
   }
 
   private var money: String {
-    let head = ["from", "to", "currency", "MRR", "ARR", "new MRR", "revenue", "refunds"]
+    let head = ["from", "to", "currency", "MRR", "ARR", "new MRR", "existing", "revenue", "refunds"]
     let rows = periods.flatMap { period in
       period.money.map { money in
         [
           period.from, period.to, ServiceClient.printable(money.currency), money.mrr, money.arr, money.newMRR,
-          money.revenue, money.refunds,
+          money.existingMRR, money.revenue, money.refunds,
         ]
       }
     }

@@ -60,7 +60,7 @@ extension FiguresResponse.Period {
     self.init(
       from: FiguresResponse.day(period.days.lowerBound), to: FiguresResponse.day(period.days.upperBound - 1),
       active: total[.active],
-      trials: total[.trials], grace: total[.grace], new: total[.new], ended: total[.ended],
+      trials: total[.trials], grace: total[.grace], new: total[.new], existing: total[.existing], ended: total[.ended],
       resubscribed: total[.resubscribed], payments: total[.payments], refundedPayments: total[.refundedPayments],
       trialStarts: total[.trialStarts], trialConversions: total[.trialConversions],
       trialsPending: total[.trialsPending], users: users[.users] ?? 0, conversions: users[.conversions] ?? 0,
@@ -75,7 +75,8 @@ extension FiguresResponse.Money {
     counts.filter { !$0.key.isEmpty }.sorted { $0.key < $1.key }.map { currency, counts in
       Self(
         currency: currency, mrr: amount(counts[.mrr]), arr: amount(counts[.mrr] * 12),
-        newMRR: amount(counts[.newMRR]), revenue: amount(counts[.revenue]), refunds: amount(counts[.refunds]))
+        newMRR: amount(counts[.newMRR]), existingMRR: amount(counts[.existingMRR]), revenue: amount(counts[.revenue]),
+        refunds: amount(counts[.refunds]))
     }
   }
 

@@ -305,6 +305,7 @@ struct RecordOperation {
         rows[new.key] = row
         continue
       }
+      if let stored, let row = stored.id { try tables.keepPast(of: stored.evidence, replacedBy: evidence, of: row) }
       let proof = try proof(of: new, insteadOf: stored?.proof, &shared)
       rows[new.key] = try tables.save(
         LedgerTables.StoredPurchase(

@@ -14,7 +14,7 @@ internal import GRDB
 ///     event 1 ──── * change_event    account 1 ──── 0…1 covered_verdict    told_refusal
 ///     webhook 1 ──── * webhook_delivery * ──── 1 change_event
 ///     figure_due    counted_purchase    figure    figure_cohort    tally_change    tally    product_period
-///     user_progress    near_limit
+///     user_progress    near_limit    past_evidence
 ///     exposure * ──── 0…1 counted_exposure    exposure_due    variant_figure
 ///
 /// Times are milliseconds since 1970 (UTC). JSON columns are the forms of `StoredForm`.
@@ -55,6 +55,7 @@ enum LedgerSchema {
     migrator.registerMigration("0022 retention", foreignKeyChecks: .immediate) { db in try db.execute(sql: retention) }
     migrator.registerMigration("0023 tallies", foreignKeyChecks: .immediate) { db in try db.execute(sql: tallies) }
     migrator.registerMigration("0024 progress", foreignKeyChecks: .immediate) { db in try db.execute(sql: progress) }
+    migrator.registerMigration("0025 existing", foreignKeyChecks: .immediate) { db in try db.execute(sql: existing) }
     return migrator
   }
 

@@ -4,7 +4,7 @@ package import Entitlements
 /// Figures about subscriptions: see `Figure`.
 extension Ledger {
   /// The number of the rules by which purchases are counted: another one has every purchase counted anew.
-  private static let figureRules = 2
+  private static let figureRules = 3
 
   /// Counts the subscribers anew, and has every purchase counted anew if the prices of the catalog, or the rules, are not
   /// those of the last time.

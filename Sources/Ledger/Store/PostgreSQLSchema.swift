@@ -107,6 +107,10 @@ enum PostgreSQLSchema {
     ALTER TABLE outbox ADD COLUMN reset_spelling TEXT COLLATE "C" CHECK (reset_spelling <> key);
     """,
     "0022 retention": appendOnly,
+    "0025 existing": """
+    ALTER TABLE IF EXISTS figure ADD COLUMN IF NOT EXISTS existing BIGINT NOT NULL DEFAULT 0;
+    ALTER TABLE IF EXISTS figure ADD COLUMN IF NOT EXISTS existing_mrr BIGINT NOT NULL DEFAULT 0;
+    """,
   ]
 
   /// Triggers on tables that a migration adds.

@@ -1,3 +1,4 @@
+internal import Access
 import Cryptography
 internal import Entitlements
 internal import struct FoundationEssentials.Date
@@ -94,7 +95,7 @@ extension LedgerTables {
       let purchase = try purchase(id: id)
       let proof = try proof(purchase.proof)
       return ExportedPurchase(
-        evidence: purchase.evidence, isPresented: purchase.claim == .proof,
+        evidence: purchase.evidence.remembering(try pastTransactions(of: id)), isPresented: purchase.claim == .proof,
         scheduledAt: purchase.schedule.map { StoredForm.date($0.scheduledAt) },
         proof: .init(sha256: hexadecimal(proof.digest.bytes), receipt: proof.receipt),
         notifications: try notifications(of: purchase.evidence.key, limit: ExportedPurchase.notificationLimit))

@@ -55,7 +55,9 @@ extension LedgerTables {
       for (product, period) in evidence.billingPeriods { try keep(period.text, of: product) }
       let former = try countedAs(id)
       let present = evidence.figures(terms)
-      if evidence.key.environment == .production { try note(progressOf: owner, by: present) }
+      if evidence.key.environment == .production {
+        try note(progressOf: owner, by: present, isWhole: evidence.isKnownFromStart)
+      }
       guard former != present else { continue }
       for (key, counts) in former { sums[key, default: FigureCounts()] -= counts }
       for (key, counts) in present { sums[key, default: FigureCounts()] += counts }
@@ -72,22 +74,57 @@ extension LedgerTables {
     return max(due.count, try addTallies(limit: limit))
   }
 
-  /// A purchase at whichever store, with its owner; `nil` for one that is gone.
+  /// A purchase at whichever store, with its owner and with the transactions that its evidence no longer has; `nil` for
+  /// one that is gone.
   func countable(_ id: Int64) throws -> (evidence: SubscriptionEvidence, owner: UserID)? {
     guard id < 0 else {
       let purchase = try purchase(id: id)
-      return (purchase.evidence, purchase.owner)
+      return (purchase.evidence.remembering(try pastTransactions(of: id)), purchase.owner)
     }
     return try storePurchase(id: id).map { ($0.evidence, $0.owner) }
   }
 
+  /// Keeps the transactions of a purchase that an answer of the Server API leaves out, which tells of the last one alone: the
+  /// figures go on counting them.
+  func keepPast(of former: SubscriptionEvidence, replacedBy evidence: SubscriptionEvidence, of purchase: Int64) throws {
+    guard evidence.source == .serverAPI, evidence.key.environment == .production else { return }
+    let newest = evidence.purchases.compactMap(\.purchaseDate).max() ?? .distantPast
+    let left = former.purchases.filter { one in
+      one.ownership == .purchased && one.purchaseDate.map { $0 < newest } ?? false
+        && !evidence.purchases.contains { $0.transactionID == one.transactionID }
+    }
+    guard !left.isEmpty else { return }
+    var past = evidence
+    past.renewals = []
+    past.purchases = left
+    past.purchases += try pastTransactions(of: purchase).filter { one in
+      !left.contains { $0.transactionID == one.transactionID }
+    }
+    past.purchases.sort { ($0.purchaseDate ?? .distantPast) > ($1.purchaseDate ?? .distantPast) }
+    past.purchases = Array(past.purchases.prefix(SubscriptionEvidence.partLimit))
+    try execute(
+      """
+      INSERT INTO past_evidence (purchase_id, evidence) VALUES (?, ?)
+      ON CONFLICT (purchase_id) DO UPDATE SET evidence = excluded.evidence
+      """, purchase, StoredForm.text(past.withoutAccounts { _ in true }))
+  }
+
+  func pastTransactions(of purchase: Int64) throws -> [Purchase] {
+    let key = SubscriptionKey(environment: .production, originalTransactionID: "")
+    return try first("SELECT evidence FROM past_evidence WHERE purchase_id = ?", purchase) {
+      try StoredForm.rows($0.get(0), of: key).purchases
+    } ?? []
+  }
+
   /// Notes the first payment among the counts of a purchase for its owner.
-  private func note(progressOf owner: UserID, by counts: [FigureKey: FigureCounts]) throws {
+  /// - Parameter isWhole: whether the first transaction is known. If it is not, the owner had paid before.
+  private func note(progressOf owner: UserID, by counts: [FigureKey: FigureCounts], isWhole: Bool) throws {
     let seenAt = try first("SELECT first_seen_at FROM account WHERE key = ?", owner.key) {
       try $0.get(0, as: Date.self)
     }
     guard let seenAt else { return }
-    let paid = counts.filter { $0.value[.payments] > 0 }.keys.map(\.day).min()
+    var paid = counts.filter { $0.value[.payments] > 0 }.keys.map(\.day).min()
+    if !isWhole { paid = paid.map { min($0, seenAt.utcDay - 1) } }
     try note(UserProgress(seen: seenAt.utcDay, paid: paid), of: owner)
   }
 
@@ -111,8 +148,8 @@ extension LedgerTables {
           INSERT INTO figure
             (grain, day, product_id, currency,
              active, trials, grace, mrr, new_subscriptions, new_mrr, ended, resubscribed, payments,
-             refunded_payments, revenue, refunds, trial_starts, trial_conversions, trials_pending)
-          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+             refunded_payments, revenue, refunds, trial_starts, trial_conversions, trials_pending, existing, existing_mrr)
+          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
           ON CONFLICT (grain, day, product_id, currency) DO UPDATE SET
             active = figure.active + excluded.active, trials = figure.trials + excluded.trials,
             grace = figure.grace + excluded.grace, mrr = figure.mrr + excluded.mrr,
@@ -124,11 +161,14 @@ extension LedgerTables {
             revenue = figure.revenue + excluded.revenue, refunds = figure.refunds + excluded.refunds,
             trial_starts = figure.trial_starts + excluded.trial_starts,
             trial_conversions = figure.trial_conversions + excluded.trial_conversions,
-            trials_pending = figure.trials_pending + excluded.trials_pending
+            trials_pending = figure.trials_pending + excluded.trials_pending,
+            existing = figure.existing + excluded.existing,
+            existing_mrr = figure.existing_mrr + excluded.existing_mrr
           """, grain, key.day, key.product, key.currency,
           counts[.active], counts[.trials], counts[.grace], counts[.mrr], counts[.new], counts[.newMRR],
           counts[.ended], counts[.resubscribed], counts[.payments], counts[.refundedPayments], counts[.revenue],
-          counts[.refunds], counts[.trialStarts], counts[.trialConversions], counts[.trialsPending])
+          counts[.refunds], counts[.trialStarts], counts[.trialConversions], counts[.trialsPending],
+          counts[.existing], counts[.existingMRR])
       }
     }
   }
@@ -152,7 +192,7 @@ extension LedgerTables {
           """
           SELECT day, product_id, currency,
             active, trials, grace, mrr, new_subscriptions, new_mrr, ended, resubscribed, payments, refunded_payments,
-            revenue, refunds, trial_starts, trial_conversions, trials_pending
+            revenue, refunds, trial_starts, trial_conversions, trials_pending, existing, existing_mrr
           FROM figure WHERE grain = ? AND day >= ? AND day < ? AND product_id = ?
           """, grain, first, end, product, read: Self.figures)
       } else if grouping == .day {
@@ -163,7 +203,7 @@ extension LedgerTables {
             sum(new_subscriptions), sum(new_mrr), sum(ended),
             sum(resubscribed), sum(payments), sum(refunded_payments),
             sum(revenue), sum(refunds), sum(trial_starts),
-            sum(trial_conversions), sum(trials_pending)
+            sum(trial_conversions), sum(trials_pending), sum(existing), sum(existing_mrr)
           FROM figure WHERE grain = ? AND day >= ? AND day < ? GROUP BY day, currency
           """, grain, first, end, read: Self.figures)
       } else {
@@ -174,7 +214,7 @@ extension LedgerTables {
             sum(new_subscriptions), sum(new_mrr), sum(ended),
             sum(resubscribed), sum(payments), sum(refunded_payments),
             sum(revenue), sum(refunds), sum(trial_starts),
-            sum(trial_conversions), sum(trials_pending)
+            sum(trial_conversions), sum(trials_pending), sum(existing), sum(existing_mrr)
           FROM figure WHERE grain = ? AND day >= ? AND day < ? GROUP BY product_id, currency
           """, grain, first, end, read: Self.figures)
       }

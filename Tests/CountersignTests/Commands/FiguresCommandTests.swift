@@ -43,11 +43,14 @@ import Testing
 
   @Test func `money has a table of its own, and what cannot be divided is a dash`() {
     let period = FiguresResponse.Period(
-      from: "2026-01-01", to: "2026-01-31", active: 12, trials: 3, grace: 1, new: 2, ended: 0, resubscribed: 0,
+      from: "2026-01-01", to: "2026-01-31", active: 12, trials: 3, grace: 1, new: 2, existing: 1, ended: 0,
+      resubscribed: 0,
       payments: 12, refundedPayments: 1, trialStarts: 0, trialConversions: 0, trialsPending: 0,
       users: 20, conversions: 1, viewers: 10, purchasers: 1,
       money: [
-        .init(currency: "USD", mrr: "119.88", arr: "1438.56", newMRR: "19.98", revenue: "119.88", refunds: "9.99")
+        .init(
+          currency: "USD", mrr: "119.88", arr: "1438.56", newMRR: "19.98", existingMRR: "9.99", revenue: "119.88",
+          refunds: "9.99")
       ])
     let figures = FiguresResponse(
       activeBefore: 10, churn: -0.2, trialConversion: nil, refundRate: 0.0833, conversion: 0.05,
@@ -67,13 +70,13 @@ import Testing
       ], periods: [period])
     #expect(
       figures.text == """
-        from        to          active  trials  grace  new  ended  back  payments  refunded  trial starts  paid for  users  \
+        from        to          active  trials  grace  new  existing  ended  back  payments  refunded  trial starts  paid for  users  \
         paid  paywall  paid
-        2026-01-01  2026-01-31      12       3      1    2      0     0        12         1             0         0     20  \
+        2026-01-01  2026-01-31      12       3      1    2         1      0     0        12         1             0         0     20  \
            1       10     1
 
-        from        to          currency     MRR      ARR  new MRR  revenue  refunds
-        2026-01-01  2026-01-31  USD       119.88  1438.56    19.98   119.88     9.99
+        from        to          currency     MRR      ARR  new MRR  existing  revenue  refunds
+        2026-01-01  2026-01-31  USD       119.88  1438.56    19.98      9.99   119.88     9.99
 
         product      period  active  currency     MRR  revenue  refunds
         pro.monthly  P1M         12       USD  119.88   119.88     9.99
