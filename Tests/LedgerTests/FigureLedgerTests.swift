@@ -100,6 +100,113 @@ import Testing
     }
   }
 
+  @Test func `a recount goes on page by page, over a restart and records in between`() async throws {
+    let scratch = try Scratch()
+    var ledger = try await scratch.open()
+    for number in 1...7 {
+      var one = Self.paid("\(number)", days: 30)
+      one.purchases[0].sale = nil
+      _ = try await ledger.record(entry(UserID("user-\(number)"), [one]))
+    }
+    try await ledger.beginFigures([:])
+    try await Self.count(ledger)
+    let terms: [ProductID: Plans.Terms] = [pro: .init(prices: ["EUR": Price(milliunits: 3_990)])]
+    // What is counted by other rules is forgotten, also where the prices change before the recount is over.
+    try await ledger.keepMemo("figure rules", "1")
+    try await ledger.beginFigures([:])
+    #expect(try await ledger.countFigures([:], limit: 2, page: 2) == 2)
+    try await ledger.beginFigures(terms)
+    #expect(try await ledger.countFigures([:], limit: 2, page: 2) == 0)
+    #expect(try await ledger.figures(over: Self.span).series.pending == FigureSeries.pendingLimit)
+    for page in 1...3 {
+      #expect(try await ledger.countFigures(terms, limit: 2, page: 2) == 2)
+      // A purchase of a page before and one of a page behind change; a new one comes.
+      for number in [1, 7, 10 + page] {
+        var one = Self.paid("\(number)", time: Double(page), days: number == 1 ? 31 : 30)
+        one.purchases[0].sale = nil
+        _ = try await ledger.record(entry(UserID("user-\(number)"), [one]))
+      }
+      await ledger.close()
+      ledger = try await scratch.open()
+      try await ledger.beginFigures(terms)
+      #expect(try await ledger.figures(over: Self.span).series.flow(.new) == 0)
+    }
+    while try await ledger.countFigures(terms, limit: 2, page: 2) > 0 {}
+    let series = try await ledger.figures(over: Self.span).series
+    #expect(series.pending == 0)
+    #expect(series.flow(.new) == 10 && series.flow(.payments) == 10)
+    #expect(
+      series.periods.map { $0.total[.active] } == Array(repeating: 10, count: 30) + [1] + Array(repeating: 0, count: 9))
+    #expect(series.periods.first?.counts["EUR"]?[.mrr] == 39_900)
+    #expect(series.flow(.ended) == 10)
+    await ledger.close()
+  }
+
+  @Test func `what the counts of users lack is added once, whatever is recorded meanwhile`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      for (id, user) in [("1", UserID("anna")), ("2", "ben")] {
+        _ = try await ledger.record(entry(user, [evidence(id, expires: 1_000)], evaluate: rules))
+      }
+      try await Self.count(ledger)
+      try await ledger.engine.submit { tables in
+        try tables.note(-2, to: Tally(name: .subscribers, label: "pro", detail: "active"))
+      }
+      let recounts = [
+        try await ledger.read { try $0.recountOfSubscribers() },
+        try await ledger.read { try $0.recountOfSubscribers() },
+      ]
+      _ = try await ledger.record(entry("ben", [evidence("2", time: 5_000, expires: 1_000)], evaluate: rules))
+      _ = try await ledger.record(entry("carl", [evidence("3", expires: 1_000)], evaluate: rules))
+      try await Self.count(ledger)
+      for recount in recounts { try await ledger.engine.submit { try $0.correctSubscribers(by: recount) } }
+      try await Self.count(ledger)
+      #expect(
+        try await ledger.subscribers() == [
+          SubscriberCount(tier: "free", status: .expired, users: 1),
+          SubscriberCount(tier: "pro", status: .active, users: 2),
+        ])
+    }
+  }
+
+  /// An answer of the Server API has the last transaction alone.
+  @Test func `renewals that Apple answers one by one are one subscription, new at its first`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      func answer(_ number: Int, id: TransactionID, account: String? = nil) -> SubscriptionEvidence {
+        var one = Self.paid("1", time: Double(number) * 10 * 86_400, days: Double(number + 1) * 10)
+        one.source = .serverAPI
+        one.purchases[0].purchaseDate = at(Double(number) * 10 * 86_400)
+        one.purchases[0].transactionID = id
+        one.purchases[0].appAccountToken = account
+        return one
+      }
+      for (number, id) in [TransactionID("1"), "11", "12"].enumerated() {
+        _ = try await ledger.record(entry(UserID(annasAccount), [answer(number, id: id, account: annasAccount)]))
+        if number > 0 { try await Self.count(ledger) }
+      }
+      var series = try await ledger.figures(over: Self.span).series
+      #expect(series.periods.enumerated().filter { $1.total[.payments] == 1 }.map(\.offset) == [0, 10, 20])
+      #expect(
+        series.periods.map { $0.total[.active] } == Array(repeating: 1, count: 30) + Array(repeating: 0, count: 10))
+      #expect(series.periods.first?.total[.new] == 1 && series.flow(.new) == 1 && series.flow(.existing) == 0)
+      #expect(
+        try await scratch.rows("SELECT count(*) FROM past_evidence WHERE evidence LIKE '%\(annasAccount)%'") == [["0"]])
+
+      let exported = try await ledger.exportedPurchases(ofKey: annasAccount, from: 0, limit: 1)
+      #expect(Set(exported.flatMap(\.evidence.purchases).map(\.transactionID)) == ["1", "11", "12"])
+
+      // Without the first one it was there before.
+      var other = answer(1, id: "22")
+      other.key = key("2")
+      _ = try await ledger.record(entry("ben", [other]))
+      try await Self.count(ledger)
+      series = try await ledger.figures(over: Self.span).series
+      #expect(series.flow(.new) == 1 && series.flow(.existing) == 1)
+      #expect(series.periods[10].counts["USD"]?[.existingMRR] ?? 0 > 0)
+      let report = try await ledger.figures(over: Self.span)
+      #expect(report.users(in: Self.span.days)[.conversions] ?? 0 == 1)
+    }
+  }
+
   @Test func `users are counted by tier and status, and a change moves them`() async throws {
     try await Scratch.withLedger { ledger, _ in
       func counts() async throws -> [String: Int64] {

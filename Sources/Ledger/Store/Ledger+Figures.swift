@@ -4,20 +4,23 @@ package import Entitlements
 /// Figures about subscriptions: see `Figure`.
 extension Ledger {
   /// The number of the rules by which purchases are counted: another one has every purchase counted anew.
-  private static let figureRules = 3
+  static let figureRules = 3
 
-  /// Counts the subscribers anew, and has every purchase counted anew if the prices of the catalog, or the rules, are not
-  /// those of the last time.
+  /// The purchases of a recount's page: a million are marked within minutes, and no receipt waits for long.
+  static let recountPage = 500
+
+  /// Counts the subscribers anew, and begins to have every purchase counted anew if the prices of the catalog, or the rules,
+  /// are not those of the last time. `countFigures` goes on with that page by page, also after a restart.
   package func beginFigures(_ terms: [ProductID: Plans.Terms]) async throws(LedgerError) {
     let prices = Self.text(of: terms)
-    try await engine.submit { tables in
-      try tables.noteAllFigures(prices, rules: Self.figureRules)
-      try tables.recountSubscribers()
-    }
+    try await engine.submit { tables in try tables.beginRecount(prices, rules: Self.figureRules) }
+    // All users are read at once, which must hold up no receipt; what is wrong then is wrong by as much a moment later.
+    let recount = try await read { tables in try tables.recountOfSubscribers() }
+    try await engine.submit { tables in try tables.correctSubscribers(by: recount) }
   }
 
   /// The prices of the catalog, to be compared.
-  private static func text(of terms: [ProductID: Plans.Terms]) -> String {
+  static func text(of terms: [ProductID: Plans.Terms]) -> String {
     let prices = terms.map { product, terms in
       "\(product): " + terms.prices.map { "\($0.value.text) \($0.key)" }.sorted().joined(separator: ", ")
     }
@@ -27,11 +30,14 @@ extension Ledger {
   /// Counts what changed since it was counted.
   /// - Returns: how many purchases, or other changes; fewer than the limit when all are counted, while another replica
   ///   counts, or where one with other prices or rules began after this one: what it has counted is not counted by these.
-  package func countFigures(_ terms: [ProductID: Plans.Terms], limit: Int) async throws(LedgerError) -> Int {
+  ///   The limit where a page of a recount was marked.
+  package func countFigures(
+    _ terms: [ProductID: Plans.Terms], limit: Int, page: Int = recountPage
+  ) async throws(LedgerError) -> Int {
     let prices = Self.text(of: terms)
     return try await engine.submit { tables in
       guard try tables.areFigures(by: prices, rules: Self.figureRules) else { return 0 }
-      return try tables.countFigures(terms, limit: limit)
+      return try tables.countFigures(terms, limit: limit, page: page)
     }
   }
 

@@ -14,23 +14,61 @@ extension LedgerTables {
       """, purchase)
   }
 
-  /// Has every purchase counted anew, unless that was done with these prices already; by other rules from nothing.
-  func noteAllFigures(_ prices: String, rules: Int) throws {
+  /// Begins to have every purchase counted anew, unless that was begun with these prices already; by other rules from nothing.
+  func beginRecount(_ prices: String, rules: Int) throws {
     let isByTheseRules = try memo("figure rules") == "\(rules)"
     guard try !isByTheseRules || memo("figures") != prices else { return }
-    if !isByTheseRules {
-      try execute("DELETE FROM counted_purchase")
+    let isFromNothing = try !isByTheseRules || recount()?.isFromNothing == true
+    if isFromNothing {
       try execute("DELETE FROM figure")
       try execute("DELETE FROM figure_cohort")
     }
+    try keep(Recount(after: .min, isFromNothing: isFromNothing))
+    try keepMemo("figures", prices)
+    try keepMemo("figure rules", "\(rules)")
+  }
+
+  /// The place of a recount that is under way. Nothing is counted until its last page: sums without the purchases of later
+  /// pages must not lose what those were counted as.
+  struct Recount: Hashable {
+    /// The ID of the last purchase that was marked.
+    var after: Int64
+    /// Whether what purchases were counted as is forgotten.
+    var isFromNothing: Bool
+  }
+
+  private static let recountMemo = "figure recount"
+
+  func recount() throws -> Recount? {
+    guard let words = try memo(Self.recountMemo)?.split(separator: " "), words.count == 2, let after = Int64(words[1])
+    else { return nil }
+    return Recount(after: after, isFromNothing: words[0] == "all")
+  }
+
+  private func keep(_ recount: Recount?) throws {
+    try keepMemo(Self.recountMemo, recount.map { "\($0.isFromNothing ? "all" : "prices") \($0.after)" })
+  }
+
+  /// Marks the next page of a recount. A purchase that is recorded in between is marked besides.
+  private func mark(_ recount: Recount, page: Int) throws {
+    let last = try first(
+      """
+      SELECT max(id) FROM (SELECT id FROM (SELECT id FROM purchase UNION ALL SELECT id FROM store_purchase) AS one
+        WHERE id > ? ORDER BY id LIMIT ?) AS page
+      """, recount.after, page, read: { try $0.get(0, as: Int64?.self) })
+    let end = last.flatMap(\.self)
+    if recount.isFromNothing {
+      try execute(
+        "DELETE FROM counted_purchase WHERE purchase_id > ? AND purchase_id <= ?", recount.after, end ?? .max)
+    }
+    guard let end else { return try keep(nil) }
     try execute(
       """
       INSERT INTO figure_due (purchase_id, changes)
-        SELECT id, 1 FROM (SELECT id FROM purchase UNION ALL SELECT id FROM store_purchase) AS one WHERE id IS NOT NULL
+        SELECT id, 1 FROM (SELECT id FROM purchase UNION ALL SELECT id FROM store_purchase) AS one WHERE id > ? AND id <= ?
         ON CONFLICT DO NOTHING
-      """)
-    try keepMemo("figures", prices)
-    try keepMemo("figure rules", "\(rules)")
+      """, recount.after, end)
+    try keep(Recount(after: end, isFromNothing: recount.isFromNothing))
   }
 
   /// Whether purchases are counted with these prices and by these rules: no replica with others began later.
@@ -39,10 +77,15 @@ extension LedgerTables {
     return try known == prices && memo("figure rules") == "\(rules)"
   }
 
-  /// Counts purchases that changed, and adds up what else was noted.
-  /// - Returns: how many of one or the other; zero too while another replica counts.
-  func countFigures(_ terms: [ProductID: Plans.Terms], limit: Int) throws -> Int {
+  /// Counts purchases that changed, and adds up what else was noted; during a recount marks its next page.
+  /// - Parameter page: the purchases of a page. They are only marked, so that there may be more than are counted.
+  /// - Returns: how many of one or the other, the limit for a page; zero too while another replica counts.
+  func countFigures(_ terms: [ProductID: Plans.Terms], limit: Int, page: Int) throws -> Int {
     if connection.isShared, try !exists("SELECT 1 WHERE pg_try_advisory_xact_lock(1129531216)") { return 0 }
+    if let recount = try recount() {
+      try mark(recount, page: max(1, page))
+      return limit
+    }
     let due = try all("SELECT purchase_id FROM figure_due ORDER BY purchase_id LIMIT ?", max(0, limit)) {
       try $0.get(0, as: Int64.self)
     }
@@ -175,9 +218,12 @@ extension LedgerTables {
 
   // MARK: Reading
 
-  /// How many purchases wait to be counted, up to a limit.
+  /// How many purchases wait to be counted, up to a limit; as many as that during a recount.
   func figuresDue(limit: Int) throws -> Int {
-    try first("SELECT count(*) FROM (SELECT purchase_id FROM figure_due LIMIT ?) AS due", limit) { try $0.get(0) } ?? 0
+    guard try recount() == nil else { return limit }
+    return try first("SELECT count(*) FROM (SELECT purchase_id FROM figure_due LIMIT ?) AS due", limit) {
+      try $0.get(0)
+    } ?? 0
   }
 
   /// The sums of the days, or of the months by their first days, in a range: by day, or by product. SQL adds up, so that few

@@ -37,16 +37,44 @@ extension LedgerTables {
     return noted.count
   }
 
-  /// Counts the users of every tier and status anew, in one scan: what a version without this count has recorded
-  /// is in it then.
-  func recountSubscribers() throws {
-    try execute("DELETE FROM tally_change WHERE name = ?", Tally.Name.subscribers)
-    try execute("DELETE FROM tally WHERE name = ?", Tally.Name.subscribers)
-    try execute(
+  /// What the counts of users by tier and status lack, by a scan of all users: what a version without these counts has
+  /// recorded. Every change of a user is noted with it, so that the lack stays the same whatever is recorded meanwhile.
+  func recountOfSubscribers() throws -> SubscriberRecount {
+    var lack: [Tally: Int64] = [:]
+    for row in try all(
       """
-      INSERT INTO tally (name, day, label, detail, count)
-        SELECT CAST(? AS TEXT), 0, tier, status, count(*) FROM account WHERE tier IS NOT NULL GROUP BY tier, status
-      """, Tally.Name.subscribers)
+      SELECT tier, status, count(*) FROM account WHERE tier IS NOT NULL GROUP BY tier, status
+      UNION ALL SELECT label, detail, -count FROM tally WHERE name = ?
+      UNION ALL SELECT label, detail, -change FROM tally_change WHERE name = ?
+      """, Tally.Name.subscribers, Tally.Name.subscribers,
+      read: {
+        (
+          tally: Tally(name: .subscribers, label: try $0.get(0), detail: try $0.get(1)),
+          count: try $0.get(2, as: Int64.self)
+        )
+      })
+    {
+      lack[row.tally, default: 0] += row.count
+    }
+    return SubscriberRecount(lack: lack.filter { $0.value != 0 }, corrections: try corrections())
+  }
+
+  /// Adds what the counts lack, unless another replica has corrected them since they were looked at.
+  func correctSubscribers(by recount: SubscriberRecount) throws {
+    guard !recount.lack.isEmpty, try corrections() == recount.corrections else { return }
+    for (tally, lack) in recount.lack.sorted(by: { $0.key < $1.key }) { try note(lack, to: tally) }
+    try keepMemo(Self.correctionMemo, "\(recount.corrections &+ 1)")
+  }
+
+  private static let correctionMemo = "subscriber corrections"
+
+  /// How often the counts of users were corrected.
+  private func corrections() throws -> Int { try memo(Self.correctionMemo).flatMap { Int($0) } ?? 0 }
+
+  /// See `recountOfSubscribers`.
+  struct SubscriberRecount: Sendable {
+    var lack: [Tally: Int64]
+    var corrections: Int
   }
 
   /// Notes that a user has another tier or status.
