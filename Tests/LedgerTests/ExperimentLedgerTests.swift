@@ -32,6 +32,18 @@ import Testing
     try await ledger.experimentFigures(exposedIn: 0..<100_000).counts[experiment]?[variant]?[""]?.exposed ?? 0
   }
 
+  @Test func `a replica with the prices of before counts no user by them`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let former: [ProductID: Plans.Terms] = [pro: .init(prices: ["EUR": Price(milliunits: 2_990)])]
+      try await ledger.beginFigures(former)
+      try await ledger.beginFigures([:])
+      try await ledger.record([Self.saw("anna", "family")], at: at(10))
+      #expect(try await ledger.countExposures(former, limit: 10) == 0)
+      #expect(try await ledger.experimentFigures(exposedIn: 0..<100_000).pending > 0)
+      #expect(try await ledger.countExposures([:], limit: 10) == 1)
+    }
+  }
+
   @Test func `the first one stays, and what it says is read at once`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let user = UserID(annasAccount)

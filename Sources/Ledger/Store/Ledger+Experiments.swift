@@ -13,11 +13,16 @@ extension Ledger {
   }
 
   /// Counts users whose exposures, purchases or trials changed since they were counted.
-  /// - Returns: how many; fewer than the limit when all are counted, or while another replica counts.
+  /// - Returns: how many; fewer than the limit when all are counted, while another replica counts, or where one with other
+  ///   prices or rules began after this one.
   package func countExposures(_ terms: [ProductID: Plans.Terms], limit: Int) async throws(LedgerError) -> Int {
     let isIdle = try await read { tables in try tables.exposuresDue(limit: 1) == 0 }
     guard !isIdle else { return 0 }
-    return try await engine.submit { tables in try tables.countExposures(terms, limit: limit) }
+    let prices = Self.text(of: terms)
+    return try await engine.submit { tables in
+      guard try tables.areFigures(by: prices, rules: Self.figureRules) else { return 0 }
+      return try tables.countExposures(terms, limit: limit)
+    }
   }
 
   /// The figures of every experiment of which somebody saw a variant.
