@@ -17,6 +17,9 @@ final class EasyHandle {
   private var head: ResponseHead
   private var body: [UInt8] = []
   private var bodyLimit = 0
+  private var readsBody = true
+  /// The transfer was ended within a body that nobody reads.
+  private var isCut = false
   private var mayBeRepeated = false
   /// libcurl began to send the request.
   private var wasSent = false
@@ -106,6 +109,7 @@ final class EasyHandle {
     setting.method(request)
     try setting.check()
     bodyLimit = request.responseBodyLimit
+    readsBody = request.readsBody
     mayBeRepeated = request.method == .get
   }
 
@@ -118,6 +122,7 @@ final class EasyHandle {
     body = []
     wasSent = false
     wasPrivate = false
+    isCut = false
     failure = nil
   }
 
@@ -125,7 +130,7 @@ final class EasyHandle {
   func result(_ code: CURLcode) -> Result<TransportResponse, TransportError> {
     if let failure { return .failure(failure) }
     if wasPrivate, code == CURLE_COULDNT_CONNECT { return .failure(.privateAddress) }
-    guard code == CURLE_OK else {
+    guard code == CURLE_OK || isCut else {
       return .failure(
         TransportError(
           code, nameWasResolved: nameWasResolved, wasSent: wasSent, headIsComplete: head.isComplete,
@@ -192,10 +197,7 @@ extension EasyHandle {
       return false
     }
     if head.isComplete, body.isEmpty, let announced = head.contentLength {
-      guard announced <= bodyLimit else {
-        failure = .tooLarge(limit: bodyLimit)
-        return false
-      }
+      guard announced <= bodyLimit else { return leaveBody() }
       body.reserveCapacity(min(announced, Self.reservationLimit))
     }
     return true
@@ -203,12 +205,15 @@ extension EasyHandle {
 
   /// - Returns: whether to go on.
   fileprivate func takeBody(_ bytes: UnsafeRawBufferPointer) -> Bool {
-    guard bytes.count <= bodyLimit - body.count else {
-      failure = .tooLarge(limit: bodyLimit)
-      return false
-    }
+    guard bytes.count <= bodyLimit - body.count else { return leaveBody() }
     body.append(contentsOf: bytes)
     return true
+  }
+
+  /// Ends the transfer in a body that is too long, well where nobody reads it.
+  private func leaveBody() -> Bool {
+    if readsBody { failure = .tooLarge(limit: bodyLimit) } else { isCut = true }
+    return false
   }
 }
 

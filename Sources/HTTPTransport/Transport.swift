@@ -1,3 +1,5 @@
+internal import CCurl
+
 /// Sends one HTTP request and returns the complete response.
 ///
 /// An implementation never follows a redirect, never retries and never decompresses: each would hide from the caller
@@ -27,6 +29,8 @@ package struct TransportRequest: Sendable {
   package var body: [UInt8]
   /// The most bytes of a response's body; one more ends the transfer with `.tooLarge`.
   package var responseBodyLimit: Int
+  /// Whether the caller reads the body. Of one that nobody reads the rest is left, and status and headers are the response.
+  package var readsBody = true
 
   package init(
     method: Method, url: String, headers: [TransportHeader] = [], body: [UInt8] = [], responseBodyLimit: Int
@@ -65,6 +69,21 @@ package struct TransportResponse: Sendable {
   /// The first header with this name; names are case-insensitive (RFC 9110, section 5.1).
   package func header(_ name: String) -> String? {
     headers.first { $0.name.lowercased() == name.lowercased() }?.value
+  }
+
+  /// The pause that the response asks for by `Retry-After`: whole seconds, or a date in any of HTTP's three forms (RFC 9110,
+  /// sections 10.2.3 and 5.6.7).
+  ///
+  /// - Parameter now: seconds since 1970.
+  /// - Returns: zero for a date that has passed; `nil` for a text that is neither.
+  package func retryAfter(at now: Int64) -> Duration? {
+    guard let text = header("Retry-After"), (1...64).contains(text.utf8.count) else { return nil }
+    if text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
+      return text.utf8.count <= 9 ? Int64(text).map { .seconds($0) } : nil
+    }
+    let moment = Int64(curl_getdate(text, nil))
+    guard moment >= 0, now >= 0 else { return nil }
+    return .seconds(max(moment - now, 0))
   }
 }
 

@@ -38,7 +38,8 @@ package protocol WebhookSender: Sendable {
 package struct HTTPWebhookSender: WebhookSender {
   /// The time of one attempt: Standard Webhooks, section "Request timeouts".
   package static let deadline: Duration = .seconds(20)
-  /// The most bytes of an answer, which nobody reads.
+  /// The bytes of an answer's body after which its connection is given up. Nobody reads them: up to here a connection is
+  /// worth keeping for the next event.
   static let answerLimit = 256 * 1024
 
   /// The transport for public addresses, over TLS.
@@ -60,32 +61,27 @@ package struct HTTPWebhookSender: WebhookSender {
       let headers = WebhookHeaders(
         id: message.id, timestamp: timestamp, body: message.body, secrets: keyring.secrets(of: endpoint))
     else { return .failed(problem: "not_signed", retryAfter: nil) }
-    let request = TransportRequest(
+    var request = TransportRequest(
       method: .post, url: endpoint.url,
       headers: [
         TransportHeader("Content-Type", "application/json"), TransportHeader("webhook-id", headers.id),
         TransportHeader("webhook-timestamp", String(headers.timestamp)),
         TransportHeader("webhook-signature", headers.signature),
       ], body: message.body, responseBodyLimit: Self.answerLimit)
+    request.readsBody = false
     do throws(TransportError) {
       let answer = try await (endpoint.isPrivate ? privateTransport : transport)
         .send(request, deadline: .now.advanced(by: Self.deadline))
-      return Self.outcome(of: answer)
+      return Self.outcome(of: answer, at: timestamp)
     } catch { return .failed(problem: Self.problem(error), retryAfter: nil) }
   }
 
-  private static func outcome(of answer: TransportResponse) -> WebhookOutcome {
+  private static func outcome(of answer: TransportResponse, at now: Int64) -> WebhookOutcome {
     switch answer.status {
     case 200...299: .delivered
     case 410: .gone
-    default: .failed(problem: "http_\(answer.status)", retryAfter: retryAfter(answer.header("Retry-After")))
+    default: .failed(problem: "http_\(answer.status)", retryAfter: answer.retryAfter(at: now))
     }
-  }
-
-  /// Seconds (RFC 9110, section 10.2.3). A date is left to the schedule.
-  private static func retryAfter(_ text: String?) -> Duration? {
-    guard let text, text.utf8.count <= 9, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
-    return Int(text).map { .seconds($0) }
   }
 
   private static func problem(_ error: TransportError) -> String {

@@ -15,16 +15,19 @@ struct Misbehaviour: Sendable, CustomTestStringConvertible {
   let testDescription: String
   let expected: Expected
   var limit = 4096
+  var readsBody = true
   var deadline = Duration.seconds(60)
   let script: @Sendable (RawConnection) async throws -> Void
 
   init(
-    _ description: String, _ expected: Expected, limit: Int = 4096, deadline: Duration = .seconds(60),
+    _ description: String, _ expected: Expected, limit: Int = 4096, readsBody: Bool = true,
+    deadline: Duration = .seconds(60),
     script: @escaping @Sendable (RawConnection) async throws -> Void
   ) {
     self.testDescription = description
     self.expected = expected
     self.limit = limit
+    self.readsBody = readsBody
     self.deadline = deadline
     self.script = script
   }
@@ -120,6 +123,27 @@ struct Misbehaviour: Sendable, CustomTestStringConvertible {
         try await connection.write("HTTP/1.1 200 OK\r\n\r\n")
         while true { try await connection.write([UInt8](repeating: 0x61, count: 0x4000)) }
       },
+      .init(
+        "announces too much that nobody reads",
+        .answer(status: 201, headers: [.init("Content-Length", "5000000000")], body: []), limit: 4, readsBody: false
+      ) { connection in
+        try await connection.write("HTTP/1.1 201 Created\r\nContent-Length: 5000000000\r\n\r\n")
+        await connection.waitForClose()
+      },
+      .init(
+        "sends chunks without end that nobody reads",
+        .answer(status: 200, headers: [.init("Transfer-Encoding", "chunked")], body: Array("12".utf8)), limit: 4,
+        readsBody: false
+      ) { connection in
+        try await connection.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n12\r\n")
+        while true { try await connection.write("5\r\n12345\r\n") }
+      },
+      .init(
+        "resets within a body that nobody reads", .error(.reset), limit: 4_096, readsBody: false
+      ) { connection in
+        try await connection.write("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n12345")
+        await connection.reset()
+      },
       .init("sends headers without end", .error(.tooLarge(limit: 64 * 1024))) { connection in
         try await connection.write("HTTP/1.1 200 OK\r\n")
         while true { try await connection.write("X-Flood: \(String(repeating: "a", count: 1000))\r\n") }
@@ -187,8 +211,9 @@ extension HTTPTransportTests {
       } during: { server in
         try await bench.withTransport { transport in
           let started = ContinuousClock.now
-          let outcome = await transport.outcome(
-            .get(server.origin, limit: misbehaviour.limit), within: misbehaviour.deadline)
+          var request = TransportRequest.get(server.origin, limit: misbehaviour.limit)
+          request.readsBody = misbehaviour.readsBody
+          let outcome = await transport.outcome(request, within: misbehaviour.deadline)
           switch (misbehaviour.expected, outcome) {
           case (.error(let expected), .failure(let error)):
             #expect(error == expected)

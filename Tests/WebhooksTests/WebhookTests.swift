@@ -87,6 +87,25 @@ import Testing
     Answer(500, .failed(problem: "http_500", retryAfter: nil)),
     Answer(
       503, headers: [TransportHeader("Retry-After", "120")], .failed(problem: "http_503", retryAfter: .seconds(120))),
+    Answer(
+      503, headers: [TransportHeader("Retry-After", "Thu, 01 Jan 1970 00:02:07 GMT")],
+      .failed(problem: "http_503", retryAfter: .seconds(120))),
+    Answer(
+      503, headers: [TransportHeader("Retry-After", "Friday, 01-Jan-71 00:01:07 GMT")],
+      .failed(problem: "http_503", retryAfter: .seconds(31_536_060))),
+    Answer(
+      503, headers: [TransportHeader("Retry-After", "Thu Jan  1 00:00:09 1970")],
+      .failed(problem: "http_503", retryAfter: .seconds(2))),
+    Answer(
+      429, headers: [TransportHeader("Retry-After", "Thu, 01 Jan 1970 00:00:06 GMT")],
+      .failed(problem: "http_429", retryAfter: .zero)),
+    Answer(429, headers: [TransportHeader("Retry-After", "")], .failed(problem: "http_429", retryAfter: nil)),
+    Answer(429, headers: [TransportHeader("Retry-After", "-5")], .failed(problem: "http_429", retryAfter: nil)),
+    Answer(
+      429, headers: [TransportHeader("Retry-After", "1718452860000")], .failed(problem: "http_429", retryAfter: nil)),
+    Answer(
+      429, headers: [TransportHeader("Retry-After", String(repeating: "9", count: 4_000))],
+      .failed(problem: "http_429", retryAfter: nil)),
     Answer(429, headers: [TransportHeader("Retry-After", "soon")], .failed(problem: "http_429", retryAfter: nil)),
     Answer(.timedOut, "timed_out"), Answer(.connect, "connect"), Answer(.privateAddress, "private_address"),
     Answer(.tls("x"), "tls"), Answer(.reset, "reset"),
@@ -100,6 +119,7 @@ import Testing
       transport: transport, privateTransport: never, keyring: WebhookKeyring([endpoint]))
     #expect(await sender.send(WebhookMessage(id: "evt_1_1", body: [123, 125]), to: endpoint, at: 7) == one.outcome)
     let request = try #require(transport.requests.first)
+    #expect(!request.readsBody)
     #expect(request.url == endpoint.url && request.method == .post && request.body == [123, 125])
     let names = request.headers.map(\.name)
     #expect(names == ["Content-Type", "webhook-id", "webhook-timestamp", "webhook-signature"])
