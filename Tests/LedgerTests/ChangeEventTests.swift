@@ -247,6 +247,74 @@ import Testing
     }
   }
 
+  @Test func `an event that is reported again is kept once, as long as it is kept`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      func report(_ user: UserID, _ type: String, _ id: String?) -> AppEvent {
+        AppEvent(user: user, type: type, at: at(0), properties: "{}", id: id)
+      }
+      let batch = [
+        report("anna", "paywall_viewed", "1"), report("anna", "plan_selected", "2"), report("anna", "again", "1"),
+        report("anna", "unnamed", nil),
+      ]
+      try await ledger.record(batch, at: at(0))
+      try await ledger.record(batch + [report("ben", "paywall_viewed", "1")], at: at(5))
+      #expect(
+        try await told(ledger) == [
+          "anna paywall_viewed", "anna plan_selected", "anna unnamed", "anna unnamed", "ben paywall_viewed",
+        ])
+      #expect(try await ledger.changeEvents(after: 0, limit: 3).map(\.detail.reportedID) == ["1", "2", nil])
+      // What an anonymous customer's app reported before the sign-in comes again after it.
+      let anonymous: UserID = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
+      try await ledger.record([report(anonymous, "opened", "3")], at: at(6))
+      _ = try await ledger.join(anonymous, to: "anna", requestID: "join", reevaluated(at: 6))
+      try await ledger.record([report("anna", "opened", "3"), report(anonymous, "opened", "3")], at: at(7))
+      #expect(try await told(ledger).count == 6)
+      // The event is forgotten, and its ID with it.
+      _ = try await ledger.pruneChangeEvents(before: at(6), limit: 10)
+      #expect(try await scratch.rows("SELECT count(*) FROM reported_event") == [["1"]])
+      try await ledger.record([report("anna", "paywall_viewed", "1")], at: at(8))
+      #expect(try await told(ledger).last == "anna paywall_viewed")
+    }
+  }
+
+  @Test func `money that comes after grace begins access again, of the same subscription`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let day = 86_400.0
+      func state(_ time: Double, expires: Double, _ change: (inout RenewalInfo) -> Void) -> SubscriptionEvidence {
+        var one = evidence("1", time: time, expires: expires)
+        change(&one.renewals[0])
+        return one
+      }
+      func told(at time: Double, _ evidence: SubscriptionEvidence) async throws -> [String] {
+        let last = try await ledger.newestChangeEvent()
+        _ = try await ledger.record(
+          entry("anna", [evidence], evaluate: rules).with {
+            $0.evaluatedAt = at(time); $0.recordedAt = at(time)
+          })
+        return try await ledger.changeEvents(after: last, limit: 10).map(\.type)
+      }
+      #expect(try await told(at: 0, state(0, expires: 30 * day) { _ in }) == ["subscription.started"])
+      let retry = { (info: inout RenewalInfo) in
+        (info.isInBillingRetry, info.expirationIntent) = (true, 2)
+        info.gracePeriodExpiresDate = at(46 * day)
+      }
+      #expect(try await told(at: 31 * day, state(31 * day, expires: 30 * day, retry)) == ["subscription.billing_issue"])
+      #expect(try await told(at: 47 * day, state(47 * day, expires: 30 * day, retry)) == ["subscription.grace_ended"])
+      #expect(try await told(at: 80 * day, state(80 * day, expires: 110 * day) { _ in }) == ["subscription.started"])
+      let event = try #require(try await ledger.changeEvents(after: 3, limit: 1).first)
+      #expect(event.former?.originalTransactionID == "1" && event.entitlement?.originalTransactionID == "1")
+      // Within grace it is a renewal.
+      #expect(
+        try await told(
+          at: 111 * day,
+          state(111 * day, expires: 110 * day) {
+            retry(&$0); $0.gracePeriodExpiresDate = at(126 * day)
+          })
+          == ["subscription.billing_issue"])
+      #expect(try await told(at: 120 * day, state(120 * day, expires: 150 * day) { _ in }) == ["subscription.renewed"])
+    }
+  }
+
   @Test func `old events go, the newest stays, and no number comes twice`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for index in 0..<5 {

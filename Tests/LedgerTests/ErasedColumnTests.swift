@@ -75,6 +75,7 @@ import Testing
     "change_event": ["user_id": .named, "type": .none, "data": .free],
     "covered_verdict": ["user_id": .gone, "entitlement": .gone],
     "told_refusal": ["user_id": .gone, "subject": .gone],
+    "reported_event": ["user_id": .gone, "id_sha256": .gone],
     // Days, products and amounts; a purchase's stay as its evidence does.
     "counted_purchase": ["counts": .none],
     // Without account tokens.

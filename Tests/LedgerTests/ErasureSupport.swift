@@ -162,8 +162,10 @@ enum Anna {
     try await ledger.record(
       [
         AppEvent(
-          user: "ben", type: "invited", at: at(98), properties: #"{"whom":"\#(id)","by":"app/\#(annasAccount)"}"#),
-        AppEvent(user: id, type: "opened", at: at(99), properties: #"{"email":"\#(email)"}"#),
+          user: "ben", type: "invited", at: at(98), properties: #"{"whom":"\#(id)","by":"app/\#(annasAccount)"}"#,
+          id: "invited-\(annasAccount)"),
+        AppEvent(
+          user: id, type: "opened", at: at(99), properties: #"{"email":"\#(email)"}"#, id: "opened-\(annasAccount)"),
         AppEvent(
           user: id, type: "experiment_exposed", at: at(99), properties: "{}",
           exposure: Exposure(experiment: "paywall", variant: "family", at: at(99))),

@@ -57,7 +57,7 @@ import Testing
       """
       DROP TABLE change_event, covered_verdict, told_refusal, webhook, webhook_lease, webhook_delivery, figure_due,
         counted_purchase, figure, tally, tally_change, product_period, user_progress, near_limit, figure_cohort,
-        exposure, exposure_due, counted_exposure, variant_figure, thinned, past_evidence;
+        exposure, exposure_due, counted_exposure, variant_figure, thinned, past_evidence, reported_event;
       DROP INDEX event_other_user_id, event_noted, store_transfer_to_user_id, event_note;
       ALTER TABLE outbox DROP COLUMN reset, DROP COLUMN reset_spelling;
       DELETE FROM ledger_migration WHERE identifier > '0016'; INSERT INTO memo (name, text) VALUES ('kept', 'yes')

@@ -102,10 +102,14 @@ struct EventsController: Sendable {
     guard let properties = posted.propertiesText, properties.utf8.count <= Self.longestProperties else {
       throw Problem(.malformedRequest, "'\(place).properties' may have at most \(Self.longestProperties) bytes.")
     }
+    guard posted.id.map(HTTPFields.isIdempotencyKey) ?? true else {
+      throw Problem(.malformedRequest, "'\(place).id' has to be one word of 1 to 128 printable ASCII characters.")
+    }
     let moment = try Self.moment(posted.at, place, now)
     return AppEvent(
       user: try Self.user(posted, place, by: caller), type: posted.type, at: moment, properties: properties,
-      exposure: posted.type == Self.exposed ? try exposure(posted, place, at: moment) : nil)
+      exposure: posted.type == Self.exposed ? try exposure(posted, place, at: moment) : nil,
+      id: posted.id)
   }
 
   /// The variant that the user saw; `nil` for one that the catalog lacks. Versions of an app outlive experiments, and what

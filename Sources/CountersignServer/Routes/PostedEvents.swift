@@ -15,9 +15,11 @@ struct PostedEvent: Decodable {
   /// The moment by the reporter's clock; `nil`: now.
   var at: String?
   var properties: [String: PostedJSON]?
+  /// The reporter's word for the event, so that a request may be sent again.
+  var id: String?
 
   enum CodingKeys: String, CodingKey {
-    case type, at, properties
+    case type, at, properties, id
     case userID = "user_id"
   }
 

@@ -11,7 +11,7 @@ internal import GRDB
 ///     consumption    feature_total    user_time_zone
 ///     trial 1 ──── 1 given_period    trial_session    device
 ///     account 1 ──── * store_purchase    store_report    store_transfer
-///     event 1 ──── * change_event    account 1 ──── 0…1 covered_verdict    told_refusal
+///     event 1 ──── * change_event    account 1 ──── 0…1 covered_verdict    told_refusal    reported_event
 ///     webhook 1 ──── * webhook_delivery * ──── 1 change_event
 ///     figure_due    counted_purchase    figure    figure_cohort    tally_change    tally    product_period
 ///     user_progress    near_limit    past_evidence
@@ -56,6 +56,9 @@ enum LedgerSchema {
     migrator.registerMigration("0023 tallies", foreignKeyChecks: .immediate) { db in try db.execute(sql: tallies) }
     migrator.registerMigration("0024 progress", foreignKeyChecks: .immediate) { db in try db.execute(sql: progress) }
     migrator.registerMigration("0025 existing", foreignKeyChecks: .immediate) { db in try db.execute(sql: existing) }
+    migrator.registerMigration("0026 reported events", foreignKeyChecks: .immediate) { db in
+      try db.execute(sql: reportedEvents)
+    }
     return migrator
   }
 

@@ -14,15 +14,17 @@ extension Ledger {
     try await readShort { tables in try tables.newestChangeEvent() }
   }
 
-  /// Keeps events that an app reports, in their order, and the variants that they say users saw first.
+  /// Keeps events that an app reports, in their order, and the variants that they say users saw first. One with an ID under
+  /// which the user has an event already is that one, whatever else it says.
   package func record(_ events: [AppEvent], at now: Date) async throws(LedgerError) {
     guard !events.isEmpty else { return }
     try await engine.submit { tables in
       let recordedAt = try StoredForm.milliseconds(now)
       for event in events {
         var detail = ChangeEvent.Detail()
-        detail.properties = event.properties
+        (detail.properties, detail.reportedID) = (event.properties, event.id)
         let (user, day) = (try tables.name(of: event.user), event.at.utcDay)
+        if let id = event.id, try !tables.isFirst(report: id, of: user, at: recordedAt) { continue }
         try tables.note(UserProgress(seen: day, viewed: event.type == AppEvent.paywall ? day : nil), of: user)
         if let exposure = event.exposure { try tables.keep(exposure, of: user) }
         try tables.appendChangeEvent(

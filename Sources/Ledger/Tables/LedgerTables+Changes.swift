@@ -83,6 +83,29 @@ extension LedgerTables {
     }
     return try oldest.count == 2 && (oldest.first.map { $0 < moment } ?? false)
       || exists("SELECT 1 FROM told_refusal WHERE until < ? LIMIT 1", moment)
+      || exists("SELECT 1 FROM reported_event WHERE recorded_at < ? LIMIT 1", moment)
+  }
+
+  /// Keeps the ID of an event that an app reports.
+  /// - Returns: whether the user has no event under it.
+  func isFirst(report id: String, of user: UserID, at recordedAt: Int64) throws -> Bool {
+    try execute(
+      """
+      INSERT INTO reported_event (user_id, id_sha256, recorded_at) VALUES (?, ?, ?)
+      ON CONFLICT (user_id, id_sha256) DO NOTHING
+      """, user.key, ReceiptDigest(of: id), recordedAt)
+    return changesCount == 1
+  }
+
+  /// Gives a user the IDs of events that an anonymous customer's app reported: they may come again.
+  func move(reportsOf id: UserID, to user: UserID) throws {
+    try execute(
+      """
+      INSERT INTO reported_event (user_id, id_sha256, recorded_at)
+        SELECT CAST(? AS TEXT), id_sha256, recorded_at FROM reported_event AS former WHERE former.user_id = ?
+      ON CONFLICT (user_id, id_sha256) DO NOTHING
+      """, user.key, id.key)
+    try execute("DELETE FROM reported_event WHERE user_id = ?", id.key)
   }
 
   // MARK: Erasure
@@ -133,10 +156,11 @@ extension LedgerTables {
     return true
   }
 
-  /// Deletes the rows that decide on the user's next events.
+  /// Deletes the rows that decide on the user's next events, and the IDs of those that apps reported.
   func eraseEventState(of key: String) throws {
     try execute("DELETE FROM covered_verdict WHERE user_id = ?", key)
     try execute("DELETE FROM told_refusal WHERE user_id = ?", key)
+    try execute("DELETE FROM reported_event WHERE user_id = ?", key)
   }
 
   // MARK: Retention
@@ -150,6 +174,11 @@ extension LedgerTables {
     for one in refusals {
       try execute("DELETE FROM told_refusal WHERE user_id = ? AND subject = ?", one.user, one.subject)
     }
+    try execute(
+      """
+      DELETE FROM reported_event WHERE (user_id, id_sha256) IN (
+        SELECT user_id, id_sha256 FROM reported_event WHERE recorded_at < ? ORDER BY recorded_at LIMIT ?)
+      """, moment, max(0, limit))
     let newest = try newestChangeEvent()
     let oldest = try all(
       "SELECT sequence, recorded_at FROM change_event WHERE sequence > 0 ORDER BY sequence LIMIT ?", max(0, limit)
@@ -213,6 +242,7 @@ extension ChangeEvent.Detail {
     var copy = self
     (copy.from, copy.to) = (renamed(from), renamed(to))
     copy.properties = properties.map(names.redacted(inJSON:))
+    copy.reportedID = reportedID.map { names.redacted($0) }
     return copy
   }
 }

@@ -92,6 +92,7 @@ extension LedgerTables {
     try leaveLimits(ofKey: id.key)
     if let progress = try takeProgress(ofKey: id.key) { try note(progress, of: user) }
     try move(exposuresOf: id, to: user)
+    try move(reportsOf: id, to: user)
     changes.note(usageOf: user)
     changes.note(usageOf: id)
   }

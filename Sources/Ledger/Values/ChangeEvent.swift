@@ -16,6 +16,12 @@ package struct ChangeEvent: Hashable, Sendable {
   package var entitlement: Entitlement?
   package var former: Entitlement?
   package var detail: Detail
+  /// The begin of the period that the verdict is about, where it was asked for and its transaction is known.
+  package var purchasedAt: Date?
+
+  /// The verdict that the event tells: on the purchases alone, where a grant decides.
+  package var told: Entitlement? { detail.covered ?? entitlement }
+  package var formerlyTold: Entitlement? { detail.formerlyCovered ?? former }
 
   /// The facts of an event that its verdicts do not have.
   package struct Detail: Hashable, Codable, Sendable {
@@ -39,8 +45,9 @@ package struct ChangeEvent: Hashable, Sendable {
     /// The verdicts on the purchases alone, where a grant decides.
     package var covered: Entitlement?
     package var formerlyCovered: Entitlement?
-    /// The app's own properties, a JSON object.
+    /// The app's own properties, a JSON object, and its ID of the event.
     package var properties: String?
+    package var reportedID: String?
 
     package init() {}
   }
@@ -67,16 +74,19 @@ package struct AppEvent: Hashable, Sendable {
   package var properties: String
   /// The variant of an experiment that the user saw, where the event says so.
   package var exposure: Exposure?
+  /// The reporter's word for the event: one of the user that comes again is kept once.
+  package var id: String?
 
   /// The type of the event of a paywall that was shown: the funnel begins with it.
   package static let paywall = "paywall_viewed"
 
-  package init(user: UserID, type: String, at: Date, properties: String, exposure: Exposure? = nil) {
+  package init(user: UserID, type: String, at: Date, properties: String, exposure: Exposure? = nil, id: String? = nil) {
     self.user = user
     self.type = type
     self.at = at
     self.properties = properties
     self.exposure = exposure
+    self.id = id
   }
 }
 

@@ -17,6 +17,7 @@ package enum EventDocument {
     json.member("type", event.type)
     json.member("timestamp", event.at.rfc3339)
     json.member("user_id", event.user.rawValue)
+    if let id = event.detail.reportedID { json.member("reported_id", id) }
     json.member("data", json: data(of: event))
     return json.finished()
   }
@@ -89,10 +90,4 @@ package enum EventDocument {
     json.member("source", verdict.source?.rawValue)
     json.member("provisional", verdict.isProvisional)
   }
-}
-
-extension ChangeEvent {
-  /// The verdict that the event tells: on the purchases alone, where a grant decides.
-  var told: Entitlement? { detail.covered ?? entitlement }
-  var formerlyTold: Entitlement? { detail.formerlyCovered ?? former }
 }

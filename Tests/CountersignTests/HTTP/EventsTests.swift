@@ -175,6 +175,23 @@ import Testing
     }
   }
 
+  @Test func `a report that is sent again is kept once, and answered the same`() async throws {
+    try await run { service, _, clock in
+      let token = try TokenMint.user(Self.user, at: clock.date)
+      let body = #"{"events":[{"type":"paywall_viewed","id":"a1"},{"type":"plan_selected","id":"a2"}]}"#
+      for _ in 0..<2 {
+        let answer = try await service.send(.post, "/v1/events", key: token, body: body)
+        #expect(answer.status == 200 && answer["recorded"] == "2")
+      }
+      _ = try await service.send(.post, "/v1/events", body: #"{"events":[{"type":"a","user_id":"ben","id":"a1"}]}"#)
+      #expect(try await events(service).events.map(\.type) == ["paywall_viewed", "plan_selected", "a"])
+      let list = try await service.send(.get, "/v1/events").text
+      #expect(list.components(separatedBy: #""reported_id":"a1""#).count == 3)
+      let export = try await service.send(.get, "/v1/profiles/\(Self.user)/export").text
+      #expect(export.contains(#""reported_id":"a2""#))
+    }
+  }
+
   @Test func `a server's events name their users`() async throws {
     try await run { service, _, _ in
       let answer = try await service.send(
@@ -189,6 +206,10 @@ import Testing
     (#"{"events":[]}"#, 400), (#"{}"#, 400), (#"{"events":[{"type":"subscription.started"}]}"#, 400),
     (#"{"events":[{"type":""}]}"#, 400), (#"{"events":[{"type":"with space"}]}"#, 400),
     (#"{"events":[{"type":"a","at":"yesterday"}]}"#, 400),
+    (#"{"events":[{"type":"a","id":""}]}"#, 400), (#"{"events":[{"type":"a","id":"two words"}]}"#, 400),
+    (#"{"events":[{"type":"a","id":7}]}"#, 400), (#"{"events":[{"type":"a","id":"\u00e9"}]}"#, 400),
+    (#"{"events":[{"type":"a","id":"\#(String(repeating: "x", count: 129))"}]}"#, 400),
+    (#"{"events":[{"type":"a","id":"\#(String(repeating: "x", count: 128))"}]}"#, 200),
     (#"{"events":[{"type":"a","at":"2020-01-01T00:00:00Z"}]}"#, 400),
     (#"{"events":[{"type":"a","properties":[1]}]}"#, 400),
     (#"{"events":[{"type":"a","user_id":"somebody else"}]}"#, 403),
