@@ -259,7 +259,7 @@ import Testing
       try await ledger.record(batch, at: at(0))
       try await ledger.record(batch + [report("ben", "paywall_viewed", "1")], at: at(5))
       #expect(
-        try await told(ledger) == [
+        try await lines(ledger) == [
           "anna paywall_viewed", "anna plan_selected", "anna unnamed", "anna unnamed", "ben paywall_viewed",
         ])
       #expect(try await ledger.changeEvents(after: 0, limit: 3).map(\.detail.reportedID) == ["1", "2", nil])
@@ -268,12 +268,12 @@ import Testing
       try await ledger.record([report(anonymous, "opened", "3")], at: at(6))
       _ = try await ledger.join(anonymous, to: "anna", requestID: "join", reevaluated(at: 6))
       try await ledger.record([report("anna", "opened", "3"), report(anonymous, "opened", "3")], at: at(7))
-      #expect(try await told(ledger).count == 6)
+      #expect(try await lines(ledger).count == 6)
       // The event is forgotten, and its ID with it.
       _ = try await ledger.pruneChangeEvents(before: at(6), limit: 10)
       #expect(try await scratch.rows("SELECT count(*) FROM reported_event") == [["1"]])
       try await ledger.record([report("anna", "paywall_viewed", "1")], at: at(8))
-      #expect(try await told(ledger).last == "anna paywall_viewed")
+      #expect(try await lines(ledger).last == "anna paywall_viewed")
     }
   }
 
@@ -285,7 +285,7 @@ import Testing
         change(&one.renewals[0])
         return one
       }
-      func told(at time: Double, _ evidence: SubscriptionEvidence) async throws -> [String] {
+      func events(at time: Double, _ evidence: SubscriptionEvidence) async throws -> [String] {
         let last = try await ledger.newestChangeEvent()
         _ = try await ledger.record(
           entry("anna", [evidence], evaluate: rules).with {
@@ -293,25 +293,25 @@ import Testing
           })
         return try await ledger.changeEvents(after: last, limit: 10).map(\.type)
       }
-      #expect(try await told(at: 0, state(0, expires: 30 * day) { _ in }) == ["subscription.started"])
+      #expect(try await events(at: 0, state(0, expires: 30 * day) { _ in }) == ["subscription.started"])
       let retry = { (info: inout RenewalInfo) in
         (info.isInBillingRetry, info.expirationIntent) = (true, 2)
         info.gracePeriodExpiresDate = at(46 * day)
       }
-      #expect(try await told(at: 31 * day, state(31 * day, expires: 30 * day, retry)) == ["subscription.billing_issue"])
-      #expect(try await told(at: 47 * day, state(47 * day, expires: 30 * day, retry)) == ["subscription.grace_ended"])
-      #expect(try await told(at: 80 * day, state(80 * day, expires: 110 * day) { _ in }) == ["subscription.started"])
+      #expect(try await events(at: 31 * day, state(31 * day, expires: 30 * day, retry)) == ["subscription.billing_issue"])
+      #expect(try await events(at: 47 * day, state(47 * day, expires: 30 * day, retry)) == ["subscription.grace_ended"])
+      #expect(try await events(at: 80 * day, state(80 * day, expires: 110 * day) { _ in }) == ["subscription.started"])
       let event = try #require(try await ledger.changeEvents(after: 3, limit: 1).first)
       #expect(event.former?.originalTransactionID == "1" && event.entitlement?.originalTransactionID == "1")
       // Within grace it is a renewal.
       #expect(
-        try await told(
+        try await events(
           at: 111 * day,
           state(111 * day, expires: 110 * day) {
             retry(&$0); $0.gracePeriodExpiresDate = at(126 * day)
           })
           == ["subscription.billing_issue"])
-      #expect(try await told(at: 120 * day, state(120 * day, expires: 150 * day) { _ in }) == ["subscription.renewed"])
+      #expect(try await events(at: 120 * day, state(120 * day, expires: 150 * day) { _ in }) == ["subscription.renewed"])
     }
   }
 

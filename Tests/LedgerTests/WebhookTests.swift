@@ -47,6 +47,30 @@ import Testing
     }
   }
 
+  @Test func `an event says when its period began, if that is asked for and known`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await ledger.keepWebhooks(["shop": "https://shop.example/"])
+      for (number, source) in [EvidenceSource.verifyReceipt, .serverAPI, .serverAPI].enumerated() {
+        var one = evidence("1", time: Double(number) * 900, expires: Double(number + 1) * 1_000)
+        (one.source, one.purchases[0].purchaseDate) = (source, at(Double(number) * 1_000 - 100))
+        _ = try await ledger.record(entry("anna", [one], evaluate: rules))
+      }
+      _ = try await ledger.record(entry("ben", [evidence("2", expires: 1_000)], evaluate: rules))
+      try await events(ledger, of: "anna")
+      func begins() async throws -> [Date?] {
+        let work = try await ledger.webhookWork(of: "shop", dueAt: at(100), due: 10, fresh: 10, withPurchaseDates: true)
+        return (work.due.map(\.event) + work.fresh).map(\.purchasedAt)
+      }
+      #expect(try await begins() == [at(-100), at(900), at(1_900), at(-100), nil])
+      #expect(try await work(ledger).fresh.allSatisfy { $0.purchasedAt == nil })
+      let first = try #require(try await work(ledger).fresh.first)
+      try await settle(
+        ledger, [WebhookResult(of: first, .failed(attempts: 1, due: at(100), problem: "http_500"))],
+        through: first.sequence)
+      #expect(try await begins().first == at(-100))
+    }
+  }
+
   @Test func `of a user the first that waits goes first, when it is due`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await ledger.keepWebhooks(["shop": "https://shop.example/"])

@@ -18,11 +18,12 @@ import Testing
   }
 
   private static func document(
-    _ type: EventType, _ verdict: Entitlement, after former: Entitlement
+    _ type: EventType, _ verdict: Entitlement, after former: Entitlement, purchasedAt: Date? = nil
   ) throws -> [String: any Sendable] {
-    let event = ChangeEvent(
+    var event = ChangeEvent(
       sequence: 1, type: type.rawValue, user: "anna", at: UseCase.start, recordedAt: UseCase.start,
       entitlement: verdict, former: former, detail: .init())
+    event.purchasedAt = purchasedAt
     let document = try #require(RevenueCatDocument.json(of: event))
     let object = try JSONSerialization.jsonObject(with: Data(document)) as? [String: any Sendable]
     return try #require(object?["event"] as? [String: any Sendable])
@@ -37,6 +38,18 @@ import Testing
     #expect(event["type"] as? String == "EXPIRATION" && event["expiration_reason"] as? String == "CUSTOMER_SUPPORT")
     #expect(event["entitlement_ids"] as? [String] == ["pro"])
     #expect(event["expiration_at_ms"] as? Int64 == UseCase.start.millisecondsSince1970)
+  }
+
+  @Test func `money that comes after grace is a renewal, of the period that it paid for`() throws {
+    var ended = Self.verdict("free", "monthly", "1")
+    (ended.status, ended.reason) = (.expired, .billingRetry)
+    let begin = UseCase.start.addingTimeInterval(-60)
+    let event = try Self.document(
+      .subscriptionStarted, Self.verdict("pro", "monthly", "1"), after: ended, purchasedAt: begin)
+    #expect(event["type"] as? String == "RENEWAL")
+    #expect(event["purchased_at_ms"] as? Int64 == begin.millisecondsSince1970)
+    let unknown = try Self.document(.subscriptionStarted, Self.verdict("pro", "monthly", "1"), after: ended)
+    #expect(unknown["purchased_at_ms"] is NSNull)
   }
 
   @Test func `another product is the period that it begins with`() throws {

@@ -33,10 +33,21 @@ extension Ledger {
   /// - Parameters:
   ///   - due: the most events that wait.
   ///   - fresh: the most events that were never sent to it.
+  ///   - withPurchaseDates: whether the events say when the period that they are about began.
   package func webhookWork(
-    of name: String, dueAt now: Date, due: Int, fresh: Int
+    of name: String, dueAt now: Date, due: Int, fresh: Int, withPurchaseDates: Bool = false
   ) async throws(LedgerError) -> WebhookWork {
-    try await readShort { tables in try tables.webhookWork(of: name, dueAt: now, due: due, fresh: fresh) }
+    try await readShort { tables in
+      var work = try tables.webhookWork(of: name, dueAt: now, due: due, fresh: fresh)
+      guard withPurchaseDates else { return work }
+      for index in work.due.indices {
+        work.due[index].event.purchasedAt = try tables.purchaseDate(of: work.due[index].event)
+      }
+      for index in work.fresh.indices {
+        work.fresh[index].purchasedAt = try tables.purchaseDate(of: work.fresh[index])
+      }
+      return work
+    }
   }
 
   /// Records what became of events, and how far the receiver is, in one transaction. Without it they are sent again.

@@ -90,6 +90,17 @@ extension LedgerTables {
     return work
   }
 
+  /// The begin of the period that an event is about: the purchase date of the transaction that decided.
+  func purchaseDate(of event: ChangeEvent) throws -> Date? {
+    guard let told = event.told, let id = told.originalTransactionID ?? event.formerlyTold?.originalTransactionID,
+      let environment = told.environment ?? event.formerlyTold?.environment,
+      let transaction = told.explanation.decidedBy ?? event.formerlyTold?.explanation.decidedBy
+    else { return nil }
+    let key = SubscriptionKey(environment: environment, originalTransactionID: id)
+    let row = try key.isOfAnotherStore ? storePurchase(key)?.id : purchase(key)?.id
+    return try row.flatMap(countable)?.evidence.purchases.first { $0.transactionID == transaction }?.purchaseDate
+  }
+
   /// - Parameter through: every event up to this one is delivered, or is among the results.
   func settleWebhook(_ name: String, _ results: [WebhookResult], through: Int64?, at now: Date) throws {
     for result in results {

@@ -110,7 +110,7 @@ enum RevenueCatDocument {
     json.member("product_id", (verdict.productID ?? former?.productID)?.rawValue)
     json.member("entitlement_ids", json: list([tier.rawValue]))
     json.member("period_type", verdict.isTrial ? "TRIAL" : "NORMAL")
-    json.member("purchased_at_ms", json: nil)
+    json.member("purchased_at_ms", event.purchasedAt?.millisecondsSince1970)
     json.member("expiration_at_ms", (verdict.expiresAt ?? former?.expiresAt)?.millisecondsSince1970)
     let id = verdict.originalTransactionID ?? former?.originalTransactionID
     json.member("store", (id?.store ?? "app_store").uppercased())

@@ -116,7 +116,8 @@ package struct WebhookDeliverer: Service {
     let isProbing = pace.failures > 0
     do throws(LedgerError) {
       var work = try await ledger.webhookWork(
-        of: endpoint.name, dueAt: start, due: isProbing ? 1 : Self.dueBatch, fresh: Self.freshBatch)
+        of: endpoint.name, dueAt: start, due: isProbing ? 1 : Self.dueBatch, fresh: Self.freshBatch,
+        withPurchaseDates: endpoint.format == .revenuecat)
       guard work.isEnabled, !work.due.isEmpty || !work.fresh.isEmpty else { return false }
       if isProbing { choose(from: &work, for: endpoint, after: pace.failures) }
       let (results, isGone) = await send(work, to: endpoint)
