@@ -43,6 +43,9 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-asn1", exact: "1.7.4"),
     .package(url: "https://github.com/apple/swift-certificates", exact: "1.21.1"),
     .package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2"),
+    // And their own way to run programs.
+    .package(url: "https://github.com/apple/swift-system", exact: "1.8.1"),
+    .package(url: "https://github.com/swiftlang/swift-subprocess", exact: "1.0.2"),
   ],
   targets: [
     // The C libraries: a module map and a shim header each, no Swift.
@@ -194,7 +197,7 @@ let package = Package(
       ],
       swiftSettings: settings),
 
-    // Servers that misbehave on purpose, and the certificates they show.
+    // Servers that misbehave on purpose, the certificates they show, and programs that are run as processes of their own.
     .target(
       name: "TestSupport",
       dependencies: [
@@ -203,7 +206,9 @@ let package = Package(
         .product(name: "NIOCore", package: "swift-nio"),
         .product(name: "NIOPosix", package: "swift-nio"),
         .product(name: "NIOSSL", package: "swift-nio-ssl"),
+        .product(name: "Subprocess", package: "swift-subprocess"),
         .product(name: "SwiftASN1", package: "swift-asn1"),
+        .product(name: "SystemPackage", package: "swift-system"),
         .product(name: "X509", package: "swift-certificates"),
       ],
       path: "Tests/TestSupport",
@@ -290,7 +295,7 @@ let package = Package(
     .testTarget(
       name: "AppStoreSimulatorTests",
       dependencies: [
-        "AppStoreSimulator",
+        "AppStoreSimulator", "TestSupport",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),

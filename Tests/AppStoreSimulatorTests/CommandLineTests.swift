@@ -1,14 +1,13 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
 
 /// The simulator as a process of its own, started by the binary that is built beside the tests.
 private final class SimulatorProcess {
-  let process = Process()
-  private let output = Pipe()
-  private let input = Pipe()
-  private(set) var ready: [String: Any] = [:]
+  let process: ChildProcess
+  let ready: [String: Any]
 
   /// The folder of the products is the one that holds the test bundle or, without a bundle, the test runner.
   static var binary: String? {
@@ -19,32 +18,24 @@ private final class SimulatorProcess {
     .first { FileManager.default.isExecutableFile(atPath: $0) }
   }
 
-  init(_ arguments: [String]) throws {
-    process.executableURL = URL(filePath: try #require(Self.binary))
-    process.arguments = arguments
-    process.standardOutput = output
-    process.standardInput = input
-    process.standardError = FileHandle.nullDevice
-    try process.run()
-    // One read: the ready line is written at once, or the process ends and the pipe with it.
-    let line = output.fileHandleForReading.availableData
-    #expect(line.last == UInt8(ascii: "\n"))
-    #expect(line.count { $0 == UInt8(ascii: "\n") } == 1)
-    ready = try #require(try JSONSerialization.jsonObject(with: line) as? [String: Any])
+  init(_ arguments: [String]) async throws {
+    process = try await ChildProcess.start(try #require(Self.binary), arguments, keepsInputOpen: true)
+    let output = try #require(await process.output { $0.contains("\n") })
+    #expect(output.last == "\n" && output.count { $0 == "\n" } == 1)
+    ready = try #require(try JSONSerialization.jsonObject(with: Data(output.utf8)) as? [String: Any])
   }
 
   func url(_ key: String) throws -> String { try #require(ready.text(key)) }
 
-  func closeInput() throws { try input.fileHandleForWriting.close() }
-
   /// The exit status, and how long the process took to end; a process that does not is killed.
   func ended() async throws -> (status: Int32, after: Duration) {
     let start = ContinuousClock.now
-    while process.isRunning {
-      if ContinuousClock.now - start > .seconds(10) { kill(process.processIdentifier, SIGKILL) }
-      try await Task.sleep(for: .milliseconds(10))
+    let patience = Task { [process] in
+      try await Task.sleep(for: .seconds(10))
+      process.signal(SIGKILL)
     }
-    return (process.terminationStatus, ContinuousClock.now - start)
+    defer { patience.cancel() }
+    return (await process.ending().code, ContinuousClock.now - start)
   }
 }
 
@@ -52,8 +43,8 @@ private final class SimulatorProcess {
   "The command line", .serialized,
   .enabled(if: SimulatorProcess.binary != nil, "app-store-simulator is not built beside the tests"))
 struct CommandLineTests {
-  private func command(_ arguments: [String]) async throws -> (code: Int32, output: String) {
-    try await run(try #require(SimulatorProcess.binary), arguments)
+  private func command(_ arguments: [String]) async throws -> ChildProcess.Ending {
+    try await ChildProcess.run(try #require(SimulatorProcess.binary), arguments)
   }
 
   @Test(
@@ -63,7 +54,7 @@ struct CommandLineTests {
     let rootFile = try temporaryFile()
     let readyFile = try temporaryFile()
     defer { for file in [rootFile, readyFile] { try? FileManager.default.removeItem(at: file) } }
-    let simulator = try SimulatorProcess([
+    let simulator = try await SimulatorProcess([
       "serve", "--clock", "2026-01-15T12:00:00Z", "--shared-secret", "s3cret", "--root-out", rootFile.path(),
       "--ready-file", readyFile.path(),
     ])
@@ -89,7 +80,7 @@ struct CommandLineTests {
     while ContinuousClock.now < deadline {
       if try await Exchange.send("GET", control + "/calls").json?["in_flight"] as? Int == 1 { break }
     }
-    simulator.process.terminate()
+    simulator.process.signal(SIGTERM)
     let end = try await simulator.ended()
     #expect(end.status == 0)
     #expect(end.after < .seconds(1.5))
@@ -98,27 +89,27 @@ struct CommandLineTests {
 
   @Test("serve takes an address for the control API", .enabled(if: Tool.curl != nil, "curl is not installed"))
   func controlHost() async throws {
-    let simulator = try SimulatorProcess(["serve", "--control-host", "127.0.0.2"])
+    let simulator = try await SimulatorProcess(["serve", "--control-host", "127.0.0.2"])
     let control = try simulator.url("control_url")
     #expect(control.hasPrefix("http://127.0.0.2:"))
     #expect(try simulator.url("production_url").hasPrefix("https://127.0.0.1:"))
     #expect(try await Exchange.send("GET", control + "/clock").status == 200)
-    simulator.process.terminate()
+    simulator.process.signal(SIGTERM)
     #expect(try await simulator.ended().status == 0)
   }
 
   @Test("serve ends on SIGINT")
   func interrupt() async throws {
-    let simulator = try SimulatorProcess(["serve"])
-    simulator.process.interrupt()
+    let simulator = try await SimulatorProcess(["serve"])
+    simulator.process.signal(SIGINT)
     let end = try await simulator.ended()
     #expect(end.status == 0)
   }
 
   @Test("serve ends when its standard input is closed, if asked to")
   func standardInput() async throws {
-    let simulator = try SimulatorProcess(["serve", "--exit-with-parent"])
-    try simulator.closeInput()
+    let simulator = try await SimulatorProcess(["serve", "--exit-with-parent"])
+    simulator.process.closeInput()
     let end = try await simulator.ended()
     #expect(end.status == 0)
   }
@@ -133,7 +124,7 @@ struct CommandLineTests {
       "$0" serve --exit-with-parent --ready-file "$1" </dev/null >/dev/null 2>&1 & echo $!
       while [ ! -s "$1" ]; do sleep 0.05; done
       """#
-    let shell = try await run("/bin/sh", ["-c", script, binary, readyFile.path()])
+    let shell = try await ChildProcess.run("/bin/sh", ["-c", script, binary, readyFile.path()])
     let child = try #require(Int32(shell.output.trimmingCharacters(in: .newlines)))
     let start = ContinuousClock.now
     while kill(child, 0) == 0, ContinuousClock.now - start < .seconds(10) {
@@ -158,7 +149,7 @@ struct CommandLineTests {
             base64Encoded: receipt.output.trimmingCharacters(in: .newlines)))))
     let roots = try temporaryFile(Array(root.output.utf8))
     defer { for file in [message, roots] { try? FileManager.default.removeItem(at: file) } }
-    let verified = try await run(
+    let verified = try await ChildProcess.run(
       try #require(Tool.openssl),
       [
         "cms", "-verify", "-binary", "-inform", "DER", "-in", message.path(), "-CAfile", roots.path(), "-purpose",
@@ -195,7 +186,7 @@ struct CommandLineTests {
     let deviceCheckKeyFile = try temporaryFile()
     defer { for file in [keyFile, deviceCheckKeyFile] { try? FileManager.default.removeItem(at: file) } }
     let inbox = try await Inbox.open()
-    let simulator = try SimulatorProcess([
+    let simulator = try await SimulatorProcess([
       "serve", "--clock", "2026-01-15T12:00:00Z", "--notify", inbox.url, "--server-api-key-out", keyFile.path(),
       "--device-check-key-out", deviceCheckKeyFile.path(),
     ])
@@ -205,7 +196,7 @@ struct CommandLineTests {
     _ = try await Exchange.send("POST", control + "/transactions", body: #"{"scenario":"subscriber"}"#)
     _ = try await Exchange.send("POST", control + "/clock", body: #"{"advance":"32d"}"#)
     #expect(try inbox.types() == ["SUBSCRIBED INITIAL_BUY", "DID_RENEW"])
-    simulator.process.terminate()
+    simulator.process.signal(SIGTERM)
     _ = try await simulator.ended()
     await inbox.close()
   }

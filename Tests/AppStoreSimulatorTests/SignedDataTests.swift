@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
@@ -39,7 +40,7 @@ struct SignedDataTests {
     ].map { try temporaryFile(Array($0.utf8)) }
     defer { for file in files { try? FileManager.default.removeItem(at: file) } }
     let arguments = ["verify", "-CAfile", files[0].path(), "-untrusted", files[1].path(), files[2].path()]
-    let verified = try await run(try #require(Tool.openssl), arguments)
+    let verified = try await ChildProcess.run(try #require(Tool.openssl), arguments)
     #expect(verified.code == 0)
   }
 

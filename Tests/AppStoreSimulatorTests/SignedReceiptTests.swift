@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
@@ -11,7 +12,7 @@ struct SignedReceiptTests {
     let roots = try temporaryFile(Array(root.utf8))
     let content = try temporaryFile()
     defer { for file in [message, roots, content] { try? FileManager.default.removeItem(at: file) } }
-    let result = try await run(
+    let result = try await ChildProcess.run(
       try #require(Tool.openssl),
       [
         "cms", "-verify", "-binary", "-inform", "DER", "-in", message.path(), "-CAfile", roots.path(),

@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import SwiftASN1
+import TestSupport
 import Testing
 @_spi(FixedExpiryValidationTime) import X509
 
@@ -18,24 +19,6 @@ enum Tool {
     let folders = (ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin").split(separator: ":")
     return folders.map { "\($0)/\(name)" }.first { FileManager.default.isExecutableFile(atPath: $0) }
   }
-}
-
-/// Runs a program to its end. Its output goes through a file, so that a long one cannot block it.
-@discardableResult
-func run(_ program: String, _ arguments: [String]) async throws -> (code: Int32, output: String) {
-  let file = try temporaryFile()
-  defer { try? FileManager.default.removeItem(at: file) }
-  let process = Process()
-  process.executableURL = URL(filePath: program)
-  process.arguments = arguments
-  process.standardInput = FileHandle.nullDevice
-  process.standardOutput = try FileHandle(forWritingTo: file)
-  process.standardError = FileHandle.nullDevice
-  let code = try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Int32, any Error>) in
-    process.terminationHandler = { continuation.resume(returning: $0.terminationStatus) }
-    do { try process.run() } catch { continuation.resume(throwing: error) }
-  }
-  return (code, String(decoding: try Data(contentsOf: file), as: UTF8.self))
 }
 
 func temporaryFile(_ bytes: [UInt8] = []) throws -> URL {
@@ -69,7 +52,7 @@ struct Exchange {
     arguments += ["-w", "%{http_code}"]
     if let root { arguments += ["--cacert", root] }
     if method != "GET" { arguments += ["--data-binary", "@" + request.path()] }
-    let result = try await run(curl, arguments + extra + [url])
+    let result = try await ChildProcess.run(curl, arguments + extra + [url])
     return Exchange(
       code: result.code, status: Int(result.output) ?? 0,
       headers: String(decoding: try Data(contentsOf: headers), as: UTF8.self),

@@ -1,6 +1,7 @@
 import Entitlements
 import Foundation
 import Ledger
+import TestSupport
 import Testing
 
 /// Tests against a process of its own (`LedgerProbe`) or a file system of its own.
@@ -41,13 +42,11 @@ import Testing
     let scratch = try Scratch()
     var acknowledged: [String] = []
     for round in 1...20 {
-      let probe = try Probe([scratch.path, "forever"])
+      let probe = try await Probe([scratch.path, "forever"])
       // A different instant each time: after so many acknowledgements.
-      let lines = try probe.readLines(atLeast: 5 + 13 * round)
-      kill(probe.process.processIdentifier, SIGKILL)
-      probe.process.waitUntilExit()
-      #expect(probe.process.terminationReason == .uncaughtSignal)
-      acknowledged += (lines + probe.readRest()).compactMap(Self.acknowledgedUser)
+      try await probe.wait(forLines: 5 + 13 * round)
+      acknowledged += await probe.kill().compactMap(Self.acknowledgedUser)
+      #expect(await probe.process.ending().wasKilled)
     }
     #expect(acknowledged.count >= 20 * 15)
     let ledger = try await scratch.open()
@@ -63,13 +62,12 @@ import Testing
   @Test(.enabled(if: hasStrace, "strace is not installed"))
   func `after one failed fsync nothing more is written, though the next would succeed`() async throws {
     let scratch = try Scratch()
-    let first = try Probe([scratch.path, "forever"])
-    let before = try first.readLines(atLeast: 6).compactMap(Self.acknowledgedUser)
-    kill(first.process.processIdentifier, SIGKILL)
-    first.process.waitUntilExit()
+    let first = try await Probe([scratch.path, "forever"])
+    try await first.wait(forLines: 6)
+    let before = await first.kill().compactMap(Self.acknowledgedUser)
     // Opening a ledger that has a log syncs nothing: the first fsync is that of the first commit. strace counts by
     // thread; whichever thread would write next, its first fsync fails too, and later ones do not.
-    let output = try Probe(
+    let output = try await Probe(
       [scratch.path, "concurrent", "200"],
       under: [
         "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync",
@@ -157,7 +155,7 @@ import Testing
   private static func fsyncs(_ mode: String, _ count: Int, _ more: String...) async throws -> Count {
     let scratch = try Scratch()
     let log = scratch.directory + "/strace"
-    let output = try Probe(
+    let output = try await Probe(
       [scratch.path, mode, "\(count)"] + more, under: ["-f", "-qq", "-o", log, "-e", "trace=fsync,fdatasync"]
     ).finish()
     let lines = try String(contentsOfFile: log, encoding: .utf8).split(separator: "\n")
@@ -186,70 +184,46 @@ enum Tool {
   /// - Returns: the exit status.
   static func run(_ path: String?, _ arguments: [String]) -> Int32 {
     guard let path else { return -1 }
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: path)
-    process.arguments = arguments
-    process.standardError = FileHandle.nullDevice
-    guard (try? process.run()) != nil else { return -1 }
-    process.waitUntilExit()
-    return process.terminationStatus
+    return ChildProcess.runBlocking(path, arguments)
   }
 }
 
 /// A running `LedgerProbe`, which the build puts beside the tests.
-final class Probe {
+final class Probe: Sendable {
   struct Ended: Error {}
 
-  let process = Process()
-  private let output = Pipe()
-  private var rest = ""
+  let process: ChildProcess
 
-  init(_ arguments: [String], under strace: [String] = []) throws {
+  init(_ arguments: [String], under strace: [String] = []) async throws {
     let tests = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
     let probe = tests.deletingLastPathComponent().appendingPathComponent("LedgerProbe").path
     if let tool = Tool.strace, !strace.isEmpty {
-      process.executableURL = URL(fileURLWithPath: tool)
-      process.arguments = strace + [probe] + arguments
+      process = try await ChildProcess.start(tool, strace + [probe] + arguments)
     } else {
-      process.executableURL = URL(fileURLWithPath: probe)
-      process.arguments = arguments
+      process = try await ChildProcess.start(probe, arguments)
     }
-    process.standardOutput = output
-    try process.run()
-  }
-
-  deinit {
-    guard process.isRunning else { return }
-    kill(process.processIdentifier, SIGKILL)
-    process.waitUntilExit()
   }
 
   /// All lines until it ends.
-  func finish() throws -> [String] {
-    let lines = readRest()
-    process.waitUntilExit()
-    guard process.terminationReason == .exit, process.terminationStatus == 0 else { throw Ended() }
-    return lines
+  func finish() async throws -> [String] {
+    let ending = await process.ending()
+    guard ending.code == 0, !ending.wasKilled else { throw Ended() }
+    return Self.lines(in: ending.output)
   }
 
-  func readLines(atLeast count: Int) throws -> [String] {
-    var lines: [String] = []
-    while lines.count < count {
-      let data = output.fileHandleForReading.availableData
-      guard !data.isEmpty else { throw Ended() }
-      lines += take(data)
-    }
-    return lines
+  func wait(forLines count: Int) async throws {
+    guard await process.output({ Self.lines(in: $0).count >= count }) != nil else { throw Ended() }
   }
 
-  /// What it printed before it ended; a line that was cut is not one.
-  func readRest() -> [String] { take(output.fileHandleForReading.readDataToEndOfFile()) }
+  /// Ends it as a power cut would.
+  /// - Returns: what it printed before; a line that was cut is not one.
+  func kill() async -> [String] {
+    process.signal(SIGKILL)
+    return Self.lines(in: await process.ending().output)
+  }
 
-  private func take(_ data: Data) -> [String] {
-    rest += String(decoding: data, as: UTF8.self)
-    var lines = rest.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
-    rest = lines.popLast() ?? ""
-    return lines
+  private static func lines(in text: String) -> [String] {
+    text.split(separator: "\n", omittingEmptySubsequences: false).dropLast().map(String.init)
   }
 }
 

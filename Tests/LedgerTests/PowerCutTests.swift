@@ -1,6 +1,7 @@
 import Entitlements
 import Foundation
 import Ledger
+import TestSupport
 import Testing
 
 private let isFull = ProcessInfo.processInfo.environment["COUNTERSIGN_FAULTS"] == "full"
@@ -71,15 +72,12 @@ struct PowerCutTests {
     after count: Int, _ arguments: [String], under strace: [String] = []
   ) async throws -> (acknowledged: Int, lost: Int) {
     let disk = try Disk()
-    let probe = try Probe([disk.directory + "/ledger.sqlite"] + arguments, under: strace)
-    var lines = try probe.readLines(atLeast: count)
-    kill(probe.process.processIdentifier, SIGSTOP)
+    let probe = try await Probe([disk.directory + "/ledger.sqlite"] + arguments, under: strace)
+    try await probe.wait(forLines: count)
+    probe.process.signal(SIGSTOP)
     try await probe.hasStopped()
     let image = try disk.copyImage()
-    kill(probe.process.processIdentifier, SIGKILL)
-    probe.process.waitUntilExit()
-    lines += probe.readRest()
-    let users = lines.filter { $0.hasPrefix("ack ") }.map { UserID(String($0.dropFirst(4))) }
+    let users = await probe.kill().filter { $0.hasPrefix("ack ") }.map { UserID(String($0.dropFirst(4))) }
 
     let after = try Disk(image: image)
     let ledger = try await Ledger.open(path: after.directory + "/ledger.sqlite") { problem in
@@ -97,7 +95,7 @@ extension Probe {
   /// A signal is acted on some time after it was sent, by each thread for itself; the kernel shows when (state `T`, or
   /// `t` under strace).
   func hasStopped() async throws {
-    let tasks = "/proc/\(process.processIdentifier)/task"
+    let tasks = "/proc/\(process.processID)/task"
     let end = ContinuousClock.now.advanced(by: .seconds(20))
     var runs = true
     while runs {

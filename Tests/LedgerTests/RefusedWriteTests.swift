@@ -34,7 +34,7 @@ import Testing
   func `after a refused write the next ones succeed, after a failed one none does`(problem: String) async throws {
     let scratch = try Scratch()
     await (try await scratch.open()).close()
-    let output = try Probe(
+    let output = try await Probe(
       [scratch.path, "sequential", "20"],
       under: [
         "-f", "-qq", "-o", "/dev/null", "-P", scratch.path + "-wal", "-e", "trace=pwrite64",
@@ -89,13 +89,13 @@ import Testing
     let ledger = try await scratch.open()
     _ = try await ledger.record(entry("anna", [evidence("1")]))
     await ledger.close()
-    let probe = try Probe(
+    let probe = try await Probe(
       [scratch.path, "sequential", "1"],
       under: [
         "-f", "-qq", "-o", "/dev/null", "-P", scratch.path, "-e", "trace=pread64",
         "-e", "inject=pread64:error=EIO:when=3+",
       ])
-    #expect(try probe.finish() == ["open diskFailed"])
+    #expect(try await probe.finish() == ["open diskFailed"])
     let reopened = try await scratch.open()
     #expect(try await reopened.profile(of: "anna") != nil)
     await reopened.close()

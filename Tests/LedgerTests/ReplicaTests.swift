@@ -296,12 +296,11 @@ import Testing
     await (try await Ledger.open(url: url, connections: 1)).close()
     var acknowledged: [String] = []
     for round in 1...(Self.isFull ? 100 : 6) {
-      let probes = try (0..<3).map { _ in try Probe([url, "forever"]) }
+      var probes: [Probe] = []
+      for _ in 0..<3 { probes.append(try await Probe([url, "forever"])) }
       for (number, probe) in probes.enumerated() {
-        let lines = try probe.readLines(atLeast: 5 + (13 * round + 7 * number) % 60)
-        kill(probe.process.processIdentifier, SIGKILL)
-        probe.process.waitUntilExit()
-        acknowledged += (lines + probe.readRest()).filter { $0.hasPrefix("ack ") }.map { String($0.dropFirst(4)) }
+        try await probe.wait(forLines: 5 + (13 * round + 7 * number) % 60)
+        acknowledged += await probe.kill().filter { $0.hasPrefix("ack ") }.map { String($0.dropFirst(4)) }
       }
     }
     let ledger = try await Ledger.open(url: url, connections: 4)

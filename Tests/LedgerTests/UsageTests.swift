@@ -282,11 +282,9 @@ extension GivingBackOutcome {
     var acknowledged: Set<String> = []
     let rounds = Self.isFull ? 200 : 10
     for round in 1...rounds {
-      let probe = try Probe([scratch.path, "consume"])
-      let lines = try probe.readLines(atLeast: 10 + 7 * (round % 20))
-      kill(probe.process.processIdentifier, SIGKILL)
-      probe.process.waitUntilExit()
-      acknowledged.formUnion((lines + probe.readRest()).filter { $0.hasPrefix("ack ") }.map { String($0.dropFirst(4)) })
+      let probe = try await Probe([scratch.path, "consume"])
+      try await probe.wait(forLines: 10 + 7 * (round % 20))
+      acknowledged.formUnion(await probe.kill().filter { $0.hasPrefix("ack ") }.map { String($0.dropFirst(4)) })
     }
     let ledger = try await scratch.open()
     await ledger.close()

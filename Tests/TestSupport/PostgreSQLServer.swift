@@ -20,17 +20,15 @@ package final class PostgreSQLServer: Sendable {
 
   /// Where the socket is.
   package let directory: String
-  private let shell: Process
-  /// The shell reads from it; closing it ends the cluster.
-  private let lifeline: FileHandle
-  private let output: FileHandle
+  private let shell: ChildProcess
 
-  private init(directory: String, shell: Process, lifeline: FileHandle, output: FileHandle) {
+  private init(directory: String, shell: ChildProcess) {
     self.directory = directory
     self.shell = shell
-    self.lifeline = lifeline
-    self.output = output
   }
+
+  /// The shell stops the server when its input ends; killed, it would leave the server behind.
+  deinit { shell.closeInput() }
 
   private static let script = #"""
     set -eu
@@ -66,32 +64,20 @@ package final class PostgreSQLServer: Sendable {
   /// - Parameter isDurable: a commit is kept through a crash, as a ledger asks for; without, tests are faster.
   package static func start(isDurable: Bool) async throws -> PostgreSQLServer {
     let programs = try directoryOfPrograms()
-    let shell = Process()
     // The server refuses to run as root.
     let command = ["/bin/sh", "-c", script, "sh", programs, isDurable ? "on" : "off"]
     let asPostgres = geteuid() == 0 ? ["/usr/sbin/runuser", "-u", "postgres", "--"] : []
     let words = asPostgres + command
     guard let program = words.first else { throw Failure.notInstalled }
-    shell.executableURL = URL(fileURLWithPath: program)
-    shell.arguments = Array(words.dropFirst())
-    shell.currentDirectoryURL = URL(fileURLWithPath: "/")
-    let input = Pipe()
-    let output = Pipe()
-    shell.standardInput = input
-    shell.standardOutput = output
-    shell.standardError = output
-    let lifeline = input.fileHandleForWriting
-    // Other tests start programs too; none may keep the cluster alive.
-    _ = fcntl(lifeline.fileDescriptor, F_SETFD, FD_CLOEXEC)
-    try shell.run()
-
-    let said = await text(from: output.fileHandleForReading)
-    guard let line = said.split(separator: "\n").last(where: { $0.hasPrefix("ready ") }) else {
-      throw Failure.notStarted(said)
+    let shell = try await ChildProcess.start(
+      program, Array(words.dropFirst()), directory: "/", keepsInputOpen: true)
+    guard let said = await shell.output({ $0.hasSuffix("\n") && $0.contains("ready /") }),
+      let line = said.split(separator: "\n").last(where: { $0.hasPrefix("ready ") })
+    else {
+      let ending = await shell.ending()
+      throw Failure.notStarted(ending.output + ending.error)
     }
-    return PostgreSQLServer(
-      directory: String(line.dropFirst("ready ".count)), shell: shell, lifeline: lifeline,
-      output: output.fileHandleForReading)
+    return PostgreSQLServer(directory: String(line.dropFirst("ready ".count)), shell: shell)
   }
 
   /// Debian keeps the server's programs off the PATH, one directory a version; the newest is taken.
@@ -110,28 +96,14 @@ package final class PostgreSQLServer: Sendable {
     return found
   }
 
-  /// What the shell says until it is ready or has failed.
-  private static func text(from handle: FileHandle) async -> String {
-    await withCheckedContinuation { continuation in
-      DispatchQueue.global().async {
-        var said = Data()
-        while !String(decoding: said, as: UTF8.self).contains("ready /") {
-          let more = handle.availableData
-          if more.isEmpty { break }
-          said += more
-        }
-        continuation.resume(returning: String(decoding: said, as: UTF8.self))
-      }
-    }
-  }
-
   /// Ends the server as a power cut would, and starts it again.
-  ///
-  /// The shell does it: a server that this program starts holds what Foundation waits for at the end of a process.
   package func bounce() async throws {
-    try lifeline.write(contentsOf: Data("bounce\n".utf8))
-    let said = await Self.text(from: output)
-    guard said.contains("ready /") else { throw Failure.notStarted(said) }
+    let starts = { (said: String) in said.split(separator: "\n").count { $0.hasPrefix("ready /") } }
+    let before = starts(await shell.output { _ in true } ?? "")
+    shell.write("bounce\n")
+    guard await shell.output({ starts($0) > before }) != nil else {
+      throw Failure.notStarted(await shell.ending().output)
+    }
   }
 
   // MARK: Databases

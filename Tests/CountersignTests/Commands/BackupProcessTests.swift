@@ -1,6 +1,7 @@
 import Entitlements
 import Foundation
 import Ledger
+import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
@@ -8,42 +9,16 @@ import Testing
 
 /// `countersign backup` as it is run, beside a service that runs.
 @Suite(.ofTheFile) struct BackupProcessTests {
-  typealias Ended = RevalidateProcessTests.Ended
-
   /// Under another umask than that of the tests, which all of them share.
-  private func backup(_ arguments: [String], umask: String = "022") async throws -> Ended {
-    let process = Process()
-    let (output, error) = (Pipe(), Pipe())
-    process.executableURL = URL(filePath: "/bin/sh")
-    process.arguments =
-      ["-c", "umask \(umask); exec \"$0\" backup \"$@\"", try ServiceProcess.program("countersign")] + arguments
-    process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("COUNTERSIGN_") }
-    process.standardOutput = output
-    process.standardError = error
-    try process.run()
-    let lent = Lent(process: process, output: output.fileHandleForReading, error: error.fileHandleForReading)
-    return await withCheckedContinuation { continuation in
-      Thread.detachNewThread {
-        let output = lent.output.readDataToEndOfFile()
-        let error = lent.error.readDataToEndOfFile()
-        lent.process.waitUntilExit()
-        continuation.resume(
-          returning: Ended(
-            code: lent.process.terminationStatus, output: String(decoding: output, as: UTF8.self),
-            error: String(decoding: error, as: UTF8.self)))
-      }
-    }
+  private func backup(_ arguments: [String], umask: String = "022") async throws -> ChildProcess.Ending {
+    try await ChildProcess.run(
+      "/bin/sh",
+      ["-c", "umask \(umask); exec \"$0\" backup \"$@\"", ServiceProcess.program("countersign")] + arguments,
+      environment: ServiceProcess.environment)
   }
 
   private static func mode(_ path: String) throws -> Int? {
     try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
-  }
-
-  /// Lends the process to the thread that waits for its end.
-  private struct Lent: @unchecked Sendable {
-    var process: Process
-    var output: FileHandle
-    var error: FileHandle
   }
 
   @Test(arguments: ["000", "777"])

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
@@ -6,12 +7,6 @@ import Testing
 
 /// `countersign demo`, as a process of its own.
 @Suite struct DemoTests {
-  /// Lends the process to the thread that waits for its end.
-  private struct Lent: @unchecked Sendable {
-    var process: Process
-    var output: FileHandle
-  }
-
   private struct Line: Decodable {
     var access_until: String?
     var source: String?
@@ -24,25 +19,10 @@ import Testing
   }
 
   private func demo() async throws -> (code: Int32, lines: [Line]) {
-    let process = Process()
-    let pipe = Pipe()
-    process.executableURL = URL(filePath: try ServiceProcess.program("countersign"))
-    process.arguments = ["demo", "--json"]
-    process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("COUNTERSIGN_") }
-    process.standardOutput = pipe
-    process.standardError = FileHandle.nullDevice
-    try process.run()
-    // Reading and waiting block.
-    let lent = Lent(process: process, output: pipe.fileHandleForReading)
-    let run: (code: Int32, output: Data) = await withCheckedContinuation { continuation in
-      Thread.detachNewThread {
-        let output = lent.output.readDataToEndOfFile()
-        lent.process.waitUntilExit()
-        continuation.resume(returning: (lent.process.terminationStatus, output))
-      }
-    }
-    let lines = run.output.split(separator: UInt8(ascii: "\n"))
-    return (run.code, try lines.map { try JSONDecoder().decode(Line.self, from: Data($0)) })
+    let run = try await ChildProcess.run(
+      ServiceProcess.program("countersign"), ["demo", "--json"], environment: ServiceProcess.environment)
+    let lines = run.output.split(separator: "\n")
+    return (run.code, try lines.map { try JSONDecoder().decode(Line.self, from: Data($0.utf8)) })
   }
 
   @Test func `the demo shows every scenario, and a subscriber who is asked about again a month later`() async throws {

@@ -1,6 +1,7 @@
 import CountersignAPI
 import Foundation
 import HTTPTransport
+import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
@@ -8,7 +9,6 @@ import Testing
 
 /// `countersign figures`, against a service that runs.
 @Suite struct FiguresCommandTests {
-  private typealias Command = RevalidateProcessTests.Command
 
   private static let start = Date(timeIntervalSince1970: 1_718_452_800)
 
@@ -20,23 +20,23 @@ import Testing
           try await service.send(.get, "/v1/figures").text.contains(#""active":1,"#)
         }
         let span = ["--from", "2024-06-14", "--to", "2024-06-15", "--url", service.origin]
-        let tables = try await Command(["figures"] + span, key: RunningService.supportKey).wait()
+        let tables = try await ChildProcess.countersign(["figures"] + span, key: RunningService.supportKey).ending()
         #expect(tables.code == 0, "\(tables.error)")
         let lines = tables.output.split(separator: "\n")
         #expect(lines.first?.hasPrefix("from        to          active  trials") == true, "\(tables.output)")
         #expect(lines.dropFirst(2).first?.hasPrefix("2024-06-15  2024-06-15       1       0") == true)
         #expect(lines.contains { $0.hasPrefix("churn ") })
 
-        let json = try await Command(
+        let json = try await ChildProcess.countersign(
           ["figures", "--json", "--interval", "month", "--product", "an other&product"] + span
-        ).wait()
+        ).ending()
         #expect(json.code == 0, "\(json.error)")
         let figures = try JSONDecoder().decode(FiguresResponse.self, from: Data(json.output.utf8))
         #expect(figures.periods.map(\.active) == [0])
 
-        let wrong = try await Command(["figures", "--from", "never", "--url", service.origin]).wait()
+        let wrong = try await ChildProcess.countersign(["figures", "--from", "never", "--url", service.origin]).ending()
         #expect(wrong.code == 64 && wrong.error.contains("'from' has to be a day"), "\(wrong.error)")
-        #expect(try await Command(["figures"] + span, key: "a-wrong-key").wait().code == 77)
+        #expect(try await ChildProcess.countersign(["figures"] + span, key: "a-wrong-key").ending().code == 77)
       }
     }
   }

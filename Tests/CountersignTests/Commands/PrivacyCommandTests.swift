@@ -1,6 +1,7 @@
 import Entitlements
 import Foundation
 import Ledger
+import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
@@ -8,7 +9,6 @@ import Testing
 
 /// `countersign export` and `countersign erase` as they are run, against a service that runs.
 @Suite struct PrivacyCommandTests {
-  private typealias Command = RevalidateProcessTests.Command
 
   private static let start = Date(timeIntervalSince1970: 1_718_452_800)
   private static let user = "user+1|$"
@@ -25,39 +25,42 @@ import Testing
   @Test func `a user is exported to a file of its owner's alone, or to the output`() async throws {
     try await run { service in
       let file = service.directory.appending(path: "export.json").path(percentEncoded: false)
-      let out = try await Command(["export", Self.user, "--url", service.origin, "--out", file]).wait()
+      let out = try await ChildProcess.countersign(["export", Self.user, "--url", service.origin, "--out", file])
+        .ending()
       #expect(out.code == 0 && out.output.isEmpty, "\(out.error)")
       let kept = try #require(FileManager.default.contents(atPath: file))
       #expect(kept.firstRange(of: Data(#""user_id":"\#(Self.user)""#.utf8)) != nil)
       let mode = try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions] as? Int
       #expect(mode == 0o600)
-      let again = try await Command(["export", Self.user, "--url", service.origin, "--out", file]).wait()
+      let again = try await ChildProcess.countersign(["export", Self.user, "--url", service.origin, "--out", file])
+        .ending()
       #expect(again.code == 1 && again.error.contains("exists"), "\(again.error)")
-      let shown = try await Command(["export", Self.user, "--url", service.origin]).wait()
+      let shown = try await ChildProcess.countersign(["export", Self.user, "--url", service.origin]).ending()
       #expect(shown.code == 0 && shown.output.hasPrefix("{") && shown.output.contains(#""receipt_data":"#))
     }
   }
 
   @Test func `a user is erased whose ID is said twice`() async throws {
     try await run { service in
-      let wrong = try await Command(["erase", Self.user, "--confirm", "user", "--url", service.origin]).wait()
+      let wrong = try await ChildProcess.countersign(["erase", Self.user, "--confirm", "user", "--url", service.origin])
+        .ending()
       #expect(wrong.code == 64 && wrong.error.contains("nothing was erased"), "\(wrong.error)")
-      #expect(try await Command(["erase", Self.user, "--url", service.origin]).wait().code == 64)
-      let key = try await Command(
+      #expect(try await ChildProcess.countersign(["erase", Self.user, "--url", service.origin]).ending().code == 64)
+      let key = try await ChildProcess.countersign(
         ["erase", Self.user, "--confirm", Self.user, "--url", service.origin], key: "a-wrong-key"
-      ).wait()
+      ).ending()
       #expect(key.code == 77)
       #expect(try await service.ledger.isKnown(.init(Self.user)))
 
-      let erased = try await Command(
+      let erased = try await ChildProcess.countersign(
         ["erase", Self.user, "--confirm", Self.user, "--url", service.origin], key: RunningService.supportKey
-      ).wait()
+      ).ending()
       #expect(erased.code == 0 && erased.output.hasPrefix("Erased. There was no profile row"), "\(erased.output)")
       #expect(erased.output.contains("kept  purchases 1, lines of the history"))
       #expect(try await !service.ledger.isKnown(.init(Self.user)))
-      let json = try await Command(
+      let json = try await ChildProcess.countersign(
         ["erase", Self.user, "--confirm", Self.user, "--json", "--url", service.origin]
-      ).wait()
+      ).ending()
       #expect(json.code == 0 && json.output.contains(#""purchases":0"#) && json.output.hasSuffix("}\n"))
     }
   }

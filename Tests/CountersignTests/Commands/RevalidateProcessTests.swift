@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTransport
 import Ledger
+import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
@@ -9,71 +10,11 @@ import Testing
 /// `countersign revalidate` as it is run, against a service that runs.
 @Suite struct RevalidateProcessTests {
   static let start = Date(timeIntervalSince1970: 1_718_452_800)
-  static let script = "/usr/bin/script"
-  static var hasTerminal: Bool { FileManager.default.isExecutableFile(atPath: script) }
-
-  struct Ended: Sendable {
-    var code: Int32
-    var output: String
-    var error: String
-  }
-
-  /// A command that was started; its output is read as it comes.
-  final class Command: @unchecked Sendable {
-    // `Process` is not Sendable; each test drives its own from one task at a time.
-    private let process = Process()
-    private let end: AsyncStream<Ended>
-
-    /// - Parameter onTerminal: under a pseudo-terminal of 100 columns; what it shows is the output then.
-    init(_ arguments: [String], key: String? = RunningService.serviceKey, onTerminal: Bool = false) throws {
-      let program = try ServiceProcess.program("countersign")
-      if onTerminal {
-        process.executableURL = URL(filePath: RevalidateProcessTests.script)
-        let line = ([program] + arguments).map { "'\($0)'" }.joined(separator: " ")
-        process.arguments = ["-qefc", "stty cols 100; exec \(line)", "/dev/null"]
-      } else {
-        process.executableURL = URL(filePath: program)
-        process.arguments = arguments
-      }
-      var environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("COUNTERSIGN_") }
-      environment["COUNTERSIGN_API_KEY"] = key
-      environment["TERM"] = "xterm"
-      process.environment = environment
-      let output = Pipe()
-      let error = Pipe()
-      process.standardOutput = output
-      process.standardError = error
-      process.standardInput = FileHandle.nullDevice
-      try process.run()
-      let (end, ended) = AsyncStream<Ended>.makeStream()
-      self.end = end
-      let handles = (output.fileHandleForReading, error.fileHandleForReading)
-      // Reading blocks, so each has a thread of its own. Both are short: neither pipe fills while the other is read.
-      Thread.detachNewThread { [self] in
-        let output = handles.0.readDataToEndOfFile()
-        let error = handles.1.readDataToEndOfFile()
-        process.waitUntilExit()
-        ended.yield(
-          Ended(
-            code: process.terminationStatus, output: String(decoding: output, as: UTF8.self),
-            error: String(decoding: error, as: UTF8.self)))
-        ended.finish()
-      }
-    }
-
-    func interrupt() { process.interrupt() }
-    func terminate() { process.terminate() }
-
-    func wait() async -> Ended {
-      for await ended in end { return ended }
-      return Ended(code: -1, output: "", error: "")
-    }
-  }
 
   private func command(_ arguments: [String], at service: String, key: String? = RunningService.serviceKey) async throws
-    -> Ended
+    -> ChildProcess.Ending
   {
-    try await Command(["revalidate", "--url", service] + arguments, key: key).wait()
+    try await ChildProcess.countersign(["revalidate", "--url", service] + arguments, key: key).ending()
   }
 
   private func run(
@@ -160,17 +101,17 @@ import Testing
       #expect(ended.code == 2, "\(ended.output) \(ended.error)")
       #expect(ended.output.contains(#""stopped_reason":"downgrade_brake""#))
 
-      let engaged = try await Command(["brake", "--url", service.origin]).wait()
+      let engaged = try await ChildProcess.countersign(["brake", "--url", service.origin]).ending()
       #expect(engaged.code == 2, "\(engaged.error)")
       #expect(engaged.output.hasPrefix("The brake is engaged") && engaged.output.contains("  lowered "))
-      let json = try await Command(["brake", "--url", service.origin, "--json"]).wait()
+      let json = try await ChildProcess.countersign(["brake", "--url", service.origin, "--json"]).ending()
       #expect(json.code == 2)
       #expect(json.output.hasPrefix("{\"engaged\":true,") && json.output.hasSuffix("}\n"))
-      let released = try await Command(
+      let released = try await ChildProcess.countersign(
         ["brake", "release", "--url", service.origin], key: RunningService.supportKey
-      ).wait()
+      ).ending()
       #expect((released.code, released.output) == (0, "The brake is released: nobody is held back.\n"))
-      let after = try await Command(["brake", "--url", service.origin, "--json"]).wait()
+      let after = try await ChildProcess.countersign(["brake", "--url", service.origin, "--json"]).ending()
       #expect(after.code == 0)
       #expect(after.output.contains(#""engaged":false"#))
     }
@@ -188,7 +129,7 @@ import Testing
       ]
       for (arguments, key, code, sentence) in cases {
         for command in [["brake"], ["brake", "release"]] {
-          let ended = try await Command(command + arguments, key: key).wait()
+          let ended = try await ChildProcess.countersign(command + arguments, key: key).ending()
           #expect(ended.code == code, "\(arguments): \(ended.error)")
           #expect(ended.error.contains(sentence), "\(arguments): \(ended.error)")
           #expect(ended.output == "", "\(arguments)")
@@ -202,23 +143,25 @@ import Testing
   {
     // The jobs rest: the run stays as it is.
     try await run(users: 2, jobPause: .seconds(3600)) { service, _ in
-      let process = try Command(["revalidate", "--url", service.origin, "--expiring-within", "20d"])
+      let process = try await ChildProcess.countersign([
+        "revalidate", "--url", service.origin, "--expiring-within", "20d",
+      ])
       try await eventually { try await service.ledger.activeRun() != nil }
       try await eventually { service.log.text.contains("/v1/revalidations/{run_id}") }
-      if signal == SIGINT { process.interrupt() } else { process.terminate() }
-      let ended = await process.wait()
+      process.signal(signal)
+      let ended = await process.ending()
       #expect(ended.code == 128 + signal)
       #expect(ended.error.contains("run 1 goes on in the service (0 of 2)"))
       #expect(try await service.ledger.activeRun()?.counts.remaining == 2)
     }
   }
 
-  @Test(.enabled(if: hasTerminal, "script is not installed"))
+  @Test(.enabled(if: ChildProcess.hasTerminal, "script is not installed"))
   func `a terminal shows a bar, and the last word below it`() async throws {
     try await run(users: 4) { service, _ in
-      let ended = try await Command(
+      let ended = try await ChildProcess.countersign(
         ["revalidate", "--url", service.origin, "--expiring-within", "20d"], onTerminal: true
-      ).wait()
+      ).ending()
       #expect(ended.code == 0, "\(ended.output)")
       let screen = ended.output.replacingOccurrences(of: "\r\n", with: "\n")
       let drawn = screen.components(separatedBy: "\r\u{1B}[K")
@@ -245,7 +188,9 @@ import Testing
       }
       store.simulator.resetCalls()
       store.simulator.setDelay(.milliseconds(100))
-      let command = try Command(["revalidate", "--url", first.origin, "--expiring-within", "20d", "--json"])
+      let command = try await ChildProcess.countersign([
+        "revalidate", "--url", first.origin, "--expiring-within", "20d", "--json",
+      ])
       try await eventually {
         Int(try await first.send(.get, "/v1/revalidations/1")["done"] ?? "") ?? 0 >= 10
       }
@@ -254,7 +199,7 @@ import Testing
       let port = try #require(first.origin.split(separator: ":").last)
       let second = try await ServiceProcess.start(
         configuration: file, environment: ["COUNTERSIGN_SERVER_PORT": String(port), "COUNTERSIGN_LOG_LEVEL": "info"])
-      let ended = await command.wait()
+      let ended = await command.ending()
       #expect(ended.code == 0, "\(ended.output) \(ended.error)")
       let answer = Answer(status: 200, headers: [], body: Array(ended.output.utf8))
       #expect(answer["state"] == "finished")

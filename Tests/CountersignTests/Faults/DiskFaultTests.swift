@@ -188,9 +188,9 @@ extension FaultTests {
         for customer in world.customers where (try? await service.profile(customer.user))?.status == 200 {
           run.reads += 1
         }
-        if mends { attached.release() }
+        if mends { await attached.release() }
         run.mended = try? await timeUntilTaken(service, world, during, patience: .seconds(mends ? 30 : 1))
-        attached.release()
+        await attached.release()
         run.code = await service.stop().code
         run.findings = try LedgerAudit(path: world.ledgerPath)
           .findings(acknowledged: before.figures.acknowledged + during.figures.acknowledged)

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 /// Programs of the system that bring faults about.
 enum FaultTool {
@@ -15,13 +16,7 @@ enum FaultTool {
   /// - Returns: the exit status; -1 when it could not be run.
   @discardableResult static func run(_ path: String?, _ arguments: [String]) -> Int32 {
     guard let path else { return -1 }
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: path)
-    process.arguments = arguments
-    process.standardError = FileHandle.nullDevice
-    guard (try? process.run()) != nil else { return -1 }
-    process.waitUntilExit()
-    return process.terminationStatus
+    return ChildProcess.runBlocking(path, arguments)
   }
 }
 
@@ -72,7 +67,7 @@ struct SystemCallFault {
 
   /// Lays hold of a running process, each of its threads, until the value that is returned is released.
   func attach(to process: Int32) async throws -> Attached {
-    let attached = try Attached(arguments, process: process)
+    let attached = try await Attached(arguments, process: process)
     guard try await eventually(within: .seconds(20), { attached.hasAllThreads(of: process) }) else {
       throw NotAttached()
     }
@@ -82,13 +77,10 @@ struct SystemCallFault {
   struct NotAttached: Error {}
 
   final class Attached {
-    private let strace = Process()
+    private let strace: ChildProcess
 
-    init(_ arguments: [String], process: Int32) throws {
-      strace.executableURL = URL(fileURLWithPath: FaultTool.strace ?? "strace")
-      strace.arguments = arguments + ["-p", "\(process)"]
-      strace.standardError = FileHandle.nullDevice
-      try strace.run()
+    init(_ arguments: [String], process: Int32) async throws {
+      strace = try await ChildProcess.start(FaultTool.strace ?? "strace", arguments + ["-p", "\(process)"])
     }
 
     /// The kernel names the tracer of each thread.
@@ -98,18 +90,15 @@ struct SystemCallFault {
       return !threads.isEmpty
         && threads.allSatisfy { thread in
           let status = try? String(contentsOfFile: "\(tasks)/\(thread)/status", encoding: .utf8)
-          return status?.contains("TracerPid:\t\(strace.processIdentifier)\n") ?? true
+          return status?.contains("TracerPid:\t\(strace.processID)\n") ?? true
         }
     }
 
-    /// Lets go of the process, which runs on. strace is killed: it inherits what signals the test's threads block.
-    func release() {
-      guard strace.isRunning else { return }
-      kill(strace.processIdentifier, SIGKILL)
-      strace.waitUntilExit()
+    /// Lets go of the process, which runs on.
+    func release() async {
+      strace.signal(SIGKILL)
+      await strace.ending()
     }
-
-    deinit { release() }
   }
 
   /// What strace wrote down until the process ended: one call a line. Its last line may come after the end.

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 /// A receiver of webhooks as a process of its own, which a test may kill: an answer follows when the request is on the disk.
 ///
@@ -22,7 +23,7 @@ final class ReceiverProcess {
   private let record: URL
   private let arguments: [String]
   private let environment: [String: String]
-  private var process: Process?
+  private var process: ChildProcess?
 
   /// - Parameter environment: of the process, besides that of this one.
   init(port: Int, secret: String, in directory: URL, environment: [String: String]) throws {
@@ -34,29 +35,22 @@ final class ReceiverProcess {
     arguments = [program, record].map { $0.path(percentEncoded: false) } + [String(port), secret]
   }
 
-  deinit { kill() }
-
   /// Starts it, and waits until it listens.
-  func start() throws {
-    let process = Process()
-    process.executableURL = Self.python.map { URL(filePath: $0) }
-    process.arguments = arguments
-    process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
-    let output = Pipe()
-    process.standardOutput = output
-    try process.run()
+  func start() async throws {
+    guard let python = Self.python else { throw RunningService.Failure("there is no python3") }
+    let process = try await ChildProcess.start(
+      python, arguments, environment: ProcessInfo.processInfo.environment.merging(environment) { $1 })
     self.process = process
-    guard !output.fileHandleForReading.availableData.isEmpty else {
-      throw RunningService.Failure("the receiver did not start")
+    guard await process.output({ !$0.isEmpty }) != nil else {
+      throw RunningService.Failure("the receiver did not start: \(await process.ending().error)")
     }
   }
 
   /// As a power cut would for the process.
-  func kill() {
-    guard let process else { return }
-    Foundation.kill(process.processIdentifier, SIGKILL)
-    process.waitUntilExit()
-    self.process = nil
+  func kill() async {
+    process?.signal(SIGKILL)
+    await process?.ending()
+    process = nil
   }
 
   func deliveries() throws -> [Delivery] {

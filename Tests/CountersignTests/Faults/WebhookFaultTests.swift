@@ -104,7 +104,7 @@ extension FaultTests {
           // Nothing runs while the time is set.
           try move(to: begin + length / Double(kills) * Double(round))
           try feed.catchUp(world.simulator)
-          try receiver.start()
+          try await receiver.start()
           let service = try await world.start(environment: clock.environment)
           feed.beginLife()
           async let posting: Void = feed.run(service)
@@ -114,19 +114,19 @@ extension FaultTests {
             _ = try await eventually(within: .seconds(60), every: .milliseconds(1)) { feed.answeredInThisLife >= posts }
             try await Task.sleep(for: .milliseconds(Int.random(in: 0...20, using: &random)))
             if (index == 0) == isReceiverFirst {
-              receiver.kill()
-              if isReceiverFirst { try receiver.start() }
+              await receiver.kill()
+              if isReceiverFirst { try await receiver.start() }
             } else {
               service.signal(SIGKILL)
             }
           }
           await posting
           #expect(await service.ending().wasKilled)
-          receiver.kill()
+          await receiver.kill()
         }
         try move(to: begin + length)
         try feed.catchUp(world.simulator)
-        try receiver.start()
+        try await receiver.start()
         var service = try await world.start(environment: clock.environment)
         let isTold = try await eventually(within: .seconds(120), every: .milliseconds(50)) {
           await feed.run(service)
@@ -137,16 +137,16 @@ extension FaultTests {
         for hours in 0..<48 {
           if try await eventually(within: .seconds(hours == 0 ? 10 : 2), { try await hasTold(service) }) { break }
           await service.stop()
-          receiver.kill()
+          await receiver.kill()
           try move(to: begin + length + Double(hours + 1) * 3_600)
-          try receiver.start()
+          try await receiver.start()
           service = try await world.start(environment: clock.environment)
         }
         let status = try await service.send(.get, "/v1/webhooks").text
         #expect(try await hasTold(service) && !status.contains(#""enabled":false"#), "\(status)")
         let listed = try await list(service)
         #expect(await service.stop().code == 0)
-        receiver.kill()
+        await receiver.kill()
         return Year(listed: listed, deliveries: try receiver.deliveries(), answered: feed.answered)
       }
     }

@@ -384,12 +384,6 @@ import Testing
     var report: Report { get throws { try JSONDecoder().decode(Report.self, from: Data(output.utf8)) } }
   }
 
-  /// Lends the process to the thread that waits for its end.
-  private struct Lent: @unchecked Sendable {
-    var process: Process
-    var output: FileHandle
-  }
-
   private struct Report: Decodable {
     struct Line: Decodable {
       var subject: String
@@ -402,24 +396,9 @@ import Testing
   }
 
   private func doctor(_ arguments: [String]) async throws -> Run {
-    let process = Process()
-    let pipe = Pipe()
-    process.executableURL = URL(filePath: try ServiceProcess.program("countersign"))
-    process.arguments = ["doctor"] + arguments
-    process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("COUNTERSIGN_") }
-    process.standardOutput = pipe
-    process.standardError = FileHandle.nullDevice
-    try process.run()
-    // Reading and waiting block, and the simulator that the process asks needs the pool's few threads.
-    let lent = Lent(process: process, output: pipe.fileHandleForReading)
-    return await withCheckedContinuation { continuation in
-      Thread.detachNewThread {
-        let output = lent.output.readDataToEndOfFile()
-        lent.process.waitUntilExit()
-        continuation.resume(
-          returning: Run(code: lent.process.terminationStatus, output: String(decoding: output, as: UTF8.self)))
-      }
-    }
+    let ending = try await ChildProcess.run(
+      ServiceProcess.program("countersign"), ["doctor"] + arguments, environment: ServiceProcess.environment)
+    return Run(code: ending.code, output: ending.output)
   }
 
   @Test func `the command ends with 0, 1 or 78, in words and in JSON`() async throws {

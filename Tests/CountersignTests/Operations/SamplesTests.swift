@@ -4,6 +4,7 @@ import CountersignAPI
 import Entitlements
 import Foundation
 import HTTPTransport
+import TestSupport
 import Testing
 import Yams
 
@@ -132,7 +133,7 @@ import Yams
 
   @Test(
     .enabled(if: FileManager.default.isExecutableFile(atPath: systemdAnalyze), "systemd-analyze is not installed"))
-  func `systemd takes the units`() throws {
+  func `systemd takes the units`() async throws {
     // It looks for the program, which is installed nowhere here.
     let directory = FileManager.default.temporaryDirectory.appending(path: "units-\(UUID())")
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
@@ -142,17 +143,11 @@ import Yams
       try Self.text("cron/\(name)").replacingOccurrences(of: "/usr/local/bin/countersign", with: "/bin/true")
         .write(to: directory.appending(path: name), atomically: true, encoding: .utf8)
     }
-    let process = Process()
-    let output = Pipe()
-    process.executableURL = URL(filePath: Self.systemdAnalyze)
-    process.arguments =
-      ["verify", "--man=no"] + names.map { directory.appending(path: $0).path(percentEncoded: false) }
-    process.standardError = output
-    process.standardOutput = output
-    try process.run()
-    let said = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    process.waitUntilExit()
-    #expect(process.terminationStatus == 0, "\(said)")
+    let ending = try await ChildProcess.run(
+      Self.systemdAnalyze,
+      ["verify", "--man=no"] + names.map { directory.appending(path: $0).path(percentEncoded: false) })
+    let said = ending.output + ending.error
+    #expect(ending.code == 0, "\(said)")
     #expect(!said.contains("countersign-revalidate"), "\(said)")
   }
 

@@ -1,12 +1,12 @@
 import Foundation
 import HTTPTransport
+import TestSupport
 
 /// Chromium without a window, driven by Debian's chromedriver as a person drives it with keys and clicks.
 ///
 /// https://www.w3.org/TR/webdriver2/
-final class Browser: @unchecked Sendable {
-  // `Process` is not Sendable; each test drives its own from one task at a time.
-  private let driver: Process
+final class Browser: Sendable {
+  private let driver: ChildProcess
   private let client: CurlTransport
   private let session: String
 
@@ -30,8 +30,8 @@ final class Browser: @unchecked Sendable {
     let profile = FileManager.default.temporaryDirectory.appending(path: "chromium-\(UUID())")
     defer { try? FileManager.default.removeItem(at: profile) }
     let (driver, port) = try await started()
-    // Reaped by Foundation, whose own wait would block a thread of the pool.
-    defer { driver.terminate() }
+    // It ends the browser with it; when it were killed, that would run on.
+    defer { driver.signal(SIGTERM) }
     var configuration = CurlTransport.Configuration()
     configuration.allowedSchemes = [.http]
     let client = try CurlTransport(configuration: configuration)
@@ -63,47 +63,29 @@ final class Browser: @unchecked Sendable {
     }
   }
 
-  private init(driver: Process, client: CurlTransport, session: String) {
+  private init(driver: ChildProcess, client: CurlTransport, session: String) {
     self.driver = driver
     self.client = client
     self.session = session
   }
 
   /// Drivers that start at the same moment may choose the same free port, of which only one gets it.
-  private static func started() async throws -> (Process, Int) {
+  private static func started() async throws -> (ChildProcess, Int) {
     for _ in 0..<4 {
       if let driver = try? await start() { return driver }
     }
     return try await start()
   }
 
-  private static func start() async throws -> (Process, Int) {
-    let process = Process()
-    let output = Pipe()
-    // Services under test block and ignore signals, which would be inherited: the browser hangs then, and does not end.
-    process.executableURL = URL(filePath: "/usr/bin/env")
-    process.arguments = ["--default-signal", driverProgram, "--port=0"]
-    process.standardInput = FileHandle.nullDevice
-    process.standardOutput = output
-    process.standardError = FileHandle.nullDevice
-    try process.run()
-    let (ports, found) = AsyncStream<Int>.makeStream()
-    // Reading blocks, so it has a thread of its own: the pool of tasks has few.
-    let handle = output.fileHandleForReading
-    Thread.detachNewThread {
-      var text = ""
-      while true {
-        let part = handle.availableData
-        if part.isEmpty { break }
-        text += String(decoding: part, as: UTF8.self)
-        if let match = text.firstMatch(of: /started successfully on port (\d+)/), let port = Int(match.1) {
-          found.yield(port)
-        }
-      }
-      found.finish()
+  private static func start() async throws -> (ChildProcess, Int) {
+    let process = try await ChildProcess.start(driverProgram, ["--port=0"])
+    func port(in text: String) -> Int? {
+      text.firstMatch(of: /started successfully on port (\d+)/).flatMap { Int($0.1) }
     }
-    for await port in ports { return (process, port) }
-    throw RunningService.Failure("chromedriver did not start")
+    guard let port = await process.output({ port(in: $0) != nil }).flatMap(port) else {
+      throw RunningService.Failure("chromedriver did not start")
+    }
+    return (process, port)
   }
 
   // MARK: What a person does

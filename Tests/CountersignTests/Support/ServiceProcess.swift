@@ -1,56 +1,27 @@
 import Foundation
 import HTTPTransport
+import TestSupport
 
 @testable import Countersign
 
 /// `countersign serve` as a process of its own, which can be killed.
-final class ServiceProcess: @unchecked Sendable {
-  // `Process` is not Sendable; each test drives its own from one task at a time.
-  private let process: Process
+final class ServiceProcess: Sendable {
+  private let process: ChildProcess
   let client: CurlTransport
   let origin: String
-  private let end: AsyncStream<(code: Int32, log: String)>
 
   /// Starts the program and waits until it listens.
   static func start(configuration file: URL, environment: [String: String] = [:]) async throws -> ServiceProcess {
-    let process = Process()
-    let standardError = Pipe()
-    process.executableURL = URL(filePath: try program("countersign"))
-    process.arguments = ["serve", "--config", file.path(percentEncoded: false)]
-    process.environment = ProcessInfo.processInfo.environment
-      .filter { !$0.key.hasPrefix("COUNTERSIGN_") }.merging(environment) { $1 }
-    process.standardError = standardError
-    process.standardOutput = FileHandle.nullDevice
-    let (ports, found) = AsyncStream<Int>.makeStream()
-    let (end, ended) = AsyncStream<(code: Int32, log: String)>.makeStream()
-    try process.run()
-    // Reading blocks, so it has a thread of its own: the pool of tasks has few.
-    let handle = standardError.fileHandleForReading
-    let running = Running(process: process)
-    Thread.detachNewThread {
-      var text = ""
-      while true {
-        let part = handle.availableData
-        if part.isEmpty { break }
-        text += String(decoding: part, as: UTF8.self)
-        if let port = Self.port(in: text) { found.yield(port) }
-      }
-      running.process.waitUntilExit()
-      ended.yield((running.process.terminationStatus, text))
-      ended.finish()
-      found.finish()
+    let process = try await ChildProcess.start(
+      program("countersign"), ["serve", "--config", file.path(percentEncoded: false)],
+      environment: Self.environment.merging(environment) { $1 })
+    if let log = await process.error({ port(in: $0) != nil }), let port = port(in: log) {
+      return try ServiceProcess(process, port: port)
     }
-    for await port in ports { return try ServiceProcess(process, port: port, end: end) }
-    for await (_, log) in end { throw RunningService.Failure("countersign did not start: \(log)") }
-    throw RunningService.Failure("countersign did not start")
+    throw RunningService.Failure("countersign did not start: \(await process.ending().error)")
   }
 
-  /// Lends the process to the thread that waits for its end.
-  private struct Running: @unchecked Sendable {
-    var process: Process
-  }
-
-  private init(_ process: Process, port: Int, end: AsyncStream<(code: Int32, log: String)>) throws {
+  private init(_ process: ChildProcess, port: Int) throws {
     var configuration = CurlTransport.Configuration()
     configuration.allowedSchemes = [.http]
     configuration.maxInFlight = 200
@@ -58,12 +29,16 @@ final class ServiceProcess: @unchecked Sendable {
     self.process = process
     self.client = try CurlTransport(configuration: configuration)
     self.origin = "http://127.0.0.1:\(port)"
-    self.end = end
   }
 
   deinit { client.shutdown() }
 
-  var processID: Int32 { process.processIdentifier }
+  var processID: Int32 { process.processID }
+
+  /// The environment of the tests, without settings of a service.
+  static var environment: [String: String] {
+    ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("COUNTERSIGN_") }
+  }
 
   /// A program of this package, where the tests were built.
   static func program(_ name: String) throws -> String {
@@ -71,27 +46,26 @@ final class ServiceProcess: @unchecked Sendable {
     return URL(filePath: tests).deletingLastPathComponent().appending(path: name).path(percentEncoded: false)
   }
 
-  private static func port(in log: String) -> Int? {
-    for line in log.split(separator: "\n") where line.contains(#""message":"listening""#) {
-      struct Line: Decodable { var port: Int }
-      return (try? JSONDecoder().decode(Line.self, from: Data(line.utf8)))?.port
-    }
-    return nil
+  /// The port in the log of a service that listens.
+  static func port(in log: String) -> Int? {
+    struct Line: Decodable { var port: Int }
+    let line = log.split(separator: "\n").first { $0.contains(#""message":"listening""#) && $0.hasSuffix("}") }
+    return line.flatMap { try? JSONDecoder().decode(Line.self, from: Data($0.utf8)) }?.port
   }
 
   /// As a power cut would for the process: nothing is finished, nothing is flushed.
   func killAtOnce() async {
-    kill(process.processIdentifier, SIGKILL)
-    await wait()
+    process.signal(SIGKILL)
+    await process.ending()
   }
 
-  func terminate() { process.terminate() }
-  func hangUp() { kill(process.processIdentifier, SIGHUP) }
+  func terminate() { process.signal(SIGTERM) }
+  func hangUp() { process.signal(SIGHUP) }
 
-  /// Waits for the end; returns the exit code and what was logged. Call it once.
+  /// Waits for the end; returns the exit code and what was logged.
   @discardableResult func wait() async -> (code: Int32, log: String) {
-    for await end in end { return end }
-    return (-1, "")
+    let ending = await process.ending()
+    return (ending.code, ending.error)
   }
 
   func validate(_ receipt: String, user: String) async throws -> Answer {
