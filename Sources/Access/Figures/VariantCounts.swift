@@ -36,7 +36,7 @@ package struct VariantCounts: Hashable, Sendable {
   package init() {}
 
   /// Every count, in the order in which the ledger stores them.
-  package static let all: [WritableKeyPath<Self, Int64> & Sendable] = [
+  package static let all: [any WritableKeyPath<Self, Int64> & Sendable] = [
     \.exposed, \.paidBefore, \.trials, \.paid, \.revenue, \.refunds,
   ]
 
