@@ -314,10 +314,11 @@ extension ServiceConfiguration.ProfileStoreConfiguration {
   }
 }
 
-/// Logs how far the upgrade of an older ledger has got, every five seconds.
+/// Logs how far the upgrade of an older ledger has got, every five seconds. A new ledger has nobody to upgrade.
 private func upgradeReport(to logger: Logger) -> @Sendable (LedgerUpgrade.Progress) -> Void {
   let next = Mutex(ContinuousClock.now)
   return { progress in
+    guard progress.total > 0 else { return }
     let isDue = next.withLock { next in
       guard ContinuousClock.now >= next || progress.users == progress.total else { return false }
       next = .now.advanced(by: .seconds(5))

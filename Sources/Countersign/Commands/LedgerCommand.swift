@@ -89,6 +89,8 @@ struct LedgerCommand: AsyncParsableCommand {
 
     @OptionGroup var options: ConfigurationOptions
 
+    func validate() throws { _ = try history.map(Self.span) }
+
     func run() async throws {
       let configuration = try options.load(requiresCredential: false)
       let span = try history.map(Self.span) ?? configuration.retention.history
@@ -100,13 +102,20 @@ struct LedgerCommand: AsyncParsableCommand {
         CommandOutput.error(error.description)
         throw ExitCode.failure
       }
-      let removed = report.removed == 0 ? "none was removed" : "\(RunText.grouped(report.removed)) were removed"
-      print("The history has \(RunText.grouped(report.events)) lines; \(removed).")
-      guard let span else { return print("retention.history is not set: it only grows.") }
-      print(
-        "\(RunText.grouped(report.old)) are older than \(span.configurationText): "
-          + "\(RunText.grouped(report.needless)) would be removed, and "
-          + "\(RunText.grouped(report.old - report.needless)) stay. Users concerned: \(RunText.grouped(report.users)).")
+      print(Self.text(of: report, span))
+    }
+
+    /// - Parameter span: how long the history is kept whole; `nil`: for ever.
+    static func text(of report: RetentionReport, _ span: Duration?) -> String {
+      let removed = report.removed == 0 ? "None was removed" : "\(RunText.grouped(report.removed)) were removed"
+      let first = "Lines of the history: \(RunText.grouped(report.events)). \(removed) so far.\n"
+      guard let span else { return first + "retention.history is not set, so that none will be." }
+      let old = first + "Older than \(span.configurationText): \(RunText.grouped(report.old))."
+      guard report.old > 0 else { return old }
+      guard report.needless > 0 else { return old + " All of them stay." }
+      return old + " \(RunText.grouped(report.needless)) of them would be removed, "
+        + "and \(RunText.grouped(report.old - report.needless)) stay. "
+        + "Users with lines to remove: \(RunText.grouped(report.users))."
     }
 
     private static func span(_ text: String) throws -> Duration {

@@ -18,13 +18,14 @@ enum ConfigurationReference {
     }.joined(separator: "\n") + "\n"
   }
 
-  /// Wrapped for a terminal of 80 columns, which would not keep the indentation itself.
+  /// Wrapped for a terminal of 80 columns. A longer line the parser would wrap itself, without the indentation; it counts the
+  /// line break.
   private static func lines(_ text: String, indentation: Int, hanging: Int) -> [String] {
     var lines: [String] = []
     var line = String(repeating: " ", count: indentation)
     var isEmpty = true
     for word in text.replacing("`", with: "").split(separator: " ") {
-      if !isEmpty, line.count + 1 + word.count > 80 {
+      if !isEmpty, line.count + 1 + word.count > 79 {
         lines.append(line)
         line = String(repeating: " ", count: hanging)
         isEmpty = true

@@ -54,6 +54,22 @@ import Testing
     }
   }
 
+  @Test func `the command says what would go and what stays`() {
+    func text(_ report: RetentionReport, _ span: Duration? = .seconds(60 * 86_400)) -> String {
+      LedgerCommand.Retention.text(of: report, span)
+    }
+    let young = RetentionReport(events: 1_200)
+    #expect(
+      text(young, nil)
+        == "Lines of the history: 1,200. None was removed so far.\nretention.history is not set, so that none will be.")
+    #expect(text(young) == "Lines of the history: 1,200. None was removed so far.\nOlder than 60d: 0.")
+    let needed = RetentionReport(events: 12, old: 2, removed: 8)
+    #expect(text(needed) == "Lines of the history: 12. 8 were removed so far.\nOlder than 60d: 2. All of them stay.")
+    let some = RetentionReport(events: 12, old: 9, needless: 7, users: 3)
+    #expect(
+      text(some).hasSuffix("Older than 60d: 9. 7 of them would be removed, and 2 stay. Users with lines to remove: 3."))
+  }
+
   @Test func `a span may be in years`() throws {
     let configuration = try SampleConfiguration().setting("retention.history", "3y").load()
     #expect(configuration.retention.history == .seconds(3 * 365 * 86_400))
