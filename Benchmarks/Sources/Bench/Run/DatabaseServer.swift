@@ -50,7 +50,18 @@ final class DatabaseServer {
     self.id = id
   }
 
-  var url: String { "postgresql://postgres@\(directory.replacing("/", with: "%2F"))/postgres" }
+  var url: String { url(of: "postgres") }
+
+  private func url(of database: String) -> String {
+    "postgresql://postgres@\(directory.replacing("/", with: "%2F"))/\(database)"
+  }
+
+  /// Copies the database, which nobody may be connected to.
+  /// - Returns: the copy's URL.
+  func copy(as name: String) throws -> String {
+    _ = try Child.output(of: "psql", [url(of: "template1"), "-qc", "CREATE DATABASE \(name) TEMPLATE postgres"])
+    return url(of: name)
+  }
 
   /// User and kernel time of the server's processes: those that are, and those that have ended.
   var cpu: Duration {

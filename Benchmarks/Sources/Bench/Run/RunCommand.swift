@@ -22,7 +22,7 @@ struct RunCommand: AsyncParsableCommand {
     let wanted = only.isEmpty ? Measurement.allCases : only
     let bed = try Bed(
       countersign: countersign, simulator: simulator, work: work,
-      receipts: wanted.contains(.revalidation) ? Swift.max(60_000, due) : 60_000)
+      receipts: wanted.contains(.revalidation) || wanted.contains(.replicas) ? Swift.max(100_000, due) : 60_000)
     defer { bed.remove() }
     let table = Table()
     print(Machine.description)
