@@ -298,7 +298,8 @@ import Testing
         (info.isInBillingRetry, info.expirationIntent) = (true, 2)
         info.gracePeriodExpiresDate = at(46 * day)
       }
-      #expect(try await events(at: 31 * day, state(31 * day, expires: 30 * day, retry)) == ["subscription.billing_issue"])
+      #expect(
+        try await events(at: 31 * day, state(31 * day, expires: 30 * day, retry)) == ["subscription.billing_issue"])
       #expect(try await events(at: 47 * day, state(47 * day, expires: 30 * day, retry)) == ["subscription.grace_ended"])
       #expect(try await events(at: 80 * day, state(80 * day, expires: 110 * day) { _ in }) == ["subscription.started"])
       let event = try #require(try await ledger.changeEvents(after: 3, limit: 1).first)
@@ -311,7 +312,8 @@ import Testing
             retry(&$0); $0.gracePeriodExpiresDate = at(126 * day)
           })
           == ["subscription.billing_issue"])
-      #expect(try await events(at: 120 * day, state(120 * day, expires: 150 * day) { _ in }) == ["subscription.renewed"])
+      #expect(
+        try await events(at: 120 * day, state(120 * day, expires: 150 * day) { _ in }) == ["subscription.renewed"])
     }
   }
 
