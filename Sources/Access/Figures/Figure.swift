@@ -30,7 +30,7 @@ package enum Figure: Int, CaseIterable, Hashable, Sendable {
   case trialConversions
   case trialsPending
   /// Subscriptions whose first transaction is not known, by the first period that is, and their monthly recurring
-  /// revenue: customers of before, who are not new.
+  /// revenue: customers from before this service, who are not new.
   case existing
   case existingMRR
 

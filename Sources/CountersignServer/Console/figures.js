@@ -84,6 +84,7 @@ function show(figures, isByMonth, experiments) {
       series: [line('active', 'Active', 'accent')]}),
     card('changes-title', 'New and ended', {name: `New and ended subscriptions, ${by}`, series: [
       line('new', 'New', 'good', 'bar'), line('resubscribed', 'Came back', 'given', 'bar'),
+      ...(total('existing') > 0 ? [line('existing', 'First seen at a renewal', 'accent', 'bar')] : []),
       line('ended', 'Ended', 'bad', 'below')]}),
     card('trials-chart-title', 'Trials and grace periods', {name: `Trials and grace periods, ${by}`,
       series: [line('trials', 'Trials', 'given'), line('grace', 'Grace', 'warn')]}),
