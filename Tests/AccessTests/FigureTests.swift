@@ -144,9 +144,9 @@ import Testing
     var evidence = Self.evidence([Self.period(31, 62)])
     var first = Self.period(0, 31)
     first.transactionID = "1"
-    #expect(evidence.remembering([first]).purchases.count == 1)
+    #expect(evidence.including(past: [first]).purchases.count == 1)
     evidence.source = .serverAPI
-    let series = Self.series(evidence.remembering([first, Self.period(31, 62)]))
+    let series = Self.series(evidence.including(past: [first, Self.period(31, 62)]))
     #expect(Self.days(.payments, series) == [0: 1, 31: 1])
     #expect(Self.days(.new, series) == [0: 1])
   }
@@ -229,7 +229,7 @@ import Testing
     #expect(differences == 0)
     #expect(naive.contains { $0[.grace] > 0 } && naive.contains { $0[.resubscribed] > 0 })
 
-    // What is active comes and goes by what is told.
+    // The number of active ones changes by the flows alone.
     for (day, counts) in naive.enumerated() {
       let before = day > 0 ? naive[day - 1][.active] : 0
       let came = counts[.new] + counts[.existing] + counts[.resubscribed]

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Ledger
 
-/// How often a record waits for PostgreSQL, which is what a ledger elsewhere costs most; and what was asked ahead of time.
+/// The round trips of a record, the largest cost of a ledger on another machine; and queries that are sent ahead.
 @Suite struct RoundTripTests {
   private static func connected(_ body: (PostgreSQLConnection) throws -> Void) async throws {
     let server = try await TestEngine.running()

@@ -16,7 +16,7 @@ import SystemPackage
 /// It begins with the default action for each signal, whatever this process ignores or blocks, and inherits no file but its
 /// standard streams. When the value goes, the process is killed.
 package final class ChildProcess: Sendable {
-  /// What a process left behind.
+  /// The exit code and the output of a process that has ended.
   package struct Ending: Sendable {
     /// The exit code, or the signal's number where one ended the process.
     package var code: Int32
@@ -138,7 +138,7 @@ package final class ChildProcess: Sendable {
   @discardableResult package func ending() async -> Ending { await record.ending() }
 }
 
-/// What is known of a process. The task that reads from it keeps this alive, and not the `ChildProcess`.
+/// The state of a process. The task that reads from it keeps this alive, and not the `ChildProcess`.
 private final class Record: Sendable {
   struct Written {
     var output: [UInt8] = []

@@ -5,7 +5,8 @@ extension SubscriptionEvidence {
   /// The counts of one subscription, by day, product and currency.
   ///
   /// Left out are the sandbox, family sharing, RevenueCat's promotions, purchases that Apple has not confirmed, and periods
-  /// that end where they begin. A period ends with its refund, and where the next one begins. A grace period extends the last one. A day counts in UTC.
+  /// that end where they begin. A period ends with its refund, and where the next one begins. A grace period extends the
+  /// last one. A day counts in UTC.
   package func figures(_ terms: [ProductID: Plans.Terms]) -> [FigureKey: FigureCounts] {
     let bought = counted
     var tally = FigureTally()
@@ -43,8 +44,8 @@ extension SubscriptionEvidence {
     }
   }
 
-  /// The evidence with transactions that it no longer has, for the figures.
-  package func remembering(_ past: [Purchase]) -> SubscriptionEvidence {
+  /// The evidence with earlier transactions that the last answer left out, for the figures.
+  package func including(past: [Purchase]) -> SubscriptionEvidence {
     // An answer of verifyReceipt has the whole history.
     guard source != .verifyReceipt || coverage != .snapshot else { return self }
     let known = Set(purchases.map(\.transactionID))

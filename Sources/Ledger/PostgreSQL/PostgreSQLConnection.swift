@@ -2,8 +2,8 @@ internal import CPostgreSQL
 
 /// A connection to PostgreSQL by libpq, with its prepared statements. Its calls block; one thread uses it at a time.
 ///
-/// Between `begin` and `commit` a statement whose rows nobody wants is sent, and answered together with the next one whose rows somebody does, or with
-/// COMMIT: libpq's pipeline mode (its manual, "Pipeline Mode"). An error of such a statement is thrown then, and until the
+/// Between `begin` and `commit` a statement whose rows nobody wants is sent, and answered together with the next one whose
+/// rows somebody does, or with COMMIT: libpq's pipeline mode (its manual, "Pipeline Mode"). An error of such a statement is thrown then, and until the
 /// transaction is rolled back. Queries that are surely made soon can be sent in the same way, ahead of their turn.
 final class PostgreSQLConnection: SQLConnection {
   private let connection: OpaquePointer

@@ -7,8 +7,8 @@ extension Ledger {
     try await engine.submit { tables in try tables.keepWebhooks(urls) }
   }
 
-  /// Claims receivers for a process, or renews its claims, so that one replica delivers to a receiver at a time. Where nobody else
-  /// has the ledger open, all are granted.
+  /// Claims receivers for a process, or renews its claims, so that one replica delivers to a receiver at a time. Where
+  /// nobody else has the ledger open, all are granted.
   ///
   /// - Parameters:
   ///   - holder: the process's own word for itself.

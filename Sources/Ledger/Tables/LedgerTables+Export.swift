@@ -95,7 +95,8 @@ extension LedgerTables {
       let purchase = try purchase(id: id)
       let proof = try proof(purchase.proof)
       return ExportedPurchase(
-        evidence: purchase.evidence.remembering(try pastTransactions(of: id)), isPresented: purchase.claim == .proof,
+        evidence: purchase.evidence.including(past: try pastTransactions(of: id)),
+        isPresented: purchase.claim == .proof,
         scheduledAt: purchase.schedule.map { StoredForm.date($0.scheduledAt) },
         proof: .init(sha256: hexadecimal(proof.digest.bytes), receipt: proof.receipt),
         notifications: try notifications(of: purchase.evidence.key, limit: ExportedPurchase.notificationLimit))

@@ -28,12 +28,12 @@ extension LedgerTables {
     try keepMemo("figure rules", "\(rules)")
   }
 
-  /// The place of a recount that is under way. Nothing is counted until its last page: sums without the purchases of later
-  /// pages must not lose what those were counted as.
+  /// The place of a recount that is under way. Nothing is counted until its last page is marked: the sums may be empty
+  /// already, and the former counts of later pages would be subtracted from them.
   struct Recount: Hashable {
     /// The ID of the last purchase that was marked.
     var after: Int64
-    /// Whether what purchases were counted as is forgotten.
+    /// Whether the former counts of purchases are forgotten.
     var isFromNothing: Bool
   }
 
@@ -122,13 +122,12 @@ extension LedgerTables {
   func countable(_ id: Int64) throws -> (evidence: SubscriptionEvidence, owner: UserID)? {
     guard id < 0 else {
       let purchase = try purchase(id: id)
-      return (purchase.evidence.remembering(try pastTransactions(of: id)), purchase.owner)
+      return (purchase.evidence.including(past: try pastTransactions(of: id)), purchase.owner)
     }
     return try storePurchase(id: id).map { ($0.evidence, $0.owner) }
   }
 
-  /// Keeps the transactions of a purchase that an answer of the Server API leaves out, which tells of the last one alone: the
-  /// figures go on counting them.
+  /// Keeps the earlier transactions of a purchase for the figures: an answer of the Server API has the last one alone.
   func keepPast(of former: SubscriptionEvidence, replacedBy evidence: SubscriptionEvidence, of purchase: Int64) throws {
     guard evidence.source == .serverAPI, evidence.key.environment == .production else { return }
     let newest = evidence.purchases.compactMap(\.purchaseDate).max() ?? .distantPast

@@ -37,10 +37,11 @@ extension LedgerTables {
     return noted.count
   }
 
-  /// What the counts of users by tier and status lack, by a scan of all users: what a version without these counts has
-  /// recorded. Every change of a user is noted with it, so that the lack stays the same whatever is recorded meanwhile.
+  /// The differences between a scan of all users and the counts of users by tier and status. A version without these counts
+  /// causes them. Every other change of a user is counted in its own transaction, so that the differences stay the same
+  /// while records come in.
   func recountOfSubscribers() throws -> SubscriberRecount {
-    var lack: [Tally: Int64] = [:]
+    var differences: [Tally: Int64] = [:]
     for row in try all(
       """
       SELECT tier, status, count(*) FROM account WHERE tier IS NOT NULL GROUP BY tier, status
@@ -54,15 +55,15 @@ extension LedgerTables {
         )
       })
     {
-      lack[row.tally, default: 0] += row.count
+      differences[row.tally, default: 0] += row.count
     }
-    return SubscriberRecount(lack: lack.filter { $0.value != 0 }, corrections: try corrections())
+    return SubscriberRecount(differences: differences.filter { $0.value != 0 }, corrections: try corrections())
   }
 
-  /// Adds what the counts lack, unless another replica has corrected them since they were looked at.
+  /// Adds the differences to the counts, unless another replica has corrected these since they were read.
   func correctSubscribers(by recount: SubscriberRecount) throws {
-    guard !recount.lack.isEmpty, try corrections() == recount.corrections else { return }
-    for (tally, lack) in recount.lack.sorted(by: { $0.key < $1.key }) { try note(lack, to: tally) }
+    guard !recount.differences.isEmpty, try corrections() == recount.corrections else { return }
+    for (tally, difference) in recount.differences.sorted(by: { $0.key < $1.key }) { try note(difference, to: tally) }
     try keepMemo(Self.correctionMemo, "\(recount.corrections &+ 1)")
   }
 
@@ -73,7 +74,7 @@ extension LedgerTables {
 
   /// See `recountOfSubscribers`.
   struct SubscriberRecount: Sendable {
-    var lack: [Tally: Int64]
+    var differences: [Tally: Int64]
     var corrections: Int
   }
 

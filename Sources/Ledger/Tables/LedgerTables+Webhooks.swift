@@ -92,9 +92,10 @@ extension LedgerTables {
 
   /// The begin of the period that an event is about: the purchase date of the transaction that decided.
   func purchaseDate(of event: ChangeEvent) throws -> Date? {
-    guard let told = event.told, let id = told.originalTransactionID ?? event.formerlyTold?.originalTransactionID,
-      let environment = told.environment ?? event.formerlyTold?.environment,
-      let transaction = told.explanation.decidedBy ?? event.formerlyTold?.explanation.decidedBy
+    guard let verdict = event.verdict,
+      let id = verdict.originalTransactionID ?? event.formerVerdict?.originalTransactionID,
+      let environment = verdict.environment ?? event.formerVerdict?.environment,
+      let transaction = verdict.explanation.decidedBy ?? event.formerVerdict?.explanation.decidedBy
     else { return nil }
     let key = SubscriptionKey(environment: environment, originalTransactionID: id)
     let row = try key.isOfAnotherStore ? storePurchase(key)?.id : purchase(key)?.id

@@ -19,9 +19,9 @@ package struct ChangeEvent: Hashable, Sendable {
   /// The begin of the period that the verdict is about, where it was asked for and its transaction is known.
   package var purchasedAt: Date?
 
-  /// The verdict that the event tells: on the purchases alone, where a grant decides.
-  package var told: Entitlement? { detail.covered ?? entitlement }
-  package var formerlyTold: Entitlement? { detail.formerlyCovered ?? former }
+  /// The verdict that the event is about: on the purchases alone, where a grant decides.
+  package var verdict: Entitlement? { detail.covered ?? entitlement }
+  package var formerVerdict: Entitlement? { detail.formerlyCovered ?? former }
 
   /// The facts of an event that its verdicts do not have.
   package struct Detail: Hashable, Codable, Sendable {
@@ -74,7 +74,7 @@ package struct AppEvent: Hashable, Sendable {
   package var properties: String
   /// The variant of an experiment that the user saw, where the event says so.
   package var exposure: Exposure?
-  /// The reporter's word for the event: one of the user that comes again is kept once.
+  /// The reporter's ID of the event: of a user's events with the same one the first is kept.
   package var id: String?
 
   /// The type of the event of a paywall that was shown: the funnel begins with it.

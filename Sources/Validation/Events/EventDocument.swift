@@ -51,8 +51,8 @@ package enum EventDocument {
       json.member("status", event.entitlement?.status.rawValue)
     case .subscriptionStarted, .subscriptionRenewed, .renewalOff, .renewalOn, .billingIssue, .graceEnded,
       .subscriptionExpired, .subscriptionRefunded, .productChanged, .trialStarted, .trialConverted, .trialExpired:
-      if let told = event.told { write(told, to: &json) }
-      json.member("previous", json: event.formerlyTold.map(json(of:)))
+      if let verdict = event.verdict { write(verdict, to: &json) }
+      json.member("previous", json: event.formerVerdict.map(json(of:)))
     }
     return json.finished()
   }

@@ -42,7 +42,7 @@ enum RevenueCatDocument {
     case .trialRefused, .limitReached: members = nil
     case .subscriptionStarted, .subscriptionRenewed, .renewalOff, .renewalOn, .billingIssue, .graceEnded,
       .subscriptionExpired, .subscriptionRefunded, .productChanged, .trialStarted, .trialConverted, .trialExpired:
-      members = event.told.map { purchase(event, type, $0) }
+      members = event.verdict.map { purchase(event, type, $0) }
     }
     guard let members else { return nil }
     var json = JSONObjectWriter()
@@ -100,7 +100,7 @@ enum RevenueCatDocument {
   }
 
   private static func purchase(_ event: ChangeEvent, _ type: EventType, _ verdict: Entitlement) -> [UInt8] {
-    let former = event.formerlyTold
+    let former = event.formerVerdict
     // The former verdict says which access ended.
     let tier = verdict.givesAccess ? verdict.tier : former?.tier ?? verdict.tier
     let isReturn = former?.originalTransactionID == verdict.originalTransactionID && former?.productID != nil

@@ -7,7 +7,7 @@ extension Measurements {
   ///
   /// All share the service's core, and the server has the other one with the callers and what plays Apple. So a second's
   /// receipts say nothing of machines of their own; CPU does. Three processes on one core cost more than one does, whatever
-  /// they do, and machines of their own would not: what the shared ledger costs is told by three processes that share none.
+  /// they do, and machines of their own would not: the cost of the shared ledger is the difference to three that share none.
   /// Where a receipt costs three replicas what it costs those, three machines do three times as much as one, as long as the
   /// database's machine can.
   func replicas() throws {
@@ -18,7 +18,7 @@ extension Measurements {
     var skip = 0
     let bodies = try bodiesOfUUIDs()
     let ledger = try seededLedger(upstream, server, bodies: bodies, posted: &skip)
-    let own = try ["own_1", "own_2"].map { try server.copy(as: $0) }
+    let databases = try ["own_1", "own_2"].map { try server.copy(as: $0) }
     let file = try Service(bed, upstream, ledger: ledger)
     defer { file.stop() }
     let first = try Service(bed, upstream, database: server.url)
@@ -53,10 +53,10 @@ extension Measurements {
     }
     let others = try (0..<2).map { _ in try Service(bed, upstream, database: server.url) }
     defer { for other in others { other.stop() } }
-    let strangers = try own.map { try Service(bed, upstream, database: $0) }
-    defer { for stranger in strangers { stranger.stop() } }
+    let separate = try databases.map { try Service(bed, upstream, database: $0) }
+    defer { for service in separate { service.stop() } }
     for round in 0...self.rounds {
-      let two = [try begin([first] + others), try begin([first] + strangers)]
+      let two = [try begin([first] + others), try begin([first] + separate)]
       if round > 0 { for (index, three) in two.enumerated() { rounds[2 + index].append(three) } }
     }
     let conflicts = try ([first] + others).map { try $0.metric("countersign_ledger_conflicts_total") }.reduce(0, +)
