@@ -1,3 +1,4 @@
+import ArgumentParser
 import Entitlements
 import Foundation
 import HTTPTransport
@@ -68,6 +69,15 @@ import Testing
     let some = RetentionReport(events: 12, old: 9, needless: 7, users: 3)
     #expect(
       text(some).hasSuffix("Older than 60d: 9. 7 of them would be removed, and 2 stay. Users with lines to remove: 3."))
+  }
+
+  @Test func `a span that is none is wrong usage of this command`() throws {
+    let error = try #require(throws: (any Error).self) {
+      try LedgerCommand.Retention.parse(["--history", "soon"])
+    }
+    let message = LedgerCommand.Retention.fullMessage(for: error)
+    #expect(message.contains("--history must be a duration"), "\(message)")
+    #expect(LedgerCommand.Retention.exitCode(for: error) == .validationFailure)
   }
 
   @Test func `a span may be in years`() throws {

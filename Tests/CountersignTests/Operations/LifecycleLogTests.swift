@@ -16,6 +16,8 @@ import Testing
       #expect(lines.contains { $0.contains(#""sl-service":"RecheckScheduler""#) })
       for line in lines { #expect(line.utf8.count < 1024) }
       #expect(!service.log.text.contains("a tester"))
+      // The ledger is new.
+      #expect(!service.log.text.contains("being upgraded"))
     }
   }
 }
