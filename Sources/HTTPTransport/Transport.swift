@@ -74,16 +74,23 @@ package struct TransportResponse: Sendable {
   /// The pause that the response asks for by `Retry-After`: whole seconds, or a date in any of HTTP's three forms (RFC 9110,
   /// sections 10.2.3 and 5.6.7).
   ///
-  /// - Parameter now: seconds since 1970.
+  /// - Parameter now: seconds since 1970; without it a date counts from the response's own `Date`.
   /// - Returns: zero for a date that has passed; `nil` for a text that is neither.
-  package func retryAfter(at now: Int64) -> Duration? {
+  package func retryAfter(at now: Int64? = nil) -> Duration? {
     guard let text = header("Retry-After"), (1...64).contains(text.utf8.count) else { return nil }
     if text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
       return text.utf8.count <= 9 ? Int64(text).map { .seconds($0) } : nil
     }
-    let moment = Int64(curl_getdate(text, nil))
-    guard moment >= 0, now >= 0 else { return nil }
+    guard let moment = Self.seconds(text), let now = now ?? header("Date").flatMap(Self.seconds), now >= 0 else {
+      return nil
+    }
     return .seconds(max(moment - now, 0))
+  }
+
+  /// Seconds since 1970 of a date in any of HTTP's forms.
+  private static func seconds(_ date: String) -> Int64? {
+    let moment = Int64(curl_getdate(date, nil))
+    return moment >= 0 ? moment : nil
   }
 }
 

@@ -286,9 +286,10 @@ extension PostgRESTFailure.Signs {
     }
     // The header is all that remains of an error whose body was lost: `PostgREST; error=PGRST116`.
     let header = response.header("Proxy-Status")?.split(separator: "error=", maxSplits: 1).last.map(String.init)
+    let pause = response.retryAfter().map { min(max($0, retryAfterRange.lowerBound), retryAfterRange.upperBound) }
     return PostgRESTFailure.Signs(
       status: response.status, code: [error?.code, header].compactMap(\.self).first(where: isCode),
-      isLocked: error?.isLocked == true, retryAfter: response.header("Retry-After").flatMap(duration))
+      isLocked: error?.isLocked == true, retryAfter: pause)
   }
 
   /// Five characters of an SQLSTATE, or PGRST and three more: too short to contain a value of a row.
@@ -302,13 +303,5 @@ extension PostgRESTFailure.Signs {
   private static func text(_ body: JSONValue, _ key: String) -> String? {
     guard case .string(let text) = body[key]?.kind else { return nil }
     return text
-  }
-
-  /// Whole seconds. A date counts as absent: PostgREST and its gateways send none.
-  private static func duration(_ text: String) -> Duration? {
-    guard (1...9).contains(text.utf8.count), text.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
-      let seconds = Int(text)
-    else { return nil }
-    return min(max(.seconds(seconds), retryAfterRange.lowerBound), retryAfterRange.upperBound)
   }
 }

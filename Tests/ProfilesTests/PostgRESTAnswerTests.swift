@@ -197,6 +197,16 @@ struct PostgRESTAnswerTests {
     #expect(outcome.retryAfter == seconds.map { .seconds($0) })
   }
 
+  @Test(
+    arguments: [
+      ("Sat, 21 Nov 2026 14:00:00 GMT", 90), ("Saturday, 21-Nov-26 14:00:00 GMT", 90),
+      ("Sat, 21 Nov 2026 13:58:00 GMT", 1), ("Sun, 22 Nov 2026 14:00:00 GMT", 600), ("tomorrow", nil),
+    ] as [(String, Int?)])
+  func `a date counts from the time of the answer`(header: String, seconds: Int?) async throws {
+    let headers = ["Date": "Sat, 21 Nov 2026 13:58:30 GMT", "Retry-After": header]
+    #expect(try await outcome(of: problem(503, "PGRST002", headers)).retryAfter == seconds.map { .seconds($0) })
+  }
+
   @Test func `a restricted or paused project is left alone for longer`() async throws {
     #expect(try await outcome(of: answer(402)).retryAfter == .seconds(300))
     #expect(try await outcome(of: answer(540)).retryAfter == .seconds(300))
