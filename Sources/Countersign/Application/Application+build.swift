@@ -33,7 +33,7 @@ struct CountersignApplication: Service, CustomStringConvertible {
   var description: String { "Countersign" }
 
   /// Connections are accepted on the thread of an event loop. NIO hands them on in parts: on Swift's own threads each part
-  /// would wait its turn behind Apple's answers, and a client that connects behind a crowd for all of them.
+  /// would wait its turn behind Apple's answers, and a client that connects behind many others for all of them.
   func run() async throws {
     try await withTaskExecutorPreference(LoopExecutor(MultiThreadedEventLoopGroup.singleton.any())) {
       try await application.run()

@@ -2,7 +2,7 @@ package import HummingbirdCore
 package import NIOCore
 
 extension ServerSettings {
-  /// Connections that are accepted at each turn of the event loop. By NIO's own four, a crowd would be let in over many
+  /// Connections that are accepted at each turn of the event loop. By NIO's own four, many at once would be let in over many
   /// seconds where every turn is full of work. They come in before they are counted: few where few may be held.
   package var acceptedAtOnce: Int { min(256, max(1, maxConnections / 32)) }
 

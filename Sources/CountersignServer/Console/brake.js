@@ -1,7 +1,7 @@
 // The downgrade brake: a banner while it holds somebody back, and the word of a person that releases it.
 
 import {byID, date} from './elements.js'
-import {buttonOf, confirmed, tell, work} from './forms.js'
+import {buttonOf, confirmed, showMessage, work} from './forms.js'
 import {ask, currentSession, hasKey} from './service.js'
 
 const banner = byID('brake')
@@ -34,7 +34,7 @@ async function look() {
   heading.textContent =
     state.engaged === true ? 'The downgrade brake is engaged' : 'A changed configuration is held back'
   text.textContent = parts.join(' ')
-  tell(form, '')
+  showMessage(form, '')
   buttonOf(form).hidden = false
 }
 
@@ -49,13 +49,13 @@ form.addEventListener('submit', async (event) => {
     heading.textContent = 'The downgrade brake is released'
     text.textContent = ''
     buttonOf(form).hidden = true
-    tell(form, 'Every verdict counts for an hour. After that the brake works again.', 'good')
+    showMessage(form, 'Every verdict counts for an hour. After that the brake works again.', 'good')
   })
 })
 
 function clear() {
   banner.hidden = true
-  tell(form, '')
+  showMessage(form, '')
 }
 
 export const brake = {look, clear}

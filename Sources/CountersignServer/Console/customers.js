@@ -1,7 +1,7 @@
 // Customers: the field that finds whatever a customer can read out, and what was found.
 
 import {bdi, byID, el, words} from './elements.js'
-import {busy, fail, idle, tell} from './forms.js'
+import {busy, fail, idle, showMessage} from './forms.js'
 import {purchaseCard, unownedCard} from './purchases.js'
 import {ask, hasKey, transactionPath} from './service.js'
 import {readUser, showUser} from './user.js'
@@ -26,13 +26,13 @@ function clear() {
   show()
   query.value = ''
   idle(form)
-  tell(form, '')
+  showMessage(form, '')
 }
 
 function leave(text, tone) {
   clear()
   link(null)
-  tell(form, text, tone)
+  showMessage(form, text, tone)
   query.focus()
 }
 
@@ -102,7 +102,7 @@ function lookUp(id) {
     else if (cards.length > 0) show(...cards)
     else if (found.found_as.length === 0) show(neverSeenCard(found))
     const [text, tone] = foundText(found, history)
-    tell(form, text, tone)
+    showMessage(form, text, tone)
   })
 }
 
@@ -117,7 +117,7 @@ function lookUpUser(id) {
     const [history, tiers] = await Promise.all([readUser(id), tiersToGive()])
     if (!isCurrent()) return
     showFound(history, tiers, [])
-    tell(form, stateText(history))
+    showMessage(form, stateText(history))
   })
 }
 
@@ -131,7 +131,7 @@ function lookUpTransaction(id) {
     const found = await ask('GET', transactionPath(id))
     if (!isCurrent()) return
     show(...found.purchases.map((purchase) => purchaseCard(purchase)))
-    tell(form, `The purchase belongs to ${found.purchases.map((one) => one.user_id).join(' and ')}.`)
+    showMessage(form, `The purchase belongs to ${found.purchases.map((one) => one.user_id).join(' and ')}.`)
   })
 }
 

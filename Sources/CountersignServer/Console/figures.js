@@ -3,7 +3,7 @@
 import {chart} from './chart.js'
 import {byID, count, el, several, table, words} from './elements.js'
 import {experimentCards} from './experiments.js'
-import {idle, select, tell, work} from './forms.js'
+import {idle, select, showMessage, work} from './forms.js'
 import {dated, identifier, money, percent, period, shorts, signed, wholePercent} from './numbers.js'
 import {ask} from './service.js'
 
@@ -36,7 +36,7 @@ function read() {
       if (span === '30') today = answer.periods.at(-1).to
       show(answer, span === '12', experiments)
     }
-    tell(form, '')
+    showMessage(form, '')
   })
 }
 
@@ -175,7 +175,7 @@ function clear() {
   result.replaceChildren()
   form.reset()
   idle(form)
-  tell(form, '')
+  showMessage(form, '')
 }
 
 export const figures = {name: 'figures', open: read, clear, paint}

@@ -5,7 +5,7 @@ import {currentSession} from './service.js'
 
 export const message = () => el('p', {class: 'message', role: 'status', 'aria-live': 'polite'})
 
-export function tell(form, text, tone = '') {
+export function showMessage(form, text, tone = '') {
   const place = form.querySelector('.message')
   place.className = `message ${tone}`
   place.textContent = text
@@ -18,7 +18,7 @@ export function fail(form, error) {
     return
   }
   const id = error.requestID ? ` (request ${error.requestID})` : ''
-  tell(form, error.code === 'forbidden'
+  showMessage(form, error.code === 'forbidden'
     ? `This key may not do that: use one of the role “${form.dataset.role || 'support'}”.` : `${error.message}${id}`, 'bad')
 }
 
@@ -31,7 +31,7 @@ export function busy(form, doing) {
   if (!labels.has(button)) labels.set(button, button.textContent)
   button.disabled = true
   button.textContent = doing
-  tell(form, '')
+  showMessage(form, '')
 }
 
 export function idle(form) {

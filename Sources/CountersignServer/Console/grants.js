@@ -1,7 +1,7 @@
 // Access that is given and not bought, and the app's own trials.
 
 import {at, bdi, date, el, time, words} from './elements.js'
-import {complain, field, message, needed, noteBox, randomKey, select, tell, work} from './forms.js'
+import {complain, field, message, needed, noteBox, randomKey, select, showMessage, work} from './forms.js'
 import {ask, askRepeatably, userPath} from './service.js'
 import {noteOf, refreshed} from './verdict.js'
 
@@ -89,13 +89,13 @@ function givenItem(user, {id, tier}, refresh) {
 
   open.addEventListener('click', () => {
     unfold(true)
-    tell(form, '')
+    showMessage(form, '')
     note.focus()
   })
   leave.addEventListener('click', () => {
     unfold(false)
     complain(note, '')
-    tell(form, '')
+    showMessage(form, '')
     open.focus()
   })
   form.addEventListener('submit', (event) => {

@@ -1,7 +1,7 @@
 // Health: what the service needs and how it fares, the rows that wait for the app's database, and the brake.
 
 import {byID, count, el, several} from './elements.js'
-import {idle, tell, work} from './forms.js'
+import {idle, showMessage, work} from './forms.js'
 import {ask} from './service.js'
 
 const form = byID('health-form')
@@ -90,7 +90,7 @@ form.addEventListener('submit', (event) => {
 function clear() {
   result.replaceChildren()
   idle(form)
-  tell(form, '')
+  showMessage(form, '')
 }
 
 export const health = {name: 'health', open, clear}

@@ -1,7 +1,7 @@
 // Refused notifications: what was not believed or could not be read, with the reasons.
 
 import {byID, el, time} from './elements.js'
-import {idle, tell, work} from './forms.js'
+import {idle, showMessage, work} from './forms.js'
 import {ask} from './service.js'
 
 const form = byID('refused-form')
@@ -15,7 +15,7 @@ function open() {
       el('p', null, time(one.received_at), ' ', el('strong', null, one.authentic ? 'Proven sender' : 'Unproven sender')),
       el('p', null, one.problem))))
     list.hidden = refused.length === 0
-    tell(form, refused.length === 0 ? 'None was refused.' : `${refused.length}, the newest first.`)
+    showMessage(form, refused.length === 0 ? 'None was refused.' : `${refused.length}, the newest first.`)
   })
 }
 
@@ -28,7 +28,7 @@ function clear() {
   list.replaceChildren()
   list.hidden = true
   idle(form)
-  tell(form, '')
+  showMessage(form, '')
 }
 
 export const notifications = {name: 'notifications', open, clear}

@@ -4,7 +4,7 @@ import {brake} from './brake.js'
 import {customers} from './customers.js'
 import {byID} from './elements.js'
 import {figures} from './figures.js'
-import {tell} from './forms.js'
+import {showMessage} from './forms.js'
 import {health} from './health.js'
 import {notifications} from './notifications.js'
 import {runs} from './runs.js'
@@ -45,7 +45,7 @@ function forget() {
   key.value = ''
   for (const part of [brake, ...parts]) part.clear()
   for (const part of parts) byID(part.name).hidden = true
-  tell(keyForm, '')
+  showMessage(keyForm, '')
   byID('key-state').hidden = true
   navigation.hidden = true
   keyForm.hidden = false
@@ -57,11 +57,11 @@ keyForm.addEventListener('submit', (event) => {
   const typed = key.value.trim()
   key.value = ''
   if (!/^[\x21-\x7e]+$/.test(typed)) {
-    tell(keyForm, 'A key has letters, digits and signs, and no spaces.', 'bad')
+    showMessage(keyForm, 'A key has letters, digits and signs, and no spaces.', 'bad')
     return
   }
   useKey(typed)
-  tell(keyForm, '')
+  showMessage(keyForm, '')
   keyForm.hidden = true
   byID('key-state').hidden = false
   navigation.hidden = false
@@ -73,7 +73,7 @@ byID('forget').addEventListener('click', () => {
 })
 document.addEventListener('key-refused', () => {
   forget()
-  tell(keyForm, 'The service does not know this key. Type it again.', 'bad')
+  showMessage(keyForm, 'The service does not know this key. Type it again.', 'bad')
 })
 document.addEventListener('looked-up', () => brake.look())
 addEventListener('pagehide', forget)

@@ -1,7 +1,7 @@
 // What is kept of a user: as a file, and its end.
 
 import {el} from './elements.js'
-import {complain, field, message, needed, tell, userBox, work} from './forms.js'
+import {complain, field, message, needed, showMessage, userBox, work} from './forms.js'
 import {ask, askRepeatably, userPath} from './service.js'
 
 /// - Parameter leave: takes the user off the page, and says why.
@@ -25,7 +25,7 @@ export function privacyCard(user, leave) {
       const kept = await ask('GET', userPath(user, 'export'))
       if (!isCurrent()) return
       save(kept, 'countersign-export.json')
-      tell(exportForm, `Exported. Purchases: ${kept.purchases.length}; lines of the history: ${kept.history.length}.`, 'good')
+      showMessage(exportForm, `Exported. Purchases: ${kept.purchases.length}; lines of the history: ${kept.history.length}.`, 'good')
     })
   })
   eraseForm.addEventListener('submit', (event) => {

@@ -1,7 +1,7 @@
 // Purchases: whose they are, and the forms that move or attach one.
 
 import {bdi, byID, copyButton, el, list, time, title} from './elements.js'
-import {confirmed, field, message, needed, noteBox, tell, userBox, work} from './forms.js'
+import {confirmed, field, message, needed, noteBox, showMessage, userBox, work} from './forms.js'
 import {ask, isErased, transactionPath} from './service.js'
 import {noteOf, stateParts, userButton} from './verdict.js'
 
@@ -58,8 +58,8 @@ export function purchaseCard(first, outcome = null) {
       note.value = ''
       render()
       // What was found is no longer so.
-      tell(byID('search-form'), '')
-      tell(form, `Moved. The purchase belongs to ${moved.user_id} now.`, 'good')
+      showMessage(byID('search-form'), '')
+      showMessage(form, `Moved. The purchase belongs to ${moved.user_id} now.`, 'good')
     })
   })
   render()
@@ -99,7 +99,7 @@ export function unownedCard(purchase, canAttach) {
       if (!isCurrent()) return
       const owned = purchaseCard(attached, `Attached. The purchase belongs to ${attached.user_id} now.`)
       card.replaceWith(owned)
-      tell(byID('search-form'), '')
+      showMessage(byID('search-form'), '')
       owned.querySelector('.message').focus()
     })
   })

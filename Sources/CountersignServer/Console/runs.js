@@ -1,7 +1,7 @@
 // Runs: the last ones, the progress of the one that is under way, and the start of another.
 
 import {byID, count, el, several, time, words} from './elements.js'
-import {confirmed, fail, idle, randomKey, tell, work} from './forms.js'
+import {confirmed, fail, idle, randomKey, showMessage, work} from './forms.js'
 import {ask, askRepeatably, currentSession} from './service.js'
 
 const form = byID('run-form')
@@ -63,7 +63,7 @@ form.addEventListener('submit', async (event) => {
     const counted = await ask('POST', 'v1/revalidations', {...order, dry_run: true})
     if (!isCurrent()) return
     due = counted.due
-    if (due === 0) tell(form, 'No subscription is due: there is nothing to ask Apple about.')
+    if (due === 0) showMessage(form, 'No subscription is due: there is nothing to ask Apple about.')
   })
   if (due === 0 || !await confirmed('Start a run?', `Apple is asked about ${several(due, 'subscription')}, and their ` +
     'verdicts are brought up to date.', 'Start it')) return
@@ -72,14 +72,14 @@ form.addEventListener('submit', async (event) => {
     const run = await askRepeatably('POST', 'v1/revalidations', order, {'Idempotency-Key': starting.key})
     starting = {}
     if (!isCurrent()) return
-    tell(form, `Run ${run.id} is under way.`, 'good')
+    showMessage(form, `Run ${run.id} is under way.`, 'good')
     await look()
   })
 })
 
 function open() {
   isOpen = true
-  tell(form, '')
+  showMessage(form, '')
   look()
 }
 
@@ -94,7 +94,7 @@ function clear() {
   note.textContent = ''
   shown.replaceChildren()
   idle(form)
-  tell(form, '')
+  showMessage(form, '')
 }
 
 export const runs = {name: 'runs', open, close, clear}

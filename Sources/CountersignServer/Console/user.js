@@ -1,7 +1,7 @@
 // A user: how they stand, the picture, the history, and what can be done for them.
 
 import {bdi, copyButton, date, day, el, list, time, title, words} from './elements.js'
-import {buttonOf, field, message, needed, noteBox, tell, work} from './forms.js'
+import {buttonOf, field, message, needed, noteBox, showMessage, work} from './forms.js'
 import {givenCard, trialsCard} from './grants.js'
 import {privacyCard} from './privacy.js'
 import {ask, isErased, userPath} from './service.js'
@@ -75,7 +75,7 @@ export function showUser(first, tiers, more, show, leave) {
       entries.push(...page.entries)
       next = page.next
       render()
-      tell(olderForm, next ? `${entries.length} entries are shown.` : `All ${entries.length} entries are shown.`)
+      showMessage(olderForm, next ? `${entries.length} entries are shown.` : `All ${entries.length} entries are shown.`)
     })
   })
 

@@ -1,7 +1,7 @@
 // A verdict, and the notes of people beside it.
 
 import {bdi, el, list, time, words} from './elements.js'
-import {tell} from './forms.js'
+import {showMessage} from './forms.js'
 
 const isTakenBack = (state) => state.reason === 'refunded' || state.reason === 'revoked'
 export const isGiven = (state) => Boolean(state.decision && state.decision.grant_id)
@@ -49,10 +49,10 @@ export const noteOf = (entry) => entry.note === null || entry.note === undefined
 export async function refreshed(form, refresh, isCurrent, outcome, tone) {
   let now
   try { now = await refresh(isCurrent) } catch {
-    if (isCurrent()) tell(form, `${outcome} The rest of this page is out of date: look the ID up again.`, 'warn')
+    if (isCurrent()) showMessage(form, `${outcome} The rest of this page is out of date: look the ID up again.`, 'warn')
     return
   }
-  if (isCurrent()) tell(form, `${outcome} The tier is ${now.tier}, ${words(now.status)}.`, tone)
+  if (isCurrent()) showMessage(form, `${outcome} The tier is ${now.tier}, ${words(now.status)}.`, tone)
 }
 
 /// What shows a user: `customers.js` listens.

@@ -1,7 +1,7 @@
 // Webhooks: the receivers of events, what waits for each, and the events that were given up.
 
 import {bdi, byID, count, el, list, several, time} from './elements.js'
-import {idle, message, tell, work} from './forms.js'
+import {idle, message, showMessage, work} from './forms.js'
 import {ask} from './service.js'
 
 const form = byID('webhooks-form')
@@ -12,7 +12,7 @@ function open() {
     const {webhooks} = await ask('GET', 'v1/webhooks')
     if (!isCurrent()) return
     result.replaceChildren(...webhooks.map(receiver))
-    tell(form, webhooks.length === 0 ? 'No receiver is configured.' : '')
+    showMessage(form, webhooks.length === 0 ? 'No receiver is configured.' : '')
   })
 }
 
@@ -50,7 +50,7 @@ function receiver(first) {
       const body = first.dead > 0 ? {webhook: first.name, dead: true} : {webhook: first.name}
       const {redelivered} = await ask('POST', 'v1/webhooks/redeliver', body)
       await again(isCurrent)
-      if (isCurrent()) tell(all, `${several(redelivered, 'event')} on the way again.`, 'good')
+      if (isCurrent()) showMessage(all, `${several(redelivered, 'event')} on the way again.`, 'good')
       all.hidden = false
     })
   })
@@ -80,7 +80,7 @@ function receiver(first) {
       event.preventDefault()
       work(form, 'Redelivering…', async (isCurrent) => {
         await ask('POST', 'v1/webhooks/redeliver', {webhook: first.name, event_id: dead.event_id})
-        if (isCurrent()) tell(form, 'It is on the way again.', 'good')
+        if (isCurrent()) showMessage(form, 'It is on the way again.', 'good')
       })
     })
     return el('li', null,
@@ -116,7 +116,7 @@ form.addEventListener('submit', (event) => {
 function clear() {
   result.replaceChildren()
   idle(form)
-  tell(form, '')
+  showMessage(form, '')
 }
 
 export const webhooks = {name: 'webhooks', open, clear}

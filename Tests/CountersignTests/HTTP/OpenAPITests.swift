@@ -120,7 +120,7 @@ import Yams
 
   @Test func `an answer that differs from the document is noticed`() throws {
     let contract = try Contract.shared.get()
-    let schema = contract.schema("Brake")
+    let schema = contract.schema("DowngradeBrake")
     let good: [String: Any] = [
       "engaged": true, "since": NSNull(), "looked_at": 1, "lowered": 0, "withheld": NSNull(),
       "withheld_by_rules": 0,
