@@ -2,8 +2,8 @@ package import HummingbirdCore
 package import NIOCore
 
 extension ServerSettings {
-  /// Connections that are accepted at each turn of the event loop. By NIO's own four, many at once would be let in over many
-  /// seconds where every turn is full of work. They come in before they are counted: few where few may be held.
+  /// Connections that are accepted at each turn of the event loop. NIO's own four would take many seconds to accept many
+  /// clients where every turn is full of work. They come in before they are counted: few where few may be held.
   package var acceptedAtOnce: Int { min(256, max(1, maxConnections / 32)) }
 
   /// Connections are bounded in every direction by `ConnectionGuard`; headers by the decoder.

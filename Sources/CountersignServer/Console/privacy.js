@@ -25,7 +25,8 @@ export function privacyCard(user, leave) {
       const kept = await ask('GET', userPath(user, 'export'))
       if (!isCurrent()) return
       save(kept, 'countersign-export.json')
-      showMessage(exportForm, `Exported. Purchases: ${kept.purchases.length}; lines of the history: ${kept.history.length}.`, 'good')
+      showMessage(exportForm,
+        `Exported. Purchases: ${kept.purchases.length}; lines of the history: ${kept.history.length}.`, 'good')
     })
   })
   eraseForm.addEventListener('submit', (event) => {
