@@ -58,8 +58,8 @@ struct ServiceClient: Sendable {
     case 403: throw .refusedCredential("the key has to be one of the role \(role)")
     case 404: throw .notFound
     case 429, 500...599:
-      let seconds = response.header("Retry-After").flatMap { Int($0) }.map { min(max($0, 1), 60) }
-      throw .away("the service answers \(response.status)", retryAfter: seconds.map { .seconds($0) })
+      let pause = response.retryAfter().map { min(max($0, .seconds(1)), .seconds(60)) }
+      throw .away("the service answers \(response.status)", retryAfter: pause)
     case 400...499: throw .refused(Self.detail(response))
     default: throw .unreachable("the service answers \(response.status); is it Countersign that listens there?")
     }

@@ -135,6 +135,17 @@ import Testing
     #expect(screen.error.components(separatedBy: "trying again").count - 1 == 3)
   }
 
+  @Test(arguments: [("5", 5), ("0", 1), ("600", 60), ("+5", nil), ("-1", nil)] as [(String, Int?)])
+  func `a busy service says when to ask again, within a minute`(header: String, seconds: Int?) async {
+    let transport = StubTransport(answers: [Self.answer(503, "{}", retryAfter: header)]) { _ in
+      Issue.record("an unplanned call")
+    }
+    let client = ServiceClient(transport: transport, url: "https://countersign.example.com", key: "the-key")
+    await #expect(
+      throws: ServiceClient.Failure.away("the service answers 503", retryAfter: seconds.map { .seconds($0) })
+    ) { try await client.send(.get, "/v1/revalidations/7", role: "service") }
+  }
+
   @Test func `a service that does not come back is given up, and the run said to go on`() async throws {
     let screen = Screen()
     let asked = Mutex(0)
