@@ -50,7 +50,8 @@ enum PlainHTTPPost {
     case noAnswer
   }
 
-  private static let timeLimit = TimeAmount.seconds(10)
+  /// Long, as a receiver on a busy machine takes its time, and what it did not answer in time is not posted again.
+  private static let timeLimit = TimeAmount.seconds(60)
 
   /// - Returns: the response's status; its body is not read.
   static func send(_ body: [UInt8], to url: PlainHTTPURL) async throws -> Int {

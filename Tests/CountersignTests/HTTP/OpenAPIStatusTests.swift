@@ -170,6 +170,7 @@ import Testing
           Ask(
             method: .get, path: "/.well-known/jwks.json", key: nil, headers: [TransportHeader("If-None-Match", "*")]),
           Ask(method: .get, path: "/v1/profiles/me/token"),
+          Ask(method: .get, path: "/v1/profiles/a%20b/token"),
           Ask(method: .get, path: "/v1/profiles/u/features/none"),
           Ask(method: .put, path: "/v1/profiles/u/usage/none", body: #"{"count":1}"#),
           Ask(
@@ -265,6 +266,8 @@ import Testing
           )
           _ = try await Self.ask(ask, service, seen)
         }
+        // It is configured everywhere else.
+        _ = try await Self.ask(Ask(method: .post, path: "/v1/notifications/revenuecat", body: "{}"), service, seen)
       }
       let slow = Settings(
         server: ["rate_limit": "1", "user_rate_limit": "1"], jwt: ["secret": TokenMint.secret])
