@@ -52,7 +52,7 @@ let package = Package(
     .target(
       name: "Ledger",
       dependencies: [
-        "Access", "CPostgreSQL", "Cryptography", "Entitlements", "Resilience",
+        "Access", "CPostgreSQL", "Cryptography", "Entitlements", "JSON", "Resilience",
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "GRDBSQLite", package: "GRDB.swift"),
       ],

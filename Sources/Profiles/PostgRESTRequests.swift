@@ -57,12 +57,13 @@ struct PostgRESTRequests {
     _ query: [String], tier: String?, status: String?, expiresAt: String?, originalTransactionID: String?,
     version: Int64?
   ) -> TransportRequest {
-    var row = JSONObjectWriter()
-    row.member(columns.tier.text, tier)
-    row.member(columns.status.text, status)
-    row.member(columns.expiresAt.text, expiresAt)
-    row.member(columns.originalTransactionID.text, originalTransactionID)
-    if let column = columns.version { row.member(column.text, version) }
+    let row = JSONWriter.object { row in
+      row.member(columns.tier.text, tier)
+      row.member(columns.status.text, status)
+      row.member(columns.expiresAt.text, expiresAt)
+      row.member(columns.originalTransactionID.text, originalTransactionID)
+      if let column = columns.version { row.member(column.text, version) }
+    }
     var headers = headers
     headers.append(TransportHeader("Content-Type", "application/json"))
     // If the id matched two rows, the server would roll back; it honours that limit only together with `strict`.
@@ -70,7 +71,7 @@ struct PostgRESTRequests {
     if let schema = configuration.schema { headers.append(TransportHeader("Content-Profile", schema.text)) }
     return TransportRequest(
       method: .patch, url: url(query + ["select=\(columnsShown)"]), headers: headers,
-      body: row.finished(), responseBodyLimit: Self.answerLimit)
+      body: row, responseBodyLimit: Self.answerLimit)
   }
 
   private func get(_ query: [String]) -> TransportRequest {

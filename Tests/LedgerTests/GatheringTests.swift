@@ -19,15 +19,15 @@ import Testing
         onCommit: writer.note, pause: writer.pause)
     }
     try await withThrowingDiscardingTaskGroup { group in
-      let gate = Gate()
-      group.addTask { _ = try await ledger.record(entry("gate", [evidence("gate")], evaluate: gate.evaluate)) }
-      try await gate.entered()
+      let evaluator = PausedEvaluator()
+      group.addTask { _ = try await ledger.record(entry("gate", [evidence("gate")], evaluate: evaluator.evaluate)) }
+      try await evaluator.started()
       for number in 0..<first {
         group.addTask { _ = try await ledger.record(entry(UserID("u\(number)"), [evidence("\(number)")])) }
       }
       while ledger.statistics.waiting < first { await Task.yield() }
       writer.write(to: ledger)
-      gate.open()
+      evaluator.resume()
     }
     try await writer.finish()
     await ledger.close()
@@ -42,7 +42,7 @@ import Testing
   }
 
   @Test func `a small batch among large ones does not end the gathering`() async throws {
-    // Sixteen, twelve, nine and six of late are a crowd. The last pause finds nobody.
+    // Sixteen, twelve, nine and six of late are enough to gather. The last pause finds nobody.
     let gathered = try await commits(first: 16, then: [1, 0, 1, 0, 1])
     #expect(gathered.sizes == [1, 16, 1, 1, 1])
     #expect(gathered.pauses == 7)
@@ -74,7 +74,7 @@ import Testing
 
   @Test func `records that wait while the ledger is closed are written without further pauses`() async throws {
     let scratch = try Scratch()
-    let gate = Gate()
+    let evaluator = PausedEvaluator()
     let pauses = Counter()
     let opened = Once<Ledger>()
     let ledger = try await Scratch.retrying { () throws(LedgerOpenError) in
@@ -91,13 +91,13 @@ import Testing
     }
     opened.value = ledger
     try await withThrowingDiscardingTaskGroup { group in
-      group.addTask { _ = try await ledger.record(entry("gate", [evidence("gate")], evaluate: gate.evaluate)) }
-      try await gate.entered()
+      group.addTask { _ = try await ledger.record(entry("gate", [evidence("gate")], evaluate: evaluator.evaluate)) }
+      try await evaluator.started()
       for number in 0..<4 {
         group.addTask { _ = try await ledger.record(entry(UserID("u\(number)"), [evidence("\(number)")])) }
       }
       while ledger.statistics.waiting < 4 { await Task.yield() }
-      gate.open()
+      evaluator.resume()
     }
     while !ledger.engine.isClosed {
       try Task.checkCancellation()

@@ -29,16 +29,16 @@ import Testing
   /// The first record holds the writer until all others wait: 255 then make four batches of at most 64.
   @Test func `256 concurrent records are five commits, and all are in a copy of the files`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      let gate = Gate()
+      let evaluator = PausedEvaluator()
       try await withThrowingTaskGroup { group in
-        group.addTask { _ = try await ledger.record(entry("u0", [evidence("0")], evaluate: gate.evaluate)) }
-        try await gate.entered()
+        group.addTask { _ = try await ledger.record(entry("u0", [evidence("0")], evaluate: evaluator.evaluate)) }
+        try await evaluator.started()
         for number in 1..<256 {
           group.addTask { _ = try await ledger.record(entry(UserID("u\(number)"), [evidence("\(number)")])) }
         }
         while ledger.statistics.waiting < 255 { await Task.yield() }
         #expect(ledger.statistics.commits == 0)
-        gate.open()
+        evaluator.resume()
         try await group.waitForAll()
       }
       #expect(ledger.statistics.commits == 5)
@@ -58,13 +58,13 @@ import Testing
 
   @Test func `a record that fails does not spoil the others of its batch`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      let gate = Gate()
+      let evaluator = PausedEvaluator()
       let failures = try await withThrowingTaskGroup { group in
         group.addTask {
-          _ = try await ledger.record(entry("first", [evidence("first")], evaluate: gate.evaluate))
+          _ = try await ledger.record(entry("first", [evidence("first")], evaluate: evaluator.evaluate))
           return false
         }
-        try await gate.entered()
+        try await evaluator.started()
         for number in 0..<20 {
           group.addTask {
             // SQLite refuses an empty receipt, after the profile and its history line were written.
@@ -79,7 +79,7 @@ import Testing
           }
         }
         while ledger.statistics.waiting < 20 { await Task.yield() }
-        gate.open()
+        evaluator.resume()
         return try await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
       }
       #expect(failures == 4)
@@ -97,11 +97,11 @@ import Testing
   /// Whoever admits verdicts counts them: too many that lower somebody stop all of them.
   @Test func `a record that fails has nobody asked twice whether the others of its batch may pass`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      let gate = Gate()
+      let evaluator = PausedEvaluator()
       let asked = Questions()
       try await withThrowingTaskGroup { group in
-        group.addTask { _ = try await ledger.record(entry("first", [evidence("first")], evaluate: gate.evaluate)) }
-        try await gate.entered()
+        group.addTask { _ = try await ledger.record(entry("first", [evidence("first")], evaluate: evaluator.evaluate)) }
+        try await evaluator.started()
         for number in 0..<5 {
           group.addTask {
             let user = UserID("u\(number)")
@@ -117,7 +117,7 @@ import Testing
           }
           while ledger.statistics.waiting < number + 1 { await Task.yield() }
         }
-        gate.open()
+        evaluator.resume()
         try await group.waitForAll()
       }
       #expect(ledger.statistics.entries == 5)
@@ -127,11 +127,11 @@ import Testing
 
   @Test func `no caller is answered before the commit`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      let gate = Gate()
-      async let recorded = ledger.record(entry("anna", [evidence("1")], evaluate: gate.evaluate))
-      try await gate.entered()
+      let evaluator = PausedEvaluator()
+      async let recorded = ledger.record(entry("anna", [evidence("1")], evaluate: evaluator.evaluate))
+      try await evaluator.started()
       #expect(try await ledger.profile(of: "anna") == nil)
-      gate.open()
+      evaluator.resume()
       _ = try await recorded
       #expect(try await ledger.profile(of: "anna") != nil)
     }
@@ -139,13 +139,13 @@ import Testing
 
   @Test func `a record whose caller was cancelled is made all the same`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      let gate = Gate()
-      async let first = ledger.record(entry("first", [evidence("1")], evaluate: gate.evaluate))
-      try await gate.entered()
+      let evaluator = PausedEvaluator()
+      async let first = ledger.record(entry("first", [evidence("1")], evaluate: evaluator.evaluate))
+      try await evaluator.started()
       let cancelled = Task { try await ledger.record(entry("anna", [evidence("2")])) }
       while ledger.statistics.waiting < 1 { await Task.yield() }
       cancelled.cancel()
-      gate.open()
+      evaluator.resume()
       _ = try await first
       #expect(try await cancelled.value.recorded != nil)
       #expect(try await ledger.profile(of: "anna") != nil)
@@ -155,13 +155,13 @@ import Testing
   @Test func `closing writes what waits`() async throws {
     let scratch = try Scratch()
     let ledger = try await scratch.open()
-    let gate = Gate()
-    async let first = ledger.record(entry("first", [evidence("1")], evaluate: gate.evaluate))
-    try await gate.entered()
+    let evaluator = PausedEvaluator()
+    async let first = ledger.record(entry("first", [evidence("1")], evaluate: evaluator.evaluate))
+    try await evaluator.started()
     async let second = ledger.record(entry("second", [evidence("2")]))
     while ledger.statistics.waiting < 1 { await Task.yield() }
     async let closed: Void = ledger.close()
-    gate.open()
+    evaluator.resume()
     _ = try await (first, second)
     await closed
     let reopened = try await scratch.open()
@@ -184,25 +184,25 @@ import Testing
   }
 }
 
-/// Holds the writer inside a verdict until it is opened.
-final class Gate: Sendable {
-  private let isOpen = DispatchSemaphore(value: 0)
-  private let isEntered = Mutex(false)
+/// Holds the writer inside an evaluation until it is resumed.
+final class PausedEvaluator: Sendable {
+  private let isResumed = DispatchSemaphore(value: 0)
+  private let isStarted = Mutex(false)
 
   var evaluate: Evaluator {
     { [self] user, evidence, given, now in
-      isEntered.withLock { $0 = true }
-      isOpen.wait()
+      isStarted.withLock { $0 = true }
+      isResumed.wait()
       return LedgerTests.evaluate(user, evidence, given, now)
     }
   }
 
-  func entered() async throws {
-    while !isEntered.withLock({ $0 }) {
+  func started() async throws {
+    while !isStarted.withLock({ $0 }) {
       try Task.checkCancellation()
       await Task.yield()
     }
   }
 
-  func open() { isOpen.signal() }
+  func resume() { isResumed.signal() }
 }

@@ -9,20 +9,20 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct AsyncSemaphoreTests {
   @Test func `never more tasks than permits are inside`() async {
     let semaphore = AsyncSemaphore(permits: 2)
-    let inside = Crowd()
+    let calls = ConcurrencyCounter()
     await withTaskGroup(of: Void.self) { group in
       for _ in 0..<200 {
         group.addTask {
           guard await semaphore.acquire() else { return }
-          inside.arrive()
+          calls.begin()
           await Task.yield()
-          inside.depart()
+          calls.end()
           semaphore.release()
         }
       }
     }
-    #expect(inside.most == 2)
-    #expect(inside.now == 0)
+    #expect(calls.peak == 2)
+    #expect(calls.running == 0)
     #expect(semaphore.free == 2)
   }
 
@@ -75,13 +75,13 @@ import Testing
 
   @Test func `the reader holds at most its number of documents`() async throws {
     let reader = JSONReader(simultaneously: 2)
-    let inside = Crowd()
+    let calls = ConcurrencyCounter()
     await withTaskGroup(of: Void.self) { group in
       for _ in 0..<100 {
         group.addTask {
           let status = try? await reader.read(Self.notPlain) { root throws(JSONError) in
-            inside.arrive()
-            defer { inside.depart() }
+            calls.begin()
+            defer { calls.end() }
             guard case .integer(let status)? = root["status"]?.kind else { throw root.missing("status") }
             return status
           }
@@ -89,7 +89,7 @@ import Testing
         }
       }
     }
-    #expect((1...2).contains(inside.most))
+    #expect((1...2).contains(calls.peak))
   }
 
   @Test func `a document that fails gives its place back`() async {

@@ -65,29 +65,31 @@ package final class DeviceCheck: Sendable {
   package func update(
     _ token: DeviceToken, bit0: Bool, bit1: Bool, at server: Server = .production, deadline: ContinuousClock.Instant
   ) async throws(DeviceCheckError) {
-    var body = body(token)
-    body.member("bit0", bit0)
-    body.member("bit1", bit1)
+    let body = body(token) { body in
+      body.member("bit0", bit0)
+      body.member("bit1", bit1)
+    }
     try await ask(.update, body, at: server, deadline: deadline) { _ in }
   }
 
-  private func body(_ token: DeviceToken) -> JSONObjectWriter {
-    var body = JSONObjectWriter()
-    body.member("device_token", token.text.exposed)
-    body.member("transaction_id", UUID().uuidString.lowercased())
-    body.member("timestamp", Int64(timing.date().timeIntervalSince1970 * 1_000))
-    return body
+  private func body(_ token: DeviceToken, addMembers: (inout JSONWriter) -> Void = { _ in }) -> [UInt8] {
+    JSONWriter.object { body in
+      body.member("device_token", token.text.exposed)
+      body.member("transaction_id", UUID().uuidString.lowercased())
+      body.member("timestamp", Int64(timing.date().timeIntervalSince1970 * 1_000))
+      addMembers(&body)
+    }
   }
 
   private typealias Read<Answer> = ([UInt8]) async throws(JSONReader.Failure) -> Answer
 
   /// Asks, and remembers what the result says about Apple.
   private func ask<Answer: Sendable>(
-    _ call: DeviceCheckAttempt.Call, _ body: consuming JSONObjectWriter, at server: Server,
+    _ call: DeviceCheckAttempt.Call, _ body: [UInt8], at server: Server,
     deadline: ContinuousClock.Instant, read: Read<Answer>
   ) async throws(DeviceCheckError) -> Answer {
     do throws(DeviceCheckError) {
-      let answer = try await attempts(call, body.finished(), at: server, deadline: deadline, read: read)
+      let answer = try await attempts(call, body, at: server, deadline: deadline, read: read)
       note(.answering)
       return answer
     } catch {

@@ -165,9 +165,9 @@ private struct LookUp: AppleQuestion {
   func waitForTurn(
     repeating failure: AppStoreError?, deadline: ContinuousClock.Instant
   ) async throws(AppStoreError) {
-    let subject = ServerAPIRateLimit.Subject(
+    let quota = ServerAPIRateLimit.Quota(
       environment: environment, bundleID: route.place.bundleID, endpoint: route.endpoint)
-    switch rateLimit.turn(for: subject, at: timing.now(), before: deadline) {
+    switch rateLimit.turn(for: quota, at: timing.now(), before: deadline) {
     case .after(.zero): return
     case .after(let wait):
       do { try await timing.sleep(wait) } catch { throw .cancelled }

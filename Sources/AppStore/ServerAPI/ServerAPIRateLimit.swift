@@ -10,7 +10,7 @@ import Synchronization
 /// https://developer.apple.com/documentation/appstoreserverapi/identifying-rate-limits
 final class ServerAPIRateLimit: Sendable {
   /// The calls that Apple counts together.
-  struct Subject: Hashable, Sendable {
+  struct Quota: Hashable, Sendable {
     var environment: StoreEnvironment
     var bundleID: BundleID
     var endpoint: ServerAPIEndpoint
@@ -26,7 +26,7 @@ final class ServerAPIRateLimit: Sendable {
 
   private struct State {
     var closedUntil: [StoreEnvironment: ContinuousClock.Instant] = [:]
-    var buckets: [Subject: RateBucket] = [:]
+    var buckets: [Quota: RateBucket] = [:]
   }
 
   private let callsPerSecond: [StoreEnvironment: Int]
@@ -37,17 +37,17 @@ final class ServerAPIRateLimit: Sendable {
   init(callsPerSecond: [StoreEnvironment: Int]) { self.callsPerSecond = callsPerSecond }
 
   /// Takes a turn. It is lost if the caller is cancelled while it waits.
-  func turn(for subject: Subject, at now: ContinuousClock.Instant, before deadline: ContinuousClock.Instant) -> Turn {
+  func turn(for quota: Quota, at now: ContinuousClock.Instant, before deadline: ContinuousClock.Instant) -> Turn {
     state.withLock { state in
-      if let end = state.closedUntil[subject.environment] {
+      if let end = state.closedUntil[quota.environment] {
         if now < end { return .closed(retryIn: end - now) }
-        state.closedUntil[subject.environment] = nil
+        state.closedUntil[quota.environment] = nil
       }
-      guard var rate = callsPerSecond[subject.environment] else { return .after(.zero) }
-      if subject.endpoint == .order { rate = max(1, rate / 5) }
-      var bucket = state.buckets[subject] ?? RateBucket(rate: rate, at: now)
+      guard var rate = callsPerSecond[quota.environment] else { return .after(.zero) }
+      if quota.endpoint == .order { rate = max(1, rate / 5) }
+      var bucket = state.buckets[quota] ?? RateBucket(rate: rate, at: now)
       guard let wait = bucket.take(at: now, before: deadline) else { return .tooLate }
-      state.buckets[subject] = bucket
+      state.buckets[quota] = bucket
       return .after(wait)
     }
   }

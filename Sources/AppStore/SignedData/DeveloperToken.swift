@@ -26,19 +26,21 @@ struct DeveloperToken: Hashable, Sendable {
   ///   - addClaims: adds the service's own claims to `iss` and `iat`; `expiry` is the end in UNIX time.
   init(
     key: ES256PrivateKey, keyID: String, issuer: String, lifetime: Int64, now: Date,
-    addClaims: (_ claims: inout JSONObjectWriter, _ expiry: Int64) -> Void = { _, _ in }
+    addClaims: (_ claims: inout JSONWriter, _ expiry: Int64) -> Void = { _, _ in }
   ) throws(ES256PrivateKey.Failure) {
     let issuedAt = Int64(now.timeIntervalSince1970.rounded(.down)) - Self.setBack
     let expiry = issuedAt + lifetime
-    var header = JSONObjectWriter()
-    header.member("alg", "ES256")
-    header.member("kid", keyID)
-    header.member("typ", "JWT")
-    var claims = JSONObjectWriter()
-    claims.member("iss", issuer)
-    claims.member("iat", issuedAt)
-    addClaims(&claims, expiry)
-    let signed = "\(Base64URL.encode(header.finished())).\(Base64URL.encode(claims.finished()))"
+    let header = JSONWriter.object { header in
+      header.member("alg", "ES256")
+      header.member("kid", keyID)
+      header.member("typ", "JWT")
+    }
+    let claims = JSONWriter.object { claims in
+      claims.member("iss", issuer)
+      claims.member("iat", issuedAt)
+      addClaims(&claims, expiry)
+    }
+    let signed = "\(Base64URL.encode(header)).\(Base64URL.encode(claims))"
     let signature = try key.sign(Array(signed.utf8))
     text = Secret("\(signed).\(Base64URL.encode(signature))")
     madeAt = now
@@ -51,29 +53,29 @@ struct DeveloperToken: Hashable, Sendable {
   }
 }
 
-/// The tokens in use, one for each subject, each sent until shortly before its end.
-final class DeveloperTokens<Subject: Hashable & Sendable>: Sendable {
-  typealias Sign = @Sendable (Subject, _ now: Date) throws(ES256PrivateKey.Failure) -> DeveloperToken
+/// The tokens in use, one for each key, each sent until shortly before its end.
+final class DeveloperTokens<Key: Hashable & Sendable>: Sendable {
+  typealias Sign = @Sendable (Key, _ now: Date) throws(ES256PrivateKey.Failure) -> DeveloperToken
 
   private let sign: Sign
   /// Guards the tokens; held while one is made, so that concurrent callers share it.
-  private let tokens = Mutex<[Subject: DeveloperToken]>([:])
+  private let tokens = Mutex<[Key: DeveloperToken]>([:])
 
   init(sign: @escaping Sign) { self.sign = sign }
 
-  func token(for subject: Subject, now: Date) throws(ES256PrivateKey.Failure) -> DeveloperToken {
+  func token(for key: Key, now: Date) throws(ES256PrivateKey.Failure) -> DeveloperToken {
     try tokens.withLock { tokens throws(ES256PrivateKey.Failure) in
-      if let token = tokens[subject], token.isFresh(at: now) { return token }
-      let token = try sign(subject, now)
-      tokens[subject] = token
+      if let token = tokens[key], token.isFresh(at: now) { return token }
+      let token = try sign(key, now)
+      tokens[key] = token
       return token
     }
   }
 
   /// Forgets a token that Apple rejected, but not a newer one.
-  func drop(_ rejected: DeveloperToken, for subject: Subject) {
+  func drop(_ rejected: DeveloperToken, for key: Key) {
     tokens.withLock { tokens in
-      if tokens[subject] == rejected { tokens[subject] = nil }
+      if tokens[key] == rejected { tokens[key] = nil }
     }
   }
 }

@@ -15,14 +15,11 @@ struct VerifyReceiptRequest: Sendable {
   ///     nothing, and the answer stays small.
   init(receipt: String, sharedSecret: Secret, excludesOldTransactions: Bool = true, answerLimit: Int) {
     // The only copy of the receipt; attempts share the buffer.
-    var body: [UInt8] = []
-    body.reserveCapacity(receipt.utf8.count + sharedSecret.exposed.utf8.count + 128)
-    body += #"{"receipt-data":"#.utf8
-    body.append(jsonString: receipt)
-    body += #","password":"#.utf8
-    body.append(jsonString: sharedSecret.exposed)
-    body += #","exclude-old-transactions":\#(excludesOldTransactions)}"#.utf8
-    self.body = body
+    body = JSONWriter.object(capacity: receipt.utf8.count + sharedSecret.exposed.utf8.count + 128) { body in
+      body.member("receipt-data", receipt)
+      body.member("password", sharedSecret.exposed)
+      body.member("exclude-old-transactions", excludesOldTransactions)
+    }
     self.answerLimit = answerLimit
   }
 

@@ -40,7 +40,7 @@ struct RevenueCatInspection: Encodable {
       store = event.store?.rawValue
       environment = event.environment?.rawValue
       meaning = event.meaning
-      switch event.subject {
+      switch event.effect {
       case .purchase(let original, let change):
         originalTransactionID = original
         userID = change.user.rawValue
@@ -80,7 +80,7 @@ struct RevenueCatInspection: Encodable {
 extension RevenueCatEvent {
   /// A sentence about the effect that the event would have.
   fileprivate var meaning: String {
-    switch subject {
+    switch effect {
     case .nothing: return "It is kept and changes nothing."
     case .temporary:
       return "RevenueCat could not reach the store: the user gets the tier that they last had there, for a while."

@@ -1,5 +1,6 @@
 import Entitlements
 import FoundationEssentials
+import JSON
 import Logging
 
 /// An event of the log. What is not plain is escaped in either form, so that no value can start a new line or control a
@@ -17,65 +18,37 @@ struct LogLine {
 // MARK: - For machines
 
 extension LogLine {
-  /// One object of JSON.
+  /// One object of JSON, and a newline.
   var json: String {
-    var line = ""
-    line.reserveCapacity(512)
-    line += "{\"time\":\""
-    line += time.rfc3339
-    line += "\",\"level\":\""
-    line += level.rawValue
-    line += "\",\"logger\":"
-    Self.appendJSON(label, to: &line)
-    line += ",\"message\":"
-    Self.appendJSON(message, to: &line)
-    for (key, value) in sortedFields {
-      line += ","
-      Self.appendJSON(key, to: &line)
-      line += ":"
-      switch value {
-      case .string(let text): Self.appendJSON(text, to: &line)
-      case .stringConvertible(let value): Self.appendJSON(value, to: &line)
-      case .array, .dictionary: Self.appendJSON(value.description, to: &line)
-      }
-    }
-    line += "}\n"
-    return line
-  }
-
-  /// The type decides, never the text: an identifier of digits is a string.
-  private static func appendJSON(_ value: any CustomStringConvertible & Sendable, to line: inout String) {
-    switch value {
-    case let flag as Bool: line += flag ? "true" : "false"
-    case let number as any FixedWidthInteger: line += number.description
-    // JSON has no infinity, and three decimals are precise enough for any logged value.
-    case let number as Double where number.magnitude < 1e12: line += "\((number * 1_000).rounded() / 1_000)"
-    default: appendJSON(value.description, to: &line)
-    }
-  }
-
-  private static func appendJSON(_ text: String, to line: inout String) {
-    line += "\""
-    // Fast path: most texts need no escape.
-    let isHarmless = text.utf8.allSatisfy { byte in
-      byte >= 0x20 && byte < 0x7f && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
-    }
-    if isHarmless {
-      line += text
-    } else {
-      for scalar in text.unicodeScalars {
-        switch scalar {
-        case "\"": line += "\\\""
-        case "\\": line += "\\\\"
-        case "\n": line += "\\n"
-        case _ where scalar.steersTerminals:
-          let digits = String(scalar.value, radix: 16)
-          line += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
-        default: line.unicodeScalars.append(scalar)
+    var json = JSONWriter(capacity: 512, escaping: \.steersTerminals)
+    json.object { json in
+      json.member("time", time.rfc3339)
+      json.member("level", level.rawValue)
+      json.member("logger", label)
+      json.member("message", message)
+      for (key, value) in sortedFields {
+        switch value {
+        case .string(let text): json.member(key, text)
+        case .stringConvertible(let value): Self.write(key, value, to: &json)
+        case .array, .dictionary: json.member(key, value.description)
         }
       }
     }
-    line += "\""
+    return String(decoding: json.bytes, as: UTF8.self) + "\n"
+  }
+
+  /// The type decides, never the text: an identifier of digits is a string.
+  private static func write(
+    _ key: String, _ value: any CustomStringConvertible & Sendable, to json: inout JSONWriter
+  ) {
+    switch value {
+    case let flag as Bool: json.member(key, flag)
+    case let number as any FixedWidthInteger: json.member(key, raw: number.description)
+    // JSON has no infinity, and three decimals are precise enough for any logged value.
+    case let number as Double where number.magnitude < 1e12:
+      json.member(key, raw: "\((number * 1_000).rounded() / 1_000)")
+    default: json.member(key, value.description)
+    }
   }
 }
 

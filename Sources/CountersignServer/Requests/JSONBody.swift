@@ -26,9 +26,7 @@ package enum JSONBody {
 
   /// The same bytes without the encoder.
   static func write(_ entitlement: EntitlementResponse) -> ByteBuffer {
-    var json = JSONObjectWriter()
-    entitlement.writeMembers(to: &json)
-    var bytes = json.finished()
+    var bytes = JSONWriter.object(entitlement.writeMembers)
     bytes.append(lineEnd)
     return ByteBuffer(bytes: bytes)
   }

@@ -18,7 +18,7 @@ extension EntitlementResponse {
   }
 
   /// The same bytes as the encoder's, without its allocations: nearly every answer is one of these.
-  func writeMembers(to json: inout JSONObjectWriter) {
+  func writeMembers(to json: inout JSONWriter) {
     json.member("access_until", entitlement.accessUntil?.rfc3339)
     json.member("environment", entitlement.environment?.rawValue)
     json.member("evidence_at", entitlement.evidenceAt?.rfc3339)

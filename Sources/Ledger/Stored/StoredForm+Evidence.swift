@@ -1,5 +1,6 @@
 internal import Entitlements
 internal import struct FoundationEssentials.Date
+internal import JSON
 
 extension StoredForm {
   /// The part of a piece of evidence that is stored as JSON; the rest has columns of its own.
@@ -29,21 +30,20 @@ extension StoredForm {
   }
 
   static func text(_ evidence: SubscriptionEvidence) throws -> String {
-    var writer = StoredTextWriter()
-    try writer.object { writer in
+    let text = try JSONWriter.object { writer in
       var names = Names()
       let lists = try evidence.purchases.map { try Columns($0, of: evidence.key, &names) }
-      writer.array("names", names.texts) { name, writer in writer.value(name) }
+      writer.array("names") { writer in names.texts.forEach { writer.value($0) } }
       if case .partial(let since) = evidence.coverage {
         try writer.object("parts") { writer in
-          try writer.date("answeredAt", evidence.answeredAt)
-          try writer.date("since", since)
+          try writer.member("answeredAt", ifPresent: evidence.answeredAt)
+          try writer.member("since", ifPresent: since)
         }
       }
-      writer.array("purchases", lists) { columns, writer in columns.write(to: &writer) }
-      try writer.array("renewals", evidence.renewals) { try $0.write(to: &$1) }
+      writer.array("purchases") { writer in lists.forEach { $0.write(to: &writer) } }
+      try writer.array("renewals") { writer in try evidence.renewals.forEach { try $0.write(to: &writer) } }
     }
-    return writer.text
+    return String(decoding: text, as: UTF8.self)
   }
 
   static func evidence(
@@ -154,30 +154,30 @@ extension StoredForm {
     }
 
     /// The places of the columns that are there decide how many are written.
-    func write(to writer: inout StoredTextWriter) {
+    func write(to writer: inout JSONWriter) {
       let isPresent = [
         group != nil, order != nil, cancelled != nil, reason != nil, original != nil, account != nil, reported != nil,
         price != nil, currency != nil, storefront != nil, offerType != nil, offerPeriod != nil,
       ]
       let count = 5 + (isPresent.lastIndex(of: true).map { $0 + 1 } ?? 0)
-      writer.list { writer in
-        writer.element(product)
-        writer.element(transaction)
-        writer.element(bought)
-        writer.element(ends)
-        writer.element(flags)
-        if count > 5 { writer.element(group) }
-        if count > 6 { writer.element(order) }
-        if count > 7 { writer.element(cancelled) }
-        if count > 8 { writer.element(reason) }
-        if count > 9 { writer.element(original) }
-        if count > 10 { writer.element(account) }
-        if count > 11 { writer.element(reported) }
-        if count > 12 { writer.element(price) }
-        if count > 13 { writer.element(currency) }
-        if count > 14 { writer.element(storefront) }
-        if count > 15 { writer.element(offerType) }
-        if count > 16 { writer.element(offerPeriod) }
+      writer.array { writer in
+        writer.value(product)
+        writer.value(transaction)
+        writer.value(bought)
+        writer.value(ends)
+        writer.value(flags)
+        if count > 5 { writer.value(group) }
+        if count > 6 { writer.value(order) }
+        if count > 7 { writer.value(cancelled) }
+        if count > 8 { writer.value(reason) }
+        if count > 9 { writer.value(original) }
+        if count > 10 { writer.value(account) }
+        if count > 11 { writer.value(reported) }
+        if count > 12 { writer.value(price) }
+        if count > 13 { writer.value(currency) }
+        if count > 14 { writer.value(storefront) }
+        if count > 15 { writer.value(offerType) }
+        if count > 16 { writer.value(offerPeriod) }
       }
     }
 

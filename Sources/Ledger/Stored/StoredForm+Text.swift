@@ -1,20 +1,21 @@
 internal import Entitlements
 internal import struct FoundationEssentials.Date
+internal import JSON
 
 // Each value writes and reads its keys in alphabetical order. Its `Codable` conformance defines the keys.
 
 extension RenewalInfo {
-  func write(to writer: inout StoredTextWriter) throws {
+  func write(to writer: inout JSONWriter) throws {
     try writer.object { writer in
-      writer.string("autoRenewProductID", autoRenewProductID?.rawValue)
-      writer.bool("autoRenews", autoRenews)
-      writer.integer("expirationIntent", expirationIntent.map(Int64.init))
-      try writer.date("gracePeriodExpiresDate", gracePeriodExpiresDate)
-      writer.bool("isInBillingRetry", isInBillingRetry)
-      writer.string("originalTransactionID", originalTransactionID?.rawValue)
-      try writer.date("periodEnd", periodEnd)
-      writer.string("productID", productID?.rawValue)
-      try writer.date("toldAt", reportedAt)
+      writer.member("autoRenewProductID", ifPresent: autoRenewProductID?.rawValue)
+      writer.member("autoRenews", ifPresent: autoRenews)
+      writer.member("expirationIntent", ifPresent: expirationIntent.map(Int64.init))
+      try writer.member("gracePeriodExpiresDate", ifPresent: gracePeriodExpiresDate)
+      writer.member("isInBillingRetry", ifPresent: isInBillingRetry)
+      writer.member("originalTransactionID", ifPresent: originalTransactionID?.rawValue)
+      try writer.member("periodEnd", ifPresent: periodEnd)
+      writer.member("productID", ifPresent: productID?.rawValue)
+      try writer.member("toldAt", ifPresent: reportedAt)
     }
   }
 
@@ -38,25 +39,25 @@ extension RenewalInfo {
 }
 
 extension Entitlement: StoredForm.Value {
-  func write(to writer: inout StoredTextWriter) throws {
+  func write(to writer: inout JSONWriter) throws {
     try writer.object { writer in
-      try writer.date("accessUntil", accessUntil)
-      writer.string("environment", environment?.rawValue)
-      try writer.date("evidenceTime", evidenceTime)
-      try writer.date("expiresAt", expiresAt)
+      try writer.member("accessUntil", ifPresent: accessUntil)
+      writer.member("environment", ifPresent: environment?.rawValue)
+      try writer.member("evidenceTime", ifPresent: evidenceTime)
+      try writer.member("expiresAt", ifPresent: expiresAt)
       try writer.object("explanation") { try explanation.write(to: &$0) }
-      writer.bool("isProvisional", isProvisional)
-      writer.bool("isStale", isStale)
-      writer.bool("isTrial", isTrial)
-      writer.string("nextProductID", nextProductID?.rawValue)
-      writer.string("originalTransactionID", originalTransactionID?.rawValue)
-      writer.string("ownership", ownership?.rawValue)
-      writer.string("productID", productID?.rawValue)
-      writer.string("reason", reason.rawValue)
-      writer.string("source", source?.rawValue)
-      writer.string("status", status.rawValue)
-      writer.string("tier", tier.rawValue)
-      writer.bool("willRenew", willRenew)
+      writer.member("isProvisional", ifPresent: isProvisional)
+      writer.member("isStale", ifPresent: isStale)
+      writer.member("isTrial", ifPresent: isTrial)
+      writer.member("nextProductID", ifPresent: nextProductID?.rawValue)
+      writer.member("originalTransactionID", ifPresent: originalTransactionID?.rawValue)
+      writer.member("ownership", ifPresent: ownership?.rawValue)
+      writer.member("productID", ifPresent: productID?.rawValue)
+      writer.member("reason", ifPresent: reason.rawValue)
+      writer.member("source", ifPresent: source?.rawValue)
+      writer.member("status", ifPresent: status.rawValue)
+      writer.member("tier", ifPresent: tier.rawValue)
+      writer.member("willRenew", ifPresent: willRenew)
     }
   }
 
@@ -99,24 +100,26 @@ extension Entitlement: StoredForm.Value {
 }
 
 extension Explanation {
-  fileprivate func write(to writer: inout StoredTextWriter) throws {
-    writer.string("decidedBy", decidedBy?.rawValue)
-    writer.integer("givenBy", givenBy)
-    try writer.date("judgedAt", evaluatedAt)
-    writer.integer("line", line.map(Int64.init))
-    writer.array("passedOver", passedOver) { passed, writer in
-      writer.object { writer in
-        writer.string("cause", passed.cause.rawValue)
-        writer.string("productID", passed.productID.rawValue)
-        writer.string("transactionID", passed.transactionID.rawValue)
+  fileprivate func write(to writer: inout JSONWriter) throws {
+    writer.member("decidedBy", ifPresent: decidedBy?.rawValue)
+    writer.member("givenBy", ifPresent: givenBy)
+    try writer.member("judgedAt", ifPresent: evaluatedAt)
+    writer.member("line", ifPresent: line.map(Int64.init))
+    writer.array("passedOver") { writer in
+      for passed in passedOver {
+        writer.object { writer in
+          writer.member("cause", passed.cause.rawValue)
+          writer.member("productID", passed.productID.rawValue)
+          writer.member("transactionID", passed.transactionID.rawValue)
+        }
       }
     }
-    writer.integer("passedOverCount", Int64(passedOverCount))
-    writer.string("periodKnownBy", periodKnownBy?.rawValue)
+    writer.member("passedOverCount", ifPresent: Int64(passedOverCount))
+    writer.member("periodKnownBy", ifPresent: periodKnownBy?.rawValue)
     if let policy {
       writer.object("policy") { writer in
-        writer.string("key", policy.key)
-        writer.string("value", policy.value)
+        writer.member("key", ifPresent: policy.key)
+        writer.member("value", ifPresent: policy.value)
       }
     }
   }
@@ -153,9 +156,9 @@ extension Explanation {
   }
 }
 
-extension StoredTextWriter {
-  mutating func date(_ key: StaticString, _ value: Date?) throws {
-    integer(key, try value.map(StoredForm.milliseconds))
+extension JSONWriter {
+  mutating func member(_ name: String, ifPresent date: Date?) throws {
+    member(name, ifPresent: try date.map(StoredForm.milliseconds))
   }
 }
 

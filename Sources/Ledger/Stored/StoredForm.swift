@@ -3,6 +3,7 @@ internal import struct FoundationEssentials.Data
 internal import struct FoundationEssentials.Date
 internal import class FoundationEssentials.JSONDecoder
 internal import class FoundationEssentials.JSONEncoder
+internal import JSON
 
 /// The stored form of values: JSON with sorted keys, dates as integer milliseconds since 1970.
 ///
@@ -13,14 +14,14 @@ enum StoredForm {
 
   /// A value stored as JSON. `Codable` defines the text; the other two functions do the same in a fraction of the time.
   protocol Value: Codable {
-    func write(to writer: inout StoredTextWriter) throws
+    func write(to writer: inout JSONWriter) throws
     init(from reader: inout StoredTextReader) throws(StoredTextReader.Unfamiliar)
   }
 
   static func text(_ value: some Value) throws -> String {
-    var writer = StoredTextWriter()
+    var writer = JSONWriter()
     try value.write(to: &writer)
-    return writer.text
+    return String(decoding: writer.bytes, as: UTF8.self)
   }
 
   static func value<Stored: Value>(_ type: Stored.Type, _ text: String) throws -> Stored {

@@ -1,148 +1,7 @@
+internal import JSON
 private import Glibc
 
-/// A JSON writer with the output of Foundation's encoder (sorted keys, unescaped slashes), without a container for each
-/// value.
-///
-/// The caller passes an object's keys in sorted order.
-struct StoredTextWriter {
-  private var bytes: [UInt8] = []
-  private var isFirst = true
-
-  init() { bytes.reserveCapacity(1024) }
-
-  var text: String { String(decoding: bytes, as: UTF8.self) }
-
-  mutating func object(_ body: (inout StoredTextWriter) throws -> Void) rethrows {
-    try nest("{", "}", body)
-  }
-
-  mutating func array<Element>(
-    _ key: StaticString, _ elements: [Element], _ write: (Element, inout StoredTextWriter) throws -> Void
-  ) rethrows {
-    self.key(key)
-    try nest("[", "]") { writer in
-      for element in elements {
-        writer.separate()
-        try write(element, &writer)
-      }
-    }
-  }
-
-  mutating func object(_ key: StaticString, _ body: (inout StoredTextWriter) throws -> Void) rethrows {
-    self.key(key)
-    try object(body)
-  }
-
-  /// An array inside an array.
-  mutating func list(_ body: (inout StoredTextWriter) throws -> Void) rethrows { try nest("[", "]", body) }
-
-  /// An element of `array`.
-  mutating func value(_ text: String) { quote(text) }
-
-  /// The elements of a list.
-  mutating func element(_ value: Int64?) {
-    separate()
-    if let value { digits(of: value) } else { append("null") }
-  }
-
-  mutating func element(_ value: String?) {
-    separate()
-    if let value { quote(value) } else { append("null") }
-  }
-
-  mutating func string(_ key: StaticString, _ value: String?) {
-    guard let value else { return }
-    self.key(key)
-    quote(value)
-  }
-
-  mutating func bool(_ key: StaticString, _ value: Bool?) {
-    guard let value else { return }
-    self.key(key)
-    append(value ? "true" : "false")
-  }
-
-  mutating func integer(_ key: StaticString, _ value: Int64?) {
-    guard let value else { return }
-    self.key(key)
-    digits(of: value)
-  }
-
-  private mutating func nest(
-    _ open: StaticString, _ close: StaticString, _ body: (inout StoredTextWriter) throws -> Void
-  ) rethrows {
-    append(open)
-    isFirst = true
-    try body(&self)
-    append(close)
-    isFirst = false
-  }
-
-  private mutating func separate() {
-    if !isFirst { bytes.append(UInt8(ascii: ",")) }
-    isFirst = false
-  }
-
-  private mutating func key(_ key: StaticString) {
-    separate()
-    bytes.append(UInt8(ascii: "\""))
-    append(key)
-    append("\":")
-  }
-
-  private mutating func append(_ literal: StaticString) {
-    literal.withUTF8Buffer { bytes.append(contentsOf: $0) }
-  }
-
-  private mutating func digits(of value: Int64) {
-    if value < 0 { bytes.append(UInt8(ascii: "-")) }
-    var rest = value.magnitude
-    let begin = bytes.count
-    repeat {
-      bytes.append(UInt8(ascii: "0") + UInt8(rest % 10))
-      rest /= 10
-    } while rest > 0
-    bytes[begin...].reverse()
-  }
-
-  private mutating func quote(_ value: String) {
-    bytes.append(UInt8(ascii: "\""))
-    var value = value
-    value.withUTF8 { text in
-      if text.allSatisfy(Self.isPlain) {
-        bytes.append(contentsOf: text)
-      } else {
-        for byte in text { escape(byte) }
-      }
-    }
-    bytes.append(UInt8(ascii: "\""))
-  }
-
-  /// Whether a byte needs no escape between quotes.
-  static func isPlain(_ byte: UInt8) -> Bool {
-    byte >= 0x20 && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
-  }
-
-  private mutating func escape(_ byte: UInt8) {
-    switch byte {
-    case UInt8(ascii: "\""): append("\\\"")
-    case UInt8(ascii: "\\"): append("\\\\")
-    case 0x08: append("\\b")
-    case 0x0c: append("\\f")
-    case 0x0a: append("\\n")
-    case 0x0d: append("\\r")
-    case 0x09: append("\\t")
-    case 0..<0x20:
-      append("\\u00")
-      bytes.append(UInt8(ascii: "0") + byte >> 4)
-      let low = byte & 0xf
-      bytes.append(low < 10 ? UInt8(ascii: "0") + low : UInt8(ascii: "a") + low - 10)
-    default: bytes.append(byte)
-    }
-  }
-}
-
-/// A reader for the output of `StoredTextWriter` alone: it fails on a space, a key out of order, an unknown
+/// A reader for the output of `JSONWriter` alone: it fails on a space, a key out of order, an unknown
 /// key or a number that is not an integer. Foundation's decoder is then tried, and reports the error.
 struct StoredTextReader {
   /// Input outside this form.
@@ -268,12 +127,12 @@ struct StoredTextReader {
     }
   }
 
-  /// A text with the escapes that `StoredTextWriter` writes, and no others.
+  /// A text with the escapes that `JSONWriter` writes, and no others.
   private mutating func escaped() throws(Unfamiliar) -> String {
     var bytes: [UInt8] = []
     try expect(UInt8(ascii: "\""))
     while place < text.count, text[place] != UInt8(ascii: "\"") {
-      if StoredTextWriter.isPlain(text[place]) {
+      if JSONWriter.isPlain(text[place]) {
         bytes.append(text[place])
         place += 1
       } else {
@@ -365,7 +224,7 @@ struct StoredTextReader {
   private mutating func quoted() throws(Unfamiliar) -> UnsafeBufferPointer<UInt8> {
     try expect(UInt8(ascii: "\""))
     let begin = place
-    while place < text.count, StoredTextWriter.isPlain(text[place]) { place += 1 }
+    while place < text.count, JSONWriter.isPlain(text[place]) { place += 1 }
     let content = UnsafeBufferPointer(rebasing: text[begin..<place])
     try expect(UInt8(ascii: "\""))
     return content

@@ -12,20 +12,22 @@ import struct FoundationEssentials.Date
 /// `type`, `timestamp` and `data` are those of Standard Webhooks, section "Payload structure".
 package enum EventDocument {
   package static func json(of event: ChangeEvent) -> [UInt8] {
-    var json = JSONObjectWriter()
-    json.member("id", event.id)
-    json.member("type", event.type)
-    json.member("timestamp", event.at.rfc3339)
-    json.member("user_id", event.user.rawValue)
-    if let id = event.detail.reportedID { json.member("reported_id", id) }
-    json.member("data", json: data(of: event))
-    return json.finished()
+    JSONWriter.object { json in
+      json.member("id", event.id)
+      json.member("type", event.type)
+      json.member("timestamp", event.at.rfc3339)
+      json.member("user_id", event.user.rawValue)
+      json.member("reported_id", ifPresent: event.detail.reportedID)
+      if let type = EventType(rawValue: event.type) {
+        json.object("data") { writeData(of: event, type, to: &$0) }
+      } else {
+        json.member("data", raw: event.detail.properties ?? "{}")
+      }
+    }
   }
 
-  private static func data(of event: ChangeEvent) -> [UInt8] {
-    guard let type = EventType(rawValue: event.type) else { return Array((event.detail.properties ?? "{}").utf8) }
+  private static func writeData(of event: ChangeEvent, _ type: EventType, to json: inout JSONWriter) {
     let detail = event.detail
-    var json = JSONObjectWriter()
     switch type {
     case .grantStarted, .grantEnded: write(detail, to: &json)
     case .trialStarted where detail.trial != nil, .trialExpired where detail.trial != nil:
@@ -52,12 +54,15 @@ package enum EventDocument {
     case .subscriptionStarted, .subscriptionRenewed, .renewalOff, .renewalOn, .billingIssue, .graceEnded,
       .subscriptionExpired, .subscriptionRefunded, .productChanged, .trialStarted, .trialConverted, .trialExpired:
       if let verdict = event.verdict { write(verdict, to: &json) }
-      json.member("previous", json: event.formerVerdict.map(json(of:)))
+      if let former = event.formerVerdict {
+        json.object("previous") { write(former, to: &$0) }
+      } else {
+        json.member("previous", raw: "null")
+      }
     }
-    return json.finished()
   }
 
-  private static func write(_ detail: ChangeEvent.Detail, to json: inout JSONObjectWriter) {
+  private static func write(_ detail: ChangeEvent.Detail, to json: inout JSONWriter) {
     let given = detail.given
     json.member("grant_id", given.map(\.id))
     json.member("kind", given?.kind.rawValue)
@@ -67,14 +72,8 @@ package enum EventDocument {
     json.member("ended_at", detail.endedAt?.rfc3339)
   }
 
-  private static func json(of verdict: Entitlement) -> [UInt8] {
-    var json = JSONObjectWriter()
-    write(verdict, to: &json)
-    return json.finished()
-  }
-
   /// The members of a verdict, under the names of `GET /v1/profiles/{user_id}`.
-  private static func write(_ verdict: Entitlement, to json: inout JSONObjectWriter) {
+  private static func write(_ verdict: Entitlement, to json: inout JSONWriter) {
     json.member("tier", verdict.tier.rawValue)
     json.member("status", verdict.status.rawValue)
     json.member("reason", verdict.reason.rawValue)

@@ -31,72 +31,59 @@ enum RevenueCatDocument {
   /// - Returns: `nil` for an event without a counterpart.
   static func json(of event: ChangeEvent) -> [UInt8]? {
     guard let type = EventType(rawValue: event.type) else { return nil }
-    let members: [UInt8]?
     switch type {
     case .subscriptionTransferred:
       guard let from = event.detail.from, let to = event.detail.to, to == event.user else { return nil }
-      members = transfer(event, from: from, to: to)
-    case .grantStarted, .grantEnded: members = given(event, isStart: type == .grantStarted)
-    case .trialStarted where event.detail.trial != nil: members = given(event, isStart: true)
-    case .trialExpired where event.detail.trial != nil: members = given(event, isStart: false)
-    case .trialRefused, .limitReached: members = nil
+      return document(event, "TRANSFER") { json in
+        json.array("transferred_from") { $0.value(from.shown) }
+        json.array("transferred_to") { $0.value(to.shown) }
+      }
+    case .grantStarted, .grantEnded: return given(event, isStart: type == .grantStarted)
+    case .trialStarted where event.detail.trial != nil: return given(event, isStart: true)
+    case .trialExpired where event.detail.trial != nil: return given(event, isStart: false)
+    case .trialRefused, .limitReached: return nil
     case .subscriptionStarted, .subscriptionRenewed, .renewalOff, .renewalOn, .billingIssue, .graceEnded,
       .subscriptionExpired, .subscriptionRefunded, .productChanged, .trialStarted, .trialConverted, .trialExpired:
-      members = event.verdict.map { purchase(event, type, $0) }
+      return event.verdict.map { purchase(event, type, $0) }
     }
-    guard let members else { return nil }
-    var json = JSONObjectWriter()
-    json.member("api_version", "1.0")
-    json.member("event", json: members)
-    return json.finished()
   }
 
-  private static func head(_ event: ChangeEvent, _ type: String) -> JSONObjectWriter {
-    var json = JSONObjectWriter()
-    json.member("type", type)
-    json.member("id", event.id)
-    json.member("event_timestamp_ms", event.at.millisecondsSince1970)
-    return json
+  private static func document(
+    _ event: ChangeEvent, _ type: String, _ addMembers: (inout JSONWriter) -> Void
+  ) -> [UInt8] {
+    JSONWriter.object { json in
+      json.member("api_version", "1.0")
+      json.object("event") { json in
+        json.member("type", type)
+        json.member("id", event.id)
+        json.member("event_timestamp_ms", event.at.millisecondsSince1970)
+        addMembers(&json)
+      }
+    }
   }
 
-  private static func addUser(_ user: UserID, to json: inout JSONObjectWriter) {
+  private static func addUser(_ user: UserID, to json: inout JSONWriter) {
     json.member("app_user_id", user.rawValue)
     json.member("original_app_user_id", user.rawValue)
-    json.member("aliases", json: list([user.rawValue]))
-  }
-
-  private static func list(_ texts: [String]) -> [UInt8] {
-    var json: [UInt8] = [UInt8(ascii: "[")]
-    for (index, text) in texts.enumerated() {
-      if index > 0 { json.append(UInt8(ascii: ",")) }
-      json.append(jsonString: text)
-    }
-    return json + [UInt8(ascii: "]")]
-  }
-
-  private static func transfer(_ event: ChangeEvent, from: UserID, to: UserID) -> [UInt8] {
-    var json = head(event, "TRANSFER")
-    json.member("transferred_from", json: list([from.shown]))
-    json.member("transferred_to", json: list([to.shown]))
-    return json.finished()
+    json.array("aliases") { $0.value(user.rawValue) }
   }
 
   private static func given(_ event: ChangeEvent, isStart: Bool) -> [UInt8]? {
     guard let period = event.detail.given else { return nil }
-    var json = head(event, isStart ? "NON_RENEWING_PURCHASE" : "EXPIRATION")
-    addUser(event.user, to: &json)
-    json.member("product_id", "countersign_\(period.kind.rawValue)_\(period.tier)")
-    json.member("entitlement_ids", json: list([period.tier.rawValue]))
-    json.member("period_type", "PROMOTIONAL")
-    json.member("purchased_at_ms", period.startsAt.millisecondsSince1970)
-    json.member("expiration_at_ms", (event.detail.endedAt ?? period.endsAt).millisecondsSince1970)
-    json.member("store", "PROMOTIONAL")
-    json.member("environment", "PRODUCTION")
-    json.member("transaction_id", "grant_\(period.id)")
-    json.member("original_transaction_id", "grant_\(period.id)")
-    json.member("price", json: nil)
-    if !isStart { json.member("expiration_reason", "UNKNOWN") }
-    return json.finished()
+    return document(event, isStart ? "NON_RENEWING_PURCHASE" : "EXPIRATION") { json in
+      addUser(event.user, to: &json)
+      json.member("product_id", "countersign_\(period.kind.rawValue)_\(period.tier)")
+      json.array("entitlement_ids") { $0.value(period.tier.rawValue) }
+      json.member("period_type", "PROMOTIONAL")
+      json.member("purchased_at_ms", period.startsAt.millisecondsSince1970)
+      json.member("expiration_at_ms", (event.detail.endedAt ?? period.endsAt).millisecondsSince1970)
+      json.member("store", "PROMOTIONAL")
+      json.member("environment", "PRODUCTION")
+      json.member("transaction_id", "grant_\(period.id)")
+      json.member("original_transaction_id", "grant_\(period.id)")
+      json.member("price", raw: "null")
+      if !isStart { json.member("expiration_reason", "UNKNOWN") }
+    }
   }
 
   private static func purchase(_ event: ChangeEvent, _ type: EventType, _ verdict: Entitlement) -> [UInt8] {
@@ -105,33 +92,33 @@ enum RevenueCatDocument {
     let tier = verdict.givesAccess ? verdict.tier : former?.tier ?? verdict.tier
     let isReturn = former?.originalTransactionID == verdict.originalTransactionID && former?.productID != nil
     let name = Self.name(of: type, verdict, isReturn: isReturn)
-    var json = head(event, name)
-    addUser(event.user, to: &json)
-    json.member("product_id", (verdict.productID ?? former?.productID)?.rawValue)
-    json.member("entitlement_ids", json: list([tier.rawValue]))
-    json.member("period_type", verdict.isTrial ? "TRIAL" : "NORMAL")
-    json.member("purchased_at_ms", event.purchasedAt?.millisecondsSince1970)
-    json.member("expiration_at_ms", (verdict.expiresAt ?? former?.expiresAt)?.millisecondsSince1970)
-    let id = verdict.originalTransactionID ?? former?.originalTransactionID
-    json.member("store", (id?.store ?? "app_store").uppercased())
-    json.member("environment", (verdict.environment ?? former?.environment ?? .production).rawValue.uppercased())
-    json.member("transaction_id", (verdict.explanation.decidedBy ?? former?.explanation.decidedBy)?.rawValue)
-    let original = id?.rawValue
-    json.member(
-      "original_transaction_id", original.map { id?.store == nil ? $0 : String($0.drop { $0 != ":" }.dropFirst()) })
-    json.member("is_family_share", verdict.ownership == .familyShared)
-    json.member("price", json: nil)
-    switch type {
-    case .trialConverted: json.member("is_trial_conversion", true)
-    case .subscriptionRenewed, .productChanged: json.member("is_trial_conversion", false)
-    case .renewalOff: json.member("cancel_reason", "UNSUBSCRIBE")
-    case .subscriptionRefunded: json.member("expiration_reason", "CUSTOMER_SUPPORT")
-    case .billingIssue: json.member("grace_period_expiration_at_ms", verdict.accessUntil?.millisecondsSince1970)
-    case .subscriptionExpired, .graceEnded, .trialExpired:
-      json.member("expiration_reason", expirationReason(verdict.reason))
-    default: break
+    return document(event, name) { json in
+      addUser(event.user, to: &json)
+      json.member("product_id", (verdict.productID ?? former?.productID)?.rawValue)
+      json.array("entitlement_ids") { $0.value(tier.rawValue) }
+      json.member("period_type", verdict.isTrial ? "TRIAL" : "NORMAL")
+      json.member("purchased_at_ms", event.purchasedAt?.millisecondsSince1970)
+      json.member("expiration_at_ms", (verdict.expiresAt ?? former?.expiresAt)?.millisecondsSince1970)
+      let id = verdict.originalTransactionID ?? former?.originalTransactionID
+      json.member("store", (id?.store ?? "app_store").uppercased())
+      json.member("environment", (verdict.environment ?? former?.environment ?? .production).rawValue.uppercased())
+      json.member("transaction_id", (verdict.explanation.decidedBy ?? former?.explanation.decidedBy)?.rawValue)
+      let original = id?.rawValue
+      json.member(
+        "original_transaction_id", original.map { id?.store == nil ? $0 : String($0.drop { $0 != ":" }.dropFirst()) })
+      json.member("is_family_share", verdict.ownership == .familyShared)
+      json.member("price", raw: "null")
+      switch type {
+      case .trialConverted: json.member("is_trial_conversion", true)
+      case .subscriptionRenewed, .productChanged: json.member("is_trial_conversion", false)
+      case .renewalOff: json.member("cancel_reason", "UNSUBSCRIBE")
+      case .subscriptionRefunded: json.member("expiration_reason", "CUSTOMER_SUPPORT")
+      case .billingIssue: json.member("grace_period_expiration_at_ms", verdict.accessUntil?.millisecondsSince1970)
+      case .subscriptionExpired, .graceEnded, .trialExpired:
+        json.member("expiration_reason", expirationReason(verdict.reason))
+      default: break
+      }
     }
-    return json.finished()
   }
 
   private static func name(of type: EventType, _ verdict: Entitlement, isReturn: Bool) -> String {

@@ -19,8 +19,8 @@ package struct RevenueCatEvent: Hashable, Sendable {
     init(_ sentence: String) { self.sentence = sentence }
   }
 
-  /// The subject of an event.
-  package enum Subject: Hashable, Sendable {
+  /// The effect of an event on access.
+  package enum Effect: Hashable, Sendable {
     /// A purchase, by the ID of its first transaction at its store.
     case purchase(originalTransactionID: String, StoreEvent)
     /// RevenueCat could not reach a store, and gives access meanwhile.
@@ -36,7 +36,7 @@ package struct RevenueCatEvent: Hashable, Sendable {
   package var store: StoreReport.Store?
   package var environment: StoreEnvironment?
   package var at: Date
-  package var subject: Subject
+  package var effect: Effect
   /// Every user whom it names.
   package var users: [UserID] = []
 
@@ -93,12 +93,12 @@ package struct RevenueCatEvent: Hashable, Sendable {
     case "SANDBOX": environment = .sandbox
     default: throw Unreadable("Its environment is neither PRODUCTION nor SANDBOX.")
     }
-    subject = .nothing
-    subject = try subject(members)
+    effect = .nothing
+    effect = try effect(members)
     users = members.everybody
   }
 
-  private func subject(_ members: Members) throws(Unreadable) -> Subject {
+  private func effect(_ members: Members) throws(Unreadable) -> Effect {
     switch type {
     case "TRANSFER":
       let from = try members.users("transferred_from")

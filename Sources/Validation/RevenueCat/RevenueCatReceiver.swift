@@ -127,7 +127,7 @@ package struct RevenueCatReceiver: Sendable {
   }
 
   private func content(of event: RevenueCatEvent) -> StoreReport.Content {
-    switch event.subject {
+    switch event.effect {
     case .purchase(let original, let change):
       guard let store = event.store, let environment = event.environment else { return .nothing }
       guard store.isApples else { return .purchase(store.key(environment, original), change) }

@@ -62,7 +62,7 @@ import Testing
   @Test func `of orders Apple answers a fifth`() {
     let limit = ServerAPIRateLimit(callsPerSecond: [.production: 50])
     let start = ContinuousClock.now
-    let orders = ServerAPIRateLimit.Subject(environment: .production, bundleID: "a", endpoint: .order)
+    let orders = ServerAPIRateLimit.Quota(environment: .production, bundleID: "a", endpoint: .order)
     let turns = (0..<4).map { _ in limit.turn(for: orders, at: start, before: start + .seconds(1)) }
     #expect(
       turns == [.after(.zero), .after(.zero), .after(.milliseconds(100)), .after(.milliseconds(200))])

@@ -195,20 +195,20 @@ import Testing
 
   @Test func `a thousand at once: never more than there are slots, and each is answered`() async throws {
     let line = line(slots: 8, patience: .seconds(3))
-    let room = Crowd()
+    let calls = ConcurrencyCounter()
     try await withThrowingDiscardingTaskGroup { group in
       for _ in 0..<1000 {
         group.addTask {
           try await line.run(since: clock.now) { _ in
-            room.arrive()
+            calls.begin()
             await Task.yield()
-            room.depart()
+            calls.end()
           }
         }
       }
     }
-    #expect(room.most <= 8)
-    #expect(room.all == 1000)
+    #expect(calls.peak <= 8)
+    #expect(calls.total == 1000)
     #expect(line.waiting == 0)
   }
 

@@ -168,7 +168,7 @@ extension Measurements {
     return others + Swift.max(0, answered - right)
   }
 
-  func crowd() throws {
+  func concurrency() throws {
     let delay = 300
     let upstream = try Upstream(bed, delay: delay)
     defer { upstream.stop() }

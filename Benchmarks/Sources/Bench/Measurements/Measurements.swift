@@ -28,7 +28,7 @@ final class Measurements {
     case .protocols: try protocols()
     case .large: try large()
     case .latency: try latency()
-    case .crowd: try crowd()
+    case .concurrency: try concurrency()
     case .reads: try reads()
     case .commits: try commits()
     case .verification: try verification()

@@ -34,7 +34,7 @@ struct RunCommand: AsyncParsableCommand {
 }
 
 enum Measurement: String, CaseIterable, ExpressibleByArgument {
-  case bounds, parts, validation, counts, sizes, protocols, large, latency, crowd, reads, commits, verification, storm
+  case bounds, parts, validation, counts, sizes, protocols, large, latency, concurrency, reads, commits, verification, storm
   case overload, revalidation, start, replicas
 
   static var allValueDescriptions: [String: String] {
@@ -51,7 +51,7 @@ enum Measurement: String, CaseIterable, ExpressibleByArgument {
     case .protocols: "Receipts validated, with Apple asked by HTTP/1.1 and by HTTP/2."
     case .large: "Answers of 1.7 MB."
     case .latency: "What 1, 32 and 256 callers wait beyond an upstream that takes 100 ms."
-    case .crowd: "2,000 in flight, an upstream that takes 300 ms."
+    case .concurrency: "2,000 in flight, an upstream that takes 300 ms."
     case .reads: "Profiles read, as fast as 32 callers can and at 20 a second each."
     case .commits: "Group commit."
     case .verification: "Receipts verified by their signature."
