@@ -17,6 +17,8 @@ RUN swift build -c release --static-swift-stdlib --product countersign
 RUN swift build -c release --static-swift-stdlib --product app-store-simulator
 RUN rm -r Sources CountersignClient
 COPY Sources ./Sources
+# The service shows it under /problems.
+COPY docs/reference/problems.md ./docs/reference/problems.md
 COPY CountersignClient ./CountersignClient
 RUN swift build -c release --static-swift-stdlib --product countersign
 RUN swift build -c release --static-swift-stdlib --product app-store-simulator

@@ -10,12 +10,6 @@ let settings: [SwiftSetting] = [
   .define("PLANTED_DEFECTS", .when(configuration: .debug)),
 ]
 
-/// The modules of the support page's script.
-let scripts = [
-  "brake", "chart", "customers", "elements", "experiments", "figures", "forms", "grants", "health", "notifications",
-  "numbers", "page", "privacy", "purchases", "runs", "service", "timeline", "user", "verdict", "webhooks",
-]
-
 let package = Package(
   name: "countersign",
   platforms: [.macOS(.v15)],
@@ -136,10 +130,12 @@ let package = Package(
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ],
       swiftSettings: settings),
+    // The files in the binary.
+    .target(name: "CResources"),
     .target(
       name: "CountersignServer",
       dependencies: [
-        "Access", "AppStore", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger", "Profiles",
+        "Access", "AppStore", "CResources", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger", "Profiles",
         "Prometheus", "Resilience", "Tokens", "Validation", "Webhooks",
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "CountersignAPI", package: "CountersignClient"),
@@ -154,10 +150,8 @@ let package = Package(
         .product(name: "NIOSSL", package: "swift-nio-ssl"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ],
-      resources: [
-        .embedInCode("Routes/openapi.yaml"), .embedInCode("Console/page.html"), .embedInCode("Console/page.css"),
-        .embedInCode("Console/problems.txt"),
-      ] + scripts.map { Resource.embedInCode("Console/\($0).js") },
+      // CResources has them.
+      exclude: ["Console/Page", "Routes/openapi.yaml"],
       swiftSettings: settings),
     .executableTarget(
       name: "Countersign",

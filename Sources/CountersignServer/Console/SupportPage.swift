@@ -5,7 +5,7 @@ import NIOCore
 /// `/support`: the page for support staff and operators. It needs no credential, because it contains no data: a person types
 /// a key, which the page keeps in memory and sends to the API.
 ///
-/// Its files are in the binary: the page, a style sheet, and a script of modules. Every answer limits the browser to these
+/// Its files are in the binary: the page, a style sheet, and a script of modules, which begins with `page.js`. Every answer limits the browser to these
 /// scripts, this style sheet and this service.
 struct SupportPage: Sendable {
   /// https://www.w3.org/TR/CSP3/
@@ -14,42 +14,18 @@ struct SupportPage: Sendable {
     "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
   ].joined(separator: "; ")
 
-  /// The modules of the script by name; the page begins with `page.js`.
-  static let modules: [String: [UInt8]] = [
-    "brake.js": PackageResources.brake_js,
-    "chart.js": PackageResources.chart_js,
-    "customers.js": PackageResources.customers_js,
-    "elements.js": PackageResources.elements_js,
-    "experiments.js": PackageResources.experiments_js,
-    "figures.js": PackageResources.figures_js,
-    "forms.js": PackageResources.forms_js,
-    "grants.js": PackageResources.grants_js,
-    "health.js": PackageResources.health_js,
-    "notifications.js": PackageResources.notifications_js,
-    "numbers.js": PackageResources.numbers_js,
-    "page.js": PackageResources.page_js,
-    "privacy.js": PackageResources.privacy_js,
-    "purchases.js": PackageResources.purchases_js,
-    "runs.js": PackageResources.runs_js,
-    "service.js": PackageResources.service_js,
-    "timeline.js": PackageResources.timeline_js,
-    "user.js": PackageResources.user_js,
-    "verdict.js": PackageResources.verdict_js,
-    "webhooks.js": PackageResources.webhooks_js,
-  ]
-
   func page(_ request: Request, _ context: ServiceRequestContext) -> Response {
     // The page names its files relative to itself, so that a proxy may put it under a prefix.
     if request.uri.path.hasSuffix("/") {
       return Response(status: .permanentRedirect, headers: [.location: "../support"])
     }
-    return Self.response(PackageResources.page_html, "text/html; charset=utf-8")
+    return Self.response(Resource.page, "text/html; charset=utf-8")
   }
 
   func file(_ request: Request, _ context: ServiceRequestContext) throws -> Response {
     let name = context.parameters.get("file") ?? ""
-    if name == "page.css" { return Self.response(PackageResources.page_css, "text/css; charset=utf-8") }
-    guard let module = Self.modules[name] else { throw Problem(.notFound, "The support page has no such file.") }
+    if name == "page.css" { return Self.response(Resource.styleSheet, "text/css; charset=utf-8") }
+    guard let module = Resource.script(name) else { throw Problem(.notFound, "The support page has no such file.") }
     return Self.response(module, "text/javascript; charset=utf-8")
   }
 

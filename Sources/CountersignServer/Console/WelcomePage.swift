@@ -28,9 +28,9 @@ struct WelcomePage: Sendable {
     return Self.response(section)
   }
 
-  /// Each code's section of `problems.txt`, a copy of the reference in the documentation. Links to other pages become their titles.
+  /// Each code's section of the reference of problems. Links to other pages become their titles.
   static let sections: [Problem.Code: String] = {
-    let reference = String(decoding: PackageResources.problems_txt, as: UTF8.self)
+    let reference = String(decoding: Resource.problems, as: UTF8.self)
     let pairs = reference.split(separator: "\n## ").dropFirst().compactMap { section -> (Problem.Code, String)? in
       guard let title = section.split(separator: "\n").first, let code = Problem.Code(rawValue: String(title)) else {
         return nil

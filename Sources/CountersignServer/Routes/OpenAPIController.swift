@@ -9,6 +9,6 @@ struct OpenAPIController: Sendable {
       status: .ok,
       // RFC 9512.
       headers: [.contentType: "application/yaml", .cacheControl: "no-cache"],
-      body: ResponseBody(byteBuffer: ByteBuffer(bytes: PackageResources.openapi_yaml)))
+      body: ResponseBody(byteBuffer: ByteBuffer(bytes: Resource.openAPI)))
   }
 }

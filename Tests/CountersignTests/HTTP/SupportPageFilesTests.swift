@@ -10,9 +10,22 @@ import Testing
 
 /// The page as it is served: what a browser is told about it.
 @Suite struct SupportPageFilesTests {
-  private static let html = String(decoding: PackageResources.page_html, as: UTF8.self)
-  private static let css = String(decoding: PackageResources.page_css, as: UTF8.self)
-  private static let scripts = SupportPage.modules.values.map { String(decoding: $0, as: UTF8.self) }
+  private static let html = String(decoding: Resource.page, as: UTF8.self)
+  private static let css = String(decoding: Resource.styleSheet, as: UTF8.self)
+  /// The modules in the source, by name.
+  private static let modules = try? FileManager.default.contentsOfDirectory(
+    atPath: URL(filePath: #filePath).deletingLastPathComponent()
+      .appending(path: "../../../Sources/CountersignServer/Console/Page").standardizedFileURL.path(percentEncoded: false)
+  ).filter { $0.hasSuffix(".js") }
+  private static var scripts: [String] {
+    (modules ?? []).compactMap { Resource.script($0) }.map { String(decoding: $0, as: UTF8.self) }
+  }
+
+  @Test func `each module in the source is in the binary`() throws {
+    let modules = try #require(Self.modules)
+    #expect(modules.contains("page.js"))
+    for module in modules { #expect(Resource.script(module) != nil, "\(module)") }
+  }
 
   @Test func `nothing in the page is inline, stored, or from elsewhere`() throws {
     let html = Self.html
@@ -33,7 +46,7 @@ import Testing
   @Test func `each module that is imported is served`() throws {
     for text in Self.scripts {
       for match in text.matches(of: /from '\.\/([a-z]+\.js)'/) {
-        #expect(SupportPage.modules[String(match.1)] != nil, "\(match.1)")
+        #expect(Resource.script(String(match.1)) != nil, "\(match.1)")
       }
     }
   }
@@ -42,7 +55,7 @@ import Testing
     let clock = Date(timeIntervalSince1970: 1_718_452_800)
     try await SimulatedStore.run(at: clock) { store in
       try await RunningService.run(apple: store.apple, now: { clock }) { service in
-        let modules = SupportPage.modules.keys.map { ("/\($0)", "text/javascript") }
+        let modules = try #require(Self.modules).map { ("/\($0)", "text/javascript") }
         for (path, type) in [("", "text/html"), ("/page.css", "text/css")] + modules {
           let answer = try await service.send(.get, "/support\(path)", key: nil)
           #expect(answer.status == 200)

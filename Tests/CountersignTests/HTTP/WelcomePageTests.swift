@@ -44,10 +44,4 @@ import Testing
       }
     }
   }
-
-  @Test func `the service shows the same reference as the documentation`() throws {
-    let file = URL(filePath: #filePath).deletingLastPathComponent()
-      .appending(path: "../../../docs/reference/problems.md").standardizedFileURL
-    #expect(try Data(contentsOf: file) == Data(PackageResources.problems_txt), "copy docs/reference/problems.md")
-  }
 }

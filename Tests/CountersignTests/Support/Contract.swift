@@ -22,7 +22,7 @@ struct Contract: @unchecked Sendable {
   private let root: [String: Any]
 
   init() throws {
-    let text = String(decoding: PackageResources.openapi_yaml, as: UTF8.self)
+    let text = String(decoding: Resource.openAPI, as: UTF8.self)
     guard let root = try Yams.load(yaml: text) as? [String: Any] else {
       throw Unsupported(description: "openapi.yaml is no mapping")
     }

@@ -34,8 +34,8 @@ struct RunCommand: AsyncParsableCommand {
 }
 
 enum Measurement: String, CaseIterable, ExpressibleByArgument {
-  case bounds, parts, validation, counts, sizes, protocols, large, latency, concurrency, reads, commits, verification, storm
-  case overload, revalidation, start, replicas
+  case bounds, parts, validation, counts, sizes, protocols, large, latency, concurrency, reads, commits, verification
+  case storm, overload, revalidation, start, replicas
 
   static var allValueDescriptions: [String: String] {
     Dictionary(uniqueKeysWithValues: allCases.map { ($0.rawValue, $0.meaning) })
