@@ -135,7 +135,8 @@ let package = Package(
     .target(
       name: "CountersignServer",
       dependencies: [
-        "Access", "AppStore", "CResources", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger", "Profiles",
+        "Access", "AppStore", "CResources", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger",
+        "Profiles",
         "Prometheus", "Resilience", "Tokens", "Validation", "Webhooks",
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "CountersignAPI", package: "CountersignClient"),

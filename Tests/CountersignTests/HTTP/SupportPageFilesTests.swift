@@ -15,7 +15,8 @@ import Testing
   /// The modules in the source, by name.
   private static let modules = try? FileManager.default.contentsOfDirectory(
     atPath: URL(filePath: #filePath).deletingLastPathComponent()
-      .appending(path: "../../../Sources/CountersignServer/Console/Page").standardizedFileURL.path(percentEncoded: false)
+      .appending(path: "../../../Sources/CountersignServer/Console/Page").standardizedFileURL.path(
+        percentEncoded: false)
   ).filter { $0.hasSuffix(".js") }
   private static var scripts: [String] {
     (modules ?? []).compactMap { Resource.script($0) }.map { String(decoding: $0, as: UTF8.self) }
