@@ -79,7 +79,7 @@ import Testing
       #expect(try await version() == milliseconds(7))
       try await ledger.raiseUpdate(of: "anna", version: milliseconds(7), above: 9_999_999_999_999_999)
       #expect(try await version() == 10_000_000_000_000_000)
-      _ = try await ledger.record(entry("anna", [evidence("1", time: 8)]))
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 8, order: 8)]))
       #expect(try await version() == 10_000_000_000_000_001)
       try await ledger.settleUpdate(of: "anna", version: 10_000_000_000_000_001, isDoubtful: false, confirmingAt: nil)
       try await ledger.raiseUpdate(of: "anna", version: 10_000_000_000_000_001, above: 10_000_000_000_000_009)
@@ -148,7 +148,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1")]))
       let old = try #require(try await claim(ledger).first)
-      let new = try #require(try await ledger.record(entry("anna", [evidence("1", time: 5)])).recorded)
+      let new = try #require(try await ledger.record(entry("anna", [evidence("1", time: 5, order: 5)])).recorded)
       if isMissing {
         try await ledger.missUpdate(of: "anna", version: old.version, retryAt: at(60))
       } else {
@@ -163,7 +163,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1")]))
       let old = try #require(try await claim(ledger).first)
-      _ = try await ledger.record(entry("anna", [evidence("1", time: 5)]))
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 5, order: 5)]))
       try await ledger.retryUpdate(of: "anna", version: old.version, at: at(1e9), problem: "x", isDoubtful: false)
       let due = try await claim(ledger)
       #expect(due.map(\.attempts) == [0])

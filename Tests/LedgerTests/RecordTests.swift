@@ -106,14 +106,70 @@ import Testing
     }
   }
 
-  @Test func `newer evidence of the same state is a line of the history, but no change`() async throws {
+  @Test func `newer evidence of the same state is kept, and is a line of the history once a day`() async throws {
+    let day = 86_400.0
+    try await Scratch.withLedger { ledger, _ in
+      func record(_ time: Double) async throws -> Recorded? {
+        try await ledger.record(entry("anna", [evidence("1", time: time, expires: 5 * day)])).recorded
+      }
+      func lines() async throws -> [Bool] { try await ledger.wholeHistory(of: "anna").map(\.changed) }
+      _ = try await record(0)
+      for time in [60, day - 1] {
+        let again = try #require(try await record(time))
+        #expect(!again.changed && again.update == nil && again.write == .waiting)
+        #expect(again.entitlement.evidenceTime == at(time))
+        #expect(try await lines() == [true])
+        #expect(try await ledger.profile(of: "anna")?.version == 1)
+        #expect(try await ledger.profile(of: "anna")?.evidence.map(\.evidenceTime) == [at(time)])
+      }
+      let next = try #require(try await record(day))
+      #expect(!next.changed && next.update != nil)
+      #expect(try await lines() == [false, true])
+      _ = try await record(day + 60)
+      #expect(try await lines() == [false, true])
+    }
+  }
+
+  @Test func `an answer between two that say the same is old news, though neither is a line`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1", time: 0)]))
-      let later = try await ledger.record(entry("anna", [evidence("1", time: 60)])).recorded
-      #expect(later?.changed == false)
-      #expect(later?.entitlement.evidenceTime == at(60))
-      #expect(try await ledger.wholeHistory(of: "anna").map(\.changed) == [false, true])
-      #expect(try await ledger.profile(of: "anna")?.version == 2)
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 60)]))
+      let late = try await ledger.record(entry("anna", [evidence("1", time: 30, expires: 31)])).recorded
+      #expect(late?.entitlement.tier == "pro")
+      #expect(try await ledger.profile(of: "anna")?.evidence == [evidence("1", time: 60)])
+    }
+  }
+
+  @Test func `a confirmation is a line if nobody posted it, somebody noted why, or the app's row is not written`()
+    async throws
+  {
+    try await Scratch.withLedger { ledger, _ in
+      func lines() async throws -> Int { try await ledger.wholeHistory(of: "anna").count }
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 0)]))
+      let note = try await ledger.keepNote(
+        Note(author: "desk", text: "why", requestID: "request", recordedAt: at(5_000)), about: "anna")
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 50)]).with { $0.note = note })
+      #expect(try await lines() == 2)
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 60)]).with { $0.isPresented = false })
+      #expect(try await lines() == 3)
+      let update = try #require(try await ledger.waitingUpdate(of: "anna"))
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 70)]))
+      #expect(try await lines() == 3)
+      try await ledger.retryUpdate(
+        of: "anna", version: update.version, at: at(1e9), problem: "x", isDoubtful: false)
+      let again = try await ledger.record(entry("anna", [evidence("1", time: 80)])).recorded
+      #expect(try await lines() == 4)
+      #expect(again?.update != nil, "the row is tried at once")
+    }
+  }
+
+  @Test func `a confirmation with other content is a line`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 0)]))
+      var signed = evidence("1", time: 60)
+      signed.source = .signature
+      for one in [signed, evidence("1", time: 70, order: 7)] { _ = try await ledger.record(entry("anna", [one])) }
+      #expect(try await ledger.wholeHistory(of: "anna").map(\.changed) == [false, false, true])
     }
   }
 
@@ -184,7 +240,8 @@ import Testing
   @Test func `history is read newest first, in pages`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for time in 0..<7 {
-        _ = try await ledger.record(entry("anna", [evidence("1", time: Double(time))], request: "r\(time)"))
+        _ = try await ledger.record(
+          entry("anna", [evidence("1", time: Double(time), order: time)], request: "r\(time)"))
       }
       _ = try await ledger.record(entry("ben", [evidence("2")], request: "other"))
       var pages: [[String]] = []
@@ -205,7 +262,8 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       for time in 0..<12 {
         let user: UserID = time.isMultiple(of: 3) ? "ben" : "anna"
-        _ = try await ledger.record(entry(user, [evidence(user.rawValue, time: Double(time))], request: "r\(time)"))
+        _ = try await ledger.record(
+          entry(user, [evidence(user.rawValue, time: Double(time), order: time)], request: "r\(time)"))
       }
       let whole = try await ledger.wholeHistory(of: "anna")
       #expect(whole.map(\.requestID) == ["r11", "r10", "r8", "r7", "r5", "r4", "r2", "r1"])

@@ -19,8 +19,8 @@ import Testing
     by evaluate: @escaping Evaluator = evaluate
   ) async throws {
     let entry = entry(
-      user, [evidence("of \(user)", time: seconds, expires: expires)], evaluatedAt: seconds, request: "r\(Int(seconds))"
-    )
+      user, [evidence("of \(user)", time: seconds, expires: expires, order: Int(seconds))], evaluatedAt: seconds,
+      request: "r\(Int(seconds))")
     _ = try await ledger.record(
       entry.with {
         $0.recordedAt = at(seconds)

@@ -115,17 +115,18 @@ func key(_ id: String, _ environment: StoreEnvironment = .production) -> Subscri
 }
 
 /// Evidence of one row that runs until `expires`, as proven at `time`.
+/// - Parameter order: differs in answers of which each is to be a line of the history.
 func evidence(
   _ id: String, time: Double = 0, expires: Double = 1_000, product: ProductID = pro,
-  environment: StoreEnvironment = .production, evaluatedAt: Double? = nil
+  environment: StoreEnvironment = .production, evaluatedAt: Double? = nil, order: Int? = nil
 ) -> SubscriptionEvidence {
-  SubscriptionEvidence(
+  var purchase = Purchase(
+    productID: product, transactionID: TransactionID("t-\(id)-\(expires)"),
+    originalTransactionID: OriginalTransactionID(id), purchaseDate: at(-100), expiresDate: at(expires))
+  purchase.webOrderLineItemID = order.map { "\($0)" }
+  return SubscriptionEvidence(
     key: key(id, environment), source: .verifyReceipt, evidenceTime: at(time), evaluatedAt: at(evaluatedAt ?? time),
-    purchases: [
-      Purchase(
-        productID: product, transactionID: TransactionID("t-\(id)-\(expires)"),
-        originalTransactionID: OriginalTransactionID(id), purchaseDate: at(-100), expiresDate: at(expires))
-    ],
+    purchases: [purchase],
     renewals: [RenewalInfo(originalTransactionID: OriginalTransactionID(id), autoRenews: true)])
 }
 

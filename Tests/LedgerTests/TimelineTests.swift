@@ -65,10 +65,10 @@ import Testing
   @Test func `events between two pages neither repeat nor hide an entry`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for step in 0..<5 {
-        _ = try await ledger.record(entry("anna", [evidence("1", time: Double(step))], request: "\(step)"))
+        _ = try await ledger.record(entry("anna", [evidence("1", time: Double(step), order: step)], request: "\(step)"))
       }
       let first = try await ledger.timeline(of: "anna", before: nil, limit: 3)
-      _ = try await ledger.record(entry("anna", [evidence("1", time: 9)], request: "new"))
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 9, order: 9)], request: "new"))
       _ = try await ledger.keepNote(Self.note("new", at: 9_000), about: "anna")
       let rest = try await ledger.timeline(of: "anna", before: first.next, limit: 10)
       #expect(rest.next == nil)
@@ -84,7 +84,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       for (step, seconds) in [5_000.0, 100, 7_000, 50].enumerated() {
         _ = try await ledger.record(
-          entry("anna", [evidence("1", time: Double(step))], request: "\(step)").with { $0.recordedAt = at(seconds) })
+          entry("anna", [evidence("1", time: Double(step), order: step)], request: "\(step)").with { $0.recordedAt = at(seconds) })
         _ = try await ledger.keepNote(Self.note("\(step)", at: seconds), about: "anna")
       }
       for limit in 1...10 {

@@ -17,10 +17,10 @@ internal import struct FoundationEssentials.Date
 /// the newer evidence at a moment before it was given, and revive a subscription that has ended.
 ///
 /// **A new verdict** adds a history line and increments the version. It is written when there was no verdict before,
-/// when the user gained a subscription, when stored evidence changed (its time, source or content), or when the verdict
-/// differs in anything but its evaluation time. Otherwise the stored verdict is returned unchanged, and neither history
-/// nor version grows: a client that posts in a loop cannot fill the disk. Each user who loses a subscription always
-/// gets a line.
+/// when the user gained a subscription, when stored evidence changed (its source or content), or when the verdict
+/// differs in anything but its times. A post that brings nothing but a newer time of the evidence is kept with the
+/// purchase, and adds a line once a day: neither a client that posts in a loop nor an app that posts at each start fills
+/// the disk. Each user who loses a subscription always gets a line.
 struct RecordOperation {
   private let prepared: PreparedEntry
   private let tables: LedgerTables
@@ -162,7 +162,8 @@ struct RecordOperation {
     let verdict = entry.evaluate(entry.user, evidence, account.given, moment)
     let before = try tables.profile(of: account)?.entitlement
     guard entry.approves(before, verdict) else { return .heldBack }
-    let hasNewEvidence = news.contains { changesKnowledge($0, over: known.stored[$0.key]) }
+    let hasNewContent = news.contains { changesContent($0, over: known.stored[$0.key]) }
+    let hasNewEvidence = hasNewContent || news.contains { changesTime($0, over: known.stored[$0.key]) }
     let gained =
       own.map(\.evidence.key).filter { grant.claimed.contains($0) || grant.moved[$0] != nil } + named.map(\.key)
 
@@ -191,6 +192,9 @@ struct RecordOperation {
       entitlement: verdict, changed: false, losers: [], keptByOthers: grant.leftWithOthers.count, write: .waiting)
     if let before, gained.isEmpty, !hasNewEvidence, VerdictWriter.isSame(verdict, before, by: \.apartFromMoment) {
       recorded.entitlement = before
+      recorded.write = try tables.writeState(of: entry.user)
+    } else if let before, gained.isEmpty, !hasNewContent, try isConfirmed(before, by: verdict, at: moment, own) {
+      recorded.entitlement = verdict.inWholeMilliseconds
       recorded.write = try tables.writeState(of: entry.user)
     } else {
       let saved = try writer.save(verdict, of: &account, after: before) { _ in
@@ -267,11 +271,32 @@ struct RecordOperation {
       claim: stored.owner == entry.user && !entry.isPresented ? stored.claim : claim)
   }
 
-  private func changesKnowledge(_ news: News, over stored: LedgerTables.StoredPurchase?) -> Bool {
+  private func changesContent(_ news: News, over stored: LedgerTables.StoredPurchase?) -> Bool {
     guard let stored else { return true }
     let new = news.subscription
-    return new.evidenceAt != stored.evidenceAt || new.rows != stored.rows
-      || new.evidence.source != stored.evidence.source || new.evidence.isAccountGone != stored.evidence.isAccountGone
+    return new.rows != stored.rows || new.evidence.source != stored.evidence.source
+      || new.evidence.isAccountGone != stored.evidence.isAccountGone
+  }
+
+  private func changesTime(_ news: News, over stored: LedgerTables.StoredPurchase?) -> Bool {
+    news.subscription.evidenceAt != stored?.evidenceAt
+  }
+
+  /// Seconds after which a verdict that Apple confirms is written again.
+  private static let confirmationInterval = 86_400.0
+
+  /// Whether a post's verdict over unchanged evidence says what the stored one says, and nothing else asks for a line: no
+  /// note, no provisional grant that ends, and no update that the profile store has not taken. What support or a schedule
+  /// asks Apple is always a line, and writes the app's row.
+  private func isConfirmed(
+    _ before: Entitlement, by verdict: Entitlement, at moment: Date, _ own: [PreparedEntry.Subscription]
+  ) throws -> Bool {
+    guard entry.isPresented, entry.note == nil, let evaluatedAt = before.explanation.evaluatedAt,
+      abs(moment.timeIntervalSince(evaluatedAt)) < Self.confirmationInterval,
+      VerdictWriter.isSame(verdict, before, by: \.apartFromTimes),
+      try tables.waitingUpdate(of: entry.user).map({ $0.attempts == 0 }) ?? true
+    else { return false }
+    return try own.allSatisfy { try tables.grant(on: $0.evidence.key) == nil }
   }
 
   /// All evidence of the user after this answer, in the order in which the ledger will return it.
@@ -323,7 +348,8 @@ struct RecordOperation {
 
   private func isSame(_ new: News, as stored: LedgerTables.StoredPurchase, proof: Int64?) -> Bool {
     if case .entry = new.receipt, stored.proof != proof { return false }
-    return !changesKnowledge(new, over: stored) && new.subscription.evaluatedAt == stored.evaluatedAt
+    return !changesContent(new, over: stored) && !changesTime(new, over: stored)
+      && new.subscription.evaluatedAt == stored.evaluatedAt
       && stored.owner == entry.user && stored.claim == new.claim
   }
 

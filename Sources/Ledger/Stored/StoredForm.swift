@@ -90,6 +90,13 @@ extension Entitlement {
     return copy
   }
 
+  /// The verdict without its evidence and evaluation times.
+  var apartFromTimes: Entitlement {
+    var copy = apartFromMoment
+    copy.evidenceTime = nil
+    return copy
+  }
+
   /// The verdict without evidence time and explanation: a difference in the rest counts as a change.
   var apartFromEvidence: Entitlement {
     var copy = self

@@ -241,7 +241,7 @@ extension FaultTests {
         let load = FaultLoad()
         _ = try await Self.play(nil, world, load)
         // The log takes no frame after the fortieth, and says that it has.
-        _ = try await Self.play("pwrite64:retval=4096:when=40+", world, load)
+        _ = try await Self.play("pwrite64:retval=4096:when=40+", world, load, posts: 4 * Self.posts)
         let findings = try LedgerAudit(path: world.ledgerPath).findings(acknowledged: load.figures.acknowledged)
         let isCaught = !findings.lost.isEmpty
         FaultReport.planted(

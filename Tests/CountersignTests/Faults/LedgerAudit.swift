@@ -58,6 +58,8 @@ struct LedgerAudit {
 
   let lines: [Line]
   let profiles: [String: Profile]
+  /// The newest evidence time of each user's purchases.
+  let confirmedAt: [String: Int64]
   /// Users of whom a receipt waits.
   let pending: Set<String>
   let integrity: String
@@ -72,19 +74,22 @@ struct LedgerAudit {
         let sound = try String.fetchAll(db, sql: "PRAGMA integrity_check")
         let broken = try Row.fetchAll(db, sql: "PRAGMA foreign_key_check").count + Self.brokenReferences(db)
         return LedgerAudit(
-          lines: try Self.lines(db), profiles: try Self.profiles(db),
+          lines: try Self.lines(db), profiles: try Self.profiles(db), confirmedAt: try Self.confirmations(db),
           pending: Set(try String.fetchAll(db, sql: "SELECT user_id FROM pending_receipt")),
           integrity: broken == 0 ? sound.joined(separator: "; ") : "\(broken) broken references")
       }
     } catch let error as DatabaseError where [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode) {
       // What is damaged may be past reading.
-      self = LedgerAudit(lines: [], profiles: [:], pending: [], integrity: "\(error)")
+      self = LedgerAudit(lines: [], profiles: [:], confirmedAt: [:], pending: [], integrity: "\(error)")
     }
   }
 
-  private init(lines: [Line], profiles: [String: Profile], pending: Set<String>, integrity: String) {
+  private init(
+    lines: [Line], profiles: [String: Profile], confirmedAt: [String: Int64], pending: Set<String>, integrity: String
+  ) {
     self.lines = lines
     self.profiles = profiles
+    self.confirmedAt = confirmedAt
     self.pending = pending
     self.integrity = integrity
   }
@@ -167,6 +172,16 @@ struct LedgerAudit {
       })
   }
 
+  private static func confirmations(_ db: Database) throws -> [String: Int64] {
+    let rows = try Row.fetchAll(
+      db,
+      sql: """
+        SELECT coalesce(spelling, key) AS user, max(evidence_at) AS evidence_at
+        FROM purchase JOIN account ON key = purchase.user_id GROUP BY key
+        """)
+    return Dictionary(uniqueKeysWithValues: rows.map { ($0["user"], $0["evidence_at"]) })
+  }
+
   /// - Parameter acknowledged: what callers were told.
   func findings(acknowledged: [FaultLoad.Acknowledgement]) -> Findings {
     var findings = Findings()
@@ -189,14 +204,24 @@ struct LedgerAudit {
     return findings
   }
 
-  /// An acknowledged verdict is there when the history has that very verdict on that evidence. A state that was only
-  /// read proves nothing new: it needs the evidence. A receipt that was kept for later waits, or has been judged.
+  /// An acknowledged verdict is there when the history has that very verdict on that evidence, or less than a day
+  /// before, and a purchase has evidence that is no older: that confirmed it. A state that was only read proves nothing
+  /// new: it needs the evidence. A receipt that was kept for later waits, or has been judged.
   private func holds(_ acknowledgement: FaultLoad.Acknowledgement, in lines: [Line]) -> Bool {
     if acknowledgement.status == 202 { return pending.contains(acknowledgement.user) || !lines.isEmpty }
+    guard let evidenceAt = acknowledgement.evidenceAt else {
+      return lines.isEmpty
+        || lines.contains { line in
+          line.evidenceAt == nil && (acknowledgement.isStale || line.verdict == acknowledgement.verdict)
+        }
+    }
+    let isConfirmed = confirmedAt[acknowledgement.user].map { $0 >= evidenceAt } ?? false
     return lines.contains { line in
-      line.evidenceAt == acknowledgement.evidenceAt
-        && (acknowledgement.isStale || line.verdict == acknowledgement.verdict)
-    } || (acknowledgement.evidenceAt == nil && lines.isEmpty)
+      guard let time = line.evidenceAt, acknowledgement.isStale || line.verdict == acknowledgement.verdict else {
+        return false
+      }
+      return time == evidenceAt || isConfirmed && (evidenceAt - 86_400_000..<evidenceAt).contains(time)
+    }
   }
 }
 

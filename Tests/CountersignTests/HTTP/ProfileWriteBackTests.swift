@@ -81,11 +81,11 @@ import Testing
       for _ in 0..<3 { #expect(try await service.validate(receipt)["profile_write"] == "committed") }
       #expect(profiles.applied.count == 1)
       store.simulator.advanceClock(by: .seconds(1))
-      #expect(try await service.validate(receipt)["profile_write"] == "committed")
-      #expect(
-        profiles.applied.map { $0.values["subscription_version"] } == [
-          .integer(1_718_452_800_000), .integer(1_718_452_801_000),
-        ])
+      let again = try await service.validate(receipt)
+      #expect(again["profile_write"] == "committed")
+      #expect(again["evidence_at"] == "2024-06-15T12:00:01Z")
+      #expect(try await service.profile()["evidence_at"] == "2024-06-15T12:00:01Z")
+      #expect(profiles.applied.map { $0.values["subscription_version"] } == [.integer(1_718_452_800_000)])
     }
   }
 
@@ -334,7 +334,7 @@ import Testing
         #expect(try await service.validate(receipt)["profile_write"] == "committed")
         #expect(profiles.row("user-1")?["subscription_tier"] == .text("pro"))
         #expect(profiles.row("user-1")?["subscription_version"] == .integer(version))
-        store.simulator.advanceClock(by: .seconds(1))
+        store.simulator.advanceClock(by: .seconds(86_400))
       }
       #expect(service.log.lines.count { $0.contains("the profile's version is in the future") } == 1)
     }
