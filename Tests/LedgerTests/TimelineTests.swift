@@ -84,7 +84,8 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       for (step, seconds) in [5_000.0, 100, 7_000, 50].enumerated() {
         _ = try await ledger.record(
-          entry("anna", [evidence("1", time: Double(step), order: step)], request: "\(step)").with { $0.recordedAt = at(seconds) })
+          entry("anna", [evidence("1", time: Double(step), order: step)], request: "\(step)")
+            .with { $0.recordedAt = at(seconds) })
         _ = try await ledger.keepNote(Self.note("\(step)", at: seconds), about: "anna")
       }
       for limit in 1...10 {
