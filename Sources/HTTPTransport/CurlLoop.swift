@@ -158,12 +158,14 @@ final class CurlLoop {
     if let waiter = waiting.removeValue(forKey: id) {
       end(waiter.submission, .failure(error))
     } else if let transfer = active[id] {
+      var response: TransportResponse?
       if error == .timedOut {
         let now = clock.now
         forecast.note(now - transfer.startedAt, at: now)
+        response = transfer.handle.unreadResponse
       }
       release(transfer, id: id)
-      end(transfer.submission, .failure(error))
+      end(transfer.submission, response.map { .success($0) } ?? .failure(error))
     }
   }
 

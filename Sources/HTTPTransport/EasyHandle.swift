@@ -131,6 +131,7 @@ final class EasyHandle {
     if let failure { return .failure(failure) }
     if wasPrivate, code == CURLE_COULDNT_CONNECT { return .failure(.privateAddress) }
     guard code == CURLE_OK || isCut else {
+      if let unreadResponse { return .success(unreadResponse) }
       return .failure(
         TransportError(
           code, nameWasResolved: nameWasResolved, wasSent: wasSent, headIsComplete: head.isComplete,
@@ -140,6 +141,14 @@ final class EasyHandle {
       return .failure(.protocolViolation("the header block is incomplete"))
     }
     return .success(TransportResponse(status: status, headers: head.headers, body: body))
+  }
+
+  /// The response to a caller who does not read the body, however that ends; `nil` before its status and headers.
+  var unreadResponse: TransportResponse? {
+    guard !readsBody, failure == nil, head.isComplete, let status = number(CURLINFO_RESPONSE_CODE),
+      (200...999).contains(status)
+    else { return nil }
+    return TransportResponse(status: status, headers: head.headers, body: body)
   }
 
   /// Connections opened for the transfer: 0 when one was reused.

@@ -29,7 +29,8 @@ package struct TransportRequest: Sendable {
   package var body: [UInt8]
   /// The most bytes of a response's body; one more ends the transfer with `.tooLarge`.
   package var responseBodyLimit: Int
-  /// Whether the caller reads the body. Of one that nobody reads the rest is left, and status and headers are the response.
+  /// Whether the caller reads the body. Where nobody does, status and headers are the response: a body that is too long,
+  /// breaks off or lasts beyond the deadline does not count.
   package var readsBody = true
 
   package init(

@@ -139,7 +139,9 @@ struct Misbehaviour: Sendable, CustomTestStringConvertible {
         while true { try await connection.write("5\r\n12345\r\n") }
       },
       .init(
-        "resets within a body that nobody reads", .error(.reset), limit: 4_096, readsBody: false
+        "resets within a body that nobody reads",
+        .answer(status: 200, headers: [.init("Content-Length", "1000")], body: Array("12345".utf8)), limit: 4_096,
+        readsBody: false
       ) { connection in
         try await connection.write("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n12345")
         await connection.reset()
@@ -177,6 +179,15 @@ struct Misbehaviour: Sendable, CustomTestStringConvertible {
       },
       .init("stalls in mid-body", .error(.timedOut), deadline: .milliseconds(300)) { connection in
         try await connection.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345")
+        await connection.waitForClose()
+      },
+      // The deadline has room for the handshake on a busy machine.
+      .init(
+        "stalls in a body that nobody reads",
+        .answer(status: 202, headers: [.init("Content-Length", "10")], body: Array("12345".utf8)),
+        readsBody: false, deadline: .seconds(3)
+      ) { connection in
+        try await connection.write("HTTP/1.1 202 Accepted\r\nContent-Length: 10\r\n\r\n12345")
         await connection.waitForClose()
       },
       .init("drips a byte at a time", .error(.timedOut), limit: 1 << 30, deadline: .milliseconds(300)) { connection in
