@@ -243,16 +243,20 @@ final class PostgreSQLConnection: SQLConnection {
   /// - Returns: `nil` for a query that was sent ahead.
   fileprivate func execute(_ name: String, _ values: PostgreSQLValues) throws -> Answer? {
     try throwFailure()
-    let query = Query(name: name, values: values)
     if isAhead {
       let expected = Expected()
       try send(name, values, expected)
-      ahead[query, default: []].append(expected)
+      ahead[Query(name: name, values: values), default: []].append(expected)
       return nil
     }
-    if let expected = ahead[query]?.first {
-      ahead[query]?.removeFirst()
-      return try answer(to: expected)
+    // Hashing long values for nothing is left out.
+    if !ahead.isEmpty {
+      let query = Query(name: name, values: values)
+      if var expected = ahead.removeValue(forKey: query) {
+        let first = expected.removeFirst()
+        if !expected.isEmpty { ahead[query] = expected }
+        return try answer(to: first)
+      }
     }
     let answer =
       if pending.isEmpty {

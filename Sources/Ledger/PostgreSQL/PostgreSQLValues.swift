@@ -36,29 +36,34 @@ struct PostgreSQLValues: Hashable {
     places.removeAll(keepingCapacity: true)
   }
 
+  /// Calls with what libpq takes of values: their number, addresses, lengths and formats (0 text, 1 binary).
   func withPointers<Result>(
-    _ body: (Int32, [UnsafePointer<CChar>?], [Int32], [Int32]) throws -> Result
+    _ body: (
+      Int32, UnsafePointer<UnsafePointer<CChar>?>?, _ lengths: UnsafePointer<Int32>?, _ formats: UnsafePointer<Int32>?
+    ) throws -> Result
   ) rethrows -> Result {
-    try buffer.withUnsafeBytes { buffer in
+    let count = places.count
+    return try buffer.withUnsafeBytes { buffer in
       let start = buffer.baseAddress?.assumingMemoryBound(to: CChar.self)
-      var (pointers, lengths, formats) = ([UnsafePointer<CChar>?](), [Int32](), [Int32]())
-      for place in places {
-        switch place {
-        case .null:
-          pointers.append(nil)
-          lengths.append(0)
-          formats.append(0)
-        case .text(let offset):
-          pointers.append(start.map { $0 + offset })
-          lengths.append(0)
-          formats.append(0)
-        case .bytes(let offset, let count):
-          pointers.append(start.map { $0 + offset })
-          lengths.append(Int32(clamping: count))
-          formats.append(1)
+      return try withUnsafeTemporaryAllocation(of: UnsafePointer<CChar>?.self, capacity: count) { pointers in
+        try withUnsafeTemporaryAllocation(of: Int32.self, capacity: 2 * count) { numbers in
+          pointers.initialize(repeating: nil)
+          numbers.initialize(repeating: 0)
+          for (index, place) in places.enumerated() {
+            switch place {
+            case .null: break
+            case .text(let offset): pointers[index] = start.map { $0 + offset }
+            case .bytes(let offset, let length):
+              pointers[index] = start.map { $0 + offset }
+              numbers[index] = Int32(clamping: length)
+              numbers[count + index] = 1
+            }
+          }
+          return try body(
+            Int32(clamping: count), pointers.baseAddress.map { UnsafePointer($0) },
+            numbers.baseAddress.map { UnsafePointer($0) }, numbers.baseAddress.map { UnsafePointer($0 + count) })
         }
       }
-      return try body(Int32(places.count), pointers, lengths, formats)
     }
   }
 }
