@@ -121,9 +121,11 @@ package struct WebhookDeliverer: Service {
       guard work.isEnabled, !work.due.isEmpty || !work.fresh.isEmpty else { return false }
       if isProbing { choose(from: &work, for: endpoint, after: pace.failures) }
       let (results, isGone) = await send(work, to: endpoint)
+      // The rest counts from the moment that is recorded.
+      let end = now()
       try await ledger.settleWebhook(
-        endpoint.name, by: claims.holder, results, through: work.fresh.last?.sequence, isGone: isGone, at: now())
-      return note(results, isGone: isGone, isFull: work.fresh.count == Self.freshBatch, endpoint, &pace)
+        endpoint.name, by: claims.holder, results, through: work.fresh.last?.sequence, isGone: isGone, at: end)
+      return note(results, isGone: isGone, isFull: work.fresh.count == Self.freshBatch, endpoint, at: end, &pace)
     } catch {
       logger.warning(
         "webhooks cannot be read or recorded", metadata: ["webhook": "\(endpoint.name)", "error": "\(error)"])
@@ -148,7 +150,8 @@ package struct WebhookDeliverer: Service {
   }
 
   private func note(
-    _ results: [WebhookResult], isGone: Bool, isFull: Bool, _ endpoint: WebhookEndpoint, _ pace: inout Pace
+    _ results: [WebhookResult], isGone: Bool, isFull: Bool, _ endpoint: WebhookEndpoint, at end: Date,
+    _ pace: inout Pace
   ) -> Bool {
     let isDelivered = results.contains { $0.outcome == .delivered }
     let isFailed = results.contains { result in
@@ -163,7 +166,7 @@ package struct WebhookDeliverer: Service {
       }
       pace = Pace()
     } else if isFailed {
-      pace.restsUntil = now().advanced(by: Self.rest.drawn(after: pace.failures, jitter: jitter))
+      pace.restsUntil = end.advanced(by: Self.rest.drawn(after: pace.failures, jitter: jitter))
       pace.failures += 1
     }
     return !isGone && (isDelivered || isFull && !isFailed)
