@@ -18,8 +18,6 @@ final class EasyHandle {
   private var body: [UInt8] = []
   private var bodyLimit = 0
   private var readsBody = true
-  /// The transfer was ended within a body that nobody reads.
-  private var isCut = false
   private var mayBeRepeated = false
   /// libcurl began to send the request.
   private var wasSent = false
@@ -122,7 +120,6 @@ final class EasyHandle {
     body = []
     wasSent = false
     wasPrivate = false
-    isCut = false
     failure = nil
   }
 
@@ -130,24 +127,22 @@ final class EasyHandle {
   func result(_ code: CURLcode) -> Result<TransportResponse, TransportError> {
     if let failure { return .failure(failure) }
     if wasPrivate, code == CURLE_COULDNT_CONNECT { return .failure(.privateAddress) }
-    guard code == CURLE_OK || isCut else {
-      if let unreadResponse { return .success(unreadResponse) }
+    guard code == CURLE_OK || unreadResponse != nil else {
       return .failure(
         TransportError(
           code, nameWasResolved: nameWasResolved, wasSent: wasSent, headIsComplete: head.isComplete,
           headerLimit: settings.responseHeaderLimit, tlsReason: reason))
     }
-    guard head.isComplete, let status = number(CURLINFO_RESPONSE_CODE), (200...999).contains(status) else {
-      return .failure(.protocolViolation("the header block is incomplete"))
-    }
-    return .success(TransportResponse(status: status, headers: head.headers, body: body))
+    guard let response else { return .failure(.protocolViolation("the header block is incomplete")) }
+    return .success(response)
   }
 
   /// The response to a caller who does not read the body, however that ends; `nil` before its status and headers.
-  var unreadResponse: TransportResponse? {
-    guard !readsBody, failure == nil, head.isComplete, let status = number(CURLINFO_RESPONSE_CODE),
-      (200...999).contains(status)
-    else { return nil }
+  var unreadResponse: TransportResponse? { readsBody || failure != nil ? nil : response }
+
+  /// The response as far as it came; `nil` before its status and headers.
+  private var response: TransportResponse? {
+    guard head.isComplete, let status = number(CURLINFO_RESPONSE_CODE), (200...999).contains(status) else { return nil }
     return TransportResponse(status: status, headers: head.headers, body: body)
   }
 
@@ -221,7 +216,7 @@ extension EasyHandle {
 
   /// Ends the transfer in a body that is too long, well where nobody reads it.
   private func leaveBody() -> Bool {
-    if readsBody { failure = .tooLarge(limit: bodyLimit) } else { isCut = true }
+    if readsBody { failure = .tooLarge(limit: bodyLimit) }
     return false
   }
 }
