@@ -162,12 +162,11 @@ struct RecordOperation {
     let verdict = entry.evaluate(entry.user, evidence, account.given, moment)
     let before = try tables.profile(of: account)?.entitlement
     guard entry.approves(before, verdict) else { return .heldBack }
-    let hasNewContent = news.contains { changesContent($0, over: known.stored[$0.key]) }
-    let hasNewEvidence = hasNewContent || news.contains { changesTime($0, over: known.stored[$0.key]) }
     let gained =
       own.map(\.evidence.key).filter { grant.claimed.contains($0) || grant.moved[$0] != nil } + named.map(\.key)
+    let repeated = gained.isEmpty ? try repeated(before, by: verdict, at: moment, news, over: known) : nil
 
-    if hasNewEvidence || !gained.isEmpty {
+    if repeated == nil {
       tables.readAhead {
         if news.contains(where: { known.stored[$0.key] == nil }) { _ = try? tables.nextProof() }
         for new in news where known.stored[new.key] == nil { _ = try? tables.nextPurchase() }
@@ -190,11 +189,8 @@ struct RecordOperation {
     }
     var recorded = Recorded(
       entitlement: verdict, changed: false, losers: [], keptByOthers: grant.leftWithOthers.count, write: .waiting)
-    if let before, gained.isEmpty, !hasNewEvidence, VerdictWriter.isSame(verdict, before, by: \.apartFromMoment) {
-      recorded.entitlement = before
-      recorded.write = try tables.writeState(of: entry.user)
-    } else if let before, gained.isEmpty, !hasNewContent, try isConfirmed(before, by: verdict, at: moment, own) {
-      recorded.entitlement = verdict.inWholeMilliseconds
+    if let repeated {
+      recorded.entitlement = repeated
       recorded.write = try tables.writeState(of: entry.user)
     } else {
       let saved = try writer.save(verdict, of: &account, after: before) { _ in
@@ -285,18 +281,22 @@ struct RecordOperation {
   /// Seconds after which a verdict that Apple confirms is written again.
   private static let confirmationInterval = 86_400.0
 
-  /// Whether a post's verdict over unchanged evidence says what the stored one says, and nothing else asks for a line: no
-  /// note, no provisional grant that ends, and no update that the profile store has not taken. What support or a schedule
-  /// asks Apple is always a line, and writes the app's row.
-  private func isConfirmed(
-    _ before: Entitlement, by verdict: Entitlement, at moment: Date, _ own: [PreparedEntry.Subscription]
-  ) throws -> Bool {
+  /// The answer, if the verdict says what the stored one says and needs no line: where no evidence changed, or where a
+  /// post renews the time of it and nothing else asks for a line: no note, and no update that the profile store has not
+  /// taken. What support or a schedule asks Apple is always a line, and writes the app's row.
+  private func repeated(
+    _ before: Entitlement?, by verdict: Entitlement, at moment: Date, _ news: [News], over known: Knowledge
+  ) throws -> Entitlement? {
+    guard let before, !news.contains(where: { changesContent($0, over: known.stored[$0.key]) }) else { return nil }
+    guard news.contains(where: { changesTime($0, over: known.stored[$0.key]) }) else {
+      return VerdictWriter.isSame(verdict, before, by: \.apartFromMoment) ? before : nil
+    }
     guard entry.isPresented, entry.note == nil, let evaluatedAt = before.explanation.evaluatedAt,
       abs(moment.timeIntervalSince(evaluatedAt)) < Self.confirmationInterval,
       VerdictWriter.isSame(verdict, before, by: \.apartFromTimes),
       try tables.waitingUpdate(of: entry.user).map({ $0.attempts == 0 }) ?? true
-    else { return false }
-    return try own.allSatisfy { try tables.grant(on: $0.evidence.key) == nil }
+    else { return nil }
+    return verdict.inWholeMilliseconds
   }
 
   /// All evidence of the user after this answer, in the order in which the ledger will return it.
