@@ -136,8 +136,7 @@ let package = Package(
       name: "CountersignServer",
       dependencies: [
         "Access", "AppStore", "CResources", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger",
-        "Profiles",
-        "Prometheus", "Resilience", "Tokens", "Validation", "Webhooks",
+        "Profiles", "Prometheus", "Resilience", "Tokens", "Validation", "Webhooks",
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "CountersignAPI", package: "CountersignClient"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
