@@ -27,6 +27,10 @@ import Testing
             3000000, 30000, 50, 20, 2, 5, 40000 FROM day, pair;
         INSERT INTO figure SELECT 'month', month, product_id, currency, 114, 3, 1, 900000, 120, 950000, 80, 3, 400, 4,
             3000000, 30000, 50, 20, 2, 5, 40000 FROM (SELECT DISTINCT month FROM day), pair;
+        INSERT INTO figure SELECT grain, day, '', currency, sum(active), sum(trials), sum(grace), sum(mrr), sum(new_subscriptions),
+            sum(new_mrr), sum(ended), sum(resubscribed), sum(payments), sum(refunded_payments), sum(revenue), sum(refunds),
+            sum(trial_starts), sum(trial_conversions), sum(trials_pending), sum(existing), sum(existing_mrr)
+          FROM figure GROUP BY grain, day, currency;
         INSERT INTO figure_cohort SELECT one.month, product_id, (other.month - one.month) / 30, 3
           FROM (SELECT DISTINCT month FROM day) AS one, (SELECT DISTINCT month FROM day) AS other, pair
           WHERE other.month >= one.month AND currency = 'USD' ON CONFLICT DO NOTHING;

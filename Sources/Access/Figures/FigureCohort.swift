@@ -48,9 +48,10 @@ extension [FigureKey: FigureCounts] {
 
 extension FigureSeries {
   /// The cohorts of the whole months of the span, each up to the span's end.
+  /// - Parameter changes: of the span's products; others may be added up.
   package func cohorts(_ changes: [FigureCohort.Key: Int64]) -> [FigureCohort] {
     var byMonth: [Int: [Int: Int64]] = [:]
-    for (key, change) in changes where span.product.map({ $0 == key.product }) ?? true {
+    for (key, change) in changes {
       byMonth[key.month, default: [:]][key.since, default: 0] += change
     }
     let months = periods.filter { span.grain == .month && Self.isWholeMonth($0.days) }

@@ -68,9 +68,6 @@ package struct FigureSeries: Hashable, Sendable {
       for (key, counts) in try read(grain, days, .day) {
         sums[key.day, default: [:]][key.currency, default: FigureCounts()] += counts
       }
-      for (key, counts) in try read(grain, days, .product) {
-        products[key.product, default: [:]][key.currency, default: FigureCounts()] += counts
-      }
       return sums
     }
     let firstMonth = CalendarDay.firstOfMonth(of: span.days.lowerBound)
@@ -84,6 +81,12 @@ package struct FigureSeries: Hashable, Sendable {
       }
     }
     before = levels
+
+    for (grain, days) in Self.wholeMonths(in: span.days) {
+      for (key, counts) in try read(grain, days, .product) {
+        products[key.product, default: [:]][key.currency, default: FigureCounts()] += counts
+      }
+    }
 
     let pieces = Self.pieces(of: span)
     // Whole months are read as such; the days of the others one by one.
@@ -142,6 +145,17 @@ package struct FigureSeries: Hashable, Sendable {
 
   static func isWholeMonth(_ days: Range<Int>) -> Bool {
     CalendarDay.firstOfMonth(of: days.lowerBound) == days.lowerBound && nextMonth(days.lowerBound) == days.upperBound
+  }
+
+  /// The days as whole months and what is left of days, so that few rows are read.
+  private static func wholeMonths(in days: Range<Int>) -> [(FigureGrain, Range<Int>)] {
+    let end = CalendarDay.firstOfMonth(of: days.upperBound)
+    let first = CalendarDay.firstOfMonth(of: days.lowerBound)
+    let start = first == days.lowerBound ? first : nextMonth(first)
+    guard start < end else { return [(.day, days)] }
+    return [(.day, days.lowerBound..<start), (.month, start..<end), (.day, end..<days.upperBound)].filter {
+      !$1.isEmpty
+    }
   }
 
   private static func pieces(of span: FigureSpan) -> [Range<Int>] {

@@ -31,6 +31,12 @@ package enum JSONBody {
     return ByteBuffer(bytes: bytes)
   }
 
+  static func write(_ figures: FiguresResponse) -> ByteBuffer {
+    var bytes = JSONWriter.object(capacity: 64 * 1024, figures.writeMembers)
+    bytes.append(lineEnd)
+    return ByteBuffer(bytes: bytes)
+  }
+
   static func response(_ value: some Encodable, status: HTTPResponse.Status = .ok) -> Response {
     response(encode(value), status)
   }
@@ -38,6 +44,8 @@ package enum JSONBody {
   static func response(_ entitlement: EntitlementResponse, status: HTTPResponse.Status = .ok) -> Response {
     response(write(entitlement), status)
   }
+
+  static func response(_ figures: FiguresResponse) -> Response { response(write(figures), .ok) }
 
   private static func response(_ bytes: ByteBuffer, _ status: HTTPResponse.Status) -> Response {
     Response(status: status, headers: [.contentType: "application/json"], body: ResponseBody(byteBuffer: bytes))

@@ -176,7 +176,16 @@ extension LedgerTables {
     } ?? [:]
   }
 
-  func add(_ sums: [FigureKey: FigureCounts]) throws {
+  /// The product under which a row has the sums of all products, so that a page about days reads one row of each.
+  private static let allProducts = ""
+
+  func add(_ changes: [FigureKey: FigureCounts]) throws {
+    var sums = changes
+    for (key, counts) in changes {
+      var all = key
+      all.product = Self.allProducts
+      sums[all, default: FigureCounts()] += counts
+    }
     var months: [FigureKey: FigureCounts] = [:]
     for (key, counts) in sums {
       var month = key
@@ -232,25 +241,14 @@ extension LedgerTables {
   ) throws -> [FigureKey: FigureCounts] {
     let (grain, first, end) = (grain.rawValue, days.lowerBound, days.upperBound)
     let rows =
-      if let product {
+      if product != nil || grouping == .day {
         try all(
           """
           SELECT day, product_id, currency,
             active, trials, grace, mrr, new_subscriptions, new_mrr, ended, resubscribed, payments, refunded_payments,
             revenue, refunds, trial_starts, trial_conversions, trials_pending, existing, existing_mrr
           FROM figure WHERE grain = ? AND day >= ? AND day < ? AND product_id = ?
-          """, grain, first, end, product, read: Self.figures)
-      } else if grouping == .day {
-        try all(
-          """
-          SELECT day, '', currency,
-            sum(active), sum(trials), sum(grace), sum(mrr),
-            sum(new_subscriptions), sum(new_mrr), sum(ended),
-            sum(resubscribed), sum(payments), sum(refunded_payments),
-            sum(revenue), sum(refunds), sum(trial_starts),
-            sum(trial_conversions), sum(trials_pending), sum(existing), sum(existing_mrr)
-          FROM figure WHERE grain = ? AND day >= ? AND day < ? GROUP BY day, currency
-          """, grain, first, end, read: Self.figures)
+          """, grain, first, end, product ?? Self.allProducts, read: Self.figures)
       } else {
         try all(
           """
@@ -260,8 +258,8 @@ extension LedgerTables {
             sum(resubscribed), sum(payments), sum(refunded_payments),
             sum(revenue), sum(refunds), sum(trial_starts),
             sum(trial_conversions), sum(trials_pending), sum(existing), sum(existing_mrr)
-          FROM figure WHERE grain = ? AND day >= ? AND day < ? GROUP BY product_id, currency
-          """, grain, first, end, read: Self.figures)
+          FROM figure WHERE grain = ? AND day >= ? AND day < ? AND product_id <> ? GROUP BY product_id, currency
+          """, grain, first, end, Self.allProducts, read: Self.figures)
       }
     return Dictionary(rows) { one, _ in one }
   }

@@ -87,16 +87,25 @@ extension LedgerTables {
     }
   }
 
-  func cohorts(_ months: Range<Int>) throws -> [FigureCohort.Key: Int64] {
-    let rows = try all(
-      "SELECT month, product_id, since, change FROM figure_cohort WHERE month >= ? AND month < ?", months.lowerBound,
-      months.upperBound
-    ) { row in
-      (
-        FigureCohort.Key(month: try row.get(0), product: try row.get(1), since: try row.get(2)),
-        try row.get(3, as: Int64.self)
-      )
-    }
+  /// The changes of the cohorts of some months.
+  /// - Parameter product: the one product that counts; without one SQL adds them up.
+  func cohorts(_ months: Range<Int>, of product: String?) throws -> [FigureCohort.Key: Int64] {
+    let (first, end) = (months.lowerBound, months.upperBound)
+    let rows =
+      if let product {
+        try all(
+          "SELECT month, product_id, since, change FROM figure_cohort WHERE month >= ? AND month < ? AND product_id = ?",
+          first, end, product, read: Self.cohort)
+      } else {
+        try all(
+          """
+          SELECT month, '', since, sum(change) FROM figure_cohort WHERE month >= ? AND month < ? GROUP BY month, since
+          """, first, end, read: Self.cohort)
+      }
     return Dictionary(rows) { one, _ in one }
+  }
+
+  private static func cohort(_ row: SQLRow) throws -> (FigureCohort.Key, Int64) {
+    (FigureCohort.Key(month: try row.get(0), product: try row.get(1), since: try row.get(2)), try row.get(3))
   }
 }

@@ -29,7 +29,7 @@ package struct FigureReport: Sendable {
   package var subscribers: [SubscriberCount]
   /// The length of each product's periods (ISO 8601).
   package var periods: [String: String]
-  /// The users of each step, by day.
+  /// The users of each step, by day; of a span by month, by the first day of each period.
   package var funnel: [Int: [UserProgress.Step: Int64]]
   /// As of now, and not of the span.
   package var nearLimits: [NearLimitCount]
@@ -38,7 +38,7 @@ package struct FigureReport: Sendable {
   /// The cohorts of its whole months, of a span by month.
   package var cohorts: [FigureCohort]
 
-  /// The users of each step in a range of days.
+  /// The users of each step in a range of days; of a span by month, in whole periods.
   package func users(in days: Range<Int>) -> [UserProgress.Step: Int64] {
     days.reduce(into: [:]) { sums, day in sums.merge(funnel[day] ?? [:]) { $0 + $1 } }
   }

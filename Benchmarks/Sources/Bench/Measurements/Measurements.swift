@@ -37,6 +37,7 @@ final class Measurements {
     case .revalidation: try revalidation()
     case .start: try start()
     case .replicas: try replicas()
+    case .figures: try figures()
     }
   }
 

@@ -35,7 +35,7 @@ struct RunCommand: AsyncParsableCommand {
 
 enum Measurement: String, CaseIterable, ExpressibleByArgument {
   case bounds, parts, validation, counts, sizes, protocols, large, latency, concurrency, reads, commits, verification
-  case storm, overload, revalidation, start, replicas
+  case storm, overload, revalidation, start, replicas, figures
 
   static var allValueDescriptions: [String: String] {
     Dictionary(uniqueKeysWithValues: allCases.map { ($0.rawValue, $0.meaning) })
@@ -60,6 +60,7 @@ enum Measurement: String, CaseIterable, ExpressibleByArgument {
     case .revalidation: "A run of re-validation over all that is due."
     case .start: "Start to ready, and memory at rest."
     case .replicas: "The ledger in PostgreSQL beside one in a file; one replica and three."
+    case .figures: "Pages of figures and of experiments about a million subscribers."
     }
   }
 }
