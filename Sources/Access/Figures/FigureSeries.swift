@@ -82,7 +82,7 @@ package struct FigureSeries: Hashable, Sendable {
     }
     before = levels
 
-    for (grain, days) in Self.wholeMonths(in: span.days) {
+    for (grain, days) in Self.monthsAndDays(of: span.days) {
       for (key, counts) in try read(grain, days, .product) {
         products[key.product, default: [:]][key.currency, default: FigureCounts()] += counts
       }
@@ -147,8 +147,8 @@ package struct FigureSeries: Hashable, Sendable {
     CalendarDay.firstOfMonth(of: days.lowerBound) == days.lowerBound && nextMonth(days.lowerBound) == days.upperBound
   }
 
-  /// The days as whole months and what is left of days, so that few rows are read.
-  private static func wholeMonths(in days: Range<Int>) -> [(FigureGrain, Range<Int>)] {
+  /// Days as whole months and the days around them, so that few rows are read.
+  private static func monthsAndDays(of days: Range<Int>) -> [(FigureGrain, Range<Int>)] {
     let end = CalendarDay.firstOfMonth(of: days.upperBound)
     let first = CalendarDay.firstOfMonth(of: days.lowerBound)
     let start = first == days.lowerBound ? first : nextMonth(first)

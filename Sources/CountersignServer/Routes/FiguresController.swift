@@ -37,7 +37,9 @@ struct FiguresController: Sendable {
     guard last - first < limit else {
       throw Problem(.malformedRequest, "By \(grain.rawValue), 'from' and 'to' may be at most \(limit) days apart.")
     }
-    return FigureSpan(days: first..<last + 1, grain: grain, product: try request.parameter("product_id"))
+    let product = try request.parameter("product_id")
+    guard product?.isEmpty != true else { throw Problem(.malformedRequest, "'product_id' is empty.") }
+    return FigureSpan(days: first..<last + 1, grain: grain, product: product)
   }
 }
 

@@ -48,7 +48,7 @@ extension Ledger {
         grain, days, by in
         try tables.figures(grain, days, by, of: span.product)
       }
-      // By month SQL adds up the days, which would be a thousand rows here.
+      // Of a span by month SQL adds up the days: those of two years are 3,000 rows.
       let funnel =
         switch span.grain {
         case .day: try tables.funnel(span.days)

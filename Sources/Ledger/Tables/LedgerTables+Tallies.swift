@@ -121,18 +121,13 @@ extension LedgerTables {
 
   /// The users of each step of the funnel over a range of days, which SQL adds up.
   func funnelSum(_ days: Range<Int>) throws -> [UserProgress.Step: Int64] {
-    let sums = try first(
-      """
-      SELECT sum(CASE label WHEN 'users' THEN count ELSE 0 END), sum(CASE label WHEN 'conversions' THEN count ELSE 0 END),
-        sum(CASE label WHEN 'viewers' THEN count ELSE 0 END), sum(CASE label WHEN 'purchasers' THEN count ELSE 0 END)
-      FROM tally WHERE name = ? AND day >= ? AND day < ?
-      """, Tally.Name.funnel, days.lowerBound, days.upperBound
-    ) { row -> [UserProgress.Step: Int64?] in
-      [
-        .users: try row.get(0), .conversions: try row.get(1), .viewers: try row.get(2), .purchasers: try row.get(3),
-      ]
+    let sums = try all(
+      "SELECT label, sum(count) FROM tally WHERE name = ? AND day >= ? AND day < ? GROUP BY label",
+      Tally.Name.funnel, days.lowerBound, days.upperBound
+    ) { row in (UserProgress.Step(rawValue: try row.get(0)), try row.get(1, as: Int64.self)) }
+    return sums.reduce(into: [:]) { funnel, row in
+      if let step = row.0 { funnel[step] = row.1 }
     }
-    return (sums ?? [:]).compactMapValues(\.self)
   }
 
   /// The users near each limit of a tier.

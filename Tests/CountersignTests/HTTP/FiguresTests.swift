@@ -66,7 +66,7 @@ import Testing
     ("to=2024-06-16", "'to' lies in the future."), ("from=2024-06-02&to=2024-06-01", "'from' is later than 'to'."),
     ("from=2024-01-01", "at most 92 days apart"), ("from=2020-01-01&interval=month", "at most 1100 days apart"),
     ("interval=week", "'interval' has to be day or month."),
-    ("from=2024-06-01&from=2024-06-02", "'from' is given twice."),
+    ("from=2024-06-01&from=2024-06-02", "'from' is given twice."), ("product_id=", "'product_id' is empty."),
   ])
   func `a span that is none is a 400 that says so`(query: String, sentence: String) async throws {
     try await SimulatedStore.run(at: Self.start) { store in
