@@ -93,11 +93,28 @@ final class Browser: Sendable {
   func open(_ url: String) async throws { _ = try await post("url", ["url": url]) }
 
   func click(_ selector: String) async throws {
-    _ = try await post("element/\(try await element(selector))/click", [:])
+    try await once(isReady: selector) { try await post("element/\($0)/click", [:]) }
   }
 
   func type(_ text: String, into selector: String) async throws {
-    _ = try await post("element/\(try await element(selector))/value", ["text": text])
+    try await once(isReady: selector) { try await post("element/\($0)/value", ["text": text]) }
+  }
+
+  /// Waits, as a person does, for an element that is not there yet, not shown yet, or behind another: a dialog that opens
+  /// when the service has answered. WebDriver, section 6.6, has the names of these errors; none of them has done anything.
+  private func once(isReady selector: String, _ act: (String) async throws -> Any?) async throws {
+    let passing: Set = [
+      "no such element", "stale element reference", "element not interactable", "element click intercepted",
+    ]
+    for _ in 0..<300 {
+      do {
+        _ = try await act(element(selector))
+        return
+      } catch let error as DriverError where passing.contains(error.code) {
+        try await Task.sleep(for: .milliseconds(100))
+      }
+    }
+    _ = try await act(element(selector))
   }
 
   /// Presses keys where the focus is.
@@ -184,6 +201,11 @@ final class Browser: Sendable {
 
   // MARK: The protocol
 
+  private struct DriverError: Error, CustomStringConvertible {
+    let code: String
+    let description: String
+  }
+
   private func element(_ selector: String) async throws -> String {
     let found = try await post("element", ["using": "css selector", "value": selector]) as? [String: Any]
     guard let id = found?.values.first as? String else { throw RunningService.Failure("there is no \(selector)") }
@@ -215,7 +237,8 @@ final class Browser: Sendable {
     let value = answer?["value"]
     guard response.status == 200 else {
       let error = value as? [String: Any]
-      throw RunningService.Failure("chromedriver, \(url): \(error?["error"] ?? "") \(error?["message"] ?? "")")
+      throw DriverError(
+        code: error?["error"] as? String ?? "", description: "chromedriver, \(url): \(error?["message"] ?? "")")
     }
     return value is NSNull ? nil : value
   }
