@@ -200,7 +200,7 @@ extension Scratch {
     var found: [String] = []
     for (place, bytes) in try await contents() {
       for name in names {
-        for (form, needle) in Self.forms(of: name) where bytes.firstRange(of: needle) != nil {
+        for (form, needle) in Self.forms(of: name) where bytes.holds(needle) {
           found.append("\(place): \(name) \(form)")
         }
       }

@@ -51,11 +51,14 @@ struct PostgreSQLAddress: Sendable {
   /// - Throws: `PostgreSQLError`.
   func connect() throws -> PostgreSQLConnection {
     let connection = try PostgreSQLConnection(options)
-    // Milliseconds. An operation takes some; what takes longer than these waits for a lock that nobody will give.
+    // Milliseconds. An operation takes some; what takes longer than these waits for a lock that nobody will give. Without
+    // sequential scans those that remain look so costly to the planner that it would compile each by LLVM, which takes longer
+    // than they do.
     try connection.run(
       """
       SET statement_timeout = 30000; SET lock_timeout = 5000; SET idle_in_transaction_session_timeout = 30000;
-      SET TimeZone = 'UTC'; SET bytea_output = 'hex'; SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan
+      SET TimeZone = 'UTC'; SET bytea_output = 'hex'; SET enable_seqscan = off; SET jit = off;
+      SET plan_cache_mode = force_generic_plan
       """)
     return connection
   }

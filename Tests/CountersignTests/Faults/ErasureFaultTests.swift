@@ -73,7 +73,7 @@ extension FaultTests {
     /// Whether the files of the ledger hold a text.
     private static func isOnDisk(_ text: String, _ world: FaultWorld) -> Bool {
       ["", "-wal", "-shm"].contains { suffix in
-        FileManager.default.contents(atPath: world.ledgerPath + suffix)?.firstRange(of: Data(text.utf8)) != nil
+        FileManager.default.contents(atPath: world.ledgerPath + suffix)?.holds(Array(text.utf8)) == true
       }
     }
   }

@@ -70,7 +70,7 @@ import Testing
     ["ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm"].contains { name in
       let path = directory.appending(path: name).path(percentEncoded: false)
       guard let bytes = FileManager.default.contents(atPath: path) else { return false }
-      return [text, text.uppercased()].contains { bytes.firstRange(of: Data($0.utf8)) != nil }
+      return [text, text.uppercased()].contains { bytes.holds(Array($0.utf8)) }
     }
   }
 
