@@ -255,6 +255,22 @@ import Testing
       #expect(cohort.active == expected)
       #expect(cohort.subscriptions >= cohort.active.first ?? 0)
     }
+    // Products, and the levels from before, over spans that begin and end anywhere in a month.
+    for (start, end) in [(0, 92), (14, 45), (17, 700), (20, 46), (31, 59), (45, 46), (58, 110), (75, 167)] {
+      let days = Self.first + start..<Self.first + end
+      var products: [String: [String: FigureCounts]] = [:]
+      var before: [String: FigureCounts] = [:]
+      for (key, counts) in sums where key.day < days.upperBound {
+        for figure in Figure.allCases where figure.isLevel || key.day >= days.lowerBound {
+          products[key.product, default: [:]][key.currency, default: FigureCounts()][figure] += counts[figure]
+          guard key.day < days.lowerBound else { continue }
+          before[key.currency, default: FigureCounts()][figure] += counts[figure]
+        }
+      }
+      let series = series(days, .day)
+      #expect(series.products == products.mapValues { $0.filter { !$0.value.isZero } }.filter { !$0.value.isEmpty })
+      #expect(series.before == before.filter { !$0.value.isZero })
+    }
     // What products and cycles have is what the whole has.
     let lengths = months.cycles(["m": "P1M", "y": "P1Y"])
     #expect(lengths.values.reduce(0) { $0 + ($1["USD"]?[.revenue] ?? 0) } == months.flow(.revenue))

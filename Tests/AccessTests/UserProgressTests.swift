@@ -56,9 +56,13 @@ import Testing
       add(.trialsPending, day < today - 7 ? 2 : 4, on: day)
     }
     let span = WatchedFigure.span(today: today)
+    var months: [FigureKey: FigureCounts] = [:]
+    for (key, counts) in sums {
+      let month = FigureKey(day: CalendarDay.firstOfMonth(of: key.day), product: key.product, currency: key.currency)
+      months[month, default: FigureCounts()] += counts
+    }
     let series = FigureSeries(span, pending: 0) { grain, days, _ in
-      // Everything is of the month in which the span begins, or of the span.
-      grain == .month ? [:] : sums.filter { days.contains($0.key.day) }
+      (grain == .month ? months : sums).filter { days.contains($0.key.day) }
     }
     #expect(
       series.watched == [WatchedFigure(.churn, 30, of: 193), WatchedFigure(.trialConversion, 30, of: 60)])

@@ -132,6 +132,7 @@ import Testing
         #expect(figures.pending == 0)
         #expect(figures.counts["paywall"]?["family"]?[""]?.exposed ?? 0 == Int64(users))
       }
+      #expect(try await ledger.experimentFigures().counts["paywall"]?["family"]?[""]?.exposed == 3)
     }
   }
 
@@ -166,6 +167,17 @@ import Testing
       }
       let naive = run.recount()
       #expect(figures == naive)
+      let whole = try await ledger.experimentFigures(exposedIn: 0..<100_000).counts
+      #expect(try await ledger.experimentFigures().counts == whole)
+      // As a release of before left them, and as one that counted by them once left them.
+      for change in ["DELETE FROM variant_figure", "UPDATE variant_figure SET exposed = 7"] {
+        try await scratch.change("\(change) WHERE day < -1000000")
+        #expect(try await ledger.experimentFigures().counts != whole)
+        try await ledger.keepMemo("figure rules", "1")
+        try await ledger.beginFigures([:])
+        #expect(try await ledger.experimentFigures().counts == whole)
+        #expect(try await ledger.experimentFigures(exposedIn: Int.min..<Int.max).counts == whole)
+      }
       #expect(naive.count > 4)
       #expect(try await scratch.verify().findings == [])
     }

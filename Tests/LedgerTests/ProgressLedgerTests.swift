@@ -50,6 +50,16 @@ import Testing
       #expect(report.funnel[Self.day] == [.users: 1, .conversions: 1])
       #expect(report.funnel[Self.day + 1]?[.users] == 2)
       #expect(report.funnel[Self.day + 2] == [.users: 1, .viewers: 2, .purchasers: 1])
+      // By month, of which the span has parts alone, and whole ones.
+      let month = CalendarDay.firstOfMonth(of: Self.day)
+      for first in [Self.day + 1, month] {
+        let span = FigureSpan(days: first..<month + 100, grain: .month)
+        let byMonth = try await ledger.figures(over: span)
+        #expect(byMonth.series.periods.count > 3)
+        let period = try #require(byMonth.series.periods.first).days
+        #expect(byMonth.users(in: span.days) == report.users(in: period))
+        #expect(byMonth.users(in: period) == report.users(in: period))
+      }
       // She had bought long before: nobody won her here.
       _ = try await ledger.record(entry("anna", [Self.paid("2", from: -90, days: 30)], evaluate: rules))
       let later = try await Self.report(ledger)
@@ -129,6 +139,33 @@ import Testing
       #expect(cohorts.first?.month == start && cohorts.first?.subscriptions == 3)
       #expect(cohorts.first?.active == [3, 1, 2, 0])
       #expect(cohorts.dropFirst().allSatisfy { $0.subscriptions == 0 && $0.active.allSatisfy { $0 == 0 } })
+    }
+  }
+
+  @Test func `other rules add the months of the funnel up anew`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      for day in [1, 2, 40] {
+        try await ledger.record(
+          [Self.event(UserID("user-\(day)"), "paywall_viewed", day: Double(day))], at: at(Double(day) * 86_400))
+      }
+      try await ledger.beginFigures([:])
+      _ = try await Self.report(ledger)
+      let month = CalendarDay.firstOfMonth(of: Self.day)
+      let span = FigureSpan(days: month..<CalendarDay.firstOfMonth(of: month + 100), grain: .month)
+      func viewers() async throws -> [Int64?] {
+        let report = try await ledger.figures(over: span)
+        return report.series.periods.map { report.funnel[$0.days.lowerBound]?[.viewers] }
+      }
+      let viewed = try await viewers()
+      #expect(viewed.compactMap(\.self).reduce(0, +) == 3 && viewed.contains(2))
+      // As a release of before left them, and as one that counted by them once left them.
+      for change in ["DELETE FROM tally", "UPDATE tally SET count = 7"] {
+        try await scratch.change("\(change) WHERE name = 'funnel_months'")
+        #expect(try await viewers() != viewed)
+        try await ledger.keepMemo("figure rules", "1")
+        try await ledger.beginFigures([:])
+        #expect(try await viewers() == viewed)
+      }
     }
   }
 

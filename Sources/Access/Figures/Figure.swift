@@ -52,11 +52,11 @@ package struct FigureCounts: Hashable, Sendable {
   package var isZero: Bool { values.allSatisfy { $0 == 0 } }
 
   package static func += (counts: inout Self, other: Self) {
-    for figure in Figure.allCases { counts[figure] += other[figure] }
+    for index in counts.values.indices { counts.values[index] += other.values[index] }
   }
 
   package static func -= (counts: inout Self, other: Self) {
-    for figure in Figure.allCases { counts[figure] -= other[figure] }
+    for index in counts.values.indices { counts.values[index] -= other.values[index] }
   }
 }
 

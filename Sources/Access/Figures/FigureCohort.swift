@@ -54,7 +54,7 @@ extension FigureSeries {
     for (key, change) in changes {
       byMonth[key.month, default: [:]][key.since, default: 0] += change
     }
-    let months = periods.filter { span.grain == .month && Self.isWholeMonth($0.days) }
+    let months = periods.filter { span.grain == .month && $0.isWholeMonth }
     return months.enumerated().map { index, period in
       let month = period.days.lowerBound
       var active: [Int64] = []

@@ -41,6 +41,8 @@ package struct FigureSeries: Hashable, Sendable {
     package var counts: [String: FigureCounts]
     /// Over all currencies; meaningless for money.
     package var total: FigureCounts { FigureCounts(sum: counts.values) }
+
+    package var isWholeMonth: Bool { FigureSeries.isWholeMonth(days) }
   }
 
   package let span: FigureSpan
@@ -70,21 +72,19 @@ package struct FigureSeries: Hashable, Sendable {
       }
       return sums
     }
-    let firstMonth = CalendarDay.firstOfMonth(of: span.days.lowerBound)
     var levels: [String: FigureCounts] = [:]
-    for (grain, days) in [
-      (FigureGrain.month, Int(Int32.min)..<firstMonth), (.day, firstMonth..<span.days.lowerBound),
-    ] where !days.isEmpty {
-      for (key, counts) in try read(grain, days, .product) {
-        levels[key.currency, default: FigureCounts()] += counts.levels
-        products[key.product, default: [:]][key.currency, default: FigureCounts()] += counts.levels
+    for part in Self.monthsAndDays(of: Self.dayOne..<span.days.lowerBound) {
+      for (key, counts) in try read(part.grain, part.days, .product) {
+        levels[key.currency, default: FigureCounts()].add(counts.levels, part.isTakenBack)
+        products[key.product, default: [:]][key.currency, default: FigureCounts()].add(counts.levels, part.isTakenBack)
       }
     }
+    levels = levels.filter { !$0.value.isZero }
     before = levels
 
-    for (grain, days) in Self.monthsAndDays(of: span.days) {
-      for (key, counts) in try read(grain, days, .product) {
-        products[key.product, default: [:]][key.currency, default: FigureCounts()] += counts
+    for part in Self.monthsAndDays(of: span.days) {
+      for (key, counts) in try read(part.grain, part.days, .product) {
+        products[key.product, default: [:]][key.currency, default: FigureCounts()].add(counts, part.isTakenBack)
       }
     }
 
@@ -143,19 +143,31 @@ package struct FigureSeries: Hashable, Sendable {
     CalendarDay.firstOfMonth(of: CalendarDay.firstOfMonth(of: day) + 31)
   }
 
-  static func isWholeMonth(_ days: Range<Int>) -> Bool {
+  private static func isWholeMonth(_ days: Range<Int>) -> Bool {
     CalendarDay.firstOfMonth(of: days.lowerBound) == days.lowerBound && nextMonth(days.lowerBound) == days.upperBound
   }
 
-  /// Days as whole months and the days around them, so that few rows are read.
-  private static func monthsAndDays(of days: Range<Int>) -> [(FigureGrain, Range<Int>)] {
-    let end = CalendarDay.firstOfMonth(of: days.upperBound)
-    let first = CalendarDay.firstOfMonth(of: days.lowerBound)
-    let start = first == days.lowerBound ? first : nextMonth(first)
-    guard start < end else { return [(.day, days)] }
-    return [(.day, days.lowerBound..<start), (.month, start..<end), (.day, end..<days.upperBound)].filter {
-      !$1.isEmpty
-    }
+  /// Before every day that is counted, and the first of a month.
+  private static let dayOne = CalendarDay.firstOfMonth(of: Int(Int32.min))
+
+  /// A range of days as the months that come nearest to it, the days that those lack, and those to be taken back: few rows
+  /// are read, of at most half a month at each end.
+  private static func monthsAndDays(
+    of days: Range<Int>
+  ) -> [(grain: FigureGrain, days: Range<Int>, isTakenBack: Bool)] {
+    let (start, end) = (nearestMonth(days.lowerBound), nearestMonth(days.upperBound))
+    guard start < end else { return days.isEmpty ? [] : [(.day, days, false)] }
+    return [
+      (.month, start..<end, false),
+      (.day, min(start, days.lowerBound)..<max(start, days.lowerBound), start < days.lowerBound),
+      (.day, min(end, days.upperBound)..<max(end, days.upperBound), days.upperBound < end),
+    ].filter { !$0.days.isEmpty }
+  }
+
+  /// The first day of the month, or that of the next one if it is nearer.
+  private static func nearestMonth(_ day: Int) -> Int {
+    let (first, next) = (CalendarDay.firstOfMonth(of: day), nextMonth(day))
+    return day - first <= next - day ? first : next
   }
 
   private static func pieces(of span: FigureSpan) -> [Range<Int>] {
@@ -175,6 +187,10 @@ extension FigureCounts {
   package init(sum counts: some Sequence<FigureCounts>) {
     self.init()
     for one in counts { self += one }
+  }
+
+  fileprivate mutating func add(_ counts: FigureCounts, _ isTakenBack: Bool) {
+    if isTakenBack { self -= counts } else { self += counts }
   }
 
   /// The levels alone, without what happened on a day.

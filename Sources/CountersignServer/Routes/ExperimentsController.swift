@@ -11,11 +11,12 @@ struct ExperimentsController: Sendable {
 
   func list(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)
-    let first = try request.day("from") ?? Int(Int32.min)
-    let last = try request.day("to") ?? Int(Int32.max)
+    let (from, to) = (try request.day("from"), try request.day("to"))
+    let (first, last) = (from ?? .min, to ?? Int(Int32.max))
     guard first <= last else { throw Problem(.malformedRequest, "'from' is later than 'to'.") }
+    let days = from == nil && to == nil ? nil : first..<last + 1
     let figures = try await context.reading { () throws(LedgerError) in
-      try await ledger.experimentFigures(exposedIn: first..<last + 1)
+      try await ledger.experimentFigures(exposedIn: days)
     }
     let known = experiments.map { ExperimentsResponse.Experiment($0, figures.counts[$0.name] ?? [:]) }
     // Experiments that the catalog lacks: nobody is shown a variant of them any more.

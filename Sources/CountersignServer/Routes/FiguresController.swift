@@ -48,8 +48,10 @@ extension Request {
   /// - Throws: a 400 problem.
   func day(_ name: Substring) throws(Problem) -> Int? {
     guard let text = try parameter(name) else { return nil }
-    guard let match = text.wholeMatch(of: /([0-9]{4})-([0-9]{2})-([0-9]{2})/), let year = Int(match.1),
-      let month = Int(match.2), let day = Int(match.3), let date = CalendarDay(year: year, month: month, day: day)
+    let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+    guard parts.map(\.utf8.count) == [4, 2, 2], parts.allSatisfy({ $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }),
+      let year = Int(parts[0]), let month = Int(parts[1]), let day = Int(parts[2]),
+      let date = CalendarDay(year: year, month: month, day: day)
     else { throw Problem(.malformedRequest, "'\(name)' has to be a day, as 2026-01-31.") }
     return date.daysSince1970
   }

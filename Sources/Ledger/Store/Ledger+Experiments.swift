@@ -26,8 +26,8 @@ extension Ledger {
   }
 
   /// The figures of every experiment of which somebody saw a variant.
-  /// - Parameter days: the days of the exposures, since 1970-01-01 in UTC.
-  package func experimentFigures(exposedIn days: Range<Int>) async throws(LedgerError) -> ExperimentFigures {
+  /// - Parameter days: the days of the exposures that count, since 1970-01-01 in UTC; all without any.
+  package func experimentFigures(exposedIn days: Range<Int>? = nil) async throws(LedgerError) -> ExperimentFigures {
     try await read { tables in
       let limit = FigureSeries.pendingLimit
       var figures = ExperimentFigures(

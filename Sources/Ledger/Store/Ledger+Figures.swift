@@ -4,7 +4,7 @@ package import Entitlements
 /// Figures about subscriptions: see `Figure`.
 extension Ledger {
   /// The number of the rules by which purchases are counted: another one has every purchase counted anew.
-  static let figureRules = 4
+  static let figureRules = 5
 
   /// The purchases of a recount's page: a million are marked within minutes, and no receipt waits for long.
   static let recountPage = 500
@@ -48,14 +48,11 @@ extension Ledger {
         grain, days, by in
         try tables.figures(grain, days, by, of: span.product)
       }
-      // Of a span by month SQL adds up the days: those of two years are 3,000 rows.
-      let funnel =
-        switch span.grain {
-        case .day: try tables.funnel(span.days)
-        case .month:
-          try Dictionary(
-            uniqueKeysWithValues: series.periods.map { ($0.days.lowerBound, try tables.funnelSum($0.days)) })
-        }
+      // By month the funnel is read as such, but where the span has a part of one.
+      var funnel = try tables.funnel(span.grain, span.days)
+      for period in series.periods where span.grain == .month && !period.isWholeMonth {
+        funnel[period.days.lowerBound] = try tables.funnelSum(period.days)
+      }
       return FigureReport(
         series: series, subscribers: try tables.subscribers(), periods: try tables.productPeriods(),
         funnel: funnel, nearLimits: try tables.nearLimits(),

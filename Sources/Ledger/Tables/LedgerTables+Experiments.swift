@@ -112,7 +112,16 @@ extension LedgerTables {
     return counts
   }
 
-  private func add(_ sums: [VariantKey: VariantCounts]) throws {
+  /// The day under which a row has the sums of all days.
+  private static let allDays = Int(Int32.min)
+
+  private func add(_ changes: [VariantKey: VariantCounts]) throws {
+    var sums = changes
+    for (key, counts) in changes {
+      var all = key
+      all.day = Self.allDays
+      sums[all, default: VariantCounts()] += counts
+    }
     for (key, counts) in sums.sorted(by: { $0.key < $1.key }) where !counts.isZero {
       try execute(
         """
@@ -127,6 +136,19 @@ extension LedgerTables {
         """, key.experiment, key.day, key.variant, key.currency, counts.exposed, counts.paidBefore, counts.trials,
         counts.paid, counts.revenue, counts.refunds)
     }
+  }
+
+  /// Adds up the days of every variant, anew.
+  func addUpVariants() throws {
+    try execute("DELETE FROM variant_figure WHERE day = ?", Self.allDays)
+    try execute(
+      """
+      INSERT INTO variant_figure
+        (experiment, day, variant, currency, exposed, paid_before, trials, paid, revenue, refunds)
+      SELECT experiment, ?, variant, currency, sum(exposed), sum(paid_before), sum(trials), sum(paid), sum(revenue),
+        sum(refunds)
+      FROM variant_figure GROUP BY experiment, variant, currency
+      """, Self.allDays)
   }
 
   // MARK: Reading
@@ -144,8 +166,10 @@ extension LedgerTables {
     return names
   }
 
-  /// The sums of an experiment over the days of exposure, by variant and currency.
-  func variantFigures(of experiment: String, _ days: Range<Int>) throws -> [String: [String: VariantCounts]] {
+  /// The sums of an experiment by variant and currency.
+  /// - Parameter days: those of the exposures that count; all without any.
+  func variantFigures(of experiment: String, _ days: Range<Int>?) throws -> [String: [String: VariantCounts]] {
+    let days = days?.clamped(to: Self.allDays + 1..<Int.max) ?? Self.allDays..<Self.allDays + 1
     let rows = try all(
       """
       SELECT variant, currency, sum(exposed), sum(paid_before), sum(trials), sum(paid), sum(revenue), sum(refunds)

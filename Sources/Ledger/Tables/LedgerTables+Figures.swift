@@ -22,6 +22,8 @@ extension LedgerTables {
     if isFromNothing {
       try execute("DELETE FROM figure")
       try execute("DELETE FROM figure_cohort")
+      try addUpFunnel()
+      try addUpVariants()
     }
     try keep(Recount(after: .min, isFromNothing: isFromNothing))
     try keepMemo("figures", prices)
@@ -176,8 +178,8 @@ extension LedgerTables {
     } ?? [:]
   }
 
-  /// The product under which a row has the sums of all products, so that a page about days reads one row of each.
-  private static let allProducts = ""
+  /// The product under which a row has the sums of all products, so that a page reads one row instead of one of each.
+  static let allProducts = ""
 
   func add(_ changes: [FigureKey: FigureCounts]) throws {
     var sums = changes

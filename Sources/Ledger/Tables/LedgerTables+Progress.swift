@@ -78,7 +78,11 @@ extension LedgerTables {
   // MARK: Cohorts
 
   func add(_ changes: [FigureCohort.Key: Int64]) throws {
-    for (key, change) in changes.sorted(by: { $0.key < $1.key }) where change != 0 {
+    var sums = changes
+    for (key, change) in changes {
+      sums[FigureCohort.Key(month: key.month, product: Self.allProducts, since: key.since), default: 0] += change
+    }
+    for (key, change) in sums.sorted(by: { $0.key < $1.key }) where change != 0 {
       try execute(
         """
         INSERT INTO figure_cohort (month, product_id, since, change) VALUES (?, ?, ?, ?)
@@ -87,25 +91,17 @@ extension LedgerTables {
     }
   }
 
-  /// The changes of the cohorts of some months.
-  /// - Parameter product: the one product that counts; without one SQL adds them up.
+  /// The changes of the cohorts of some months: of one product, or of all.
   func cohorts(_ months: Range<Int>, of product: String?) throws -> [FigureCohort.Key: Int64] {
-    let (first, end) = (months.lowerBound, months.upperBound)
-    let rows =
-      if let product {
-        try all(
-          "SELECT month, product_id, since, change FROM figure_cohort WHERE month >= ? AND month < ? AND product_id = ?",
-          first, end, product, read: Self.cohort)
-      } else {
-        try all(
-          """
-          SELECT month, '', since, sum(change) FROM figure_cohort WHERE month >= ? AND month < ? GROUP BY month, since
-          """, first, end, read: Self.cohort)
-      }
+    let rows = try all(
+      "SELECT month, product_id, since, change FROM figure_cohort WHERE month >= ? AND month < ? AND product_id = ?",
+      months.lowerBound, months.upperBound, product ?? Self.allProducts
+    ) { row in
+      (
+        FigureCohort.Key(month: try row.get(0), product: try row.get(1), since: try row.get(2)),
+        try row.get(3, as: Int64.self)
+      )
+    }
     return Dictionary(rows) { one, _ in one }
-  }
-
-  private static func cohort(_ row: SQLRow) throws -> (FigureCohort.Key, Int64) {
-    (FigureCohort.Key(month: try row.get(0), product: try row.get(1), since: try row.get(2)), try row.get(3))
   }
 }

@@ -25,7 +25,10 @@ extension LedgerTables {
     }
     guard let last = noted.last else { return 0 }
     var sums: [Tally: Int64] = [:]
-    for one in noted { sums[one.tally, default: 0] += one.change }
+    for one in noted {
+      sums[one.tally, default: 0] += one.change
+      if let month = one.tally.month { sums[month, default: 0] += one.change }
+    }
     for (tally, sum) in sums.sorted(by: { $0.key < $1.key }) where sum != 0 {
       try execute(
         """
@@ -85,6 +88,20 @@ extension LedgerTables {
     try note(1, to: Tally(subscriber: access))
   }
 
+  /// Adds up the days of the funnel by month, anew.
+  func addUpFunnel() throws {
+    try execute("DELETE FROM tally WHERE name = ?", Tally.Name.funnelMonths)
+    var months: [Tally: Int64] = [:]
+    for (day, count) in try tallies(.funnel, Int(Int32.min)..<Int(Int32.max)) {
+      if let month = day.month { months[month, default: 0] += count }
+    }
+    for (month, count) in months.sorted(by: { $0.key < $1.key }) {
+      try execute(
+        "INSERT INTO tally (name, day, label, detail, count) VALUES (?, ?, ?, ?, ?)", month.name, month.day,
+        month.label, month.detail, count)
+    }
+  }
+
   // MARK: Reading
 
   /// The counts of a range of days, in the order of their keys.
@@ -110,9 +127,9 @@ extension LedgerTables {
     }
   }
 
-  /// The users of each step of the funnel, by day.
-  func funnel(_ days: Range<Int>) throws -> [Int: [UserProgress.Step: Int64]] {
-    try tallies(.funnel, days).reduce(into: [:]) { funnel, row in
+  /// The users of each step of the funnel, by day, or by the first days of months.
+  func funnel(_ grain: FigureGrain, _ days: Range<Int>) throws -> [Int: [UserProgress.Step: Int64]] {
+    try tallies(grain == .day ? .funnel : .funnelMonths, days).reduce(into: [:]) { funnel, row in
       if let step = UserProgress.Step(rawValue: row.tally.label) {
         funnel[row.tally.day, default: [:]][step] = row.count
       }
@@ -181,6 +198,12 @@ extension LedgerTables {
 }
 
 extension Tally {
+  /// The count of the month that has this one of a day; `nil` for what is not counted by month.
+  fileprivate var month: Tally? {
+    guard name == .funnel else { return nil }
+    return Tally(name: .funnelMonths, day: CalendarDay.firstOfMonth(of: day), label: label, detail: detail)
+  }
+
   init(subscriber access: Account.Access) {
     self.init(name: .subscribers, label: access.tier.rawValue, detail: access.status.rawValue)
   }

@@ -5,6 +5,8 @@ struct Tally: Hashable, Comparable {
     case subscribers
     /// Users by the steps of `UserProgress`; `label` is the step.
     case funnel
+    /// The same by month, under its first day.
+    case funnelMonths = "funnel_months"
     /// Users near a limit, as of now; `label` is the feature, `detail` the tier.
     case nearLimit = "near_limit"
     /// Attempts to deliver an event to a receiver; `label` is the receiver, `detail` is `delivered` or `failed`.
