@@ -10,6 +10,15 @@ import Testing
     ] as [(String, Int64)])
   func `a price is exact`(text: String, milliunits: Int64) { #expect(Price(text)?.milliunits == milliunits) }
 
+  @Test(
+    arguments: [
+      (4_990, "4.99"), (5_000, "5.00"), (0, "0.00"), (125, "0.125"), (5, "0.005"), (-10, "-0.01"), (-1_005, "-1.005"),
+      (Int64.min, "-9223372036854775.808"),
+    ])
+  func `an amount has two digits after the point, three where they say more`(milliunits: Int64, text: String) {
+    #expect(Price(milliunits: milliunits).text == text)
+  }
+
   @Test(arguments: ["", ".99", "4.", "4,99", "4.9999", "-1", "+1", "1e3", "1.2.3", "$4.99", "1234567890", "٤", "4.٩"])
   func `a price that is none is refused`(text: String) { #expect(Price(text) == nil) }
 

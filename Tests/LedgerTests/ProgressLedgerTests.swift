@@ -170,7 +170,7 @@ import Testing
   }
 
   @Test func `attempts to tell receivers are counted by day, and watched`() async throws {
-    try await Scratch.withLedger { ledger, _ in
+    try await Scratch.withLedger { ledger, scratch in
       try await ledger.keepWebhooks(["shop": "https://shop.example/"])
       try await ledger.record((0..<4).map { Self.event(UserID("user-\($0)"), "paywall_viewed", day: 0) }, at: at(0))
       let work = try await ledger.webhookWork(of: "shop", dueAt: at(0), due: 10, fresh: 100)
@@ -182,6 +182,15 @@ import Testing
         isGone: false, at: at(0))
       let report = try await Self.report(ledger)
       #expect(report.webhooks == [WebhookAttempts(webhook: "shop", delivered: 1, failed: 2)])
+      // By month, as counted, and as another number of the rules has them counted anew.
+      let month = CalendarDay.firstOfMonth(of: Self.day)
+      let span = FigureSpan(days: month..<CalendarDay.firstOfMonth(of: month + 31), grain: .month)
+      #expect(try await ledger.figures(over: span).webhooks == report.webhooks)
+      try await scratch.change("DELETE FROM tally WHERE name = 'webhook_months'")
+      #expect(try await ledger.figures(over: span).webhooks == [])
+      try await ledger.keepMemo("figure rules", "1")
+      try await ledger.beginFigures([:])
+      #expect(try await ledger.figures(over: span).webhooks == report.webhooks)
       // The viewers of the day count when it is a week old, the attempts at once.
       func watched(_ today: Int) async throws -> [WatchedFigure.Name: WatchedFigure] {
         let figures = try await ledger.watchedFigures(today: Self.day + today)

@@ -40,23 +40,23 @@ package enum Figure: Int, CaseIterable, Hashable, Sendable {
 
 /// A number for each figure.
 package struct FigureCounts: Hashable, Sendable {
-  private var values: [Int64]
+  private var values = SIMD32<Int64>()
 
-  package init() { values = Array(repeating: 0, count: Figure.allCases.count) }
+  package init() {}
 
   package subscript(figure: Figure) -> Int64 {
     get { values[figure.rawValue] }
     set { values[figure.rawValue] = newValue }
   }
 
-  package var isZero: Bool { values.allSatisfy { $0 == 0 } }
+  package var isZero: Bool { values == SIMD32() }
 
   package static func += (counts: inout Self, other: Self) {
-    for index in counts.values.indices { counts.values[index] += other.values[index] }
+    counts.values &+= other.values
   }
 
   package static func -= (counts: inout Self, other: Self) {
-    for index in counts.values.indices { counts.values[index] -= other.values[index] }
+    counts.values &-= other.values
   }
 }
 

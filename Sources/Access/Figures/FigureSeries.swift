@@ -11,6 +11,8 @@ package enum FigureGrain: String, Hashable, Sendable {
 package enum FigureGrouping: Hashable, Sendable {
   case day
   case product
+  /// By product, the levels alone.
+  case levels
 }
 
 /// A span of days, by day or by month.
@@ -74,7 +76,7 @@ package struct FigureSeries: Hashable, Sendable {
     }
     var levels: [String: FigureCounts] = [:]
     for part in Self.monthsAndDays(of: Self.dayOne..<span.days.lowerBound) {
-      for (key, counts) in try read(part.grain, part.days, .product) {
+      for (key, counts) in try read(part.grain, part.days, .levels) {
         levels[key.currency, default: FigureCounts()].add(counts.levels, part.isTakenBack)
         products[key.product, default: [:]][key.currency, default: FigureCounts()].add(counts.levels, part.isTakenBack)
       }
@@ -152,7 +154,7 @@ package struct FigureSeries: Hashable, Sendable {
 
   /// A range of days as the months that come nearest to it, the days that those lack, and those to be taken back: few rows
   /// are read, of at most half a month at each end.
-  private static func monthsAndDays(
+  package static func monthsAndDays(
     of days: Range<Int>
   ) -> [(grain: FigureGrain, days: Range<Int>, isTakenBack: Bool)] {
     let (start, end) = (nearestMonth(days.lowerBound), nearestMonth(days.upperBound))

@@ -19,9 +19,10 @@ package struct Price: Hashable, Sendable {
 
   /// The price as the configuration writes it: `4.99`, with at least two digits after the point.
   package var text: String {
-    let (units, thousandths) = milliunits.quotientAndRemainder(dividingBy: 1000)
-    let fraction = String(String(thousandths + 1000).dropFirst())
-    return "\(units).\(fraction.hasSuffix("0") ? String(fraction.dropLast()) : fraction)"
+    let (units, thousandths) = milliunits.magnitude.quotientAndRemainder(dividingBy: 1000)
+    let (hundredths, last) = thousandths.quotientAndRemainder(dividingBy: 10)
+    let fraction = last == 0 ? "" : "\(last)"
+    return "\(milliunits < 0 ? "-" : "")\(units).\(hundredths / 10)\(hundredths % 10)\(fraction)"
   }
 
   private static func isDigits(_ text: Substring, _ count: ClosedRange<Int>) -> Bool {

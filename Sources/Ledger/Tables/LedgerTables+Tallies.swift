@@ -88,12 +88,15 @@ extension LedgerTables {
     try note(1, to: Tally(subscriber: access))
   }
 
-  /// Adds up the days of the funnel by month, anew.
-  func addUpFunnel() throws {
-    try execute("DELETE FROM tally WHERE name = ?", Tally.Name.funnelMonths)
+  /// Adds up by month, anew, what is counted by day.
+  func addUpMonths() throws {
     var months: [Tally: Int64] = [:]
-    for (day, count) in try tallies(.funnel, Int(Int32.min)..<Int(Int32.max)) {
-      if let month = day.month { months[month, default: 0] += count }
+    for name in Tally.Name.allCases {
+      guard let ofMonths = name.months else { continue }
+      try execute("DELETE FROM tally WHERE name = ?", ofMonths)
+      for (day, count) in try tallies(name, Int(Int32.min)..<Int(Int32.max)) {
+        if let month = day.month { months[month, default: 0] += count }
+      }
     }
     for (month, count) in months.sorted(by: { $0.key < $1.key }) {
       try execute(
@@ -136,15 +139,24 @@ extension LedgerTables {
     }
   }
 
-  /// The users of each step of the funnel over a range of days, which SQL adds up.
+  /// The users of each step of the funnel over a range of days.
   func funnelSum(_ days: Range<Int>) throws -> [UserProgress.Step: Int64] {
-    let sums = try all(
-      "SELECT label, sum(count) FROM tally WHERE name = ? AND day >= ? AND day < ? GROUP BY label",
-      Tally.Name.funnel, days.lowerBound, days.upperBound
-    ) { row in (UserProgress.Step(rawValue: try row.get(0)), try row.get(1, as: Int64.self)) }
-    return sums.reduce(into: [:]) { funnel, row in
-      if let step = row.0 { funnel[step] = row.1 }
+    try sums(.funnel, days).reduce(into: [:]) { funnel, row in
+      if let step = UserProgress.Step(rawValue: row.key.label) { funnel[step] = row.value }
     }
+  }
+
+  /// The counts of a range of days, added up: SQL does that, of months as far as there are whole ones.
+  private func sums(_ name: Tally.Name, _ days: Range<Int>) throws -> [Tally: Int64] {
+    var sums: [Tally: Int64] = [:]
+    for part in FigureSeries.monthsAndDays(of: days) {
+      let rows = try all(
+        "SELECT label, detail, sum(count) FROM tally WHERE name = ? AND day >= ? AND day < ? GROUP BY label, detail",
+        part.grain == .day ? name : name.months ?? name, part.days.lowerBound, part.days.upperBound
+      ) { row in (Tally(name: name, label: try row.get(0), detail: try row.get(1)), try row.get(2, as: Int64.self)) }
+      for (tally, count) in rows { sums[tally, default: 0] += part.isTakenBack ? -count : count }
+    }
+    return sums.filter { $0.value != 0 }
   }
 
   /// The users near each limit of a tier.
@@ -156,24 +168,12 @@ extension LedgerTables {
 
   /// The attempts of a range of days, by receiver.
   func webhookAttempts(_ days: Range<Int>) throws -> [WebhookAttempts] {
-    let sums = try all(
-      """
-      SELECT label, detail, sum(count) FROM tally WHERE name = ? AND day >= ? AND day < ? GROUP BY label, detail
-      ORDER BY label, detail
-      """, Tally.Name.webhooks, days.lowerBound, days.upperBound
-    ) {
-      (
-        webhook: try $0.get(0, as: String.self), detail: try $0.get(1, as: String.self),
-        count: try $0.get(2, as: Int64.self)
-      )
+    var attempts: [String: WebhookAttempts] = [:]
+    for (tally, count) in try sums(.webhooks, days) {
+      let path = tally.detail == "delivered" ? \WebhookAttempts.delivered : \.failed
+      attempts[tally.label, default: WebhookAttempts(webhook: tally.label)][keyPath: path] = count
     }
-    var attempts: [WebhookAttempts] = []
-    for one in sums {
-      if attempts.last?.webhook != one.webhook { attempts.append(WebhookAttempts(webhook: one.webhook)) }
-      let path = one.detail == "delivered" ? \WebhookAttempts.delivered : \.failed
-      attempts[attempts.count - 1][keyPath: path] = one.count
-    }
-    return attempts
+    return attempts.values.sorted { $0.webhook < $1.webhook }
   }
 
   /// The length of the periods of every product that was counted.
@@ -200,8 +200,7 @@ extension LedgerTables {
 extension Tally {
   /// The count of the month that has this one of a day; `nil` for what is not counted by month.
   fileprivate var month: Tally? {
-    guard name == .funnel else { return nil }
-    return Tally(name: .funnelMonths, day: CalendarDay.firstOfMonth(of: day), label: label, detail: detail)
+    name.months.map { Tally(name: $0, day: CalendarDay.firstOfMonth(of: day), label: label, detail: detail) }
   }
 
   init(subscriber access: Account.Access) {

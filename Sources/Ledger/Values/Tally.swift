@@ -1,16 +1,26 @@
 /// The subject of a count that is kept up, so that nobody has to count rows.
 struct Tally: Hashable, Comparable {
-  enum Name: String {
+  enum Name: String, CaseIterable {
     /// Users with a verdict, as of now; `label` is the tier, `detail` the status.
     case subscribers
     /// Users by the steps of `UserProgress`; `label` is the step.
     case funnel
-    /// The same by month, under its first day.
-    case funnelMonths = "funnel_months"
     /// Users near a limit, as of now; `label` is the feature, `detail` the tier.
     case nearLimit = "near_limit"
     /// Attempts to deliver an event to a receiver; `label` is the receiver, `detail` is `delivered` or `failed`.
     case webhooks
+    /// What is counted by day once more by month, under its first day.
+    case funnelMonths = "funnel_months"
+    case webhookMonths = "webhook_months"
+
+    /// Under what the months are counted, of what is counted by day.
+    var months: Name? {
+      switch self {
+      case .funnel: .funnelMonths
+      case .webhooks: .webhookMonths
+      default: nil
+      }
+    }
   }
 
   var name: Name
