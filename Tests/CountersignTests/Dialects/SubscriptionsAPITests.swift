@@ -294,12 +294,17 @@ import Testing
          "limits":\(Self.proLimits),"isTrialing":true,"trialDaysRemaining":\(days)}
         """
       }
-      try expect(try await post(service, "start-trial", "{}"), body("The trial has begun.", days: 7, id: "1"))
+      let first = try await post(service, "start-trial", "{}")
+      // Mostly 1; PostgreSQL leaves a number out where an operation has to be run again.
+      let told = try #require(try JSONSerialization.jsonObject(with: Data(first.body)) as? [String: Any])
+      let id = try #require((told["subscription"] as? [String: Any])?["id"] as? String)
+      #expect(Int(id) ?? 0 > 0)
+      try expect(first, body("The trial has begun.", days: 7, id: id))
       clock.advance(by: 86_400 + 1)
       let token = try AppAPIBench.token(AppAPIBench.anna, clock)
       for sent in [nil, "{}", #"{"deviceId":"11111111-1111-4111-8111-111111111111"}"#] {
         let again = try await service.send(.post, "/api/subscriptions/start-trial", key: token, body: sent)
-        try expect(again, body("The trial of this user, which began before.", days: 6, id: "1"))
+        try expect(again, body("The trial of this user, which began before.", days: 6, id: id))
       }
       clock.advance(by: 7 * 86_400)
       let late = try AppAPIBench.token(AppAPIBench.anna, clock)
