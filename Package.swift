@@ -52,6 +52,10 @@ let package = Package(
     .systemLibrary(
       name: "CPostgreSQL", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
 
+    // Fewer system calls for SQLite's log.
+    .target(
+      name: "CGatheringVFS",
+      dependencies: [.product(name: "GRDBSQLite", package: "GRDB.swift")]),
     .target(
       name: "Resilience",
       swiftSettings: settings),
@@ -93,7 +97,7 @@ let package = Package(
     .target(
       name: "Ledger",
       dependencies: [
-        "Access", "CPostgreSQL", "Cryptography", "Entitlements", "JSON", "Resilience",
+        "Access", "CGatheringVFS", "CPostgreSQL", "Cryptography", "Entitlements", "JSON", "Resilience",
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "GRDBSQLite", package: "GRDB.swift"),
       ],
@@ -281,8 +285,9 @@ let package = Package(
     .testTarget(
       name: "LedgerTests",
       dependencies: [
-        "Access", "Entitlements", "Ledger", "LedgerProbe", "TestSupport",
+        "Access", "CGatheringVFS", "Entitlements", "Ledger", "LedgerProbe", "TestSupport",
         .product(name: "GRDB", package: "GRDB.swift"),
+        .product(name: "GRDBSQLite", package: "GRDB.swift"),
       ],
       exclude: ["Former"],
       swiftSettings: settings),

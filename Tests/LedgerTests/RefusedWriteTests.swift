@@ -28,8 +28,7 @@ import Testing
     }
   }
 
-  /// Through the whole stack: a page of the first record is refused by the log, later ones are not. The first nine writes are
-  /// made when the ledger is opened.
+  /// Through the whole stack: the log refuses what one record commits, and takes what the later ones do.
   @Test(.enabled(if: Tool.strace != nil, "strace is not installed"), arguments: ["EROFS", "EPERM", "EDQUOT", "EIO"])
   func `after a refused write the next ones succeed, after a failed one none does`(problem: String) async throws {
     let scratch = try Scratch()

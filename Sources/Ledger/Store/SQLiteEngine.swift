@@ -1,5 +1,7 @@
+internal import CGatheringVFS
 internal import Dispatch
 internal import GRDB
+internal import GRDBSQLite
 
 /// The ledger in one SQLite file: one connection that writes, in batches, and others that read beside it.
 final class SQLiteEngine: LedgerEngine {
@@ -22,6 +24,8 @@ final class SQLiteEngine: LedgerEngine {
   ) throws(LedgerOpenError) {
     let file = try LedgerFile(path: path)
     do {
+      let registered = gathering_vfs_register()
+      guard registered == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: registered)) }
       if file.isNew { try Self.stamp(file.path) }
       let pool = try DatabasePool(path: file.path, configuration: Self.configuration)
       do {

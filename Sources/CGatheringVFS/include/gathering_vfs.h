@@ -1,0 +1,8 @@
+// A VFS for SQLite that gathers what a commit appends to the write-ahead log into few system calls.
+
+#pragma once
+
+// Registers it as the default of the process, around the one that was; repeated calls do nothing.
+//
+// Returns SQLite's result code.
+int gathering_vfs_register(void);
