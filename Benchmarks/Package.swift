@@ -29,6 +29,7 @@ let package = Package(
     .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
     .systemLibrary(name: "CJansson", pkgConfig: "jansson", providers: [.apt(["libjansson-dev"])]),
     .systemLibrary(name: "CPostgreSQL", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+    .target(name: "CGatheringVFS", dependencies: [.product(name: "GRDBSQLite", package: "GRDB.swift")]),
     .target(name: "Resilience", swiftSettings: settings),
     .target(name: "JSON", dependencies: ["CJansson", "Resilience"], swiftSettings: settings),
     .target(name: "Cryptography", dependencies: ["COpenSSL"], swiftSettings: settings),
@@ -52,7 +53,7 @@ let package = Package(
     .target(
       name: "Ledger",
       dependencies: [
-        "Access", "CPostgreSQL", "Cryptography", "Entitlements", "JSON", "Resilience",
+        "Access", "CGatheringVFS", "CPostgreSQL", "Cryptography", "Entitlements", "JSON", "Resilience",
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "GRDBSQLite", package: "GRDB.swift"),
       ],
