@@ -23,35 +23,25 @@ package enum JSONAmbiguity: Hashable {
     }
     var depth = 0
     var names: Set<[UInt8]> = []
-    var string: [UInt8] = []
-    var isInString = false
-    var isEscaped = false
+    /// The last string.
+    var string = 0..<0
     var hasEscape = false
     /// Only white space followed the last comma.
     var isBehindComma = false
-    for byte in json {
-      if isInString {
-        if isEscaped {
-          isEscaped = false
-        } else if byte == UInt8(ascii: "\\") {
-          isEscaped = true
-          hasEscape = true
-        } else if byte == UInt8(ascii: "\"") {
-          isInString = false
-        } else if depth == 1, string.count < 256 {
-          string.append(byte)
-        }
-        continue
-      }
+    var place = 0
+    while place < json.count {
+      let byte = json[place]
+      place += 1
       switch byte {
       case UInt8(ascii: " "), UInt8(ascii: "\t"), UInt8(ascii: "\r"), UInt8(ascii: "\n"): continue
       case UInt8(ascii: ","):
         isBehindComma = true
         continue
       case UInt8(ascii: "\""):
-        isInString = true
-        hasEscape = false
-        string.removeAll(keepingCapacity: true)
+        let begin = place
+        (place, hasEscape) = Self.endOfString(json, from: begin)
+        string = begin..<place
+        place += 1
       case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
       case UInt8(ascii: "}"), UInt8(ascii: "]"):
         guard !isBehindComma else {
@@ -60,13 +50,14 @@ package enum JSONAmbiguity: Hashable {
         }
         depth -= 1
       case UInt8(ascii: ":") where depth == 1:
-        // The text before a colon is a name.
+        // The string before a colon is a name.
         guard !hasEscape else {
           self = .escaped
           return
         }
-        guard names.insert(string).inserted else {
-          self = .repeated(string)
+        let name = Array(json[string].prefix(256))
+        guard names.insert(name).inserted else {
+          self = .repeated(name)
           return
         }
       default: break
@@ -74,5 +65,18 @@ package enum JSONAmbiguity: Hashable {
       isBehindComma = false
     }
     return nil
+  }
+
+  /// The place of the closing quote, or the end of a text that has none. A receipt is a string of some thousand bytes.
+  private static func endOfString(_ json: UnsafeRawBufferPointer, from begin: Int) -> (place: Int, hasEscape: Bool) {
+    var (place, hasEscape) = (begin, false)
+    while place < json.count, json[place] != UInt8(ascii: "\"") {
+      if json[place] == UInt8(ascii: "\\") {
+        hasEscape = true
+        place += 1
+      }
+      place += 1
+    }
+    return (min(place, json.count), hasEscape)
   }
 }

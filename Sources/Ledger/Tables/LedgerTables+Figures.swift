@@ -1,6 +1,7 @@
 internal import Access
 internal import Entitlements
 internal import struct FoundationEssentials.Date
+internal import JSON
 
 extension LedgerTables {
   // MARK: Counting
@@ -112,7 +113,7 @@ extension LedgerTables {
         """
         INSERT INTO counted_purchase (purchase_id, counts) VALUES (?, ?)
         ON CONFLICT (purchase_id) DO UPDATE SET counts = excluded.counts
-        """, id, StoredForm.encoded(StoredFigures(present)))
+        """, id, StoredFigures.text(present))
     }
     try add(sums)
     try add(cohorts)
@@ -282,10 +283,8 @@ extension LedgerTables {
 
 /// The counts of a purchase as they are stored: a list of days, each with its product, its currency, and pairs of a
 /// figure and a number.
-private struct StoredFigures: Codable {
+private struct StoredFigures: Decodable {
   let counts: [FigureKey: FigureCounts]
-
-  init(_ counts: [FigureKey: FigureCounts]) { self.counts = counts }
 
   init(from decoder: any Decoder) throws {
     var list = try decoder.unkeyedContainer()
@@ -302,17 +301,21 @@ private struct StoredFigures: Codable {
     self.counts = counts
   }
 
-  func encode(to encoder: any Encoder) throws {
-    var list = encoder.unkeyedContainer()
-    for (key, counts) in counts.sorted(by: { $0.key < $1.key }) {
-      var row = list.nestedUnkeyedContainer()
-      try row.encode(key.day)
-      try row.encode(key.product)
-      try row.encode(key.currency)
-      for figure in Figure.allCases where counts[figure] != 0 {
-        try row.encode(figure.rawValue)
-        try row.encode(counts[figure])
+  static func text(_ counts: [FigureKey: FigureCounts]) -> String {
+    var writer = JSONWriter()
+    writer.array { writer in
+      for (key, counts) in counts.sorted(by: { $0.key < $1.key }) {
+        writer.array { writer in
+          writer.value(Int64(key.day))
+          writer.value(key.product)
+          writer.value(key.currency)
+          for figure in Figure.allCases where counts[figure] != 0 {
+            writer.value(Int64(figure.rawValue))
+            writer.value(counts[figure])
+          }
+        }
       }
     }
+    return String(decoding: writer.bytes, as: UTF8.self)
   }
 }
