@@ -7,7 +7,7 @@ import Synchronization
 ///     caller 3 ──join─▶ └───────────┘
 ///
 /// The flight belongs to nobody in particular: it goes on when the caller who began it is cancelled, and is cancelled
-/// when the last one is.
+/// when the last one is. It runs where that caller does (`PreferredExecutor`).
 package final class SingleFlight<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   private struct Flight {
     var number: Int
@@ -33,7 +33,7 @@ package final class SingleFlight<Key: Hashable & Sendable, Value: Sendable>: Sen
         return (flight.number, flight.task)
       }
       state.begun += 1
-      let task = Task { await operation() }
+      let task = Task(executorPreference: PreferredExecutor.current) { await operation() }
       state.flights[key] = Flight(number: state.begun, task: task, waiting: 1)
       return (state.begun, task)
     }
@@ -61,4 +61,11 @@ package final class SingleFlight<Key: Hashable & Sendable, Value: Sendable>: Sen
     }
     abandoned?.cancel()
   }
+}
+
+/// The executor that a task prefers, for the tasks that it begins and that outlive it: those do not inherit the preference
+/// (SE-0417).
+package enum PreferredExecutor {
+  /// `nil` stands for Swift's own threads.
+  @TaskLocal package static var current: (any TaskExecutor)?
 }

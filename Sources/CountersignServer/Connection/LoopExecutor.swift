@@ -1,6 +1,7 @@
 package import HummingbirdCore
 package import Logging
 package import NIOCore
+import Resilience
 package import ServiceLifecycle
 
 /// Runs tasks on the thread of an event loop.
@@ -49,8 +50,9 @@ package struct LoopBoundChannel<Base: ServerChildChannel>: ServerChildChannel {
   }
 
   package func handle(value: Base.Value, logger: Logger) async {
-    await withTaskExecutorPreference(LoopExecutor(value.channel.eventLoop)) {
-      await base.handle(value: value, logger: logger)
+    let executor = LoopExecutor(value.channel.eventLoop)
+    await withTaskExecutorPreference(executor) {
+      await PreferredExecutor.$current.withValue(executor) { await base.handle(value: value, logger: logger) }
     }
   }
 }
