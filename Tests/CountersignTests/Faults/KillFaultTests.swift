@@ -39,10 +39,10 @@ extension FaultTests {
     #if PLANTED_DEFECTS
       @Test(.playedWithStrace) func `planted: a service that answers before it commits is noticed`() async throws {
         try await Self.expectLoss("acknowledge_before_commit") { kills, world in
-          // A disk that takes 5 ms for each write, so that a kill is likely to come between the answer and the commit.
-          // Slow syncs would not do: what was written survives the process without them.
+          // A disk that takes 100 ms for each write, so that a kill is likely to come between the answer and the commit, which
+          // is one or two writes. Slow syncs would not do: what was written survives the process without them.
           let slowDisk = SystemCallFault(
-            ledger: world.ledgerPath, injections: ["pwrite64:delay_enter=5000"],
+            ledger: world.ledgerPath, injections: ["pwrite64:delay_enter=100000"],
             log: world.directory.appending(path: "strace").path(percentEncoded: false))
           return try await Self.play(
             kills: kills, in: world, random: FaultRandom(), under: slowDisk.prefix,
