@@ -37,15 +37,15 @@ struct UpdateDeliverer: Service {
       var failedSweeps = 0
       await repeatUntilCancelled {
         let claimed = await sweep(limit: failedSweeps > 0 ? 1 : Self.batch)
-        // The store was away at the start, and is back.
-        if !hasAnswered, let claimed, claimed > 0 { hasAnswered = await probe() }
+        // The store was away at the start. It is asked until it answers, so that its state is right with nothing to write.
+        if !hasAnswered, claimed != nil { hasAnswered = await probe(again: true) }
         guard claimed != Self.batch else { return nil }
         if failedSweeps > 0, claimed == 1 {
           // The store is back: the others follow without a pause.
           failedSweeps = 0
           return nil
         }
-        failedSweeps = claimed == nil ? failedSweeps + 1 : 0
+        failedSweeps = claimed == nil || claimed == 0 && !hasAnswered ? failedSweeps + 1 : 0
         return Backoff(base: pause, cap: Self.longestPause).ceiling(after: failedSweeps)
       }
     }
@@ -53,8 +53,9 @@ struct UpdateDeliverer: Service {
 
   /// Logs at the start what is wrong with the store, while somebody is looking.
   ///
+  /// - Parameter again: it is logged already that the store is away.
   /// - Returns: whether the store answered.
-  private func probe() async -> Bool {
+  private func probe(again: Bool = false) async -> Bool {
     let check = await writeBack.store.check(deadline: .now.advanced(by: writeBack.deadline))
     writeBack.health.note(check)
     switch check {
@@ -67,8 +68,9 @@ struct UpdateDeliverer: Service {
         metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
       return true
     case .unavailable(let trouble):
-      logger.warning(
-        "the profile store is away", metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
+      logger.log(
+        level: again ? .debug : .warning, "the profile store is away",
+        metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
       return false
     }
   }
