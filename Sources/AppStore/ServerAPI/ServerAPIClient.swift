@@ -9,10 +9,8 @@ package import Resilience
 /// Temporary failures are retried within the deadline, see `RetryPolicy` and `ServerAPIRoute`. Everything but an answer
 /// is an error, and no error says anything about what a user has.
 ///
-/// Copies share the tokens, the rate limits, and the stores that are paused after a 429.
-///
 /// https://developer.apple.com/documentation/appstoreserverapi
-package struct ServerAPIClient: Sendable {
+package final class ServerAPIClient: Sendable {
   /// The endpoints, the key and the limits.
   package struct Configuration: Sendable {
     var productionURL: String

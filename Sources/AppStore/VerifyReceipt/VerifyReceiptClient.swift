@@ -10,7 +10,7 @@ package import Resilience
 /// but a verdict is an error, and no error says anything about what a user has.
 ///
 /// https://developer.apple.com/documentation/appstorereceipts/verifyreceipt
-package struct VerifyReceiptClient: Sendable {
+package final class VerifyReceiptClient: Sendable {
   /// The endpoints, the shared secret and the limits.
   package struct Configuration: Sendable {
     var productionURL: String

@@ -224,7 +224,7 @@ private struct Closing: Service {
 }
 
 extension AppStoreGateway {
-  init(_ configuration: ServiceConfiguration, _ services: AppStoreServices, now: @escaping @Sendable () -> Date) {
+  convenience init(_ configuration: ServiceConfiguration, _ services: AppStoreServices, now: @escaping @Sendable () -> Date) {
     self.init(
       verifier: services.verifier,
       signedData: services.signedData,

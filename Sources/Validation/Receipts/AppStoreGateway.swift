@@ -7,26 +7,26 @@ package import struct FoundationEssentials.Date
 
 /// The gateway to Apple: finds out what a receipt or a signed transaction proves, by its signature and by Apple's
 /// answer. It records nothing.
-package struct AppStoreGateway: Sendable {
-  var verifier: ReceiptVerifier
-  var signedData: SignedDataVerifier
-  var localVerification: LocalVerificationPolicy
+package final class AppStoreGateway: Sendable {
+  let verifier: ReceiptVerifier
+  let signedData: SignedDataVerifier
+  let localVerification: LocalVerificationPolicy
   /// `nil` without a shared secret.
-  var verifyReceipt: VerifyReceiptClient?
+  let verifyReceipt: VerifyReceiptClient?
   /// `nil` without a key.
-  var serverAPI: ServerAPIClient?
-  var appStoreHealth: AppStoreHealth
+  let serverAPI: ServerAPIClient?
+  let appStoreHealth: AppStoreHealth
   /// Calls in flight. Concurrent questions about the same thing share one: an app that posts its receipt at every
   /// launch does so from many devices at once.
-  var flights = SingleFlight<PurchaseReference.Identity, Result<AppStoreAnswer, AppStoreError>>()
+  let flights = SingleFlight<PurchaseReference.Identity, Result<AppStoreAnswer, AppStoreError>>()
   /// Apple's recent answers (`policy.reuse`).
-  var recent: RecentAnswers
-  var apps: ServedApps
-  package var rules: EntitlementRules
+  let recent: RecentAnswers
+  let apps: ServedApps
+  package let rules: EntitlementRules
   /// The time that one validation may take Apple, with retries.
-  var deadline: Duration
+  let deadline: Duration
   /// Our own clock.
-  package var now: @Sendable () -> Date
+  package let now: @Sendable () -> Date
 
   package init(
     verifier: ReceiptVerifier, signedData: SignedDataVerifier, localVerification: LocalVerificationPolicy,
@@ -141,9 +141,10 @@ package struct AppStoreGateway: Sendable {
   ///   - mayReuse: whether an answer of the last moments will do.
   ///   - retriesTrouble: whether retries may use the budget that all callers share.
   ///   - detail: where it is not `decoded`, verifyReceipt alone is asked, and now.
+  ///   - end: how long Apple may take; `nil`: `deadline` from now.
   package func ask(
     about reference: PurchaseReference, for user: UserID, mayReuse: Bool, retriesTrouble: Bool = true,
-    detail: VerifyReceiptDetail = .decoded, logger: Logger
+    detail: VerifyReceiptDetail = .decoded, until end: ContinuousClock.Instant? = nil, logger: Logger
   ) async throws(ValidationError) -> AcceptedAnswer {
     var failure: AppStoreError?
     for source in reference.sources(hasVerifyReceipt: verifyReceipt != nil, hasServerAPI: serverAPI != nil) {
@@ -164,7 +165,7 @@ package struct AppStoreGateway: Sendable {
       case .serverAPI:
         // An app receipt without a purchase gives no transaction ID to ask the Server API about.
         guard let serverAPI, let id = reference.askedPurchase else { continue }
-        question = { deadline throws(AppStoreError) in
+        question = { [self] deadline throws(AppStoreError) in
           try await serverAPI.history(
             of: id, bundleIDs: bundleIDs(of: reference), stores: stores(of: reference),
             includesOneTimePurchases: rules.catalog.sellsLifetime, retriesTrouble: retriesTrouble, deadline: deadline)
@@ -174,7 +175,8 @@ package struct AppStoreGateway: Sendable {
       if mayReuse, detail == .decoded, let answer = recent[identity], stillHolds(answer.history) {
         return try accepted(answer, reference, source, isReused: true, for: user)
       }
-      switch await flights.run(identity, { await answer(to: question, identity, logger: logger) }) {
+      switch await flights.run(identity, { [self] in await answer(to: question, identity, until: end, logger: logger) })
+      {
       case .success(let answer): return try accepted(answer, reference, source, isReused: false, for: user)
       case .failure(let error):
         failure = error
@@ -188,10 +190,10 @@ package struct AppStoreGateway: Sendable {
   private typealias Question = @Sendable (ContinuousClock.Instant) async throws(AppStoreError) -> AppStoreAnswer
 
   private func answer(
-    to question: Question, _ identity: PurchaseReference.Identity, logger: Logger
+    to question: Question, _ identity: PurchaseReference.Identity, until end: ContinuousClock.Instant?, logger: Logger
   ) async -> Result<AppStoreAnswer, AppStoreError> {
     do throws(AppStoreError) {
-      let answer = try await question(ContinuousClock.now.advanced(by: deadline))
+      let answer = try await question(end ?? ContinuousClock.now.advanced(by: deadline))
       appStoreHealth.answered()
       if answer.bytes == nil { recent.keep(answer, of: identity) }
       return .success(answer)

@@ -8,20 +8,20 @@ import struct FoundationEssentials.Date
 
 /// The use case of the service: takes a receipt, asks Apple, evaluates the answer, records the verdict, writes it back
 /// and answers.
-package struct ReceiptValidator: Sendable {
-  var gateway: AppStoreGateway
-  var ledger: Ledger
-  var ownership: OwnershipPolicy
+package final class ReceiptValidator: Sendable {
+  let gateway: AppStoreGateway
+  let ledger: Ledger
+  let ownership: OwnershipPolicy
   /// How long a new purchase counts on its signature alone while Apple cannot be asked (`policy.provisional`); zero:
   /// not at all.
-  var provisional: Duration
+  let provisional: Duration
   /// `nil` without a profile store.
-  var writeBack: ProfileWriteBack?
+  let writeBack: ProfileWriteBack?
   /// The look-ups of unknown IDs. Users can invent IDs, and each costs calls to both stores, of the few that Apple
   /// allows: a few at once delay no purchase, and one for each user keeps no other user out.
-  var lookUps = ConcurrencyLimit<UserID>(limit: 4)
+  let lookUps = ConcurrencyLimit<UserID>(limit: 4)
   /// Called with each verdict on an answer of Apple's, once it is recorded.
-  var onVerdict: @Sendable (Entitlement) -> Void = { _ in }
+  let onVerdict: @Sendable (Entitlement) -> Void
 
   package init(
     gateway: AppStoreGateway, ledger: Ledger, ownership: OwnershipPolicy, provisional: Duration,
@@ -85,10 +85,12 @@ package struct ReceiptValidator: Sendable {
   ///
   /// The result is durable: it survives a power cut right after.
   ///
-  /// - Parameter onWait: called when only the app's rows are left to write, and another task is writing the user's.
+  /// - Parameters:
+  ///   - end: how long Apple may take; `nil`: the deadline of the gateway.
+  ///   - onWait: called when only the app's rows are left to write, and another task is writing the user's.
   package func validate(
-    _ submission: ReceiptSubmission, _ mode: ValidationMode = .request, logger: Logger,
-    onWait: @Sendable () -> Void = {}
+    _ submission: ReceiptSubmission, _ mode: ValidationMode = .request, until end: ContinuousClock.Instant? = nil,
+    logger: Logger, onWait: @Sendable () -> Void = {}
   ) async throws(ValidationError) -> ValidatedEntitlement {
     let reference = try await reference(of: submission)
     try gateway.requireApp(submission.app, of: reference.receipt)
@@ -99,28 +101,22 @@ package struct ReceiptValidator: Sendable {
     do throws(ValidationError) {
       accepted = try await gateway.ask(
         about: reference, for: submission.user, mayReuse: mode.mayReuse, retriesTrouble: mode.retriesTrouble,
-        logger: logger)
+        until: end, logger: logger)
     } catch {
-      if case .notAskable = error, mode.isRequest {
-        guard let proven = try await lastProvenState(of: submission, covering: reference) else {
-          throw .unknownTransaction
-        }
-        return proven
-      }
-      // A receipt that Apple has rejected once does not wait for the end of an outage: the client has to send it again.
-      guard case .appStoreUnavailable(let cause) = error, cause != .doubtful else { throw error }
-      #if PLANTED_DEFECTS
-        if PlantedDefect.troubleEndsAccess.isActive, let receipt = reference.receipt {
-          return try await endAccess(receipt, reference.proof, of: submission)
-        }
-      #endif
-      // The service's own checks want a fresh answer or none.
-      guard mode.isRequest else { throw error }
-      if let proven = try await lastProvenState(of: submission, covering: reference) { return proven }
-      guard let receipt = reference.receipt, reference.proof.mayWait(after: cause) else { throw error }
-      return try await postpone(
-        receipt, reference.proof, of: submission, after: cause, logger: logger, onWait: onWait)
+      return try await answer(without: error, about: reference, of: submission, mode, logger: logger, onWait: onWait)
     }
+    return try await conclude(accepted, reference, of: submission, mode, logger: logger, onWait: onWait)
+  }
+
+  // While Apple is awaited a request holds the memory of `validate`, and none of what comes after: therefore
+  // `@inline(never)`. Half of the memory of 2,000 requests in flight was such.
+
+  /// Evaluates, records and writes back what Apple has answered.
+  @inline(never)
+  private func conclude(
+    _ accepted: AppStoreGateway.AcceptedAnswer, _ reference: PurchaseReference, of submission: ReceiptSubmission,
+    _ mode: ValidationMode, logger: Logger, onWait: @Sendable () -> Void
+  ) async throws(ValidationError) -> ValidatedEntitlement {
     let evidence = try await evidence(of: accepted, reference, for: submission)
     // The verdict is over everything known of the user, and so evaluated and recorded in one transaction.
     let recorded = try await record(evidence, accepted, reference, for: submission, mode)
@@ -138,6 +134,35 @@ package struct ReceiptValidator: Sendable {
     return ValidatedEntitlement(
       user: submission.user, entitlement: recorded.entitlement, isFromLedger: accepted.isReused, write: write,
       evaluatedAt: accepted.evaluatedAt)
+  }
+
+  /// Answers with what is proven, or keeps a new purchase until Apple can be asked.
+  ///
+  /// - Throws: `error`, where neither is right.
+  @inline(never)
+  private func answer(
+    without error: ValidationError, about reference: PurchaseReference, of submission: ReceiptSubmission,
+    _ mode: ValidationMode, logger: Logger, onWait: @Sendable () -> Void
+  ) async throws(ValidationError) -> ValidatedEntitlement {
+    if case .notAskable = error, mode.isRequest {
+      guard let proven = try await lastProvenState(of: submission, covering: reference) else {
+        throw .unknownTransaction
+      }
+      return proven
+    }
+    // A receipt that Apple has rejected once does not wait for the end of an outage: the client has to send it again.
+    guard case .appStoreUnavailable(let cause) = error, cause != .doubtful else { throw error }
+    #if PLANTED_DEFECTS
+      if PlantedDefect.troubleEndsAccess.isActive, let receipt = reference.receipt {
+        return try await endAccess(receipt, reference.proof, of: submission)
+      }
+    #endif
+    // The service's own checks want a fresh answer or none.
+    guard mode.isRequest else { throw error }
+    if let proven = try await lastProvenState(of: submission, covering: reference) { return proven }
+    guard let receipt = reference.receipt, reference.proof.mayWait(after: cause) else { throw error }
+    return try await postpone(
+      receipt, reference.proof, of: submission, after: cause, logger: logger, onWait: onWait)
   }
 
   /// The time until which a new verdict's rows are claimed: `write` may take as long for a loser's row as for the

@@ -55,12 +55,10 @@ package struct PurchaseTransfer: Sendable {
   ) async throws(ValidationError) -> OwnedPurchase {
     let end = ContinuousClock.now.advanced(by: validator.gateway.deadline)
     let id = try await purchase(of: id, in: environment, until: end, logger)
-    var validator = validator
-    validator.gateway.deadline = ContinuousClock.now.duration(to: end)
     var submission = ReceiptSubmission(
       user: user, proof: .originalTransactionID(id), requestID: note.requestID, isVouchedFor: true)
     submission.note = try await consult(await ledger.keepNote(note, about: user))
-    _ = try await validator.validate(submission, logger: logger)
+    _ = try await validator.validate(submission, until: end, logger: logger)
     let purchases = try await consult(await ledger.ownedPurchases(id))
     guard let purchase = purchases.first(where: { $0.owner == user }) else { throw .unknownTransaction }
     logger.notice(

@@ -60,11 +60,9 @@ package struct UserRevalidation: Sendable {
   private func isAnswered(
     _ submission: ReceiptSubmission, until end: ContinuousClock.Instant, logger: Logger
   ) async throws(ValidationError) -> Bool {
-    var validator = validator
-    validator.gateway.deadline = ContinuousClock.now.duration(to: end)
-    guard validator.gateway.deadline > .zero else { return false }
+    guard ContinuousClock.now < end else { return false }
     do throws(ValidationError) {
-      let answer = try await validator.validate(submission, .inquiry, logger: logger)
+      let answer = try await validator.validate(submission, .inquiry, until: end, logger: logger)
       return !answer.isFromLedger
     } catch {
       switch error {

@@ -48,7 +48,10 @@ import Testing
           store: store, ledger: bench.ledger, deadline: .seconds(4), now: { clock.date }, startedAt: Self.start,
           jitter: { _ in .zero }, health: ProfileStoreHealth())
         var bench = bench
-        bench.validator.writeBack = writeBack
+        let validator = bench.validator
+        bench.validator = ReceiptValidator(
+          gateway: validator.gateway, ledger: validator.ledger, ownership: validator.ownership,
+          provisional: validator.provisional, writeBack: writeBack)
         let deliverer = UpdateDeliverer(
           writeBack: writeBack, ledger: bench.ledger, logger: bench.log.logger, now: { clock.date })
         try await bench.validate(try simulated.simulator.issueReceipt(.renewing, subscriber: 1).receiptData)
