@@ -42,8 +42,8 @@ package struct ServiceRoute: Hashable, Sendable {
 
 /// Every route of the service, with who may use it.
 ///
-///     request ─▶ request ID ─▶ metrics ─▶ access log ─▶ problems ─▶ one Host ─▶ exact path
-///       ─▶ [ address limit ─▶ [ authentication ─▶ rate limit ─▶ ] ] controller
+///     request ─▶ request ID ─▶ access log, metrics ─▶ problems ─▶ one Host, exact path, [ address limit ]
+///       ─▶ [ authentication, rate limit ─▶ ] controller
 package struct ServiceRouter {
   let validations: ValidationsController
   let profiles: ProfilesController
@@ -166,9 +166,8 @@ package struct ServiceRouter {
   ///
   /// - Parameter servesOperators: whether readiness and metrics are here too, as operators have no address of their own.
   package func build(servesOperators: Bool) -> Router<ServiceRequestContext> {
-    let router = base(speaksTLS: speaksTLS)
     // The limit also counts requests for paths that do not exist.
-    router.add(middleware: AddressLimitMiddleware(limits: limits))
+    let router = base(speaksTLS: speaksTLS, AddressLimitCheck(limits: limits))
     route(router, "/livez", [.get: health.live])
     if servesOperators { routeOperators(router) }
     route(router, "/openapi.yaml", [.get: contract.document])
@@ -183,8 +182,7 @@ package struct ServiceRouter {
     if let revenueCat { route(router, "/v1/notifications/revenuecat", [.post: revenueCat.receive]) }
 
     let authenticated = router.group()
-      .add(middleware: AuthenticationMiddleware(keyring: keyring, tokens: tokens))
-      .add(middleware: RateLimitMiddleware(limits: limits))
+      .add(middleware: AuthenticationMiddleware(keyring: keyring, tokens: tokens, limits: limits))
     if let accessTokens {
       route(router, "/.well-known/jwks.json", [.get: accessTokens.keys])
       route(authenticated, "/v1/profiles/{user_id}/token", [.get: accessTokens.token])
@@ -233,18 +231,18 @@ package struct ServiceRouter {
     return router
   }
 
-  private func base(speaksTLS: Bool, isForPages: Bool = true) -> Router<ServiceRequestContext> {
+  private func base(
+    speaksTLS: Bool, isForPages: Bool = true, _ checks: any RequestCheck...
+  ) -> Router<ServiceRequestContext> {
     let router = Router(context: ServiceRequestContext.self)
     router.add(middleware: RequestIDMiddleware())
     if speaksTLS { router.add(middleware: StrictTransportMiddleware()) }
-    router.add(middleware: MetricsMiddleware(metrics: httpMetrics))
-    router.add(middleware: AccessLogMiddleware())
+    router.add(middleware: AccessLogMiddleware(metrics: httpMetrics))
     if isForPages, dialects.hasPages || !pageOrigins.isEmpty {
       router.add(middleware: CrossOriginMiddleware(isForAll: dialects.isForPages, origins: pageOrigins))
     }
     router.add(middleware: ProblemMiddleware(dialects: dialects.errors))
-    router.add(middleware: HostMiddleware())
-    router.add(middleware: ExactPathMiddleware())
+    router.add(middleware: RequestCheckMiddleware(checks: [HostCheck(), ExactPathCheck()] + checks))
     return router
   }
 

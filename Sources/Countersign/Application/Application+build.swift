@@ -224,7 +224,9 @@ private struct Closing: Service {
 }
 
 extension AppStoreGateway {
-  convenience init(_ configuration: ServiceConfiguration, _ services: AppStoreServices, now: @escaping @Sendable () -> Date) {
+  convenience init(
+    _ configuration: ServiceConfiguration, _ services: AppStoreServices, now: @escaping @Sendable () -> Date
+  ) {
     self.init(
       verifier: services.verifier,
       signedData: services.signedData,

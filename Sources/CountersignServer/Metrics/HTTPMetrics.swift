@@ -46,27 +46,3 @@ final class HTTPMetrics: Sendable {
     durations[route].record(duration)
   }
 }
-
-/// Records every request in the metrics.
-struct MetricsMiddleware: RouterMiddleware {
-  typealias Context = ServiceRequestContext
-
-  var metrics: HTTPMetrics
-
-  func handle(
-    _ request: Request, context: Context, next: (Request, Context) async throws -> Response
-  ) async throws -> Response {
-    let start = ContinuousClock.now
-    metrics.began()
-    do {
-      let response = try await next(request, context)
-      metrics.answered(response, request.method, route: context.endpointPath, after: start.duration(to: .now))
-      return response
-    } catch {
-      // Unreachable: every error has become a problem.
-      let response = Response(status: .internalServerError)
-      metrics.answered(response, request.method, route: context.endpointPath, after: start.duration(to: .now))
-      throw error
-    }
-  }
-}

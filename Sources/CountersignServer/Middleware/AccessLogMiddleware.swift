@@ -1,16 +1,21 @@
 import Hummingbird
 import Logging
 
-/// Logs one line per request: route, status and time, never content.
+/// Logs one line per request, with route, status and time, never content, and records the same in the metrics.
 struct AccessLogMiddleware: RouterMiddleware {
   typealias Context = ServiceRequestContext
+
+  var metrics: HTTPMetrics
 
   func handle(
     _ request: Request, context: Context, next: (Request, Context) async throws -> Response
   ) async throws -> Response {
     let start = ContinuousClock.now
+    metrics.began()
+    // Nothing throws: every error has become a problem.
     let response = try await next(request, context)
     let elapsed = start.duration(to: .now)
+    metrics.answered(response, request.method, route: context.endpointPath, after: elapsed)
     // The route, not the path: a path may hold a user ID, and its values have no bound.
     context.logger.log(
       level: response.status.kind == .serverError ? .warning : .info, "request",

@@ -4,7 +4,7 @@ import Hummingbird
 import Logging
 import Tokens
 
-/// Rejects a request without a valid credential, before its body is read.
+/// Rejects a request without a valid credential, and one of a caller who asks too often, before its body is read.
 ///
 /// The credential comes as `Authorization: Bearer …` (RFC 6750, section 2.1), never in a URL. One with two dots is a user's
 /// token, any other an API key or the public key of an app.
@@ -14,6 +14,7 @@ package struct AuthenticationMiddleware: RouterMiddleware {
   var keyring: APIKeyring
   /// `nil` where users cannot call.
   var tokens: UserTokenVerifier?
+  var limits: RequestLimits
 
   /// A credential longer than this is none; it is not even hashed.
   package static let longestCredential = UserToken.longest
@@ -25,6 +26,7 @@ package struct AuthenticationMiddleware: RouterMiddleware {
     var context = context
     context.caller = caller
     context.logger[metadataKey: "caller"] = .string(caller.logName)
+    try limits.admit(caller, from: context.clientAddress)
     return try await next(request, context)
   }
 

@@ -6,9 +6,7 @@ import Resilience
 
 /// Limits the requests of a client address (`server.address_rate_limit`), whatever they ask for, before authentication: guesses at
 /// credentials count.
-struct AddressLimitMiddleware: RouterMiddleware {
-  typealias Context = ServiceRequestContext
-
+struct AddressLimitCheck: RequestCheck {
   /// Liveness has no limit: it costs nothing, and a supervisor may ask through a proxy that names no client.
   private static let exception = "/livez"
 
@@ -18,49 +16,28 @@ struct AddressLimitMiddleware: RouterMiddleware {
   private let forwarded = HTTPField.Name("Forwarded")
   private let isWorthALine = Occasional(most: 1, every: .seconds(86_400))
 
-  func handle(
-    _ request: Request, context: Context, next: (Request, Context) async throws -> Response
-  ) async throws -> Response {
+  func check(_ request: Request, _ context: inout ServiceRequestContext) throws(Problem) {
     let names = forwardedFor.map { request.headers[values: $0] } ?? []
     noteUnnamedProxy(request, names, context)
     guard let address = limits.proxies.client(peer: context.peer, forwarded: names),
       request.uri.path != Self.exception
-    else {
-      return try await next(request, context)
-    }
+    else { return }
     if let seconds = limits.perAddress.admit(address.client) {
       throw Problem(
         .rateLimited, "Requests come from this address more often than they may; wait and try again.",
         retryAfter: seconds)
     }
-    var context = context
     context.clientAddress = address
-    return try await next(request, context)
   }
 
   /// Warns about a proxy that is not in `server.trusted_proxies`: all clients behind it count as one, and on this machine as one
   /// without a limit.
-  private func noteUnnamedProxy(_ request: Request, _ names: [String], _ context: Context) {
+  private func noteUnnamedProxy(_ request: Request, _ names: [String], _ context: ServiceRequestContext) {
     guard let peer = context.peer, !limits.proxies.contains(peer),
       !names.isEmpty || forwarded.map({ request.headers[$0] != nil }) == true, isWorthALine.admit()
     else { return }
     context.logger.warning(
       "requests arrive through an unknown proxy: if it is yours, add it to server.trusted_proxies",
       metadata: ["proxy_on_this_machine": "\(peer.isLoopback)"])
-  }
-}
-
-/// The rate limiters of keys, users and client addresses.
-struct RequestLimits: Sendable {
-  var perKey: RateLimiter
-  var perUser: RateLimiter
-  var perAddress: RateLimiter
-  var proxies: TrustedProxies
-
-  init(_ server: ServerSettings) {
-    perKey = RateLimiter(rate: server.rateLimit)
-    perUser = RateLimiter(rate: server.userRateLimit)
-    perAddress = RateLimiter(rate: server.addressRateLimit)
-    proxies = TrustedProxies(ranges: server.trustedProxies)
   }
 }

@@ -3,20 +3,15 @@ import Hummingbird
 /// Answers 404 for a path that is not spelled as its route: `//metrics`, `/metrics/`.
 ///
 /// The router skips empty segments. A proxy that closes `/metrics` does not, and would let these through.
-struct ExactPathMiddleware: RouterMiddleware {
-  typealias Context = ServiceRequestContext
-
+struct ExactPathCheck: RequestCheck {
   /// `/support/` redirects to the page.
   private static let exceptions: Set<String> = ["/", "/support/"]
 
-  func handle(
-    _ request: Request, context: Context, next: (Request, Context) async throws -> Response
-  ) async throws -> Response {
+  func check(_ request: Request, _ context: inout ServiceRequestContext) throws(Problem) {
     let path = request.uri.path
     guard Self.isExact(path) || Self.exceptions.contains(path) else {
       throw Problem(.notFound, "There is nothing at this path.")
     }
-    return try await next(request, context)
   }
 
   /// Whether no segment is empty.

