@@ -27,6 +27,8 @@ import Testing
       "evidence": .named,
     ],
     "proof": ["sha256": .none, "environment": .none, "bundle_id": .none, "content": .free],
+    // Certificates of Apple's.
+    "proof_frame": ["sha256": .none, "content": .none],
     "event": [
       "user_id": .named, "kind": .none, "request_id": .free, "receipt_sha256": .none, "entitlement": .none,
       "other_user_id": .named, "author": .none, "text": .free,

@@ -343,7 +343,7 @@ import Testing
           INSERT INTO user_time_zone SELECT 'u' || i, 'Europe/Berlin', 0 FROM number;
           INSERT INTO outbox SELECT 'u' || i, 1, 'waiting', 0, i, 1, i % 1000, 'timeout', i, NULL, NULL FROM number;
           INSERT INTO proof
-            SELECT i, randomblob(32), 'production', 'com.example.app', 1, x'78', 0, 1 FROM number;
+            SELECT i, randomblob(32), 'production', 'com.example.app', 1, x'78', 0, 1, NULL, NULL FROM number;
           INSERT INTO purchase
             SELECT i, 'production', i, 'u' || i, 'proof', i, 'verify_receipt', 0, 0, 0,
               '{"names":[],"purchases":[],"renewals":[]}', NULL, NULL, i, i, 0

@@ -40,6 +40,15 @@ extension AppReceipt {
     return try AppReceipt(encoded: bytes, attributes: attributes, signer: signer)
   }
 
+  /// The octets that it has in common with every other receipt of its signer, certificates above all; `nil` as long as
+  /// none of its frame has verified, so that nobody can make them up.
+  package var sharedOctets: Range<Int>? { sharedOctets(knowing: Self.knownSigners) }
+
+  func sharedOctets(knowing signers: KnownSigners) -> Range<Int>? {
+    guard let frame = FramedReceipt(encoded)?.frame, signers.value(for: frame) != nil else { return nil }
+    return frame.tailRange
+  }
+
   private init(
     encoded: [UInt8], attributes: ReceiptAttributes, signer: ReceiptSigner?
   ) throws(UndecodableReceipt) {

@@ -27,6 +27,9 @@ struct ReceiptFrame: Hashable, Sendable {
 
   var count: Int { head.count + tail.count }
 
+  /// The place of the certificates, and of the little behind them, in the receipt that it was found in.
+  var tailRange: Range<Int> { tail.startIndex..<tail.endIndex }
+
   /// The same frame without the receipt that it was found in, which its slices would keep alive.
   var detached: ReceiptFrame { ReceiptFrame(head: Array(head)[...], tail: Array(tail)[...]) }
 

@@ -57,6 +57,7 @@ struct PreparedEntry: Sendable {
     // A signed transaction has the name inside. A receipt has none, and is needed to ask Apple.
     guard hasForgotten, entry.user.isErased || entry.receipt.base64.contains(".") else { return }
     entry.receipt.base64 = KeptReceipt.erasedText
+    entry.sharedOctets = nil
     digest = ReceiptDigest(of: KeptReceipt.erasedText)
   }
 }

@@ -367,11 +367,15 @@ struct RecordOperation {
         if let former { try tables.leave(proof: former) }
         return shared
       }
-      if let former, try tables.replace(proof: former, by: entry.receipt, prepared.digest, at: prepared.recordedAt) {
+      if let former,
+        try tables.replace(
+          proof: former, by: entry.receipt, prepared.digest, sharing: entry.sharedOctets, at: prepared.recordedAt)
+      {
         shared = former
         return former
       }
-      let added = try tables.add(entry.receipt, prepared.digest, at: prepared.recordedAt)
+      let added = try tables.add(
+        entry.receipt, prepared.digest, sharing: entry.sharedOctets, at: prepared.recordedAt)
       if let former { try tables.leave(proof: former) }
       shared = added
       return added

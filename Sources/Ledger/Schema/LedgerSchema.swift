@@ -2,7 +2,7 @@ internal import GRDB
 
 /// The ledger's tables. A migration, once shipped, is never edited: a change is a new one below the last.
 ///
-///     account 1 ──── * purchase * ──── 1 proof
+///     account 1 ──── * purchase * ──── 1 proof * ──── 0…1 proof_frame
 ///        │ 1 ──── 0…1 outbox
 ///        └─► event ─► event ─► …  (each names the one before)    thinned  (in the place of those that are gone)
 ///     pending_receipt 1 ──── * provisional_grant    pending_total    memo    heartbeat    access_count
@@ -59,6 +59,7 @@ enum LedgerSchema {
     migrator.registerMigration("0026 reported events", foreignKeyChecks: .immediate) { db in
       try db.execute(sql: reportedEvents)
     }
+    migrator.registerMigration("0027 frames", foreignKeyChecks: .immediate) { db in try db.execute(sql: frames) }
     return migrator
   }
 

@@ -153,7 +153,7 @@ package struct LedgerUpgrade {
       )
     }
     guard let receipt else { throw StoredForm.Unstorable() }
-    let stored = LedgerTables.StoredProof(receipt.receipt.base64)
+    let stored = StoredProof(receipt.receipt.base64)
     try tables.execute(
       """
       INSERT INTO proof (id, sha256, environment, bundle_id, is_text, content, recorded_at, uses)

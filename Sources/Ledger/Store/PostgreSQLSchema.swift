@@ -111,6 +111,10 @@ enum PostgreSQLSchema {
     ALTER TABLE IF EXISTS figure ADD COLUMN IF NOT EXISTS existing BIGINT NOT NULL DEFAULT 0;
     ALTER TABLE IF EXISTS figure ADD COLUMN IF NOT EXISTS existing_mrr BIGINT NOT NULL DEFAULT 0;
     """,
+    "0027 frames": """
+    ALTER TABLE proof ADD COLUMN frame_id BIGINT;
+    ALTER TABLE proof ADD COLUMN frame_at BIGINT;
+    """,
   ]
 
   /// Triggers on tables that a migration adds.

@@ -108,8 +108,10 @@ extension LedgerTables {
   func erase(proof id: Int64) throws -> Bool {
     let digest = ReceiptDigest(of: KeptReceipt.erasedText)
     try execute(
-      "UPDATE proof SET sha256 = ?, is_text = 1, content = ? WHERE id = ? AND sha256 <> ?", digest,
-      Array(KeptReceipt.erasedText.utf8), id, digest)
+      """
+      UPDATE proof SET sha256 = ?, is_text = 1, content = ?, frame_id = NULL, frame_at = NULL
+      WHERE id = ? AND sha256 <> ?
+      """, digest, Array(KeptReceipt.erasedText.utf8), id, digest)
     return changesCount == 1
   }
 

@@ -36,6 +36,9 @@ package struct LedgerEntry: Sendable {
   /// The keys whose account token names another user: this user does not get them.
   package var keysNamingOthers: Set<SubscriptionKey> = []
   package var receipt: KeptReceipt
+  /// The octets of the receipt that others have too, of what its base64 spells, or of its text where it is a signed
+  /// transaction: certificates of Apple's. The ledger stores them once. `nil`: none are known.
+  package var sharedOctets: Range<Int>?
   /// A purchase with a stored receipt keeps it, since this one cannot be sent to verifyReceipt. A purchase without one
   /// takes the entry's.
   package var keepsReceipts = false

@@ -326,6 +326,11 @@ package final class ReceiptValidator: Sendable {
       evaluate: evaluate,
       nextCheck: nextCheck,
       approves: mode.approves)
+    if case .app(let app) = reference.receipt?.content {
+      entry.sharedOctets = app.sharedOctets
+    } else {
+      entry.sharedOctets = entry.receipt.base64.rangeOfJWSHeader
+    }
     // A question about a known purchase does not present it.
     if case .kept = submission.proof { entry.isPresented = false }
     if !submission.isPresented { (entry.isPresented, entry.claimsByName) = (false, true) }

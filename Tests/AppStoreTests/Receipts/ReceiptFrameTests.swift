@@ -57,6 +57,26 @@ struct ReceiptFrameTests {
     }
   }
 
+  @Test func `what receipts of one signer share is known once one of them has verified`() throws {
+    let pki = try TestPKI()
+    let signers = KnownSigners(limit: 64)
+    let verifier = ReceiptVerifier(roots: try pki.roots(), knownSigners: signers)
+    let more = TestReceipt.attribute(9_999, [UInt8](repeating: 7, count: 50))
+    let receipts = try [TestReceipt.payload(), TestReceipt.payload(extra: [more])].map { payload in
+      try TestReceipt(pki, payload: payload).bytes()
+    }
+    let receipt = try AppReceipt.decode(receipts[0], knowing: signers)
+    #expect(receipt.sharedOctets(knowing: signers) == nil)
+    _ = try verifier.verify(receipt, now: Self.now)
+    let shared = try #require(receipt.sharedOctets(knowing: signers))
+    let other = try AppReceipt.decode(receipts[1], knowing: signers)
+    let alike = try #require(other.sharedOctets(knowing: signers))
+    #expect(receipts[0][shared] == receipts[1][alike])
+    // The certificates are in it, and neither payload nor signature.
+    #expect(shared.lowerBound > receipts[0].count - shared.count - 300)
+    #expect(shared.count > receipts[0].count / 2 && shared.upperBound < receipts[0].count - 200)
+  }
+
   @Test func `damage of every kind is judged the same by a verifier that knows the frame`() throws {
     let pki = try TestPKI()
     var sha1 = TestReceipt(pki)
