@@ -110,6 +110,24 @@ import Testing
     await client.signOut()
   }
 
+  @Test func `a post that is on its way is not to come again because the state has come`() async throws {
+    let bench = Bench()
+    bench.store.leaveUnfinished(bench.sale())
+    let client = bench.client()
+    bench.service.hold("validations")
+    let start = Task { await client.start() }
+    #expect(await eventually { bench.service.heldCount == 1 })
+    _ = try await client.refresh()
+    #expect(await eventually { bench.clock.nextWait != nil })
+    for _ in 0..<1000 { await Task.yield() }
+    // Nothing but the end of the hour.
+    #expect(try #require(bench.clock.nextWait) > 3000)
+    bench.service.release()
+    await start.value
+    #expect(client.state.access?.tier == "pro")
+    await client.signOut()
+  }
+
   @Test func `a started client asks again when the state becomes old, and tells when it is unknown`() async throws {
     let bench = Bench()
     let client = bench.client()
