@@ -6,8 +6,11 @@
 // A frame's header has 24 bytes, and is all that SQLite writes with so many. Its second number is the size of the database
 // in pages where the frame commits, else 0: https://www.sqlite.org/fileformat2.html, section 4.1.
 //
-// A write that fails is reported by the call that passed it on. SQLite rolls the transaction back for an error of any of
-// these, and writes the same frames anew.
+// A connection that is not alone in writing has to set `PRAGMA cache_spill = OFF`, so that it writes to the log only when it
+// commits. Else frames of a transaction that is rolled back stay gathered, and are passed on over what another connection
+// has committed since.
+//
+// A write that fails is reported by the call that passed it on: then that is the commit, which SQLite rolls back.
 //
 // The database file has no part in this: its methods are those of the VFS beneath.
 

@@ -45,6 +45,31 @@ import Testing
     try reader.close()
   }
 
+  /// As when somebody writes with the `sqlite3` program while the service runs. The ledger's writer spills nothing, either.
+  @Test func `what was rolled back is not written over what another connection has committed`() throws {
+    #expect(gathering_vfs_register() == SQLITE_OK)
+    let scratch = try Scratch()
+    let writer = try Self.open(scratch.path, synchronous: "OFF", cachedPages: 10)
+    let other = try Self.open(scratch.path, synchronous: "OFF", cachedPages: 10)
+    try writer.writeWithoutTransaction { db in
+      try db.execute(
+        sql: "PRAGMA cache_spill = OFF; CREATE TABLE item (id INTEGER PRIMARY KEY, value BLOB, number INTEGER)")
+      for id in 0..<100 { try db.execute(sql: "INSERT INTO item VALUES (?, zeroblob(3000), 0)", arguments: [id]) }
+      _ = try db.checkpoint(.restart)
+      try db.beginTransaction(.immediate)
+      try db.execute(sql: "UPDATE item SET number = 1 WHERE id BETWEEN 20 AND 59")
+      try db.rollback()
+    }
+    try other.write { db in try db.execute(sql: "UPDATE item SET number = 2 WHERE id < 90") }
+    let expected = try other.read(Self.content)
+    #expect(try writer.read(Self.content) == expected)
+    #expect(try other.read(Self.content) == expected)
+    #expect(try Self.contentOfCopy(scratch, 0) == expected)
+    #expect(expected.items.count { $0["number"] == 2 } == 90)
+    try writer.close()
+    try other.close()
+  }
+
   private static func change(_ db: Database, using random: inout SplitMix64) throws {
     try db.execute(
       sql: """

@@ -114,6 +114,10 @@ final class SQLiteEngine: LedgerEngine {
     try pool.writeWithoutTransaction { db in
       try expect(db, "synchronous", synchronous.rawValue, path: path)
       try expect(db, "foreign_keys", 1, path: path)
+      // Pages of a transaction that is then rolled back would be gathered (`CGatheringVFS`) until this connection writes or
+      // reads again, over what another process has committed meanwhile. A transaction has some 1 000 pages at most.
+      try db.execute(sql: "PRAGMA cache_spill = OFF")
+      try expect(db, "cache_spill", 0, path: path)
       try db.inTransaction(.immediate) {
         try LedgerTables(db: db).release()
         return .commit

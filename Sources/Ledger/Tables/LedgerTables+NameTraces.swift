@@ -130,7 +130,9 @@ extension LedgerTables {
   ) throws -> ErasureReport {
     var report = ErasureReport(of: UserID(""))
     for id in traces.purchases {
-      guard let kept = try? purchase(id: id) else { continue }
+      let kept: StoredPurchase
+      // Any other error has ended the transaction.
+      do { kept = try purchase(id: id) } catch is StoredForm.Unstorable { continue }
       report.notifications += try eraseNotifications(
         about: kept.evidence.key, isOwn: false, as: pseudonym, names)
       let evidence = kept.evidence.withoutAccounts(where: names.isName)
