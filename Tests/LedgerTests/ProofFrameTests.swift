@@ -118,6 +118,16 @@ import Testing
     }
   }
 
+  @Test(.ofTheFile) func `a damaged frame takes no later receipt along`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      try await Self.record(Self.receipt(1, around: Self.certificates()), of: "anna", "1", in: ledger)
+      try await scratch.change("UPDATE proof_frame SET content = zeroblob(3000)")
+      let receipt = Self.receipt(2, around: Self.certificates())
+      try await Self.record(receipt, of: "ben", "2", in: ledger)
+      #expect(try await Self.isKept(receipt, as: "2", in: ledger))
+    }
+  }
+
   @Test(.ofTheFile) func `nobody can fill the ledger with frames`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       try await scratch.change(

@@ -40,8 +40,8 @@ extension AppReceipt {
     return try AppReceipt(encoded: bytes, attributes: attributes, signer: signer)
   }
 
-  /// The octets that it has in common with every other receipt of its signer, certificates above all; `nil` as long as
-  /// none of its frame has verified, so that nobody can make them up.
+  /// The octets that it has in common with every other receipt of its frame, certificates above all; `nil` as long as
+  /// none of its frame has verified, so that a made-up receipt shares nothing.
   package var sharedOctets: Range<Int>? { sharedOctets(knowing: Self.knownSigners) }
 
   func sharedOctets(knowing signers: KnownSigners) -> Range<Int>? {

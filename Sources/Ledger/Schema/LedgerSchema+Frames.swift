@@ -1,8 +1,8 @@
 extension LedgerSchema {
   /// Migration 0027. What receipts have in common is stored once.
   static let frames = """
-    -- The octets that many receipts share: the certificates that Apple signs with, three quarters of a small receipt. There
-    -- are as many rows as Apple has used signers, and at most ProofFrame.limit.
+    -- The octets that many receipts share: the certificates that Apple signs with, three quarters of a small receipt. One
+    -- row for each way in which they were written, at most ProofFrame.limit.
     CREATE TABLE proof_frame (
       id INTEGER NOT NULL PRIMARY KEY,
       sha256 BLOB NOT NULL UNIQUE CHECK (length(sha256) = 32),

@@ -84,7 +84,7 @@ package struct LedgerVerification: Hashable, Sendable {
     _ address: PostgreSQLAddress, _ read: (LedgerTables) throws -> Result
   ) throws(LedgerOpenError) -> Result {
     try address.checked { connection in
-      guard try connection.run("SELECT to_regclass('thinned')::text") != nil else {
+      guard try connection.run("SELECT to_regclass('proof_frame')::text") != nil else {
         throw LedgerOpenError.inaccessible(
           path: "in \(address.description)", problem: "it has no tables yet, or is of an older version")
       }
@@ -111,8 +111,7 @@ package struct LedgerVerification: Hashable, Sendable {
 
   private static func expectPresent(_ db: Database, path: String) throws {
     guard
-      try db.tableExists("account") && !db.tableExists("subscription") && db.tableExists("thinned")
-        && db.tableExists("exposure")
+      try db.tableExists("account") && !db.tableExists("subscription") && db.tableExists("proof_frame")
     else {
       throw LedgerOpenError.inaccessible(
         path: path, problem: "it is of an older version; start the service once, which upgrades it")
@@ -361,11 +360,12 @@ package struct LedgerVerification: Hashable, Sendable {
       place = last.id
       for (id, count) in page {
         expect(uses.removeValue(forKey: id) == count, "Proof \(id) is not used by \(count) purchases.")
-        guard let proof = try? tables.proof(id) else {
+        do {
+          let proof = try tables.proof(id)
+          expect(ReceiptDigest(of: proof.receipt.base64) == proof.digest, "Proof \(id) is not what its digest says.")
+        } catch is StoredForm.Unstorable {
           expect(false, "Proof \(id) cannot be read.")
-          continue
         }
-        expect(ReceiptDigest(of: proof.receipt.base64) == proof.digest, "Proof \(id) is not what its digest says.")
       }
     }
     expect(uses.isEmpty, "\(uses.count) proofs of purchases are missing.")

@@ -26,7 +26,10 @@ struct StoredProof {
 struct ProofFrame {
   /// The fewest octets that are worth a row: shorter than any certificate.
   static let least = 512
-  /// The most rows. Apple has used a handful of signers in ten years; a receipt of yet another one is stored whole.
+  /// The most octets, as many as `AppReceipt` remembers of a frame. Apple's have about 4 KiB.
+  static let most = 16 * 1_024
+  /// The most rows. Apple has used a handful of signers in ten years. Whoever has a receipt of Apple's can write its
+  /// certificates in other ways, and use the rows up: then receipts of later signers are stored whole.
   static let limit: Int64 = 256
 
   var id: Int64
@@ -124,7 +127,8 @@ extension LedgerTables {
   /// would read what is left for the receipt.
   private func stored(_ receipt: KeptReceipt, without shared: Range<Int>?) throws -> StoredProof {
     var stored = StoredProof(receipt.base64)
-    guard !connection.isShared, let range = shared, range.count >= ProofFrame.least, range.lowerBound >= 0,
+    guard !connection.isShared, let range = shared, (ProofFrame.least...ProofFrame.most).contains(range.count),
+      range.lowerBound >= 0,
       range.upperBound <= stored.content.count, range.count < stored.content.count,
       !stored.isText || stored.content.contains(UInt8(ascii: ".")), let frame = try frame(stored.content[range])
     else { return stored }
@@ -136,8 +140,11 @@ extension LedgerTables {
   /// The row of these octets; `nil` where there are too many rows for a new one.
   private func frame(_ octets: ArraySlice<UInt8>) throws -> Int64? {
     let digest = SHA256Digest(of: octets).bytes
-    let known = try first("SELECT id FROM proof_frame WHERE sha256 = ?", digest) { try $0.get(0, as: Int64.self) }
-    if let known { return known }
+    let known = try first("SELECT id, content FROM proof_frame WHERE sha256 = ?", digest) {
+      (id: try $0.get(0, as: Int64.self), content: try $0.get(1, as: [UInt8].self))
+    }
+    // A row that was damaged on the disk takes no other receipt along.
+    if let known { return known.content.elementsEqual(octets) ? known.id : nil }
     let last = try first("SELECT max(id) FROM proof_frame") { try $0.get(0, as: Int64?.self) } ?? nil
     let id = (last ?? 0) + 1
     guard id <= ProofFrame.limit else { return nil }
