@@ -144,7 +144,7 @@ extension LedgerTables {
       (id: try $0.get(0, as: Int64.self), content: try $0.get(1, as: [UInt8].self))
     }
     // A row that was damaged on the disk takes no other receipt along.
-    if let known { return known.content.elementsEqual(octets) ? known.id : nil }
+    if let known { return SHA256Digest(of: known.content).bytes == digest ? known.id : nil }
     let last = try first("SELECT max(id) FROM proof_frame") { try $0.get(0, as: Int64?.self) } ?? nil
     let id = (last ?? 0) + 1
     guard id <= ProofFrame.limit else { return nil }
