@@ -39,8 +39,8 @@ public actor CountersignClient {
   private var failures = 0
   private var listener: Task<Void, Never>?
   private var retrying: Task<Void, Never>?
-  /// How many post what waits at this moment.
-  private var posters = 0
+  /// Calls of `postWaiting` that are under way.
+  private var runningPosts = 0
   private var clock: Task<Void, Never>?
 
   /// Reads what is kept of the user. No request is made: `state` is right at once, and offline.
@@ -214,8 +214,8 @@ public actor CountersignClient {
       failures = 0
       retrying?.cancel()
       retrying = nil
-    } else if posters == 0 {
-      // Posts that waited since the user was signed out can go out again. Those that are on their way come again by themselves.
+    } else if runningPosts == 0 {
+      // Posts that waited since the user was signed out can go out again. A post that is under way schedules its own retry.
       retryLater(CountersignError.later(retryAfter: nil))
     }
     publish()
@@ -341,8 +341,8 @@ public actor CountersignClient {
   /// Posts the waiting transactions, and those that the App Store says are not finished. Throws at the end what was about one
   /// transaction, and any other error at once: what is left goes on waiting.
   private func postWaiting() async throws {
-    posters += 1
-    defer { posters -= 1 }
+    runningPosts += 1
+    defer { runningPosts -= 1 }
     readWaiting()
     let unfinished = await options.store?.unfinished() ?? []
     var transactions = unfinished
