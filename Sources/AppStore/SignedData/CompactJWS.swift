@@ -3,7 +3,7 @@ import JSON
 /// A JSON Web Signature in its compact form (RFC 7515, section 3.1), taken apart. Nothing is checked but its form.
 ///
 ///     base64url(header) . base64url(payload) . base64url(signature)
-struct CompactJWS: Hashable, Sendable {
+package struct CompactJWS: Hashable, Sendable {
   /// 256 KiB. A notification with a transaction and a renewal info inside has about 20 KiB.
   static let limit = 256 * 1_024
 
@@ -31,6 +31,14 @@ struct CompactJWS: Hashable, Sendable {
     self.payload = payload
     self.signature = signature
     signed = Array(text.prefix(parts[0].count + 1 + parts[1].count))
+  }
+
+  /// The octets of the header, with its certificates (RFC 7515, section 4.1.6): the same in every transaction of one signer.
+  ///
+  /// - Parameter text: a JWS, or a receipt in base64, which has no dot; it is not read any further.
+  package static func rangeOfHeader(in text: String) -> Range<Int>? {
+    let octets = text.utf8
+    return octets.firstIndex(of: UInt8(ascii: ".")).map { 0..<octets.distance(from: octets.startIndex, to: $0) }
   }
 }
 

@@ -141,7 +141,7 @@ package final class AppStoreGateway: Sendable {
   ///   - mayReuse: whether an answer of the last moments will do.
   ///   - retriesTrouble: whether retries may use the budget that all callers share.
   ///   - detail: where it is not `decoded`, verifyReceipt alone is asked, and now.
-  ///   - end: how long Apple may take; `nil`: `deadline` from now.
+  ///   - end: the end of Apple's time; `nil`: `deadline` from now, for each source.
   package func ask(
     about reference: PurchaseReference, for user: UserID, mayReuse: Bool, retriesTrouble: Bool = true,
     detail: VerifyReceiptDetail = .decoded, until end: ContinuousClock.Instant? = nil, logger: Logger
@@ -175,8 +175,10 @@ package final class AppStoreGateway: Sendable {
       if mayReuse, detail == .decoded, let answer = recent[identity], stillHolds(answer.history) {
         return try accepted(answer, reference, source, isReused: true, for: user)
       }
-      switch await flights.run(identity, { [self] in await answer(to: question, identity, until: end, logger: logger) })
-      {
+      let outcome = await flights.run(identity) { [self] in
+        await answer(to: question, identity, until: end, logger: logger)
+      }
+      switch outcome {
       case .success(let answer): return try accepted(answer, reference, source, isReused: false, for: user)
       case .failure(let error):
         failure = error

@@ -65,7 +65,7 @@ package final class ReceiptValidator: Sendable {
     }
 
     /// Whether a caller waits, who gets the last proven state if Apple cannot be asked.
-    fileprivate var isRequest: Bool {
+    var isRequest: Bool {
       switch self {
       case .request, .inquiry: true
       case .settlement, .recheck: false
@@ -86,7 +86,7 @@ package final class ReceiptValidator: Sendable {
   /// The result is durable: it survives a power cut right after.
   ///
   /// - Parameters:
-  ///   - end: how long Apple may take; `nil`: the deadline of the gateway.
+  ///   - end: the end of Apple's time; `nil`: by the gateway's deadline.
   ///   - onWait: called when only the app's rows are left to write, and another task is writing the user's.
   package func validate(
     _ submission: ReceiptSubmission, _ mode: ValidationMode = .request, until end: ContinuousClock.Instant? = nil,
@@ -108,10 +108,10 @@ package final class ReceiptValidator: Sendable {
     return try await conclude(accepted, reference, of: submission, mode, logger: logger, onWait: onWait)
   }
 
-  // While Apple is awaited a request holds the memory of `validate`, and none of what comes after: therefore
-  // `@inline(never)`. Half of the memory of 2,000 requests in flight was such.
-
   /// Evaluates, records and writes back what Apple has answered.
+  ///
+  /// Not inlined, as a request that waits for Apple would hold the memory of this, too: 6.4 KB of it with `answer(without:)`,
+  /// 1.6 KB so.
   @inline(never)
   private func conclude(
     _ accepted: AppStoreGateway.AcceptedAnswer, _ reference: PurchaseReference, of submission: ReceiptSubmission,
@@ -136,35 +136,6 @@ package final class ReceiptValidator: Sendable {
       evaluatedAt: accepted.evaluatedAt)
   }
 
-  /// Answers with what is proven, or keeps a new purchase until Apple can be asked.
-  ///
-  /// - Throws: `error`, where neither is right.
-  @inline(never)
-  private func answer(
-    without error: ValidationError, about reference: PurchaseReference, of submission: ReceiptSubmission,
-    _ mode: ValidationMode, logger: Logger, onWait: @Sendable () -> Void
-  ) async throws(ValidationError) -> ValidatedEntitlement {
-    if case .notAskable = error, mode.isRequest {
-      guard let proven = try await lastProvenState(of: submission, covering: reference) else {
-        throw .unknownTransaction
-      }
-      return proven
-    }
-    // A receipt that Apple has rejected once does not wait for the end of an outage: the client has to send it again.
-    guard case .appStoreUnavailable(let cause) = error, cause != .doubtful else { throw error }
-    #if PLANTED_DEFECTS
-      if PlantedDefect.troubleEndsAccess.isActive, let receipt = reference.receipt {
-        return try await endAccess(receipt, reference.proof, of: submission)
-      }
-    #endif
-    // The service's own checks want a fresh answer or none.
-    guard mode.isRequest else { throw error }
-    if let proven = try await lastProvenState(of: submission, covering: reference) { return proven }
-    guard let receipt = reference.receipt, reference.proof.mayWait(after: cause) else { throw error }
-    return try await postpone(
-      receipt, reference.proof, of: submission, after: cause, logger: logger, onWait: onWait)
-  }
-
   /// The time until which a new verdict's rows are claimed: `write` may take as long for a loser's row as for the
   /// user's own. With more than one loser, which is rare, the deliverer may come in between.
   var rowsClaim: Date? { writeBack.map { gateway.now().advanced(by: $0.deadline * 2) } }
@@ -186,7 +157,7 @@ package final class ReceiptValidator: Sendable {
   }
 
   /// Whether another task is writing the app's row of a user.
-  private func isBeingWritten(_ user: UserID) -> Bool { writeBack?.rowLocks.isLocked(user) ?? false }
+  func isBeingWritten(_ user: UserID) -> Bool { writeBack?.rowLocks.isLocked(user) ?? false }
 
   /// Resolves a submission: the receipt sent, the one stored, or a purchase by its ID.
   func reference(of submission: ReceiptSubmission) async throws(ValidationError) -> PurchaseReference {
@@ -329,7 +300,7 @@ package final class ReceiptValidator: Sendable {
     if case .app(let app) = reference.receipt?.content {
       entry.sharedOctets = app.sharedOctets
     } else {
-      entry.sharedOctets = entry.receipt.base64.rangeOfJWSHeader
+      entry.sharedOctets = CompactJWS.rangeOfHeader(in: entry.receipt.base64)
     }
     // A question about a known purchase does not present it.
     if case .kept = submission.proof { entry.isPresented = false }
@@ -368,91 +339,6 @@ package final class ReceiptValidator: Sendable {
     return EvaluationContext(evaluatedAt: now, recordedAt: now, evaluate: evaluate)
   }
 
-  /// The last proven state, marked stale: trouble upstream never lowers a tier.
-  ///
-  /// The state is an answer only if nothing new was presented: a known purchase by its ID, this very receipt, or a receipt
-  /// with known purchases only.
-  private func lastProvenState(
-    of submission: ReceiptSubmission, covering reference: PurchaseReference
-  ) async throws(ValidationError) -> ValidatedEntitlement? {
-    guard let receipt = reference.receipt, let profile = try await profile(of: submission.user) else { return nil }
-    if submission.proof.originalTransactionID != nil { return standing(of: submission.user, profile) }
-    let known = KnownPurchases(profile.evidence)
-    var isKnown = receipt.purchases.allSatisfy(known.contains)
-    if !isKnown { isKnown = try await knowledge(of: receipt, for: submission.user).wasEvaluated }
-    return isKnown ? standing(of: submission.user, profile) : nil
-  }
-
-  /// Keeps a new purchase until Apple can be asked, and grants meanwhile what its signature proves.
-  ///
-  /// An answer without it would lose it: the app finishes the transaction on any 2xx.
-  private func postpone(
-    _ receipt: SubmittedReceipt, _ proof: LocalProof, of submission: ReceiptSubmission,
-    after cause: AppStoreError, logger: Logger, onWait: @Sendable () -> Void
-  ) async throws(ValidationError) -> ValidatedEntitlement {
-    // A purchase that is signed for another app does not wait for Apple.
-    if let bundleID = proof.bundleID, !gateway.apps.contains(bundleID) { throw .wrongApp(appleStatus: nil) }
-    let evaluationContext = evaluationContext
-    let pending = PendingReceipt(
-      user: submission.user, base64: receipt.base64, requestID: submission.requestID,
-      receivedAt: evaluationContext.recordedAt)
-    // Apple has answered if it calls the receipt malformed: anybody can change the outer bytes without harm to the
-    // signature, and must not get around Apple's verdict so. Such a grant is only reserved. If Apple cannot be asked at
-    // all, the first user with the purchase is granted it, and nobody else is.
-    let grants = provisionalEvidence(of: proof, for: submission.user, at: evaluationContext.evaluatedAt)
-      .map { cause.mayBeProvoked ? $0.reserved : $0 }
-    let outcome = try await consult(await ledger.postpone(pending, provisional: grants, evaluationContext))
-    switch outcome {
-    case .kept: break
-    case .tooMany: throw .appStoreUnavailable(cause)
-    case .full:
-      logger.error("the store for pending receipts is full until Apple answers again")
-      throw .appStoreUnavailable(cause)
-    }
-    let profile = try await profile(of: submission.user)
-    var answer = standing(of: submission.user, profile)
-    answer.isPending = true
-    if isBeingWritten(submission.user) { onWait() }
-    if let profile { answer.write = await write(submission.user, profile.write, logger: logger) }
-    return answer
-  }
-
-  /// The evidence of the signature, of our app and of a store that this user may use, unless the purchase names another
-  /// user: it has to be free for them.
-  private func provisionalEvidence(
-    of proof: LocalProof, for user: UserID, at now: Date
-  ) -> [SubscriptionEvidence] {
-    guard provisional > .zero, let history = proof.history(evaluatedAt: now),
-      rules.accepts(history.environment, for: user)
-    else { return [] }
-    let others = Set(history.evidence().filter { $0.namesAnother(than: user) }.map(\.key))
-    return history.provisionalEvidence(at: now, until: now.advanced(by: provisional), catalog: rules.catalog)
-      .filter { !others.contains($0.key) }
-  }
-
-  /// The user's standing after Apple was asked about everything of theirs.
-  ///
-  /// - Parameters:
-  ///   - isFresh: whether Apple has answered about everything: the verdict is the recorded one, by Apple's clock.
-  ///   - isWanting: whether an answer is missing.
-  func standing(
-    of user: UserID, isFresh: Bool, isWanting: Bool, logger: Logger
-  ) async throws(ValidationError) -> ValidatedEntitlement {
-    let profile = try await profile(of: user)
-    var answer = standing(of: user, profile)
-    if isFresh, let profile {
-      answer.entitlement = profile.entitlement
-      answer.isFromLedger = false
-    } else if !isWanting {
-      answer.entitlement = rules.standing(of: user, profile, at: gateway.now())
-    }
-    if let profile {
-      answer.write = await write(user, profile.write, logger: logger)
-        .telling(answer.entitlement, recorded: profile.entitlement)
-    }
-    return answer
-  }
-
   /// Re-evaluates without a purchase that the operator has excluded since it counted.
   func reevaluate(_ submission: ReceiptSubmission) async throws(ValidationError) {
     guard case .kept(_, let receipt) = submission.proof else { return }
@@ -462,46 +348,13 @@ package final class ReceiptValidator: Sendable {
         approves: { _, _ in true }))
   }
 
-  /// The standing of a user now, without an answer from Apple.
-  private func standing(of user: UserID, _ profile: LedgerProfile?) -> ValidatedEntitlement {
-    var entitlement = rules.standing(of: user, profile, at: gateway.now())
-    entitlement.isStale = !entitlement.isProvisional
-    let write: ProfileWrite =
-      if writeBack != nil, user.mayHaveRow, let profile {
-        ProfileWrite(profile.write).telling(entitlement, recorded: profile.entitlement)
-      } else { .none }
-    return ValidatedEntitlement(user: user, entitlement: entitlement, isFromLedger: true, write: write)
-  }
-
-  private func knowledge(
+  func knowledge(
     of receipt: SubmittedReceipt, for user: UserID
   ) async throws(ValidationError) -> ReceiptKnowledge {
     try await consult(await ledger.knowledge(of: receipt.base64, for: user))
   }
 
-  private func profile(of user: UserID) async throws(ValidationError) -> LedgerProfile? {
+  func profile(of user: UserID) async throws(ValidationError) -> LedgerProfile? {
     try await consult(await ledger.profile(of: user))
   }
 }
-
-#if PLANTED_DEFECTS
-  extension ReceiptValidator {
-    /// A planted defect: treats Apple's trouble as the end of the account.
-    private func endAccess(
-      _ receipt: SubmittedReceipt, _ proof: LocalProof, of submission: ReceiptSubmission
-    ) async throws(ValidationError) -> ValidatedEntitlement {
-      let now = gateway.now()
-      let accepted = AppStoreGateway.AcceptedAnswer(
-        history: PurchaseHistory(
-          environment: .production, source: .verifyReceipt, evidenceTime: now, evaluatedAt: now, purchases: [],
-          isAccountGone: true),
-        bundleID: receipt.claimedBundleID, source: .verifyReceipt, signedTransactions: [:], isReused: false,
-        evaluatedAt: now)
-      let reference = PurchaseReference(receipt: receipt, proof: DeferredProof(proof))
-      let evidence = try await evidence(of: accepted, reference, for: submission)
-      let recorded = try await record(evidence, accepted, reference, for: submission, .request)
-      return ValidatedEntitlement(
-        user: submission.user, entitlement: recorded.entitlement, isFromLedger: false, write: .none)
-    }
-  }
-#endif
