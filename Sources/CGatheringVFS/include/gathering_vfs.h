@@ -2,9 +2,8 @@
 
 #pragma once
 
-// Connections that write a file beside others have to set `PRAGMA cache_spill = OFF`.
-
-// Registers it as the default of the process, around the one that was; repeated calls do nothing.
+// Registers it as the default of the process, around the one that was; repeated calls do nothing. Connections that write a
+// file beside others have to set `PRAGMA cache_spill = OFF`.
 //
 // Returns SQLite's result code.
 int gathering_vfs_register(void);

@@ -8,7 +8,7 @@ protocol RequestCheck: Sendable {
 
 /// Makes checks one after another.
 ///
-/// One middleware for all: each costs four of Swift's asynchronous frames, and a read 3 % of its CPU.
+/// One middleware for all of them: each would cost four of Swift's asynchronous frames, which is 3 % of the CPU of a read.
 struct RequestCheckMiddleware: RouterMiddleware {
   typealias Context = ServiceRequestContext
 

@@ -1,7 +1,7 @@
 extension LedgerSchema {
   /// Migration 0027. What receipts have in common is stored once.
   static let frames = """
-    -- The octets that many receipts share: the certificates that Apple signs with, three quarters of a small receipt. One
+    -- The octets that many receipts share: the certificates that Apple signs with, most of a small receipt. One
     -- row for each way in which they were written, at most ProofFrame.limit.
     CREATE TABLE proof_frame (
       id INTEGER NOT NULL PRIMARY KEY,

@@ -5,7 +5,7 @@ internal import Entitlements
 struct StoredProof {
   var content: [UInt8]
   var isText: Bool
-  /// What was taken out of the content; `nil` where it is whole.
+  /// The part that is stored elsewhere; `nil` where the content is whole.
   var frame: ProofFrame?
 
   init(_ base64: String) {
