@@ -6,8 +6,8 @@ package import ServiceLifecycle
 
 /// Runs tasks on the thread of an event loop.
 ///
-/// By default a request is handled on Swift's own threads, and waits there behind all that others do: a read took 32 ms and
-/// more at the median while large answers were decoded, and takes 7 ms at most so.
+/// By default a request is handled on Swift's own threads, and waits there behind all that others do: a read took 32 ms or
+/// more at the median while large answers were decoded. On the loop's thread it takes 2 to 7 ms.
 ///
 /// Long work does not belong here: every other connection of the loop waits meanwhile.
 package final class LoopExecutor: TaskExecutor {
