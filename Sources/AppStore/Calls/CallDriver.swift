@@ -109,7 +109,7 @@ struct CallDriver<Attempt: Sendable>: Sendable {
 
   /// Reports the outcome of a call to the breaker, and finds out what follows from it.
   ///
-  /// Not inlined, as a request holds the memory of `answer` during a call: 5.8 KB with this.
+  /// Not inlined, nor is `pause`: a request holds the memory of `answer` during a call, 5.1 KB, and 5.8 with both.
   @inline(never)
   private func step<Question: AppleQuestion>(
     of question: inout Question, after call: Call<Question.Outcome>, _ permit: CircuitBreaker.Permit?,

@@ -35,7 +35,8 @@ package struct CompactJWS: Hashable, Sendable {
 
   /// The octets of the header, with its certificates (RFC 7515, section 4.1.6): the same in every transaction of one signer.
   ///
-  /// - Parameter text: a JWS, or a receipt in base64, which has no dot; it is not read any further.
+  /// - Parameter text: a JWS whose signature was verified, or a receipt in base64. It is not read beyond the first dot.
+  /// - Returns: `nil` for a receipt in base64, which has no dot.
   package static func rangeOfHeader(in text: String) -> Range<Int>? {
     let octets = text.utf8
     return octets.firstIndex(of: UInt8(ascii: ".")).map { 0..<octets.distance(from: octets.startIndex, to: $0) }

@@ -26,7 +26,7 @@ package struct AuthenticationMiddleware: RouterMiddleware {
     return try await next(request, admit(caller, context))
   }
 
-  /// Not inlined: a request holds the memory of `handle` until it is answered, 3.2 KB with this.
+  /// Not inlined: a request holds the memory of `handle` until it is answered, 0.7 KB, and 3.2 with this.
   @inline(never)
   private func admit(_ caller: Caller, _ context: Context) throws -> Context {
     var context = context

@@ -26,16 +26,16 @@ struct ValidationsController: Sendable {
     let caller = try context.requireUserOr(.service, .support)
     let loan = budgets.validation(by: caller)
     return switch caller {
-    case .user(let user): try await validate(request, of: user, loan, context)
+    case .user(let user): try await validateForUser(user, request, loan, context)
     case .server: try await validateForServer(request, loan, context)
     }
   }
 
-  // Not inlined into each other: a request holds their memory while Apple is awaited, 4.6 KB of it in one function.
+  // Not inlined into each other: a request holds their memory while Apple is awaited, 3.0 KB, and 4.6 in one function.
 
   @inline(never)
-  private func validate(
-    _ request: Request, of user: UserID, _ loan: ByteBudget.Loan, _ context: ServiceRequestContext
+  private func validateForUser(
+    _ user: UserID, _ request: Request, _ loan: ByteBudget.Loan, _ context: ServiceRequestContext
   ) async throws -> Response {
     let body = try await body.decode(UserRequest.self, from: request, loan)
     defer { withExtendedLifetime(body.loan) {} }

@@ -5,7 +5,7 @@ import Logging
 
 import struct FoundationEssentials.Date
 
-/// What a caller is told while Apple cannot be asked, and what is known without an answer.
+/// Answers while Apple cannot be asked.
 extension ReceiptValidator {
   /// Answers with what is proven, or keeps a new purchase until Apple can be asked.
   ///
@@ -98,31 +98,8 @@ extension ReceiptValidator {
       .filter { !others.contains($0.key) }
   }
 
-  /// The user's standing after Apple was asked about everything of theirs.
-  ///
-  /// - Parameters:
-  ///   - isFresh: whether Apple has answered about everything: the verdict is the recorded one, by Apple's clock.
-  ///   - isWanting: whether an answer is missing.
-  func standing(
-    of user: UserID, isFresh: Bool, isWanting: Bool, logger: Logger
-  ) async throws(ValidationError) -> ValidatedEntitlement {
-    let profile = try await profile(of: user)
-    var answer = standing(of: user, profile)
-    if isFresh, let profile {
-      answer.entitlement = profile.entitlement
-      answer.isFromLedger = false
-    } else if !isWanting {
-      answer.entitlement = rules.standing(of: user, profile, at: gateway.now())
-    }
-    if let profile {
-      answer.write = await write(user, profile.write, logger: logger)
-        .telling(answer.entitlement, recorded: profile.entitlement)
-    }
-    return answer
-  }
-
   /// The standing of a user now, without an answer from Apple.
-  private func standing(of user: UserID, _ profile: LedgerProfile?) -> ValidatedEntitlement {
+  func standing(of user: UserID, _ profile: LedgerProfile?) -> ValidatedEntitlement {
     var entitlement = rules.standing(of: user, profile, at: gateway.now())
     entitlement.isStale = !entitlement.isProvisional
     let write: ProfileWrite =

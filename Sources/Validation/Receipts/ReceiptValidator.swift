@@ -86,7 +86,7 @@ package final class ReceiptValidator: Sendable {
   /// The result is durable: it survives a power cut right after.
   ///
   /// - Parameters:
-  ///   - end: the end of Apple's time; `nil`: by the gateway's deadline.
+  ///   - end: the end of Apple's time; `nil`: the gateway's `deadline` from now, for each source.
   ///   - onWait: called when only the app's rows are left to write, and another task is writing the user's.
   package func validate(
     _ submission: ReceiptSubmission, _ mode: ValidationMode = .request, until end: ContinuousClock.Instant? = nil,
@@ -110,8 +110,8 @@ package final class ReceiptValidator: Sendable {
 
   /// Evaluates, records and writes back what Apple has answered.
   ///
-  /// Not inlined, as a request that waits for Apple would hold the memory of this, too: 6.4 KB of it with `answer(without:)`,
-  /// 1.6 KB so.
+  /// Not inlined, nor is `answer(without:)`: a request holds the memory of `validate` while it waits for Apple, 1.6 KB, and 6.4
+  /// with both.
   @inline(never)
   private func conclude(
     _ accepted: AppStoreGateway.AcceptedAnswer, _ reference: PurchaseReference, of submission: ReceiptSubmission,
@@ -337,6 +337,29 @@ package final class ReceiptValidator: Sendable {
   var evaluationContext: EvaluationContext {
     let now = gateway.now()
     return EvaluationContext(evaluatedAt: now, recordedAt: now, evaluate: evaluate)
+  }
+
+  /// The user's standing after Apple was asked about everything of theirs.
+  ///
+  /// - Parameters:
+  ///   - isFresh: whether Apple has answered about everything: the verdict is the recorded one, by Apple's clock.
+  ///   - isWanting: whether an answer is missing.
+  func standing(
+    of user: UserID, isFresh: Bool, isWanting: Bool, logger: Logger
+  ) async throws(ValidationError) -> ValidatedEntitlement {
+    let profile = try await profile(of: user)
+    var answer = standing(of: user, profile)
+    if isFresh, let profile {
+      answer.entitlement = profile.entitlement
+      answer.isFromLedger = false
+    } else if !isWanting {
+      answer.entitlement = rules.standing(of: user, profile, at: gateway.now())
+    }
+    if let profile {
+      answer.write = await write(user, profile.write, logger: logger)
+        .telling(answer.entitlement, recorded: profile.entitlement)
+    }
+    return answer
   }
 
   /// Re-evaluates without a purchase that the operator has excluded since it counted.
