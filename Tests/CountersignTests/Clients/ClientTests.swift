@@ -18,8 +18,7 @@ import Testing
   private func run(
     _ body: @Sendable (RunningService, SimulatedStore) async throws -> Void
   ) async throws {
-    let settings = Settings(
-      server: ["user_rate_limit": "0", "request_deadline": "1m"], jwt: ["secret": TokenMint.secret])
+    let settings = Settings(server: ["user_rate_limit": "0"], jwt: ["secret": TokenMint.secret])
     let start = Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down))
     try await SimulatedStore.run(at: start) { store in
       try await RunningService.run(apple: store.apple(), settings: settings, now: { Date() }) { service in

@@ -18,7 +18,7 @@ import Testing
   ) async throws {
     let clock = MovingClock(DialectBench.clock)
     try await SimulatedStore.run(at: clock.date) { store in
-      var settings = DialectBench.settings(server: ["user_rate_limit": "0", "request_deadline": "5m"])
+      var settings = DialectBench.settings(server: ["user_rate_limit": "0"])
       settings.dialects.append("subscriptions_api")
       try await RunningService.run(apple: store.apple(), settings: settings, now: { clock.date }) { service in
         try await body(service, store, DialectBench.user, clock)

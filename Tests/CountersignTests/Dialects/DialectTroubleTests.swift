@@ -95,8 +95,7 @@ import Testing
   }
 
   @Test(arguments: Dialect.allCases) func `too much at once`(dialect: Dialect) async throws {
-    let settings = DialectBench.settings(
-      server: ["max_body": "1MiB", "max_bytes_in_flight": "1MiB", "request_deadline": "10m"])
+    let settings = DialectBench.settings(server: ["max_body": "1MiB", "max_bytes_in_flight": "1MiB"])
     try await SimulatedStore.run(at: DialectBench.clock) { store in
       try await RunningService.run(
         apple: store.apple(), settings: settings, now: { DialectBench.clock }, bodyPatience: .minutes(10)

@@ -22,7 +22,7 @@ struct RevenueCatApp: Sendable {
     try await SimulatedStore.run(at: start) { store in
       try await ProfileStoreDouble.running { profiles in
         var settings = Settings(
-          server: ["user_rate_limit": "0", "request_deadline": "5m", "idle_timeout": "5m"],
+          server: ["user_rate_limit": "0"],
           appStore: ["deadline": deadline], policy: policy, jwt: ["secret": TokenMint.secret],
           profileStore: .store(profiles.url, deadline: "1m"))
         settings.dialects = dialects

@@ -273,7 +273,6 @@ extension FaultTests {
       let settings = Settings(
         server: [
           "host": "0.0.0.0", "max_connections": "\(most * 2)", "max_connections_per_address": "\(most)",
-          "idle_timeout": "10m",
         ])
       try await RunningService.run(apple: .unreachable, settings: settings) { service in
         var held: [HeldConnection] = []

@@ -245,7 +245,7 @@ import Testing
         apple: Apple(
           productionURL: server.origin + "/verifyReceipt", sandboxURL: server.origin + "/sandbox",
           caFile: authority.caFile),
-        settings: Settings(server: ["request_deadline": "2m"], appStore: ["concurrency": "1", "deadline": "50s"]),
+        settings: Settings(appStore: ["concurrency": "1", "deadline": "50s"]),
         jobPause: .seconds(3600), now: { clock }
       ) { service in
         try await withThrowingTaskGroup(of: Int.self) { group in
@@ -269,8 +269,7 @@ import Testing
   /// Whoever announces a body and holds it back would otherwise keep all others out, without any work done for them.
   @Test(.timeLimit(.minutes(10)))
   func `bodies that are held back keep no place`() async throws {
-    let settings = Settings(
-      server: ["request_deadline": "2m"], appStore: ["concurrency": "1"])
+    let settings = Settings(appStore: ["concurrency": "1"])
     try await RunningService.run(apple: .unreachable, settings: settings, bodyPatience: .minutes(10)) { service in
       let head = [
         "POST /v1/validations HTTP/1.1", "Host: a", "Authorization: Bearer \(RunningService.serviceKey)",

@@ -52,8 +52,7 @@ import Testing
   func `no trouble of Apple's lowers a tier, and none is taken for a verdict`(
     trouble: Trouble, status: Int, calls: ClosedRange<Int>
   ) async throws {
-    // A busy machine may take long, and no connection is to be closed for it.
-    let settings = Settings(server: ["request_deadline": "5m", "idle_timeout": "5m"], appStore: ["deadline": "2s"])
+    let settings = Settings(appStore: ["deadline": "2s"])
     try await SimulatedStore.run(at: Self.clock) { store in
       // Nothing is settled meanwhile: that would be counted among the calls.
       try await RunningService.run(

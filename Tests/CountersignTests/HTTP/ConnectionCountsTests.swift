@@ -60,7 +60,7 @@ import Testing
     async throws
   {
     let host = try #require(Self.ownAddress)
-    let settings = Settings(server: ["host": "\"\(host)\"", "max_connections_per_address": "3", "idle_timeout": "10m"])
+    let settings = Settings(server: ["host": "\"\(host)\"", "max_connections_per_address": "3"])
     try await RunningService.run(apple: .unreachable, settings: settings) { service in
       let get = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
       var held: [HeldConnection] = []

@@ -67,7 +67,7 @@ import Testing
   }
 
   @Test func `bodies over the common budget are refused as overload`() async throws {
-    let settings = Settings(server: ["max_body": "1MiB", "max_bytes_in_flight": "1MiB", "request_deadline": "10m"])
+    let settings = Settings(server: ["max_body": "1MiB", "max_bytes_in_flight": "1MiB"])
     try await RunningService.run(apple: .unreachable, settings: settings, bodyPatience: .minutes(10)) { service in
       let holder = try await HeldConnection(port: service.port)
       try await holder.send(
@@ -93,7 +93,7 @@ import Testing
   }
 
   @Test func `notifications that are held back keep no caller waiting, and take what they send`() async throws {
-    let settings = Settings(server: ["max_body": "1MiB", "max_bytes_in_flight": "1MiB", "request_deadline": "10m"])
+    let settings = Settings(server: ["max_body": "1MiB", "max_bytes_in_flight": "1MiB"])
     try await RunningService.run(apple: .unreachable, settings: settings, bodyPatience: .minutes(10)) { service in
       let holder = try await HeldConnection(port: service.port)
       try await holder.send(

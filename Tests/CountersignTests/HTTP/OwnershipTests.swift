@@ -12,8 +12,7 @@ import Testing
     _ policy: String, body: @Sendable (RunningService, SimulatedStore) async throws -> Void
   ) async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
-      // More post at once than are worked on at once: on a busy machine the others may wait for long.
-      let settings = Settings(server: ["request_deadline": "2m"], policy: ["ownership": policy])
+      let settings = Settings(policy: ["ownership": policy])
       try await RunningService.run(apple: store.apple, settings: settings, now: { Self.clock }) { service in
         try await body(service, store)
       }

@@ -17,8 +17,7 @@ import Testing
   private static let header = "Bearer what the dashboard has"
 
   private static func settings(policy: [String: String] = [:]) -> Settings {
-    var settings = Settings(
-      server: ["request_deadline": "5m", "idle_timeout": "5m"], appStore: ["deadline": "1m"], policy: policy)
+    var settings = Settings(appStore: ["deadline": "1m"], policy: policy)
     settings.revenueCat = ["authorization_file": [header]]
     return settings
   }

@@ -178,7 +178,7 @@ import Testing
   @Test func `while Apple is away the answer is the proven state, stale, and the note is kept all the same`()
     async throws
   {
-    let settings = Settings(server: ["request_deadline": "30s"], appStore: ["deadline": "2s"])
+    let settings = Settings(appStore: ["deadline": "2s"])
     try await run(settings) { world in
       let receipt = try world.store.simulator.issueReceipt(.renewing, subscriber: 1)
       _ = try await world.service.validate(receipt.receiptData)

@@ -24,7 +24,7 @@ import Testing
     try await SimulatedStore.run(at: Self.start) { store in
       try await ProfileStoreDouble.running { profiles in
         var settings = Settings(
-          server: ["user_rate_limit": "0", "request_deadline": "5m", "idle_timeout": "5m"],
+          server: ["user_rate_limit": "0"],
           appStore: ["deadline": "1m"], jwt: ["secret": TokenMint.secret],
           profileStore: .store(profiles.url, deadline: "1m"))
         let number = sessions.map { ", sessions: \($0)" } ?? ""

@@ -35,7 +35,7 @@ import Testing
 
   @Test func `a thousand receipts, a hundred at a time: all answered right, all there after kill -9`() async throws {
     // Whatever else the machine does: it is not speed that is looked at.
-    let patient = Settings(server: ["request_deadline": "90s"], appStore: ["deadline": "60s"])
+    let patient = Settings(appStore: ["deadline": "60s"])
     try await withConfiguration(patient) { store, file in
       let scenarios: [(Scenario, String)] = [
         (.renewing, "pro active renewing"), (.renewalOff, "pro cancelled renewal_off"),
