@@ -94,10 +94,10 @@ struct SubscriptionGroup {
     // A row without a group belongs to the group of the other rows of its key.
     var groupOfKey: [SubscriptionKey: SubscriptionGroupID] = [:]
     for item in evidence {
-      for group in item.purchases.lazy.compactMap(\.subscriptionGroupID) {
-        if let known = groupOfKey[item.key], known.rawValue <= group.rawValue { continue }
-        groupOfKey[item.key] = group
-      }
+      guard let group = item.purchases.lazy.compactMap(\.subscriptionGroupID).min(by: { $0.rawValue < $1.rawValue })
+      else { continue }
+      if let known = groupOfKey[item.key], known.rawValue <= group.rawValue { continue }
+      groupOfKey[item.key] = group
     }
     // A consumable says nothing about any tier.
     let reported = evidence.flatMap { item in
@@ -171,7 +171,7 @@ struct SubscriptionGroup {
     var kept: [Row] = []
     kept.reserveCapacity(rows.count)
     // Indexes rather than rows, which are large.
-    var places: [ID: Int] = [:]
+    var places = [ID: Int](minimumCapacity: rows.count)
     for row in rows {
       guard let id = identity(row) else {
         kept.append(row)
