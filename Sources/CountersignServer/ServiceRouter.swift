@@ -4,6 +4,7 @@ package import Entitlements
 import HTTPTypes
 package import Hummingbird
 package import Ledger
+package import Logging
 package import Prometheus
 import Resilience
 package import Tokens
@@ -44,6 +45,8 @@ package struct ServiceRoute: Hashable, Sendable {
 ///
 ///     request ─▶ request ID ─▶ access log, metrics ─▶ problems ─▶ one Host, exact path, [ address limit ]
 ///       ─▶ [ authentication, rate limit ─▶ ] controller
+///
+/// Reads that are in memory are answered before all that, by the same checks (`CachedReads`).
 package struct ServiceRouter {
   let validations: ValidationsController
   let profiles: ProfilesController
@@ -182,7 +185,7 @@ package struct ServiceRouter {
     if let revenueCat { route(router, "/v1/notifications/revenuecat", [.post: revenueCat.receive]) }
 
     let authenticated = router.group()
-      .add(middleware: AuthenticationMiddleware(keyring: keyring, tokens: tokens, limits: limits))
+      .add(middleware: authentication)
     if let accessTokens {
       route(router, "/.well-known/jwks.json", [.get: accessTokens.keys])
       route(authenticated, "/v1/profiles/{user_id}/token", [.get: accessTokens.token])
@@ -238,12 +241,28 @@ package struct ServiceRouter {
     router.add(middleware: RequestIDMiddleware())
     if speaksTLS { router.add(middleware: StrictTransportMiddleware()) }
     router.add(middleware: AccessLogMiddleware(metrics: httpMetrics))
-    if isForPages, dialects.hasPages || !pageOrigins.isEmpty {
-      router.add(middleware: CrossOriginMiddleware(isForAll: dialects.isForPages, origins: pageOrigins))
-    }
+    if isForPages, let crossOrigin { router.add(middleware: crossOrigin) }
     router.add(middleware: ProblemMiddleware(dialects: dialects.errors))
     router.add(middleware: RequestCheckMiddleware(checks: [HostCheck(), ExactPathCheck()] + checks))
     return router
+  }
+
+  private var crossOrigin: CrossOriginMiddleware? {
+    dialects.hasPages || !pageOrigins.isEmpty
+      ? CrossOriginMiddleware(isForAll: dialects.isForPages, origins: pageOrigins) : nil
+  }
+
+  private var authentication: AuthenticationMiddleware {
+    AuthenticationMiddleware(keyring: keyring, tokens: tokens, limits: limits)
+  }
+
+  /// The reads of the public address that are answered without the router.
+  package func cachedReads(logger: Logger) -> CachedReads {
+    CachedReads(
+      profiles: profiles, access: access, authentication: authentication,
+      checks: [HostCheck(), ExactPathCheck(), AddressLimitCheck(limits: limits)],
+      accessLog: AccessLogMiddleware(metrics: httpMetrics), crossOrigin: crossOrigin, speaksTLS: speaksTLS,
+      logger: logger)
   }
 
   private func routeOperators(_ router: Router<ServiceRequestContext>) {

@@ -92,7 +92,7 @@ package final class RemoteKeySet: Service {
   ///
   /// - Throws: `.refused` if the key certainly does not exist, `.keysUnavailable` if the issuer cannot be reached.
   package func key(for token: UserToken) async throws(TokenError) -> TokenKey {
-    if case .found(let key) = find(token) { return key }
+    if let key = knownKey(for: token) { return key }
     let flight = state.withLock { state -> Task<Void, Never>? in
       // A scheduled fetch is not an extra one: the first token after a start must not use up the minute.
       if state.flight == nil, !state.schedule.isDue(at: clock()), !state.schedule.demand(at: clock()) { return nil }
@@ -107,6 +107,11 @@ package final class RemoteKeySet: Service {
       guard state.withLock({ $0.schedule.isInformed }) else { throw .keysUnavailable }
       throw .refused(.unknownKey)
     }
+  }
+
+  /// The key that a token names; `nil` where it would have to be fetched.
+  func knownKey(for token: UserToken) -> TokenKey? {
+    if case .found(let key) = find(token) { key } else { nil }
   }
 
   private func find(_ token: UserToken) -> Finding {

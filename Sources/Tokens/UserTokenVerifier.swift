@@ -36,13 +36,29 @@ package struct UserTokenVerifier: Sendable {
   package func user(presenting text: String) async throws(TokenError) -> UserID {
     let token = try refusing { () throws(TokenRefusal) in try UserToken(text) }
     guard let key = try await key(for: token) else { throw .refused(.algorithm) }
-    return try refusing { () throws(TokenRefusal) in
-      try verified.verify(token, by: key) { () throws(TokenRefusal) in try rules.user(of: token.claims(), at: now()) }
-    }
+    return try refusing { () throws(TokenRefusal) in try user(of: token, by: key) }
+  }
+
+  /// The user, where the key need not be fetched; `nil` for a refused token, too.
+  package func userAtOnce(presenting text: String) -> UserID? {
+    guard let token = try? UserToken(text), let key = knownKey(for: token) else { return nil }
+    return try? user(of: token, by: key)
+  }
+
+  private func user(of token: UserToken, by key: TokenKey) throws(TokenRefusal) -> UserID {
+    try verified.verify(token, by: key) { () throws(TokenRefusal) in try rules.user(of: token.claims(), at: now()) }
   }
 
   private func refusing<Value>(_ step: () throws(TokenRefusal) -> Value) throws(TokenError) -> Value {
     do { return try step() } catch { throw .refused(error) }
+  }
+
+  private func knownKey(for token: UserToken) -> TokenKey? {
+    switch SignatureKey.Algorithm(rawValue: token.algorithm) {
+    case .hs256: secret
+    case .rs256, .es256: keySet?.knownKey(for: token)
+    case nil: nil
+    }
   }
 
   private func key(for token: UserToken) async throws(TokenError) -> TokenKey? {

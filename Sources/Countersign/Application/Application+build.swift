@@ -28,6 +28,7 @@ struct CountersignApplication: Service, CustomStringConvertible {
   var transport: CurlTransport
   /// Every path with every method that it answers to.
   var routes: [ServiceRoute]
+  var reads: CachedReads
 
   /// The name for the log, which would otherwise print the whole value.
   var description: String { "Countersign" }
@@ -52,8 +53,6 @@ func buildApplication(
     logger.warning("configuration", metadata: ["key": "\(warning.origin)", "finding": "\(warning.sentence)"])
   }
   let identities = try configuration.server.identities()
-  let protocols = try configuration.server.protocols(
-    identities, ConnectionCounts(configuration.server, logger: logger), patience: environment.bodyPatience)
   let appStore = try configuration.appStoreServices(environment: environment)
   let ledgerMetrics = LedgerMetrics(environment.metrics)
   let ledger: Ledger
@@ -185,6 +184,17 @@ func buildApplication(
         onListening: environment.onAdminListening, logger: logger.withoutTrace))
   }
   if let keySet = userTokens?.verifier.keySet { services.append(keySet) }
+  let reads = router.cachedReads(logger: logger.withoutTrace)
+  let protocols: HTTPServerBuilder
+  do {
+    protocols = try configuration.server.protocols(
+      identities, ConnectionCounts(configuration.server, logger: logger), patience: environment.bodyPatience,
+      front: { [reads.handler()] })
+  } catch {
+    await ledger.close()
+    appStore.transport.shutdown()
+    throw error
+  }
   let publicRouter = router.build(servesOperators: configuration.server.admin == nil)
   let application = Application(
     router: publicRouter,
@@ -201,7 +211,7 @@ func buildApplication(
     logger: logger.withoutTrace)
   return CountersignApplication(
     application: application, ledger: ledger, transport: appStore.transport,
-    routes: publicRouter.routes.map { ServiceRoute(path: "\($0.path)", method: $0.method.rawValue) })
+    routes: publicRouter.routes.map { ServiceRoute(path: "\($0.path)", method: $0.method.rawValue) }, reads: reads)
 }
 
 extension Logger {

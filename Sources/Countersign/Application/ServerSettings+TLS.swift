@@ -19,9 +19,10 @@ extension ServerSettings {
   /// HTTP/1.1, in TLS where there is a certificate. `ConnectionGuard`'s deadline for the first request begins with the
   /// connection, so that a handshake counts against it.
   func protocols(
-    _ identities: ServerIdentities?, _ counts: ConnectionCounts? = nil, patience: TimeAmount = BodyPace.usualPatience
+    _ identities: ServerIdentities?, _ counts: ConnectionCounts? = nil, patience: TimeAmount = BodyPace.usualPatience,
+    front: @escaping @Sendable () -> [any RemovableChannelHandler] = { [] }
   ) throws(StartError) -> HTTPServerBuilder {
-    let http1 = http1(counts, patience: patience)
+    let http1 = http1(counts, patience: patience, front: front)
     let plain = HTTPServerBuilder { responder in
       LoopBoundChannel(base: HTTP1Channel(responder: responder, configuration: http1))
     }

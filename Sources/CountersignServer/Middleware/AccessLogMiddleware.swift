@@ -14,6 +14,13 @@ struct AccessLogMiddleware: RouterMiddleware {
     metrics.began()
     // Nothing throws: every error has become a problem.
     let response = try await next(request, context)
+    note(response, to: request, context, since: start)
+    return response
+  }
+
+  func note(
+    _ response: Response, to request: Request, _ context: Context, since start: ContinuousClock.Instant
+  ) {
     let elapsed = start.duration(to: .now)
     metrics.answered(response, request.method, route: context.endpointPath, after: elapsed)
     // The route, not the path: a path may hold a user ID, and its values have no bound.
@@ -24,6 +31,5 @@ struct AccessLogMiddleware: RouterMiddleware {
         "status": .stringConvertible(response.status.code),
         "milliseconds": .stringConvertible(elapsed / .milliseconds(1)),
       ])
-    return response
   }
 }

@@ -39,10 +39,9 @@ package struct AuthenticationMiddleware: RouterMiddleware {
   private func caller(presenting values: [String], _ logger: Logger) async throws(Problem) -> Caller {
     // One answer for absent, misshapen and wrong: which it was is nobody's business.
     guard let credential = Self.bearer(values) else { throw .unauthenticated }
-    guard credential.utf8.count(where: { $0 == UInt8(ascii: ".") }) == 2 else {
-      if let server = keyring.caller(presenting: credential) { return .server(server) }
-      guard let app = keyring.app(presenting: credential) else { throw .unauthenticated }
-      return .app(app)
+    guard Self.isToken(credential) else {
+      guard let caller = keyring.holder(presenting: credential) else { throw .unauthenticated }
+      return caller
     }
     do throws(TokenError) {
       guard let tokens else { throw .refused(.notConfigured) }
@@ -58,6 +57,17 @@ package struct AuthenticationMiddleware: RouterMiddleware {
           "The keys by which users' tokens are checked could not be fetched; nothing was recorded; try again.")
       }
     }
+  }
+
+  /// The caller, where nothing has to be waited for; `nil` for a refused credential, too.
+  func callerAtOnce(presenting values: [String]) -> Caller? {
+    guard let credential = Self.bearer(values) else { return nil }
+    guard Self.isToken(credential) else { return keyring.holder(presenting: credential) }
+    return tokens?.userAtOnce(presenting: credential).map(Caller.user)
+  }
+
+  private static func isToken(_ credential: String) -> Bool {
+    credential.utf8.count(where: { $0 == UInt8(ascii: ".") }) == 2
   }
 
   private static func bearer(_ values: [String]) -> String? {
@@ -104,9 +114,12 @@ extension ServiceRequestContext {
   /// The user in the path, `me` for the caller's own, where a user reads and consumes what is their own, and servers and
   /// support anybody's.
   /// - Throws: a problem: 403 for another role or another user, 400 for a name that is none.
-  func requireUserInPath() throws(Problem) -> UserID {
+  func requireUserInPath() throws(Problem) -> UserID { try requireUser(named: parameters.get("user_id")?[...]) }
+
+  /// The same for a segment as it stands in the path.
+  func requireUser(named segment: Substring?) throws(Problem) -> UserID {
     let caller = try requireUserOr(.service, .support)
-    guard let name = parameters.get("user_id").flatMap(UserID.percentDecoded) else {
+    guard let name = segment.flatMap(UserID.percentDecoded) else {
       throw Problem(.malformedRequest, "The user ID in the path is not percent-encoded UTF-8.")
     }
     switch caller {

@@ -13,28 +13,38 @@ struct CrossOriginMiddleware: RouterMiddleware {
   func handle(
     _ request: Request, context: Context, next: (Request, Context) async throws -> Response
   ) async throws -> Response {
-    guard let origin = allowed(request) else {
+    guard let origin = allowed(request), request.method == .options,
+      request.headers[.accessControlRequestMethod] != nil
+    else {
       var response = try await next(request, context)
-      // A cache must not give a page the answer to somebody else.
-      if !origins.isEmpty { response.headers.append(HTTPField(name: .vary, value: "Origin")) }
+      mark(&response, for: request)
       return response
     }
-    var response: Response
-    if request.method == .options, request.headers[.accessControlRequestMethod] != nil {
-      response = Response(
-        status: .noContent,
-        headers: [
-          .accessControlAllowMethods: "GET, POST, PUT, DELETE",
-          .accessControlAllowHeaders: request.headers[.accessControlRequestHeaders] ?? "Authorization, Content-Type",
-          .accessControlMaxAge: "86400",
-        ])
-    } else {
-      response = try await next(request, context)
+    var response = Response(
+      status: .noContent,
+      headers: [
+        .accessControlAllowMethods: "GET, POST, PUT, DELETE",
+        .accessControlAllowHeaders: request.headers[.accessControlRequestHeaders] ?? "Authorization, Content-Type",
+        .accessControlMaxAge: "86400",
+      ])
+    allow(origin, in: &response)
+    return response
+  }
+
+  /// Says in an answer which page may read it.
+  func mark(_ response: inout Response, for request: Request) {
+    if let origin = allowed(request) {
       response.headers[.accessControlExposeHeaders] = "Date, ETag, Retry-After"
+      allow(origin, in: &response)
+    } else if !origins.isEmpty {
+      // A cache must not give a page the answer to somebody else.
+      response.headers.append(HTTPField(name: .vary, value: "Origin"))
     }
+  }
+
+  private func allow(_ origin: String, in response: inout Response) {
     response.headers[.accessControlAllowOrigin] = origin
     if origin != "*" { response.headers.append(HTTPField(name: .vary, value: "Origin")) }
-    return response
   }
 
   /// The value of `Access-Control-Allow-Origin`; `nil`: no page may read the answer.

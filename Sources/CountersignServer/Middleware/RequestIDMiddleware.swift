@@ -17,13 +17,10 @@ struct RequestIDMiddleware: RouterMiddleware {
   func handle(
     _ request: Request, context: Context, next: (Request, Context) async throws -> Response
   ) async throws -> Response {
-    let requestID = request.headers[.requestID].flatMap(Self.accepted) ?? RequestID.random()
     var context = context
-    context.requestID = requestID
-    context.logger[metadataKey: "request_id"] = .string(requestID)
-    context.logger[metadataKey: "hb.request.id"] = nil
+    context.identify(request)
     var response = try await next(request, context)
-    response.headers[.requestID] = requestID
+    response.headers[.requestID] = context.requestID
     return response
   }
 
@@ -37,5 +34,14 @@ struct RequestIDMiddleware: RouterMiddleware {
       }
     }
     return isHarmless && (1...128).contains(id.utf8.count) ? id : nil
+  }
+}
+
+extension ServiceRequestContext {
+  /// Takes the ID of a request, or gives it one.
+  mutating func identify(_ request: Request) {
+    requestID = request.headers[.requestID].flatMap(RequestIDMiddleware.accepted) ?? RequestID.random()
+    logger[metadataKey: "request_id"] = .string(requestID)
+    logger[metadataKey: "hb.request.id"] = nil
   }
 }

@@ -9,7 +9,11 @@ struct StrictTransportMiddleware: RouterMiddleware {
     _ request: Request, context: Context, next: (Request, Context) async throws -> Response
   ) async throws -> Response {
     var response = try await next(request, context)
-    response.headers[.strictTransportSecurity] = "max-age=31536000"
+    Self.mark(&response)
     return response
+  }
+
+  static func mark(_ response: inout Response) {
+    response.headers[.strictTransportSecurity] = "max-age=31536000"
   }
 }

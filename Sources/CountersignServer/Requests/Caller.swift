@@ -56,6 +56,11 @@ package final class APIKeyring: Sendable {
     }
   }
 
+  /// The caller with this key, or the app; `nil` for an unknown key.
+  func holder(presenting presented: String) -> Caller? {
+    caller(presenting: presented).map(Caller.server) ?? app(presenting: presented).map(Caller.app)
+  }
+
   /// The app with this key; `nil` for an unknown key. The key is no secret, so the time taken may reveal it.
   func app(presenting presented: String) -> PublicKey? {
     publicKeys.withLock { keys in keys.first { $0.key == presented } }

@@ -5,7 +5,7 @@ extension UserID {
   /// write `@` and `:` so too.
   ///
   /// - Returns: `nil` for what is no percent-encoding, or not UTF-8.
-  static func percentDecoded(_ segment: String) -> String? {
+  static func percentDecoded(_ segment: some StringProtocol) -> String? {
     var bytes: [UInt8] = []
     var rest = Array(segment.utf8)[...]
     while let byte = rest.popFirst() {

@@ -21,13 +21,18 @@ struct AccessController: Sendable {
     self.now = now
   }
 
+  /// The answer in the user's own zone, if it is in memory.
+  func known(_ user: UserID) -> CachedAnswer? { known(user, at: now().inWholeMilliseconds) }
+
+  private func known(_ user: UserID, at now: Date) -> CachedAnswer? {
+    answers.value(for: user).flatMap { $0.validity.holds(at: now, usage.generation(of: user)) ? $0 : nil }
+  }
+
   func overview(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let user = try context.requireUserInPath()
     let now = now().inWholeMilliseconds
     let zone = try request.timeZone()
-    if zone == nil, let known = answers.value(for: user), known.validity.holds(at: now, usage.generation(of: user)) {
-      return known.response(to: request)
-    }
+    if zone == nil, let known = known(user, at: now) { return known.response(to: request) }
     let overview = try await context.reading { () throws(LedgerError) in
       try await usage.overview(of: user, in: zone, at: now)
     }

@@ -6,7 +6,7 @@ import Validation
 
 /// The answer to a read with what it rests on, so that it can be sent again.
 struct CachedAnswer: Sendable {
-  private let body: ByteBuffer
+  let body: ByteBuffer
   private let tag: String
   private let headers: HTTPFields
   let validity: Standing.Validity

@@ -155,14 +155,14 @@ import Testing
   ]
 
   /// A caller, what they send as `Authorization`, and what they get.
-  private struct Credential {
+  struct Credential {
     var name: String
     var header: String?
     /// `nil`: nobody.
     var status: (@Sendable (Row) -> Int)?
   }
 
-  private static func credentials() throws -> [Credential] {
+  static func credentials() throws -> [Credential] {
     let good = try TokenMint.user(own, at: clock)
     let signature = try #require(good.split(separator: ".").last)
     func nobody(_ name: String, _ header: String?) -> Credential { Credential(name: name, header: header) }
