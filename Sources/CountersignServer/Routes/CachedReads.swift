@@ -24,22 +24,7 @@ package struct CachedReads: Sendable {
   /// Whether the public address speaks TLS by itself.
   var speaksTLS: Bool
   var logger: Logger
-  private let date = HTTPDate()
-
-  init(
-    profiles: ProfilesController, access: AccessController, authentication: AuthenticationMiddleware,
-    checks: [any RequestCheck], accessLog: AccessLogMiddleware, crossOrigin: CrossOriginMiddleware?, speaksTLS: Bool,
-    logger: Logger
-  ) {
-    self.profiles = profiles
-    self.access = access
-    self.authentication = authentication
-    self.checks = checks
-    self.accessLog = accessLog
-    self.crossOrigin = crossOrigin
-    self.speaksTLS = speaksTLS
-    self.logger = logger
-  }
+  let date = HTTPDate()
 
   /// A connection's handler.
   package func handler() -> any RemovableChannelHandler { CachedReadHandler(reads: self) }
