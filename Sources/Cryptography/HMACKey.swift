@@ -1,10 +1,14 @@
 import COpenSSL
 
 /// A shared secret that makes codes with HMAC-SHA-256 (RFC 2104; `HS256`, RFC 7518, section 3.2).
-package struct HMACKey: Sendable {
+package struct HMACKey: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
   private let secret: [UInt8]
 
   package init(_ secret: [UInt8]) { self.secret = secret }
+
+  package var description: String { "***" }
+  package var debugDescription: String { "***" }
+  package var customMirror: Mirror { Mirror(self, children: []) }
 
   /// Whether this secret made the code. Compared in constant time; a code of another length gives `false`.
   package func hasMade(_ code: [UInt8], over bytes: [UInt8]) -> Bool {

@@ -50,4 +50,14 @@ import Testing
       #expect(!key.hasMade(wrong, over: bytes))
     }
   }
+
+  @Test func `a key of HMAC shows nothing of its secret`() {
+    let keys = [HMACKey(Array("a-secret".utf8))]
+    var dumped = ""
+    dump(keys, to: &dumped)
+    for text in ["\(keys)", String(reflecting: keys), dumped] {
+      // The first byte of the secret.
+      #expect(!text.contains("97"))
+    }
+  }
 }
