@@ -7,6 +7,7 @@ import NIOCore
 import ServiceLifecycle
 import Synchronization
 import TestSupport
+import Testing
 
 @testable import Countersign
 @testable import CountersignServer
@@ -121,6 +122,11 @@ struct RunningService: Sendable {
     var description: String
     init(_ description: String) { self.description = description }
   }
+}
+
+extension RunningService: CustomTestStringConvertible {
+  /// A failed expectation prints this, and not all that the service holds.
+  var testDescription: String { origin }
 }
 
 extension ServiceClock {
