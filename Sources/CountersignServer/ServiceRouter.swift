@@ -74,6 +74,8 @@ package struct ServiceRouter {
   let keyring: APIKeyring
   let tokens: UserTokenVerifier?
   let limits: RequestLimits
+  /// What a request to the public address has to pass.
+  let checks: [any RequestCheck]
   let dialects: DialectRoutes
   /// Whether the public address speaks TLS by itself.
   let speaksTLS: Bool
@@ -151,6 +153,8 @@ package struct ServiceRouter {
     self.keyring = keyring
     self.tokens = tokens
     limits = RequestLimits(settings)
+    // The limit also counts requests for paths that do not exist.
+    checks = Self.everywhere + [AddressLimitCheck(limits: limits)]
     self.dialects = DialectRoutes(
       enabled: dialects,
       common: DialectRoutes.Common(
@@ -169,8 +173,7 @@ package struct ServiceRouter {
   ///
   /// - Parameter servesOperators: whether readiness and metrics are here too, as operators have no address of their own.
   package func build(servesOperators: Bool) -> Router<ServiceRequestContext> {
-    // The limit also counts requests for paths that do not exist.
-    let router = base(speaksTLS: speaksTLS, AddressLimitCheck(limits: limits))
+    let router = base(speaksTLS: speaksTLS, checks: checks)
     route(router, "/livez", [.get: health.live])
     if servesOperators { routeOperators(router) }
     route(router, "/openapi.yaml", [.get: contract.document])
@@ -228,14 +231,14 @@ package struct ServiceRouter {
 
   /// The routes of the operators' address. None needs a key, so that no secret is sent to it.
   package func buildAdmin() -> Router<ServiceRequestContext> {
-    let router = base(speaksTLS: false, isForPages: false)
+    let router = base(speaksTLS: false, isForPages: false, checks: Self.everywhere)
     route(router, "/livez", [.get: health.live])
     routeOperators(router)
     return router
   }
 
   private func base(
-    speaksTLS: Bool, isForPages: Bool = true, _ checks: any RequestCheck...
+    speaksTLS: Bool, isForPages: Bool = true, checks: [any RequestCheck]
   ) -> Router<ServiceRequestContext> {
     let router = Router(context: ServiceRequestContext.self)
     router.add(middleware: RequestIDMiddleware())
@@ -243,9 +246,11 @@ package struct ServiceRouter {
     router.add(middleware: AccessLogMiddleware(metrics: httpMetrics))
     if isForPages, let crossOrigin { router.add(middleware: crossOrigin) }
     router.add(middleware: ProblemMiddleware(dialects: dialects.errors))
-    router.add(middleware: RequestCheckMiddleware(checks: [HostCheck(), ExactPathCheck()] + checks))
+    router.add(middleware: RequestCheckMiddleware(checks: checks))
     return router
   }
+
+  private static let everywhere: [any RequestCheck] = [HostCheck(), ExactPathCheck()]
 
   private var crossOrigin: CrossOriginMiddleware? {
     dialects.hasPages || !pageOrigins.isEmpty
@@ -259,8 +264,7 @@ package struct ServiceRouter {
   /// The reads of the public address that are answered without the router.
   package func cachedReads(logger: Logger) -> CachedReads {
     CachedReads(
-      profiles: profiles, access: access, authentication: authentication,
-      checks: [HostCheck(), ExactPathCheck(), AddressLimitCheck(limits: limits)],
+      profiles: profiles, access: access, authentication: authentication, checks: checks,
       accessLog: AccessLogMiddleware(metrics: httpMetrics), crossOrigin: crossOrigin, speaksTLS: speaksTLS,
       logger: logger)
   }

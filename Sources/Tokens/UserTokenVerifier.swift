@@ -53,20 +53,20 @@ package struct UserTokenVerifier: Sendable {
     do { return try step() } catch { throw .refused(error) }
   }
 
+  /// `nil` where the key would have to be fetched, too.
   private func knownKey(for token: UserToken) -> TokenKey? {
     switch SignatureKey.Algorithm(rawValue: token.algorithm) {
     case .hs256: secret
     case .rs256, .es256: keySet?.knownKey(for: token)
+    // Includes `none`.
     case nil: nil
     }
   }
 
   private func key(for token: UserToken) async throws(TokenError) -> TokenKey? {
     switch SignatureKey.Algorithm(rawValue: token.algorithm) {
-    case .hs256: secret
     case .rs256, .es256: try await keySet?.key(for: token)
-    // Includes `none`.
-    case nil: nil
+    case .hs256, nil: knownKey(for: token)
     }
   }
 }

@@ -28,6 +28,7 @@ struct CountersignApplication: Service, CustomStringConvertible {
   var transport: CurlTransport
   /// Every path with every method that it answers to.
   var routes: [ServiceRoute]
+  /// The reads that are answered without a route.
   var reads: CachedReads
 
   /// The name for the log, which would otherwise print the whole value.
@@ -189,7 +190,7 @@ func buildApplication(
   do {
     protocols = try configuration.server.protocols(
       identities, ConnectionCounts(configuration.server, logger: logger), patience: environment.bodyPatience,
-      front: { [reads.handler()] })
+      front: { [reads.makeHandler()] })
   } catch {
     await ledger.close()
     appStore.transport.shutdown()

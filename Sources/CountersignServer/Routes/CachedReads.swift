@@ -7,12 +7,14 @@ package import NIOCore
 /// The reads that are answered from memory, without the router: `GET /v1/profiles/{user_id}` and `…/access`.
 ///
 /// Checks, limits, answers and log lines are the router's own. A request that is not answered here is the router's, which
-/// says why where it refuses one.
+/// says why where it refuses one. So is every read of a ledger that replicas share: its answers are not kept in memory.
 package struct CachedReads: Sendable {
   private static let prefix = "/v1/profiles/"
   private static let accessSuffix = "/access"
-  /// What asks for more than an answer.
-  private static let others: [HTTPField.Name] = [.contentLength, .transferEncoding, .connection, .expect, .upgrade]
+  /// A request with one of these has a body, or wants more than an answer.
+  private static let routersHeaders: [HTTPField.Name] = [
+    .contentLength, .transferEncoding, .connection, .expect, .upgrade,
+  ]
 
   var profiles: ProfilesController
   var access: AccessController
@@ -27,12 +29,12 @@ package struct CachedReads: Sendable {
   let date = HTTPDate()
 
   /// A connection's handler.
-  package func handler() -> any RemovableChannelHandler { CachedReadHandler(reads: self) }
+  package func makeHandler() -> any RemovableChannelHandler { CachedReadHandler(reads: self) }
 
   /// Whether a request may be such a read: a GET without a body, after which the connection stays as it is.
   func mayAnswer(_ head: HTTPRequest) -> Bool {
     guard head.method == .get, head.path?.hasPrefix(Self.prefix) == true else { return false }
-    return !head.headerFields.contains { Self.others.contains($0.name) }
+    return !head.headerFields.contains { Self.routersHeaders.contains($0.name) }
   }
 
   /// The answer, if it is in memory and is this caller's to read.

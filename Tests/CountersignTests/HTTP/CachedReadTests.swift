@@ -10,7 +10,7 @@ import Testing
 @testable import Countersign
 @testable import CountersignServer
 
-/// Reads that are answered from memory, without the router.
+/// Reads that are answered from memory, without the router. With a ledger that replicas share, none is.
 @Suite struct CachedReadTests {
   static let clock = Date(timeIntervalSince1970: 1_718_452_800)
   static let user = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
@@ -45,7 +45,7 @@ import Testing
     service.reads.mayAnswer(head) && service.reads.answer(to: head, on: EmbeddedChannel()) != nil
   }
 
-  @Test func `what is in memory is answered without the router, and nothing else is`() async throws {
+  @Test(.ofTheFile) func `what is in memory is answered without the router, and nothing else is`() async throws {
     let now = Mutex(Self.clock)
     try await Self.run(now: { now.withLock { $0 } }) { service in
       let path = "/v1/profiles/\(Self.user)"
@@ -77,6 +77,10 @@ import Testing
       ] {
         #expect(!Self.answers(service, Self.head(path, key: key)))
       }
+      var overTLS = service.reads
+      overTLS.speaksTLS = true
+      let answer = overTLS.answer(to: Self.head(path), on: EmbeddedChannel())
+      #expect(answer?.head.headerFields[.strictTransportSecurity] == "max-age=31536000")
       // What was read stands no longer: here by time, then by a change.
       now.withLock { $0 += 2 * 86_400 }
       #expect(!Self.answers(service, Self.head(path)))
@@ -192,7 +196,7 @@ import Testing
     }
   }
 
-  @Test func `while the router answers, what follows is the router's`() async throws {
+  @Test(.ofTheFile) func `while the router answers, what follows is the router's`() async throws {
     try await Self.run { service in
       let channel = EmbeddedChannel(handler: CachedReadHandler(reads: service.reads))
       let read = Self.head("/v1/profiles/\(Self.user)")
