@@ -57,7 +57,11 @@ struct Serve: AsyncParsableCommand {
           },
           onListening: { address in
             logger.info("listening", metadata: address.logMetadata)
-            ProgramPages.giveBack()
+            Task {
+              // By then background work has begun too.
+              try? await Task.sleep(for: .seconds(1))
+              ProgramPages.giveBack()
+            }
           },
           onAdminListening: { address in
             logger.info("listening for operators", metadata: address.logMetadata)
