@@ -138,10 +138,10 @@ package struct ServiceRouter {
     experiments = ExperimentsController(ledger: ledger, experiments: plans.experiments)
     self.webhooks = WebhooksController(endpoints: webhooks, ledger: ledger, budget: budgets.runs)
     brake = BrakeController(brake: status.brake, review: status.review)
-    health = HealthController(
-      ledger: LedgerCheck(ledger: ledger, lifetime: readinessLifetime, now: now), operations: status, now: now)
+    let check = LedgerCheck(ledger: ledger, lifetime: readinessLifetime, now: now)
+    health = HealthController(ledger: check, operations: status, now: now)
     metrics = MetricsController(
-      ledger: ledger,
+      ledger: ledger, check: check,
       // They change by the day: a minute is soon, where a look at the ledger stands for a second.
       figures: RecentValue(lifetime: readinessLifetime * 60) {
         try? await ledger.watchedFigures(today: now().utcDay)

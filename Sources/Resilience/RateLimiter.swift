@@ -13,6 +13,11 @@ package final class RateLimiter: Sendable {
   private struct Bucket {
     var tokens: Double
     var filledAt: ContinuousClock.Instant
+
+    mutating func fill(at now: ContinuousClock.Instant, capacity: Double, per period: Duration) {
+      tokens = min(capacity, tokens + (filledAt.duration(to: now) / period) * capacity)
+      filledAt = now
+    }
   }
 
   private struct State {
@@ -61,14 +66,23 @@ package final class RateLimiter: Sendable {
       turn(&state, now)
       var bucket =
         state.young[caller] ?? state.old.removeValue(forKey: caller) ?? Bucket(tokens: capacity, filledAt: now)
-      bucket.tokens = min(capacity, bucket.tokens + (bucket.filledAt.duration(to: now) / period) * capacity)
-      bucket.filledAt = now
+      bucket.fill(at: now, capacity: capacity, per: period)
       defer { state.young[caller] = bucket }
       guard bucket.tokens >= 1 else {
         return max(1, Int(((1 - bucket.tokens) / capacity * (period / .seconds(1))).rounded(.up)))
       }
       bucket.tokens -= 1
       return nil
+    }
+  }
+
+  /// Whether a request of this caller's would be turned away now. Takes none.
+  package func isSpent(_ caller: String) -> Bool {
+    guard rate > 0 else { return false }
+    return state.withLock { state in
+      guard var bucket = state.young[caller] ?? state.old[caller] else { return false }
+      bucket.fill(at: clock(), capacity: Double(rate), per: period)
+      return bucket.tokens < 1
     }
   }
 

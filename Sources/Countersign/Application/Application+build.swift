@@ -190,7 +190,7 @@ func buildApplication(
   do {
     protocols = try configuration.server.protocols(
       identities, ConnectionCounts(configuration.server, logger: logger), patience: environment.bodyPatience,
-      front: { [reads.makeHandler()] })
+      front: { ledger.isShared ? [] : [reads.makeHandler()] })
   } catch {
     await ledger.close()
     appStore.transport.shutdown()

@@ -13,6 +13,7 @@ import struct FoundationEssentials.Date
 /// `/metrics`: what was counted and what waits, in Prometheus' text format. It names no user and no secret, and is open.
 struct MetricsController: Sendable {
   var ledger: Ledger
+  var check: LedgerCheck
   /// The figures that are watched; `nil` where they cannot be read.
   var figures: RecentValue<[WatchedFigure]?>
   var status: OperationalStatus
@@ -33,9 +34,9 @@ struct MetricsController: Sendable {
   func metrics(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let now = now()
     var page = MetricsPage(registry.collect())
+    page.add(.ledgerUp, await check.finding().error == nil ? 1 : 0)
     do {
       let backlog = try await ledger.backlog(at: now)
-      page.add(.ledgerUp, 1)
       if ledger.isShared { page.add(.replicas, Double(try await ledger.replicas())) }
       page.add(.pendingReceipts, Double(backlog.pendingReceipts))
       page.add(.pendingReceiptsAge, Self.age(backlog.oldestPendingReceipt, now))
@@ -63,7 +64,7 @@ struct MetricsController: Sendable {
         page.add(.webhookDisabled, status.isEnabled ? 0 : 1, ("webhook", name))
       }
     } catch {
-      page.add(.ledgerUp, 0)
+      // What cannot be read is left out.
     }
     page.add(.ledgerWaitingWrites, Double(waitingWrites()))
     if ledger.isShared {

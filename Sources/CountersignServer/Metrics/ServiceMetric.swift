@@ -91,7 +91,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
     case .revenueCatEvents: (.counter, ["outcome"], "Events of RevenueCat's, by what became of them")
     case .breakerOpen: (.gauge, ["upstream"], "0 closed, 0.5 tried with one call, 1 open: nothing is sent")
     case .breakerRefused: (.counter, ["upstream"], "Calls that were not made, as the breaker was open")
-    case .ledgerUp: (.gauge, [], "Whether the ledger can be read")
+    case .ledgerUp: (.gauge, [], "Whether the ledger takes records")
     case .ledgerCommitWrites: (.histogram, [], "Writes that shared one commit of the ledger")
     case .ledgerCommitDuration: (.histogram, [], "How long a commit of the ledger took, until it was on the disk")
     case .ledgerWaitingWrites: (.gauge, [], "Writes that wait for the next commit")

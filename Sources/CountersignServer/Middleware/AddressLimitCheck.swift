@@ -12,15 +12,13 @@ struct AddressLimitCheck: RequestCheck {
 
   var limits: RequestLimits
 
-  private let forwardedFor = HTTPField.Name("X-Forwarded-For")
-  private let forwarded = HTTPField.Name("Forwarded")
+  /// What proxies tell of the client.
+  private let forwarding = [RequestLimits.forwardedFor, HTTPField.Name("Forwarded")].compactMap(\.self)
   private let isWorthALine = Occasional(most: 1, every: .seconds(86_400))
 
   func check(_ request: Request, _ context: inout ServiceRequestContext) throws(Problem) {
-    let names = forwardedFor.map { request.headers[values: $0] } ?? []
-    noteUnnamedProxy(request, names, context)
-    guard let address = limits.proxies.client(peer: context.peer, forwarded: names),
-      request.uri.path != Self.exception
+    noteUnnamedProxy(request, context)
+    guard let address = limits.client(naming: request.headers, peer: context.peer), request.uri.path != Self.exception
     else { return }
     if let seconds = limits.perAddress.admit(address.client) {
       throw Problem(
@@ -32,9 +30,9 @@ struct AddressLimitCheck: RequestCheck {
 
   /// Warns about a proxy that is not in `server.trusted_proxies`: all clients behind it count as one, and on this machine as one
   /// without a limit.
-  private func noteUnnamedProxy(_ request: Request, _ names: [String], _ context: ServiceRequestContext) {
+  private func noteUnnamedProxy(_ request: Request, _ context: ServiceRequestContext) {
     guard let peer = context.peer, !limits.proxies.contains(peer),
-      !names.isEmpty || forwarded.map({ request.headers[$0] != nil }) == true, isWorthALine.admit()
+      forwarding.contains(where: { request.headers[$0] != nil }), isWorthALine.admit()
     else { return }
     context.logger.warning(
       "requests arrive through an unknown proxy: if it is yours, add it to server.trusted_proxies",

@@ -1,4 +1,5 @@
 import Entitlements
+import HTTPTypes
 import Resilience
 
 /// The rate limiters of keys, users and client addresses.
@@ -13,6 +14,18 @@ struct RequestLimits: Sendable {
     perUser = RateLimiter(rate: server.userRateLimit)
     perAddress = RateLimiter(rate: server.addressRateLimit)
     proxies = TrustedProxies(ranges: server.trustedProxies)
+  }
+
+  static let forwardedFor = HTTPField.Name("X-Forwarded-For")
+
+  /// Whose address a request comes from, by its headers where its peer is a trusted proxy; `nil` where no limit applies.
+  func client(naming headers: HTTPFields, peer: ClientAddress?) -> ClientAddress? {
+    proxies.client(peer: peer, forwarded: Self.forwardedFor.map { headers[values: $0] } ?? [])
+  }
+
+  /// Whether `AddressLimitCheck` would turn a request away.
+  func isAddressSpent(_ headers: HTTPFields, peer: ClientAddress?) -> Bool {
+    client(naming: headers, peer: peer).map { perAddress.isSpent($0.client) } ?? false
   }
 
   /// Turns a caller away who asks more often than `server.rate_limit` or `server.user_rate_limit` (RFC 6585, section 4),

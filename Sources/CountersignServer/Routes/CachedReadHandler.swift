@@ -19,7 +19,11 @@ final class CachedReadHandler: ChannelDuplexHandler, RemovableChannelHandler {
   private var head: HTTPRequest?
   /// Requests that the router has not answered yet.
   private var unanswered = 0
-  private var isFlushNeeded = false
+  /// Requests answered here whose answers are not flushed.
+  private var answered = 0
+
+  /// More requests in one packet wait for their turn with the router, after those of other connections.
+  private static let mostAtOnce = 32
 
   init(reads: CachedReads) {
     self.reads = reads
@@ -28,7 +32,7 @@ final class CachedReadHandler: ChannelDuplexHandler, RemovableChannelHandler {
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     switch unwrapInboundIn(data) {
     // Answers keep the order of their requests; a peer that reads none is left to the router, which waits for it.
-    case .head(let head) where unanswered == 0 && context.channel.isWritable && reads.mayAnswer(head):
+    case .head(let head) where mayTake && context.channel.isWritable && reads.mayAnswer(head):
       self.head = head
       return
     case .head:
@@ -42,7 +46,7 @@ final class CachedReadHandler: ChannelDuplexHandler, RemovableChannelHandler {
           context.write(wrapOutboundOut(.head(response)), promise: nil)
           if let body { context.write(wrapOutboundOut(.body(body)), promise: nil) }
           context.write(wrapOutboundOut(.end(nil)), promise: nil)
-          isFlushNeeded = true
+          answered += 1
           return
         }
         passOn(context)
@@ -50,6 +54,8 @@ final class CachedReadHandler: ChannelDuplexHandler, RemovableChannelHandler {
     }
     context.fireChannelRead(data)
   }
+
+  private var mayTake: Bool { unanswered == 0 && answered < Self.mostAtOnce }
 
   private func passOn(_ context: ChannelHandlerContext) {
     guard let head else { return }
@@ -59,8 +65,8 @@ final class CachedReadHandler: ChannelDuplexHandler, RemovableChannelHandler {
   }
 
   func channelReadComplete(context: ChannelHandlerContext) {
-    if isFlushNeeded {
-      isFlushNeeded = false
+    if answered > 0 {
+      answered = 0
       context.flush()
     }
     context.fireChannelReadComplete()

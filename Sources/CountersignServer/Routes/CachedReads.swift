@@ -7,7 +7,7 @@ package import NIOCore
 /// The reads that are answered from memory, without the router: `GET /v1/profiles/{user_id}` and `…/access`.
 ///
 /// Checks, limits, answers and log lines are the router's own. A request that is not answered here is the router's, which
-/// says why where it refuses one. So is every read of a ledger that replicas share: its answers are not kept in memory.
+/// says why where it refuses one. With a ledger that replicas share every read is: its answers are not kept in memory.
 package struct CachedReads: Sendable {
   private static let prefix = "/v1/profiles/"
   private static let accessSuffix = "/access"
@@ -40,10 +40,12 @@ package struct CachedReads: Sendable {
   /// The answer, if it is in memory and is this caller's to read.
   func answer(to head: HTTPRequest, on channel: any Channel) -> (head: HTTPResponse, body: ByteBuffer?)? {
     let start = ContinuousClock.now
-    guard let path = head.path, let (segment, isAccess) = Self.user(inPath: path),
+    guard let path = head.path, let (segment, isAccess) = Self.user(inPath: path) else { return nil }
+    var context = ServiceRequestContext(source: ApplicationRequestContextSource(channel: channel, logger: logger))
+    // A credential is not looked at for an address that asks too often: that would cost what the limit is there to save.
+    guard !authentication.limits.isAddressSpent(head.headerFields, peer: context.peer),
       let caller = authentication.callerAtOnce(presenting: head.headerFields[values: .authorization])
     else { return nil }
-    var context = ServiceRequestContext(source: ApplicationRequestContextSource(channel: channel, logger: logger))
     context.caller = caller
     guard let user = try? context.requireUser(named: segment),
       let known = isAccess ? access.known(user) : profiles.known(user)

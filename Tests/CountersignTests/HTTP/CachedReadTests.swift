@@ -9,6 +9,7 @@ import Testing
 
 @testable import Countersign
 @testable import CountersignServer
+@testable import Resilience
 
 /// Reads that are answered from memory, without the router. With a ledger that replicas share, none is.
 @Suite struct CachedReadTests {
@@ -155,6 +156,75 @@ import Testing
     }
   }
 
+  @Test(.ofTheFile, arguments: ["", toRouter])
+  func `an address that asks too often is refused`(query: String) async throws {
+    let settings = Settings(
+      server: ["user_rate_limit": "0", "address_rate_limit": "3", "trusted_proxies": "[127.0.0.1]"],
+      jwt: ["secret": TokenMint.secret, "audience": "authenticated"])
+    try await Self.run(settings) { service in
+      let token = try TokenMint.user(Self.user, at: Self.clock)
+      let path = "/v1/profiles/me"
+      let channel = EmbeddedChannel()
+      try await channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 80)).get()
+      let client = HTTPField.Name("X-Forwarded-For")
+      let head = Self.head(path, key: token, client.map { [$0: "203.0.113.7"] } ?? [:])
+      #expect(service.reads.answer(to: head, on: channel) != nil)
+      var answers: [Answer] = []
+      // The bucket fills at three a second.
+      for _ in 0..<64 where answers.last?.status != 429 {
+        let from = TransportHeader("X-Forwarded-For", "203.0.113.7")
+        answers.append(try await service.send(.get, path + query, key: token, headers: [from]))
+      }
+      let refused = try #require(answers.last)
+      #expect(refused.status == 429)
+      #expect(refused["code"] == "rate_limited" && refused.text.contains("from this address"), "\(refused.text)")
+      let other = TransportHeader("X-Forwarded-For", "203.0.113.8")
+      #expect(try await service.send(.get, path + query, key: token, headers: [other]).status == 200)
+    }
+  }
+
+  /// By the router, which does not look at the credential then.
+  @Test(.ofTheFile) func `for an address that asks too often no credential is looked at`() async throws {
+    let settings = Settings(
+      server: ["user_rate_limit": "0", "address_rate_limit": "1", "trusted_proxies": "[127.0.0.1]"],
+      jwt: ["secret": TokenMint.secret, "audience": "authenticated"])
+    try await Self.run(settings) { service in
+      let channel = EmbeddedChannel()
+      try await channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 80)).get()
+      let token = try TokenMint.user(Self.user, at: Self.clock)
+      let client = try #require(HTTPField.Name("X-Forwarded-For"))
+      var reads = service.reads
+      let start = ContinuousClock.now
+      reads.authentication.limits.perAddress = RateLimiter(rate: 1) { start }
+      func head(from address: String) -> HTTPRequest {
+        Self.head("/v1/profiles/me", key: token, [client: address])
+      }
+      let limits = reads.authentication.limits
+      let peer = ClientAddress(channel.remoteAddress)
+      let address = try #require(limits.client(naming: [client: "203.0.113.7"], peer: peer))
+      #expect(reads.answer(to: head(from: "203.0.113.7"), on: channel)?.head.status == .ok)
+      #expect(limits.perAddress.admit(address.client) == nil)
+      #expect(reads.answer(to: head(from: "203.0.113.7"), on: channel) == nil)
+      #expect(reads.answer(to: head(from: "203.0.113.8"), on: channel)?.head.status == .ok)
+    }
+  }
+
+  @Test func `a request that HTTP forbids is refused`() async throws {
+    try await Self.run { service in
+      for query in ["", Self.toRouter] {
+        let text = try await RawClient.exchange(
+          port: service.port,
+          [
+            "GET /v1/profiles/\(Self.user)\(query) HTTP/1.1\r\nHost: a\r\nHost: b\r\n"
+              + "Authorization: Bearer \(RunningService.serviceKey)\r\n\r\n"
+              + "GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+          ])
+        #expect(text.hasPrefix("HTTP/1.1 400"), "\(text)")
+        #expect(text.contains("malformed_request"), "\(text)")
+      }
+    }
+  }
+
   @Test func `a log line and a count are the router's`() async throws {
     try await Self.run { service in
       func note() -> [String: String]? {
@@ -250,6 +320,32 @@ import Testing
       channel.isWritable = false
       try receive(.head(read), .end(nil))
       #expect(try passedOn() == ["head GET", "end"])
+      _ = try? channel.finish()
+    }
+  }
+
+  @Test(.ofTheFile) func `one packet does not hold up other connections`() async throws {
+    try await Self.run { service in
+      let channel = EmbeddedChannel(handler: CachedReadHandler(reads: service.reads))
+      let read = Self.head("/v1/profiles/\(Self.user)")
+      func receive(_ count: Int) -> (here: Int, byRouter: Int) {
+        for _ in 0..<count {
+          for part in [HTTPRequestPart.head(read), .end(nil)] { channel.pipeline.fireChannelRead(part) }
+        }
+        channel.pipeline.fireChannelReadComplete()
+        var counts = (here: 0, byRouter: 0)
+        while let part = try? channel.readOutbound(as: HTTPResponsePart.self) {
+          if case .end = part { counts.here += 1 }
+        }
+        while let part = try? channel.readInbound(as: HTTPRequestPart.self) {
+          if case .end = part { counts.byRouter += 1 }
+        }
+        return counts
+      }
+      #expect(receive(40) == (here: 32, byRouter: 8))
+      for _ in 0..<8 { try channel.writeOutbound(HTTPResponsePart.end(nil)) }
+      while try channel.readOutbound(as: HTTPResponsePart.self) != nil {}
+      #expect(receive(32) == (here: 32, byRouter: 0))
       _ = try? channel.finish()
     }
   }

@@ -24,6 +24,27 @@ import Testing
     #expect(limiter.admit("a") == 1, "what was not used is not saved up")
   }
 
+  @Test func `looking at a bucket takes nothing`() {
+    let start = ContinuousClock.now
+    let now = Mutex(start)
+    let limiter = RateLimiter(rate: 1) { now.withLock { $0 } }
+    for _ in 0..<3 { #expect(!limiter.isSpent("a")) }
+    #expect(limiter.count == 0)
+    #expect(limiter.admit("a") == nil)
+    #expect(limiter.isSpent("a") && !limiter.isSpent("b"))
+    now.withLock { $0 = start.advanced(by: .milliseconds(999)) }
+    #expect(limiter.isSpent("a"))
+    now.withLock { $0 = start.advanced(by: .seconds(1)) }
+    for _ in 0..<3 { #expect(!limiter.isSpent("a")) }
+    #expect(limiter.admit("a") == nil)
+    #expect(limiter.isSpent("a"))
+    // Two periods later it is in the old generation.
+    now.withLock { $0 = start.advanced(by: .milliseconds(1_100)) }
+    for caller in ["b", "c"] { #expect(limiter.admit(caller) == nil) }
+    #expect(limiter.isSpent("a"))
+    #expect(!RateLimiter(rate: 0).isSpent("a"))
+  }
+
   @Test func `a bucket may hold a minute's worth`() {
     let start = ContinuousClock.now
     let now = Mutex(start)

@@ -1,11 +1,11 @@
 import Foundation
 import HTTPTransport
-import Ledger
 import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import Ledger
 
 /// What operators are shown in `/metrics` and `/readyz`.
 @Suite struct MetricsTests {
@@ -49,6 +49,23 @@ import Testing
     #expect(answer.status == 200)
     #expect(answer.header("Content-Type") == "text/plain; version=0.0.4; charset=utf-8")
     return Page(exposition: try Exposition(answer.text))
+  }
+
+  @Test(.ofTheFile) func `a ledger that takes no records is down, though it can be read`() async throws {
+    try await run { service, _, _, _ in
+      #expect(try await metrics(service)["ledger_up"] == 1)
+      // The disk is full.
+      try await service.ledger.engine.submit { tables in try tables.execute("PRAGMA max_page_count = 1") }
+      let large = String(repeating: "A", count: 256 * 1024)
+      await #expect(throws: LedgerError.self) {
+        try await service.ledger.engine.submit { tables in try tables.keepMemo("large", large) }
+      }
+      let metrics = try await metrics(service)
+      #expect(metrics["ledger_up"] == 0)
+      #expect(metrics["pending_receipts"] == 0)
+      try await service.ledger.engine.submit { tables in try tables.execute("PRAGMA max_page_count = 1000000") }
+      #expect(try await self.metrics(service)["ledger_up"] == 1)
+    }
   }
 
   @Test func `an idle service has nothing waiting, and says so in the format of Prometheus`() async throws {
