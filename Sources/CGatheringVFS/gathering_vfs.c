@@ -10,7 +10,8 @@
 // commits. Else frames of a transaction that is rolled back stay gathered, and are passed on over what another connection
 // has committed since.
 //
-// A write that fails is reported by the call that passed it on: then that is the commit, which SQLite rolls back.
+// A write that fails is reported by the call that passed it on: then that is the commit, which SQLite rolls back. Where pages
+// spill, it may be a read: whoever spills has to roll a transaction back after any failure.
 //
 // The database file has no part in this: its methods are those of the VFS beneath.
 
@@ -20,7 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CAPACITY = 128 * 1024, FRAME_HEADER = 24 };
+// SQLite's own VFS writes less than 128 KiB at once.
+enum { CAPACITY = 120 * 1024, FRAME_HEADER = 24 };
 
 // The log of one connection. The file of the VFS beneath follows in the same memory.
 struct log {
@@ -61,13 +63,13 @@ static int log_write(sqlite3_file *file, const void *bytes, int count, sqlite3_i
   return log->commits && !is_header ? pass_on(log) : SQLITE_OK;
 }
 
+// What is still gathered was rolled back, since a frame that commits is passed on at once. It is not written: another
+// connection may have committed there since.
 static int log_close(sqlite3_file *file) {
   struct log *log = as_log(file);
-  int written = pass_on(log);
   free(log->bytes);
   log->bytes = NULL;
-  int closed = log->file->pMethods->xClose(log->file);
-  return written == SQLITE_OK ? closed : written;
+  return log->file->pMethods->xClose(log->file);
 }
 
 static int log_read(sqlite3_file *file, void *bytes, int count, sqlite3_int64 offset) {

@@ -70,6 +70,29 @@ import Testing
     try other.close()
   }
 
+  /// An upgrade spills: it is alone, but for somebody with the `sqlite3` program.
+  @Test func `what was rolled back is not written when the connection closes`() throws {
+    #expect(gathering_vfs_register() == SQLITE_OK)
+    let scratch = try Scratch()
+    let writer = try Self.open(scratch.path, synchronous: "OFF", cachedPages: 10)
+    let other = try Self.open(scratch.path, synchronous: "OFF", cachedPages: 10)
+    try writer.writeWithoutTransaction { db in
+      try db.execute(sql: "CREATE TABLE item (id INTEGER PRIMARY KEY, value BLOB, number INTEGER)")
+      for id in 0..<100 { try db.execute(sql: "INSERT INTO item VALUES (?, zeroblob(3000), 0)", arguments: [id]) }
+      _ = try db.checkpoint(.restart)
+      try db.beginTransaction(.immediate)
+      try db.execute(sql: "UPDATE item SET number = 1 WHERE id BETWEEN 20 AND 59")
+      try db.rollback()
+    }
+    try other.write { db in try db.execute(sql: "UPDATE item SET number = 2 WHERE id < 90") }
+    let expected = try other.read(Self.content)
+    try writer.close()
+    #expect(try Self.contentOfCopy(scratch, 0) == expected)
+    #expect(try other.read(Self.content) == expected)
+    #expect(expected.items.count { $0["number"] == 2 } == 90)
+    try other.close()
+  }
+
   private static func change(_ db: Database, using random: inout SplitMix64) throws {
     try db.execute(
       sql: """

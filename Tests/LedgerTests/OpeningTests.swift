@@ -178,12 +178,13 @@ import Testing
     await ledger.close()
   }
 
-  @Test func `a record into a file that was removed is not acknowledged`() async throws {
+  @Test(arguments: ["", "-wal"])
+  func `a record into a file that was removed is not acknowledged`(suffix: String) async throws {
     let scratch = try Scratch()
     let reported = ReportedRow()
     let ledger = try await Ledger.open(path: scratch.path) { reported.say($0) }
     _ = try await ledger.record(entry("anna", [evidence("1")]))
-    try FileManager.default.removeItem(atPath: scratch.path)
+    try FileManager.default.removeItem(atPath: scratch.path + suffix)
     let error = await #expect(throws: LedgerError.self) { _ = try await ledger.record(entry("ben", [evidence("2")])) }
     guard case .failed = error else {
       Issue.record("\(String(describing: error))")

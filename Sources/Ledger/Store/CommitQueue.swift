@@ -39,6 +39,10 @@ final class CommitQueue: Sendable {
   /// The most polls for further writes before a commit.
   private static let maxGatherRounds = 4
 
+  /// Pages of the log, 16 MB, from which it is copied into the file. A batch of records writes some 1 000 pages, most of which
+  /// the next batches write again: copying them each time would cost as much as the log.
+  static let longLog = 4_000
+
   /// The work inside the transaction, which returns the closure that resumes the caller after the commit.
   private struct Write: Sendable {
     var run: @Sendable (LedgerTables) throws -> @Sendable () -> Void
@@ -68,6 +72,8 @@ final class CommitQueue: Sendable {
   private let pool: DatabasePool
   /// Prepared statements of the writer connection, created lazily; for the writer's thread only.
   private let tables = Mutex<LedgerTables?>(nil)
+  /// Pages of the log after the last commit.
+  private let logPages = Atomic(0)
   /// Whether the ledger's path still leads to the open file.
   private let isInPlace: @Sendable () -> Bool
   private let onFatal: @Sendable (String) -> Void
@@ -89,6 +95,18 @@ final class CommitQueue: Sendable {
     self.onCommit = onCommit
     self.onChanged = onChanged
     self.pause = pause
+    // In the place of the hook by which SQLite copies a long log within a COMMIT.
+    let context = Unmanaged.passUnretained(self).toOpaque()
+    pool.writeWithoutTransaction { db in
+      _ = sqlite3_wal_hook(
+        db.sqliteConnection,
+        { context, _, _, pages in
+          guard let context else { return SQLITE_OK }
+          let queue = Unmanaged<CommitQueue>.fromOpaque(context).takeUnretainedValue()
+          queue.logPages.store(Int(pages), ordering: .relaxed)
+          return SQLITE_OK
+        }, context)
+    }
   }
 
   var statistics: Ledger.Statistics {
@@ -222,7 +240,25 @@ final class CommitQueue: Sendable {
   private func drain(_ db: Database) {
     while let batch = nextBatch() {
       write(batch, db)
+      if logPages.load(ordering: .relaxed) >= Self.longLog { copyLongLog(db) }
       if isGathered(after: batch.count) { gather() }
+    }
+  }
+
+  private func copyLongLog(_ db: Database) {
+    do { try Self.copyLog(db) } catch { latch(LedgerFailure(error)) }
+  }
+
+  /// Copies the log into the file, as far as no reader is in the way, and syncs the file.
+  ///
+  /// SQLite keeps an I/O error to itself where it copies within a COMMIT, and copies no page twice: one whose sync failed would
+  /// be lost with the kernel's memory. So it ends the process, and the next one copies the whole log.
+  ///
+  /// - Throws: an error that ends the process. A full disk, for one, does not: the pages are in the log.
+  static func copyLog(_ db: Database) throws {
+    do { _ = try db.checkpoint(.passive) } catch {
+      let failure = LedgerFailure(error, systemError: sqlite3_system_errno(db.sqliteConnection))
+      if failure.reach == .process { throw error }
     }
   }
 

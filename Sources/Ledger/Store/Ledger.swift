@@ -11,9 +11,8 @@ internal import Glibc
 /// Durability of the file: write-ahead log and `synchronous=FULL`, so that each commit ends with an fsync of the log. Files beside
 /// the ledger: `-wal` and `-shm` (SQLite's; part of the ledger, copied and moved with it) and `.lock` (empty; may stay).
 ///
-/// A checkpoint copies the log into the main file after about 4 000 pages (16 MB). SQLite does not report an I/O error
-/// of a checkpoint, which is safe: the log counts as copied only after the fsync of the main file succeeded, and until
-/// then the same pages are written again.
+/// A checkpoint copies the log into the main file after about 4 000 pages (16 MB), and at the start after a crash. An I/O
+/// error ends the process, as one of a commit does.
 package final class Ledger: Sendable {
   /// Counters since the ledger was opened.
   package struct Statistics: Hashable, Sendable {

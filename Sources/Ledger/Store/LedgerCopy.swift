@@ -86,6 +86,27 @@ package struct LedgerCopy: Sendable {
     }
   }
 
+  private static func copy(
+    _ table: Table, from source: some LedgerSide, to target: some LedgerSide, _ position: inout Progress,
+    _ progress: (Progress) -> Void
+  ) throws {
+    // A new ledger has rows in these alone; a table that was begun and not finished is empty.
+    if ["heartbeat", "memo"].contains(table.name) { try target.execute("DELETE FROM \(table.name)") }
+    var digest = RowDigest()
+    try source.read(table) { row in
+      digest.update(row)
+      try target.write(row, to: table)
+      position.rows += 1
+      position.table = table.name
+      if position.rows.isMultiple(of: 1_000) { progress(position) }
+    }
+    var copy = RowDigest()
+    try target.read(table) { copy.update($0) }
+    guard copy.value == digest.value else {
+      throw Failure(description: "The copy of \(table.name) differs from the original.")
+    }
+  }
+
   private static func run(
     _ source: some LedgerSide, _ target: some LedgerSide, _ progress: (Progress) -> Void
   ) throws -> [String: Int] {
@@ -107,24 +128,16 @@ package struct LedgerCopy: Sendable {
       table: "", rows: done.reduce(0) { $0 + (counts[$1] ?? 0) }, total: counts.values.reduce(0, +))
     for table in tables where !done.contains(table.name) {
       try target.execute("BEGIN")
-      // A new ledger has rows in these alone; a table that was begun and not finished is empty.
-      if ["heartbeat", "memo"].contains(table.name) { try target.execute("DELETE FROM \(table.name)") }
-      var digest = RowDigest()
-      try source.read(table) { row in
-        digest.update(row)
-        try target.write(row, to: table)
-        position.rows += 1
-        position.table = table.name
-        if position.rows.isMultiple(of: 1_000) { progress(position) }
+      do {
+        try copy(table, from: source, to: target, &position, progress)
+        done.insert(table.name)
+        try target.keepMemo("copied", done.sorted().joined(separator: " "))
+        try target.execute("COMMIT")
+      } catch {
+        // GRDB ends the process over a transaction that is left open.
+        try? target.execute("ROLLBACK")
+        throw error
       }
-      var copy = RowDigest()
-      try target.read(table) { copy.update($0) }
-      guard copy.value == digest.value else {
-        throw Failure(description: "The copy of \(table.name) differs from the original.")
-      }
-      done.insert(table.name)
-      try target.keepMemo("copied", done.sorted().joined(separator: " "))
-      try target.execute("COMMIT")
     }
     try target.finish(tables)
     try target.keepMemo("copied", nil)

@@ -17,13 +17,17 @@ final class LedgerFile: Sendable {
   let path: String
   /// Whether the ledger was created by this call.
   let isNew: Bool
+  /// Whether the process before left a log: it did not close the ledger.
+  let hadLog: Bool
   /// Files that others could read when the ledger was opened.
   let exposures: [LedgerExposure]
   /// The descriptor that holds the lock; `nil` once released.
   private let lock: Mutex<Int32?>
   private let identity: Identity
+  /// Of the log, which SQLite creates when it opens the file.
+  private let log = Mutex<Identity?>(nil)
 
-  /// The file that the path has to lead to while the ledger is open.
+  /// The file that a path has to lead to while the ledger is open.
   private struct Identity: Equatable {
     var device: dev_t
     var inode: ino_t
@@ -36,6 +40,8 @@ final class LedgerFile: Sendable {
     let lock = try Self.lock(path)
     do throws(LedgerOpenError) {
       isNew = try Self.createOrInspect(path)
+      var status = stat()
+      hadLog = stat(path + "-wal", &status) == 0 && status.st_size > 0
       guard let identity = Self.identity(of: path) else {
         throw LedgerOpenError.inaccessible(path: path, problem: Self.problem(errno))
       }
@@ -63,8 +69,13 @@ final class LedgerFile: Sendable {
     }
   }
 
-  /// Whether the path still leads to the open file. If not, SQLite's writes are lost as soon as the process ends.
-  var isInPlace: Bool { Self.identity(of: path) == identity }
+  /// Whether the paths still lead to the open files. If not, SQLite's writes are lost as soon as the process ends.
+  var isInPlace: Bool {
+    Self.identity(of: path) == identity && log.withLock { log in log == nil || Self.identity(of: path + "-wal") == log }
+  }
+
+  /// Notes which file is the log, once SQLite has opened it.
+  func rememberLog() { log.withLock { $0 = Self.identity(of: path + "-wal") } }
 
   static func resolve(_ given: String) throws(LedgerOpenError) -> String {
     if let whole = realpath(given) { return whole }

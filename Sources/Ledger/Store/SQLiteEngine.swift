@@ -29,7 +29,8 @@ final class SQLiteEngine: LedgerEngine {
       if file.isNew { try Self.stamp(file.path) }
       let pool = try DatabasePool(path: file.path, configuration: Self.configuration)
       do {
-        try Self.prepare(pool, synchronous: synchronous, path: file.path, onUpgrade: onUpgrade)
+        try Self.prepare(pool, file, synchronous: synchronous, onUpgrade: onUpgrade)
+        file.rememberLog()
         var reading = Self.configuration
         reading.readonly = true
         reading.prepareDatabase { db in try db.execute(sql: "PRAGMA cache_size = -\(Self.cacheSize)") }
@@ -78,9 +79,8 @@ final class SQLiteEngine: LedgerEngine {
       // A savepoint may spill to a file; a container's root file system may be read-only.
       try db.execute(sql: "PRAGMA temp_store = MEMORY")
       try db.execute(sql: "PRAGMA cell_size_check = ON")
-      // A batch of records is some 1 000 pages, most of which the next batches write again: copying them each time
-      // would cost as much as the log.
-      try db.execute(sql: "PRAGMA wal_autocheckpoint = 4000")
+      // Until the queue writes: for an upgrade.
+      try db.execute(sql: "PRAGMA wal_autocheckpoint = \(CommitQueue.longLog)")
     }
     return configuration
   }
@@ -90,9 +90,10 @@ final class SQLiteEngine: LedgerEngine {
   private static let cacheSize = 16_384
 
   private static func prepare(
-    _ pool: DatabasePool, synchronous: Ledger.Synchronous, path: String,
+    _ pool: DatabasePool, _ file: LedgerFile, synchronous: Ledger.Synchronous,
     onUpgrade: @Sendable (LedgerUpgrade.Progress) -> Void
   ) throws {
+    let path = file.path
     // GRDB sets NORMAL while it opens, under which a power cut loses acknowledged records: set FULL now, and read it
     // back from SQLite.
     try pool.writeWithoutTransaction { db in
@@ -105,6 +106,9 @@ final class SQLiteEngine: LedgerEngine {
       guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else {
         throw LedgerOpenError.notDurable(path: path, problem: "SQLite refuses the write-ahead log")
       }
+      // Where the disk failed under the process before, its last pages may be in the kernel's memory alone: the log is
+      // copied, and the copy synced, before anything is recorded on top of them.
+      if file.hadLog { try CommitQueue.copyLog(db) }
     }
     let migrator = LedgerSchema.migrator
     guard try !pool.read(migrator.hasBeenSuperseded) else { throw LedgerOpenError.newerSchema(path: path) }
@@ -115,7 +119,8 @@ final class SQLiteEngine: LedgerEngine {
       try expect(db, "synchronous", synchronous.rawValue, path: path)
       try expect(db, "foreign_keys", 1, path: path)
       // Pages of a transaction that is then rolled back would be gathered (`CGatheringVFS`) until this connection writes or
-      // reads again, over what another process has committed meanwhile. A transaction has some 1 000 pages at most.
+      // reads again, over what another process has committed meanwhile. A transaction has some 1 000 pages at most, and the
+      // `VACUUM` of a small file 64 MiB.
       try db.execute(sql: "PRAGMA cache_spill = OFF")
       try expect(db, "cache_spill", 0, path: path)
       try db.inTransaction(.immediate) {
@@ -157,13 +162,19 @@ final class SQLiteEngine: LedgerEngine {
       pool.asyncWriteWithoutTransaction { db in
         continuation.resume(
           returning: Result {
-            // Without room for it, the rows are overwritten all the same.
-            if try Self.isSmall(db) { try? db.execute(sql: "VACUUM") }
+            if try Self.isSmall(db) { try Self.rebuild(db) }
             _ = try db.checkpoint(.truncate)
           }.mapError { LedgerFailure($0) })
       }
     }
     try value(result)
+  }
+
+  private static func rebuild(_ db: Database) throws {
+    do { try db.execute(sql: "VACUUM") } catch {
+      // Without room for it, the rows are overwritten all the same.
+      guard LedgerFailure(error).reach != .process else { throw error }
+    }
   }
 
   /// Bytes of a file that is rebuilt in some tenths of a second.
