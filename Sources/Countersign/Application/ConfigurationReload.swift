@@ -74,7 +74,8 @@ struct ConfigurationReload: Service {
   private static func sections(from old: ServiceConfiguration, to new: ServiceConfiguration) -> [String] {
     [
       ("server", old.server == new.server), ("app_store", old.appStore == new.appStore),
-      ("catalog", old.catalog == new.catalog && old.plans == new.plans), ("policy", old.policy == new.policy),
+      ("catalog", old.catalog == new.catalog && old.plans == new.plans && old.acceptedLoss == new.acceptedLoss),
+      ("policy", old.policy == new.policy), ("retention", old.retention == new.retention),
       ("trials", old.trials == new.trials), ("device_check", old.deviceCheck == new.deviceCheck),
       ("revalidation", old.revalidation == new.revalidation), ("ledger", old.ledger == new.ledger),
       ("events", old.events == new.events),

@@ -12,7 +12,8 @@ struct Serve: AsyncParsableCommand {
     abstract: "Run the service.",
     discussion: """
       Runs until SIGTERM or SIGINT, then finishes the requests it has accepted. SIGHUP makes it read the configuration \
-      again: the API keys in the file apply at once, everything else from the next start.
+      again: API keys, public keys, the keys of access tokens, and the secrets of webhooks and RevenueCat apply at once, \
+      everything else from the next start.
       Exit codes: 0 stopped as requested, 1 cannot start (the ledger, the port), 74 the ledger's disk failed, 78 the \
       configuration is wrong.
 

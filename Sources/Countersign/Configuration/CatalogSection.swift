@@ -55,7 +55,7 @@ struct CatalogSection {
     let items = reader.namedList(
       "catalog.tiers", atLeastOne: "tier",
       "The app's plans in ascending order; the first is for users who have bought nothing. Each is a word, or "
-        + "`word: {name, description, formerly}`: how it is called, and the word that it had before")
+        + "`word: {name, description, formerly}`: its display name, description and former words")
     var formerNames: [Tier: Tier] = [:]
     let plans = items.map { item in
       let what = "tier \(Quotation.of(item.name))"
