@@ -387,6 +387,13 @@ package final class Ledger: Sendable {
     try await engine.submit { tables in try tables.keepMemo(name, text) }
   }
 
+  /// - Parameter change: given the text there is, `nil` for none, returns the new one. May be called more than once.
+  package func changeMemo(
+    _ name: String, _ change: @escaping @Sendable (String?) -> String?
+  ) async throws(LedgerError) {
+    try await engine.submit { tables in try tables.keepMemo(name, change(tables.memo(name))) }
+  }
+
   /// The state of the queues.
   package func backlog(at now: Date) async throws(LedgerError) -> LedgerBacklog {
     try await read { tables in try tables.backlog(at: now) }

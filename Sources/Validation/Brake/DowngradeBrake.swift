@@ -35,6 +35,8 @@ package struct DowngradeBrake: Sendable {
     var engagement: Engagement?
     /// The end of a release, in running time.
     var releasedUntilMilliseconds: Int64?
+    /// How many releases there were, by which replicas tell a new one from one that is over. `nil`: none was counted.
+    var releases: Int64?
   }
 
   /// The reason why nobody is lowered, for the alarm.
@@ -102,18 +104,27 @@ package struct DowngradeBrake: Sendable {
     state.engagement = nil
     state.hours = []
     state.releasedUntilMilliseconds = state.runningMilliseconds + Self.releaseMilliseconds
+    state.releases = (state.releases ?? 0) + 1
   }
 
-  /// Takes over what another process has decided: an engagement, unless this one was released, or a release.
+  /// Takes over what another process has decided: a release that this one has not heard of, with the time that is left of it, or an
+  /// engagement since the last release.
   /// - Returns: whether anything changed.
   mutating func adopt(_ other: Snapshot, at instant: Instant) -> Bool {
     advance(to: instant)
-    if let engagement = other.engagement, state.engagement == nil, !isReleased {
-      state.engagement = engagement
+    let (theirs, ours) = (other.releases ?? 0, state.releases ?? 0)
+    guard theirs >= ours else { return false }
+    if theirs > ours {
+      state.releases = theirs
+      state.engagement = other.engagement
+      state.hours = []
+      state.releasedUntilMilliseconds = other.releasedUntilMilliseconds.map { until in
+        state.runningMilliseconds + min(max(0, until - other.runningMilliseconds), Self.releaseMilliseconds)
+      }
       return true
     }
-    guard other.engagement == nil, other.releasedUntilMilliseconds != nil, state.engagement != nil else { return false }
-    release(at: instant)
+    guard let engagement = other.engagement, state.engagement == nil, !isReleased else { return false }
+    state.engagement = engagement
     return true
   }
 

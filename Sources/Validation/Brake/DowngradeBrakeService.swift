@@ -63,17 +63,15 @@ package final class DowngradeBrakeService: Sendable {
     }
   }
 
-  /// Writes the state down. A crash before it loses counts of some seconds, but no announced engagement.
+  /// Writes the state down, with what another replica has written meanwhile. A crash before it loses counts of some seconds, but no
+  /// announced engagement.
   func keep(_ logger: Logger) async {
-    await synchronize(logger)
-    await write(logger)
-  }
-
-  private func write(_ logger: Logger) async {
-    let snapshot = state.withLock { $0.brake.snapshot(at: .now) }
-    guard let text = try? JSONEncoder().encode(snapshot) else { return }
     do throws(LedgerError) {
-      try await ledger.keepMemo(Self.memo, String(decoding: text, as: UTF8.self))
+      try await ledger.changeMemo(Self.memo) { [self] text in
+        adopt(text, logger)
+        let snapshot = state.withLock { $0.brake.snapshot(at: .now) }
+        return (try? JSONEncoder().encode(snapshot)).map { String(decoding: $0, as: UTF8.self) } ?? text
+      }
     } catch {
       logger.warning("the state of the downgrade brake cannot be written", metadata: ["error": "\(error)"])
     }
@@ -85,9 +83,13 @@ package final class DowngradeBrakeService: Sendable {
     guard ledger.isShared else { return }
     let text: String?
     do throws(LedgerError) { text = try await ledger.memo(Self.memo) } catch { return }
-    guard let text, let kept = try? JSONDecoder().decode(DowngradeBrake.Snapshot.self, from: Data(text.utf8)) else {
-      return
-    }
+    adopt(text, logger)
+  }
+
+  private func adopt(_ text: String?, _ logger: Logger) {
+    guard ledger.isShared, let text,
+      let kept = try? JSONDecoder().decode(DowngradeBrake.Snapshot.self, from: Data(text.utf8))
+    else { return }
     let isReleased = state.withLock { state -> Bool in
       guard !state.brake.adopt(kept, at: .now) else {
         state.isAnnounced = state.brake.engagement != nil
@@ -121,7 +123,7 @@ package final class DowngradeBrakeService: Sendable {
       state.isAnnounced = false
     }
     logger.notice("the downgrade brake is released for an hour")
-    await write(logger)
+    await keep(logger)
   }
 }
 

@@ -186,4 +186,66 @@ import struct FoundationEssentials.Date
     for step in 1...3000 { brake.looked(at: Self.after(.nanoseconds(30_000_000_500 * Int64(step)))) }
     #expect(passed(1, &brake, at: Self.after(.nanoseconds(30_000_000_500 * 3000))) == 1)
   }
+
+  // MARK: Replicas
+
+  /// A brake that has engaged, and what it writes down.
+  private func engaged() -> DowngradeBrake {
+    var brake = brake()
+    #expect(passed(11, &brake) == 10)
+    return brake
+  }
+
+  private func adopt(
+    _ brake: inout DowngradeBrake, _ snapshot: DowngradeBrake.Snapshot, at instant: DowngradeBrake.Instant
+  ) -> Bool {
+    brake.adopt(snapshot, at: instant)
+  }
+
+  @Test func `an engagement of another replica is taken over, and so is its release, with what is left of it`() {
+    var (one, other) = (engaged(), brake())
+    var written = one.snapshot(at: Self.start)
+    #expect(adopt(&other, written, at: Self.start))
+    #expect(other.engagement == one.engagement)
+    one.release(at: Self.start)
+    let later = Self.after(.seconds(60))
+    written = one.snapshot(at: later)
+    #expect(adopt(&other, written, at: later))
+    #expect(other.engagement == nil)
+    let end = Self.after(.seconds(3_600))
+    #expect(passed(100, &other, at: Self.after(.seconds(3_599))) == 100)
+    #expect(passed(100, &other, at: end) == 10)
+    #expect(other.engagement != nil)
+  }
+
+  @Test func `a release that is over releases nobody again`() {
+    var (one, other) = (engaged(), brake())
+    one.release(at: Self.start)
+    // Written while it was released, by itself and by another.
+    let written = one.snapshot(at: Self.after(.seconds(3_599)))
+    #expect(adopt(&other, written, at: Self.after(.seconds(3_599))))
+    let end = Self.after(.seconds(3_605))
+    for brake in [one, other] {
+      var brake = brake
+      #expect(passed(11, &brake, at: end) == 10)
+      #expect(!adopt(&brake, written, at: end))
+      #expect(brake.engagement != nil)
+    }
+  }
+
+  @Test func `an engagement from before a release is not taken over`() {
+    var (one, other) = (engaged(), brake())
+    let before = one.snapshot(at: Self.start)
+    #expect(adopt(&other, before, at: Self.start))
+    one.release(at: Self.start)
+    #expect(!adopt(&one, before, at: Self.start))
+    #expect(one.engagement == nil)
+    // Long after, when nobody is released any more.
+    let later = Self.after(Self.hours(5))
+    #expect(!adopt(&one, before, at: later))
+    let released = one.snapshot(at: later)
+    #expect(adopt(&other, released, at: later))
+    #expect(other.engagement == nil)
+    #expect(passed(100, &other, at: later) == 10)
+  }
 }
