@@ -34,6 +34,88 @@ import Testing
     }
   }
 
+  /// A server that is frozen, or a COMMIT that waits for a standby.
+  @Test func `who waits for a connection is answered, though none becomes free`() async throws {
+    let server = try await TestEngine.running()
+    let url = try await server.url(of: server.makeDatabase())
+    let ledger = try await Ledger.open(
+      url: url, connections: 1, settings: .init(patience: .milliseconds(200), overtime: .seconds(600)))
+    let (isBusy, end) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+    let busy = Task {
+      try await ledger.engine.submit { _ in
+        isBusy.signal()
+        end.wait()
+      }
+    }
+    await withCheckedContinuation { continuation in
+      DispatchQueue.global().async {
+        isBusy.wait()
+        continuation.resume()
+      }
+    }
+    // What nobody waits for is told that it was not written, and the next of its kind is.
+    await withCheckedContinuation { continuation in
+      ledger.engine.submitLater { _ in
+      } orElse: {
+        continuation.resume()
+      }
+    }
+    let error = await #expect(throws: LedgerError.self) { _ = try await ledger.memo("anything") }
+    #expect(error == .unavailable("The ledger's connections were all busy"))
+    end.signal()
+    _ = try? await busy.value
+    await withCheckedContinuation { continuation in
+      ledger.engine.submitLater { tables in
+        try tables.keepMemo("later", "written")
+      } orElse: {
+      }
+      Task {
+        while try await ledger.memo("later") == nil { await Task.yield() }
+        continuation.resume()
+      }
+    }
+    await ledger.close()
+  }
+
+  @Test func `an operation whose server does not answer ends`() async throws {
+    let server = try await TestEngine.running()
+    let url = try await server.url(of: server.makeDatabase())
+    let ledger = try await Ledger.open(
+      url: url, connections: 1, settings: .init(patience: .seconds(1), overtime: .seconds(1)))
+    let start = ContinuousClock.now
+    await #expect(throws: LedgerError.self) {
+      try await ledger.engine.submit { tables in
+        _ = try tables.exists("SELECT 1 FROM (SELECT pg_sleep(25)) AS long")
+      }
+    }
+    #expect(start.duration(to: .now) < .seconds(20))
+    // The server may still be at it, and hold its locks.
+    #expect(try await ledger.memo("anything") == nil)
+    await ledger.close()
+  }
+
+  @Test func `a connection is as durable as the first one was`() async throws {
+    let server = try await TestEngine.running()
+    let database = try await server.makeDatabase()
+    let url = server.url(of: database)
+    let ledger = try await Ledger.open(url: url, connections: 1)
+    try await server.run("ALTER DATABASE \(database) SET synchronous_commit = off", on: "postgres")
+    #expect(
+      try await ledger.read { tables in try tables.exists("SELECT 1 WHERE current_setting('synchronous_commit') = 'on'")
+      })
+    await ledger.close()
+  }
+
+  @Test(arguments: [
+    ("postgresql://u@db.example.com/d", true), ("postgresql://u@localhost/d", false), ("postgresql:///d", false),
+    ("postgresql:///d?host=/run/postgresql", false), ("postgresql:///d?hostaddr=10.0.0.5", true),
+    ("postgresql://localhost/d?hostaddr=10.0.0.5", true), ("postgresql:///d?hostaddr=127.0.0.1", false),
+    ("postgresql://localhost,db.example.com/d", true), ("service=elsewhere", true),
+  ])
+  func `a server elsewhere has to prove its name`(url: String, hasTo: Bool) throws {
+    #expect(try PostgreSQLAddress(url).mode == (hasTo ? "verify-full" : nil))
+  }
+
   @Test func `replicas that start together make one schema, and a newer one refuses an older replica`() async throws {
     let server = try await TestEngine.running()
     let database = try await server.makeDatabase()

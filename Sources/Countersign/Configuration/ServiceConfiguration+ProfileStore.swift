@@ -12,6 +12,9 @@ extension ServiceConfiguration {
     /// Whether the store has no TLS, which a transport refuses unless it is allowed.
     var isPlain: Bool { postgREST.url.lowercased().hasPrefix("http://") }
 
+    /// Whether its rows have versions.
+    var hasVersions: Bool { postgREST.columns.version != nil }
+
     /// - Returns: `nil` without a store, and if anything is invalid, which is reported.
     init?(_ reader: inout ConfigurationReader) {
       let problemsBefore = reader.findings.problems.count

@@ -91,6 +91,11 @@ struct ServiceConfiguration: Sendable {
     events = Events(&reader)
     retention = Retention(&reader, events: events)
     profileStore = ProfileStoreConfiguration(&reader)
+    if case .database = ledger.place, let profileStore, !profileStore.hasVersions {
+      reader.warning(
+        "profile_store.columns.version",
+        "is not set: beside other replicas an older update may overwrite a newer one, until the user's next verdict")
+    }
     auth = Auth(&reader, requiresCredential: requiresCredential)
     dialects = Set(
       reader.list(

@@ -63,6 +63,8 @@ final class PostgreSQLConnection: SQLConnection {
     return pointers.withUnsafeBufferPointer { body($0.baseAddress) }
   }
 
+  /// The descriptor of its socket.
+  var socket: Int32 { PQsocket(connection) }
   var isUsable: Bool { PQstatus(connection) == CONNECTION_OK }
   var isInTransaction: Bool { PQtransactionStatus(connection) != PQTRANS_IDLE }
 

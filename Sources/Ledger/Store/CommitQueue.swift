@@ -146,13 +146,16 @@ final class CommitQueue: Sendable {
   /// The longest that a write waits for others to join.
   private static let patience = DispatchTimeInterval.milliseconds(250)
 
-  /// Writes with the next batch, or by itself after a moment. A failure is lost: only for what the ledger can do without.
-  func submitLater(_ operation: @escaping @Sendable (LedgerTables) throws -> Void) {
+  /// Writes with the next batch, or by itself after a moment.
+  /// - Parameter orElse: called when it was not written.
+  func submitLater(
+    _ operation: @escaping @Sendable (LedgerTables) throws -> Void, orElse: @escaping @Sendable () -> Void
+  ) {
     let write = Write(
       run: { tables in
         try operation(tables)
         return {}
-      }, fail: { _ in })
+      }, fail: { _ in orElse() })
     let isPlanned = state.withLock { state in
       state.later.append(write)
       defer { state.isFlushPlanned = true }

@@ -241,7 +241,10 @@ package final class Ledger: Sendable {
 
   /// Makes receipts due now that were postponed during an outage of Apple's.
   package func makePendingDue(at now: Date) async throws(LedgerError) {
-    try await engine.submit { tables in try tables.makePendingDue(at: StoredForm.milliseconds(now)) }
+    let claimed = engine.isShared ? now.advanced(by: Self.pendingLease) : now
+    try await engine.submit { tables in
+      try tables.makePendingDue(at: StoredForm.milliseconds(now), butClaimedUntil: StoredForm.milliseconds(claimed))
+    }
   }
 
   /// Removes a queued receipt after its verdict, ends the grants on its signature, and reevaluates the user.
@@ -330,6 +333,10 @@ package final class Ledger: Sendable {
     engine.submitLater { tables in
       try tables.settleUpdate(
         of: update.user, version: update.version, isDoubtful: isDoubtful, confirmingAt: again)
+    } orElse: { [memory] in
+      // The row is written once more.
+      memory.rows.forget(update.version, of: update.user)
+      memory.generations.advance(update.user)
     }
   }
 

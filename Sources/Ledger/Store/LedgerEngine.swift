@@ -17,8 +17,10 @@ protocol LedgerEngine: AnyObject, Sendable {
     _ operation: @escaping @Sendable (LedgerTables) throws -> Value
   ) async throws(LedgerError) -> Value
 
-  /// Runs an operation soon. A failure is lost: only for what the ledger can do without.
-  func submitLater(_ operation: @escaping @Sendable (LedgerTables) throws -> Void)
+  /// Runs an operation soon.
+  /// - Parameter orElse: called when it failed.
+  func submitLater(
+    _ operation: @escaping @Sendable (LedgerTables) throws -> Void, orElse: @escaping @Sendable () -> Void)
 
   /// Reads one snapshot of the ledger, however long it takes. Cancellation does not end it: there is no error for it.
   func read<Value: Sendable>(

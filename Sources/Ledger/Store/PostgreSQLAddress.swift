@@ -26,10 +26,10 @@ struct PostgreSQLAddress: Sendable {
     func add(_ name: String, _ fallback: String) {
       if value(name) == nil { options.append((name, fallback)) }
     }
-    let hosts = (value("host") ?? "").split(separator: ",")
-    let isLocal = hosts.allSatisfy { $0.hasPrefix("/") || ["localhost", "127.0.0.1", "::1"].contains($0) }
-    // A server elsewhere proves its name, or gets no password.
-    if !isLocal {
+    // A server elsewhere proves its name, or gets no password. libpq takes what the string leaves open from elsewhere.
+    let variables = [("host", "PGHOST"), ("hostaddr", "PGHOSTADDR"), ("service", "PGSERVICE")]
+    let hosts = variables.compactMap { name, variable in value(name) ?? getenv(variable).map { String(cString: $0) } }
+    if !Self.areLocal(hosts) {
       add("sslmode", "verify-full")
       add("sslrootcert", "/etc/ssl/certs/ca-certificates.crt")
     }
@@ -48,6 +48,16 @@ struct PostgreSQLAddress: Sendable {
     description = "\(value("dbname") ?? "the default database") at \(value("host") ?? "this machine")"
   }
 
+  /// How TLS is used; `nil` where that is left to libpq.
+  var mode: String? { options.first { $0.name == "sslmode" }?.value }
+
+  /// Whether hosts are this machine. None is its socket.
+  private static func areLocal(_ hosts: [String]) -> Bool {
+    hosts.flatMap { $0.split(separator: ",") }.allSatisfy { host in
+      host.hasPrefix("/") || ["localhost", "127.0.0.1", "::1"].contains(host)
+    }
+  }
+
   /// - Throws: `PostgreSQLError`.
   func connect() throws -> PostgreSQLConnection {
     let connection = try PostgreSQLConnection(options)
@@ -60,6 +70,25 @@ struct PostgreSQLAddress: Sendable {
       SET TimeZone = 'UTC'; SET bytea_output = 'hex'; SET enable_seqscan = off; SET jit = off;
       SET plan_cache_mode = force_generic_plan
       """)
+    return connection
+  }
+
+  /// Connects for operations, and checks the server as at the start: another one may be there since, or other settings.
+  ///
+  /// Who vanishes in the middle of an operation leaves its locks to the server, which waits as long for it as others wait for a lock.
+  func connectForOperations() throws -> PostgreSQLConnection {
+    let connection = try connect()
+    let settings = try connection.run(
+      """
+      SET idle_in_transaction_session_timeout = 5000;
+      SELECT set_config('client_connection_check_interval', '5000', false) WHERE version() LIKE '%linux%';
+      SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local');
+      SELECT current_setting('fsync') || current_setting('full_page_writes')
+      """)
+    guard settings == "onon" else {
+      throw LedgerFailure(
+        reach: .transaction, sentence: "The database loses what it acknowledges: its fsync or full_page_writes is off")
+    }
     return connection
   }
 

@@ -22,6 +22,9 @@ final class PostgreSQLEngine: LedgerEngine {
   struct Settings: Sendable {
     /// How long an operation is run again for, or waits for a connection.
     var patience = Duration.seconds(5)
+    /// How long a connection may be in an operation beyond that, longer than the server lets a statement take: a server that is
+    /// frozen, or a COMMIT that waits for a standby, has no end of its own.
+    var overtime = Duration.seconds(35)
     /// After how many conflicts an operation has the ledger to itself.
     var conflictsBesideOthers = 3
   }
@@ -32,10 +35,17 @@ final class PostgreSQLEngine: LedgerEngine {
     var deadline: ContinuousClock.Instant
   }
 
+  private struct Later: Sendable {
+    var run: @Sendable (LedgerTables) throws -> Void
+    var orElse: @Sendable () -> Void
+  }
+
   private struct State {
     var waiting: [Job] = []
     var idle: [PostgreSQLSession] = []
-    var later: [@Sendable (LedgerTables) throws -> Void] = []
+    var later: [Later] = []
+    /// Whether `watch` will be called.
+    var isWatched = false
     var isClosed = false
     var statistics = Ledger.Statistics()
     /// Resumed when the last session is idle.
@@ -43,7 +53,7 @@ final class PostgreSQLEngine: LedgerEngine {
   }
 
   private let state: Mutex<State>
-  private let count: Int
+  private let sessions: [PostgreSQLSession]
   private let settings: Settings
   private let onCommit: @Sendable (Ledger.Commit) -> Void
   private let onChanged: @Sendable (TransactionChanges.Changes) -> Void
@@ -84,9 +94,9 @@ final class PostgreSQLEngine: LedgerEngine {
     self.settings = settings
     self.onCommit = onCommit
     self.onChanged = onChanged
-    count = connections
+    sessions = (0..<connections).map { PostgreSQLSession(address, number: $0) }
     var state = State()
-    state.idle = (0..<connections).map { PostgreSQLSession(address, number: $0) }
+    state.idle = sessions
     self.state = Mutex(state)
   }
 
@@ -123,24 +133,35 @@ final class PostgreSQLEngine: LedgerEngine {
   /// What nobody waits for is gathered for a moment, and made in one transaction.
   private static let moment = DispatchTimeInterval.milliseconds(20)
 
-  func submitLater(_ operation: @escaping @Sendable (LedgerTables) throws -> Void) {
+  func submitLater(
+    _ operation: @escaping @Sendable (LedgerTables) throws -> Void, orElse: @escaping @Sendable () -> Void
+  ) {
     let isFirst = state.withLock { state in
-      state.later.append(operation)
+      state.later.append(Later(run: operation, orElse: orElse))
       return state.later.count == 1
     }
     guard isFirst else { return }
     DispatchQueue.global().asyncAfter(deadline: .now() + Self.moment) { [self] in
-      enqueue(Job(run: { [self] session in writeLater(session) }, fail: { _ in }, deadline: .now + settings.patience))
+      enqueue(
+        Job(
+          run: { [self] session in writeLater(session) },
+          fail: { [self] _ in for operation in takeLater() { operation.orElse() } },
+          deadline: .now + settings.patience))
+    }
+  }
+
+  private func takeLater() -> [Later] {
+    state.withLock { state in
+      defer { state.later = [] }
+      return state.later
     }
   }
 
   private func writeLater(_ session: PostgreSQLSession) {
-    let operations = state.withLock { state in
-      defer { state.later = [] }
-      return state.later
-    }
+    let operations = takeLater()
     guard !operations.isEmpty else { return }
-    _ = write(session) { tables in for operation in operations { try operation(tables) } }
+    let written = write(session) { tables in for operation in operations { try operation.run(tables) } }
+    if case .failure = written { for operation in operations { operation.orElse() } }
   }
 
   private func attempt<Value>(
@@ -200,29 +221,59 @@ final class PostgreSQLEngine: LedgerEngine {
   }
 
   private func enqueue(_ job: Job) {
-    let (isRefused, session) = state.withLock { state -> (Bool, PostgreSQLSession?) in
-      guard !state.isClosed else { return (true, nil) }
+    let (isRefused, session, isWatched) = state.withLock { state -> (Bool, PostgreSQLSession?, Bool) in
+      guard !state.isClosed else { return (true, nil, true) }
+      defer { state.isWatched = true }
       guard let session = state.idle.popLast() else {
         state.waiting.append(job)
-        return (false, nil)
+        return (false, nil, state.isWatched)
       }
-      return (false, session)
+      return (false, session, state.isWatched)
     }
     if isRefused { return job.fail(.closed) }
+    if !isWatched { planWatch() }
     guard let session else { return }
     session.queue.async { [self] in
-      job.run(session)
+      run(job, session)
       drain(session)
     }
   }
+
+  private func run(_ job: Job, _ session: PostgreSQLSession) {
+    session.note(isBusy: true)
+    job.run(session)
+    session.note(isBusy: false)
+  }
+
+  private func planWatch() {
+    let pause = settings.patience / 5
+    DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(Int(pause / .milliseconds(1)))) { self.watch() }
+  }
+
+  /// Answers those who have waited for too long, though no connection has become free, and breaks connections whose server does
+  /// not answer. Comes again while anything is in progress.
+  private func watch() {
+    for session in sessions { session.breakOff(after: settings.patience + settings.overtime) }
+    let (overdue, isWatched) = state.withLock { state -> ([Job], Bool) in
+      let now = ContinuousClock.now
+      let overdue = state.waiting.prefix { $0.deadline < now }
+      state.waiting.removeFirst(overdue.count)
+      state.isWatched = state.idle.count < sessions.count || !state.waiting.isEmpty
+      return (Array(overdue), state.isWatched)
+    }
+    for job in overdue { job.fail(Self.busy) }
+    if isWatched { planWatch() }
+  }
+
+  private static let busy = LedgerError.unavailable("The ledger's connections were all busy")
 
   /// Runs the operations that wait, on the session's thread.
   private func drain(_ session: PostgreSQLSession) {
     while let job = next(session) {
       if job.deadline < .now {
-        job.fail(.unavailable("The ledger's connections were all busy"))
+        job.fail(Self.busy)
       } else {
-        job.run(session)
+        run(job, session)
       }
     }
   }
@@ -231,7 +282,7 @@ final class PostgreSQLEngine: LedgerEngine {
     let (job, end) = state.withLock { state -> (Job?, (@Sendable () -> Void)?) in
       if !state.waiting.isEmpty { return (state.waiting.removeFirst(), nil) }
       state.idle.append(session)
-      return (nil, state.idle.count == count ? state.end : nil)
+      return (nil, state.idle.count == sessions.count ? state.end : nil)
     }
     end?()
     return job
@@ -242,22 +293,18 @@ final class PostgreSQLEngine: LedgerEngine {
 
   func close() async {
     // What was to be written in a moment.
-    let operations = state.withLock { state in
-      defer { state.later = [] }
-      return state.later
-    }
-    if !operations.isEmpty { try? await submit { tables in for operation in operations { try operation(tables) } } }
+    let operations = takeLater()
+    if !operations.isEmpty { try? await submit { tables in for operation in operations { try operation.run(tables) } } }
     await withCheckedContinuation { continuation in
       let (isIdle, isFirst) = state.withLock { state in
         let isFirst = !state.isClosed
         state.isClosed = true
-        let isIdle = state.idle.count == count
+        let isIdle = state.idle.count == sessions.count
         if isFirst, !isIdle { state.end = { continuation.resume() } }
         return (isIdle, isFirst)
       }
       if isIdle || !isFirst { continuation.resume() }
     }
-    let sessions = state.withLock { $0.idle }
     for session in sessions { session.queue.sync { session.disconnect() } }
   }
 }
@@ -272,6 +319,15 @@ final class PostgreSQLSession: @unchecked Sendable {
   private var connection: PostgreSQLConnection?
   private var known: LedgerTables?
 
+  private struct Activity {
+    var since: ContinuousClock.Instant?
+    /// The connection's; `nil` without one.
+    var socket: Int32?
+  }
+
+  /// For other threads.
+  private let activity = Mutex(Activity())
+
   init(_ address: PostgreSQLAddress, number: Int) {
     self.address = address
     queue = DispatchQueue(label: "ledger.\(number)")
@@ -279,14 +335,28 @@ final class PostgreSQLSession: @unchecked Sendable {
 
   func disconnect() {
     known = nil
+    activity.withLock { $0.socket = nil }
     connection = nil
+  }
+
+  /// Notes that an operation begins, or is over.
+  func note(isBusy: Bool) { activity.withLock { $0.since = isBusy ? .now : nil } }
+
+  /// From another thread: breaks the connection where an operation takes longer, which then fails as with a server that went away.
+  func breakOff(after longest: Duration) {
+    activity.withLock { activity in
+      guard let since = activity.since, since.duration(to: .now) > longest, let socket = activity.socket else { return }
+      _ = shutdown(socket, Int32(SHUT_RDWR))
+      activity.socket = nil
+    }
   }
 
   private func connected() throws -> PostgreSQLConnection {
     if let connection, connection.isUsable { return connection }
     disconnect()
-    let new = try address.connect()
+    let new = try address.connectForOperations()
     connection = new
+    activity.withLock { $0.socket = new.socket }
     return new
   }
 
@@ -326,10 +396,10 @@ final class PostgreSQLSession: @unchecked Sendable {
         return .success(try body(conflicts))
       } catch {
         if let connection, connection.isUsable, connection.isInTransaction { try? connection.rollBack() }
+        if let error = error as? PostgreSQLError, error.endsConnection { disconnect() }
         guard let error = error as? PostgreSQLError, ContinuousClock.now < end else {
           return .failure(LedgerFailure(error).error)
         }
-        if error.endsConnection { disconnect() }
         // A row that was added first is no conflict when it is there again.
         if error.isConflict, error.state != "23505" || conflicts < 5 {
           conflicts += 1

@@ -192,7 +192,9 @@ final class SQLiteEngine: LedgerEngine {
     try await queue.submit(operation)
   }
 
-  func submitLater(_ operation: @escaping @Sendable (LedgerTables) throws -> Void) { queue.submitLater(operation) }
+  func submitLater(
+    _ operation: @escaping @Sendable (LedgerTables) throws -> Void, orElse: @escaping @Sendable () -> Void
+  ) { queue.submitLater(operation, orElse: orElse) }
 
   /// Bytes of the largest usual record.
   private static let usualRecord = 256 * 1024

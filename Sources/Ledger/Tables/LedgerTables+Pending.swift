@@ -88,8 +88,9 @@ extension LedgerTables {
     try execute("UPDATE pending_receipt SET attempts = attempts + 1, due_at = ? WHERE id = ?", due, id)
   }
 
-  func makePendingDue(at now: Int64) throws {
-    try execute("UPDATE pending_receipt SET due_at = ? WHERE due_at > ?", now, now)
+  /// - Parameter claimed: what is due before that may be claimed, and is due soon.
+  func makePendingDue(at now: Int64, butClaimedUntil claimed: Int64) throws {
+    try execute("UPDATE pending_receipt SET due_at = ? WHERE due_at > ?", now, claimed)
   }
 
   /// Deletes a queued receipt; its grants go with it.

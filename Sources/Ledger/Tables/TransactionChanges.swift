@@ -123,6 +123,13 @@ final class RowsInFlight: Sendable {
     }
   }
 
+  /// Forgets that a version was written, which the ledger could not note.
+  func forget(_ version: Int64, of user: UserID) {
+    rows.withLock { rows in
+      if rows[user.key].map({ $0.version == version && $0.isSettled }) == true { rows[user.key] = nil }
+    }
+  }
+
   /// Whether a version was written, whatever the ledger says yet.
   func isSettled(_ version: Int64, of user: UserID) -> Bool {
     rows.withLock { rows in

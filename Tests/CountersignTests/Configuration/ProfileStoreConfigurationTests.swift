@@ -55,6 +55,20 @@ struct ProfileStoreConfigurationTests {
     #expect(Set(Self.settings.map(\.0)) == Set(keys))
   }
 
+  @Test func `replicas without a version in the rows deserve a warning`() throws {
+    let store = SampleConfiguration().setting("profile_store.url", "https://store.example.com/rest/v1")
+      .setting("profile_store.key", "sb_secret_0123456789")
+    let replicas = store.setting("ledger.url", "postgresql://localhost/countersign")
+    func warns(_ sample: SampleConfiguration) throws -> Bool {
+      try loadYAML(sample.yaml, environment: [:]).warnings.contains {
+        $0.sentence.contains("an older update may overwrite")
+      }
+    }
+    #expect(try warns(replicas))
+    #expect(try !warns(replicas.setting("profile_store.columns", "{ version: version }")))
+    #expect(try !warns(store))
+  }
+
   @Test(arguments: settings)
   func `the file sets a key, and no other`(key: String, line: String, value: String) throws {
     let plain = try loadYAML(complete())
