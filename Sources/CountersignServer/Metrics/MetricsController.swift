@@ -34,38 +34,11 @@ struct MetricsController: Sendable {
   func metrics(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let now = now()
     var page = MetricsPage(registry.collect())
-    page.add(.ledgerUp, await check.finding().error == nil ? 1 : 0)
-    do {
-      let backlog = try await ledger.backlog(at: now)
-      if ledger.isShared { page.add(.replicas, Double(try await ledger.replicas())) }
-      page.add(.pendingReceipts, Double(backlog.pendingReceipts))
-      page.add(.pendingReceiptsAge, Self.age(backlog.oldestPendingReceipt, now))
-      page.add(.rechecksDue, Double(backlog.rechecksDue))
-      page.add(.rechecksAge, Self.age(backlog.oldestRecheck, now))
-      if status.profileStore != nil {
-        page.add(.outboxDepth, Double(backlog.updates))
-        page.add(.outboxAge, Self.age(backlog.oldestUpdate, now))
-        if let code = backlog.lastProblem { page.add(.outboxLastError, 1, ("code", code)) }
-        page.add(.missingProfiles, Double(backlog.missingProfiles))
-      }
-      for count in try await ledger.subscribers() {
-        page.add(
-          .subscribers, Double(count.users), ("tier", count.tier.rawValue), ("status", count.status.rawValue))
-      }
-      for figure in await figures.value() ?? [] {
-        page.add(.figureRatio, figure.ratio, ("figure", figure.name.rawValue))
-        page.add(.figureBase, Double(figure.whole), ("figure", figure.name.rawValue))
-      }
-      for name in webhooks {
-        guard let status = try await ledger.webhookStatus(name) else { continue }
-        page.add(.webhookWaiting, Double(status.waiting), ("webhook", name))
-        page.add(.webhookAge, Self.age(status.oldest, now), ("webhook", name))
-        page.add(.webhookDead, Double(status.dead), ("webhook", name))
-        page.add(.webhookDisabled, status.isEnabled ? 0 : 1, ("webhook", name))
-      }
-    } catch {
-      // What cannot be read is left out.
-    }
+    let finding = await check.finding()
+    page.add(.ledgerUp, finding.error == nil ? 1 : 0)
+    if let backlog = finding.backlog { add(backlog, to: &page, now) }
+    // A read that fails leaves its metrics out.
+    try? await addReads(to: &page, now)
     page.add(.ledgerWaitingWrites, Double(waitingWrites()))
     if ledger.isShared {
       let statistics = ledger.statistics
@@ -99,6 +72,36 @@ struct MetricsController: Sendable {
     return Response(
       status: .ok, headers: [.contentType: ExpositionFormat.contentType, .cacheControl: "no-store"],
       body: ResponseBody(byteBuffer: ByteBuffer(string: page.text)))
+  }
+
+  private func add(_ backlog: LedgerBacklog, to page: inout MetricsPage, _ now: Date) {
+    page.add(.pendingReceipts, Double(backlog.pendingReceipts))
+    page.add(.pendingReceiptsAge, Self.age(backlog.oldestPendingReceipt, now))
+    page.add(.rechecksDue, Double(backlog.rechecksDue))
+    page.add(.rechecksAge, Self.age(backlog.oldestRecheck, now))
+    guard status.profileStore != nil else { return }
+    page.add(.outboxDepth, Double(backlog.updates))
+    page.add(.outboxAge, Self.age(backlog.oldestUpdate, now))
+    if let code = backlog.lastProblem { page.add(.outboxLastError, 1, ("code", code)) }
+    page.add(.missingProfiles, Double(backlog.missingProfiles))
+  }
+
+  private func addReads(to page: inout MetricsPage, _ now: Date) async throws {
+    if ledger.isShared { page.add(.replicas, Double(try await ledger.replicas())) }
+    for count in try await ledger.subscribers() {
+      page.add(.subscribers, Double(count.users), ("tier", count.tier.rawValue), ("status", count.status.rawValue))
+    }
+    for figure in await figures.value() ?? [] {
+      page.add(.figureRatio, figure.ratio, ("figure", figure.name.rawValue))
+      page.add(.figureBase, Double(figure.whole), ("figure", figure.name.rawValue))
+    }
+    for name in webhooks {
+      guard let status = try await ledger.webhookStatus(name) else { continue }
+      page.add(.webhookWaiting, Double(status.waiting), ("webhook", name))
+      page.add(.webhookAge, Self.age(status.oldest, now), ("webhook", name))
+      page.add(.webhookDead, Double(status.dead), ("webhook", name))
+      page.add(.webhookDisabled, status.isEnabled ? 0 : 1, ("webhook", name))
+    }
   }
 
   private static func age(_ since: Date?, _ now: Date) -> Double { max(0, since.map(now.timeIntervalSince) ?? 0) }
