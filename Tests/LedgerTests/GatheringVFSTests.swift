@@ -47,36 +47,32 @@ import Testing
 
   /// As when somebody writes with the `sqlite3` program while the service runs. The ledger's writer spills nothing, either.
   @Test func `what was rolled back is not written over what another connection has committed`() throws {
-    #expect(gathering_vfs_register() == SQLITE_OK)
     let scratch = try Scratch()
-    let writer = try Self.open(scratch.path, synchronous: "OFF", cachedPages: 10)
-    let other = try Self.open(scratch.path, synchronous: "OFF", cachedPages: 10)
-    try writer.writeWithoutTransaction { db in
-      try db.execute(
-        sql: "PRAGMA cache_spill = OFF; CREATE TABLE item (id INTEGER PRIMARY KEY, value BLOB, number INTEGER)")
-      for id in 0..<100 { try db.execute(sql: "INSERT INTO item VALUES (?, zeroblob(3000), 0)", arguments: [id]) }
-      _ = try db.checkpoint(.restart)
-      try db.beginTransaction(.immediate)
-      try db.execute(sql: "UPDATE item SET number = 1 WHERE id BETWEEN 20 AND 59")
-      try db.rollback()
-    }
-    try other.write { db in try db.execute(sql: "UPDATE item SET number = 2 WHERE id < 90") }
-    let expected = try other.read(Self.content)
-    #expect(try writer.read(Self.content) == expected)
-    #expect(try other.read(Self.content) == expected)
-    #expect(try Self.contentOfCopy(scratch, 0) == expected)
-    #expect(expected.items.count { $0["number"] == 2 } == 90)
+    let (writer, other) = try Self.rollBack(in: scratch, spills: false)
+    #expect(try writer.read(Self.content) == other.read(Self.content))
+    try Self.expectTheOthers(other, in: scratch)
     try writer.close()
     try other.close()
   }
 
-  /// An upgrade spills: it is alone, but for somebody with the `sqlite3` program.
+  /// An upgrade spills, and gathers what it spills.
   @Test func `what was rolled back is not written when the connection closes`() throws {
-    #expect(gathering_vfs_register() == SQLITE_OK)
     let scratch = try Scratch()
-    let writer = try Self.open(scratch.path, synchronous: "OFF", cachedPages: 10)
-    let other = try Self.open(scratch.path, synchronous: "OFF", cachedPages: 10)
+    let (writer, other) = try Self.rollBack(in: scratch, spills: true)
+    try writer.close()
+    try Self.expectTheOthers(other, in: scratch)
+    try other.close()
+  }
+
+  /// A connection whose transaction is larger than its cache and is rolled back, and another that commits after it.
+  private static func rollBack(
+    in scratch: Scratch, spills: Bool
+  ) throws -> (writer: DatabaseQueue, other: DatabaseQueue) {
+    #expect(gathering_vfs_register() == SQLITE_OK)
+    let writer = try open(scratch.path, synchronous: "OFF", cachedPages: 10)
+    let other = try open(scratch.path, synchronous: "OFF", cachedPages: 10)
     try writer.writeWithoutTransaction { db in
+      if !spills { try db.execute(sql: "PRAGMA cache_spill = OFF") }
       try db.execute(sql: "CREATE TABLE item (id INTEGER PRIMARY KEY, value BLOB, number INTEGER)")
       for id in 0..<100 { try db.execute(sql: "INSERT INTO item VALUES (?, zeroblob(3000), 0)", arguments: [id]) }
       _ = try db.checkpoint(.restart)
@@ -85,12 +81,14 @@ import Testing
       try db.rollback()
     }
     try other.write { db in try db.execute(sql: "UPDATE item SET number = 2 WHERE id < 90") }
-    let expected = try other.read(Self.content)
-    try writer.close()
-    #expect(try Self.contentOfCopy(scratch, 0) == expected)
-    #expect(try other.read(Self.content) == expected)
-    #expect(expected.items.count { $0["number"] == 2 } == 90)
-    try other.close()
+    return (writer, other)
+  }
+
+  private static func expectTheOthers(_ other: DatabaseQueue, in scratch: Scratch) throws {
+    let found = try other.read(content)
+    #expect(found.integrity == "ok")
+    #expect(found.items.count { $0["number"] == 2 } == 90)
+    #expect(try contentOfCopy(scratch, 0) == found)
   }
 
   private static func change(_ db: Database, using random: inout SplitMix64) throws {

@@ -73,6 +73,20 @@ import Testing
     #expect(error?.description.contains("not empty") == true)
   }
 
+  @Test func `a copy whose source breaks off ends with an error`() async throws {
+    let (scratch, back) = try (Scratch(), Scratch())
+    try await Self.fill(scratch)
+    let server = try await TestEngine.running()
+    let database = try await server.makeDatabase()
+    let place = LedgerPlace.database(url: server.url(of: database), connections: 1)
+    _ = try await LedgerCopy.copy(from: .file(scratch.path), to: place) { _ in }
+    // Its rows can be counted, and not read.
+    try await server.run("ALTER TABLE purchase RENAME COLUMN evidence TO elsewhere", on: database)
+    await #expect(throws: LedgerCopy.Failure.self) {
+      try await LedgerCopy.copy(from: place, to: .file(back.path)) { _ in }
+    }
+  }
+
   @Test func `a ledger in use is not copied`() async throws {
     let scratch = try Scratch()
     try await Self.fill(scratch)

@@ -105,23 +105,4 @@ import Testing
     #expect(failed.contains("start again") && failed.contains("only if the ledger is then said to be corrupt"))
     #expect(!LedgerOpenError.damaged(path: "/ledger", problem: "SQLite 11").description.contains("start again"))
   }
-
-  @Test func `a row whose settlement failed waits as before`() async throws {
-    try await Scratch.withLedger { ledger, _ in
-      await withCheckedContinuation { continuation in
-        ledger.engine.submitLater { _ in
-          throw Unwritten()
-        } orElse: {
-          continuation.resume()
-        }
-      }
-      ledger.memory.rows.settle(7, of: "anna")
-      ledger.memory.rows.forget(6, of: "anna")
-      #expect(ledger.memory.rows.isSettled(7, of: "anna"))
-      ledger.memory.rows.forget(7, of: "anna")
-      #expect(!ledger.memory.rows.isSettled(7, of: "anna"))
-    }
-  }
-
-  private struct Unwritten: Error {}
 }

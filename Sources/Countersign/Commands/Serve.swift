@@ -59,7 +59,7 @@ struct Serve: AsyncParsableCommand {
           onListening: { address in
             logger.info("listening", metadata: address.logMetadata)
             Task {
-              // By then background work has begun too.
+              // The start goes on after this: background jobs make their first round.
               try? await Task.sleep(for: .seconds(1))
               ProgramPages.giveBack()
             }

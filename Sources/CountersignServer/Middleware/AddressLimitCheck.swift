@@ -12,7 +12,7 @@ struct AddressLimitCheck: RequestCheck {
 
   var limits: RequestLimits
 
-  /// What proxies tell of the client.
+  /// The headers in which a proxy names its client.
   private let forwarding = [RequestLimits.forwardedFor, HTTPField.Name("Forwarded")].compactMap(\.self)
   private let isWorthALine = Occasional(most: 1, every: .seconds(86_400))
 

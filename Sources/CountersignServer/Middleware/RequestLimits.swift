@@ -16,9 +16,10 @@ struct RequestLimits: Sendable {
     proxies = TrustedProxies(ranges: server.trustedProxies)
   }
 
+  /// The header in which a trusted proxy names its client.
   static let forwardedFor = HTTPField.Name("X-Forwarded-For")
 
-  /// Whose address a request comes from, by its headers where its peer is a trusted proxy; `nil` where no limit applies.
+  /// The address that a request counts for: its peer's, or the client's that a trusted proxy names. `nil` has no limit.
   func client(naming headers: HTTPFields, peer: ClientAddress?) -> ClientAddress? {
     proxies.client(peer: peer, forwarded: Self.forwardedFor.map { headers[values: $0] } ?? [])
   }

@@ -22,7 +22,7 @@ final class CachedReadHandler: ChannelDuplexHandler, RemovableChannelHandler {
   /// Requests answered here whose answers are not flushed.
   private var answered = 0
 
-  /// More requests in one packet wait for their turn with the router, after those of other connections.
+  /// The most requests of one read from the socket. The router takes the rest, in turn with other connections.
   private static let mostAtOnce = 32
 
   init(reads: CachedReads) {

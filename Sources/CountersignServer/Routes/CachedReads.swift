@@ -42,7 +42,7 @@ package struct CachedReads: Sendable {
     let start = ContinuousClock.now
     guard let path = head.path, let (segment, isAccess) = Self.user(inPath: path) else { return nil }
     var context = ServiceRequestContext(source: ApplicationRequestContextSource(channel: channel, logger: logger))
-    // A credential is not looked at for an address that asks too often: that would cost what the limit is there to save.
+    // An address limit saves the check of a credential, so it comes first, as in the router.
     guard !authentication.limits.isAddressSpent(head.headerFields, peer: context.peer),
       let caller = authentication.callerAtOnce(presenting: head.headerFields[values: .authorization])
     else { return nil }

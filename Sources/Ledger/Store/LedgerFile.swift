@@ -17,14 +17,14 @@ final class LedgerFile: Sendable {
   let path: String
   /// Whether the ledger was created by this call.
   let isNew: Bool
-  /// Whether the process before left a log: it did not close the ledger.
+  /// Whether the previous process left a log, because it did not close the ledger.
   let hadLog: Bool
   /// Files that others could read when the ledger was opened.
   let exposures: [LedgerExposure]
   /// The descriptor that holds the lock; `nil` once released.
   private let lock: Mutex<Int32?>
   private let identity: Identity
-  /// Of the log, which SQLite creates when it opens the file.
+  /// The identity of the log, which SQLite creates when it opens the file; `nil` before.
   private let log = Mutex<Identity?>(nil)
 
   /// The file that a path has to lead to while the ledger is open.

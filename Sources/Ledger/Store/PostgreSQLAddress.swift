@@ -48,10 +48,10 @@ struct PostgreSQLAddress: Sendable {
     description = "\(value("dbname") ?? "the default database") at \(value("host") ?? "this machine")"
   }
 
-  /// How TLS is used; `nil` where that is left to libpq.
-  var mode: String? { options.first { $0.name == "sslmode" }?.value }
+  /// `sslmode`; `nil` leaves it to libpq.
+  var sslMode: String? { options.first { $0.name == "sslmode" }?.value }
 
-  /// Whether hosts are this machine. None is its socket.
+  /// Whether all hosts are this machine. Without any, libpq connects to its socket.
   private static func areLocal(_ hosts: [String]) -> Bool {
     hosts.flatMap { $0.split(separator: ",") }.allSatisfy { host in
       host.hasPrefix("/") || ["localhost", "127.0.0.1", "::1"].contains(host)
@@ -75,7 +75,7 @@ struct PostgreSQLAddress: Sendable {
 
   /// Connects for operations, and checks the server as at the start: another one may be there since, or other settings.
   ///
-  /// Who vanishes in the middle of an operation leaves its locks to the server, which waits as long for it as others wait for a lock.
+  /// The server ends the transaction of a client that has vanished after five seconds, as long as others wait for its locks.
   func connectForOperations() throws -> PostgreSQLConnection {
     let connection = try connect()
     let settings = try connection.run(

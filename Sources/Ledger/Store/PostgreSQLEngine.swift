@@ -305,7 +305,8 @@ final class PostgreSQLEngine: LedgerEngine {
       }
       if isIdle || !isFirst { continuation.resume() }
     }
-    for session in sessions { session.queue.sync { session.disconnect() } }
+    let idle = state.withLock { $0.idle }
+    for session in idle { session.queue.sync { session.disconnect() } }
   }
 }
 

@@ -1,0 +1,109 @@
+import Entitlements
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// A server that does not answer, does not keep what it acknowledges, or is not the one that was meant.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct PostgreSQLTroubleTests {
+  /// A server that is frozen, or a COMMIT that waits for a standby.
+  @Test func `who waits for a connection is answered, though none becomes free`() async throws {
+    let server = try await TestEngine.running()
+    let url = try await server.url(of: server.makeDatabase())
+    let ledger = try await Ledger.open(
+      url: url, connections: 1, settings: .init(patience: .seconds(1), overtime: .seconds(600)))
+    let (isBusy, end) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+    let busy = Task {
+      try await ledger.engine.submit { _ in
+        isBusy.signal()
+        end.wait()
+      }
+    }
+    await withCheckedContinuation { continuation in
+      DispatchQueue.global().async {
+        isBusy.wait()
+        continuation.resume()
+      }
+    }
+    let (ends, ended) = AsyncStream<Bool>.makeStream()
+    ledger.engine.submitLater { _ in
+    } orElse: {
+      ended.yield(false)
+    }
+    var ending = ends.makeAsyncIterator()
+    #expect(await ending.next() == false)
+    let error = await #expect(throws: LedgerError.self) { _ = try await ledger.memo("anything") }
+    #expect(error == .unavailable("The ledger's connections were all busy"))
+    end.signal()
+    _ = try? await busy.value
+    // The next of its kind is written.
+    ledger.engine.submitLater { tables in
+      try tables.keepMemo("later", "written")
+      ended.yield(true)
+    } orElse: {
+      ended.yield(false)
+    }
+    #expect(await ending.next() == true)
+    // The one connection answers after its commit.
+    #expect(try await ledger.memo("later") == "written")
+    await ledger.close()
+  }
+
+  @Test func `an operation whose server does not answer ends`() async throws {
+    let server = try await TestEngine.running()
+    let url = try await server.url(of: server.makeDatabase())
+    let ledger = try await Ledger.open(
+      url: url, connections: 1, settings: .init(patience: .seconds(3), overtime: .seconds(1)))
+    let start = ContinuousClock.now
+    await #expect(throws: LedgerError.self) {
+      try await ledger.engine.submit { tables in
+        _ = try tables.exists("SELECT 1 FROM (SELECT pg_sleep(25)) AS long")
+      }
+    }
+    #expect(start.duration(to: .now) < .seconds(20))
+    // The server may still be at it, and hold its locks.
+    #expect(try await ledger.memo("anything") == nil)
+    await ledger.close()
+  }
+
+  @Test func `a connection is as durable as the first one was`() async throws {
+    let server = try await TestEngine.running()
+    let database = try await server.makeDatabase()
+    let url = server.url(of: database)
+    let ledger = try await Ledger.open(url: url, connections: 1)
+    try await server.run("ALTER DATABASE \(database) SET synchronous_commit = off", on: "postgres")
+    #expect(
+      try await ledger.read { tables in try tables.exists("SELECT 1 WHERE current_setting('synchronous_commit') = 'on'")
+      })
+    await ledger.close()
+  }
+
+  @Test(arguments: [
+    ("postgresql://u@db.example.com/d", true), ("postgresql://u@localhost/d", false), ("postgresql:///d", false),
+    ("postgresql:///d?host=/run/postgresql", false), ("postgresql:///d?hostaddr=10.0.0.5", true),
+    ("postgresql://localhost/d?hostaddr=10.0.0.5", true), ("postgresql:///d?hostaddr=127.0.0.1", false),
+    ("postgresql://localhost,db.example.com/d", true), ("service=elsewhere", true),
+  ])
+  func `a server elsewhere has to prove its name`(url: String, hasTo: Bool) throws {
+    #expect(try PostgreSQLAddress(url).sslMode == (hasTo ? "verify-full" : nil))
+  }
+
+  @Test func `Apple's return leaves receipts to the replica that has claimed them`() async throws {
+    let server = try await TestEngine.running()
+    let url = try await server.url(of: server.makeDatabase())
+    let ledger = try await Ledger.open(url: url, connections: 1)
+    for number in 0..<2 {
+      let receipt = PendingReceipt(
+        user: "u", base64: "receipt-\(number)", requestID: "r", receivedAt: at(Double(number)))
+      #expect(try await ledger.postpone(receipt) == .kept)
+    }
+    let claimed = try #require(try await ledger.pendingReceipts(dueAt: at(100), limit: 1).first)
+    let other = try #require(try await ledger.pendingReceipts(dueAt: at(100), limit: 1).first)
+    try await ledger.retryPending(other.id, at: at(10_000))
+    try await ledger.makePendingDue(at: at(110))
+    #expect(try await ledger.pendingReceipts(dueAt: at(110), limit: 10).map(\.id) == [other.id])
+    #expect(claimed.id != other.id)
+    await ledger.close()
+  }
+}
