@@ -23,7 +23,7 @@ import struct FoundationEssentials.UUID
 /// The service, put together and not yet running.
 struct CountersignApplication: Service, CustomStringConvertible {
   /// The public address, and what runs beside it.
-  var application: Application<RouterResponder<ServiceRequestContext>>
+  var application: Application<TaskPerRequest<RouterResponder<ServiceRequestContext>>>
   var ledger: Ledger
   var transport: CurlTransport
   /// Every path with every method that it answers to.
@@ -198,7 +198,7 @@ func buildApplication(
   }
   let publicRouter = router.build(servesOperators: configuration.server.admin == nil)
   let application = Application(
-    router: publicRouter,
+    responder: TaskPerRequest(publicRouter.buildResponder()),
     server: protocols,
     configuration: ApplicationConfiguration(
       address: .hostname(configuration.server.host, port: configuration.server.port),
