@@ -40,7 +40,8 @@ extension Entitlement {
       return none
     }
     // A purchase in both proven and provisional evidence is listed once, from the better of the two.
-    let rowsOfBest = [best.row.purchase.transactionID] + best.passedOver.map(\.transactionID)
+    let passedOver = best.passedOver
+    let rowsOfBest = [best.row.purchase.transactionID] + passedOver.map(\.transactionID)
     var named = Set(
       rowsOfBest.map { NamedRow(environment: best.row.evidence.key.environment, transactionID: $0) })
     let others = states.sorted { isBelow($1, $0, catalog: catalog) }.flatMap { other in
@@ -55,7 +56,7 @@ extension Entitlement {
           .inserted
       }
     }
-    return Entitlement(best, passedOver: others + best.passedOver + uncatalogued, catalog: catalog)
+    return Entitlement(best, passedOver: others + passedOver + uncatalogued, catalog: catalog)
   }
 
   /// A row listed in the explanation. The two stores assign transaction IDs independently.

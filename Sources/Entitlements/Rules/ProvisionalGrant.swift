@@ -32,9 +32,9 @@ extension SubscriptionState {
         guard now.isBefore(accessUntil) else { return nil }
         let isLifetime = row.product?.kind == .lifetime
         return SubscriptionState(
-          row: row, isEntitled: true, status: .active, reason: isLifetime ? .lifetime : .renewing,
+          group: group, row: row, isEntitled: true, status: .active, reason: isLifetime ? .lifetime : .renewing,
           line: isLifetime ? 1 : 2, expiresAt: isLifetime ? nil : row.end, accessUntil: accessUntil, renewal: nil,
-          policy: value, passedOver: group.passedOver(for: row), evaluatedAt: now, isProvisional: true)
+          policy: value, evaluatedAt: now, isProvisional: true)
       }
     }
   }

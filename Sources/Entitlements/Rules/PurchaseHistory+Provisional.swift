@@ -23,11 +23,9 @@ extension PurchaseHistory {
     else { return [] }
     return evidence().compactMap { item in
       var item = item
-      item.purchases = item.purchases.filter { purchase in
-        let row = SubscriptionGroup.Row(
-          .init(purchase: purchase, reportedAt: item.evidenceTime), of: item, catalog: catalog)
-        return row.cause == nil && now.isBefore(row.end)
-      }
+      let readings = item.purchases.map { SubscriptionEvidence.Reading(purchase: $0, reportedAt: item.evidenceTime) }
+      item.purchases = SubscriptionGroup.Row.all(readings, of: item, catalog: catalog)
+        .filter { $0.cause == nil && now.isBefore($0.end) }.map(\.purchase)
       item.renewals = []
       item.provisionalUntil = until
       return item.purchases.isEmpty ? nil : item

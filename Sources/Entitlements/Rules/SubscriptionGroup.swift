@@ -12,30 +12,43 @@ import struct FoundationEssentials.Date
 struct SubscriptionGroup {
   /// A row with its context in the evidence.
   ///
-  /// A class because it is large, immutable, and kept in sorted tables: a customer may have a thousand rows.
-  final class Row: CustomStringConvertible {
-    let purchase: Purchase
-    let product: Catalog.Product?
-    let evidence: SubscriptionEvidence
-    /// The time of Apple's report.
-    let reportedAt: Date
-    /// Apple never reported the row itself: a renewal info names its end.
-    let isByRenewalInfo: Bool
+  /// By its place, because rows are large and kept in sorted tables: a customer may have a thousand.
+  struct Row: CustomStringConvertible {
+    /// An evidence with its rows as they are read.
+    private final class Source {
+      let evidence: SubscriptionEvidence
+      let readings: [SubscriptionEvidence.Reading]
+      let products: [Catalog.Product?]
 
-    init(_ reading: SubscriptionEvidence.Reading, of evidence: SubscriptionEvidence, catalog: Catalog) {
-      purchase = reading.purchase
-      product = catalog.product(of: reading.purchase, in: evidence)
-      self.evidence = evidence
-      reportedAt = reading.reportedAt
-      isByRenewalInfo = reading.isByRenewalInfo
+      init(_ readings: [SubscriptionEvidence.Reading], of evidence: SubscriptionEvidence, catalog: Catalog) {
+        self.evidence = evidence
+        self.readings = readings
+        products = readings.map { catalog.product(of: $0.purchase, in: evidence) }
+      }
     }
+
+    private let source: Source
+    private let place: Int
+
+    /// The rows of an evidence.
+    static func all(
+      _ readings: [SubscriptionEvidence.Reading], of evidence: SubscriptionEvidence, catalog: Catalog
+    ) -> [Row] {
+      let source = Source(readings, of: evidence, catalog: catalog)
+      return readings.indices.map { Row(source: source, place: $0) }
+    }
+
+    var evidence: SubscriptionEvidence { source.evidence }
+    var reading: SubscriptionEvidence.Reading { source.readings[place] }
+    var product: Catalog.Product? { source.products[place] }
+    var purchase: Purchase { reading.purchase }
+    /// The time of Apple's report.
+    var reportedAt: Date { reading.reportedAt }
+    /// Apple never reported the row itself: a renewal info names its end.
+    var isByRenewalInfo: Bool { reading.isByRenewalInfo }
 
     /// The full content, used as the last sort key.
     var description: String { "\(purchase) \(evidence) \(reportedAt) \(isByRenewalInfo)" }
-
-    var reading: SubscriptionEvidence.Reading {
-      .init(purchase: purchase, reportedAt: reportedAt, isByRenewalInfo: isByRenewalInfo)
-    }
 
     var originalTransactionID: OriginalTransactionID { purchase.originalTransactionID }
 
@@ -101,10 +114,7 @@ struct SubscriptionGroup {
     }
     // A consumable says nothing about any tier.
     let reported = evidence.flatMap { item in
-      item.readings().compactMap { reading in
-        let row = Row(reading, of: item, catalog: catalog)
-        return row.product?.kind == .consumable ? nil : row
-      }
+      Row.all(item.readings(), of: item, catalog: catalog).filter { $0.product?.kind != .consumable }
     }
     // Duplicates count once, from the newer evidence: here per transaction, below per billing period.
     let transactions = newest(of: reported) {

@@ -2,6 +2,7 @@ import struct FoundationEssentials.Date
 
 /// The state of one subscription at a moment.
 struct SubscriptionState {
+  let group: SubscriptionGroup
   /// The deciding row of the subscription.
   var row: SubscriptionGroup.Row
   var isEntitled: Bool
@@ -14,7 +15,6 @@ struct SubscriptionState {
   var accessUntil: Date?
   var renewal: RenewalInfo?
   var policy: Explanation.PolicyValue?
-  var passedOver: [Explanation.PassedOver]
   var evaluatedAt: Date
   var isStale = false
   /// Granted on Apple's signature alone.
@@ -24,6 +24,16 @@ struct SubscriptionState {
   var end: Date {
     if isEntitled { return accessUntil ?? .distantFuture }
     return row.end
+  }
+
+  /// The rows other than the deciding row.
+  var passedOver: [Explanation.PassedOver] {
+    group.rows.filter {
+      $0.purchase.transactionID != row.purchase.transactionID || $0.isByRenewalInfo != row.isByRenewalInfo
+    }.map {
+      Explanation.PassedOver(
+        transactionID: $0.purchase.transactionID, productID: $0.purchase.productID, cause: $0.cause ?? .endsEarlier)
+    }
   }
 }
 
@@ -70,10 +80,12 @@ extension SubscriptionGroup {
 
   /// The decision table: the first matching line. Access runs while now < end.
   private func decide(at now: Date, policy: EntitlementPolicy) -> SubscriptionState? {
-    let catalogued = rows.filter { $0.product != nil }
-    guard let newest = catalogued.first(where: { !$0.purchase.isUpgraded }) ?? catalogued.first else { return nil }
+    guard
+      let newest = rows.first(where: { $0.product != nil && !$0.purchase.isUpgraded })
+        ?? rows.first(where: { $0.product != nil })
+    else { return nil }
     // Rows are sorted by their end, so the first live one ends last.
-    let last = catalogued.first { $0.cause == nil }
+    let last = rows.first { $0.cause == nil }
     let decidingRow = last ?? newest
     let renewal = decidingRow.renewal
 
@@ -83,10 +95,10 @@ extension SubscriptionGroup {
     ) -> SubscriptionState {
       let row = row ?? decidingRow
       return SubscriptionState(
-        row: row, isEntitled: entitled, status: status, reason: reason, line: line,
+        group: self, row: row, isEntitled: entitled, status: status, reason: reason, line: line,
         expiresAt: row.end == .distantFuture || row.end == .distantPast ? nil : row.end,
         accessUntil: entitled ? accessUntil : nil, renewal: row.renewal, policy: policy,
-        passedOver: passedOver(for: row), evaluatedAt: now)
+        evaluatedAt: now)
     }
 
     if let last, last.product?.kind == .lifetime { return state(1, .active, .lifetime) }
@@ -115,16 +127,5 @@ extension SubscriptionGroup {
       }
     }
     return state(7, .expired, EntitlementReason(expirationIntent: renewal?.expirationIntent), entitled: false)
-  }
-
-  /// The rows other than the deciding row.
-  func passedOver(for decidingRow: Row) -> [Explanation.PassedOver] {
-    rows.filter {
-      $0.purchase.transactionID != decidingRow.purchase.transactionID
-        || $0.isByRenewalInfo != decidingRow.isByRenewalInfo
-    }.map {
-      Explanation.PassedOver(
-        transactionID: $0.purchase.transactionID, productID: $0.purchase.productID, cause: $0.cause ?? .endsEarlier)
-    }
   }
 }
