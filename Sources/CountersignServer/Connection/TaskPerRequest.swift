@@ -3,7 +3,7 @@ package import Hummingbird
 /// Responds to each request in a task of its own.
 ///
 /// A task keeps the memory of every async function that it was in until it ends, and a connection is one task: each that
-/// had carried a receipt kept 54 KB. What a request takes is freed with its own task.
+/// had carried a receipt kept 54 KB. What a request takes is freed with its own task, but for an answer that is streamed.
 package struct TaskPerRequest<Base: HTTPResponder>: HTTPResponder where Base.Context: Sendable {
   var base: Base
 
@@ -12,7 +12,12 @@ package struct TaskPerRequest<Base: HTTPResponder>: HTTPResponder where Base.Con
   }
 
   package func respond(to request: Request, context: Base.Context) async throws -> Response {
-    async let response = base.respond(to: request, context: context)
-    return try await response
+    // Not `async let`: compilers before 6.3.1 free its memory in a wrong order, which ends the process
+    // (https://github.com/swiftlang/swift/issues/81771).
+    try await withThrowingTaskGroup(of: Response.self) { group in
+      group.addTask { [base] in try await base.respond(to: request, context: context) }
+      guard let response = try await group.next() else { throw CancellationError() }
+      return response
+    }
   }
 }

@@ -113,7 +113,8 @@ private struct LoopContext: RequestContext {
     }
     let ports = AsyncStream.makeStream(of: Int.self)
     let application = Application(
-      router: router, server: try SampleConfiguration().load().server.protocols(nil),
+      responder: TaskPerRequest(router.buildResponder()),
+      server: try SampleConfiguration().load().server.protocols(nil),
       configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)),
       onServerRunning: { channel in ports.continuation.yield(channel.localAddress?.port ?? 0) },
       logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import CountersignServer
 
-@Suite struct TaskPerRequestTests {
+@Suite(.timeLimit(.minutes(10))) struct TaskPerRequestTests {
   private struct Responder: HTTPResponder {
     var answer: @Sendable () async throws -> Response
 
