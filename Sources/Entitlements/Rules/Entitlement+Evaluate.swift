@@ -101,7 +101,7 @@ extension Entitlement {
     if a.evaluatedAt != b.evaluatedAt { return a.evaluatedAt < b.evaluatedAt }
     let keys = (a.row.evidence.key.originalTransactionID, b.row.evidence.key.originalTransactionID)
     if keys.0 != keys.1 { return keys.0.rawValue < keys.1.rawValue }
-    return String(describing: a) < String(describing: b)
+    return String(describing: a.row) < String(describing: b.row)
   }
 
   private init(_ state: SubscriptionState, passedOver: [Explanation.PassedOver], catalog: Catalog) {

@@ -180,7 +180,6 @@ struct SubscriptionGroup {
   private static func newest<ID: Hashable>(of rows: [Row], by identity: (Row) -> ID?) -> [Row] {
     var kept: [Row] = []
     kept.reserveCapacity(rows.count)
-    // Indexes rather than rows, which are large.
     var places = [ID: Int](minimumCapacity: rows.count)
     for row in rows {
       guard let id = identity(row) else {
