@@ -49,6 +49,20 @@ import Testing
     }
   }
 
+  @Test func `what is counted at a time has a bound in transactions`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      for id in ["1", "2", "3"] {
+        _ = try await ledger.record(entry(UserID("user-\(id)"), [Self.paid(id, days: 30)]))
+      }
+      #expect(try await ledger.countFigures([:], limit: 10, rows: 2) == 10)
+      #expect(try await ledger.figures(over: Self.span).series.pending == 1)
+      while try await ledger.countFigures([:], limit: 10, rows: 2) > 0 {}
+      let series = try await ledger.figures(over: Self.span).series
+      #expect(series.pending == 0)
+      #expect(series.flow(.payments) == 3)
+    }
+  }
+
   @Test func `a span that begins later knows the levels from before it, and months add up to the same`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [Self.paid("1", days: 365, price: 59_880)]))

@@ -81,9 +81,12 @@ extension LedgerTables {
   }
 
   /// Counts purchases that changed, and adds up what else was noted; during a recount marks its next page.
-  /// - Parameter page: the purchases of a page. They are only marked, so that there may be more than are counted.
-  /// - Returns: how many of one or the other, the limit for a page; zero too while another replica counts.
-  func countFigures(_ terms: [ProductID: Plans.Terms], limit: Int, page: Int) throws -> Int {
+  /// - Parameters:
+  ///   - rows: the transactions of the purchases, after which no other one is begun.
+  ///   - page: the purchases of a page. They are only marked, so that there may be more than are counted.
+  /// - Returns: how many of one or the other, the limit for a page and where purchases are left; zero too while another
+  ///   replica counts.
+  func countFigures(_ terms: [ProductID: Plans.Terms], limit: Int, rows: Int, page: Int) throws -> Int {
     if connection.isShared, try !exists("SELECT 1 WHERE pg_try_advisory_xact_lock(1129531216)") { return 0 }
     if let recount = try recount() {
       try mark(recount, page: max(1, page))
@@ -94,9 +97,12 @@ extension LedgerTables {
     }
     var sums: [FigureKey: FigureCounts] = [:]
     var cohorts: [FigureCohort.Key: Int64] = [:]
+    var read = 0
     for id in due {
+      guard read < rows else { break }
       try execute("DELETE FROM figure_due WHERE purchase_id = ?", id)
       guard let (evidence, owner) = try countable(id) else { continue }
+      read += evidence.purchases.count
       try noteExposures(of: owner.key)
       for (product, period) in evidence.billingPeriods { try keep(period.text, of: product) }
       let former = try countedAs(id)
@@ -117,7 +123,7 @@ extension LedgerTables {
     }
     try add(sums)
     try add(cohorts)
-    return max(due.count, try addTallies(limit: limit))
+    return max(read < rows ? due.count : limit, try addTallies(limit: limit))
   }
 
   /// A purchase at whichever store, with its owner and with the transactions that its evidence no longer has; `nil` for
