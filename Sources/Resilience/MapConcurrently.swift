@@ -2,25 +2,25 @@
 ///
 /// Every task that began is awaited. No further one begins after a cancellation.
 /// - Parameter goesOn: looks at each result; where it says no, nothing more begins either.
-/// - Returns: the results, in the order in which they came.
+/// - Returns: the results, in the order of their items.
 package func mapConcurrently<Item: Sendable, Value: Sendable>(
   _ items: some Sequence<Item>, width: Int, while goesOn: (Value) -> Bool = { _ in true },
   _ work: @escaping @Sendable (Item) async -> Value
 ) async -> [Value] {
-  await withTaskGroup(of: Value.self) { group in
-    var waiting = items.makeIterator()
-    var results: [Value] = []
+  await withTaskGroup(of: (place: Int, value: Value).self) { group in
+    var waiting = items.enumerated().makeIterator()
+    var results: [(place: Int, value: Value)] = []
     var isOver = false
     func beginNext() {
-      guard !isOver, !Task.isCancelled, let item = waiting.next() else { return }
-      group.addTask { await work(item) }
+      guard !isOver, !Task.isCancelled, let (place, item) = waiting.next() else { return }
+      group.addTask { (place, await work(item)) }
     }
     for _ in 0..<width { beginNext() }
     for await result in group {
       results.append(result)
-      if !goesOn(result) { isOver = true }
+      if !goesOn(result.value) { isOver = true }
       beginNext()
     }
-    return results
+    return results.sorted { $0.place < $1.place }.map(\.value)
   }
 }
