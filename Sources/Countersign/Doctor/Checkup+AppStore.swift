@@ -3,6 +3,7 @@ import Entitlements
 import FoundationEssentials
 import HTTPTransport
 import Ledger
+import Resilience
 import Synchronization
 import Validation
 
@@ -52,15 +53,16 @@ extension Checkup {
       return [Finding("app_store", .fail, "the HTTP client cannot start: \(error)")]
     }
     defer { transport.shutdown() }
-    async let production = reply(of: .production, to: text, secret, transport)
-    async let sandbox = reply(of: .sandbox, to: Self.noReceipt, secret, transport)
     let asked = now()
-    let replies = [(await production, question), (await sandbox, Question.noReceipt)]
-    return replies.map { Self.finding($0, to: $1) }
-      + [secretFinding(replies[0].0, question, secret)]
+    let stores = [(StoreEnvironment.production, text, question), (.sandbox, Self.noReceipt, .noReceipt)]
+    let replies = await mapConcurrently(stores, width: stores.count) { store, receipt, question in
+      (reply: await reply(of: store, to: receipt, secret, transport), question: question)
+    }
+    return replies.map { Self.finding($0.reply, to: $0.question) }
+      + replies.prefix(1).map { secretFinding($0.reply, question, secret) }
       + [
         Self.clockFinding(
-          replies.map(\.0), isApple: configuration.appStore.productionURL == AppleEndpoint.production,
+          replies.map(\.reply), isApple: configuration.appStore.productionURL == AppleEndpoint.production,
           now: { max(asked, now()) })
       ]
   }

@@ -8,6 +8,7 @@ import Ledger
 import Logging
 import NIOSSL
 import Profiles
+import Resilience
 import Tokens
 
 /// Checks everything that the service depends on, and changes nothing.
@@ -31,14 +32,12 @@ struct Checkup: Sendable {
   var now: @Sendable () -> Date = { Date() }
 
   func run() async -> [Finding] {
-    async let appStore = appStoreFindings()
-    async let serverAPI = serverAPIFindings()
-    async let ledger = ledgerFindings()
-    async let catalog = catalogFindings()
-    async let profiles = profileStoreFindings()
-    async let callers = callerFindings()
-    return configurationFindings() + limitFindings() + serverFindings() + authorityFindings() + (await appStore)
-      + (await serverAPI) + (await ledger) + (await catalog) + (await profiles) + (await callers)
+    let checks: [@Sendable () async -> [Finding]] = [
+      appStoreFindings, serverAPIFindings, ledgerFindings, catalogFindings, profileStoreFindings, callerFindings,
+    ]
+    // Not `async let`: see `TaskPerRequest`.
+    let found = await mapConcurrently(checks, width: checks.count) { await $0() }
+    return configurationFindings() + limitFindings() + serverFindings() + authorityFindings() + found.flatMap(\.self)
   }
 
   // MARK: - Checks without I/O outside
