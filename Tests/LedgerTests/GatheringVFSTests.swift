@@ -50,7 +50,7 @@ import Testing
     let scratch = try Scratch()
     let (writer, other) = try Self.rollBack(in: scratch, spills: false)
     #expect(try writer.read(Self.content) == other.read(Self.content))
-    try Self.expectTheOthers(other, in: scratch)
+    try Self.expectCommits(of: other, in: scratch)
     try writer.close()
     try other.close()
   }
@@ -60,7 +60,7 @@ import Testing
     let scratch = try Scratch()
     let (writer, other) = try Self.rollBack(in: scratch, spills: true)
     try writer.close()
-    try Self.expectTheOthers(other, in: scratch)
+    try Self.expectCommits(of: other, in: scratch)
     try other.close()
   }
 
@@ -84,7 +84,7 @@ import Testing
     return (writer, other)
   }
 
-  private static func expectTheOthers(_ other: DatabaseQueue, in scratch: Scratch) throws {
+  private static func expectCommits(of other: DatabaseQueue, in scratch: Scratch) throws {
     let found = try other.read(content)
     #expect(found.integrity == "ok")
     #expect(found.items.count { $0["number"] == 2 } == 90)
