@@ -33,5 +33,5 @@ package struct GivenPeriod: Hashable, Codable, Sendable {
 
   package var source: EvidenceSource { kind == .trial ? .trial : .grant }
 
-  package func isRunning(at now: Date) -> Bool { startsAt <= now && now < endsAt }
+  package func isRunning(at now: Date) -> Bool { !now.isBefore(startsAt) && now.isBefore(endsAt) }
 }

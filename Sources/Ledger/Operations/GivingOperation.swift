@@ -130,10 +130,11 @@ extension ChangeEvent.Detail {
 extension Giving {
   /// Whether a request with the same idempotency key asked for the same: the same end, or the same length.
   fileprivate func isSame(as former: GivenRecord) -> Bool {
+    func length(from start: Date, to end: Date) -> Int64 { end.millisecondsSince1970 - start.millisecondsSince1970 }
     let period = former.period
     let isSameEnd =
-      period.endsAt.inWholeMilliseconds == endsAt.inWholeMilliseconds
-      || period.endsAt.timeIntervalSince(period.startsAt) == endsAt.timeIntervalSince(startsAt)
+      period.endsAt.millisecondsSince1970 == endsAt.millisecondsSince1970
+      || length(from: period.startsAt, to: period.endsAt) == length(from: startsAt, to: endsAt)
     return period.kind == kind && period.tier == tier && former.note == note && isSameEnd
   }
 }

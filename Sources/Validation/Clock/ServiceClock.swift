@@ -1,3 +1,4 @@
+import Entitlements
 import Ledger
 import Synchronization
 
@@ -12,6 +13,9 @@ package import struct FoundationEssentials.Date
 ///
 /// Times from others than Apple, in users' tokens for instance, are compared with the machine's clock (`machineTime`),
 /// as theirs is one.
+///
+/// Every time is of whole milliseconds, as the ledger stores times and as Apple tells them: a moment that was stored and
+/// read again is the same moment, and a period that begins now has begun.
 ///
 ///     machine's clock   ──12:00──12:01──[jumps a year]──…
 ///     uptime            ──0 s────60 s───120 s──────────…
@@ -54,16 +58,17 @@ package final class ServiceClock: Sendable {
     return ServiceClock(wall: { Date() }, uptime: { start.duration(to: .now) })
   }
 
+  /// The time of day, in whole milliseconds.
   package var now: Date {
     #if PLANTED_DEFECTS
-      if PlantedDefect.judgeByWallClock.isActive { return wall() }
+      if PlantedDefect.judgeByWallClock.isActive { return machineTime }
     #endif
     let uptime = uptime()
-    return state.withLock { $0.time(at: uptime) }
+    return state.withLock { $0.time(at: uptime) }.inWholeMilliseconds
   }
 
-  /// The machine's time of day, with its jumps.
-  package var machineTime: Date { wall() }
+  /// The machine's time of day, with its jumps, in whole milliseconds.
+  package var machineTime: Date { wall().inWholeMilliseconds }
 
   /// Compares the clock with the time of an answer of Apple's.
   ///

@@ -131,9 +131,13 @@ extension RunningService: CustomTestStringConvertible {
 
 extension ServiceClock {
   /// A clock whose time and uptime both go as a test says: it jumps where the test lets time pass.
+  ///
+  /// It has nanoseconds, as a machine's clock has: it stands a little before what the test says, so that a moment which is
+  /// compared before it is rounded lies before the same one in the ledger.
   static func moved(by now: @escaping @Sendable () -> Date) -> ServiceClock {
     let start = now()
-    return ServiceClock(wall: now, uptime: { .seconds(now().timeIntervalSince(start)) })
+    return ServiceClock(
+      wall: { now().addingTimeInterval(-0.000_000_4) }, uptime: { .seconds(now().timeIntervalSince(start)) })
   }
 }
 
