@@ -22,18 +22,6 @@ import Testing
   @Test(arguments: ["", ".99", "4.", "4,99", "4.9999", "-1", "+1", "1e3", "1.2.3", "$4.99", "1234567890", "٤", "4.٩"])
   func `a price that is none is refused`(text: String) { #expect(Price(text) == nil) }
 
-  @Test(arguments: [
-    ("P1M", BillingPeriod(count: 1, unit: .month)), ("P1Y", BillingPeriod(count: 1, unit: .year)),
-    ("P2W", BillingPeriod(count: 2, unit: .week)), ("P3D", BillingPeriod(count: 3, unit: .day)),
-  ])
-  func `a period is read, and written as it was`(text: String, period: BillingPeriod) {
-    #expect(BillingPeriod(text) == period)
-    #expect(period.text == text)
-  }
-
-  @Test(arguments: ["", "P", "PM", "P0M", "1M", "P1", "P1H", "P1M1D", "P-1M", "P1000D", "p1m", "PT1M"])
-  func `a period that is none is refused`(text: String) { #expect(BillingPeriod(text) == nil) }
-
   @Test(arguments: ["UTC", "Europe/Berlin", "Asia/Calcutta", "America/Argentina/Ushuaia", "Etc/GMT+5"])
   func `a zone is known by its IANA name`(name: String) { #expect(TimeZone(ianaName: name)?.ianaName == name) }
 

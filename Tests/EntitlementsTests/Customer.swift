@@ -14,9 +14,10 @@ let pro: ProductID = "app.pro.monthly"
 let proYearly: ProductID = "app.pro.yearly"
 let premium: ProductID = "app.premium.monthly"
 let forever: ProductID = "app.forever"
+let season: ProductID = "app.season"
 let unheardOf: ProductID = "app.unheard.of"
 
-/// The catalog of all cases: free < pro < premium, one lifetime product of premium.
+/// The catalog of all cases: free < pro < premium, one lifetime product of premium, a month of pro that does not renew.
 func makeCatalog() throws -> Catalog {
   try Catalog(
     tiers: ["free", "pro", "premium"],
@@ -25,6 +26,7 @@ func makeCatalog() throws -> Catalog {
       proYearly: .init(tier: "pro"),
       premium: .init(tier: "premium"),
       forever: .init(tier: "premium", kind: .lifetime),
+      season: .init(tier: "pro", kind: .nonRenewing, period: BillingPeriod(count: 1, unit: .month)),
     ])
 }
 
@@ -43,11 +45,13 @@ func row(
 
 func renewal(
   _ product: ProductID? = pro, of original: OriginalTransactionID? = "100", next: ProductID? = nil,
-  renews: Bool? = nil, intent: Int? = nil, retry: Bool? = nil, grace: Date? = nil
+  renews: Bool? = nil, intent: Int? = nil, retry: Bool? = nil, grace: Date? = nil, status: RenewalInfo.Status? = nil,
+  graceOver: Bool? = nil
 ) -> RenewalInfo {
   RenewalInfo(
     originalTransactionID: original, productID: product, autoRenewProductID: next, autoRenews: renews,
-    expirationIntent: intent, isInBillingRetry: retry, gracePeriodExpiresDate: grace)
+    expirationIntent: intent, isInBillingRetry: retry, gracePeriodExpiresDate: grace, status: status,
+    isGraceOver: graceOver)
 }
 
 /// One answer of Apple's, taken apart by subscription.
@@ -63,17 +67,16 @@ func answer(
 
 func evaluate(
   _ evidence: [SubscriptionEvidence], at now: Date = noon, retryAccess: Duration = .seconds(60 * 86_400),
-  hold: Duration = .seconds(7 * 86_400)
+  hold: Duration = .seconds(7 * 86_400), late: Duration = .seconds(86_400)
 ) throws -> Entitlement {
   Entitlement.evaluate(
     evidence, at: now, catalog: try makeCatalog(),
-    policy: EntitlementPolicy(billingRetryAccess: retryAccess, outageHold: hold))
+    policy: EntitlementPolicy(billingRetryAccess: retryAccess, outageHold: hold, lateRenewal: late))
 }
 
 extension Entitlement {
   /// What most cases compare: the verdict in one line.
   var line: String {
-    let number = explanation.line.map(String.init) ?? "-"
-    return "\(number) \(status.rawValue) \(tier) \(reason.rawValue)\(isStale ? " stale" : "")"
+    "\(status.rawValue) \(tier) \(reason.rawValue)\(isStale ? " stale" : "")"
   }
 }

@@ -18,7 +18,7 @@ import Testing
       var verdict = Entitlement.none(
         tier: status == .expired ? "free" : "pro", reason: reason,
         explanation: Explanation(
-          line: nil, decidedBy: row ?? end.map { TransactionID("t\($0)") }, passedOver: [], evaluatedAt: nil))
+          decidedBy: row ?? end.map { TransactionID("t\($0)") }, passedOver: [], evaluatedAt: nil))
       verdict.status = status
       verdict.productID = product
       verdict.originalTransactionID = product == nil ? nil : "1"

@@ -10,7 +10,7 @@ import Testing
     _ id: Int64, _ tier: Tier, _ reason: EntitlementReason = .renewing, product: ProductID? = nil
   ) -> Line {
     var entitlement = Entitlement.none(
-      tier: tier, reason: reason, explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: noon)
+      tier: tier, reason: reason, explanation: Explanation(decidedBy: nil, passedOver: [], evaluatedAt: noon)
     )
     entitlement.productID = product
     return Line(id: id, .verdict(.init(entitlement)))

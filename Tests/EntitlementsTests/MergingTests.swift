@@ -27,7 +27,9 @@ import struct FoundationEssentials.Date
     private mutating func info() -> RenewalInfo {
       renewal(
         renews: random.pick([true, false, nil], or: nil), intent: random.pick([nil, 1, 2], or: nil),
-        retry: random.pick([nil, true], or: nil))
+        retry: random.pick([nil, true], or: nil),
+        grace: random.chance(15) ? moment() : nil, status: random.chance(30) ? .billingGracePeriod : nil,
+        graceOver: random.chance(10) ? true : nil)
     }
 
     private mutating func moment() -> Date { day(Double(Int.random(in: 0...8, using: &random))) }

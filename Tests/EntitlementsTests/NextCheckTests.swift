@@ -58,10 +58,20 @@ import struct FoundationEssentials.Date
     Case(name: "at the very end", rows: late(by: 0), renewals: [renewal(renews: true)], next: day(60.0 / 86_400)),
     Case(
       name: "for two minutes", rows: late(by: 120.0 / 86_400), renewals: [renewal(renews: true)],
-      next: day(120.0 / 86_400)),
+      next: day(180.0 / 86_400)),
+    Case(
+      name: "for six minutes", rows: late(by: 360.0 / 86_400), renewals: [renewal(renews: true)],
+      next: day(240.0 / 86_400)),
+    Case(
+      name: "for ten minutes", rows: late(by: 600.0 / 86_400), renewals: [renewal(renews: true)],
+      next: day(600.0 / 86_400)),
+    Case(
+      name: "by Apple's status alone", rows: late(by: 0), renewals: [renewal(status: .active)], next: day(60.0 / 86_400)
+    ),
+    Case(name: "access ends first", rows: late(by: 0.9), renewals: [renewal(renews: true)], next: day(0.1)),
     Case(name: "for an hour", rows: late(by: 1.0 / 24), renewals: [renewal(renews: true)], next: day(1.0 / 24)),
     Case(name: "for five days", rows: ended, renewals: [renewal(renews: true)], next: day(1)),
-    Case(name: "overdue", rows: ended, renewals: [renewal(renews: true)], now: day(3), next: day(3)),
+    Case(name: "overdue, and over", rows: ended, renewals: [renewal(renews: true)], now: day(3), next: day(3)),
     Case(name: "for 60 days", rows: late(by: 60), renewals: [renewal(renews: true)], next: nil),
     Case(name: "a moment less", rows: late(by: 60, ms: 1), renewals: [renewal(renews: true)], next: day(1)),
     Case(name: "the customer ended it", rows: ended, renewals: [renewal(renews: false)], next: nil),
@@ -157,8 +167,9 @@ import struct FoundationEssentials.Date
         continue
       }
       #expect(next >= now, "seed \(seed)")
-      if let until = verdict.accessUntil, !verdict.isStale { #expect(next <= max(until, now), "seed \(seed)") }
-      if verdict.isStale { #expect(next == now, "seed \(seed)") }
+      let isDue = verdict.reason == .renewalDue
+      if let until = verdict.accessUntil, !verdict.isStale || isDue { #expect(next <= max(until, now), "seed \(seed)") }
+      if verdict.isStale, !isDue { #expect(next == now, "seed \(seed)") }
       // Worked out again before it is due, it has not moved.
       #expect(evidence.nextCheck(at: next, catalog: catalog, policy: policy) == next, "seed \(seed)")
       let halfway = Date(millisecondsSince1970: (now.millisecondsSince1970 + next.millisecondsSince1970) / 2)

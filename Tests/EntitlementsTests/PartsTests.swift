@@ -76,72 +76,72 @@ import struct FoundationEssentials.Date
         Part(at: day(-35), row: first, renewal: info(end: day(-5))),
         Part(at: day(-5), row: second, renewal: info(end: day(25))),
         Part(at: day(-2), row: refunded(first, at: day(-2)), renewal: info(end: day(25))),
-      ], expected: "2 active pro renewing", accessUntil: day(25), decidedBy: "2"),
+      ], expected: "active pro renewing", accessUntil: day(25), decidedBy: "2"),
     Case(
       name: "a newer period runs, which only the renewal info tells of",
       parts: [
         Part(at: day(-35), row: first, renewal: info(end: day(-5))),
         Part(at: day(-2), row: refunded(first, at: day(-2)), renewal: info(end: day(25))),
-      ], expected: "2 active pro renewing", accessUntil: day(25), decidedBy: "1", known: .renewalInfo),
+      ], expected: "active pro renewing", accessUntil: day(25), decidedBy: "1", known: .renewalInfo),
     Case(
       name: "a newer period, untold, whose end is not told either: held",
       parts: [
         Part(at: day(-35), row: first, renewal: info()),
         Part(at: day(-2), row: refunded(first, at: day(-2)), renewal: info()),
-      ], expected: "2 active pro renewing stale", accessUntil: day(-5)),
+      ], expected: "active pro renewing stale", accessUntil: day(-5)),
     Case(
       name: "the same, when the hold is over",
       parts: [
         Part(at: day(-35), row: first, renewal: info()),
         Part(at: day(-2), row: refunded(first, at: day(-2)), renewal: info()),
-      ], now: day(2), expected: "- expired free unproven stale"),
+      ], now: day(2), expected: "expired free unproven stale"),
     Case(
       name: "the same, but the subscription ended",
       parts: [
         Part(at: day(-35), row: first, renewal: info()),
         Part(at: day(-2), row: refunded(first, at: day(-2)), renewal: info(renews: false, intent: 1)),
-      ], expected: "4 expired free refunded"),
+      ], expected: "expired free refunded"),
     Case(
       name: "nothing tells of a newer one",
       parts: [Part(at: day(-35), row: first), Part(at: day(-2), row: refunded(first, at: day(-2)))],
-      expected: "4 expired free refunded"),
+      expected: "expired free refunded"),
     Case(
       name: "an answer that tells all knows of no newer one",
       parts: [
         Part(at: day(-3), renewal: info(), whole: [first]), Part(at: day(-2), row: refunded(first, at: day(-2))),
-      ], expected: "4 expired free refunded"),
+      ], expected: "expired free refunded"),
     Case(
       name: "of the period that runs",
       parts: [
         Part(at: day(-20), row: running, renewal: info(end: day(10))),
         Part(at: day(-1), row: refunded(running, at: day(-1)), renewal: info(end: day(10))),
-      ], expected: "4 expired free refunded", decidedBy: "1"),
+      ], expected: "expired free refunded", decidedBy: "1"),
     Case(
       name: "of the period that runs, and taken back",
       parts: [
         Part(at: day(-20), row: running), Part(at: day(-2), row: refunded(running, at: day(-2))),
         Part(at: day(-1), row: running),
-      ], expected: "2 active pro renewing", accessUntil: day(10)),
+      ], expected: "active pro renewing", accessUntil: day(10)),
     Case(
       name: "a copy that was signed before it",
       parts: [Part(at: day(-3), row: running), Part(at: day(-2), row: refunded(running, at: day(-2)))],
-      expected: "4 expired free refunded"),
+      expected: "expired free refunded"),
     Case(
       name: "a family member shares no more",
       parts: [
         Part(at: day(-20), row: row("1", from: day(-20), until: day(10), ownership: .familyShared)),
         Part(
           at: day(-1), row: row("1", from: day(-20), until: day(10), cancelled: day(-1), ownership: .familyShared)),
-      ], expected: "4 expired free revoked"),
+      ], expected: "expired free revoked"),
     Case(
       name: "a purchase for life", parts: [Part(at: day(-20), row: row("1", forever, from: day(-20), until: nil))],
-      expected: "1 active premium lifetime"),
+      expected: "active premium lifetime"),
     Case(
       name: "a purchase for life, refunded",
       parts: [
         Part(at: day(-20), row: row("1", forever, from: day(-20), until: nil)),
         Part(at: day(-1), row: row("1", forever, from: day(-20), until: nil, cancelled: day(-1))),
-      ], expected: "4 expired free refunded"),
+      ], expected: "expired free refunded"),
   ])
   func `a refund`(item: Case) throws { try check(item) }
 
@@ -152,46 +152,46 @@ import struct FoundationEssentials.Date
   @Test(arguments: [
     Case(
       name: "its successor runs", parts: [Part(at: day(-100), row: year), Part(at: day(-10), row: upgrade)],
-      expected: "2 active premium renewing", accessUntil: day(20), decidedBy: "2"),
+      expected: "active premium renewing", accessUntil: day(20), decidedBy: "2"),
     Case(
       name: "its successor is over",
       parts: [
         Part(at: day(-100), row: year), Part(at: day(-10), row: upgrade),
         Part(at: day(20), row: upgrade, renewal: info(premium, renews: false, intent: 1)),
-      ], now: day(21), expected: "7 expired free voluntary", decidedBy: "2"),
+      ], now: day(21), expected: "expired free voluntary", decidedBy: "2"),
     Case(
       name: "its successor, which would have ended later, was refunded",
       parts: [
         Part(at: day(-15), row: month), Part(at: day(-10), row: upgrade),
         Part(at: day(-1), row: refunded(upgrade, at: day(-1))),
-      ], expected: "4 expired free refunded", decidedBy: "2"),
+      ], expected: "expired free refunded", decidedBy: "2"),
     Case(
       name: "not what was refunded before the later purchase",
       parts: [
         Part(at: day(-12), row: refunded(year, at: day(-12))), Part(at: day(-10), row: refunded(upgrade, at: day(-9))),
-      ], expected: "4 expired free refunded", decidedBy: "2"),
+      ], expected: "expired free refunded", decidedBy: "2"),
     Case(
-      name: "not what ends just after its renewal was bought ahead",
+      name: "also for the hours that were left to it",
       parts: [
         Part(at: day(-29), row: row("1", from: day(-29), until: day(1))),
         Part(
           at: day(0.4), row: row("2", premium, from: day(0.2), until: day(31), cancelled: day(0.3))),
-      ], now: day(0.5), expected: "2 active pro renewing", accessUntil: day(1), decidedBy: "1"),
+      ], now: day(0.5), expected: "expired free refunded", decidedBy: "2"),
     Case(
       name: "an answer that tells all says itself what was upgraded",
-      parts: [Part(at: day(-1), whole: [year, upgrade])], expected: "2 active pro renewing", accessUntil: day(265),
+      parts: [Part(at: day(-1), whole: [year, upgrade])], expected: "active pro renewing", accessUntil: day(265),
       decidedBy: "1"),
     Case(
       name: "between an answer and a part",
       parts: [
         Part(at: day(-50), whole: [year]), Part(at: day(-10), row: upgrade),
         Part(at: day(20), row: upgrade, renewal: info(premium, renews: false, intent: 1)),
-      ], now: day(21), expected: "7 expired free voluntary"),
+      ], now: day(21), expected: "expired free voluntary"),
     Case(
       name: "a renewal info of before the upgrade names no period of its successor",
       parts: [
         Part(at: day(-100), row: year, renewal: info(proYearly, end: day(265))), Part(at: day(-10), row: upgrade),
-      ], now: day(21), expected: "2 active premium renewing stale", accessUntil: day(20)),
+      ], now: day(21), expected: "active premium renewing stale", accessUntil: day(20)),
   ])
   func `a row that overlaps a later purchase was upgraded`(item: Case) throws { try check(item) }
 
@@ -202,78 +202,78 @@ import struct FoundationEssentials.Date
       name: "a downgrade waits for the end of the period",
       parts: [
         Part(at: day(-20), row: plan), Part(at: day(-1), row: plan, renewal: info(premium, next: pro, end: day(10))),
-      ], expected: "2 active premium renewing", accessUntil: day(10)),
+      ], expected: "active premium renewing", accessUntil: day(10)),
     Case(
       name: "and comes then",
       parts: [
         Part(at: day(-20), row: plan), Part(at: day(-1), row: plan, renewal: info(premium, next: pro, end: day(10))),
         Part(at: day(10), row: row("2", from: day(10), until: day(40)), renewal: info(end: day(40))),
-      ], now: day(11), expected: "2 active pro renewing", accessUntil: day(40), decidedBy: "2"),
+      ], now: day(11), expected: "active pro renewing", accessUntil: day(40), decidedBy: "2"),
     Case(
       name: "of another product, untold but for its end",
       parts: [
         Part(at: day(-20), row: plan), Part(at: day(11), renewal: info(renews: false, end: day(40))),
-      ], now: day(12), expected: "3 cancelled pro renewal_off", accessUntil: day(40), decidedBy: "1",
+      ], now: day(12), expected: "cancelled pro renewal_off", accessUntil: day(40), decidedBy: "1",
       known: .renewalInfo),
     Case(
       name: "an untold period ends like another, and is held",
       parts: [Part(at: day(-35), row: first), Part(at: day(-4), renewal: info(end: day(25)))], now: day(26),
-      expected: "2 active pro renewing stale", accessUntil: day(25), known: .renewalInfo),
+      expected: "active pro renewing stale", accessUntil: day(25), known: .renewalInfo),
     Case(
       name: "grace by the renewal info",
       parts: [
         Part(at: day(-35), row: first),
         Part(at: day(-5), row: first, renewal: info(retry: true, grace: day(11), end: day(-5))),
-      ], expected: "5 grace_period pro billing_grace", accessUntil: day(11)),
+      ], expected: "grace_period pro billing_grace", accessUntil: day(11)),
     Case(
       name: "the end of the grace period is no end of a paid one",
       parts: [
         Part(at: day(-35), row: first), Part(at: day(-5), renewal: info(retry: true, grace: day(11), end: day(11))),
-      ], expected: "5 grace_period pro billing_grace", accessUntil: day(11)),
+      ], expected: "grace_period pro billing_grace", accessUntil: day(11)),
     Case(
       name: "retry after an untold period counts from its end",
       parts: [
         Part(at: day(-65), row: row("0", from: day(-65), until: day(-35))),
         Part(at: day(-4), renewal: info(retry: true, end: day(-5))),
-      ], expected: "6 grace_period pro billing_retry", accessUntil: day(55), known: .renewalInfo),
+      ], expected: "grace_period pro billing_retry", accessUntil: day(55), known: .renewalInfo),
     Case(
       name: "recovery",
       parts: [
         Part(at: day(-35), row: first), Part(at: day(-5), renewal: info(retry: true, grace: day(11))),
         Part(at: day(-1), row: row("2", from: day(-1), until: day(29)), renewal: info(end: day(29))),
-      ], expected: "2 active pro renewing", accessUntil: day(29)),
+      ], expected: "active pro renewing", accessUntil: day(29)),
     Case(
       name: "recovery of which the row alone is known: the old trouble is not of its end",
       parts: [
         Part(at: day(-35), row: first), Part(at: day(-5), renewal: info(retry: true)),
         Part(at: day(-1), row: row("2", from: day(-1), until: day(29))),
-      ], now: day(40), expected: "- expired free unproven stale"),
+      ], now: day(40), expected: "expired free unproven stale"),
     Case(
       name: "turned off before it was bought anew",
       parts: [
         Part(at: day(-35), row: first, renewal: info(renews: false)),
         Part(at: day(-1), row: row("2", from: day(-1), until: day(29))),
-      ], expected: "2 active pro renewing", accessUntil: day(29)),
+      ], expected: "active pro renewing", accessUntil: day(29)),
     Case(
       name: "a renewal that was bought ahead, and its renewal info",
       parts: [
         Part(at: day(-29), row: row("1", from: day(-29), until: day(1))),
         Part(
           at: day(-0.5), row: row("2", from: day(1), until: day(31)), renewal: info(renews: false, end: day(31))),
-      ], expected: "3 cancelled pro renewal_off", accessUntil: day(31)),
+      ], expected: "cancelled pro renewal_off", accessUntil: day(31)),
     Case(
       name: "the same, and its row told again when it had begun",
       parts: [
         Part(
           at: day(-0.5), row: row("2", from: day(0.4), until: day(31)), renewal: info(renews: false, end: day(31))),
         Part(at: day(0.5), row: row("2", from: day(0.4), until: day(31))),
-      ], now: day(1), expected: "3 cancelled pro renewal_off", accessUntil: day(31)),
+      ], now: day(1), expected: "cancelled pro renewal_off", accessUntil: day(31)),
     Case(
       name: "a renewal info older than the one that is known",
       parts: [
         Part(at: day(-20), row: running), Part(at: day(-2), renewal: info(renews: false)),
         Part(at: day(-3), renewal: info(renews: true)),
-      ], expected: "3 cancelled pro renewal_off", accessUntil: day(10)),
+      ], expected: "cancelled pro renewal_off", accessUntil: day(10)),
   ])
   func `each way in which a period may be followed`(item: Case) throws { try check(item) }
 
@@ -282,58 +282,58 @@ import struct FoundationEssentials.Date
       name: "a part that a newer answer left out is over",
       parts: [
         Part(at: day(-1), whole: [first]), Part(at: day(-3), row: row("9", from: day(-3), until: day(300))),
-      ], expected: "7 expired free unknown", decidedBy: "1"),
+      ], expected: "expired free unknown", decidedBy: "1"),
     Case(
       name: "a part that was told after the answer counts",
       parts: [
         Part(at: day(-1), whole: [first]), Part(at: day(-0.5), row: row("9", from: day(-0.5), until: day(300))),
-      ], expected: "2 active pro renewing", accessUntil: day(300), decidedBy: "9"),
+      ], expected: "active pro renewing", accessUntil: day(300), decidedBy: "9"),
     Case(
       name: "a part that says nothing of the end does not take back what an answer said of it",
       parts: [
         Part(at: day(-1), renewal: info(), whole: [first]),
         Part(at: day(-0.5), row: row("0", from: day(-65), until: day(-35))),
-      ], expected: "7 expired free unknown"),
+      ], expected: "expired free unknown"),
     Case(
       name: "an account that is gone", parts: [Part(at: day(-1), whole: [running], gone: true)],
-      expected: "- expired free account_gone"),
+      expected: "expired free account_gone"),
     Case(
       name: "an account that is not gone, by what was told since",
       parts: [
         Part(at: day(-2), whole: [running], gone: true), Part(at: day(-1), row: running),
-      ], expected: "2 active pro renewing", accessUntil: day(10)),
+      ], expected: "active pro renewing", accessUntil: day(10)),
   ])
   func `an answer that tells all`(item: Case) throws { try check(item) }
 
   @Test(arguments: [
     Case(
       name: "ended by time alone", parts: [Part(at: day(-20), row: running)], now: day(12),
-      expected: "2 active pro renewing stale", accessUntil: day(10)),
+      expected: "active pro renewing stale", accessUntil: day(10)),
     Case(
       name: "long ago", parts: [Part(at: day(-20), row: running)], now: day(17),
-      expected: "- expired free unproven stale"),
+      expected: "expired free unproven stale"),
     Case(
       name: "nor is the row itself, signed after its end: it does not say that it was not renewed",
-      parts: [Part(at: day(-2), row: first)], expected: "2 active pro renewing stale", accessUntil: day(-5)),
+      parts: [Part(at: day(-2), row: first)], expected: "active pro renewing stale", accessUntil: day(-5)),
     Case(
       name: "the same, when the hold is over", parts: [Part(at: day(-2), row: first)], now: day(2),
-      expected: "- expired free unproven stale"),
+      expected: "expired free unproven stale"),
     Case(
       name: "the same, signed when the hold was over",
       parts: [Part(at: day(1), row: row("1", from: day(-90), until: day(-60)))],
-      now: day(1), expected: "- expired free unproven stale"),
+      now: day(1), expected: "expired free unproven stale"),
     Case(
       name: "an older row told anew is no proof of the end",
       parts: [Part(at: day(-35), row: first), Part(at: day(-2), row: row("0", from: day(-65), until: day(-35)))],
-      expected: "2 active pro renewing stale", accessUntil: day(-5)),
+      expected: "active pro renewing stale", accessUntil: day(-5)),
     Case(
       name: "nor is the row itself told anew, where it was to renew",
       parts: [Part(at: day(-35), row: first, renewal: info(end: day(-5))), Part(at: day(-2), row: first)],
-      expected: "2 active pro renewing stale", accessUntil: day(-5)),
+      expected: "active pro renewing stale", accessUntil: day(-5)),
     Case(
       name: "a reason told is proof of the end",
       parts: [Part(at: day(-35), row: first), Part(at: day(-5), row: first, renewal: info(renews: false, intent: 2))],
-      expected: "7 expired free billing_error"),
+      expected: "expired free billing_error"),
   ])
   func `time alone is no proof of an end`(item: Case) throws { try check(item) }
 

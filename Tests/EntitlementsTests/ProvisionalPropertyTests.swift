@@ -66,7 +66,7 @@ import struct FoundationEssentials.Date
       let verdict = trial.evaluate(trial.proven + trial.signed)
       if verdict.isProvisional {
         #expect(verdict.status == .active && !verdict.isStale && verdict.willRenew == nil, "seed \(seed)")
-        #expect([1, 2].contains(verdict.explanation.line), "seed \(seed)")
+        #expect([.lifetime, .renewing, .nonRenewing].contains(verdict.reason), "seed \(seed)")
         let moment = try #require(verdict.explanation.evaluatedAt)
         #expect(try moment < #require(verdict.accessUntil), "seed \(seed)")
         let until = try #require(trial.signed.compactMap(\.provisionalUntil).max())
@@ -149,20 +149,22 @@ import struct FoundationEssentials.Date
       for item in trial.signed {
         let isOutdated = trial.proven.contains { $0.key == item.key && $0.evidenceTime >= item.evidenceTime }
         if isOutdated || item.isAccountGone { continue }
-        let ended = trial.proven.filter { $0.key.environment == item.key.environment }.flatMap(\.purchases)
-          .filter { $0.cancellationDate != nil || $0.isUpgraded }.map(\.transactionID)
+        func model(_ rows: [Purchase], at now: Int64 = 0) -> ReferenceModel {
+          ReferenceModel(rows: rows, renewal: nil, isGone: false, answered: now, retryAccess: 0, hold: 0)
+        }
+        let ended = trial.proven.filter { $0.key.environment == item.key.environment }.flatMap { proof in
+          proof.purchases.filter { $0.cancellationDate != nil || model(proof.purchases).isReplaced($0) }
+        }.map(\.transactionID)
         let now = max(trial.now, item.evaluatedAt)
         guard let until = item.provisionalUntil, now < until else { continue }
-        let model = ReferenceModel(
-          rows: item.purchases.filter {
-            !ended.contains($0.transactionID) && !$0.isUpgraded && $0.cancellationDate == nil
-          }, renewal: nil, isGone: false, answered: now.millisecondsSince1970, retryAccess: 0, hold: 0)
+        let present = model(item.purchases.filter { !ended.contains($0.transactionID) })
+        let live = present.rows.filter { !present.isReplaced($0) && $0.cancellationDate == nil }
         // The model knows no groups; rows of one group only.
         guard Set(item.purchases.map { "\($0.subscriptionGroupID?.rawValue ?? "") \($0.ownership)" }).count == 1 else {
           best = -1
           break
         }
-        let reported = model.verdict(at: now.millisecondsSince1970)
+        let reported = model(live, at: now.millisecondsSince1970).verdict(at: now.millisecondsSince1970)
         guard reported.isEntitled else { continue }
         best = max(best, reported.tier == "premium" ? 2 : 1)
       }

@@ -92,7 +92,7 @@ import struct FoundationEssentials.Date
 
   @Test func `a provisional verdict says so`() throws {
     let verdict = try evaluate(provisional([row("1", from: day(-1), until: day(30), trial: true)]))
-    #expect(verdict.line == "2 active pro renewing")
+    #expect(verdict.line == "active pro renewing")
     #expect(verdict.isProvisional)
     #expect(!verdict.isStale)
     #expect(verdict.accessUntil == day(1))
@@ -107,11 +107,11 @@ import struct FoundationEssentials.Date
   }
 
   @Test(arguments: [
-    ("a subscription ends first", row("1", until: day(0.5)), day(0.5), "2 active pro renewing"),
-    ("the grant ends first", row("1", until: day(30)), day(1), "2 active pro renewing"),
-    ("both at once", row("1", until: day(1)), day(1), "2 active pro renewing"),
-    ("lifetime", row("1", forever, until: nil), day(1), "1 active premium lifetime"),
-    ("lifetime with an end", row("1", forever, until: day(30)), day(1), "1 active premium lifetime"),
+    ("a subscription ends first", row("1", until: day(0.5)), day(0.5), "active pro renewing"),
+    ("the grant ends first", row("1", until: day(30)), day(1), "active pro renewing"),
+    ("both at once", row("1", until: day(1)), day(1), "active pro renewing"),
+    ("lifetime", row("1", forever, until: nil), day(1), "active premium lifetime"),
+    ("lifetime with an end", row("1", forever, until: day(30)), day(1), "active premium lifetime"),
   ])
   func `a grant runs until its end, and then it was never there`(
     name: String, purchase: Purchase, end: Date, line: String
@@ -125,7 +125,7 @@ import struct FoundationEssentials.Date
     }
     for moment in [end, end.advanced(by: .milliseconds(1)), day(4000)] {
       #expect(try evaluate(evidence, at: moment) == evaluate([], at: moment))
-      #expect(try evaluate(evidence, at: moment).line == "- active free no_purchases")
+      #expect(try evaluate(evidence, at: moment).line == "active free no_purchases")
     }
   }
 
@@ -142,60 +142,60 @@ import struct FoundationEssentials.Date
   @Test(arguments: [
     Meeting(
       name: "proof that is newer", proven: answer(at: signed.advanced(by: .milliseconds(1)), [row("1")]),
-      expected: "7 expired free unknown"),
+      expected: "expired free unknown"),
     Meeting(
-      name: "proof of the same moment", proven: answer(at: signed, [row("1")]), expected: "7 expired free unknown"),
+      name: "proof of the same moment", proven: answer(at: signed, [row("1")]), expected: "expired free unknown"),
     Meeting(
       name: "proof that is older", proven: answer(at: signed.advanced(by: .milliseconds(-1)), [row("0")]),
-      expected: "2 active pro renewing", isProvisional: true),
+      expected: "active pro renewing", isProvisional: true),
     Meeting(
       name: "an old refund of this purchase",
-      proven: answer(at: older, [row("1", until: day(10), cancelled: day(-6))]), expected: "4 expired free refunded"),
+      proven: answer(at: older, [row("1", until: day(10), cancelled: day(-6))]), expected: "expired free refunded"),
     Meeting(
       name: "an old refund of this purchase under another ID",
       proven: answer(at: older, [row("9", of: "900", until: day(10), cancelled: day(-6), period: "77")]),
-      offered: row("1", until: day(10), period: "77"), expected: "4 expired free refunded"),
+      offered: row("1", until: day(10), period: "77"), expected: "expired free refunded"),
     Meeting(
       name: "an old refund of another purchase",
-      proven: answer(at: older, [row("0", until: day(10), cancelled: day(-6))]), expected: "2 active pro renewing",
+      proven: answer(at: older, [row("0", until: day(10), cancelled: day(-6))]), expected: "active pro renewing",
       isProvisional: true),
     Meeting(
       name: "the same ID refunded in the other store",
       proven: answer(at: older, [row("1", until: day(10), cancelled: day(-6))], in: .sandbox),
-      expected: "2 active pro renewing", isProvisional: true),
+      expected: "active pro renewing", isProvisional: true),
     Meeting(
       name: "known as upgraded", proven: answer(at: older, [row("1", until: day(10), upgraded: true)]),
-      expected: "7 expired free unknown"),
+      expected: "expired free unknown"),
     Meeting(
       name: "an account that is gone since",
-      proven: answer([row("1", until: day(10))], gone: true), expected: "- expired free account_gone"),
+      proven: answer([row("1", until: day(10))], gone: true), expected: "expired free account_gone"),
     Meeting(
       name: "a higher tier that is proven", proven: answer(at: older, [row("2", premium, of: "200", until: day(0.1))]),
-      expected: "2 active premium renewing"),
+      expected: "active premium renewing"),
     Meeting(
       name: "a lower tier that is proven", proven: answer(at: older, [row("2", of: "200", until: day(300))]),
-      offered: row("1", premium, until: day(10)), expected: "2 active premium renewing", isProvisional: true),
+      offered: row("1", premium, until: day(10)), expected: "active premium renewing", isProvisional: true),
     Meeting(
       name: "the same tier, proven for longer", proven: answer(at: older, [row("2", of: "200", until: day(2))]),
-      expected: "2 active pro renewing"),
+      expected: "active pro renewing"),
     Meeting(
       name: "the same tier and end", proven: answer(at: older, [row("0", of: "200", until: day(1))]),
-      expected: "2 active pro renewing"),
+      expected: "active pro renewing"),
     Meeting(
       name: "the same tier, proven for less", proven: answer(at: older, [row("2", of: "200", until: day(0.5))]),
-      expected: "2 active pro renewing", isProvisional: true),
+      expected: "active pro renewing", isProvisional: true),
     Meeting(
       name: "a later end of the same group, of a lower tier",
       proven: answer(at: older, [row("2", of: "200", group: "G", until: day(300))]),
-      offered: row("1", premium, group: "G", until: day(10)), expected: "2 active premium renewing",
+      offered: row("1", premium, group: "G", until: day(10)), expected: "active premium renewing",
       isProvisional: true),
     Meeting(
       name: "a refund in the same group", proven: answer([row("2", of: "200", group: "G", cancelled: day(-6))]),
-      offered: row("1", group: "G", until: day(10)), expected: "2 active pro renewing", isProvisional: true),
+      offered: row("1", group: "G", until: day(10)), expected: "active pro renewing", isProvisional: true),
     Meeting(
       name: "a held state of a lower tier",
       proven: answer(at: day(-9), [row("2", of: "200", until: day(-1))]), offered: row("1", premium, until: day(10)),
-      expected: "2 active premium renewing", isProvisional: true),
+      expected: "active premium renewing", isProvisional: true),
   ])
   func `beside proof the best speaks, and proof of the same subscription before it`(meeting: Meeting) throws {
     let evidence = try provisional([meeting.offered])

@@ -30,28 +30,40 @@ struct SplitMix64: RandomNumberGenerator {
 struct RandomCustomer {
   var random: SplitMix64
   private var serial = 0
+  /// Whether they buy non-renewing subscriptions, of which one prolongs another.
+  var buysSeasons = false
 
   init(seed: UInt64) { random = SplitMix64(seed: seed) }
 
   mutating func renewalInfo(of original: OriginalTransactionID, _ product: ProductID) -> RenewalInfo {
-    RenewalInfo(
+    // Of most customers Apple has nothing to say but that the subscription goes on.
+    if random.chance(35) {
+      return RenewalInfo(
+        originalTransactionID: original, productID: product, autoRenews: true,
+        status: random.pick([nil, .active], or: nil))
+    }
+    return RenewalInfo(
       originalTransactionID: original, productID: product,
       autoRenewProductID: random.pick([nil, pro, premium], or: nil),
       autoRenews: random.pick([nil, true, false], or: nil),
-      expirationIntent: random.pick([nil, 1, 2, 3, 4, 5, 17], or: nil),
+      expirationIntent: random.pick([nil, nil, nil, 1, 2, 3, 4, 5, 17], or: nil),
       isInBillingRetry: random.pick([nil, true, true, false], or: nil),
-      gracePeriodExpiresDate: random.chance(30) ? random.moment(-10...15) : nil)
+      gracePeriodExpiresDate: random.chance(30) ? random.moment(-10...15) : nil,
+      status: random.chance(40) ? RenewalInfo.Status(rawValue: Int.random(in: 1...5, using: &random)) : nil,
+      isGraceOver: random.chance(5) ? true : nil)
   }
 
   mutating func purchase(of original: OriginalTransactionID, group: SubscriptionGroupID?) -> Purchase {
     serial += 1
-    let product = random.pick([pro, pro, proYearly, premium, premium, unheardOf], or: pro)
+    let product = random.pick(
+      [pro, pro, pro, proYearly, premium, premium, premium, unheardOf, buysSeasons ? season : pro], or: pro)
     let begin = random.moment(-40...5)
     let end = begin.advanced(by: .seconds(86_400 * Int64(random.pick([1, 7, 30, 30, 365], or: 30))))
     return Purchase(
       productID: product, transactionID: TransactionID("\(serial)"), originalTransactionID: original,
       subscriptionGroupID: group, purchaseDate: random.chance(95) ? begin : nil,
-      expiresDate: random.chance(95) ? end : nil, cancellationDate: random.chance(15) ? random.moment(-40...10) : nil,
+      expiresDate: random.chance(product == season ? 5 : 95) ? end : nil,
+      cancellationDate: random.chance(15) ? random.moment(-40...10) : nil,
       isUpgraded: random.chance(10), ownership: random.chance(20) ? .familyShared : .purchased,
       isTrial: random.chance(20))
   }
@@ -68,7 +80,12 @@ struct RandomCustomer {
       evidenceTime: moment, evaluatedAt: moment,
       purchases: rows + (lifetime ? [self.lifetime(of: original, group: group)] : []),
       renewals: random.chance(80) ? [renewalInfo(of: original, rows.last?.productID ?? pro)] : [],
-      isAccountGone: random.chance(4))
+      isAccountGone: random.chance(4),
+      grace: random.chance(10)
+        ? KnownGrace(
+          until: random.chance(70) ? random.moment(-10...15) : nil,
+          runningAt: random.chance(40) ? random.moment(-20...0) : nil,
+          overAt: random.chance(20) ? random.moment(-20...0) : nil) : nil)
   }
 
   private mutating func lifetime(of original: OriginalTransactionID, group: SubscriptionGroupID?) -> Purchase {
@@ -93,6 +110,7 @@ struct RandomCustomer {
     EntitlementPolicy(
       billingRetryAccess: random.pick(
         [.zero, .milliseconds(1), .seconds(3 * 86_400), .seconds(60 * 86_400)], or: .zero),
-      outageHold: random.pick([.zero, .milliseconds(1), .seconds(7 * 86_400)], or: .zero))
+      outageHold: random.pick([.zero, .milliseconds(1), .seconds(7 * 86_400)], or: .zero),
+      lateRenewal: random.pick([.zero, .milliseconds(1), .seconds(86_400), .seconds(30 * 86_400)], or: .zero))
   }
 }

@@ -1,40 +1,68 @@
 import Entitlements
-
-import struct FoundationEssentials.Date
+import FoundationEssentials
 
 /// The decision table once more, for one subscription, written as naively as it reads and sharing nothing with the
 /// product but the input types: whole milliseconds, full scans, no sorting, no early returns out of shared helpers.
 struct ReferenceModel {
   struct Verdict: Equatable, CustomStringConvertible {
-    var line: Int?
     var status: String
     var tier: String
     var reason: String
     var accessUntil: Int64?
     var isStale = false
+    /// Whether access is over by time alone.
+    var isByTime = false
     var isEntitled: Bool { accessUntil != nil || reason == "lifetime" }
     var description: String {
-      "\(line ?? 0) \(status) \(tier) \(reason) \(accessUntil ?? -1)\(isStale ? " stale" : "")"
+      "\(status) \(tier) \(reason) \(accessUntil ?? -1)\(isStale ? " stale" : "")"
     }
+    static func == (one: Verdict, other: Verdict) -> Bool { one.description == other.description }
   }
 
-  static let tiers: [ProductID: String] = [pro: "pro", proYearly: "pro", premium: "premium", forever: "premium"]
+  static let tiers: [ProductID: String] = [
+    pro: "pro", proYearly: "pro", premium: "premium", forever: "premium", season: "pro",
+  ]
+  private static let dayLength: Int64 = 86_400_000
 
   let rows: [Purchase]
   let renewal: RenewalInfo?
+  var grace: KnownGrace?
   let isGone: Bool
   let answered: Int64
   let retryAccess: Int64
   let hold: Int64
+  var lateRenewal: Int64 = 0
 
   private static func ms(_ date: Date?) -> Int64? { date?.millisecondsSince1970 }
+
+  /// When a season ends that began then: a month by the calendar.
+  private static func monthAfter(_ start: Date) -> Date? {
+    var calendar = Calendar(identifier: .gregorian)
+    calendar.timeZone = .gmt
+    return calendar.date(byAdding: .month, value: 1, to: start)
+  }
+
+  /// When a season without an end of its own is over: after those that were bought before it.
+  private func seasonEnd(_ row: Purchase) -> Date? {
+    guard let bought = row.purchaseDate else { return nil }
+    if row.cancellationDate != nil { return Self.monthAfter(bought) }
+    let before = rows.filter { other in
+      guard other.productID == season, other.expiresDate == nil, other.cancellationDate == nil,
+        let date = other.purchaseDate
+      else { return false }
+      return date < bought || date == bought && other.transactionID.rawValue < row.transactionID.rawValue
+    }
+    let last = before.compactMap { seasonEnd($0) }.max() ?? bought
+    return Self.monthAfter(max(bought, last))
+  }
 
   /// When a row ended; `nil` is never.
   private func end(_ row: Purchase) -> Int64? {
     let begin = Self.ms(row.purchaseDate)
     let cancelled = Self.ms(row.cancellationDate)
     if row.productID == forever { return cancelled }
-    let expires = Self.ms(row.expiresDate) ?? Self.ms(.distantPast) ?? 0
+    let named = row.expiresDate ?? (row.productID == season ? seasonEnd(row) : nil)
+    let expires = Self.ms(named) ?? Self.ms(.distantPast) ?? 0
     guard let cancelled else { return expires }
     return min(expires, max(cancelled, begin ?? cancelled))
   }
@@ -54,59 +82,143 @@ struct ReferenceModel {
     rows.first { row in rows.allSatisfy { $0 == row || isLater(row, $0) } }
   }
 
+  /// Whether an upgrade took a row's place: Apple says so, or another product of the subscription was bought while the row
+  /// ran, and was taken back.
+  func isReplaced(_ row: Purchase) -> Bool {
+    if row.isUpgraded { return true }
+    return rows.contains { later in
+      guard later.cancellationDate != nil, later.expiresDate != nil, Self.runs(row, as: later) else { return false }
+      // Of what ran then: what had been replaced before no longer did.
+      let others = rows.filter { Self.runs($0, as: later) && $0.productID != later.productID }
+      return others.contains { other in
+        !other.isUpgraded
+          && !rows.contains { earlier in
+            guard let start = earlier.purchaseDate, let bought = later.purchaseDate, start < bought else {
+              return false
+            }
+            return takes(earlier, other)
+          }
+      }
+        && !rows.contains { earlier in
+          guard let start = earlier.purchaseDate, let bought = later.purchaseDate, start < bought else { return false }
+          return takes(earlier, row)
+        }
+    }
+  }
+
+  /// Whether a purchase that was taken back took another one's place.
+  private func takes(_ later: Purchase, _ row: Purchase) -> Bool {
+    guard later.cancellationDate != nil, later.expiresDate != nil, Self.runs(row, as: later) else { return false }
+    let before = ReferenceModel(
+      rows: rows.filter { ($0.purchaseDate ?? .distantFuture) <= (later.purchaseDate ?? .distantPast) }, renewal: nil,
+      isGone: false, answered: 0, retryAccess: 0, hold: 0)
+    return before.isReplaced(row)
+  }
+
+  /// Whether a row ran when another one of its subscription was bought.
+  private static func runs(_ row: Purchase, as later: Purchase) -> Bool {
+    guard let begin = ms(row.purchaseDate), let end = ms(row.expiresDate), let start = ms(later.purchaseDate),
+      later.originalTransactionID == row.originalTransactionID, later.transactionID != row.transactionID
+    else { return false }
+    return begin < start && start < min(end, max(ms(row.cancellationDate) ?? .max, begin))
+  }
+
+  private func isLive(_ row: Purchase) -> Bool {
+    guard Self.tiers[row.productID] != nil, !isReplaced(row), row.cancellationDate == nil else { return false }
+    return row.productID == forever || row.expiresDate != nil || row.productID == season && row.purchaseDate != nil
+  }
+
   private func table(at now: Int64) -> Verdict {
     let known = rows.filter { Self.tiers[$0.productID] != nil }
     if known.isEmpty {
       return Verdict(status: "active", tier: "free", reason: rows.isEmpty ? "no_purchases" : "no_known_product")
     }
     if isGone { return Verdict(status: "expired", tier: "free", reason: "account_gone") }
-    let live = known.filter {
-      !$0.isUpgraded && $0.cancellationDate == nil && ($0.productID == forever || $0.expiresDate != nil)
-    }
+    let live = known.filter(isLive)
     let last = latest(live)
     let tier = last.flatMap { Self.tiers[$0.productID] } ?? "free"
     if live.contains(where: { $0.productID == forever }) {
-      return Verdict(line: 1, status: "active", tier: "premium", reason: "lifetime")
+      return Verdict(status: "active", tier: "premium", reason: "lifetime")
     }
     if let last, let end = end(last), now < end {
+      if last.productID == season {
+        return Verdict(status: "active", tier: tier, reason: "non_renewing", accessUntil: end)
+      }
       if renewal?.autoRenews == false {
-        return Verdict(line: 3, status: "cancelled", tier: tier, reason: "renewal_off", accessUntil: end)
+        return Verdict(status: "cancelled", tier: tier, reason: "renewal_off", accessUntil: end)
       }
-      return Verdict(line: 2, status: "active", tier: tier, reason: "renewing", accessUntil: end)
+      return Verdict(status: "active", tier: tier, reason: "renewing", accessUntil: end)
     }
-    if let newest = latest(known.filter { !$0.isUpgraded }), newest.cancellationDate != nil {
-      return Verdict(
-        line: 4, status: "expired", tier: "free",
-        reason: newest.ownership == .familyShared ? "revoked" : "refunded")
+    func takenBack(_ row: Purchase) -> Verdict {
+      Verdict(status: "expired", tier: "free", reason: row.ownership == .familyShared ? "revoked" : "refunded")
     }
-    if let last, let end = end(last) {
-      let grace = Self.ms(renewal?.gracePeriodExpiresDate)
-      if let grace, now < grace {
-        return Verdict(line: 5, status: "grace_period", tier: tier, reason: "billing_grace", accessUntil: grace)
-      }
-      if grace == nil, renewal?.isInBillingRetry == true, now < end + retryAccess {
-        return Verdict(
-          line: 6, status: "grace_period", tier: tier, reason: "billing_retry", accessUntil: end + retryAccess)
-      }
+    if let newest = latest(known.filter { !isReplaced($0) }), newest.cancellationDate != nil {
+      return takenBack(newest)
     }
     let intents = [1: "voluntary", 2: "billing_error", 3: "price_increase", 4: "product_unavailable"]
-    return Verdict(
-      line: 7, status: "expired", tier: "free", reason: renewal?.expirationIntent.flatMap { intents[$0] } ?? "unknown")
+    let intent = renewal?.expirationIntent
+    var over = Verdict(
+      status: "expired", tier: "free", reason: intent.flatMap { intents[$0] } ?? "unknown", isByTime: true)
+    guard let last, let end = end(last) else { return over }
+    if last.productID == season { return Verdict(status: "expired", tier: "free", reason: "period_over") }
+
+    // What Apple says of the status counts only after the end.
+    let status = answered >= end ? renewal?.status : nil
+    if status == .revoked { return takenBack(last) }
+    let named = [renewal?.gracePeriodExpiresDate].compactMap { Self.ms($0) }.first { $0 > end }
+    let dated = [named, Self.ms(grace?.until)].compactMap(\.self).filter { $0 > end }.max()
+    let saysSo = answered >= end && renewal?.status == .billingGracePeriod && renewal?.gracePeriodExpiresDate == nil
+    let saysOver = answered >= end && renewal?.isGraceOver == true
+    let running = [Self.ms(grace?.runningAt), saysSo ? answered : nil].compactMap(\.self).filter { $0 >= end }.max()
+    let overAt = [Self.ms(grace?.overAt), saysOver ? answered : nil].compactMap(\.self).filter { $0 >= end }.max()
+    let hadGrace = dated != nil || running != nil || overAt != nil
+    if hadGrace, intent != 1 { over.reason = "billing_error" }
+    guard renewal != nil else { return over }
+
+    var until = named
+    if until == nil, status != .expired, status != .billingRetry {
+      until = dated
+      if let limit = until, let overAt { until = overAt < limit ? overAt : limit }
+      if intent != 1, let running, overAt ?? .min < running {
+        let undated = min(running + Self.dayLength, end + 28 * Self.dayLength)
+        until = until.map { $0 > undated ? $0 : undated } ?? undated
+      }
+    }
+    if let until, now < until {
+      return Verdict(status: "grace_period", tier: tier, reason: "billing_grace", accessUntil: until)
+    }
+    if hadGrace || intent == 1 { return over }
+    let isRetried = status == .billingRetry || status == nil && renewal?.isInBillingRetry == true
+    if isRetried {
+      guard now < end + retryAccess else { return over }
+      return Verdict(status: "grace_period", tier: tier, reason: "billing_retry", accessUntil: end + retryAccess)
+    }
+    let isDue = status == .active || status == nil && answered >= end && renewal?.autoRenews == true && intent == nil
+    if isDue, now < end + lateRenewal {
+      return Verdict(
+        status: "active", tier: tier, reason: "renewal_due", accessUntil: end + lateRenewal, isStale: true)
+    }
+    return over
   }
 
   /// The verdict, with the hold: looks for the last millisecond of access that the answer foretold.
   func verdict(at now: Int64) -> Verdict {
     let now = max(now, answered)
     let verdict = table(at: now)
-    guard verdict.line == 7, table(at: answered).isEntitled else { return verdict }
+    guard verdict.isByTime, table(at: answered).isEntitled else { return verdict }
     // Access ends at one of these or never.
     var ends = rows.compactMap(end)
-    ends += ends.map { $0 + retryAccess }
-    ends += [Self.ms(renewal?.gracePeriodExpiresDate)].compactMap { $0 }
+    ends += ends.map { $0 + retryAccess } + ends.map { $0 + lateRenewal } + ends.map { $0 + 28 * Self.dayLength }
+    ends += [
+      Self.ms(renewal?.gracePeriodExpiresDate), Self.ms(grace?.until), Self.ms(grace?.overAt), answered,
+      answered + Self.dayLength,
+      Self.ms(grace?.runningAt).map { $0 + Self.dayLength },
+    ].compactMap { $0 }
     let foretold = ends.filter { $0 > answered && $0 <= now && table(at: $0 - 1).isEntitled }.max()
     guard let foretold else { return verdict }
-    if now < foretold + hold {
-      var held = table(at: foretold - 1)
+    var held = table(at: foretold - 1)
+    let paid = held.reason == "renewal_due" ? foretold - lateRenewal : foretold
+    if now < max(foretold, paid + hold) {
       held.isStale = true
       return held
     }
@@ -117,10 +229,7 @@ struct ReferenceModel {
   /// live row of each, those that run; of these the highest tier, then the one that ends last, then the greatest ID. `nil`
   /// where none runs.
   func runningSpeaker(at now: Int64) -> Purchase? {
-    let live = rows.filter {
-      Self.tiers[$0.productID] != nil && !$0.isUpgraded && $0.cancellationDate == nil
-        && ($0.productID == forever || $0.expiresDate != nil)
-    }
+    let live = rows.filter(isLive)
     let last = live.filter { row in
       latest(live.filter { $0.originalTransactionID == row.originalTransactionID }) == row
     }

@@ -6,32 +6,48 @@ import struct FoundationEssentials.Date
 @Suite struct ReferenceModelTests {
   private static func wholeMilliseconds(_ duration: Duration) -> Int64 { Int64(duration / .milliseconds(1)) }
 
+  private static func dates(of evidence: SubscriptionEvidence) -> [Date] {
+    let dates: [Date?] =
+      evidence.purchases.map(\.expiresDate)
+      + evidence.purchases.map { $0.productID == season ? $0.purchaseDate?.advanced(by: .seconds(30 * 86_400)) : nil }
+      + evidence.renewals.map(\.gracePeriodExpiresDate)
+      + [
+        evidence.grace?.until, evidence.grace?.runningAt?.advanced(by: .seconds(86_400)), evidence.grace?.overAt,
+        evidence.evaluatedAt.advanced(by: .seconds(86_400)),
+      ]
+    return dates.compactMap { $0 }
+  }
+
   @Test(arguments: 0..<2)
   func `the rules agree with a second, naive reading of the table`(half: Int) throws {
     let catalog = try makeCatalog()
     var lines: [String: Int] = [:]
-    for seed in 0..<5_000 {
+    for seed in 0..<6_250 {
       var maker = RandomCustomer(seed: UInt64(1_000_000 * (half + 1) + seed))
+      maker.buysSeasons = true
       let evidence = maker.subscription(1)
       let policy = maker.policy()
       // Anywhere, and with some luck just at one of the ends.
       var moments = [maker.random.moment(-25...70)]
-      for end in evidence.purchases.compactMap(\.expiresDate) + evidence.renewals.compactMap(\.gracePeriodExpiresDate) {
+      for end in Self.dates(of: evidence) {
         for step in [-1, 0, 1] as [Int64] {
           moments.append(end.advanced(by: .milliseconds(step)))
           moments.append(end.advanced(by: policy.billingRetryAccess + .milliseconds(step)))
           moments.append(end.advanced(by: policy.outageHold + .milliseconds(step)))
+          moments.append(end.advanced(by: policy.lateRenewal + .milliseconds(step)))
+          moments.append(end.advanced(by: .seconds(28 * 86_400) + .milliseconds(step)))
         }
       }
       let model = ReferenceModel(
-        rows: evidence.purchases, renewal: evidence.renewals.first, isGone: evidence.isAccountGone,
+        rows: evidence.purchases, renewal: evidence.renewals.first, grace: evidence.grace,
+        isGone: evidence.isAccountGone,
         answered: evidence.evaluatedAt.millisecondsSince1970,
         retryAccess: Self.wholeMilliseconds(policy.billingRetryAccess),
-        hold: Self.wholeMilliseconds(policy.outageHold))
+        hold: Self.wholeMilliseconds(policy.outageHold), lateRenewal: Self.wholeMilliseconds(policy.lateRenewal))
       for now in moments.shuffled(using: &maker.random).prefix(8) {
         let verdict = Entitlement.evaluate([evidence], at: now, catalog: catalog, policy: policy)
         let reported = ReferenceModel.Verdict(
-          line: verdict.explanation.line, status: verdict.status.rawValue, tier: verdict.tier.rawValue,
+          status: verdict.status.rawValue, tier: verdict.tier.rawValue,
           reason: verdict.reason.rawValue, accessUntil: verdict.accessUntil?.millisecondsSince1970,
           isStale: verdict.isStale)
         let expected = model.verdict(at: now.millisecondsSince1970)

@@ -10,7 +10,7 @@ import struct FoundationEssentials.Date
   @Test func `a user without any row has bought nothing`() throws {
     for evidence in [[], answer([]), answer([], gone: true)] {
       let verdict = try evaluate(evidence)
-      #expect(verdict.line == "- active free no_purchases")
+      #expect(verdict.line == "active free no_purchases")
       #expect(verdict.explanation.passedOverCount == 0)
       #expect(verdict.productID == nil)
       #expect(verdict.accessUntil == nil)
@@ -19,7 +19,7 @@ import struct FoundationEssentials.Date
 
   @Test func `rows of unknown products alone are a gap in the catalog`() throws {
     let verdict = try evaluate(answer([row("2", unheardOf, of: "200", until: day(10)), row("1", unheardOf)]))
-    #expect(verdict.line == "- active free no_known_product")
+    #expect(verdict.line == "active free no_known_product")
     #expect(
       verdict.explanation.passedOver == [
         .init(transactionID: "1", productID: unheardOf, cause: .notCatalogued),
@@ -40,15 +40,15 @@ import struct FoundationEssentials.Date
 
   @Test func `a known product speaks beside unknown ones, even when it ended`() throws {
     let unknown = row("1", unheardOf, of: "200", until: day(10))
-    #expect(try evaluate(answer([unknown, row("2", until: day(5))])).line == "2 active pro renewing")
-    #expect(try evaluate(answer([unknown, row("2")], [renewal(intent: 1)])).line == "7 expired free voluntary")
+    #expect(try evaluate(answer([unknown, row("2", until: day(5))])).line == "active pro renewing")
+    #expect(try evaluate(answer([unknown, row("2")], [renewal(intent: 1)])).line == "expired free voluntary")
   }
 
   @Test func `a catalog that learns a product judges the same evidence anew`() throws {
     let evidence = answer([row("1", unheardOf, until: day(10))])
     let wider = try Catalog(tiers: ["free", "gold"], products: [unheardOf: .init(tier: "gold")])
     let verdict = Entitlement.evaluate(evidence, at: noon, catalog: wider, policy: EntitlementPolicy())
-    #expect(verdict.line == "2 active gold renewing")
+    #expect(verdict.line == "active gold renewing")
   }
 
   // MARK: Which one speaks
@@ -68,48 +68,48 @@ import struct FoundationEssentials.Date
       rows: [
         row("a", premium, of: "1", group: "A", until: day(1)), row("b", pro, of: "2", group: "B", until: day(300)),
       ],
-      decidingRow: "a", expected: "2 active premium renewing"),
+      decidingRow: "a", expected: "active premium renewing"),
     Choice(
       name: "of the same tier the one that ends last",
       rows: [
         row("a", pro, of: "1", group: "A", until: day(1)), row("b", proYearly, of: "2", group: "B", until: day(300)),
       ],
-      decidingRow: "b", expected: "2 active pro renewing"),
+      decidingRow: "b", expected: "active pro renewing"),
     Choice(
       name: "lifetime ends last of all",
       rows: [row("a", forever, of: "1", until: nil), row("b", premium, of: "2", group: "B", until: day(9000))],
-      decidingRow: "a", expected: "1 active premium lifetime"),
+      decidingRow: "a", expected: "active premium lifetime"),
     Choice(
       name: "an entitled lower tier before an ended higher one",
       rows: [row("a", premium, of: "1", group: "A"), row("b", pro, of: "2", group: "B", until: day(1))],
-      decidingRow: "b", expected: "2 active pro renewing"),
+      decidingRow: "b", expected: "active pro renewing"),
     Choice(
       name: "grace of a higher tier before a lower one that runs",
       rows: [row("a", premium, of: "1", group: "A"), row("b", pro, of: "2", group: "B", until: day(100))],
       renewals: [renewal(premium, of: "1", grace: day(2))], decidingRow: "a",
-      expected: "5 grace_period premium billing_grace"),
+      expected: "grace_period premium billing_grace"),
     Choice(
       name: "a refund of one leaves the other",
       rows: [
         row("a", premium, of: "1", group: "A", until: day(100), cancelled: day(-1)),
         row("b", pro, of: "2", group: "B", until: day(10)),
-      ], decidingRow: "b", expected: "2 active pro renewing"),
+      ], decidingRow: "b", expected: "active pro renewing"),
     Choice(
       name: "a refunded lifetime leaves the subscription",
       rows: [row("a", forever, of: "1", until: nil, cancelled: day(-1)), row("b", pro, of: "2", until: day(10))],
-      decidingRow: "b", expected: "2 active pro renewing"),
+      decidingRow: "b", expected: "active pro renewing"),
     Choice(
       name: "none entitled: the one that ended last, whatever its tier",
       rows: [
         row("a", premium, of: "1", group: "A", until: day(-9)), row("b", pro, of: "2", group: "B", until: day(-8)),
       ],
       renewals: [renewal(premium, of: "1", intent: 1), renewal(pro, of: "2", intent: 3)], decidingRow: "b",
-      expected: "7 expired free price_increase"),
+      expected: "expired free price_increase"),
     Choice(
       name: "none entitled: a refund ended when it was refunded",
       rows: [
         row("a", premium, of: "1", until: day(90), cancelled: day(-7)), row("b", pro, of: "2", until: day(-6)),
-      ], renewals: [renewal(pro, of: "2", intent: 1)], decidingRow: "b", expected: "7 expired free voluntary"),
+      ], renewals: [renewal(pro, of: "2", intent: 1)], decidingRow: "b", expected: "expired free voluntary"),
   ])
   func `of several subscriptions the best speaks`(choice: Choice) throws {
     for rows in [choice.rows, choice.rows.reversed()] {
@@ -132,10 +132,10 @@ import struct FoundationEssentials.Date
     let before = end.advanced(by: .milliseconds(-1))
     for rows in [rows, rows.reversed()] {
       #expect(
-        try evaluate(answer(at: before, rows, renewals, in: .sandbox), at: before).line == "3 cancelled pro renewal_off"
+        try evaluate(answer(at: before, rows, renewals, in: .sandbox), at: before).line == "cancelled pro renewal_off"
       )
       let ended = try evaluate(answer(rows, renewals, in: .sandbox))
-      #expect(ended.line == "7 expired free voluntary")
+      #expect(ended.line == "expired free voluntary")
       #expect(ended.explanation.decidedBy == "1043")
       #expect(ended.explanation.passedOver.allSatisfy { $0.cause == .endsEarlier })
       #expect(ended.explanation.passedOverCount == 43)
@@ -147,7 +147,7 @@ import struct FoundationEssentials.Date
     let first = answer(at: day(-9), [row("1", of: "1", group: "G", from: day(-10), until: day(-4))], in: .sandbox)
     let second = answer([row("2", of: "2", group: "G", from: day(-4), until: day(-1))], in: .sandbox)
     let verdict = try evaluate(first + second)
-    #expect(verdict.line == "7 expired free unknown")
+    #expect(verdict.line == "expired free unknown")
     #expect(verdict.explanation.decidedBy == "2")
   }
 
@@ -155,14 +155,14 @@ import struct FoundationEssentials.Date
     // Two Apple accounts of one user: the second answer knows nothing of the first account.
     let first = answer(at: day(-20), [row("1", premium, of: "1", group: "G", from: day(-30), until: day(-2))])
     let second = answer(at: day(-1), [row("2", pro, of: "2", group: "G", from: day(-90), until: day(-60))])
-    #expect(try evaluate(first).line == "2 active premium renewing stale")
-    #expect(try evaluate(first + second).line == "2 active premium renewing stale")
+    #expect(try evaluate(first).line == "active premium renewing stale")
+    #expect(try evaluate(first + second).line == "active premium renewing stale")
   }
 
   @Test func `without a group the original transaction ID makes a subscription`() throws {
     let verdict = try evaluate(
       answer([row("1", premium, from: day(-50), until: day(-20)), row("2", pro, from: day(-20), until: day(10))]))
-    #expect(verdict.line == "2 active pro renewing")
+    #expect(verdict.line == "active pro renewing")
     #expect(verdict.explanation.passedOver.map(\.cause) == [.endsEarlier])
   }
 
@@ -173,7 +173,7 @@ import struct FoundationEssentials.Date
       row("3", of: "3", group: "G", from: day(-40), until: day(-10)),
     ]
     for rows in [rows, rows.reversed()] {
-      #expect(try evaluate(answer(rows, [renewal(of: "3", retry: true)])).line == "4 expired free refunded")
+      #expect(try evaluate(answer(rows, [renewal(of: "3", retry: true)])).line == "expired free refunded")
     }
   }
 
@@ -181,7 +181,7 @@ import struct FoundationEssentials.Date
     let rows = [row("1", premium, group: "A", until: day(3)), row("2", pro, group: "B", until: day(30))]
     for rows in [rows, rows.reversed()] {
       let verdict = try evaluate(answer(rows, [renewal(premium, renews: false), renewal(pro, renews: true)]))
-      #expect(verdict.line == "3 cancelled premium renewal_off")
+      #expect(verdict.line == "cancelled premium renewal_off")
       #expect(verdict.explanation.passedOver.map(\.cause) == [.otherSubscription])
     }
   }
@@ -193,9 +193,9 @@ import struct FoundationEssentials.Date
     let inRetry = row("1", pro, of: "1", group: "G", until: day(-5))
     let retry = renewal(pro, of: "1", retry: true)
     for (rows, expected) in [
-      ([own, shared], "2 active premium renewing"), ([own, takenBack], "2 active pro renewing"),
-      ([inRetry, takenBack], "6 grace_period pro billing_retry"), ([inRetry, shared], "2 active premium renewing"),
-      ([takenBack], "4 expired free revoked"),
+      ([own, shared], "active premium renewing"), ([own, takenBack], "active pro renewing"),
+      ([inRetry, takenBack], "grace_period pro billing_retry"), ([inRetry, shared], "active premium renewing"),
+      ([takenBack], "expired free revoked"),
     ] {
       #expect(try evaluate(answer(rows, [retry])).line == expected)
       #expect(try evaluate(answer(rows.reversed(), [retry])).line == expected)
@@ -205,8 +205,8 @@ import struct FoundationEssentials.Date
   @Test func `a transaction told twice counts once, even where only one telling knows that it is shared`() throws {
     let older = answer(at: day(-2), [row("1", group: "G", until: day(10))], source: .signature)
     let newer = answer([row("1", group: "G", until: day(10), cancelled: day(-1), ownership: .familyShared)])
-    #expect(try evaluate(older + newer).line == "4 expired free revoked")
-    #expect(try evaluate(newer + older).line == "4 expired free revoked")
+    #expect(try evaluate(older + newer).line == "expired free revoked")
+    #expect(try evaluate(newer + older).line == "expired free revoked")
   }
 
   @Test func `the two stores are apart, with the same IDs and the same group`() throws {
@@ -214,13 +214,13 @@ import struct FoundationEssentials.Date
     let tested = answer([row("1", premium, group: "G", until: day(2))], [renewal(premium, renews: false)], in: .sandbox)
     for evidence in [bought + tested, tested + bought] {
       let verdict = try evaluate(evidence)
-      #expect(verdict.line == "3 cancelled premium renewal_off")
+      #expect(verdict.line == "cancelled premium renewal_off")
       #expect(verdict.environment == .sandbox)
       #expect(
         verdict.explanation.passedOver == [.init(transactionID: "1", productID: pro, cause: .otherSubscription)])
     }
     let refunded = answer([row("1", premium, group: "G", until: day(2), cancelled: day(-1))], in: .sandbox)
-    #expect(try evaluate(bought + refunded).line == "2 active pro renewing")
+    #expect(try evaluate(bought + refunded).line == "active pro renewing")
   }
 
   @Test func `of two equal ones the real store speaks`() throws {
@@ -240,12 +240,12 @@ import struct FoundationEssentials.Date
     let renewals = [renewal(proYearly, of: "1", renews: false), renewal(premium, of: "2", renews: true)]
     for rows in [rows, rows.reversed()] {
       let verdict = try evaluate(answer(rows, renewals))
-      #expect(verdict.line == "2 active premium renewing")
+      #expect(verdict.line == "active premium renewing")
       #expect(
         verdict.explanation.passedOver == [.init(transactionID: "a", productID: proYearly, cause: .otherSubscription)])
       #expect(verdict.words().contains { $0.contains("Another purchase, of \(proYearly)") })
       // Apple says that the higher one is over, at an hour when it is.
-      #expect(try evaluate(answer(at: day(20), rows, renewals), at: day(20)).line == "3 cancelled pro renewal_off")
+      #expect(try evaluate(answer(at: day(20), rows, renewals), at: day(20)).line == "cancelled pro renewal_off")
     }
     // Of one tier the one that ends last, as among all subscriptions.
     let same = [
@@ -258,15 +258,15 @@ import struct FoundationEssentials.Date
     let lower = answer(at: day(-1), [row("a", pro, of: "1", group: "G", from: day(-60), until: day(300))])
     let higher = answer(at: day(-9), [row("b", premium, of: "2", group: "G", from: day(-10), until: day(20))])
     for evidence in [lower + higher, higher + lower] {
-      #expect(try evaluate(evidence).line == "2 active premium renewing")
+      #expect(try evaluate(evidence).line == "active premium renewing")
       // Its end alone does not make the other its successor: nobody has asked whether it was renewed.
-      #expect(try evaluate(evidence, at: day(21)).line == "2 active premium renewing stale")
-      #expect(try evaluate(evidence, at: day(27)).line == "2 active pro renewing")
+      #expect(try evaluate(evidence, at: day(21)).line == "active premium renewing stale")
+      #expect(try evaluate(evidence, at: day(27)).line == "active pro renewing")
     }
     let refunded = answer([
       row("b", premium, of: "2", group: "G", from: day(-10), until: day(20), cancelled: day(-0.5))
     ])
-    #expect(try evaluate(lower + refunded).line == "2 active pro renewing")
+    #expect(try evaluate(lower + refunded).line == "active pro renewing")
   }
 
   @Test func `an upgrade under one original transaction ID counts at once, whatever the old row gave`() throws {
@@ -274,7 +274,7 @@ import struct FoundationEssentials.Date
       row("a", premium, group: "G", from: day(-20), until: day(10)),
       row("b", pro, group: "G", from: day(-1), until: day(29)),
     ]
-    #expect(try evaluate(answer(rows)).line == "2 active pro renewing")
+    #expect(try evaluate(answer(rows)).line == "active pro renewing")
     let upgraded = [
       row("a", pro, of: "1", group: "G", from: day(-20), until: day(300), upgraded: true),
       row("b", premium, of: "2", group: "G", from: day(-1), until: day(29)),
@@ -287,11 +287,11 @@ import struct FoundationEssentials.Date
   @Test(arguments: [
     (
       "refund told once", row("1", until: day(10)), row("1", until: day(10), cancelled: day(-1)),
-      "4 expired free refunded"
+      "expired free refunded"
     ),
-    ("upgrade told once", row("1", until: day(10)), row("1", until: day(10), upgraded: true), "7 expired free unknown"),
-    ("the same twice", row("1", until: day(10)), row("1", until: day(10)), "2 active pro renewing"),
-    ("end moved out", row("1", until: day(-5)), row("1", until: day(10)), "2 active pro renewing"),
+    ("upgrade told once", row("1", until: day(10)), row("1", until: day(10), upgraded: true), "expired free unknown"),
+    ("the same twice", row("1", until: day(10)), row("1", until: day(10)), "active pro renewing"),
+    ("end moved out", row("1", until: day(-5)), row("1", until: day(10)), "active pro renewing"),
   ])
   func `a transaction told twice in one answer counts once`(
     name: String, first: Purchase, second: Purchase, expected: String
@@ -309,10 +309,10 @@ import struct FoundationEssentials.Date
       [row("1", until: day(10), cancelled: day(-1), period: "900"), restored],
       [restored, row("1", until: day(10), cancelled: day(-1), period: "900")],
     ] {
-      #expect(try evaluate(answer(rows)).line == "4 expired free refunded")
+      #expect(try evaluate(answer(rows)).line == "expired free refunded")
     }
     let other = row("1", until: day(9), cancelled: day(-1), period: "900")
-    #expect(try evaluate(answer([other, restored])).line == "2 active pro renewing", "another end is another period")
+    #expect(try evaluate(answer([other, restored])).line == "active pro renewing", "another end is another period")
   }
 
   @Test(arguments: [true, false])
@@ -322,7 +322,7 @@ import struct FoundationEssentials.Date
     let older = answer(at: day(-2), [newerKnowsOfTheRefund ? plain : refunded])
     let newer = answer(at: day(-1), [newerKnowsOfTheRefund ? refunded : plain])
     for evidence in [older + newer, newer + older] {
-      let expected = newerKnowsOfTheRefund ? "4 expired free refunded" : "2 active pro renewing"
+      let expected = newerKnowsOfTheRefund ? "expired free refunded" : "active pro renewing"
       #expect(try evaluate(evidence).line == expected)
     }
   }
@@ -330,8 +330,8 @@ import struct FoundationEssentials.Date
   @Test func `newer evidence without a group replaces older evidence with one`() throws {
     let older = answer(at: day(-2), [row("1", group: "G", until: day(10))])
     let newer = answer(at: day(-1), [row("1", until: day(10), cancelled: day(-1.5))])
-    #expect(try evaluate(older + newer).line == "4 expired free refunded")
-    #expect(try evaluate(newer + older).line == "4 expired free refunded")
+    #expect(try evaluate(older + newer).line == "expired free refunded")
+    #expect(try evaluate(newer + older).line == "expired free refunded")
   }
 
   // MARK: Account gone
@@ -339,7 +339,7 @@ import struct FoundationEssentials.Date
   @Test func `an account that is gone ends its subscriptions at once`() throws {
     for purchase in [row("1", until: day(10)), row("1"), row("1", forever, until: nil)] {
       let verdict = try evaluate(answer([purchase], [renewal(renews: true, grace: day(3))], gone: true))
-      #expect(verdict.line == "- expired free account_gone")
+      #expect(verdict.line == "expired free account_gone")
       #expect(verdict.accessUntil == nil)
       #expect(verdict.explanation.decidedBy == "1")
     }
@@ -350,7 +350,7 @@ import struct FoundationEssentials.Date
     let running = answer(at: day(-1), [row("2", pro, of: "2", until: day(10))])
     for evidence in [gone + running, running + gone] {
       let verdict = try evaluate(evidence)
-      #expect(verdict.line == "2 active pro renewing")
+      #expect(verdict.line == "active pro renewing")
       #expect(
         verdict.explanation.passedOver == [.init(transactionID: "1", productID: premium, cause: .accountGone)])
     }
@@ -359,7 +359,7 @@ import struct FoundationEssentials.Date
   @Test func `of two tellings of the same moment the account that is gone counts`() throws {
     let gone = answer([row("1", until: day(10))], gone: true)
     let there = answer([row("1", until: day(10))])
-    #expect(try evaluate(gone + there).line == "- expired free account_gone")
-    #expect(try evaluate(there + gone).line == "- expired free account_gone")
+    #expect(try evaluate(gone + there).line == "expired free account_gone")
+    #expect(try evaluate(there + gone).line == "expired free account_gone")
   }
 }

@@ -28,7 +28,7 @@ import struct FoundationEssentials.Date
       productID: "com.example.pro", originalTransactionID: "1", environment: .production, willRenew: true,
       nextProductID: nil, isTrial: false, ownership: .purchased, evidenceTime: third, source: .verifyReceipt,
       isStale: false, isProvisional: false,
-      explanation: Explanation(line: nil, decidedBy: "2", passedOver: [], evaluatedAt: third))
+      explanation: Explanation(decidedBy: "2", passedOver: [], evaluatedAt: third))
   }
 
   private static let retryAccess = Explanation.PolicyValue(key: "policy.billing_retry_access", value: "60d")
@@ -36,6 +36,30 @@ import struct FoundationEssentials.Date
   private static let hold = Explanation.PolicyValue(key: "policy.outage_hold", value: "7d")
 
   static let cases: [Case] = [
+    Case(
+      reason: .renewalDue, status: .active,
+      words: """
+        The paid period ended on 3 March 2026. Apple shows no renewal yet, and no end: renewals may come late. Access to \
+        pro runs until 19 March 2026, or until Apple says more. The tier is pro.
+        """
+    ) {
+      $0.isStale = true
+      $0.accessUntil = Self.nineteenth
+      $0.explanation.policy = .init(key: "policy.late_renewal", value: "1d")
+    },
+    Case(
+      reason: .nonRenewing, status: .active,
+      words: "The subscription does not renew by itself. It is paid until 3 March 2026. The tier is pro."),
+    Case(
+      reason: .periodOver, status: .expired,
+      words: "The subscription did not renew by itself. Its period ended on 3 March 2026. The tier is free."),
+    Case(
+      reason: .unknown, status: .expired,
+      words: """
+        Apple gave no expiration date for com.example.pro, so it does not count. If it is a non-renewing subscription, \
+        the app's catalog has to say so: `kind: non_renewing`, with its `period`. The tier is free.
+        """
+    ) { $0.expiresAt = nil },
     Case(
       reason: .lifetime, status: .active,
       words: "The purchase of com.example.pro is for life and does not expire. The tier is pro."
@@ -117,8 +141,8 @@ import struct FoundationEssentials.Date
     Case(
       reason: .billingGrace, status: .gracePeriod,
       words: """
-        Apple could not renew the payment on 3 March 2026; access to pro runs until 19 March 2026, the end of Apple's \
-        grace period. Apple keeps trying; a new payment method in the customer's Apple account resolves this. The tier \
+        Apple could not renew the payment on 3 March 2026, and grants a grace period; access to pro runs until \
+        19 March 2026. Apple keeps trying; a new payment method in the customer's Apple account resolves this. The tier \
         is pro.
         """
     ) { $0.accessUntil = nineteenth },
@@ -183,7 +207,7 @@ import struct FoundationEssentials.Date
       $0 = .none(
         tier: "free", reason: .noKnownProduct,
         explanation: Explanation(
-          line: nil, decidedBy: nil,
+          decidedBy: nil,
           passedOver: [.init(transactionID: "9", productID: "com.example.gold", cause: .notCatalogued)],
           evaluatedAt: third))
     },
@@ -247,7 +271,7 @@ import struct FoundationEssentials.Date
     ]
     var verdict = Self.verdict(.renewing, .active)
     verdict.explanation = Explanation(
-      line: 2, decidedBy: "1",
+      decidedBy: "1",
       passedOver: causes.enumerated().map {
         .init(transactionID: TransactionID("\($0.offset)"), productID: $0.element.0, cause: $0.element.1)
       }, evaluatedAt: nil)
@@ -259,7 +283,11 @@ import struct FoundationEssentials.Date
         "2 more do not count either.",
       ])
     verdict.explanation.passedOver = [.init(transactionID: "4", productID: "d", cause: .noExpiry)]
-    #expect(verdict.words().last == "Apple gave no expiration date for d, so it does not count.")
+    #expect(
+      verdict.words().last == """
+        Apple gave no expiration date for d, so it does not count. If it is a non-renewing subscription, the app's \
+        catalog has to say so: `kind: non_renewing`, with its `period`.
+        """)
   }
 
   @Test func `words need no date to be sentences`() {

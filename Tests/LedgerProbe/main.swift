@@ -45,7 +45,7 @@ func entry(_ user: String) -> LedgerEntry {
     evaluate: { _, _, _, now in
       .none(
         tier: "free", reason: .noPurchases,
-        explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: now))
+        explanation: Explanation(decidedBy: nil, passedOver: [], evaluatedAt: now))
     })
 }
 

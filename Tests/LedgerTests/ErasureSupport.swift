@@ -22,7 +22,7 @@ enum Anna {
     name: "questions", kind: .meter, values: ["free": .meter([]), "pro": .meter([])], tiers: ["free", "pro"])
   static let reset = Entitlement.none(
     tier: "free", reason: .noPurchases,
-    explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: at(9_000)))
+    explanation: Explanation(decidedBy: nil, passedOver: [], evaluatedAt: at(9_000)))
 
   static func erasure(_ user: UserID = id, hasRows: Bool = true, at seconds: Double = 9_000) -> Erasure {
     Erasure(user: user, reset: hasRows ? reset : nil, recordedAt: at(seconds))

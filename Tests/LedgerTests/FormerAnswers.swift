@@ -25,7 +25,8 @@ struct FormerAnswers {
     }
     /// Without what evidence has come to have since, of which a former ledger knows nothing.
     func asBefore(_ evidence: SubscriptionEvidence) -> String {
-      "\(evidence)".replacing(", unlocks: [:]", with: "").replacing(", sale: nil", with: "")
+      [", unlocks: [:]", ", sale: nil", ", grace: nil", ", status: nil", ", isGraceOver: nil"]
+        .reduce("\(evidence)") { $0.replacing($1, with: "") }
     }
     func words(_ note: Note?) -> String {
       note.map { "\($0.author): \($0.text) (\($0.requestID) \(time($0.recordedAt)))" } ?? "-"

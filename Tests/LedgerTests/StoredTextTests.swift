@@ -56,23 +56,25 @@ import Testing
   @Test func `evidence of the former form is read`() throws {
     var random = SplitMix(state: 6)
     for _ in 0..<2_000 {
-      let evidence = random.evidence()
+      var evidence = random.evidence()
+      evidence.grace = nil
       #expect(try read(StoredForm.encoded(FormerRows(evidence)), as: evidence) == evidence)
     }
   }
 
   /// Whoever adds a property has to write and read it, too: one that is optional would be forgotten in silence.
   @Test func `every property is known`() throws {
-    let explanation = Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: nil)
+    let explanation = Explanation(decidedBy: nil, passedOver: [], evaluatedAt: nil)
     let values: [(Any, Int)] = [
       (Purchase(productID: pro, transactionID: "1", originalTransactionID: "1"), 16),
-      (try #require(Purchase.Sale(price: 1)), 5), (RenewalInfo(), 9),
-      (Entitlement.none(tier: "free", reason: .unknown, explanation: explanation), 17), (explanation, 8),
+      (try #require(Purchase.Sale(price: 1)), 5), (RenewalInfo(), 11),
+      (Entitlement.none(tier: "free", reason: .unknown, explanation: explanation), 17), (explanation, 7),
       (Explanation.PassedOver(transactionID: "1", productID: pro, cause: .upgraded), 3),
       (Explanation.PolicyValue(key: "k", value: "v"), 2),
-      (StoredForm.Rows(parts: nil, purchases: [], renewals: []), 3), (StoredForm.Rows.Parts(), 2),
+      (StoredForm.Rows(parts: nil, purchases: [], renewals: []), 4),
+      (StoredForm.Rows.Grace(), 3), (StoredForm.Rows.Parts(), 2),
       // The entitlements at RevenueCat are in a column of their own.
-      (evidence("1"), 11),
+      (evidence("1"), 12),
     ]
     for (value, count) in values { #expect(Mirror(reflecting: value).children.count == count, "\(type(of: value))") }
   }
@@ -269,8 +271,9 @@ private struct SplitMix {
       originalTransactionID: maybe { OriginalTransactionID($0.text()) }, productID: maybe { ProductID($0.text()) },
       autoRenewProductID: maybe { ProductID($0.text()) }, autoRenews: maybe { $0.flag() },
       expirationIntent: maybe { $0.below(9) - 4 }, isInBillingRetry: maybe { $0.flag() },
-      gracePeriodExpiresDate: maybe { $0.moment() }, periodEnd: maybe { $0.moment() }, reportedAt: maybe { $0.moment() }
-    )
+      gracePeriodExpiresDate: maybe { $0.moment() }, periodEnd: maybe { $0.moment() },
+      status: maybe { $0.one(of: [.active, .expired, .billingRetry, .billingGracePeriod, .revoked]) },
+      isGraceOver: maybe { $0.flag() }, reportedAt: maybe { $0.moment() })
   }
 
   /// Evidence as it is read: in whole milliseconds that a `Date` holds exactly.
@@ -283,6 +286,10 @@ private struct SplitMix {
     if flag() {
       evidence.coverage = .partial(since: maybe { $0.moment() })
       evidence.answeredAt = maybe { $0.moment() }
+    }
+    if flag() {
+      evidence.grace = KnownGrace(
+        until: maybe { $0.moment() }, runningAt: maybe { $0.moment() }, overAt: maybe { $0.moment() })
     }
     return evidence
   }
@@ -299,7 +306,7 @@ private struct SplitMix {
 
   mutating func entitlement() -> Entitlement {
     var explanation = Explanation(
-      line: maybe { $0.below(8) }, decidedBy: maybe { TransactionID($0.text()) },
+      decidedBy: maybe { TransactionID($0.text()) },
       periodKnownBy: maybe { _ in .renewalInfo },
       passedOver: many { random in
         Explanation.PassedOver(

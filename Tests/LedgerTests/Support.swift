@@ -133,7 +133,7 @@ func evidence(
 /// A small stand-in for the rules: the row of a known product that ends last decides.
 let evaluate: Evaluator = { _, evidence, _, now in
   let rows = evidence.flatMap { one in one.purchases.map { (one, $0) } }.filter { $0.1.productID == pro }
-  let explanation = Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: now)
+  let explanation = Explanation(decidedBy: nil, passedOver: [], evaluatedAt: now)
   guard let (from, last) = rows.max(by: { ($0.1.expiresDate ?? .distantPast) < ($1.1.expiresDate ?? .distantPast) })
   else {
     return .none(
@@ -206,13 +206,16 @@ let catalog: Catalog = {
   }
 }()
 
+/// What ended has ended at once: the ledger's cases need not wait for late renewals.
+private let policy = EntitlementPolicy(lateRenewal: .zero)
+
 let rules: Evaluator = { user, evidence, given, now in
-  EntitlementRules(catalog: catalog, policy: EntitlementPolicy(), sandbox: .accept)
+  EntitlementRules(catalog: catalog, policy: policy, sandbox: .accept)
     .evaluate(user, evidence, given: given, at: now)
 }
 
 let nextCheck: NextCheck = { evidence, now in
-  evidence.nextCheck(at: now, catalog: catalog, policy: EntitlementPolicy())
+  evidence.nextCheck(at: now, catalog: catalog, policy: policy)
 }
 
 extension LedgerEntry {

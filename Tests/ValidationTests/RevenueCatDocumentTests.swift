@@ -9,7 +9,7 @@ import Testing
 @Suite struct RevenueCatDocumentTests {
   private static func verdict(_ tier: Tier, _ product: ProductID, _ original: OriginalTransactionID) -> Entitlement {
     var verdict = Entitlement.none(
-      tier: tier, reason: .renewing, explanation: Explanation(line: 3, decidedBy: nil, passedOver: [], evaluatedAt: nil)
+      tier: tier, reason: .renewing, explanation: Explanation(decidedBy: nil, passedOver: [], evaluatedAt: nil)
     )
     verdict.productID = product
     verdict.originalTransactionID = original

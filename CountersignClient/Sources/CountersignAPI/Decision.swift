@@ -1,7 +1,7 @@
 /// The way in which a verdict was reached, for machines and auditors.
 public struct Decision: Codable, Hashable, Sendable {
-  /// The line of the decision table, from 1; `nil` for what the table does not cover, as no purchases at all.
-  @Nullable public var line: Int?
+  /// The line of the decision table that held, which bears the reason's name.
+  public var reason: EntitlementState.Reason
   /// The transaction that decided.
   @Nullable public var transactionID: String?
   /// The grant or trial that decided.
@@ -16,10 +16,10 @@ public struct Decision: Codable, Hashable, Sendable {
   @Nullable public var evaluatedAt: Date?
 
   public init(
-    line: Int? = nil, transactionID: String? = nil, grantID: String? = nil, policy: Policy? = nil,
+    reason: EntitlementState.Reason, transactionID: String? = nil, grantID: String? = nil, policy: Policy? = nil,
     passedOver: [PassedOver], passedOverCount: Int, evaluatedAt: Date? = nil
   ) {
-    self.line = line
+    self.reason = reason
     self.transactionID = transactionID
     self.grantID = grantID
     self.policy = policy
@@ -29,7 +29,7 @@ public struct Decision: Codable, Hashable, Sendable {
   }
 
   enum CodingKeys: String, CodingKey {
-    case line
+    case reason
     case transactionID = "transaction_id"
     case grantID = "grant_id"
     case policy

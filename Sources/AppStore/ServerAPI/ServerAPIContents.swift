@@ -89,6 +89,10 @@ struct ServerAPIExaminer {
         signedDate = max(signedDate, verified.signedDate)
         renewal = verified.renewal
       }
+      if let status = item.status {
+        renewal = renewal ?? RenewalInfo(originalTransactionID: item.originalTransactionID)
+        renewal?.status = status
+      }
       parts.append(
         SignedPurchases.Part(
           purchase: purchase, renewal: renewal, signedDate: signedDate, text: item.signedTransaction))

@@ -82,6 +82,8 @@ struct StatusesResponse: Hashable, Sendable {
     var originalTransactionID: OriginalTransactionID
     var signedTransaction: String
     var signedRenewal: String?
+    /// `status` as sent; `nil` also for a number unknown to this version.
+    var status: RenewalInfo.Status?
     /// The place in the body, for an error.
     var path: String
   }
@@ -103,7 +105,8 @@ struct StatusesResponse: Hashable, Sendable {
             groupID: groupID,
             originalTransactionID: OriginalTransactionID(try element.required("originalTransactionId")),
             signedTransaction: try element.required("signedTransactionInfo"),
-            signedRenewal: try element.text("signedRenewalInfo"), path: element.path.text))
+            signedRenewal: try element.text("signedRenewalInfo"),
+            status: try element.code("status").flatMap(RenewalInfo.Status.init), path: element.path.text))
       }
     }
     self.items = items

@@ -15,7 +15,8 @@ extension VerifiedTransaction {
 }
 
 extension VerifiedNotification {
-  /// The evidence: the transaction and the renewal info in the notification, whatever its type.
+  /// The evidence: the transaction and the renewal info in the notification, and what it says of the subscription's
+  /// status. Its type adds one fact: that a grace period is over.
   ///
   /// Both are reported at the time of the notification, which confirms them even if they were signed before.
   ///
@@ -27,6 +28,11 @@ extension VerifiedNotification {
     var purchase = transaction?.transaction.purchase
     purchase?.reportedAt = newest
     var renewal = renewalInfo?.renewalInfo.renewal
+    if let status {
+      renewal = renewal ?? RenewalInfo(originalTransactionID: purchase?.originalTransactionID)
+      renewal?.status = status
+    }
+    if notification.type == "GRACE_PERIOD_EXPIRED" { renewal?.isGraceOver = true }
     renewal?.reportedAt = newest
     return PurchaseHistory(
       environment: environment,
@@ -36,5 +42,12 @@ extension VerifiedNotification {
       purchases: purchase.map { [$0] } ?? [],
       renewals: renewal.map { [$0] } ?? [],
       coverage: .partial(since: nil))
+  }
+  /// The status as sent. A subtype says so, too.
+  ///
+  /// https://developer.apple.com/documentation/appstoreservernotifications/subtype
+  private var status: RenewalInfo.Status? {
+    if let number = notification.status { return RenewalInfo.Status(rawValue: number) }
+    return notification.subtype == "GRACE_PERIOD" ? .billingGracePeriod : nil
   }
 }

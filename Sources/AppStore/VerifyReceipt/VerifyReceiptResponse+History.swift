@@ -6,8 +6,12 @@ extension VerifyReceiptResponse {
   /// The purchases of the answer.
   ///
   /// Subscriptions come from `latest_receipt_info` if the answer has it, else from the receipt: only the former has
-  /// `is_upgraded`, and an upgraded row of the receipt would outlive its successor. Purchases without an expiry come
-  /// from both, joined by transaction ID; a refund in either counts.
+  /// `is_upgraded`, and an upgraded row of the receipt would outlive its successor. So does one that was bought later
+  /// than every latest row, which none of them can have replaced. Purchases without an expiry come from both, joined by
+  /// transaction ID; a refund in either counts.
+  ///
+  /// Apple only decodes what stands in the receipt alone and has no expiry. It is reported as of the receipt's creation:
+  /// a refund since then is not in it.
   ///
   /// - Parameters:
   ///   - environment: the endpoint that answered, for an answer that does not name its store.
@@ -17,8 +21,19 @@ extension VerifyReceiptResponse {
   func purchaseHistory(
     environment endpoint: StoreEnvironment, answeredAt: Date? = nil, askedAt: Date
   ) -> PurchaseHistory {
-    var purchases = (latestRows ?? receiptRows).map(\.purchase)
-    if latestRows != nil { purchases += Self.unexpiring(receiptRows, beside: purchases) }
+    let decoded = receiptRows.map { row in
+      var purchase = row.purchase
+      // A receipt of iOS 6 has no date: it was made with its purchase. Apple says in its answer that it was cancelled.
+      let madeAt = creationDate ?? (purchase.cancellationDate == nil ? purchase.purchaseDate : nil)
+      if purchase.expiresDate == nil { purchase.reportedAt = madeAt }
+      return purchase
+    }
+    var purchases = latestRows?.map(\.purchase) ?? decoded
+    if latestRows != nil {
+      let newest = purchases.compactMap(\.purchaseDate).max() ?? .distantFuture
+      purchases += Self.unexpiring(decoded, beside: purchases)
+      purchases += decoded.filter { row in row.expiresDate != nil && row.purchaseDate.map { newest < $0 } ?? false }
+    }
     purchases = Self.withoutRepetition(purchases)
     let newestPurchase = purchases.compactMap(\.purchaseDate).max()
     return PurchaseHistory(
@@ -31,8 +46,8 @@ extension VerifyReceiptResponse {
   }
 
   /// The rows of the receipt without an expiry that the latest rows lack, or that have a refund.
-  private static func unexpiring(_ sent: [VerifyReceiptRow], beside latest: [Purchase]) -> [Purchase] {
-    let unexpiring = sent.lazy.map(\.purchase).filter { $0.expiresDate == nil }
+  private static func unexpiring(_ sent: [Purchase], beside latest: [Purchase]) -> [Purchase] {
+    let unexpiring = sent.filter { $0.expiresDate == nil }
     guard !unexpiring.isEmpty else { return [] }
     let known = Dictionary(latest.map { ($0.transactionID, $0) }) { first, _ in first }
     return unexpiring.filter { row in

@@ -269,7 +269,8 @@ extension EntitlementRules {
     self.init(
       catalog: configuration.catalog,
       policy: EntitlementPolicy(
-        billingRetryAccess: policy.billingRetryAccess, outageHold: policy.outageHold, provisional: policy.provisional),
+        billingRetryAccess: policy.billingRetryAccess, outageHold: policy.outageHold, lateRenewal: policy.lateRenewal,
+        provisional: policy.provisional),
       sandbox: SandboxPolicy(policy))
   }
 }

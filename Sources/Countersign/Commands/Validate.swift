@@ -81,14 +81,12 @@ struct Validate: AsyncParsableCommand {
 extension Entitlement {
   /// The verdict in words for a person.
   var summary: String {
-    var lines = [
+    [
       "tier          \(tier)", "status        \(status.rawValue)", "reason        \(reason.rawValue)",
       "product       \(productID?.rawValue ?? "none")",
       "expires at    \(expiresAt?.rfc3339 ?? "-")", "access until  \(accessUntil?.rfc3339 ?? "-")",
       "environment   \(environment?.rawValue ?? "-")", "evidence at   \(evidenceTime?.rfc3339 ?? "-")",
       "source        \(source?.rawValue ?? "-")\(isStale ? ", stale" : "")",
-    ]
-    if let line = explanation.line { lines.append("rule          line \(line) of the decision table") }
-    return lines.joined(separator: "\n")
+    ].joined(separator: "\n")
   }
 }

@@ -92,8 +92,9 @@ struct CatalogSection {
     let key = "catalog.products"
     let rows = reader.mapping(
       key, "from product ID to {tier: …}",
-      "Product ID to `{tier, kind, period, price}`; kind is `subscription` (default), `lifetime` or `consumable`, "
-        + "which has no tier; period is a subscription's (`P1M`), price by currency (`{USD: 4.99}`)")
+      "Product ID to `{tier, kind, period, price}`; kind is `subscription` (default), `lifetime`, "
+        + "`non_renewing`, which needs a period, or `consumable`, which has no tier; period is a subscription's (`P1M`), price by currency (`{USD: 4.99}`)"
+    )
     var products = Products()
     for (idNode, node) in rows {
       let origin = reader.file.origin(of: key, line: idNode.mark?.line)
@@ -106,8 +107,10 @@ struct CatalogSection {
       guard
         let members = reader.members(of: node, known: ["tier", "kind", "period", "price"], what: what, origin: origin)
       else { continue }
-      products.terms[ProductID(id)] = terms(members, what, origin, &reader)
-      products.catalogued[ProductID(id)] = product(members, what, origin, tiers: tiers, &reader)
+      let terms = terms(members, what, origin, &reader)
+      products.terms[ProductID(id)] = terms
+      products.catalogued[ProductID(id)] = product(
+        members, what, origin, tiers: tiers, period: terms?.period, &reader)
     }
     if rows.isEmpty {
       reader.warning(key, "no product is catalogued: no purchase grants more than the lowest tier")
@@ -116,7 +119,8 @@ struct CatalogSection {
   }
 
   private static func product(
-    _ members: [String: Node], _ what: String, _ origin: String, tiers: [String], _ reader: inout ConfigurationReader
+    _ members: [String: Node], _ what: String, _ origin: String, tiers: [String], period: BillingPeriod?,
+    _ reader: inout ConfigurationReader
   ) -> Catalog.Product? {
     let kind: ProductKind?
     if let text = reader.single(members["kind"], "\(what): kind", origin: origin) {
@@ -125,8 +129,18 @@ struct CatalogSection {
       kind = members["kind"] == nil ? .subscription : nil
     }
     guard let kind else { return nil }
-    if kind != .subscription, members["period"] != nil {
-      reader.findings.problem(origin, "\(what): only a subscription has a period")
+    switch kind {
+    case .subscription: break
+    case .nonRenewing:
+      if members["period"] == nil {
+        reader.findings.problem(
+          origin, "\(what) lacks period: the App Store names no end of a non-renewing subscription")
+      }
+      if period == nil { return nil }
+    case .lifetime, .consumable:
+      if members["period"] != nil {
+        reader.findings.problem(origin, "\(what): only a subscription has a period")
+      }
     }
     if kind == .consumable {
       guard members["tier"] == nil else {
@@ -144,7 +158,7 @@ struct CatalogSection {
       reader.reportUnlisted(tier: tier, among: tiers, what, origin: origin)
       return nil
     }
-    return Catalog.Product(tier: Tier(tier), kind: kind)
+    return Catalog.Product(tier: Tier(tier), kind: kind, period: period)
   }
 
   private static func terms(

@@ -32,6 +32,8 @@ extension ServiceConfiguration {
     let ownership: OwnershipPolicy
     let appAccountToken: AppAccountToken
     let outageHold: Duration
+    /// Zero: what Apple does not show renewed ends at once.
+    let lateRenewal: Duration
     /// Zero: Apple is asked every time.
     let reuse: Duration
     /// Zero: nothing counts before Apple was asked.
@@ -56,6 +58,9 @@ extension ServiceConfiguration {
       outageHold = reader.read(
         "policy.outage_hold", .duration(.zero ... .days(365)), default: .days(7),
         "How long an entitlement is kept past its end while Apple cannot be asked")
+      lateRenewal = reader.read(
+        "policy.late_renewal", .duration(.zero ... .days(30)), default: .days(1),
+        "How long an entitlement is kept past its end that Apple shows neither renewed nor ended; 0 ends it at once")
       reuse = reader.read(
         "policy.reuse", .duration(.zero ... .minutes(60)), default: .seconds(30),
         "How long Apple's answer about a receipt is reused; 0 asks every time")

@@ -9,14 +9,14 @@ extension ExplainedEntitlement {
     self.init(
       entitlement: EntitlementState(entitlement),
       explanation: entitlement.words(after: before).joined(separator: " "),
-      decision: Decision(entitlement.explanation))
+      decision: Decision(entitlement.explanation, of: entitlement.reason))
   }
 }
 
 extension Decision {
-  fileprivate init(_ explanation: Explanation) {
+  fileprivate init(_ explanation: Explanation, of reason: EntitlementReason) {
     self.init(
-      line: explanation.line, transactionID: explanation.decidedBy?.rawValue,
+      reason: EntitlementState.Reason(rawValue: reason.rawValue), transactionID: explanation.decidedBy?.rawValue,
       grantID: explanation.givenBy.map { String($0) },
       policy: explanation.policy.map { Policy(key: $0.key, value: $0.value) },
       passedOver: explanation.passedOver.map {

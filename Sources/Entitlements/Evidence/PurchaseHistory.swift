@@ -48,7 +48,8 @@ package struct PurchaseHistory: Hashable, Sendable {
   /// A renewal without an original transaction ID is matched by its product. One that matches no row is dropped, since
   /// its subscription is not in this answer; a partial report's is kept, since the ledger may have the rows.
   ///
-  /// In a partial report each subscription has the time of its own newest part as evidence time and evaluation time: a
+  /// In a snapshot a purchase of which every row was reported earlier, as of its receipt, has that evidence time. In a
+  /// partial report each subscription has the time of its own newest part as evidence time and evaluation time: a
   /// later signature on another subscription proves nothing about it.
   package func evidence() -> [SubscriptionEvidence] {
     var order: [OriginalTransactionID] = []
@@ -77,7 +78,12 @@ package struct PurchaseHistory: Hashable, Sendable {
         },
         isAccountGone: isAccountGone,
         coverage: coverage)
-      if coverage != .snapshot {
+      if coverage == .snapshot {
+        // What was only decoded is as old as the receipt.
+        let reported = purchases.compactMap(\.reportedAt)
+        if reported.count == purchases.count, let newest = reported.max() { evidence.evidenceTime = newest }
+        for index in evidence.purchases.indices { evidence.purchases[index].reportedAt = nil }
+      } else {
         let reported = evidence.purchases.map(evidence.reportedAt) + evidence.renewals.map(evidence.reportedAt)
         evidence.evidenceTime = reported.max() ?? evidenceTime
         evidence.evaluatedAt = evidence.evidenceTime
@@ -99,6 +105,8 @@ package struct SubscriptionEvidence: Hashable, Sendable {
   package var coverage: Coverage
   /// The request time of the snapshot named by `coverage`; `nil` if there is none, or if the evidence is that snapshot.
   package var answeredAt: Date?
+  /// The billing grace periods that earlier reports told of, where the renewal infos at hand do not.
+  package var grace: KnownGrace?
   /// Set for signed evidence that Apple was not asked about yet: it grants access until then, and proves nothing.
   package var provisionalUntil: Date?
   /// The entitlement IDs that RevenueCat names for each product; empty for evidence of Apple's.
@@ -114,6 +122,7 @@ package struct SubscriptionEvidence: Hashable, Sendable {
     isAccountGone: Bool = false,
     coverage: Coverage = .snapshot,
     answeredAt: Date? = nil,
+    grace: KnownGrace? = nil,
     provisionalUntil: Date? = nil
   ) {
     self.key = key
@@ -125,6 +134,7 @@ package struct SubscriptionEvidence: Hashable, Sendable {
     self.isAccountGone = isAccountGone
     self.coverage = coverage
     self.answeredAt = answeredAt
+    self.grace = grace
     self.provisionalUntil = provisionalUntil
   }
 }

@@ -12,6 +12,7 @@ import struct FoundationEssentials.Date
 ///     a part, and an older snapshot                     both
 ///     one transaction in several parts                  the part signed last
 ///     the renewal, in several parts or snapshots        the newest report
+///     a grace period that was told                      for good
 ///     the deletion of the account                       until a report newer than the answer that says so
 ///     the source                                        the newest report's
 ///     what a transaction was sold for                   as long as the transaction stands, as not every report says it
@@ -30,9 +31,20 @@ extension SubscriptionEvidence {
     guard key == other.key, provisionalUntil == nil, other.provisionalUntil == nil, self != other else { return self }
     let (mine, others) = (Reports(self), Reports(other))
     // A snapshot that supersedes all other evidence is returned unchanged.
-    if coverage == .snapshot, others.isOver(with: mine) { return keepingSales(of: other) }
-    if other.coverage == .snapshot, mine.isOver(with: others) { return other.keepingSales(of: self) }
+    if coverage == .snapshot, others.isOver(with: mine) { return keepingSales(of: other).keepingGrace(of: other) }
+    if other.coverage == .snapshot, mine.isOver(with: others) {
+      return other.keepingSales(of: self).keepingGrace(of: self)
+    }
     return mine.joined(with: others).evidence(of: key).keepingSales(of: self).keepingSales(of: other)
+      .keepingGrace(of: self).keepingGrace(of: other)
+  }
+
+  /// Adds what other evidence knows of grace periods.
+  private func keepingGrace(of other: SubscriptionEvidence) -> SubscriptionEvidence {
+    var kept = self
+    let known = KnownGrace.latest(knownGrace, other.knownGrace)
+    kept.grace = known == graceOfRenewals ? nil : known
+    return kept
   }
 
   /// Adds what other evidence says of the sales of the same transactions, and this one does not.

@@ -1,11 +1,12 @@
 import struct FoundationEssentials.Date
 
-/// The inferences from partial evidence. A snapshot reports these facts itself, and is used as it is.
+/// The inferences from partial evidence. A snapshot reports these facts itself, and is used as it is; but that an
+/// upgrade which was taken back took the former period with it, the receipt's own rows never say.
 ///
 ///     partial evidence                                   inference
 ///     a row, and a later purchase within its period      the row was upgraded: paid periods of one subscription do
 ///       that ends before it, or is of another product      not overlap, and an upgrade's notification reports the
-///       and overlaps by more than a day                    new row only. (Renewals may be bought a day ahead.)
+///                                                          new row only. It stays so when the new one is refunded.
 ///     a renewal info that includes the latest            the running period was not reported: it counts until
 ///       purchase, with a later end than that row's         that end, for the product in the renewal info
 ///     a refund of a period that had ended, and a         the refund has no effect on the present: the row ended
@@ -23,8 +24,8 @@ extension SubscriptionEvidence {
   /// The rows of the purchase as the rules read them.
   package func readings() -> [Reading] {
     var rows = purchases.map { Reading(purchase: $0, reportedAt: reportedAt($0)) }
-    guard coverage != .snapshot else { return rows }
     markUpgraded(&rows)
+    guard coverage != .snapshot else { return rows }
     guard let last = indexOfLastBought(rows), let renewal = newestRenewal else { return rows }
     if let unreported = period(known: rows[last], by: renewal) {
       rows.append(unreported)
@@ -38,23 +39,27 @@ extension SubscriptionEvidence {
     return rows
   }
 
+  /// Marks what a later purchase replaced, in the order in which they were bought: an upgrade takes the place of all that
+  /// runs. In a snapshot one is inferred only where it was taken back: of one that runs, Apple says so.
   private func markUpgraded(_ rows: inout [Reading]) {
-    let day = Duration.seconds(86_400)
+    guard coverage != .snapshot || rows.contains(where: { $0.purchase.cancellationDate != nil }) else { return }
     let order = rows.indices.filter { rows[$0].purchase.purchaseDate != nil && rows[$0].purchase.expiresDate != nil }
       .sorted { rows[$0].purchase.begin.isBefore(rows[$1].purchase.begin) }
-    for (place, index) in order.enumerated() {
-      let row = rows[index].purchase
-      for other in order[(place + 1)...] {
-        let later = rows[other].purchase
-        guard later.begin.isBefore(row.cutEnd) else { break }
-        guard row.begin.isBefore(later.begin), later.transactionID != row.transactionID,
-          isPartial(reportedAt: rows[index].reportedAt) || isPartial(reportedAt: rows[other].reportedAt)
-        else { continue }
-        let outlives = later.paidEnd.isBefore(row.cutEnd)
-        let overlaps =
-          later.productID != row.productID && row.cutEnd.isBefore(later.paidEnd)
-          && later.begin.advanced(by: day).isBefore(row.cutEnd)
-        if outlives || overlaps { rows[index].purchase.isUpgraded = true }
+    for (place, other) in order.enumerated() {
+      let later = rows[other].purchase
+      func isPartial(_ index: Int) -> Bool {
+        self.isPartial(reportedAt: rows[index].reportedAt) || self.isPartial(reportedAt: rows[other].reportedAt)
+      }
+      let running = order[..<place].filter { index in
+        let row = rows[index].purchase
+        return !row.isUpgraded && row.begin.isBefore(later.begin) && later.begin.isBefore(row.cutEnd)
+          && later.transactionID != row.transactionID
+      }
+      let isUpgrade = running.contains { index in
+        rows[index].purchase.productID != later.productID && (isPartial(index) || later.cancellationDate != nil)
+      }
+      for index in running where isUpgrade || isPartial(index) && later.paidEnd.isBefore(rows[index].purchase.cutEnd) {
+        rows[index].purchase.isUpgraded = true
       }
     }
   }
@@ -144,8 +149,15 @@ extension SubscriptionEvidence {
 
   /// Whether the renewal info reports no end: an ended subscription has a reason for its end, or is in billing retry.
   private func goesOn(_ renewal: RenewalInfo) -> Bool {
-    renewal.expirationIntent == nil && renewal.isInBillingRetry != true
+    (renewal.status ?? .active) == .active && renewal.isGraceOver != true
+      && renewal.expirationIntent == nil && renewal.isInBillingRetry != true
       && !(renewal.gracePeriodExpiresDate.map { reportedAt(renewal).isBefore($0) } ?? false)
+  }
+
+  /// When Apple said what is reported as of a time: what a snapshot has holds at the moment of its answer.
+  func saidAt(_ reported: Date) -> Date {
+    guard case .partial(let since) = coverage else { return evaluatedAt }
+    return isPartial(reportedAt: reported) ? reported : answeredAt ?? since ?? reported
   }
 
   /// The newest time at which Apple is known to have reported on what follows a row. An end before that time is
@@ -161,14 +173,11 @@ extension SubscriptionEvidence {
   ///     and the renewal, which goes on, after the row's end    before the end: a renewal was lost. Not if a
   ///                                                              snapshot says so: then the renewal is late
   func askedAt(_ row: Reading, _ renewal: RenewalInfo?) -> Date {
-    guard case .partial(let since) = coverage else { return evaluatedAt }
-    func moment(_ reported: Date) -> Date {
-      isPartial(reportedAt: reported) ? reported : answeredAt ?? since ?? reported
-    }
-    let asked = moment(row.reportedAt)
+    guard coverage != .snapshot else { return evaluatedAt }
+    let asked = saidAt(row.reportedAt)
     let beforeEnd = row.purchase.cutEnd.advanced(by: .milliseconds(-1))
     guard let renewal else { return isPartial(reportedAt: row.reportedAt) ? min(asked, beforeEnd) : asked }
-    let reported = moment(reportedAt(renewal))
+    let reported = saidAt(reportedAt(renewal))
     guard goesOn(renewal) else { return max(asked, reported) }
     if !beforeEnd.isBefore(reported) { return min(asked, reported) }
     return isPartial(reportedAt: reportedAt(renewal)) ? min(asked, beforeEnd) : max(asked, reported)

@@ -31,7 +31,7 @@ extension Entitlement {
           ? "\(isAtApple ? "Apple could not be asked about it" : "RevenueCat could not ask the store") yet, so this is "
             + "provisional."
           : "Apple signed the receipt but could not be asked about it yet, so this is provisional.")
-    } else if isStale, !isHeld, reason != .unproven {
+    } else if isStale, !isHeld, reason != .unproven, reason != .renewalDue {
       sentences.append(
         "This is the last confirmed state: \(isReported ? "no newer report came" : "Apple could not be asked"), or the "
           + "app's catalog or a policy has changed since and would give less.")
@@ -95,12 +95,21 @@ extension Entitlement {
       return "A family member no longer shares the purchase of \(product); access ended\(expiresAt.on)."
     case .billingGrace:
       return """
-        \(store) could not renew the payment\(expiresAt.on); access to \(tier) runs\(accessUntil.until), the end of \
-        \(store)'s grace period.
+        \(store) could not renew the payment\(expiresAt.on), and grants a grace period; access to \(tier) \
+        runs\(accessUntil.until).
         """
     case .billingRetry:
       let term = explanation.policy.map { ", the \($0.valueInWords) that this app allows" } ?? ""
       return "\(store) could not renew the payment\(expiresAt.on); access to \(tier) runs\(accessUntil.until)\(term)."
+    case .renewalDue:
+      return """
+        The paid period ended\(expiresAt.on). \(store) shows no renewal yet, and no end: renewals may come late. Access to \
+        \(tier) runs\(accessUntil.until), or until \(witness) says more.
+        """
+    case .nonRenewing:
+      return "The subscription does not renew by itself. It is paid\(expiresAt.until)."
+    case .periodOver:
+      return "The subscription did not renew by itself. Its period ended\(expiresAt.on)."
     case .voluntary:
       return "The customer had turned renewal off. \(subscription) ended\(expiresAt.on)."
     case .billingError:
@@ -109,6 +118,8 @@ extension Entitlement {
       return "The customer did not agree to a higher price. \(subscription) ended\(expiresAt.on).\(retryTerm)"
     case .productUnavailable:
       return "\(product) was no longer sold when it was to renew. \(subscription) ended\(expiresAt.on).\(retryTerm)"
+    case .unknown where expiresAt == nil && productID != nil:
+      return noExpiry(of: product)
     case .unknown:
       return "\(subscription) ended\(expiresAt.on). \(witness) did not say why it was not renewed.\(retryTerm)"
     case .noPurchases:
@@ -128,6 +139,14 @@ extension Entitlement {
     case .trial:
       return "This app's own trial of \(tier) runs\(expiresAt.until)."
     }
+  }
+
+  /// What is missing in the catalog, as far as is known.
+  private func noExpiry(of product: some CustomStringConvertible) -> String {
+    """
+    \(witness) gave no expiration date for \(product), so it does not count. If it is a non-renewing subscription, the \
+    app's catalog has to say so: `kind: non_renewing`, with its `period`.
+    """
   }
 
   /// The outcome of billing retry, if it gives no access or no longer does.
@@ -163,7 +182,7 @@ extension Entitlement {
         "The purchase of \(other.productID) was refunded or revoked, so it does not count."
       case .cancelled: "Apple refunded or revoked the purchase of \(other.productID), so it does not count."
       case .notCatalogued: "\(other.productID) is not in this app's catalog, so it does not count."
-      case .noExpiry: "\(witness) gave no expiration date for \(other.productID), so it does not count."
+      case .noExpiry: noExpiry(of: other.productID)
       case .otherSubscription: "Another purchase, of \(other.productID), gives less or ends earlier."
       case .endsEarlier, .accountGone: ""
       }

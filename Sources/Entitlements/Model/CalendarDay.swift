@@ -54,6 +54,18 @@ package struct CalendarDay: Hashable, Sendable {
     return date.daysSince1970
   }
 
+  /// The same day of a later month, or its last day where it is shorter; both since 1 January 1970.
+  static func adding(months: Int, to day: Int) -> Int {
+    let date = CalendarDay(since1970: day)
+    let month = date.year * 12 + date.month - 1 + months
+    var sum = date
+    (sum.year, sum.month, sum.day) = (month / 12, month % 12 + 1, 1)
+    let first = sum.daysSince1970
+    sum.month += 1
+    if sum.month > 12 { (sum.year, sum.month) = (sum.year + 1, 1) }
+    return min(first + date.day, sum.daysSince1970) - 1
+  }
+
   /// The number of months from that of one day to that of another, both since 1 January 1970.
   package static func months(from one: Int, to other: Int) -> Int {
     let (one, other) = (CalendarDay(since1970: one), CalendarDay(since1970: other))

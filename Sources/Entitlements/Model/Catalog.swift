@@ -12,6 +12,8 @@ package enum ProductKind: String, Hashable, Codable, Sendable, CaseIterable {
   case lifetime
   /// Used up by the app: it gives no tier.
   case consumable
+  /// Runs for the product's period from the purchase, and is bought again: Apple names no end.
+  case nonRenewing = "non_renewing"
 }
 
 /// The app's products, the tier that each grants, and the rank of tiers.
@@ -21,10 +23,13 @@ package struct Catalog: Hashable, Sendable {
     /// The tier of a purchase; the lowest, which everybody has, for a consumable.
     package let tier: Tier
     package let kind: ProductKind
+    /// The length of a period, where the catalog says; a non-renewing subscription has to have one.
+    package let period: BillingPeriod?
 
-    package init(tier: Tier, kind: ProductKind = .subscription) {
+    package init(tier: Tier, kind: ProductKind = .subscription, period: BillingPeriod? = nil) {
       self.tier = tier
       self.kind = kind
+      self.period = period
     }
   }
 
@@ -35,6 +40,8 @@ package struct Catalog: Hashable, Sendable {
     case unknownTier(Tier, of: ProductID)
     /// A tier that replaces one is not listed.
     case unknownSuccessor(Tier, of: Tier)
+    /// A non-renewing subscription without a period.
+    case noPeriod(ProductID)
   }
 
   /// Ascending; the first is the tier of a user without purchases.
@@ -45,10 +52,12 @@ package struct Catalog: Hashable, Sendable {
   /// The tiers of today by the names that they had: a verdict that was recorded then means them.
   package let formerNames: [Tier: Tier]
   private let ranks: [Tier: Int]
+  /// Whether any product is a non-renewing subscription.
+  let sellsNonRenewing: Bool
 
   /// - Parameter formerNames: names that tiers had before, with the names of today.
-  /// - Throws: `Invalid` when there is no tier, a tier is named twice, today or before, or a product grants a tier that
-  ///   is not listed.
+  /// - Throws: `Invalid` when there is no tier, a tier is named twice, today or before, a product grants a tier that is
+  ///   not listed, or a non-renewing subscription has no period.
   package init(
     tiers: [Tier], products: [ProductID: Product], formerNames: [Tier: Tier] = [:]
   ) throws(Invalid) {
@@ -65,10 +74,12 @@ package struct Catalog: Hashable, Sendable {
     for (id, product) in products {
       let tier = product.kind == .consumable ? lowest : product.tier
       guard tiers.contains(tier) else { throw .unknownTier(tier, of: id) }
-      known[id] = Product(tier: tier, kind: product.kind)
+      guard product.kind != .nonRenewing || product.period != nil else { throw .noPeriod(id) }
+      known[id] = Product(tier: tier, kind: product.kind, period: product.period)
     }
     self.tiers = tiers
     self.products = known
+    self.sellsNonRenewing = known.values.contains { $0.kind == .nonRenewing }
     self.formerNames = formerNames
     self.defaultTier = lowest
     self.ranks = ranks

@@ -17,6 +17,12 @@ package enum EntitlementReason: String, Hashable, Codable, Sendable, CaseIterabl
   case revoked
   case billingGrace = "billing_grace"
   case billingRetry = "billing_retry"
+  /// The period is over, and Apple shows neither a renewal nor an end.
+  case renewalDue = "renewal_due"
+  /// A non-renewing subscription, within its period.
+  case nonRenewing = "non_renewing"
+  /// A non-renewing subscription, after its period.
+  case periodOver = "period_over"
   case voluntary
   case billingError = "billing_error"
   case priceIncrease = "price_increase"
@@ -128,8 +134,6 @@ package struct Explanation: Hashable, Codable, Sendable {
     }
   }
 
-  /// The line of the decision table, 1 to 9; `nil` for cases outside the table (no purchases, account gone, unproven).
-  package var line: Int?
   /// The deciding row; if `periodKnownBy` is set, the row before that period, which is the newest reported.
   package var decidedBy: TransactionID?
   /// The deciding period, if it was given and not bought.
@@ -145,7 +149,7 @@ package struct Explanation: Hashable, Codable, Sendable {
 
   /// The property names in the ledger; a differing name is the property's former one.
   private enum CodingKeys: String, CodingKey {
-    case line, decidedBy, givenBy, periodKnownBy, passedOver, passedOverCount, policy
+    case decidedBy, givenBy, periodKnownBy, passedOver, passedOverCount, policy
     case evaluatedAt = "judgedAt"
   }
 
@@ -153,10 +157,9 @@ package struct Explanation: Hashable, Codable, Sendable {
   package static let passedOverLimit = 50
 
   package init(
-    line: Int?, decidedBy: TransactionID?, periodKnownBy: PeriodSource? = nil, passedOver: [PassedOver],
+    decidedBy: TransactionID?, periodKnownBy: PeriodSource? = nil, passedOver: [PassedOver],
     policy: PolicyValue? = nil, evaluatedAt: Date?
   ) {
-    self.line = line
     self.decidedBy = decidedBy
     self.periodKnownBy = periodKnownBy
     self.passedOver = Array(passedOver.prefix(Self.passedOverLimit))

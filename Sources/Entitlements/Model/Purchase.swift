@@ -128,6 +128,17 @@ package struct Purchase: Hashable, Codable, Sendable {
 
 /// Apple's report on the next renewal of a subscription (an element of `pending_renewal_info`).
 package struct RenewalInfo: Hashable, Codable, Sendable {
+  /// Apple's `status`. A number unknown to this version is none.
+  ///
+  /// https://developer.apple.com/documentation/appstoreserverapi/status
+  package enum Status: Int, Hashable, Codable, Sendable {
+    case active = 1
+    case expired
+    case billingRetry
+    case billingGracePeriod
+    case revoked
+  }
+
   package var originalTransactionID: OriginalTransactionID?
   package var productID: ProductID?
   /// The product of the next period; differs from `productID` when a change is scheduled.
@@ -140,13 +151,17 @@ package struct RenewalInfo: Hashable, Codable, Sendable {
   package var gracePeriodExpiresDate: Date?
   /// Apple's `renewalDate`: when the newest purchase of the subscription ends, which may be an unknown one.
   package var periodEnd: Date?
+  /// Apple's own status of the subscription; `nil` if Apple did not say. verifyReceipt never does.
+  package var status: Status?
+  /// Apple says that a billing grace period is over (`GRACE_PERIOD_EXPIRED`).
+  package var isGraceOver: Bool?
   /// The report time of this renewal info, in merged evidence; `nil` means the evidence time.
   package var reportedAt: Date?
 
   /// The property names in the ledger; a differing name is the property's former one.
   private enum CodingKeys: String, CodingKey {
     case originalTransactionID, productID, autoRenewProductID, autoRenews, expirationIntent, isInBillingRetry,
-      gracePeriodExpiresDate, periodEnd
+      gracePeriodExpiresDate, periodEnd, status, isGraceOver
     case reportedAt = "toldAt"
   }
 
@@ -159,6 +174,8 @@ package struct RenewalInfo: Hashable, Codable, Sendable {
     isInBillingRetry: Bool? = nil,
     gracePeriodExpiresDate: Date? = nil,
     periodEnd: Date? = nil,
+    status: Status? = nil,
+    isGraceOver: Bool? = nil,
     reportedAt: Date? = nil
   ) {
     self.originalTransactionID = originalTransactionID
@@ -169,6 +186,8 @@ package struct RenewalInfo: Hashable, Codable, Sendable {
     self.isInBillingRetry = isInBillingRetry
     self.gracePeriodExpiresDate = gracePeriodExpiresDate
     self.periodEnd = periodEnd
+    self.status = status
+    self.isGraceOver = isGraceOver
     self.reportedAt = reportedAt
   }
 }

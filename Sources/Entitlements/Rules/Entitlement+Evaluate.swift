@@ -32,7 +32,7 @@ extension Entitlement {
     }
     guard let best = best(of: states, catalog: catalog) else {
       // An unknown product is a gap in the catalog, not a customer without purchases.
-      let explanation = Explanation(line: nil, decidedBy: nil, passedOver: uncatalogued, evaluatedAt: now)
+      let explanation = Explanation(decidedBy: nil, passedOver: uncatalogued, evaluatedAt: now)
       var none = Entitlement.none(
         tier: catalog.defaultTier, reason: uncatalogued.isEmpty ? .noPurchases : .noKnownProduct,
         explanation: explanation)
@@ -125,7 +125,7 @@ extension Entitlement {
       isStale: state.isStale,
       isProvisional: state.isProvisional,
       explanation: Explanation(
-        line: state.line, decidedBy: purchase.transactionID,
+        decidedBy: purchase.transactionID,
         periodKnownBy: state.row.isByRenewalInfo ? .renewalInfo : nil, passedOver: passedOver, policy: state.policy,
         evaluatedAt: state.evaluatedAt))
   }

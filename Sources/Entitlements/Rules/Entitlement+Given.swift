@@ -3,16 +3,16 @@ import struct FoundationEssentials.Date
 extension Entitlement {
   /// The verdict on a user whose purchases give `self`, with what was given besides.
   ///
-  ///     line   running                                   status, tier, reason
-  ///     8      a grant above what the purchases give      active, the grant's, granted
-  ///     9      a trial above what the purchases give      active, the trial's, trial
+  ///     running                                     status, tier, reason
+  ///     a grant above what the purchases give       active, the grant's, granted
+  ///     a trial above what the purchases give       active, the trial's, trial
   ///
   /// The highest tier decides, then what was paid, then what ends last. `accessUntil` is the end of unbroken access at
   /// this tier or above, so that a grant behind a purchase is seen. A period that is over says nothing.
   ///
   /// - Parameter now: the evaluation time.
   func adding(_ given: [GivenPeriod], at now: Date, catalog: Catalog) -> Entitlement {
-    let counting = given.filter { catalog.lists($0.tier) && catalog.rank(of: $0.tier) > 0 && now < $0.endsAt }
+    let counting = given.filter { catalog.lists($0.tier) && catalog.rank(of: $0.tier) > 0 && now.isBefore($0.endsAt) }
     guard !counting.isEmpty else { return self }
     let bought = givesAccess ? catalog.rank(of: tier) : 0
     let best = counting.filter { $0.isRunning(at: now) && catalog.rank(of: $0.tier) > bought }.max { a, b in
@@ -39,7 +39,7 @@ extension Entitlement {
       passedOver.insert(.init(transactionID: decided, productID: product, cause: .otherSubscription), at: 0)
     }
     var explanation = Explanation(
-      line: isTrial ? 9 : 8, decidedBy: nil, passedOver: passedOver, evaluatedAt: bought.explanation.evaluatedAt ?? now)
+      decidedBy: nil, passedOver: passedOver, evaluatedAt: bought.explanation.evaluatedAt ?? now)
     explanation.passedOverCount += bought.explanation.passedOverCount - bought.explanation.passedOver.count
     explanation.givenBy = period.id
     self = .none(tier: tier, reason: isTrial ? .trial : .granted, explanation: explanation)

@@ -18,7 +18,7 @@ extension EntitlementRules {
 
   private func state(of evidence: SubscriptionEvidence, at now: Date) -> Entitlement {
     var verdict = Entitlement.evaluate([evidence], at: now, catalog: catalog, policy: policy)
-    verdict.explanation = Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: nil)
+    verdict.explanation = Explanation(decidedBy: nil, passedOver: [], evaluatedAt: nil)
     return verdict
   }
 }

@@ -35,7 +35,9 @@ extension EntitlementRules {
   ) -> Date? {
     var dates = [recorded?.accessUntil, recorded?.expiresAt]
     for period in given { dates += [period.startsAt, period.endsAt] }
+    dates += NonRenewingPeriods(of: evidence, catalog: catalog).dates.map { $0 }
     for one in evidence {
+      dates += [one.grace?.until, one.grace?.runningAt, one.grace?.overAt]
       dates += [one.provisionalUntil, one.evidenceTime, one.evaluatedAt]
       for purchase in one.purchases {
         dates += [purchase.expiresDate, purchase.cancellationDate, purchase.purchaseDate, purchase.reportedAt]
@@ -47,7 +49,8 @@ extension EntitlementRules {
     let delays: [Duration] = [
       .zero, policy.billingRetryAccess, policy.outageHold, policy.billingRetryAccess + policy.outageHold,
       EntitlementPolicy.appleBillingRetryWindow, EntitlementPolicy.appleBillingRetryWindow + policy.outageHold,
-      policy.provisional,
+      policy.provisional, policy.lateRenewal, EntitlementPolicy.undatedGrace, EntitlementPolicy.longestGrace,
+      EntitlementPolicy.undatedGrace + policy.outageHold, EntitlementPolicy.longestGrace + policy.outageHold,
     ]
     var next: Date?
     for date in dates {

@@ -30,11 +30,16 @@ extension SubscriptionState {
         guard let row = group.rows.first(where: { $0.cause == nil }) else { return nil }
         let accessUntil = min(row.end, until)
         guard now.isBefore(accessUntil) else { return nil }
-        let isLifetime = row.product?.kind == .lifetime
+        let reason: EntitlementReason =
+          switch row.product?.kind {
+          case .lifetime: .lifetime
+          case .nonRenewing: .nonRenewing
+          case .subscription, .consumable, nil: .renewing
+          }
         return SubscriptionState(
-          group: group, row: row, isEntitled: true, status: .active, reason: isLifetime ? .lifetime : .renewing,
-          line: isLifetime ? 1 : 2, expiresAt: isLifetime ? nil : row.end, accessUntil: accessUntil, renewal: nil,
-          policy: value, evaluatedAt: now, isProvisional: true)
+          group: group, row: row, isEntitled: true, status: .active, reason: reason,
+          expiresAt: reason == .lifetime ? nil : row.end, accessUntil: accessUntil, renewal: nil, policy: value,
+          evaluatedAt: now, isProvisional: true)
       }
     }
   }

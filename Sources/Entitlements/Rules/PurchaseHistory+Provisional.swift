@@ -21,11 +21,15 @@ extension PurchaseHistory {
     guard !isAccountGone, now.isBefore(until),
       !now.advanced(by: Self.provisionalSkew).isBefore(evidenceTime)
     else { return [] }
-    return evidence().compactMap { item in
+    let evidence = evidence()
+    let periods = NonRenewingPeriods(of: evidence, catalog: catalog)
+    return evidence.compactMap { item in
       var item = item
       let readings = item.purchases.map { SubscriptionEvidence.Reading(purchase: $0, reportedAt: item.evidenceTime) }
-      item.purchases = SubscriptionGroup.Row.all(readings, of: item, catalog: catalog)
-        .filter { $0.cause == nil && now.isBefore($0.end) }.map(\.purchase)
+      let rows = SubscriptionGroup.Row.all(
+        periods.completing(readings, in: item.key.environment), of: item, catalog: catalog)
+      let granting = Set(rows.filter { $0.cause == nil && now.isBefore($0.end) }.map(\.purchase.transactionID))
+      item.purchases.removeAll { !granting.contains($0.transactionID) }
       item.renewals = []
       item.provisionalUntil = until
       return item.purchases.isEmpty ? nil : item

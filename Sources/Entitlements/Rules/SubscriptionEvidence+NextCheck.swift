@@ -5,8 +5,8 @@ extension SubscriptionEvidence {
   package static let graceCheckInterval: Duration = .seconds(6 * 3600)
   /// The interval of checks during billing retry.
   package static let retryCheckInterval: Duration = .seconds(86_400)
-  /// The shortest delay of a check on a late renewal; the longest is a day.
-  package static let lateCheckInterval: Duration = .seconds(60)
+  /// When a late renewal is asked about, after the end of the paid period. Later the interval doubles, up to a day.
+  static let lateChecks: [Duration] = [.seconds(60), .seconds(120), .seconds(300), .seconds(600)]
 
   /// The next check of this subscription with Apple; `nil` when time alone changes nothing.
   ///
@@ -15,9 +15,11 @@ extension SubscriptionEvidence {
   ///     grace period                                              6 h after the answer, at its end at the latest
   ///     billing retry, with access or without                     24 h after the answer, until 60 days after the
   ///                                                               expiry, and where access ends
-  ///     over, though it was to renew, and Apple says no           after as long again as it had been over at the
-  ///       more: the renewal is late                                 answer: a minute at least, a day at most; until
-  ///                                                               60 days after the expiry
+  ///     over, though it was to renew, and Apple says no           1, 2, 5 and 10 minutes after the end, then after as
+  ///       more: the renewal is late                                 long again as it had been over at the answer, a
+  ///                                                               day at most, until 60 days after the expiry; and
+  ///                                                               where access ends
+  ///     non-renewing subscription, within its period              at its end
   ///     ended since the answer by time (held, unproven, or        now
   ///       before a renewal that was refunded ahead)
   ///     Apple said that it is over: refunded, revoked,            never
@@ -43,23 +45,27 @@ extension SubscriptionGroup {
   /// A result in the past means that the check is due.
   fileprivate func nextCheck(at now: Date, policy: EntitlementPolicy) -> Date? {
     guard let state = state(at: now, policy: policy) else { return nil }
-    if state.isStale { return now }
+    if state.isHeld { return now }
     switch state.reason {
-    case .renewing, .renewalOff: return state.accessUntil
+    case .renewing, .renewalOff, .nonRenewing: return state.accessUntil
     case .billingGrace:
       return [evaluatedAt.advanced(by: SubscriptionEvidence.graceCheckInterval), state.accessUntil].compactMap { $0 }
         .min()
     case .billingRetry: return nextRetryCheck(of: state)
+    case .renewalDue: return nextLateCheck(of: state)
     case .voluntary, .billingError, .priceIncrease, .productUnavailable, .unknown:
-      if state.renewal?.isInBillingRetry == true { return nextRetryCheck(of: state) }
+      if state.renewal?.isInBillingRetry == true || state.renewal?.status == .billingRetry {
+        return nextRetryCheck(of: state)
+      }
       let isToRenew = state.renewal?.autoRenews == true && state.renewal?.expirationIntent == nil
       return isToRenew ? nextLateCheck(of: state) : nil
     case .refunded, .revoked:
       // A refunded renewal follows a period that still ran: the end came with time and is to be checked once.
       return self.state(at: evaluatedAt, policy: policy)?.isEntitled == true ? now : nil
-    case .lifetime, .accountGone: return nil
-    // Impossible states of a subscription that is neither held nor unproven.
-    case .noPurchases, .noKnownProduct, .unproven, .granted, .trial: return nil
+    case .unproven: return now
+    case .lifetime, .accountGone, .periodOver: return nil
+    // Impossible states of a subscription.
+    case .noPurchases, .noKnownProduct, .granted, .trial: return nil
     }
   }
 
@@ -67,9 +73,11 @@ extension SubscriptionGroup {
   private func nextLateCheck(of state: SubscriptionState) -> Date? {
     let end = state.row.end
     guard evaluatedAt.isBefore(end.advanced(by: EntitlementPolicy.appleBillingRetryWindow)) else { return nil }
-    let late = Duration.seconds(max(0, evaluatedAt.timeIntervalSince(end)))
-    return evaluatedAt.advanced(
-      by: min(max(late, SubscriptionEvidence.lateCheckInterval), SubscriptionEvidence.retryCheckInterval))
+    let late = Duration.milliseconds(max(0, evaluatedAt.millisecondsSince1970 - end.millisecondsSince1970))
+    let next =
+      SubscriptionEvidence.lateChecks.map { end.advanced(by: $0) }.first { evaluatedAt.isBefore($0) }
+      ?? evaluatedAt.advanced(by: min(late, SubscriptionEvidence.retryCheckInterval))
+    return [next, state.accessUntil].compactMap { $0 }.filter { evaluatedAt.isBefore($0) }.min()
   }
 
   /// The first of: a day after the answer, the end of Apple's own retries, the end of access.

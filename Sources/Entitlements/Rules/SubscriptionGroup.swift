@@ -72,7 +72,7 @@ struct SubscriptionGroup {
       if evidence.isAccountGone { return .accountGone }
       if purchase.isUpgraded { return .upgraded }
       if purchase.cancellationDate != nil { return .cancelled }
-      if product.kind == .subscription, purchase.expiresDate == nil { return .noExpiry }
+      if product.kind != .lifetime, purchase.expiresDate == nil { return .noExpiry }
       return nil
     }
   }
@@ -113,8 +113,11 @@ struct SubscriptionGroup {
       groupOfKey[item.key] = group
     }
     // A consumable says nothing about any tier.
+    let periods = NonRenewingPeriods(of: evidence, catalog: catalog)
     let reported = evidence.flatMap { item in
-      Row.all(item.readings(), of: item, catalog: catalog).filter { $0.product?.kind != .consumable }
+      Row.all(periods.completing(item.readings(), in: item.key.environment), of: item, catalog: catalog).filter {
+        $0.product?.kind != .consumable
+      }
     }
     // Duplicates count once, from the newer evidence: here per transaction, below per billing period.
     let transactions = newest(of: reported) {

@@ -8,21 +8,26 @@ struct SubscriptionState {
   var isEntitled: Bool
   var status: SubscriptionStatus
   var reason: EntitlementReason
-  /// The line of the decision table; `nil` where the table does not apply.
-  var line: Int?
   var expiresAt: Date?
   /// `nil` for lifetime and without access.
   var accessUntil: Date?
   var renewal: RenewalInfo?
   var policy: Explanation.PolicyValue?
   var evaluatedAt: Date
-  var isStale = false
+  /// Access is over by time alone, unless Apple said so; a refund or a deleted account was reported.
+  var isOverByTime = false
+  /// The state ended by its own dates, and stands for want of newer evidence.
+  var isHeld = false
   /// Granted on Apple's signature alone.
   var isProvisional = false
 
-  /// When this state ended or will end; `distantFuture` for lifetime access.
+  /// Newer evidence is due.
+  var isStale: Bool { isHeld || reason == .renewalDue || reason == .unproven }
+
+  /// When this state ended or will end; `distantFuture` for lifetime access. A renewal that is due ranks by the period
+  /// that was paid.
   var end: Date {
-    if isEntitled { return accessUntil ?? .distantFuture }
+    if isEntitled, reason != .renewalDue { return accessUntil ?? .distantFuture }
     return row.end
   }
 
@@ -46,17 +51,17 @@ extension SubscriptionGroup {
     // Never before the evidence itself: our clock may run behind Apple's.
     let now = max(now, evaluatedAt)
     guard let state = decide(at: now, policy: policy) else { return nil }
-    // Only line 7 is reached by time alone; a refund or a deleted account was reported.
-    guard state.line == 7, var last = lastEntitledState(of: state.row, policy: policy) else { return state }
-    let held = last.end.advanced(by: policy.outageHold)
+    guard state.isOverByTime, var last = lastEntitledState(of: state.row, policy: policy) else { return state }
+    // A renewal that is due stands until the later of two ends.
+    let held = max(last.end.advanced(by: policy.outageHold), last.accessUntil ?? .distantPast)
     last.policy = Explanation.PolicyValue(key: "policy.outage_hold", value: policy.outageHold.configurationText)
-    last.isStale = true
+    last.isHeld = true
     last.evaluatedAt = now
     if now.isBefore(held) { return last }
+    last.isHeld = false
     last.isEntitled = false
     last.status = .expired
     last.reason = .unproven
-    last.line = nil
     last.accessUntil = nil
     return last
   }
@@ -68,7 +73,7 @@ extension SubscriptionGroup {
   private func lastEntitledState(of row: Row, policy: EntitlementPolicy) -> SubscriptionState? {
     var last: SubscriptionState?
     var moment = row.evidence.askedAt(row.reading, row.renewal)
-    // A grace period and billing retry may follow a paid period: three steps at most.
+    // A grace period, billing retry or a late renewal may follow a paid period: three steps at most.
     for _ in 0..<3 {
       guard let next = decide(at: moment, policy: policy), next.isEntitled else { break }
       last = next
@@ -78,7 +83,19 @@ extension SubscriptionGroup {
     return last
   }
 
-  /// The decision table: the first matching line. Access runs while now < end.
+  /// The decision table: the first line that holds. Access runs while now < end.
+  ///
+  ///     the last live row                                              status         reason
+  ///     a lifetime product                                             active         lifetime
+  ///     a non-renewing subscription, before and after its end          active         non_renewing, period_over
+  ///     runs, renewal on or unknown                                    active         renewing
+  ///     runs, renewal off                                              cancelled      renewal_off
+  ///     none runs, and the newest row was taken back                   expired        refunded, revoked
+  ///     over, and the grace period runs                                grace_period   billing_grace
+  ///     over, in billing retry, never a grace period, not ended by     grace_period   billing_retry
+  ///       the customer
+  ///     over, renewal on, and nobody has said that it ended            active         renewal_due
+  ///     otherwise                                                      expired        the expiration intent's
   private func decide(at now: Date, policy: EntitlementPolicy) -> SubscriptionState? {
     guard
       let newest = rows.first(where: { $0.product != nil && !$0.purchase.isUpgraded })
@@ -90,42 +107,86 @@ extension SubscriptionGroup {
     let renewal = decidingRow.renewal
 
     func state(
-      _ line: Int?, _ status: SubscriptionStatus, _ reason: EntitlementReason, of row: Row? = nil,
-      until accessUntil: Date? = nil, entitled: Bool = true, policy: Explanation.PolicyValue? = nil
+      _ status: SubscriptionStatus, _ reason: EntitlementReason, of row: Row? = nil,
+      until accessUntil: Date? = nil, entitled: Bool = true, byTime: Bool = false,
+      policy: Explanation.PolicyValue? = nil
     ) -> SubscriptionState {
       let row = row ?? decidingRow
       return SubscriptionState(
-        group: self, row: row, isEntitled: entitled, status: status, reason: reason, line: line,
+        group: self, row: row, isEntitled: entitled, status: status, reason: reason,
         expiresAt: row.end == .distantFuture || row.end == .distantPast ? nil : row.end,
         accessUntil: entitled ? accessUntil : nil, renewal: row.renewal, policy: policy,
-        evaluatedAt: now)
+        evaluatedAt: now, isOverByTime: byTime)
+    }
+    func takenBack(_ row: Row) -> SubscriptionState {
+      state(.expired, row.purchase.ownership == .familyShared ? .revoked : .refunded, of: row, entitled: false)
     }
 
-    if let last, last.product?.kind == .lifetime { return state(1, .active, .lifetime) }
+    if let last, last.product?.kind == .lifetime { return state(.active, .lifetime) }
     if let last, now.isBefore(last.end) {
+      if last.product?.kind == .nonRenewing { return state(.active, .nonRenewing, until: last.end) }
       return renewal?.autoRenews == false
-        ? state(3, .cancelled, .renewalOff, until: last.end)
-        : state(2, .active, .renewing, until: last.end)
+        ? state(.cancelled, .renewalOff, until: last.end) : state(.active, .renewing, until: last.end)
     }
-    if newest.cause == .accountGone {
-      return state(nil, .expired, .accountGone, of: newest, entitled: false)
+    if newest.cause == .accountGone { return state(.expired, .accountGone, of: newest, entitled: false) }
+    if newest.purchase.cancellationDate != nil, !newest.purchase.isUpgraded { return takenBack(newest) }
+    guard let last else {
+      return state(
+        .expired, EntitlementReason(expirationIntent: renewal?.expirationIntent), entitled: false, byTime: true)
     }
-    if newest.purchase.cancellationDate != nil, !newest.purchase.isUpgraded {
-      let reason: EntitlementReason = newest.purchase.ownership == .familyShared ? .revoked : .refunded
-      return state(4, .expired, reason, of: newest, entitled: false)
+    if last.product?.kind == .nonRenewing { return state(.expired, .periodOver, entitled: false) }
+
+    let ending = Ending(of: last, renewal)
+    if ending.status == .revoked { return takenBack(last) }
+    if let grace = ending.graceEnd, now.isBefore(grace) { return state(.gracePeriod, .billingGrace, until: grace) }
+    var value: Explanation.PolicyValue?
+    if ending.isRetried {
+      let until = last.end.advanced(by: policy.billingRetryAccess)
+      value = Explanation.PolicyValue(
+        key: "policy.billing_retry_access", value: policy.billingRetryAccess.configurationText)
+      if now.isBefore(until) { return state(.gracePeriod, .billingRetry, until: until, policy: value) }
+    } else if ending.isDue {
+      let until = last.end.advanced(by: policy.lateRenewal)
+      value = Explanation.PolicyValue(key: "policy.late_renewal", value: policy.lateRenewal.configurationText)
+      if now.isBefore(until) { return state(.active, .renewalDue, until: until, policy: value) }
     }
-    if let last {
-      if let grace = renewal?.gracePeriodExpiresDate {
-        if now.isBefore(grace) { return state(5, .gracePeriod, .billingGrace, until: grace) }
-      } else if renewal?.isInBillingRetry == true {
-        let until = last.end.advanced(by: policy.billingRetryAccess)
-        let value = Explanation.PolicyValue(
-          key: "policy.billing_retry_access", value: policy.billingRetryAccess.configurationText)
-        if now.isBefore(until) { return state(6, .gracePeriod, .billingRetry, until: until, policy: value) }
-        return state(
-          7, .expired, EntitlementReason(expirationIntent: renewal?.expirationIntent), entitled: false, policy: value)
-      }
+    return state(.expired, ending.reason, entitled: false, byTime: true, policy: value)
+  }
+
+  /// What Apple says of a row that is over. Apple's own status counts if it was told after the row's end; it stands
+  /// above the flags, and the customer's own end (intent 1) stands above it.
+  private struct Ending {
+    /// Apple's status; `nil` where none was told after the end.
+    var status: RenewalInfo.Status?
+    /// The end of the grace period, past or not; `nil` where none is known to run.
+    var graceEnd: Date?
+    /// Whether Apple tries to charge the customer, and granted no grace period before.
+    var isRetried = false
+    /// Whether Apple was asked since, and says that the subscription goes on.
+    var isDue = false
+    var reason: EntitlementReason
+
+    init(of row: Row, _ renewal: RenewalInfo?) {
+      let (end, evidence) = (row.end, row.evidence)
+      let intent = renewal?.expirationIntent
+      var grace = KnownGrace.latest(evidence.grace, renewal.flatMap(evidence.grace))?.granted(after: end)
+      reason = grace == nil || intent == 1 ? EntitlementReason(expirationIntent: intent) : .billingError
+      guard let renewal else { return }
+      status = evidence.saidAt(evidence.reportedAt(renewal)).isBefore(end) ? nil : renewal.status
+      if intent == 1 { grace?.runningAt = nil }
+      // A date at or before the row's end is another period's.
+      let named = renewal.gracePeriodExpiresDate.flatMap { end.isBefore($0) ? $0 : nil }
+      graceEnd =
+        switch status {
+        case .expired, .billingRetry, .revoked: named
+        case .active, .billingGracePeriod, nil: named ?? grace?.lastEnd(after: end)
+        }
+      guard intent != 1, grace == nil else { return }
+      isRetried = status.map { $0 == .billingRetry } ?? (renewal.isInBillingRetry == true)
+      isDue =
+        status.map { $0 == .active }
+        ?? (renewal.autoRenews == true && intent == nil && !isRetried
+          && !evidence.askedAt(row.reading, renewal).isBefore(end))
     }
-    return state(7, .expired, EntitlementReason(expirationIntent: renewal?.expirationIntent), entitled: false)
   }
 }

@@ -18,12 +18,20 @@ extension StoredForm {
   ///
   /// Flags: 1 upgraded, 2 family-shared, 4 trial, 8 introductory offer.
   struct Rows {
+    /// Present where earlier reports told of a grace period.
+    struct Grace: Codable {
+      var overAt: Date?
+      var runningAt: Date?
+      var until: Date?
+    }
+
     /// Present for partial evidence: the times of the newest snapshot, if there is one.
     struct Parts: Codable {
       var since: Date?
       var answeredAt: Date?
     }
 
+    var grace: Grace?
     var parts: Parts?
     var purchases: [Purchase]
     var renewals: [RenewalInfo]
@@ -33,6 +41,13 @@ extension StoredForm {
     let text = try JSONWriter.object { writer in
       var names = Names()
       let lists = try evidence.purchases.map { try Columns($0, of: evidence.key, &names) }
+      if let grace = evidence.grace {
+        try writer.object("grace") { writer in
+          try writer.member("overAt", ifPresent: grace.overAt)
+          try writer.member("runningAt", ifPresent: grace.runningAt)
+          try writer.member("until", ifPresent: grace.until)
+        }
+      }
       writer.array("names") { writer in names.texts.forEach { writer.value($0) } }
       if case .partial(let since) = evidence.coverage {
         try writer.object("parts") { writer in
@@ -54,20 +69,26 @@ extension StoredForm {
     return SubscriptionEvidence(
       key: key, source: source, evidenceTime: date(evidenceAt), evaluatedAt: date(evaluatedAt),
       purchases: rows.purchases, renewals: rows.renewals, isAccountGone: isAccountGone,
-      coverage: rows.parts.map { .partial(since: $0.since) } ?? .snapshot, answeredAt: rows.parts?.answeredAt)
+      coverage: rows.parts.map { .partial(since: $0.since) } ?? .snapshot, answeredAt: rows.parts?.answeredAt,
+      grace: rows.grace.map { KnownGrace(until: $0.until, runningAt: $0.runningAt, overAt: $0.overAt) })
   }
 
   static func rows(_ text: String, of key: SubscriptionKey) throws -> Rows {
     do throws(StoredTextReader.Unfamiliar) {
       return try StoredTextReader.value(of: text) { reader throws(StoredTextReader.Unfamiliar) in
         try reader.object { reader throws(StoredTextReader.Unfamiliar) in
+          let grace = try reader.object("grace") { reader throws(StoredTextReader.Unfamiliar) in
+            let overAt = try reader.date("overAt")
+            let runningAt = try reader.date("runningAt")
+            return Rows.Grace(overAt: overAt, runningAt: runningAt, until: try reader.date("until"))
+          }
           let names = try reader.array("names") { reader throws(StoredTextReader.Unfamiliar) in try reader.value() }
           let parts = try reader.object("parts") { reader throws(StoredTextReader.Unfamiliar) in
             let answeredAt = try reader.date("answeredAt")
             return Rows.Parts(since: try reader.date("since"), answeredAt: answeredAt)
           }
           return Rows(
-            parts: parts,
+            grace: grace, parts: parts,
             purchases: try reader.array("purchases") { reader throws(StoredTextReader.Unfamiliar) in
               try Columns(from: &reader).purchase(of: key, names)
             }, renewals: try reader.array("renewals", RenewalInfo.init(from:)))

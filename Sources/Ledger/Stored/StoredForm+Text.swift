@@ -11,10 +11,12 @@ extension RenewalInfo {
       writer.member("autoRenews", ifPresent: autoRenews)
       writer.member("expirationIntent", ifPresent: expirationIntent.map(Int64.init))
       try writer.member("gracePeriodExpiresDate", ifPresent: gracePeriodExpiresDate)
+      writer.member("isGraceOver", ifPresent: isGraceOver)
       writer.member("isInBillingRetry", ifPresent: isInBillingRetry)
       writer.member("originalTransactionID", ifPresent: originalTransactionID?.rawValue)
       try writer.member("periodEnd", ifPresent: periodEnd)
       writer.member("productID", ifPresent: productID?.rawValue)
+      writer.member("status", ifPresent: (status?.rawValue).map(Int64.init))
       try writer.member("toldAt", ifPresent: reportedAt)
     }
   }
@@ -25,15 +27,20 @@ extension RenewalInfo {
       let autoRenews = try reader.bool("autoRenews")
       let expirationIntent = try reader.int("expirationIntent")
       let gracePeriodExpiresDate = try reader.date("gracePeriodExpiresDate")
+      let isGraceOver = try reader.bool("isGraceOver")
       let isInBillingRetry = try reader.bool("isInBillingRetry")
       let originalTransactionID = try reader.string("originalTransactionID")
       let periodEnd = try reader.date("periodEnd")
       let productID = try reader.string("productID")
+      let status = try reader.int("status").map { number throws(StoredTextReader.Unfamiliar) in
+        try StoredTextReader.needed(RenewalInfo.Status(rawValue: number))
+      }
       return RenewalInfo(
         originalTransactionID: originalTransactionID.map { OriginalTransactionID($0) },
         productID: productID.map { ProductID($0) }, autoRenewProductID: autoRenewProductID.map { ProductID($0) },
         autoRenews: autoRenews, expirationIntent: expirationIntent, isInBillingRetry: isInBillingRetry,
-        gracePeriodExpiresDate: gracePeriodExpiresDate, periodEnd: periodEnd, reportedAt: try reader.date("toldAt"))
+        gracePeriodExpiresDate: gracePeriodExpiresDate, periodEnd: periodEnd, status: status,
+        isGraceOver: isGraceOver, reportedAt: try reader.date("toldAt"))
     }
   }
 }
@@ -104,7 +111,6 @@ extension Explanation {
     writer.member("decidedBy", ifPresent: decidedBy?.rawValue)
     writer.member("givenBy", ifPresent: givenBy)
     try writer.member("judgedAt", ifPresent: evaluatedAt)
-    writer.member("line", ifPresent: line.map(Int64.init))
     writer.array("passedOver") { writer in
       for passed in passedOver {
         writer.object { writer in
@@ -130,7 +136,6 @@ extension Explanation {
     let decidedBy = try reader.string("decidedBy")
     let givenBy = try reader.integer("givenBy")
     let evaluatedAt = try reader.date("judgedAt")
-    let line = try reader.int("line")
     let passedOver = try reader.array("passedOver") { reader throws(StoredTextReader.Unfamiliar) in
       try reader.object { reader throws(StoredTextReader.Unfamiliar) in
         let cause = try StoredTextReader.needed(reader.word("cause", PassedOver.Cause.self))
@@ -147,7 +152,7 @@ extension Explanation {
       return PolicyValue(key: key, value: try StoredTextReader.needed(reader.string("value")))
     }
     var explanation = Explanation(
-      line: line, decidedBy: decidedBy.map { TransactionID($0) }, periodKnownBy: periodKnownBy, passedOver: [],
+      decidedBy: decidedBy.map { TransactionID($0) }, periodKnownBy: periodKnownBy, passedOver: [],
       policy: policy, evaluatedAt: evaluatedAt)
     explanation.givenBy = givenBy
     explanation.passedOver = passedOver

@@ -101,7 +101,7 @@ extension Entitlement {
   var apartFromEvidence: Entitlement {
     var copy = self
     copy.evidenceTime = nil
-    copy.explanation = Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: nil)
+    copy.explanation = Explanation(decidedBy: nil, passedOver: [], evaluatedAt: nil)
     return copy
   }
 
@@ -112,8 +112,9 @@ extension Entitlement {
     switch reason {
     case .unproven: false
     case .noPurchases, .noKnownProduct, .accountGone: true
-    case .lifetime, .renewing, .renewalOff, .refunded, .revoked, .billingGrace, .billingRetry, .voluntary,
-      .billingError, .priceIncrease, .productUnavailable, .unknown, .granted, .trial:
+    case .lifetime, .renewing, .renewalOff, .refunded, .revoked, .billingGrace, .billingRetry, .renewalDue,
+      .nonRenewing, .periodOver, .voluntary, .billingError, .priceIncrease, .productUnavailable, .unknown, .granted,
+      .trial:
       status == .expired
     }
   }

@@ -203,7 +203,8 @@ package final class AppStoreGateway: Sendable {
       return { [self] deadline throws(AppStoreError) in
         try await serverAPI.history(
           of: id, bundleIDs: bundleIDs(of: reference), stores: stores(of: reference),
-          includesOneTimePurchases: rules.catalog.sellsLifetime, retriesTrouble: retriesTrouble, deadline: deadline)
+          includesOneTimePurchases: rules.catalog.sellsOneTimePurchases, retriesTrouble: retriesTrouble,
+          deadline: deadline)
       }
     }
   }
@@ -272,6 +273,8 @@ package final class AppStoreGateway: Sendable {
 }
 
 extension Catalog {
-  /// Whether the catalog has a lifetime product.
-  fileprivate var sellsLifetime: Bool { products.values.contains { $0.kind == .lifetime } }
+  /// Whether the catalog has a product that does not renew.
+  fileprivate var sellsOneTimePurchases: Bool {
+    products.values.contains { $0.kind == .lifetime || $0.kind == .nonRenewing }
+  }
 }

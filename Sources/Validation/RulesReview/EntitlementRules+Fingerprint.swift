@@ -7,13 +7,14 @@ extension EntitlementRules {
   var fingerprint: String {
     struct Rules: Encodable {
       /// The revision, raised if a release evaluates the same evidence otherwise.
-      var revision = 1
+      var revision = 2
       var tiers: [String]
       /// `nil` where no tier was renamed.
       var formerNames: [String: String]?
       var products: [String: [String]]
       var billingRetryAccess: String
       var outageHold: String
+      var lateRenewal: String
       /// The testers; `nil`: everybody's sandbox purchases count.
       var testers: [String]?
     }
@@ -28,8 +29,11 @@ extension EntitlementRules {
       formerNames: catalog.formerNames.isEmpty
         ? nil : Dictionary(uniqueKeysWithValues: catalog.formerNames.map { ($0.rawValue, $1.rawValue) }),
       products: Dictionary(
-        uniqueKeysWithValues: catalog.products.map { ($0.rawValue, [$1.tier.rawValue, $1.kind.rawValue]) }),
+        uniqueKeysWithValues: catalog.products.map {
+          ($0.rawValue, [$1.tier.rawValue, $1.kind.rawValue, $1.period?.text ?? ""])
+        }),
       billingRetryAccess: policy.billingRetryAccess.configurationText, outageHold: policy.outageHold.configurationText,
+      lateRenewal: policy.lateRenewal.configurationText,
       testers: testers)
     let encoder = JSONEncoder()
     encoder.outputFormatting = .sortedKeys

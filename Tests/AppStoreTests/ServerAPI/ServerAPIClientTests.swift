@@ -183,11 +183,12 @@ import Testing
     #expect(answer.history.purchases.first?.cancellationDate == moment(1_717_977_600_000))
   }
 
-  @Test func `an entry without renewal info is taken as it is`() async throws {
+  @Test func `an entry without renewal info says its status alone`() async throws {
     let answer = try #require(
       try await run([.body(Sample.statuses([[try Sample.item(renewal: nil)]]))]).answer)
     #expect(answer.history.purchases.count == 1)
-    #expect(answer.history.renewals.isEmpty)
+    #expect(answer.history.renewals.map(\.status) == [.active])
+    #expect(answer.history.renewals.map(\.autoRenews) == [nil])
   }
 
   @Test func `a customer without subscriptions is known and has none`() async throws {

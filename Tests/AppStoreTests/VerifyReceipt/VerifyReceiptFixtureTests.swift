@@ -35,7 +35,7 @@ struct VerifyReceiptFixtureTests {
 
   private func expect(_ response: VerifyReceiptResponse, latest: Fixtures.Latest?) throws {
     guard let latest else { return }
-    let rows = response.purchaseHistory(environment: .production, askedAt: TestTime.date).purchases
+    let rows = (response.latestRows ?? response.receiptRows).map(\.purchase)
     let last = try #require(rows.max { ($0.expiresDate ?? .distantPast) < ($1.expiresDate ?? .distantPast) })
     if let product = latest.product_id { #expect(last.productID.rawValue == product) }
     if let transaction = latest.transaction_id { #expect(last.transactionID.rawValue == transaction) }

@@ -148,7 +148,7 @@ import Testing
         evidenceTime: now, evaluatedAt: now, purchases: [row])
       let verdict = Entitlement.none(
         tier: "free", reason: .noKnownProduct,
-        explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: now))
+        explanation: Explanation(decidedBy: nil, passedOver: [], evaluatedAt: now))
       #expect(OpenIAPAnswer(row, evidence, verdict, kind: kind, at: now).state == state)
     }
   }

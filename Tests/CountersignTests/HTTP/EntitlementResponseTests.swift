@@ -16,7 +16,7 @@ import Testing
   private static var full: Entitlement {
     var entitlement = Entitlement.none(
       tier: "pro", reason: .noPurchases,
-      explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: moment))
+      explanation: Explanation(decidedBy: nil, passedOver: [], evaluatedAt: moment))
     entitlement.expiresAt = moment
     entitlement.accessUntil = Date(millisecondsSince1970: 1_718_452_800_000)
     entitlement.productID = "com.example.app.pro/monthly"
@@ -36,7 +36,7 @@ import Testing
   private static var empty: Entitlement {
     .none(
       tier: "free", reason: .noPurchases,
-      explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: nil))
+      explanation: Explanation(decidedBy: nil, passedOver: [], evaluatedAt: nil))
   }
 
   @Test(arguments: [full, empty], [true, false])

@@ -85,7 +85,7 @@ import Testing
       #expect(grace["changed"] as? Bool == true)
       #expect(grace["asked_by"] is NSNull && grace["note"] is NSNull)
       let decision = try #require(grace["decision"] as? [String: Any])
-      #expect(decision["line"] as? Int == 5)
+      #expect(decision["reason"] as? String == "billing_grace")
       #expect(history.now["tier"] as? String == "free")
       let period = try #require(history.periods.first)
       #expect(period["ends_at"] as? String == "2024-06-12T12:00:00Z")
@@ -367,7 +367,7 @@ import Testing
           evaluate: { _, _, _, now in
             .none(
               tier: "free", reason: .noPurchases,
-              explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: now))
+              explanation: Explanation(decidedBy: nil, passedOver: [], evaluatedAt: now))
           }))
       let found = try await world.service.send(.get, "/v1/transactions/\(id)", key: Self.support)
       #expect(found.array("purchases").compactMap { $0["user_id"] as? String } == ["anna", "tester"])

@@ -63,6 +63,26 @@ import Testing
     return profile.map { "\($0.entitlement.tier) \($0.entitlement.reason.rawValue) \($0.version)" } ?? "-"
   }
 
+  @Test func `a period that was given, and whose verdict never said so, is recorded at the start`() async throws {
+    try await run { bench, _, clock in
+      let now = bench.now()
+      let rules = bench.validator.gateway.rules
+      let context = EvaluationContext(evaluatedAt: now, recordedAt: now) { user, evidence, given, moment in
+        rules.evaluate(user, evidence, given: given, at: moment)
+      }
+      // It begins a moment after it was judged, as one did whose start was rounded up.
+      _ = try await bench.ledger.give(
+        Giving(
+          user: "user-01", kind: .support, tier: "pro", startsAt: now.advanced(by: .milliseconds(1)),
+          endsAt: now.advanced(by: .seconds(86_400)), author: "support", requestID: "given", evaluationContext: context)
+      )
+      #expect(try await recorded(bench, "user-01") == "free no_purchases 1")
+      clock.advance(by: 60)
+      #expect(await pass(try await bench.reviewer()) == 1)
+      #expect(try await recorded(bench, "user-01") == "pro granted 2")
+    }
+  }
+
   @Test func `the first start judges everybody once, and the next starts nobody`() async throws {
     try await run { bench, store, _ in
       try await subscribe(1...3, bench, store)

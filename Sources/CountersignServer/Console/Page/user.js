@@ -161,7 +161,6 @@ function entryItem(entry) {
     ['From', entry.from_user_id],
     ['To', entry.to_user_id],
     ['Apple said so on', entry.evidence_at && date(entry.evidence_at)],
-    ['Line of the rules', entry.decision && entry.decision.line],
     ['Setting', entry.decision && entry.decision.policy &&
       `${entry.decision.policy.key}: ${entry.decision.policy.value}`],
     ['Request', entry.request_id],

@@ -147,11 +147,11 @@ extension CordovaPurchase.CancelationReason {
   init(_ reason: EntitlementReason) {
     self =
       switch reason {
-      case .lifetime, .renewing, .billingGrace, .billingRetry, .noPurchases, .noKnownProduct, .granted, .trial,
-        .unproven:
+      case .lifetime, .renewing, .billingGrace, .billingRetry, .renewalDue, .nonRenewing, .noPurchases,
+        .noKnownProduct, .granted, .trial, .unproven:
         .notCanceled
       case .renewalOff, .voluntary, .refunded: .customer
-      case .revoked, .unknown: .unknown
+      case .revoked, .unknown, .periodOver: .unknown
       case .billingError: .billingError
       case .priceIncrease: .priceIncrease
       case .productUnavailable: .productUnavailable
