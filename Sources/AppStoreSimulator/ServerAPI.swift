@@ -154,7 +154,7 @@ struct ServerAPI: Sendable {
       throw ServerAPIError.invalidProductType
     }
     if !types.isEmpty {
-      rows.removeAll { !types.contains($0.row.product.isSubscription ? "AUTO_RENEWABLE" : "NON_CONSUMABLE") }
+      rows.removeAll { !types.contains($0.row.product.historyType) }
     }
     let products = call.values("productId")
     if !products.isEmpty { rows.removeAll { !products.contains($0.row.product.id) } }
@@ -205,6 +205,17 @@ struct ServerAPI: Sendable {
     let plain = String(decoding: bytes, as: UTF8.self)
     guard plain.hasPrefix("page:"), let offset = Int(plain.dropFirst(5)), offset >= 0 else { return nil }
     return offset
+  }
+}
+
+extension Product {
+  /// The name of its type in queries of the history.
+  fileprivate var historyType: String {
+    switch self {
+    case .forever: "NON_CONSUMABLE"
+    case .proSeason: "NON_RENEWABLE"
+    case .proMonthly, .proYearly, .premiumMonthly, .unknown: "AUTO_RENEWABLE"
+    }
   }
 }
 

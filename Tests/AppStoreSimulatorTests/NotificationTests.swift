@@ -56,6 +56,9 @@ struct NotificationTests {
     "each story has its end",
     arguments: [
       (Scenario.grace, ["GRACE_PERIOD_EXPIRED pro.monthly 3", "EXPIRED BILLING_RETRY pro.monthly 2"]),
+      (.graceWithoutDate, ["GRACE_PERIOD_EXPIRED pro.monthly 3", "EXPIRED BILLING_RETRY pro.monthly 2"]),
+      (.graceEnded, ["EXPIRED BILLING_RETRY pro.monthly 2"]),
+      (.lateRenewal, ["DID_RENEW pro.monthly 1"]), (.nonRenewing, ["ONE_TIME_CHARGE pro.season"]),
       (.billingRetry, ["EXPIRED BILLING_RETRY pro.monthly 2"]),
       (.renewalOff, ["EXPIRED VOLUNTARY pro.monthly 2"]),
       (.crossgraded, ["DID_RENEW pro.yearly 1"]),
@@ -73,6 +76,11 @@ struct NotificationTests {
       (.expiredProductUnavailable, "EXPIRED PRODUCT_NOT_FOR_SALE pro.monthly 2"),
       (.expiredUnknown, "EXPIRED pro.monthly 2"),
       (.expiredVoluntary, "EXPIRED VOLUNTARY pro.monthly 2"),
+      (.graceWithoutDate, "DID_FAIL_TO_RENEW GRACE_PERIOD pro.monthly 4"),
+      (.graceEnded, "GRACE_PERIOD_EXPIRED pro.monthly 3"),
+      (.voluntaryRetrying, "EXPIRED VOLUNTARY pro.monthly 2"),
+      (.upgradeRefunded, "REFUND premium.monthly 5"),
+      (.nonRenewing, "ONE_TIME_CHARGE pro.season"),
       (.familyRevoked, "REVOKE premium.monthly 5"),
       (.familyShared, "SUBSCRIBED INITIAL_BUY premium.monthly 1"),
       (.lifetime, "ONE_TIME_CHARGE forever"),
@@ -84,8 +92,8 @@ struct NotificationTests {
   func past(scenario: Scenario, last: String) throws {
     let told = try Store().notifications(ReceiptOrder(scenario: scenario), days: 0).map(summary)
     #expect(told.contains(last), "\(told)")
-    #expect(
-      told.first?.hasPrefix(scenario == .lifetime || scenario == .lifetimeRefunded ? "ONE" : "SUBSCRIBED") == true)
+    let isOneTime = [.lifetime, .lifetimeRefunded, .nonRenewing].contains(scenario)
+    #expect(told.first?.hasPrefix(isOneTime ? "ONE" : "SUBSCRIBED") == true)
   }
 
   @Test("both levels are signed, agree, and carry Apple's members", arguments: StoreEnvironment.allCases)

@@ -39,7 +39,8 @@ struct ServerAPITests {
     "each state of a subscription has Apple's status",
     arguments: [
       (Scenario.renewalOff, 1), (.expiredVoluntary, 2), (.billingRetry, 3), (.grace, 4), (.refunded, 5),
-      (.familyRevoked, 5), (.refundedThenRebought, 1), (.upgraded, 1),
+      (.familyRevoked, 5), (.refundedThenRebought, 1), (.upgraded, 1), (.lateRenewal, 1), (.voluntaryRetrying, 2),
+      (.graceEnded, 3), (.graceWithoutDate, 4), (.upgradeRefunded, 5),
     ])
   func status(scenario: Scenario, status: Int) throws {
     let store = try Store()
