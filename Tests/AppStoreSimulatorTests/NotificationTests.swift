@@ -262,20 +262,63 @@ struct NotificationDeliveryTests {
     }
   }
 
-  @Test("an answer that is no success, and none at all, are noted, and the next is posted all the same")
-  func failures() async throws {
+  @Test("what is not answered with success is posted again, as it was, 1, 12, 24, 48 and 72 hours later")
+  func refused() async throws {
     try await withSimulator { simulator, inbox in
       try simulator.deliverNotifications(to: inbox.url)
       inbox.answer(with: 503)
       _ = try simulator.issueTransaction(.subscriber)
       #expect(await simulator.deliveries().map(\.status) == [503])
+      var posts = 1
+      for hours in [1, 12, 24, 48, 72] {
+        simulator.advanceClock(by: .seconds(hours * 3_600 - 1))
+        #expect(await simulator.deliveries().count == posts)
+        simulator.advanceClock(by: .seconds(1))
+        posts += 1
+        #expect(await simulator.deliveries().map(\.status) == Array(repeating: 503, count: posts))
+      }
+      simulator.advanceClock(by: .seconds(10 * 86_400))
+      #expect(await simulator.deliveries().count == 6)
+      #expect(Set(inbox.payloads).count == 1)
+    }
+  }
+
+  @Test("once it is taken it is not posted again, and what happened meanwhile comes in between")
+  func takenLater() async throws {
+    try await withSimulator { simulator, inbox in
+      try simulator.deliverNotifications(to: inbox.url)
+      inbox.answer(with: 503)
+      _ = try simulator.issueTransaction(.subscriber, subscriber: 1)
+      simulator.advanceClock(by: .seconds(3_600))
+      #expect(await simulator.deliveries().count == 2)
+      inbox.answer(with: 200)
+      _ = try simulator.issueTransaction(.subscriber, subscriber: 2)
+      simulator.advanceClock(by: .seconds(20 * 86_400))
+      let posts = await simulator.deliveries()
+      #expect(posts.map(\.status) == [503, 503, 200, 200])
+      let (first, second) = ("480000000010000", "480000000020000")
+      #expect(posts.map(\.notification.originalTransactionID) == [first, first, second, first])
+    }
+  }
+
+  @Test("the sandbox posts once; and another address gets nothing of before")
+  func once() async throws {
+    try await withSimulator { simulator, inbox in
+      try simulator.deliverNotifications(to: inbox.url)
+      inbox.answer(with: 503)
+      _ = try simulator.issueTransaction(.subscriber, environment: .sandbox)
+      simulator.advanceClock(by: .seconds(86_400))
+      #expect(await simulator.deliveries().map(\.status) == [503])
+      _ = try simulator.issueTransaction(.subscriber, subscriber: 2)
       let closed = try await Inbox.open()
       await closed.close()
+      _ = await simulator.deliveries()
       try simulator.deliverNotifications(to: closed.url)
-      simulator.advanceClock(by: .seconds(32 * 86_400))
-      try simulator.deliverNotifications(to: inbox.url)
-      simulator.advanceClock(by: .seconds(32 * 86_400))
-      #expect(await simulator.deliveries().map(\.status) == [503, nil, 503])
+      simulator.advanceClock(by: .seconds(86_400))
+      #expect(await simulator.deliveries().map(\.status) == [503, 503])
+      // Nobody listens there.
+      _ = try simulator.issueTransaction(.subscriber, subscriber: 3)
+      #expect(await simulator.deliveries().map(\.status) == [503, 503, nil])
     }
   }
 
