@@ -11,8 +11,12 @@ enum AppleEndpoint {
   static let production = "https://buy.itunes.apple.com/verifyReceipt"
   static let sandbox = "https://sandbox.itunes.apple.com/verifyReceipt"
   /// https://developer.apple.com/documentation/appstoreserverapi
-  static let serverAPIProduction = "https://api.storekit.itunes.apple.com"
-  static let serverAPISandbox = "https://api.storekit-sandbox.itunes.apple.com"
+  static let serverAPIProduction = "https://api.storekit.apple.com"
+  static let serverAPISandbox = "https://api.storekit-sandbox.apple.com"
+  /// The same servers under the names that Apple recommended before.
+  static let formerServerAPI = [
+    "https://api.storekit.itunes.apple.com", "https://api.storekit-sandbox.itunes.apple.com",
+  ]
 }
 
 extension ServiceConfiguration {
@@ -103,11 +107,11 @@ extension ServiceConfiguration.AppStore {
         "app_store.server_api.issuer_id", .text, "The issuer ID from App Store Connect; required with the key")
       let sent = "tokens of the Server API's key are sent there"
       productionURL = reader.appleURL(
-        "app_store.server_api.production_url", AppleEndpoint.serverAPIProduction, gets: sent,
-        "The Server API in production")
+        "app_store.server_api.production_url", AppleEndpoint.serverAPIProduction, or: AppleEndpoint.formerServerAPI,
+        gets: sent, "The Server API in production")
       sandboxURL = reader.appleURL(
-        "app_store.server_api.sandbox_url", AppleEndpoint.serverAPISandbox, gets: sent,
-        "The Server API in the sandbox")
+        "app_store.server_api.sandbox_url", AppleEndpoint.serverAPISandbox, or: AppleEndpoint.formerServerAPI,
+        gets: sent, "The Server API in the sandbox")
       guard reader.findings.problems.count == problemsBefore, key != nil || keyID != nil || issuerID != nil
       else { return nil }
       guard let key, let keyID, let issuerID else {
@@ -161,12 +165,14 @@ extension ServerAPIKey {
 extension ConfigurationReader {
   /// A URL of Apple's, or one that is used in its place, with a warning.
   ///
-  /// - Parameter gets: what the server at this address receives.
+  /// - Parameters:
+  ///   - others: further URLs of Apple's.
+  ///   - consequence: what the server at this address receives.
   mutating func appleURL(
-    _ name: String, _ standard: String, gets consequence: String, _ summary: String
+    _ name: String, _ standard: String, or others: [String] = [], gets consequence: String, _ summary: String
   ) -> String {
     let url = read(name, .url, default: standard, summary)
-    if url != standard { warning(name, "is not Apple's; \(consequence)") }
+    if url != standard, !others.contains(url) { warning(name, "is not Apple's; \(consequence)") }
     return url
   }
 }

@@ -23,8 +23,8 @@ struct ServerAPIConfigurationTests {
     let alone = try sample().load()
     #expect(alone.appStore.sharedSecret == nil)
     #expect(alone.appStore.serverAPI?.keyID == "2X9R4HXF34")
-    #expect(alone.appStore.serverAPI?.productionURL == "https://api.storekit.itunes.apple.com")
-    #expect(alone.appStore.serverAPI?.sandboxURL == "https://api.storekit-sandbox.itunes.apple.com")
+    #expect(alone.appStore.serverAPI?.productionURL == "https://api.storekit.apple.com")
+    #expect(alone.appStore.serverAPI?.sandboxURL == "https://api.storekit-sandbox.apple.com")
     #expect(alone.warnings.isEmpty)
     let both = try sample(secret: SampleConfiguration.sharedSecret).load()
     #expect(both.appStore.sharedSecret != nil && both.appStore.serverAPI != nil)
@@ -75,6 +75,15 @@ struct ServerAPIConfigurationTests {
     let warnings = try sample(["sandbox_url": "https://sandbox.test"]).load().warnings.map(\.description)
     #expect(warnings.count == 1)
     #expect(warnings.first?.hasPrefix("app_store.server_api.sandbox_url") == true, "\(warnings)")
+  }
+
+  @Test func `the hosts that Apple recommended before are Apple's`() throws {
+    let former = try sample([
+      "production_url": "https://api.storekit.itunes.apple.com",
+      "sandbox_url": "https://api.storekit-sandbox.itunes.apple.com",
+    ]).load()
+    #expect(former.warnings.isEmpty)
+    #expect(former.appStore.serverAPI?.productionURL == "https://api.storekit.itunes.apple.com")
   }
 
   @Test func `apps' numbers are numbers`() throws {
