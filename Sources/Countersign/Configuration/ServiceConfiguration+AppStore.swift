@@ -17,16 +17,26 @@ enum AppleEndpoint {
   static let formerServerAPI = [
     "https://api.storekit.itunes.apple.com", "https://api.storekit-sandbox.itunes.apple.com",
   ]
+  static let all = Set([production, sandbox, serverAPIProduction, serverAPISandbox] + formerServerAPI)
 }
 
 extension ServiceConfiguration {
   struct AppStore: Hashable, Sendable {
+    /// Whose time of day counts for access.
+    enum Clock: String, Hashable, Sendable, CaseIterable {
+      /// The machine's, which several answers of Apple's that agree correct.
+      case machine
+      /// A simulated store's, which is moved by hand.
+      case store
+    }
+
     /// Never empty; in the order of the file, which is the order of attempts for a purchase of an unknown app.
     let orderedBundleIDs: [BundleID]
     /// `nil`: verifyReceipt is not called. At least one of this and `serverAPI` is set.
     let sharedSecret: Secret?
     let productionURL: String
     let sandboxURL: String
+    let clock: Clock
     /// CA certificates for TLS, in place of the system's.
     let caFile: String?
     /// Files of root certificates; Apple's own when empty.
@@ -51,6 +61,10 @@ extension ServiceConfiguration {
         "app_store.production_url", AppleEndpoint.production, gets: Self.sent, "verifyReceipt in production")
       sandboxURL = reader.appleURL(
         "app_store.sandbox_url", AppleEndpoint.sandbox, gets: Self.sent, "verifyReceipt in the sandbox")
+      clock = reader.read(
+        "app_store.clock", .choice, default: .machine,
+        "Whose time of day counts: `machine`, this machine's, corrected by Apple's; `store`, that of a simulated App "
+          + "Store, whose clock is moved by hand. For a simulator only")
       caFile = reader.read(
         "app_store.ca_file", .file,
         "Certificate authorities to trust for TLS to Apple's URLs (PEM), in place of the system's")
@@ -69,6 +83,16 @@ extension ServiceConfiguration {
             + "answer of the Server API that names another is refused. Empty: the bundle ID alone decides"))
       serverAPI = ServerAPI(&reader)
 
+      if clock == .store {
+        let urls = [productionURL, sandboxURL] + (serverAPI.map { [$0.productionURL, $0.sandboxURL] } ?? [])
+        if roots.isEmpty || urls.contains(where: AppleEndpoint.all.contains) {
+          reader.problem(
+            "app_store.clock",
+            "store is for a simulated App Store: name the simulator in all URLs of app_store, and its certificates in "
+              + "app_store.roots, or leave app_store.clock out")
+        }
+        reader.warning("app_store.clock", "whoever answers for the store sets the time at which access ends")
+      }
       if caFile != nil {
         reader.warning("app_store.ca_file", "whoever holds a key of these authorities can answer in Apple's name")
       }

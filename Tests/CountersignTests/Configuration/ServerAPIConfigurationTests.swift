@@ -86,6 +86,30 @@ struct ServerAPIConfigurationTests {
     #expect(former.appStore.serverAPI?.productionURL == "https://api.storekit.itunes.apple.com")
   }
 
+  @Test func `the store's clock counts where all is simulated, and with a warning`() throws {
+    let directory = try TemporaryDirectory()
+    let root = try directory.write("root.pem", "a root")
+    let simulated = SampleConfiguration().setting("app_store.clock", "store")
+      .setting("app_store.production_url", "https://127.0.0.1:1/verifyReceipt")
+      .setting("app_store.sandbox_url", "https://127.0.0.1:1/sandbox/verifyReceipt")
+      .setting("app_store.roots", "[\(root)]")
+    #expect(try simulated.load().appStore.clock == .store)
+    #expect(try simulated.load().warnings.contains { $0.origin.hasPrefix("app_store.clock") })
+    #expect(try SampleConfiguration().load().appStore.clock == .machine)
+    let key = "\"\(Self.pem.replacing("\n", with: "\\n"))\""
+    for withApple in [
+      SampleConfiguration().setting("app_store.clock", "store"),
+      simulated.setting("app_store.production_url", "https://buy.itunes.apple.com/verifyReceipt"),
+      simulated.setting("app_store.sandbox_url", "https://sandbox.itunes.apple.com/verifyReceipt"),
+      simulated.setting("app_store.roots", "[]"),
+      simulated.setting(
+        "app_store.server_api", "{key: \(key), key_id: 2X9R4HXF34, issuer_id: \(Self.issuer)}"),
+    ] {
+      let problems = withApple.problems()
+      #expect(problems.count == 1 && problems.first?.contains("store is for a simulated") == true, "\(problems)")
+    }
+  }
+
   @Test func `apps' numbers are numbers`() throws {
     let configuration = try SampleConfiguration().setting("app_store.app_apple_ids", "[1234567890, 7]").load()
     #expect(configuration.appStore.appAppleIDs == [1_234_567_890, 7])
