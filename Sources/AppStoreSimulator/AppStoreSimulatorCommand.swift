@@ -34,6 +34,12 @@ struct AppStoreSimulatorCommand: AsyncParsableCommand {
           curl http://127.0.0.1:8444/device-tokens -d '{"device":"phone-1"}'
           curl http://127.0.0.1:8444/devices/phone-1
 
+        Show a subscriber's renewals 90 seconds late; make an old receipt:
+          curl http://127.0.0.1:8444/receipts -d \\
+            '{"scenario":"subscriber","late":"90s"}'
+          curl http://127.0.0.1:8444/receipts -d \\
+            '{"scenario":"lifetime_refunded","age":"50d"}'
+
         Move the clock, make trouble, of one service if wanted:
           curl http://127.0.0.1:8444/clock -d '{"advance":"30d"}'
           curl http://127.0.0.1:8444/trouble -d '{"trouble":"html","count":3}'
@@ -79,6 +85,15 @@ struct ReceiptCommand: AsyncParsableCommand {
   @Option(help: "When it is issued, RFC 3339; now when not given.", transform: Timestamp.parse)
   var clock: Timestamp?
 
+  @Option(
+    help: "How late renewals are shown, such as 90s; the scenario's own when not given.", transform: DurationText.parse)
+  var late: Int64?
+
+  @Option(
+    help: "How long before it is issued it was signed, such as 50d: what happened since is not in it.",
+    transform: DurationText.parse)
+  var age: Int64 = 0
+
   @Option(help: "How many, each of another customer.")
   var count = 1
 
@@ -88,7 +103,8 @@ struct ReceiptCommand: AsyncParsableCommand {
 
   func run() async throws {
     var order = ReceiptOrder(
-      environment: environment, subscriber: subscriber, bundleID: bundleID, format: format)
+      environment: environment, subscriber: subscriber, bundleID: bundleID, format: format, renewalsLateBy: late,
+      age: age)
     do {
       try order.setScenario(named: scenario)
       let issuer = ReceiptIssuer(pki: try DevelopmentPKI())
@@ -136,9 +152,19 @@ struct TransactionCommand: AsyncParsableCommand {
   @Option(help: "When it is signed, RFC 3339; now when not given.", transform: Timestamp.parse)
   var clock: Timestamp?
 
+  @Option(
+    help: "How late renewals are shown, such as 90s; the scenario's own when not given.", transform: DurationText.parse)
+  var late: Int64?
+
+  @Option(
+    help: "How long before it is issued it was signed, such as 50d: what happened since is not in it.",
+    transform: DurationText.parse)
+  var age: Int64 = 0
+
   func run() async throws {
     var order = ReceiptOrder(
-      environment: environment, subscriber: subscriber, bundleID: bundleID, appAccountToken: appAccountToken)
+      environment: environment, subscriber: subscriber, bundleID: bundleID, appAccountToken: appAccountToken,
+      renewalsLateBy: late, age: age)
     do {
       try order.setScenario(named: scenario)
       let issuer = ReceiptIssuer(pki: try DevelopmentPKI())
@@ -198,6 +224,15 @@ struct DeviceCheckKeyCommand: AsyncParsableCommand {
 
 extension StoreEnvironment: ExpressibleByArgument {}
 extension ReceiptFormat: ExpressibleByArgument {}
+
+extension DurationText {
+  static func parse(_ text: String) throws -> Int64 {
+    guard let milliseconds = milliseconds(text) else {
+      throw ValidationError("'\(text)' is no duration such as 300ms, 10s, 5m, 24h or 30d.")
+    }
+    return milliseconds
+  }
+}
 
 extension Timestamp {
   static func parse(_ text: String) throws -> Timestamp {

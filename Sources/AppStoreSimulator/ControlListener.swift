@@ -8,6 +8,7 @@ import NIOCore
 ///     GET    /clock                                        {"now":"2026-01-15T12:00:00Z"}
 ///     POST   /clock      {"now":"…"} {"advance":"30d"} {"real":true}
 ///     POST   /receipts   {"scenario":"grace","environment":"sandbox","subscriber":7,"bundle_id":"…","format":"ber"}
+///                        {"late":"90s"} shows renewals so late, {"age":"50d"} signs it as of so long before
 ///     POST   /transactions  the same but for the format, and {"app_account_token":"…"}: a signed transaction
 ///     POST   /device-tokens {"device":"phone-1","environment":"production"}: a token of DeviceCheck for 30 seconds
 ///     GET    /devices/phone-1                              the two bits on each of DeviceCheck's servers
@@ -140,9 +141,11 @@ struct ControlListener: Sendable {
     var bundleID: String?
     var format: ReceiptFormat?
     var appAccountToken: String?
+    var late: String?
+    var age: String?
 
     enum CodingKeys: String, CodingKey {
-      case scenario, environment, subscriber, format
+      case scenario, environment, subscriber, format, late, age
       case bundleID = "bundle_id"
       case appAccountToken = "app_account_token"
     }
@@ -156,6 +159,8 @@ struct ControlListener: Sendable {
     order.bundleID = request.bundleID ?? order.bundleID
     order.format = request.format ?? order.format
     order.appAccountToken = request.appAccountToken
+    order.renewalsLateBy = try request.late.map { try duration($0, key: "late") }
+    order.age = try request.age.map { try duration($0, key: "age") } ?? 0
     return order
   }
 

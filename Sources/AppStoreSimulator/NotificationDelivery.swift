@@ -4,8 +4,11 @@ import Synchronization
 
 /// Posts notifications to the app's server as the store's clock passes the events of known customers.
 ///
-/// They are posted one after another in the order of their events, each once whatever the response: the store would
-/// retry for days, and tests do not wait for that. The responses are recorded.
+/// They are posted one after another in the order of their events. In production one that is not answered with 2xx is
+/// posted again, as the store does: 1, 12, 24, 48 and 72 hours after the last time, by the store's clock; in the sandbox it
+/// is not. The responses are recorded.
+///
+/// https://developer.apple.com/documentation/appstoreservernotifications/responding-to-app-store-server-notifications
 final class NotificationDelivery: Sendable {
   /// One attempt.
   struct Attempt: Hashable, Sendable {
@@ -14,15 +17,36 @@ final class NotificationDelivery: Sendable {
     let status: Int?
   }
 
+  /// Milliseconds between two posts of the same notification.
+  private static let pauses: [Int64] = [1, 12, 24, 48, 72].map { $0 * 3_600 * Timestamp.second }
+
+  /// A notification to be posted.
+  private struct Post {
+    var notification: SimulatedNotification
+    var due: Timestamp
+    /// How often it was posted before.
+    var posted = 0
+  }
+
   private struct State {
     var target: PlainHTTPURL?
     /// The time up to which each customer's events were handled.
     var deliveredUntil: [ReceiptSeed: Timestamp] = [:]
+    /// In the order in which they are posted, the next one last.
+    var waiting: [Post] = []
     var attempts: [Attempt] = []
-    /// The post in progress; later ones wait for it.
+    /// Posts what is due; nil when nothing is.
     var posting: Task<Void, Never>?
     var ticker: Task<Void, Never>?
     var isStopped = false
+
+    /// Those of the same moment stay in the order in which they came: the sort is stable.
+    mutating func add(_ posts: [Post]) {
+      guard !posts.isEmpty else { return }
+      waiting = (waiting.reversed() + posts).sorted { $0.due < $1.due }.reversed()
+    }
+
+    func next(at now: Timestamp) -> Post? { waiting.last.flatMap { $0.due <= now ? $0 : nil } }
   }
 
   private let customers: CustomerRegistry
@@ -45,6 +69,7 @@ final class NotificationDelivery: Sendable {
     let now = clock.now
     state.withLock { state in
       state.target = target
+      state.waiting = []
       state.deliveredUntil = [:]
       for customer in customers.all { state.deliveredUntil[customer.seed] = now }
       if target == nil {
@@ -60,33 +85,29 @@ final class NotificationDelivery: Sendable {
   func catchUp() {
     let now = clock.now
     state.withLock { state in
-      guard let target = state.target, !state.isStopped else { return }
-      var due: [SimulatedNotification] = []
+      guard state.target != nil, !state.isStopped else { return }
+      var due: [Post] = []
       for customer in customers.all {
         // The first purchase of a story can happen at the very moment of its issue.
         let from = state.deliveredUntil[customer.seed] ?? customer.knownSince.before
         guard from < now else { continue }
         state.deliveredUntil[customer.seed] = now
         do {
-          due += try writer.notifications(of: customer.seed, after: from, through: now)
+          due += try writer.notifications(of: customer.seed, after: from, through: now).map {
+            Post(notification: $0, due: Timestamp($0.at))
+          }
         } catch {
           logger.error("Notifications could not be signed", metadata: ["error": "\(error)"])
         }
       }
-      guard !due.isEmpty else { return }
-      // Events of the same moment stay in the customers' order of arrival: the sort is stable.
-      let batch = due.enumerated().sorted { ($0.element.at, $0.offset) < ($1.element.at, $1.offset) }.map(\.element)
-      let before = state.posting
-      state.posting = Task {
-        await before?.value
-        for notification in batch { await post(notification, to: target) }
-      }
+      state.add(due)
+      if state.posting == nil, state.next(at: now) != nil { state.posting = Task { await postAllDue() } }
     }
   }
 
-  /// All attempts, after all due events were posted.
+  /// All attempts, after all due notifications were posted.
   func attempts() async -> [Attempt] {
-    await state.withLock { $0.posting }?.value
+    while let posting = state.withLock(\.posting) { await posting.value }
     return state.withLock { $0.attempts }
   }
 
@@ -97,19 +118,42 @@ final class NotificationDelivery: Sendable {
     }
   }
 
-  private func post(_ notification: SimulatedNotification, to target: PlainHTTPURL) async {
-    guard state.withLock({ !$0.isStopped }) else { return }
-    var status: Int?
-    do {
-      status = try await PlainHTTPPost.send(Array(notification.body.utf8), to: target)
-    } catch {
-      logger.warning(
-        "A notification was not answered", metadata: ["error": "\(error)", "type": "\(notification.type)"])
+  private func postAllDue() async {
+    while let (post, target) = takeNext() {
+      let notification = post.notification
+      var status: Int?
+      do {
+        status = try await PlainHTTPPost.send(Array(notification.body.utf8), to: target)
+      } catch {
+        logger.warning(
+          "A notification was not answered", metadata: ["error": "\(error)", "type": "\(notification.type)"])
+      }
+      note(Attempt(notification: notification, status: status), of: post, to: target)
     }
-    let attempt = Attempt(notification: notification, status: status)
+  }
+
+  private func takeNext() -> (Post, PlainHTTPURL)? {
+    let now = clock.now
+    return state.withLock { state in
+      guard let target = state.target, !state.isStopped, let post = state.next(at: now) else {
+        state.posting = nil
+        return nil
+      }
+      state.waiting.removeLast()
+      return (post, target)
+    }
+  }
+
+  private func note(_ attempt: Attempt, of post: Post, to target: PlainHTTPURL) {
     state.withLock { state in
       if state.attempts.count >= Self.attemptLimit { state.attempts.removeFirst() }
       state.attempts.append(attempt)
+      let isTaken = attempt.status.map { (200...299).contains($0) } ?? false
+      guard !isTaken, state.target == target, attempt.notification.environment == .production,
+        Self.pauses.indices.contains(post.posted)
+      else { return }
+      let due = Timestamp(milliseconds: post.due.milliseconds + Self.pauses[post.posted])
+      state.add([Post(notification: post.notification, due: due, posted: post.posted + 1)])
     }
   }
 

@@ -50,7 +50,7 @@ enum PlainHTTPPost {
     case noAnswer
   }
 
-  /// Long, as a receiver on a busy machine takes its time, and what it did not answer in time is not posted again.
+  /// Long, as a receiver on a busy machine takes its time.
   private static let timeLimit = TimeAmount.seconds(60)
 
   /// - Returns: the response's status; its body is not read.

@@ -7,6 +7,8 @@ enum IssueError: Error, Hashable, CustomStringConvertible {
   case badSubscriber(Int64)
   case badBundleID
   case badAccountToken
+  case badLateness
+  case badAge
   case nothingBought(Scenario)
   case unknownTransaction(String)
   case signing(String)
@@ -19,6 +21,8 @@ enum IssueError: Error, Hashable, CustomStringConvertible {
       "the subscriber's number is \(number), and has to be between 0 and \(ReceiptSeed.subscriberLimit)"
     case .badBundleID: "a bundle ID is made of letters, digits, dots and hyphens"
     case .badAccountToken: "an app account token is a UUID"
+    case .badLateness: "renewals are late by 0 seconds up to 7 days"
+    case .badAge: "the age of a receipt is between 0 seconds and 10000 days"
     case .nothingBought(let scenario):
       "it would be of one transaction, and in '\(scenario.rawValue)' nothing is bought"
     case .unknownTransaction(let id): "nobody that this simulator knows has made transaction \(id) by now"
@@ -37,6 +41,10 @@ struct ReceiptOrder: Hashable, Sendable {
   var format: ReceiptFormat = .der
   /// The account UUID that the app gives its purchases.
   var appAccountToken: String?
+  /// How late the store shows renewals, in milliseconds; nil for the scenario's own.
+  var renewalsLateBy: Int64?
+  /// How long before the issue it was signed, in milliseconds: what has happened since is not in it.
+  var age: Int64 = 0
 
   /// Sets a scenario or a trouble by its name; a trouble affects a healthy subscription.
   mutating func setScenario(named name: String) throws(IssueError) {
@@ -103,8 +111,8 @@ final class ReceiptIssuer: Sendable {
   /// Begins a story, and signs its newest transaction. `format` has no effect.
   func issueTransaction(_ order: ReceiptOrder, at now: Timestamp) throws(IssueError) -> IssuedTransaction {
     let seed = try seed(of: order, at: now)
-    guard let newest = seed.newestRow(at: now) else { throw .nothingBought(order.scenario) }
-    let transaction = try sign(newest, of: seed, at: now)
+    guard let newest = seed.newestRow(at: seed.createdAt) else { throw .nothingBought(order.scenario) }
+    let transaction = try sign(newest, of: seed, at: order.age == 0 ? now : seed.createdAt)
     customers.register(seed)
     return transaction
   }
@@ -164,18 +172,21 @@ final class ReceiptIssuer: Sendable {
       guard let uuid = UUID(uuidString: text) else { throw .badAccountToken }
       token = uuid.uuidString.lowercased()
     }
+    if let late = order.renewalsLateBy, !(0...7 * Timestamp.day).contains(late) { throw .badLateness }
+    guard (0...10_000 * Timestamp.day).contains(order.age) else { throw .badAge }
     // Receipts have dates in whole seconds.
     let start = now.milliseconds / Timestamp.second * Timestamp.second
+    let created = start - order.age / Timestamp.second * Timestamp.second
     return ReceiptSeed(
       scenario: order.scenario, trouble: order.trouble, environment: order.environment, subscriber: order.subscriber,
-      bundleID: order.scenario.bundleID(order.bundleID), start: start, created: start, format: order.format,
-      appAccountToken: token)
+      bundleID: order.scenario.bundleID(order.bundleID), start: start, created: created, format: order.format,
+      appAccountToken: token, renewalsLateBy: order.renewalsLateBy.map { $0 / Timestamp.second })
   }
 
   /// The receipt on the customer's device at a moment: signed again with the newest purchase.
   func newest(of seed: ReceiptSeed, at now: Timestamp) throws -> String {
     var renewed = seed
-    let lastPurchase = seed.state(at: now).rows.map(\.purchasedAt.milliseconds).max() ?? seed.created
+    let lastPurchase = seed.state(at: now).rows.map(\.shownAt.milliseconds).max() ?? seed.created
     renewed.created = max(seed.created, lastPurchase)
     if let known = newest.withLock({ $0[renewed] }) { return known }
     let receipt = Data(try encode(renewed)).base64EncodedString()

@@ -18,6 +18,8 @@ struct ReceiptSeed: Codable, Hashable, Sendable {
   var format: ReceiptFormat
   /// The account UUID that the app gave its purchases, in lower case.
   var appAccountToken: String?
+  /// Seconds between a period's end and the moment at which its renewal is shown; nil for the scenario's own.
+  var renewalsLateBy: Int64?
 
   /// The highest subscriber number for which every ID has the length of Apple's.
   static let subscriberLimit: Int64 = 999_999_999
@@ -30,7 +32,9 @@ struct ReceiptSeed: Codable, Hashable, Sendable {
     trouble.flatMap { $0.befalls(service) ? $0 : nil }
   }
 
-  var timeline: Timeline { scenario.timeline(start: startedAt, environment: environment) }
+  var timeline: Timeline {
+    scenario.timeline(start: startedAt, environment: environment, renewalsLateBy: renewalsLateBy)
+  }
 
   func state(at now: Timestamp) -> CustomerState {
     timeline.state(at: now)

@@ -6,10 +6,14 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
   case subscriber
   case trial
   case renewing
+  case lateRenewal = "late_renewal"
   case renewalOff = "renewal_off"
   case grace
+  case graceWithoutDate = "grace_without_date"
+  case graceEnded = "grace_ended"
   case billingRetry = "billing_retry"
   case expiredVoluntary = "expired_voluntary"
+  case voluntaryRetrying = "voluntary_retrying"
   case expiredBillingError = "expired_billing_error"
   case expiredPriceIncrease = "expired_price_increase"
   case expiredProductUnavailable = "expired_product_unavailable"
@@ -17,12 +21,14 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
   case refunded
   case refundedThenRebought = "refunded_then_rebought"
   case upgraded
+  case upgradeRefunded = "upgrade_refunded"
   case downgradePending = "downgrade_pending"
   case crossgraded
   case familyShared = "family_shared"
   case familyRevoked = "family_revoked"
   case lifetime
   case lifetimeRefunded = "lifetime_refunded"
+  case nonRenewing = "non_renewing"
   case empty
   case unknownProduct = "unknown_product"
   case wrongApp = "wrong_app"
@@ -36,10 +42,16 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
     case .subscriber: "buys pro monthly at the start and renews every month for ever"
     case .trial: "on day 3 of a free week of pro monthly; then pays and renews"
     case .renewing: "pro monthly, 45 days old, auto-renew on"
+    case .lateRenewal:
+      "pro monthly ended a second ago, each renewal is shown five minutes late (another time with `late`)"
     case .renewalOff: "pro monthly paid for 15 more days, auto-renew off; then expires"
     case .grace: "pro monthly ended 3 days ago, charge failed, 16 days of grace, 60 of retry"
+    case .graceWithoutDate:
+      "pro monthly ended 3 days ago, 16 days of grace told by status and subtype alone, then retry"
+    case .graceEnded: "pro monthly ended 20 days ago, its 16 days of grace are over, the charge is retried until day 60"
     case .billingRetry: "pro monthly ended 3 days ago, charge failed, no grace, 60 days of retry"
     case .expiredVoluntary: "ended 30 days ago, auto-renew was off (intent 1)"
+    case .voluntaryRetrying: "ended 3 days ago, auto-renew was off (intent 1), and yet the flag of billing retry is set"
     case .expiredBillingError: "ended 90 days ago, the charge never succeeded (intent 2)"
     case .expiredPriceIncrease: "ended 30 days ago, a higher price was not agreed to (intent 3)"
     case .expiredProductUnavailable: "ended 30 days ago, the product was withdrawn (intent 4)"
@@ -47,12 +59,14 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
     case .refunded: "the running month of premium was refunded yesterday"
     case .refundedThenRebought: "a refunded month, then bought again under the same original transaction ID"
     case .upgraded: "pro yearly replaced by premium monthly 5 days ago; the replaced row ends later"
+    case .upgradeRefunded: "pro yearly replaced by premium monthly 5 days ago, which was refunded yesterday"
     case .downgradePending: "premium monthly for 15 more days, then pro monthly"
     case .crossgraded: "pro monthly for 15 more days, then pro yearly"
     case .familyShared: "premium monthly through family sharing"
     case .familyRevoked: "premium monthly through family sharing, which ended yesterday"
     case .lifetime: "bought for ever 100 days ago"
-    case .lifetimeRefunded: "bought for ever 100 days ago, refunded yesterday"
+    case .lifetimeRefunded: "bought for ever 100 days ago, refunded yesterday; with `age` an old receipt shows it still"
+    case .nonRenewing: "a season of pro, which does not renew, bought 10 days ago; the next one in 20 days"
     case .empty: "an authentic receipt without a single purchase"
     case .unknownProduct: "subscribed to a product that no catalog names"
     case .wrongApp: "an authentic receipt of another app, with our product IDs in it"
@@ -68,7 +82,21 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
   }
 
   /// The story of a receipt issued at `start`. In the sandbox an upgrade leaves no cancellation date, as with Apple.
-  func timeline(start: Timestamp, environment: StoreEnvironment) -> Timeline {
+  ///
+  /// - Parameter renewalsLateBy: seconds between a period's end and the moment at which its renewal is shown.
+  func timeline(start: Timestamp, environment: StoreEnvironment, renewalsLateBy: Int64? = nil) -> Timeline {
+    var timeline = story(start: start, environment: environment)
+    let seconds = renewalsLateBy ?? (self == .lateRenewal ? Self.usualLateness : 0)
+    for index in timeline.subscriptions.indices {
+      timeline.subscriptions[index].renewalsLateBy = seconds * Timestamp.second
+    }
+    return timeline
+  }
+
+  /// Seconds by which renewals are late in `late_renewal`.
+  private static let usualLateness: Int64 = 300
+
+  private func story(start: Timestamp, environment: StoreEnvironment) -> Timeline {
     switch self {
     case .subscriber:
       return Timeline(subscriptions: [Subscription(product: .proMonthly, start: start)])
@@ -78,6 +106,9 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
       ])
     case .renewing, .wrongApp, .accountGone:
       return Timeline(subscriptions: [Subscription(product: .proMonthly, start: start.adding(days: -45))])
+    case .lateRenewal:
+      let end = Timestamp(milliseconds: start.milliseconds - Timestamp.second)
+      return Timeline(subscriptions: [Subscription(product: .proMonthly, start: firstPurchase(forAnEndAt: end))])
     case .renewalOff:
       return Timeline(subscriptions: [
         ending(.proMonthly, inDays: 15, from: start, intent: 1, renewalOffFrom: start.adding(days: -2))
@@ -86,12 +117,24 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
       return Timeline(subscriptions: [
         ending(.proMonthly, inDays: -3, from: start, intent: 2, retryDays: 60, graceDays: 16)
       ])
+    case .graceWithoutDate:
+      var subscription = ending(.proMonthly, inDays: -3, from: start, intent: 2, retryDays: 60, graceDays: 16)
+      subscription.hidesGrace = true
+      return Timeline(subscriptions: [subscription])
+    case .graceEnded:
+      return Timeline(subscriptions: [
+        ending(.proMonthly, inDays: -20, from: start, intent: 2, retryDays: 60, graceDays: 16)
+      ])
     case .billingRetry:
       return Timeline(subscriptions: [ending(.proMonthly, inDays: -3, from: start, intent: 2, retryDays: 60)])
     case .expiredVoluntary:
       return Timeline(subscriptions: [
         ending(.proMonthly, inDays: -30, from: start, intent: 1, renewalOffFrom: start.adding(days: -40))
       ])
+    case .voluntaryRetrying:
+      var subscription = ending(.proMonthly, inDays: -3, from: start, intent: 1, renewalOffFrom: start.adding(days: -5))
+      subscription.keepsRetryFlag = true
+      return Timeline(subscriptions: [subscription])
     case .expiredBillingError:
       return Timeline(subscriptions: [ending(.proMonthly, inDays: -90, from: start, intent: 2, retryDays: 60)])
     case .expiredPriceIncrease:
@@ -111,6 +154,14 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
       ])
     case .upgraded:
       return Timeline(subscriptions: upgrade(from: start, environment: environment))
+    case .upgradeRefunded:
+      var runs = upgrade(from: start, environment: environment)
+      let refund = start.adding(days: -1)
+      runs[1].periods = 1
+      runs[1].intent = 1
+      runs[1].renewalOffFrom = refund
+      runs[1].cancellations = [Subscription.Cancellation(period: 0, at: refund, reason: 1)]
+      return Timeline(subscriptions: runs)
     case .downgradePending:
       return Timeline(subscriptions: change(from: .premiumMonthly, to: .proMonthly, start: start))
     case .crossgraded:
@@ -124,11 +175,16 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
       subscription.isFamilyShared = true
       return Timeline(subscriptions: [subscription])
     case .lifetime:
-      return Timeline(lifetimes: [LifetimePurchase(slot: 0, product: .forever, at: start.adding(days: -100))])
+      return Timeline(oneTimePurchases: [OneTimePurchase(slot: 0, product: .forever, at: start.adding(days: -100))])
     case .lifetimeRefunded:
-      return Timeline(lifetimes: [
-        LifetimePurchase(
+      return Timeline(oneTimePurchases: [
+        OneTimePurchase(
           slot: 0, product: .forever, at: start.adding(days: -100), cancelledAt: start.adding(days: -1))
+      ])
+    case .nonRenewing:
+      return Timeline(oneTimePurchases: [
+        OneTimePurchase(slot: 0, product: .proSeason, at: start.adding(days: -10)),
+        OneTimePurchase(slot: 1, product: .proSeason, at: start.adding(days: 20)),
       ])
     case .empty:
       return Timeline()
@@ -153,6 +209,12 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
     Subscription(
       product: product, start: start.adding(days: days).adding(months: -2), periods: 2,
       renewalOffFrom: renewalOffFrom, intent: intent, retryDays: retryDays, graceDays: graceDays)
+  }
+
+  /// The start of a subscription of which a month ends at a moment: a month before it, or two where that one was too short.
+  private func firstPurchase(forAnEndAt end: Timestamp) -> Timestamp {
+    let months = [1, 2].first { end.adding(months: -$0).adding(months: $0) == end } ?? 1
+    return end.adding(months: -months)
   }
 
   /// Two months of premium, the second refunded while it runs.

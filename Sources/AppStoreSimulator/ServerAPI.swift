@@ -53,18 +53,18 @@ struct ServerAPI: Sendable {
     do {
       switch endpoint {
       case .subscriptions(let id):
-        return Answer(json: try subscriptions(try purchase(id, call, bundleID, now).seed, call, now: now))
+        return .ofServerAPI(try subscriptions(try purchase(id, call, bundleID, now).seed, call, now: now))
       case .transaction(let id):
         let purchase = try purchase(id, call, bundleID, now)
         let payload = SignedDataPayload(seed: purchase.seed, at: now)
-        return Answer(
-          json: .object([("signedTransactionInfo", .string(try signer.sign(payload.transaction(purchase.row))))]))
+        return .ofServerAPI(
+          .object([("signedTransactionInfo", .string(try signer.sign(payload.transaction(purchase.row))))]))
       case .history(let id):
-        return Answer(json: try history(try purchase(id, call, bundleID, now).seed, call, now: now))
+        return .ofServerAPI(try history(try purchase(id, call, bundleID, now).seed, call, now: now))
       case .order(let id):
         return try order(id, call, bundleID, now)
       case .notificationsTest:
-        return Answer(json: .object([("testNotificationToken", .string(UUID().uuidString.lowercased()))]))
+        return .ofServerAPI(.object([("testNotificationToken", .string(UUID().uuidString.lowercased()))]))
       case .unknown:
         return Answer(text: "", httpStatus: 404)
       }
@@ -102,10 +102,10 @@ struct ServerAPI: Sendable {
         try self.purchase(id, call, bundleID, now)
       }
     } catch { purchase = nil }
-    guard let purchase else { return Answer(json: .object([("status", .integer(1))])) }
+    guard let purchase else { return .ofServerAPI(.object([("status", .integer(1))])) }
     let transaction = SignedDataPayload(seed: purchase.seed, at: now).transaction(purchase.row)
-    return Answer(
-      json: .object([
+    return .ofServerAPI(
+      .object([
         ("status", .integer(0)), ("signedTransactions", .array([.string(try signer.sign(transaction))])),
       ]))
   }
@@ -154,11 +154,12 @@ struct ServerAPI: Sendable {
       throw ServerAPIError.invalidProductType
     }
     if !types.isEmpty {
-      rows.removeAll { !types.contains($0.row.product.isSubscription ? "AUTO_RENEWABLE" : "NON_CONSUMABLE") }
+      rows.removeAll { !types.contains($0.row.product.historyType) }
     }
     let products = call.values("productId")
     if !products.isEmpty { rows.removeAll { !products.contains($0.row.product.id) } }
-    switch call.values("revoked").last {
+    // Apple's own library for Python writes `True`.
+    switch call.values("revoked").last?.lowercased() {
     case "true": rows.removeAll { $0.row.cancelledAt == nil }
     case "false": rows.removeAll { $0.row.cancelledAt != nil }
     case nil: break
@@ -205,6 +206,24 @@ struct ServerAPI: Sendable {
     let plain = String(decoding: bytes, as: UTF8.self)
     guard plain.hasPrefix("page:"), let offset = Int(plain.dropFirst(5)), offset >= 0 else { return nil }
     return offset
+  }
+}
+
+extension Answer {
+  /// Apple's own libraries read an error only under this content type.
+  fileprivate static func ofServerAPI(_ json: JSON, httpStatus: Int = 200) -> Answer {
+    Answer(json: json, httpStatus: httpStatus, headers: [("Content-Type", "application/json")])
+  }
+}
+
+extension Product {
+  /// The name of its type in queries of the history.
+  fileprivate var historyType: String {
+    switch self {
+    case .forever: "NON_CONSUMABLE"
+    case .proSeason: "NON_RENEWABLE"
+    case .proMonthly, .proYearly, .premiumMonthly, .unknown: "AUTO_RENEWABLE"
+    }
   }
 }
 
@@ -289,9 +308,8 @@ private enum ServerAPIError: Error {
   /// The HTTP status is the code's first three digits.
   var answer: Answer {
     let (code, message) = code
-    return Answer(
-      json: .object([("errorCode", .integer(code)), ("errorMessage", .string(message))]),
-      httpStatus: Int(code / 10_000))
+    return .ofServerAPI(
+      .object([("errorCode", .integer(code)), ("errorMessage", .string(message))]), httpStatus: Int(code / 10_000))
   }
 }
 
@@ -304,7 +322,7 @@ extension Trouble {
     case .serverAPIKeyRejected: return Answer(text: "", httpStatus: 401)
     case .serverAPIRateLimited:
       var limited = ServerAPIError.rateLimited.answer
-      limited.headers = [("Retry-After", String(now.milliseconds + 60_000))]
+      limited.headers.append(("Retry-After", String(now.milliseconds + 60_000)))
       return limited
     // Looks like a verdict, as this trouble does in verifyReceipt.
     case .http500:

@@ -94,9 +94,12 @@ struct SignedDataPayload: Sendable {
   func status(of renewal: CustomerState.Renewal) -> Int64 {
     guard let last = state.rows.last(where: { $0.slot == renewal.slot }) else { return 2 }
     if last.cancelledAt != nil { return 5 }
-    if renewal.graceUntil != nil { return 4 }
-    if renewal.isInRetry { return 3 }
-    return last.expiresAt.map { signedAt < $0 } ?? true ? 1 : 2
+    switch renewal.phase {
+    case .running, .due: return 1
+    case .grace: return 4
+    case .retry: return 3
+    case .ended: return 2
+    }
   }
 
   /// Apple: "the earliest start date of a subscription in a series of auto-renewable subscription purchases that ignores
@@ -113,7 +116,13 @@ struct SignedDataPayload: Sendable {
 
 extension Product {
   /// The type in signed transactions.
-  fileprivate var appleType: String { isSubscription ? "Auto-Renewable Subscription" : "Non-Consumable" }
+  fileprivate var appleType: String {
+    switch self {
+    case .forever: "Non-Consumable"
+    case .proSeason: "Non-Renewing Subscription"
+    case .proMonthly, .proYearly, .premiumMonthly, .unknown: "Auto-Renewable Subscription"
+    }
+  }
 
   /// The price in thousandths of a dollar.
   fileprivate var milliunits: Int64 {
@@ -121,6 +130,7 @@ extension Product {
     case .proMonthly: 4_990
     case .proYearly: 49_990
     case .premiumMonthly: 9_990
+    case .proSeason: 14_990
     case .forever: 99_990
     case .unknown: 990
     }

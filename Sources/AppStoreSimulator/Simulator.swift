@@ -191,28 +191,38 @@ final class RunningSimulator: Sendable {
   /// Signs a receipt at the time of the store's clock. `bundleID` has no effect on `wrong_app`.
   ///
   /// A subscriber has one story in each store: issuing again replaces it by a new one.
+  ///
+  /// - Parameters:
+  ///   - renewalsLateBy: how late the store shows renewals; nil for the scenario's own.
+  ///   - age: how long before now it was signed.
   func issueReceipt(
     _ scenario: Scenario = .renewing, trouble: Trouble? = nil, environment: StoreEnvironment = .production,
     subscriber: Int64 = 1, bundleID: String = Product.defaultBundleID, format: ReceiptFormat = .der,
-    appAccountToken: UUID? = nil
+    appAccountToken: UUID? = nil, renewalsLateBy: Duration? = nil, age: Duration = .zero
   ) throws(IssueError) -> IssuedReceipt {
     try core.issue(
       ReceiptOrder(
         scenario: scenario, trouble: trouble, environment: environment, subscriber: subscriber, bundleID: bundleID,
-        format: format, appAccountToken: appAccountToken?.uuidString))
+        format: format, appAccountToken: appAccountToken?.uuidString,
+        renewalsLateBy: renewalsLateBy?.milliseconds, age: age.milliseconds))
   }
 
   /// Begins a story as `issueReceipt` does, and signs its newest transaction at the time of the store's clock.
   ///
-  /// - Parameter appAccountToken: the account UUID that the app gives its purchases.
+  /// - Parameters:
+  ///   - appAccountToken: the account UUID that the app gives its purchases.
+  ///   - renewalsLateBy: how late the store shows renewals; nil for the scenario's own.
+  ///   - age: how long before now it was signed.
   func issueTransaction(
     _ scenario: Scenario = .renewing, trouble: Trouble? = nil, environment: StoreEnvironment = .production,
-    subscriber: Int64 = 1, bundleID: String = Product.defaultBundleID, appAccountToken: UUID? = nil
+    subscriber: Int64 = 1, bundleID: String = Product.defaultBundleID, appAccountToken: UUID? = nil,
+    renewalsLateBy: Duration? = nil, age: Duration = .zero
   ) throws(IssueError) -> IssuedTransaction {
     try core.issueTransaction(
       ReceiptOrder(
         scenario: scenario, trouble: trouble, environment: environment, subscriber: subscriber, bundleID: bundleID,
-        appAccountToken: appAccountToken?.uuidString))
+        appAccountToken: appAccountToken?.uuidString, renewalsLateBy: renewalsLateBy?.milliseconds,
+        age: age.milliseconds))
   }
 
   /// Signs the newest transaction of a story: the result of `Transaction.latest(for:)` on the device.

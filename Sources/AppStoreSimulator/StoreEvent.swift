@@ -57,7 +57,9 @@ private struct Change {
   private func purchase(_ new: CustomerState.Row) -> (String, String?) {
     guard new.product.isSubscription else { return ("ONE_TIME_CHARGE", nil) }
     guard !rowsBefore.isEmpty else { return ("SUBSCRIBED", "INITIAL_BUY") }
-    if new.isRenewal { return ("DID_RENEW", before?.isInRetry == true ? "BILLING_RECOVERY" : nil) }
+    if new.isRenewal {
+      return ("DID_RENEW", before?.phase == .grace || before?.phase == .retry ? "BILLING_RECOVERY" : nil)
+    }
     let wasUpgraded = rowsAfter.contains { row in
       row.isUpgraded && rowsBefore.contains { $0.number == row.number && !$0.isUpgraded }
     }
@@ -80,12 +82,14 @@ private struct Change {
       }
       return changes
     }
-    if moment == end, after.isInRetry { return [("DID_FAIL_TO_RENEW", after.graceUntil == nil ? nil : "GRACE_PERIOD")] }
-    if moment == end || before.isInRetry && !after.isInRetry {
-      // A revoked transaction has already ended.
-      return newest.cancelledAt == nil ? [("EXPIRED", after.expiredSubtype)] : []
+    guard after.phase != before.phase else { return [] }
+    switch after.phase {
+    case .running, .due: return []
+    case .grace: return [("DID_FAIL_TO_RENEW", "GRACE_PERIOD")]
+    case .retry: return [before.phase == .grace ? ("GRACE_PERIOD_EXPIRED", nil) : ("DID_FAIL_TO_RENEW", nil)]
+    // A revoked transaction has already ended.
+    case .ended: return newest.cancelledAt == nil ? [("EXPIRED", after.expiredSubtype)] : []
     }
-    return before.graceUntil != nil && after.graceUntil == nil ? [("GRACE_PERIOD_EXPIRED", nil)] : []
   }
 }
 

@@ -3,7 +3,7 @@
 /// Independent of the present time: `state(at:)` evaluates it at a moment.
 struct Timeline: Sendable {
   var subscriptions: [Subscription] = []
-  var lifetimes: [LifetimePurchase] = []
+  var oneTimePurchases: [OneTimePurchase] = []
 }
 
 /// One run of renewals of one product.
@@ -44,6 +44,12 @@ struct Subscription: Sendable {
   var retryDays = 0
   /// Days of the app's billing grace period.
   var graceDays = 0
+  /// The grace period is told by status and subtype alone: without its end, and without the flag of billing retry.
+  var hidesGrace = false
+  /// The flag of billing retry stays set when the subscription is over.
+  var keepsRetryFlag = false
+  /// Milliseconds after the end of a period in which its renewal is not shown yet.
+  var renewalsLateBy: Int64 = 0
   var cancellations: [Cancellation] = []
   /// Replaced by the next run of the slot at this moment.
   var upgradedAt: Timestamp?
@@ -70,8 +76,8 @@ struct Subscription: Sendable {
   }
 }
 
-/// A non-consumable.
-struct LifetimePurchase: Sendable {
+/// A non-consumable, or a non-renewing subscription.
+struct OneTimePurchase: Sendable {
   var slot: Int
   var product: Product
   var at: Timestamp
@@ -86,6 +92,8 @@ struct CustomerState: Hashable, Sendable {
     var slot: Int
     var number: Int
     var purchasedAt: Timestamp
+    /// When the store first shows it.
+    var shownAt: Timestamp
     var originallyPurchasedAt: Timestamp
     var expiresAt: Timestamp?
     var cancelledAt: Timestamp?
@@ -100,8 +108,18 @@ struct CustomerState: Hashable, Sendable {
 
   /// The renewal state of one subscription.
   struct Renewal: Hashable, Sendable {
+    enum Phase: Hashable, Sendable {
+      case running
+      /// The period has ended, and its renewal is not shown yet.
+      case due
+      case grace
+      case retry
+      case ended
+    }
+
     var product: Product
     var slot: Int
+    var phase: Phase
     var nextProduct: Product
     var isOn: Bool
     var intent: Int?
@@ -133,7 +151,7 @@ extension Timeline {
       state.renewals.removeAll { $0.slot == subscription.slot }
       state.renewals.append(subscription.renewal(at: now, after: last))
     }
-    for purchase in lifetimes where purchase.at <= now {
+    for purchase in oneTimePurchases where purchase.at <= now {
       state.rows.append(purchase.row(at: now))
     }
     return state
@@ -146,11 +164,12 @@ extension Subscription {
     for index in 0..<min(periods ?? Timeline.periodLimit, Timeline.periodLimit) {
       let period = period(index)
       let purchasedAt = (index == 0 ? chargedAt : nil) ?? period.start
-      guard purchasedAt <= now else { break }
+      let shownAt = index == 0 ? purchasedAt : shown(period.start)
+      guard shownAt <= now else { break }
       let cancellation = cancellations.first { $0.period == index && $0.at <= now }
       rows.append(
         CustomerState.Row(
-          product: product, slot: slot, number: firstNumber + index, purchasedAt: purchasedAt,
+          product: product, slot: slot, number: firstNumber + index, purchasedAt: purchasedAt, shownAt: shownAt,
           originallyPurchasedAt: original, expiresAt: period.end, cancelledAt: cancellation?.at,
           cancellationReason: cancellation?.reason ?? 0, isTrial: hasTrial && index == 0,
           isUpgraded: upgradedAt.map { $0 <= now && period.end > $0 } ?? false, isFamilyShared: isFamilyShared,
@@ -159,27 +178,40 @@ extension Subscription {
     return rows
   }
 
+  /// When a renewal is shown that is due at a moment.
+  func shown(_ due: Timestamp) -> Timestamp { Timestamp(milliseconds: due.milliseconds + renewalsLateBy) }
+
   fileprivate func renewal(at now: Timestamp, after last: CustomerState.Row) -> CustomerState.Renewal {
     let end = last.expiresAt ?? now
-    let hasEnded = now >= end
-    let isInRetry = hasEnded && now < end.adding(days: retryDays)
-    let graceUntil = end.adding(days: graceDays)
+    let phase = phase(at: now, after: last, end: end)
+    let isOver = phase != .running && phase != .due
     let isOff = (renewalOffFrom.map { $0 <= now } ?? false) && !(renewalOnAgainFrom.map { $0 <= now } ?? false)
     let hasChosen = nextProductFrom.map { $0 <= now } ?? true
+    let isInRetry = phase == .retry || phase == .grace && !hidesGrace || phase == .ended && keepsRetryFlag
     return CustomerState.Renewal(
-      product: product, slot: slot, nextProduct: hasChosen ? nextProduct ?? product : product,
-      isOn: hasEnded ? isInRetry : !isOff,
-      intent: hasEnded ? intent : nil,
+      product: product, slot: slot, phase: phase, nextProduct: hasChosen ? nextProduct ?? product : product,
+      isOn: isOver ? phase != .ended : !isOff,
+      intent: isOver ? intent : nil,
       isInRetry: isInRetry,
-      graceUntil: isInRetry && now < graceUntil ? graceUntil : nil,
+      graceUntil: phase == .grace && !hidesGrace ? end.adding(days: graceDays) : nil,
       declinesPrice: declinesPrice)
+  }
+
+  private func phase(
+    at now: Timestamp, after last: CustomerState.Row, end: Timestamp
+  ) -> CustomerState.Renewal.Phase {
+    if now < end { return .running }
+    if last.number - firstNumber + 1 < periods ?? .max { return .due }
+    guard now < end.adding(days: retryDays) else { return .ended }
+    return now < end.adding(days: graceDays) ? .grace : .retry
   }
 }
 
-extension LifetimePurchase {
+extension OneTimePurchase {
   fileprivate func row(at now: Timestamp) -> CustomerState.Row {
     CustomerState.Row(
-      product: product, slot: slot, number: 0, purchasedAt: at, originallyPurchasedAt: at, expiresAt: nil,
+      product: product, slot: slot, number: 0, purchasedAt: at, shownAt: at, originallyPurchasedAt: at,
+      expiresAt: nil,
       cancelledAt: cancelledAt.flatMap { $0 <= now ? $0 : nil }, cancellationReason: 1, isTrial: false,
       isUpgraded: false, isFamilyShared: false, isRenewal: false, group: nil)
   }

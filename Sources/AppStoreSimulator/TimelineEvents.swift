@@ -6,7 +6,8 @@ struct TimelineEvents: Sendable {
 
   /// - Returns: the moments after `from`, up to and including `to`, in order.
   func moments(after from: Timestamp, through to: Timestamp) -> [Timestamp] {
-    let candidates = timeline.subscriptions.flatMap { $0.moments(through: to) } + timeline.lifetimes.flatMap(\.moments)
+    let candidates =
+      timeline.subscriptions.flatMap { $0.moments(through: to) } + timeline.oneTimePurchases.flatMap(\.moments)
     return Set(candidates).filter { from < $0 && $0 <= to }.sorted().filter { moment in
       timeline.state(at: moment.before) != timeline.state(at: moment)
     }
@@ -25,7 +26,7 @@ extension Subscription {
     for index in 0..<min(periods ?? Timeline.periodLimit, Timeline.periodLimit) {
       let period = period(index)
       guard period.start <= to else { break }
-      moments += [period.start, period.end]
+      moments += [period.start, shown(period.start), period.end]
       // Grace and retry follow the last period, whichever it is.
       if graceDays > 0 { moments.append(period.end.adding(days: graceDays)) }
       if retryDays > 0 { moments.append(period.end.adding(days: retryDays)) }
@@ -34,6 +35,6 @@ extension Subscription {
   }
 }
 
-extension LifetimePurchase {
+extension OneTimePurchase {
   fileprivate var moments: [Timestamp] { [at, cancelledAt].compactMap(\.self) }
 }

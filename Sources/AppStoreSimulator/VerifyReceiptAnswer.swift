@@ -21,7 +21,7 @@ struct VerifyReceiptAnswer: Sendable {
     let state = seed.state(at: now)
     var members: [(String, JSON)] = [
       ("environment", .string(seed.environment.appleName)),
-      ("receipt", receipt(state)),
+      ("receipt", receipt()),
     ]
     if state.hasSubscriptions {
       let rows = excludesOldTransactions ? newestRows(state.rows) : state.rows
@@ -33,9 +33,9 @@ struct VerifyReceiptAnswer: Sendable {
     return .object(members)
   }
 
-  /// The receipt that was sent: the purchases at its signing time, with later cancellations.
-  private func receipt(_ state: CustomerState) -> JSON {
-    let bought = state.rows.filter { $0.purchasedAt <= seed.createdAt }
+  /// The receipt that was sent, decoded: later refunds are not in it.
+  private func receipt() -> JSON {
+    let bought = seed.state(at: seed.createdAt).rows
     var members: [(String, JSON)] = [
       ("receipt_type", .string(seed.environment.receiptType)),
       ("adam_id", .integer(seed.appItemID)),
@@ -120,7 +120,7 @@ struct VerifyReceiptAnswer: Sendable {
   /// 21006.
   private func legacy() -> JSON {
     let state = seed.state(at: now)
-    guard let sent = state.rows.last(where: { $0.purchasedAt <= seed.createdAt }),
+    guard let sent = seed.state(at: seed.createdAt).rows.last,
       let latest = state.rows.last(where: { $0.slot == sent.slot })
     else { return Self.bare(21002) }
     var members: [(String, JSON)] = [("receipt", legacyRow(sent))]

@@ -18,6 +18,8 @@
 #include "gathering_vfs.h"
 
 #include <sqlite3.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,16 +34,45 @@ struct log {
   sqlite3_int64 offset;  // of the first gathered byte
   int count;
   int commits;  // whether the last header was that of a frame that commits
+  int planted;  // the errno of a failure that a test wanted, else 0
 };
 
 static struct log *as_log(sqlite3_file *file) { return (struct log *)file; }
+
+enum operation { WRITE, SYNC };
+
+#ifdef DEBUG
+// Whether a test wants this operation on a log to fail. COUNTERSIGN_PLANTED_LOG_FAULT=write:8:5 fails the eighth write of
+// this process with errno 5; sync counts syncs. Never in what is deployed.
+static int is_to_fail(struct log *log, enum operation operation) {
+  static const char *const names[] = {"write", "sync"};
+  static atomic_int counts[2];
+  char name[8];
+  int number, code;
+  const char *fault = getenv("COUNTERSIGN_PLANTED_LOG_FAULT");
+  if (!fault || sscanf(fault, "%7[a-z]:%d:%d", name, &number, &code) != 3) return 0;
+  if (strcmp(name, names[operation]) != 0 || atomic_fetch_add(&counts[operation], 1) + 1 != number) return 0;
+  log->planted = code;
+  return 1;
+}
+#else
+static int is_to_fail(struct log *log, enum operation operation) {
+  (void)log, (void)operation;
+  return 0;
+}
+#endif
+
+static int write_beneath(struct log *log, const void *bytes, int count, sqlite3_int64 offset) {
+  if (is_to_fail(log, WRITE)) return SQLITE_IOERR_WRITE;
+  return log->file->pMethods->xWrite(log->file, bytes, count, offset);
+}
 
 // Passes the gathered bytes on. After a failure they are gone, as SQLite does not rely on them any more.
 static int pass_on(struct log *log) {
   if (log->count == 0) return SQLITE_OK;
   int count = log->count;
   log->count = 0;
-  return log->file->pMethods->xWrite(log->file, log->bytes, count, log->offset);
+  return write_beneath(log, log->bytes, count, log->offset);
 }
 
 static int log_write(sqlite3_file *file, const void *bytes, int count, sqlite3_int64 offset) {
@@ -55,7 +86,7 @@ static int log_write(sqlite3_file *file, const void *bytes, int count, sqlite3_i
   if (!log->bytes) log->bytes = malloc(CAPACITY);
   // The header of a frame that commits may be written once more by itself, with a new checksum: no page would follow.
   if (!log->bytes || count > CAPACITY || (is_header && log->commits && log->count == 0)) {
-    return log->file->pMethods->xWrite(log->file, bytes, count, offset);
+    return write_beneath(log, bytes, count, offset);
   }
   if (log->count == 0) log->offset = offset;
   memcpy(log->bytes + log->count, bytes, (size_t)count);
@@ -87,6 +118,7 @@ static int log_truncate(sqlite3_file *file, sqlite3_int64 size) {
 static int log_sync(sqlite3_file *file, int flags) {
   struct log *log = as_log(file);
   int code = pass_on(log);
+  if (code == SQLITE_OK && is_to_fail(log, SYNC)) return SQLITE_IOERR_FSYNC;
   return code == SQLITE_OK ? log->file->pMethods->xSync(log->file, flags) : code;
 }
 
@@ -113,6 +145,10 @@ static int log_check_reserved_lock(sqlite3_file *file, int *is_held) {
 
 static int log_file_control(sqlite3_file *file, int operation, void *argument) {
   struct log *log = as_log(file);
+  if (operation == SQLITE_FCNTL_LAST_ERRNO && log->planted != 0) {
+    *(int *)argument = log->planted;
+    return SQLITE_OK;
+  }
   return log->file->pMethods->xFileControl(log->file, operation, argument);
 }
 

@@ -28,7 +28,7 @@ package func backgroundJobs(
   let check = SubscriptionCheck(validator: validator, ledger: ledger, brake: brake)
   let pacer = Pacer(rate: rate)
   var jobs: [any Service] = [
-    ClockWatch(clock: clock, ledger: ledger, logger: logger, pause: pause),
+    ClockWatch(clock: clock, catchUp: validator.gateway.catchUp, ledger: ledger, logger: logger, pause: pause),
     PendingSettler(validator: validator, ledger: ledger, logger: logger, now: now, pause: pause),
     RecheckScheduler(
       check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,

@@ -89,6 +89,22 @@ struct ControlTests {
     }
   }
 
+  @Test("issues old receipts, and shows renewals late")
+  func lateAndOld() async throws {
+    try await withSimulator { _, control in
+      let late = try await Exchange.send(
+        "POST", control + "/receipts", body: #"{"scenario":"late_renewal","late":"90s"}"#)
+      #expect(late.status == 200)
+      let old = try await Exchange.send(
+        "POST", control + "/transactions", body: #"{"scenario":"lifetime_refunded","age":"50d"}"#)
+      let payload = try CheckedJWS.payload(old.json?.text("signed_transaction"))
+      #expect(payload.dayNumber("signedDate") == -50)
+      for body in [#"{"late":"soon"}"#, #"{"late":"8d"}"#, #"{"age":"-1s"}"#] {
+        #expect(try await Exchange.send("POST", control + "/receipts", body: body).status == 400, "\(body)")
+      }
+    }
+  }
+
   @Test("issues every format", arguments: ReceiptFormat.allCases)
   func formats(format: ReceiptFormat) async throws {
     try await withSimulator { simulator, control in

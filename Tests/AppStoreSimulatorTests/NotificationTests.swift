@@ -56,6 +56,9 @@ struct NotificationTests {
     "each story has its end",
     arguments: [
       (Scenario.grace, ["GRACE_PERIOD_EXPIRED pro.monthly 3", "EXPIRED BILLING_RETRY pro.monthly 2"]),
+      (.graceWithoutDate, ["GRACE_PERIOD_EXPIRED pro.monthly 3", "EXPIRED BILLING_RETRY pro.monthly 2"]),
+      (.graceEnded, ["EXPIRED BILLING_RETRY pro.monthly 2"]),
+      (.lateRenewal, ["DID_RENEW pro.monthly 1"]), (.nonRenewing, ["ONE_TIME_CHARGE pro.season"]),
       (.billingRetry, ["EXPIRED BILLING_RETRY pro.monthly 2"]),
       (.renewalOff, ["EXPIRED VOLUNTARY pro.monthly 2"]),
       (.crossgraded, ["DID_RENEW pro.yearly 1"]),
@@ -73,6 +76,11 @@ struct NotificationTests {
       (.expiredProductUnavailable, "EXPIRED PRODUCT_NOT_FOR_SALE pro.monthly 2"),
       (.expiredUnknown, "EXPIRED pro.monthly 2"),
       (.expiredVoluntary, "EXPIRED VOLUNTARY pro.monthly 2"),
+      (.graceWithoutDate, "DID_FAIL_TO_RENEW GRACE_PERIOD pro.monthly 4"),
+      (.graceEnded, "GRACE_PERIOD_EXPIRED pro.monthly 3"),
+      (.voluntaryRetrying, "EXPIRED VOLUNTARY pro.monthly 2"),
+      (.upgradeRefunded, "REFUND premium.monthly 5"),
+      (.nonRenewing, "ONE_TIME_CHARGE pro.season"),
       (.familyRevoked, "REVOKE premium.monthly 5"),
       (.familyShared, "SUBSCRIBED INITIAL_BUY premium.monthly 1"),
       (.lifetime, "ONE_TIME_CHARGE forever"),
@@ -84,8 +92,8 @@ struct NotificationTests {
   func past(scenario: Scenario, last: String) throws {
     let told = try Store().notifications(ReceiptOrder(scenario: scenario), days: 0).map(summary)
     #expect(told.contains(last), "\(told)")
-    #expect(
-      told.first?.hasPrefix(scenario == .lifetime || scenario == .lifetimeRefunded ? "ONE" : "SUBSCRIBED") == true)
+    let isOneTime = [.lifetime, .lifetimeRefunded, .nonRenewing].contains(scenario)
+    #expect(told.first?.hasPrefix(isOneTime ? "ONE" : "SUBSCRIBED") == true)
   }
 
   @Test("both levels are signed, agree, and carry Apple's members", arguments: StoreEnvironment.allCases)
@@ -254,20 +262,63 @@ struct NotificationDeliveryTests {
     }
   }
 
-  @Test("an answer that is no success, and none at all, are noted, and the next is posted all the same")
-  func failures() async throws {
+  @Test("what is not answered with success is posted again, as it was, 1, 12, 24, 48 and 72 hours later")
+  func refused() async throws {
     try await withSimulator { simulator, inbox in
       try simulator.deliverNotifications(to: inbox.url)
       inbox.answer(with: 503)
       _ = try simulator.issueTransaction(.subscriber)
       #expect(await simulator.deliveries().map(\.status) == [503])
+      var posts = 1
+      for hours in [1, 12, 24, 48, 72] {
+        simulator.advanceClock(by: .seconds(hours * 3_600 - 1))
+        #expect(await simulator.deliveries().count == posts)
+        simulator.advanceClock(by: .seconds(1))
+        posts += 1
+        #expect(await simulator.deliveries().map(\.status) == Array(repeating: 503, count: posts))
+      }
+      simulator.advanceClock(by: .seconds(10 * 86_400))
+      #expect(await simulator.deliveries().count == 6)
+      #expect(Set(inbox.payloads).count == 1)
+    }
+  }
+
+  @Test("once it is taken it is not posted again, and what happened meanwhile comes in between")
+  func takenLater() async throws {
+    try await withSimulator { simulator, inbox in
+      try simulator.deliverNotifications(to: inbox.url)
+      inbox.answer(with: 503)
+      _ = try simulator.issueTransaction(.subscriber, subscriber: 1)
+      simulator.advanceClock(by: .seconds(3_600))
+      #expect(await simulator.deliveries().count == 2)
+      inbox.answer(with: 200)
+      _ = try simulator.issueTransaction(.subscriber, subscriber: 2)
+      simulator.advanceClock(by: .seconds(20 * 86_400))
+      let posts = await simulator.deliveries()
+      #expect(posts.map(\.status) == [503, 503, 200, 200])
+      let (first, second) = ("480000000010000", "480000000020000")
+      #expect(posts.map(\.notification.originalTransactionID) == [first, first, second, first])
+    }
+  }
+
+  @Test("the sandbox posts once; and another address gets nothing of before")
+  func once() async throws {
+    try await withSimulator { simulator, inbox in
+      try simulator.deliverNotifications(to: inbox.url)
+      inbox.answer(with: 503)
+      _ = try simulator.issueTransaction(.subscriber, environment: .sandbox)
+      simulator.advanceClock(by: .seconds(86_400))
+      #expect(await simulator.deliveries().map(\.status) == [503])
+      _ = try simulator.issueTransaction(.subscriber, subscriber: 2)
       let closed = try await Inbox.open()
       await closed.close()
+      _ = await simulator.deliveries()
       try simulator.deliverNotifications(to: closed.url)
-      simulator.advanceClock(by: .seconds(32 * 86_400))
-      try simulator.deliverNotifications(to: inbox.url)
-      simulator.advanceClock(by: .seconds(32 * 86_400))
-      #expect(await simulator.deliveries().map(\.status) == [503, nil, 503])
+      simulator.advanceClock(by: .seconds(86_400))
+      #expect(await simulator.deliveries().map(\.status) == [503, 503])
+      // Nobody listens there.
+      _ = try simulator.issueTransaction(.subscriber, subscriber: 3)
+      #expect(await simulator.deliveries().map(\.status) == [503, 503, nil])
     }
   }
 

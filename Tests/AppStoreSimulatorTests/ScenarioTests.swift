@@ -26,12 +26,18 @@ struct ScenarioTests {
     ExpectedAnswer(scenario: .subscriber, endsIn: 31...31, autoRenew: "1", rows: 1),
     ExpectedAnswer(scenario: .trial, endsIn: 5...5, autoRenew: "1", rows: 1),
     ExpectedAnswer(scenario: .renewing, endsIn: 15...18, autoRenew: "1", rows: 2),
+    ExpectedAnswer(scenario: .lateRenewal, endsIn: -0.001...0, autoRenew: "1", rows: 1),
     ExpectedAnswer(scenario: .renewalOff, endsIn: 15...15, autoRenew: "0", rows: 2),
     ExpectedAnswer(
       scenario: .grace, endsIn: -3 ... -3, autoRenew: "1", intent: "2", inRetry: "1", graceEndsIn: 13, rows: 2),
+    ExpectedAnswer(
+      scenario: .graceWithoutDate, endsIn: -3 ... -3, autoRenew: "1", intent: "2", inRetry: "0", rows: 2),
+    ExpectedAnswer(scenario: .graceEnded, endsIn: -20 ... -20, autoRenew: "1", intent: "2", inRetry: "1", rows: 2),
     ExpectedAnswer(scenario: .billingRetry, endsIn: -3 ... -3, autoRenew: "1", intent: "2", inRetry: "1", rows: 2),
     ExpectedAnswer(
       scenario: .expiredVoluntary, endsIn: -30 ... -30, autoRenew: "0", intent: "1", inRetry: "0", rows: 2),
+    ExpectedAnswer(
+      scenario: .voluntaryRetrying, endsIn: -3 ... -3, autoRenew: "0", intent: "1", inRetry: "1", rows: 2),
     ExpectedAnswer(
       scenario: .expiredBillingError, endsIn: -90 ... -90, autoRenew: "0", intent: "2", inRetry: "0", rows: 2),
     ExpectedAnswer(
@@ -44,6 +50,8 @@ struct ScenarioTests {
     ExpectedAnswer(
       scenario: .refundedThenRebought, product: .premiumMonthly, endsIn: 26...26, autoRenew: "1", rows: 3),
     ExpectedAnswer(scenario: .upgraded, product: .premiumMonthly, endsIn: 26...26, autoRenew: "1", rows: 2),
+    ExpectedAnswer(
+      scenario: .upgradeRefunded, product: .premiumMonthly, endsIn: 26...26, autoRenew: "0", isCancelled: true, rows: 2),
     ExpectedAnswer(scenario: .downgradePending, product: .premiumMonthly, endsIn: 15...15, autoRenew: "1", rows: 2),
     ExpectedAnswer(scenario: .crossgraded, endsIn: 15...15, autoRenew: "1", rows: 2),
     ExpectedAnswer(
@@ -82,7 +90,7 @@ struct ScenarioTests {
 
   @Test("every scenario that is a subscription is in the table")
   func tableIsComplete() {
-    let others: Set<Scenario> = [.lifetime, .lifetimeRefunded, .empty, .twoGroups, .accountGone]
+    let others: Set<Scenario> = [.lifetime, .lifetimeRefunded, .nonRenewing, .empty, .twoGroups, .accountGone]
     #expect(Set(Self.subscriptions.map(\.scenario)).union(others) == Set(Scenario.allCases))
   }
 
@@ -101,6 +109,127 @@ struct ScenarioTests {
   func lifetimeRefunded() throws {
     let verdict = try Store().ask(ReceiptOrder(scenario: .lifetimeRefunded))
     #expect(try #require(verdict.inApp.first).days("cancellation_date") == -1)
+  }
+
+  @Test("an old receipt is decoded as it was signed: a later refund is not in it")
+  func oldReceipt() throws {
+    let store = try Store()
+    let old = try store.ask(ReceiptOrder(scenario: .lifetimeRefunded, age: 50 * Timestamp.day))
+    #expect(old.receipt.days("receipt_creation_date") == -50)
+    #expect(old.receipt.days("request_date") == 0)
+    let row = try #require(old.inApp.first)
+    #expect(row.days("purchase_date") == -100)
+    #expect(row["cancellation_date_ms"] == nil)
+    let id = try #require(row.text("transaction_id"))
+    let told = try store.get("/inApps/v1/transactions/" + id).json.text("signedTransactionInfo")
+    #expect(try CheckedJWS.payload(told).dayNumber("revocationDate") == -1)
+    let signed = try store.issuer.issueTransaction(
+      ReceiptOrder(scenario: .lifetimeRefunded, age: 50 * Timestamp.day), at: noon)
+    let payload = try CheckedJWS.payload(signed.signedTransaction)
+    #expect(payload.dayNumber("signedDate") == -50)
+    #expect(payload["revocationDate"] == nil)
+  }
+
+  @Test("a non-renewing subscription has no end, and the next one is a purchase of its own")
+  func nonRenewing() throws {
+    let store = try Store()
+    let body = requestBody(try store.receipt(ReceiptOrder(scenario: .nonRenewing)))
+    let row = try #require(try store.ask(body).inApp.first)
+    #expect(row.text("product_id") == Product.proSeason.id)
+    #expect(row["expires_date_ms"] == nil)
+    #expect(try store.ask(body).json["pending_renewal_info"] == nil)
+    let id = try #require(row.text("transaction_id"))
+    let told = try store.get("/inApps/v1/transactions/" + id).json.text("signedTransactionInfo")
+    let payload = try CheckedJWS.payload(told)
+    #expect(payload.text("type") == "Non-Renewing Subscription")
+    #expect(payload["expiresDate"] == nil)
+    #expect(try store.get("/inApps/v1/subscriptions/" + id).json.objects("data").isEmpty)
+    store.clock.advance(milliseconds: 20 * Timestamp.day)
+    let history = try store.get("/inApps/v2/history/" + id, [("productType", "NON_RENEWABLE")]).json
+    let ids = try #require(history["signedTransactions"] as? [String]).map {
+      try CheckedJWS.payload($0).text("originalTransactionId")
+    }
+    #expect(ids == ["480000000010000", "480000000011000"])
+  }
+
+  @Test("a grace period without a date is told by the status alone")
+  func graceWithoutDate() throws {
+    let store = try Store()
+    let id = try store.issuer.issueTransaction(ReceiptOrder(scenario: .graceWithoutDate), at: noon).transactionID
+    func last() throws -> (status: Int?, renewal: [String: Any]) {
+      let data = try store.get("/inApps/v1/subscriptions/" + id).json.objects("data")
+      let last = try #require(data.first?.objects("lastTransactions").first)
+      return (last["status"] as? Int, try CheckedJWS.payload(last.text("signedRenewalInfo")))
+    }
+    let grace = try last()
+    #expect(grace.status == 4)
+    #expect(grace.renewal["gracePeriodExpiresDate"] == nil)
+    #expect(grace.renewal["isInBillingRetryPeriod"] as? Bool == false)
+    store.clock.set(noon.adding(days: 13))
+    let retry = try last()
+    #expect(retry.status == 3)
+    #expect(retry.renewal["isInBillingRetryPeriod"] as? Bool == true)
+  }
+
+  @Test("a renewal is shown as late as was asked for, by all three", arguments: [2, 90, 600] as [Int64])
+  func lateRenewal(seconds: Int64) throws {
+    let store = try Store()
+    let order = ReceiptOrder(scenario: .subscriber, renewalsLateBy: seconds * Timestamp.second)
+    let body = requestBody(try store.receipt(order))
+    let end = noon.adding(months: 1)
+    let shown = Timestamp(milliseconds: end.milliseconds + seconds * Timestamp.second)
+    func last() throws -> (status: Int?, purchase: Int64?, end: Int64?) {
+      let data = try store.get("/inApps/v1/subscriptions/480000000010000").json.objects("data")
+      let last = try #require(data.first?.objects("lastTransactions").first)
+      let transaction = try CheckedJWS.payload(last.text("signedTransactionInfo"))
+      return (last["status"] as? Int, transaction["purchaseDate"] as? Int64, transaction["expiresDate"] as? Int64)
+    }
+    for moment in [end, shown.before] {
+      store.clock.set(moment)
+      let verdict = try store.ask(body)
+      #expect(verdict.latest.count == 1)
+      let renewal = try #require(verdict.renewals.first)
+      #expect(renewal.text("auto_renew_status") == "1")
+      #expect(renewal["expiration_intent"] == nil)
+      #expect(try last() == (1, noon.milliseconds, end.milliseconds))
+    }
+    store.clock.set(shown)
+    let renewed = try store.ask(body)
+    #expect(renewed.latest.count == 2)
+    #expect(renewed.latest.first?.text("purchase_date_ms") == String(end.milliseconds))
+    // The receipt that was sent knows its first month only, the newest one both.
+    #expect(renewed.inApp.count == 1)
+    let newest = try store.ask(requestBody(try #require(renewed.json.text("latest_receipt"))))
+    #expect(newest.inApp.count == 2)
+    #expect(try last() == (1, end.milliseconds, noon.adding(months: 2).milliseconds))
+    let told = try store.notifications(order, after: noon, days: 40)
+    #expect(told.map(\.type) == ["DID_RENEW"])
+    #expect(told.map(\.at) == [shown.date])
+  }
+
+  @Test(
+    "a late renewal is due at any day of the month",
+    arguments: ["2026-03-31", "2026-02-28", "2028-02-29", "2026-04-30", "2026-05-31", "2026-01-15"])
+  func lateRenewalOnAnyDay(day: String) throws {
+    let now = try #require(Timestamp(text: day + "T12:00:00Z"))
+    let timeline = Scenario.lateRenewal.timeline(start: now, environment: .production)
+    let state = timeline.state(at: now)
+    #expect(state.renewals.map(\.phase) == [.due])
+    #expect(state.rows.last?.expiresAt == Timestamp(milliseconds: now.milliseconds - Timestamp.second))
+    let later = timeline.state(at: Timestamp(milliseconds: now.milliseconds + 299 * Timestamp.second))
+    #expect(later.rows.count == state.rows.count + 1)
+  }
+
+  @Test(
+    "lateness and age have bounds",
+    arguments: [
+      (ReceiptOrder(renewalsLateBy: -1), IssueError.badLateness),
+      (ReceiptOrder(renewalsLateBy: 7 * Timestamp.day + 1), .badLateness),
+      (ReceiptOrder(age: -1), .badAge), (ReceiptOrder(age: .max), .badAge),
+    ])
+  func bounds(order: ReceiptOrder, error: IssueError) throws {
+    let store = try Store()
+    #expect(throws: error) { try store.issuer.issue(order, at: noon) }
   }
 
   @Test("nothing bought is an authentic receipt without rows")

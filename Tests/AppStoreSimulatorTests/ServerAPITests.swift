@@ -39,7 +39,8 @@ struct ServerAPITests {
     "each state of a subscription has Apple's status",
     arguments: [
       (Scenario.renewalOff, 1), (.expiredVoluntary, 2), (.billingRetry, 3), (.grace, 4), (.refunded, 5),
-      (.familyRevoked, 5), (.refundedThenRebought, 1), (.upgraded, 1),
+      (.familyRevoked, 5), (.refundedThenRebought, 1), (.upgraded, 1), (.lateRenewal, 1), (.voluntaryRetrying, 2),
+      (.graceEnded, 3), (.graceWithoutDate, 4), (.upgradeRefunded, 5),
     ])
   func status(scenario: Scenario, status: Int) throws {
     let store = try Store()
@@ -158,6 +159,9 @@ struct ServerAPITests {
       return try signed.map { try CheckedJWS.payload($0).text("transactionId") }
     }
     #expect(try numbers([("revoked", "true")]) == ["480000000010001"])
+    // As Apple's own library for Python writes it.
+    #expect(try numbers([("revoked", "True")]) == ["480000000010001"])
+    #expect(try numbers([("revoked", "False")]) == ["480000000010000", "480000000010002"])
     #expect(try numbers([("revoked", "false")]) == ["480000000010000", "480000000010002"])
     #expect(try numbers([("productId", Product.proYearly.id)]) == [])
     let upgraded = try store.issuer.issueTransaction(
@@ -208,6 +212,24 @@ struct ServerAPITests {
     #expect(answer.json["errorCode"] as? Int == code)
   }
 
+  @Test("answers and errors are JSON by their header, without which Apple's own libraries do not read a code")
+  func contentType() throws {
+    let store = try Store()
+    let id = try store.issuer.issueTransaction(ReceiptOrder(), at: noon).transactionID
+    func type(_ path: String, method: String = "GET") throws -> String? {
+      try store.get(path, method: method).headers.first { $0.0 == "Content-Type" }?.1
+    }
+    for path in [Self.base + id, "/inApps/v2/history/" + id, "/inApps/v1/transactions/" + id, "/inApps/v1/lookup/x"] {
+      #expect(try type(path) == "application/json")
+    }
+    #expect(try type(Self.base + "480000000990000") == "application/json")
+    #expect(try type("/inApps/v1/notifications/test", method: "POST") == "application/json")
+    for trouble in [Trouble.serverAPIRetryable, .serverAPINotFoundRetryable, .serverAPIRateLimited] {
+      store.troubles.set(trouble, count: 1, environment: nil)
+      #expect(try type(Self.base + id) == "application/json", "\(trouble)")
+    }
+  }
+
   @Test("an endpoint that is not played is 404 without an error code")
   func unknownEndpoint() throws {
     let store = try Store()
@@ -251,6 +273,10 @@ struct ServerAPITokenTests {
     ("lifetime", DeveloperToken(lifetime: 3_601)),
     ("order", DeveloperToken(lifetime: -1)),
     ("signature", DeveloperToken(key: DevelopmentKeys.signedDataLeafKey)),
+    ("age, without iat", DeveloperToken(issuedAt: noon.milliseconds / 1_000 - 301, hasIssueDate: false)),
+    ("lifetime, without iat", DeveloperToken(lifetime: 3_661, hasIssueDate: false)),
+    ("end", DeveloperToken(issuedAt: .max - 1, lifetime: 1, hasIssueDate: false)),
+    ("time", DeveloperToken(issuedAt: .min, lifetime: 0)),
   ]
 
   @Test("a token that is wrong in any respect is 401 without a body", arguments: wrong.indices)
@@ -264,6 +290,13 @@ struct ServerAPITokenTests {
         environment: .production))
     #expect(answer.httpStatus == 401, "\(what)")
     #expect(answer.body.isEmpty, "\(what)")
+  }
+
+  @Test("a token without iat is taken, as Apple's own libraries send it")
+  func withoutIssueDate() throws {
+    let tokens = try DeveloperTokens(startedAt: noon, realNow: { noon })
+    let token = try DeveloperToken(hasIssueDate: false).signed()
+    #expect(tokens.bundleID(of: "Bearer " + token, now: noon) == Product.defaultBundleID)
   }
 
   @Test(

@@ -193,14 +193,16 @@ struct DeveloperToken {
   var bundleID = Product.defaultBundleID
   var issuedAt = noon.milliseconds / 1_000
   var lifetime: Int64 = 300
+  var hasIssueDate = true
   var key = DevelopmentKeys.serverAPIKey
 
   func signed() throws -> String {
     let header = JSON.object([("alg", .string(algorithm)), ("kid", .string(keyID)), ("typ", "JWT")])
-    let claims = JSON.object([
-      ("iss", .string(issuer)), ("iat", .integer(issuedAt)), ("exp", .integer(issuedAt + lifetime)),
-      ("aud", .string(audience)), ("bid", .string(bundleID)),
-    ])
+    let claims = JSON.object(
+      [
+        ("iss", .string(issuer)), ("exp", .integer(issuedAt + lifetime)), ("aud", .string(audience)),
+        ("bid", .string(bundleID)),
+      ] + (hasIssueDate ? [("iat", .integer(issuedAt))] : []))
     return try signedJWT(header, claims, key: key)
   }
 }

@@ -1,12 +1,12 @@
-import struct FoundationEssentials.Date
+package import struct FoundationEssentials.Date
 
 /// A date in an HTTP header: `Fri, 05 Oct 2018 11:24:18 GMT` (RFC 9110, section 5.6.7).
 ///
 /// The two obsolete forms are not supported; a header with one of them counts as absent.
-enum HTTPDate {
+package enum HTTPDate {
   private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
-  static func parse(_ text: String) -> Date? {
+  package static func parse(_ text: String) -> Date? {
     let parts = text.split(separator: " ", omittingEmptySubsequences: false)
     guard parts.count == 6, parts[0].utf8.count == 4, parts[0].hasSuffix(","), parts[5] == "GMT",
       let month = months.firstIndex(where: { $0 == parts[2] }),

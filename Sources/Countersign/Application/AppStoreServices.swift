@@ -22,6 +22,8 @@ struct AppStoreServices: Sendable {
   var verifyReceiptBreakers: [StoreEnvironment: CircuitBreaker]
   var serverAPIBreakers: [StoreEnvironment: CircuitBreaker]
   var transport: CurlTransport
+  /// `nil` where the service does not go by the store's clock.
+  var storeClock: StoreClock?
 
   /// The breaker for the service's own checks, nearly all of which go to production.
   var recheckBreaker: CircuitBreaker? {
@@ -73,12 +75,16 @@ extension ServiceConfiguration.AppStore {
     timing.date = { environment.clock.now }
     let signedData = SignedDataVerifier(roots: trustedRoots, acceptsXcode: acceptsXcode)
     let observer = AppStoreObserver(
-      clock: environment.clock, isApple: productionURL == AppleEndpoint.production,
+      clock: environment.clock, isApple: productionURL == AppleEndpoint.production, follows: clock == .store,
       metrics: AppStoreMetrics(environment.metrics), logger: logger)
     var services = AppStoreServices(
       verifier: ReceiptVerifier(roots: trustedRoots), signedData: signedData, health: AppStoreHealth(),
       verifyReceiptBreakers: Self.breakers("app_store", logger), serverAPIBreakers: Self.breakers("server_api", logger),
       transport: transport)
+    if clock == .store {
+      services.storeClock = StoreClock(
+        transport: transport, url: productionURL, clock: environment.clock, logger: logger)
+    }
     if let sharedSecret {
       services.verifyReceipt = VerifyReceiptClient(
         transport: transport,
@@ -126,6 +132,8 @@ private struct AppStoreObserver: Sendable {
   let clock: ServiceClock
   /// Whether it is Apple's own store that is asked.
   let isApple: Bool
+  /// Whether the clock goes by every answer (`app_store.clock: store`).
+  let follows: Bool
   let metrics: AppStoreMetrics
   let logger: Logger
 
@@ -142,7 +150,9 @@ private struct AppStoreObserver: Sendable {
   }
 
   private func compare(_ answeredAt: Date?) {
-    if let ahead = answeredAt.flatMap(clock.observe) { ClockCorrection(ahead: ahead, byApple: isApple).log(logger) }
+    if let ahead = answeredAt.flatMap(follows ? clock.follow : clock.observe) {
+      ClockCorrection(ahead: ahead, byApple: isApple).log(logger)
+    }
   }
 
   /// The texts are made only where somebody wants to read them.

@@ -55,6 +55,7 @@ func buildApplication(
   }
   let identities = try configuration.server.identities()
   let appStore = try configuration.appStoreServices(environment: environment)
+  await appStore.storeClock?.begin()
   let ledgerMetrics = LedgerMetrics(environment.metrics)
   let ledger: Ledger
   do {
@@ -250,7 +251,8 @@ extension AppStoreGateway {
         bundleIDs: configuration.appStore.orderedBundleIDs, appAppleIDs: configuration.appStore.appAppleIDs),
       rules: EntitlementRules(configuration),
       deadline: configuration.appStore.deadline,
-      now: now)
+      now: now,
+      catchUp: { await services.storeClock?.catchUp() ?? false })
   }
 }
 

@@ -53,20 +53,19 @@ struct Validate: AsyncParsableCommand {
   }
 
   private func verdict(_ configuration: ServiceConfiguration) async throws -> Entitlement {
-    let clock = ServiceClock.system()
-    return try await Self.verdict(
-      on: try ReceiptFile.read(file), of: UserID(user), configuration, now: { clock.now })
+    try await Self.verdict(on: try ReceiptFile.read(file), of: UserID(user), configuration, clock: .system())
   }
 
   /// The answer of a service that knows nothing else of the user.
   static func verdict(
-    on contents: [UInt8], of user: UserID, _ configuration: ServiceConfiguration, now: @escaping @Sendable () -> Date
+    on contents: [UInt8], of user: UserID, _ configuration: ServiceConfiguration, clock: ServiceClock
   ) async throws -> Entitlement {
     let logger = Logger(label: "countersign")
     let services = try configuration.appStoreServices(
-      environment: ServiceEnvironment(logger: logger, ledgerFailed: { _ in }))
+      environment: ServiceEnvironment(logger: logger, clock: clock, ledgerFailed: { _ in }))
     defer { services.transport.shutdown() }
-    let gateway = AppStoreGateway(configuration, services, now: now)
+    await services.storeClock?.begin()
+    let gateway = AppStoreGateway(configuration, services, now: { clock.now })
     do throws(Validation.ValidationError) {
       let receipt = try gateway.decode(contents: contents)
       let reference = PurchaseReference(receipt: receipt, proof: try gateway.proof(of: receipt))

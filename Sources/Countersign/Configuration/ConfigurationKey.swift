@@ -102,8 +102,8 @@ struct ConfigurationKey: Sendable {
 }
 
 #if PLANTED_DEFECTS
-  /// The variable that activates a planted defect in a debug build.
-  private let defectVariables = ["COUNTERSIGN_PLANTED_DEFECT"]
+  /// The variables that plant a defect in a debug build.
+  private let defectVariables = ["COUNTERSIGN_PLANTED_DEFECT", "COUNTERSIGN_PLANTED_LOG_FAULT"]
 #else
   private let defectVariables: [String] = []
 #endif

@@ -11,18 +11,32 @@ enum AppleEndpoint {
   static let production = "https://buy.itunes.apple.com/verifyReceipt"
   static let sandbox = "https://sandbox.itunes.apple.com/verifyReceipt"
   /// https://developer.apple.com/documentation/appstoreserverapi
-  static let serverAPIProduction = "https://api.storekit.itunes.apple.com"
-  static let serverAPISandbox = "https://api.storekit-sandbox.itunes.apple.com"
+  static let serverAPIProduction = "https://api.storekit.apple.com"
+  static let serverAPISandbox = "https://api.storekit-sandbox.apple.com"
+  /// The same servers under the names that Apple recommended before.
+  static let formerServerAPI = [
+    "https://api.storekit.itunes.apple.com", "https://api.storekit-sandbox.itunes.apple.com",
+  ]
+  static let all = Set([production, sandbox, serverAPIProduction, serverAPISandbox] + formerServerAPI)
 }
 
 extension ServiceConfiguration {
   struct AppStore: Hashable, Sendable {
+    /// Whose time of day counts for access.
+    enum Clock: String, Hashable, Sendable, CaseIterable {
+      /// The machine's, which several answers of Apple's that agree correct.
+      case machine
+      /// A simulated store's, which is moved by hand.
+      case store
+    }
+
     /// Never empty; in the order of the file, which is the order of attempts for a purchase of an unknown app.
     let orderedBundleIDs: [BundleID]
     /// `nil`: verifyReceipt is not called. At least one of this and `serverAPI` is set.
     let sharedSecret: Secret?
     let productionURL: String
     let sandboxURL: String
+    let clock: Clock
     /// CA certificates for TLS, in place of the system's.
     let caFile: String?
     /// Files of root certificates; Apple's own when empty.
@@ -47,6 +61,10 @@ extension ServiceConfiguration {
         "app_store.production_url", AppleEndpoint.production, gets: Self.sent, "verifyReceipt in production")
       sandboxURL = reader.appleURL(
         "app_store.sandbox_url", AppleEndpoint.sandbox, gets: Self.sent, "verifyReceipt in the sandbox")
+      clock = reader.read(
+        "app_store.clock", .choice, default: .machine,
+        "Whose time of day counts: `machine`, this machine's, corrected by Apple's; `store`, that of a simulated App "
+          + "Store, whose clock is moved by hand. For a simulator only")
       caFile = reader.read(
         "app_store.ca_file", .file,
         "Certificate authorities to trust for TLS to Apple's URLs (PEM), in place of the system's")
@@ -65,6 +83,16 @@ extension ServiceConfiguration {
             + "answer of the Server API that names another is refused. Empty: the bundle ID alone decides"))
       serverAPI = ServerAPI(&reader)
 
+      if clock == .store {
+        let urls = [productionURL, sandboxURL] + (serverAPI.map { [$0.productionURL, $0.sandboxURL] } ?? [])
+        if roots.isEmpty || urls.contains(where: AppleEndpoint.all.contains) {
+          reader.problem(
+            "app_store.clock",
+            "store is for a simulated App Store: name the simulator in all URLs of app_store, and its certificates in "
+              + "app_store.roots, or leave app_store.clock out")
+        }
+        reader.warning("app_store.clock", "whoever answers for the store sets the time at which access ends")
+      }
       if caFile != nil {
         reader.warning("app_store.ca_file", "whoever holds a key of these authorities can answer in Apple's name")
       }
@@ -103,11 +131,11 @@ extension ServiceConfiguration.AppStore {
         "app_store.server_api.issuer_id", .text, "The issuer ID from App Store Connect; required with the key")
       let sent = "tokens of the Server API's key are sent there"
       productionURL = reader.appleURL(
-        "app_store.server_api.production_url", AppleEndpoint.serverAPIProduction, gets: sent,
-        "The Server API in production")
+        "app_store.server_api.production_url", AppleEndpoint.serverAPIProduction, or: AppleEndpoint.formerServerAPI,
+        gets: sent, "The Server API in production")
       sandboxURL = reader.appleURL(
-        "app_store.server_api.sandbox_url", AppleEndpoint.serverAPISandbox, gets: sent,
-        "The Server API in the sandbox")
+        "app_store.server_api.sandbox_url", AppleEndpoint.serverAPISandbox, or: AppleEndpoint.formerServerAPI,
+        gets: sent, "The Server API in the sandbox")
       guard reader.findings.problems.count == problemsBefore, key != nil || keyID != nil || issuerID != nil
       else { return nil }
       guard let key, let keyID, let issuerID else {
@@ -161,12 +189,14 @@ extension ServerAPIKey {
 extension ConfigurationReader {
   /// A URL of Apple's, or one that is used in its place, with a warning.
   ///
-  /// - Parameter gets: what the server at this address receives.
+  /// - Parameters:
+  ///   - others: further URLs of Apple's.
+  ///   - consequence: what the server at this address receives.
   mutating func appleURL(
-    _ name: String, _ standard: String, gets consequence: String, _ summary: String
+    _ name: String, _ standard: String, or others: [String] = [], gets consequence: String, _ summary: String
   ) -> String {
     let url = read(name, .url, default: standard, summary)
-    if url != standard { warning(name, "is not Apple's; \(consequence)") }
+    if url != standard, !others.contains(url) { warning(name, "is not Apple's; \(consequence)") }
     return url
   }
 }

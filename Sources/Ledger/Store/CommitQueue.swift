@@ -349,6 +349,10 @@ final class CommitQueue: Sendable {
         if PlantedDefect.acknowledgeBeforeCommit.isActive {
           for case .success(let acknowledge) in outcomes { acknowledge() }
         }
+        if PlantedDefect.swallowCommits.isActive {
+          try tables.execute("ROLLBACK")
+          return outcomes
+        }
       #endif
       try tables.execute("COMMIT")
       // Checked once a batch: a commit to a file that was removed is lost when the process ends, and must not be

@@ -7,6 +7,8 @@
   package enum PlantedDefect: String, Sendable {
     /// Callers resume before the commit.
     case acknowledgeBeforeCommit = "acknowledge_before_commit"
+    /// The disk takes each commit, says that it has it, and keeps none of it.
+    case swallowCommits = "swallow_commits"
     /// A failing disk is treated as a temporary problem.
     case carryOnAfterDiskFailure = "carry_on_after_disk_failure"
     /// A profile update that the store refused counts as written.

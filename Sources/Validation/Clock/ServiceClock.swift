@@ -17,6 +17,8 @@ package import struct FoundationEssentials.Date
 /// Every time is of whole milliseconds, as the ledger stores times and as Apple tells them: a moment that was stored and
 /// read again is the same moment, and a period that begins now has begun.
 ///
+/// A simulated store's clock is moved by hand: `follow` goes by each of its answers.
+///
 ///     machine's clock   ──12:00──12:01──[jumps a year]──…
 ///     uptime            ──0 s────60 s───120 s──────────…
 ///     this clock        ──12:00──12:01──12:02──────────…
@@ -27,10 +29,14 @@ package final class ServiceClock: Sendable {
   static let witnesses = 3
   /// The tolerance between those answers in seconds.
   static let agreement: Double = 60
+  /// How far a simulated store's clock may be ahead of this one in seconds: its answers give whole seconds.
+  static let lag: Double = 2
 
   private struct State {
     var anchor: Date
     var anchoredAt: Duration
+    /// Whether it goes by a simulated store's clock.
+    var isFollowing = false
     var corrections = 0
     /// The seconds that this clock is ahead of Apple's, by each of the last answers that agree on another time.
     var dissent: [Double] = []
@@ -89,11 +95,29 @@ package final class ServiceClock: Sendable {
     }
   }
 
-  /// The number of corrections by Apple.
+  /// Goes by the time of an answer of a simulated store's, without witnesses.
+  ///
+  /// A clock that stands there is left behind by this one for up to `tolerance`, and then found again.
+  ///
+  /// - Returns: the seconds that this clock was ahead of the store's, if this answer moves it.
+  package func follow(_ store: Date) -> Double? {
+    let uptime = uptime()
+    return state.withLock { state in
+      state.isFollowing = true
+      let ahead = state.time(at: uptime).timeIntervalSince(store)
+      guard ahead < -Self.lag || ahead > Self.tolerance else { return nil }
+      state = State(anchor: store, anchoredAt: uptime, isFollowing: true, corrections: state.corrections + 1)
+      return ahead
+    }
+  }
+
+  /// The number of corrections by the store.
   var corrections: Int { state.withLock { $0.corrections } }
 
-  /// The seconds that the machine's clock is ahead of this one, if more than usual.
+  /// The seconds that the machine's clock is ahead of this one, if more than usual. Not compared where this one follows a
+  /// simulated store's.
   package var skew: Double? {
+    guard !state.withLock(\.isFollowing) else { return nil }
     let ahead = wall().timeIntervalSince(now)
     return abs(ahead) > Self.tolerance ? ahead : nil
   }

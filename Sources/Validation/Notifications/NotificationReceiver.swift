@@ -108,7 +108,7 @@ package struct NotificationReceiver: Sendable {
   private func receive(signed payload: String, _ logger: Logger) async throws(Failure) -> Reception {
     let verified: VerifiedNotification
     do throws(SignedDataError) {
-      verified = try signedData.notification(payload, now: gateway.now())
+      verified = try await verify(payload)
     } catch {
       switch error {
       case .undecodable(let cause): return try await refuse(Array(payload.utf8), .unreadable, cause.detail, logger)
@@ -133,6 +133,13 @@ package struct NotificationReceiver: Sendable {
         "uuid": "\(notification.uuid.loggable)", "outcome": "\(reception.outcome.rawValue)",
       ])
     return reception
+  }
+
+  private func verify(_ payload: String) async throws(SignedDataError) -> VerifiedNotification {
+    do throws(SignedDataError) { return try signedData.notification(payload, now: gateway.now()) } catch {
+      guard case .notAuthentic(.createdInFuture) = error, await gateway.catchUp() else { throw error }
+      return try signedData.notification(payload, now: gateway.now())
+    }
   }
 
   /// The reason why a signed notification is not about our app; `nil` if it is, or names none.

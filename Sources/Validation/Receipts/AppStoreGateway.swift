@@ -27,12 +27,14 @@ package final class AppStoreGateway: Sendable {
   let deadline: Duration
   /// Our own clock.
   package let now: @Sendable () -> Date
+  /// Asks a simulated store for its time, and tells whether that put our clock on; `false` where the store is Apple's.
+  let catchUp: @Sendable () async -> Bool
 
   package init(
     verifier: ReceiptVerifier, signedData: SignedDataVerifier, localVerification: LocalVerificationPolicy,
     verifyReceipt: VerifyReceiptClient? = nil, serverAPI: ServerAPIClient? = nil, appStoreHealth: AppStoreHealth,
     recent: RecentAnswers, apps: ServedApps, rules: EntitlementRules, deadline: Duration,
-    now: @escaping @Sendable () -> Date
+    now: @escaping @Sendable () -> Date, catchUp: @escaping @Sendable () async -> Bool = { false }
   ) {
     self.verifier = verifier
     self.signedData = signedData
@@ -45,6 +47,7 @@ package final class AppStoreGateway: Sendable {
     self.rules = rules
     self.deadline = deadline
     self.now = now
+    self.catchUp = catchUp
   }
 
   /// An answer about one of our apps, for a user who may use its store.

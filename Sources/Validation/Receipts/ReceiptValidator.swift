@@ -163,9 +163,9 @@ package final class ReceiptValidator: Sendable {
   func reference(of submission: ReceiptSubmission) async throws(ValidationError) -> PurchaseReference {
     switch submission.proof {
     case .receipt(let text):
-      return try await LongWork.run(bytes: text.utf8.count) { () throws(ValidationError) in
-        let receipt = try gateway.decode(text)
-        return PurchaseReference(receipt: receipt, proof: try gateway.proof(of: receipt))
+      do throws(ValidationError) { return try await reference(toReceipt: text) } catch {
+        guard case .clockBehind = error, await gateway.catchUp() else { throw error }
+        return try await reference(toReceipt: text)
       }
     case .kept(let key, let kept):
       return try await reference(key.originalTransactionID, kept)
@@ -186,6 +186,13 @@ package final class ReceiptValidator: Sendable {
         return PurchaseReference(id: id)
       }
       return try await reference(id, receipt)
+    }
+  }
+
+  private func reference(toReceipt text: String) async throws(ValidationError) -> PurchaseReference {
+    try await LongWork.run(bytes: text.utf8.count) { () throws(ValidationError) in
+      let receipt = try gateway.decode(text)
+      return PurchaseReference(receipt: receipt, proof: try gateway.proof(of: receipt))
     }
   }
 

@@ -18,7 +18,7 @@ import Testing
     let configuration = try ServiceConfiguration.load(
       file: try directory.write("countersign.yaml", yaml), environment: [:])
     let entitlement = try await Validate.verdict(
-      on: Array(text.utf8), of: UserID("command-line"), configuration, now: { now })
+      on: Array(text.utf8), of: UserID("command-line"), configuration, clock: .moved(by: { now }))
     let source = entitlement.source?.rawValue ?? "none"
     return "\(entitlement.tier) \(entitlement.status.rawValue) \(entitlement.reason.rawValue) \(source)"
       + (entitlement.isStale ? " stale" : "")
@@ -63,7 +63,7 @@ import Testing
         file: try directory.write("countersign.yaml", yaml), environment: [:])
       let verdict = try await Validate.verdict(
         on: Array(signed.utf8), of: UserID("command-line"), configuration,
-        now: { Self.clock.addingTimeInterval(33 * 86_400) })
+        clock: .moved(by: { Self.clock.addingTimeInterval(33 * 86_400) }))
       #expect(verdict.summary.contains("source        signature, stale"))
     }
   }

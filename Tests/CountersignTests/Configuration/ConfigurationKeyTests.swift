@@ -110,6 +110,8 @@ struct ConfigurationKeyTests {
       "trials",
       // These are tested in `ServerConfigurationTests`.
       "server.tls.certificate_file", "server.tls.key_file", "server.admin.host", "server.admin.port",
+      // It needs others: see `ServerAPIConfigurationTests`.
+      "app_store.clock",
     ]
     // These are tested in `ProfileStoreConfigurationTests`, `JWTConfigurationTests`, `ServerAPIConfigurationTests`,
     // `RevenueCatConfigurationTests` and `AccessTokenTests`.

@@ -129,6 +129,7 @@ extension ServiceConfiguration {
     case "app_store.shared_secret": appStore.sharedSecret?.exposed ?? "none"
     case "app_store.production_url": appStore.productionURL
     case "app_store.sandbox_url": appStore.sandboxURL
+    case "app_store.clock": appStore.clock.rawValue
     case "app_store.ca_file": appStore.caFile ?? "none"
     case "app_store.roots": appStore.roots.joined(separator: " ")
     case "app_store.concurrency": "\(appStore.concurrency)"

@@ -23,8 +23,8 @@ struct ServerAPIConfigurationTests {
     let alone = try sample().load()
     #expect(alone.appStore.sharedSecret == nil)
     #expect(alone.appStore.serverAPI?.keyID == "2X9R4HXF34")
-    #expect(alone.appStore.serverAPI?.productionURL == "https://api.storekit.itunes.apple.com")
-    #expect(alone.appStore.serverAPI?.sandboxURL == "https://api.storekit-sandbox.itunes.apple.com")
+    #expect(alone.appStore.serverAPI?.productionURL == "https://api.storekit.apple.com")
+    #expect(alone.appStore.serverAPI?.sandboxURL == "https://api.storekit-sandbox.apple.com")
     #expect(alone.warnings.isEmpty)
     let both = try sample(secret: SampleConfiguration.sharedSecret).load()
     #expect(both.appStore.sharedSecret != nil && both.appStore.serverAPI != nil)
@@ -75,6 +75,39 @@ struct ServerAPIConfigurationTests {
     let warnings = try sample(["sandbox_url": "https://sandbox.test"]).load().warnings.map(\.description)
     #expect(warnings.count == 1)
     #expect(warnings.first?.hasPrefix("app_store.server_api.sandbox_url") == true, "\(warnings)")
+  }
+
+  @Test func `the hosts that Apple recommended before are Apple's`() throws {
+    let former = try sample([
+      "production_url": "https://api.storekit.itunes.apple.com",
+      "sandbox_url": "https://api.storekit-sandbox.itunes.apple.com",
+    ]).load()
+    #expect(former.warnings.isEmpty)
+    #expect(former.appStore.serverAPI?.productionURL == "https://api.storekit.itunes.apple.com")
+  }
+
+  @Test func `the store's clock counts where all is simulated, and with a warning`() throws {
+    let directory = try TemporaryDirectory()
+    let root = try directory.write("root.pem", "a root")
+    let simulated = SampleConfiguration().setting("app_store.clock", "store")
+      .setting("app_store.production_url", "https://127.0.0.1:1/verifyReceipt")
+      .setting("app_store.sandbox_url", "https://127.0.0.1:1/sandbox/verifyReceipt")
+      .setting("app_store.roots", "[\(root)]")
+    #expect(try simulated.load().appStore.clock == .store)
+    #expect(try simulated.load().warnings.contains { $0.origin.hasPrefix("app_store.clock") })
+    #expect(try SampleConfiguration().load().appStore.clock == .machine)
+    let key = "\"\(Self.pem.replacing("\n", with: "\\n"))\""
+    for withApple in [
+      SampleConfiguration().setting("app_store.clock", "store"),
+      simulated.setting("app_store.production_url", "https://buy.itunes.apple.com/verifyReceipt"),
+      simulated.setting("app_store.sandbox_url", "https://sandbox.itunes.apple.com/verifyReceipt"),
+      simulated.setting("app_store.roots", "[]"),
+      simulated.setting(
+        "app_store.server_api", "{key: \(key), key_id: 2X9R4HXF34, issuer_id: \(Self.issuer)}"),
+    ] {
+      let problems = withApple.problems()
+      #expect(problems.count == 1 && problems.first?.contains("store is for a simulated") == true, "\(problems)")
+    }
   }
 
   @Test func `apps' numbers are numbers`() throws {

@@ -74,7 +74,8 @@ extension FaultTests {
     private static func play(rounds: Int, in world: FaultWorld, random: FaultRandom) async throws -> Total {
       var random = random
       var total = Total()
-      world.simulator.setDelay(.milliseconds(300))
+      // Longer than the pause below, so that calls are in flight when the signal comes, however busy the machine.
+      world.simulator.setDelay(.seconds(2))
       for _ in 0..<rounds {
         // A little, for the answers to be news; with the days the service would ask of itself, and the count be off.
         world.simulator.advanceClock(by: .seconds(1))

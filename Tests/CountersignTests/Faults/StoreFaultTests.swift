@@ -83,7 +83,7 @@ extension FaultTests {
           #expect(run.queued > 0, "\(trouble)")
           // The store's deadline is 500 ms; the rest is Apple, the disk, and a busy machine. A service that waited for the
           // store would wait for 15 s and more.
-          #expect(run.slowest < .seconds(5), "\(trouble)")
+          #expect(run.slowest < .seconds(FaultSize.choose(short: 14, full: 5)), "\(trouble)")
           #expect(run.delivery.isClean, "\(trouble): \(run.delivery)")
           #expect(run.findings.isClean, "\(trouble): \(run.findings)")
         }
@@ -178,7 +178,8 @@ extension FaultTests {
         await during.run(
           service, customers: world.customers, writers: 4, random: random, pace: .milliseconds(20),
           each: { _ in world.simulator.advanceClock(by: .seconds(21_600)) },
-          while: { ContinuousClock.now - began < outage })
+          // On a busy machine longer, until rows have changed: on the way trials of five days are renewed.
+          while: { ContinuousClock.now - began < outage || during.figures.posts < 80 })
         if let recovery { recovery(world) } else { try await trouble.end(store) }
 
         let recovered = ContinuousClock.now

@@ -111,6 +111,97 @@ import Testing
     #expect(clock.observe(Self.start + 3_030) == -3_030)
   }
 
+  @Test(arguments: [2.5, 86_400, -301, -86_400] as [TimeInterval])
+  func `a simulated store's clock is followed from one answer on`(moved: TimeInterval) {
+    let machine = Machine(Self.start + 0.123456789)
+    let clock = machine.clock
+    #expect(clock.follow(Self.start) == nil)
+    #expect(clock.follow(Self.start + moved) != nil)
+    #expect(clock.now == Self.start + moved)
+    #expect(clock.corrections == 1)
+    machine.run(for: 5)
+    #expect(clock.now == Self.start + moved + 5)
+    // It says nothing against the machine's.
+    #expect(clock.skew == nil)
+    #expect(clock.machineTime == Self.start + 5.123456789)
+  }
+
+  @Test func `a simulated store's clock that stands is left behind by five minutes at most`() {
+    let machine = Machine()
+    let clock = machine.clock
+    for _ in 0..<300 {
+      machine.run(for: 1)
+      #expect(clock.follow(Self.start) == nil)
+    }
+    machine.run(for: 1)
+    #expect(clock.follow(Self.start) == 301)
+    #expect(clock.now == Self.start)
+  }
+
+  /// Settings of a service that goes by the store's clock.
+  private static var following: Settings {
+    var settings = Settings()
+    settings.appStore["clock"] = "store"
+    return settings
+  }
+
+  @Test(arguments: [year, -year])
+  func `a first transaction of a simulator's counts, whatever the machine's clock says, and a read says the same`(
+    wrong: TimeInterval
+  ) async throws {
+    let machine = Machine(Self.start + wrong + 0.123456789)
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await RunningService.run(apple: store.apple, settings: Self.following, clock: machine.clock) { service in
+        let signed = try store.simulator.issueTransaction(.subscriber, subscriber: 21)
+        let answer = try await service.validate(signed.signedTransaction, user: "u2")
+        #expect(answer.verdict == "pro active renewing")
+        #expect(try await service.profile("u2").verdict == "pro active renewing")
+        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+        #expect(try await service.validate(receipt, user: "u1").verdict == "pro active renewing")
+        #expect(try await service.profile("u1").verdict == "pro active renewing")
+        #expect(try await service.profile("u1")["stale"] == "false")
+        #expect(try await service.send(.get, "/readyz", key: nil)["clock"] == "ok")
+      }
+    }
+  }
+
+  @Test func `what a simulator signs after its clock was moved is taken at once`() async throws {
+    let machine = Machine(Self.start + 0.123456789)
+    try await SimulatedStore.run(at: Self.start) { store in
+      // Nothing looks at the clock meanwhile.
+      try await RunningService.run(
+        apple: store.apple, settings: Self.following, jobPause: .seconds(3_600), clock: machine.clock
+      ) { service in
+        let first = try store.simulator.issueTransaction(.subscriber, subscriber: 1)
+        #expect(try await service.validate(first.signedTransaction, user: "u1").status == 200)
+        try store.simulator.deliverNotifications(to: "\(service.origin)/v1/notifications/app-store")
+        for _ in 0..<40 { store.simulator.advanceClock(by: .seconds(86_400)) }
+        let posts = await store.simulator.deliveries()
+        #expect(posts.map(\.notification.type) == ["DID_RENEW"])
+        #expect(posts.map(\.status) == [200])
+        #expect(try await service.profile("u1")["access_until"] == "2024-08-15T12:00:00Z")
+        store.simulator.advanceClock(by: .seconds(20 * 86_400))
+        let second = try store.simulator.issueTransaction(.subscriber, subscriber: 2)
+        #expect(try await service.validate(second.signedTransaction, user: "u2").verdict == "pro active renewing")
+        #expect(!service.log.text.contains("ahead of our clock"))
+      }
+    }
+  }
+
+  @Test func `a simulator's clock that nobody tells about is found, and what is due by it is asked about`() async throws
+  {
+    let machine = Machine(Self.start + 0.123456789)
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await RunningService.run(apple: store.apple, settings: Self.following, clock: machine.clock) { service in
+        let receipt = try store.simulator.issueReceipt(.renewalOff).receiptData
+        #expect(try await service.validate(receipt).verdict == "pro cancelled renewal_off")
+        store.simulator.advanceClock(by: .seconds(16 * 86_400))
+        try await eventually { try await service.profile().verdict == "free expired voluntary" }
+        #expect(try await service.profile()["stale"] == "false")
+      }
+    }
+  }
+
   @Test(arguments: [0, 1, -1, 300, -300] as [TimeInterval])
   func `differences that clocks have anyway are let be`(difference: TimeInterval) {
     let machine = Machine()

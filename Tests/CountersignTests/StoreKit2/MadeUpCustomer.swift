@@ -38,8 +38,8 @@ struct MadeUpCustomer {
     }
     if chance.percent(10) {
       let at = Self.start.adding(days: chance.within(0...300))
-      timeline.lifetimes = [
-        LifetimePurchase(
+      timeline.oneTimePurchases = [
+        OneTimePurchase(
           slot: 5, product: .forever, at: at,
           cancelledAt: chance.percent(50) ? at.adding(days: chance.within(1...60)) : nil)
       ]

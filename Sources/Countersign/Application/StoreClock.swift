@@ -1,0 +1,47 @@
+import AppStore
+import HTTPTransport
+import Logging
+import Validation
+
+/// The clock of a simulated store, which the service's own follows (`app_store.clock: store`).
+///
+/// It is asked at the start, once a second, and where something is signed ahead of the service's clock: whoever moves the
+/// simulator's clock need not tell the service.
+struct StoreClock: Sendable {
+  let transport: CurlTransport
+  /// `app_store.production_url`.
+  let url: String
+  let clock: ServiceClock
+  let logger: Logger
+
+  /// How long the start waits for the first answer: both programs may have been started together.
+  static let patience: Duration = .seconds(5)
+
+  /// Asks for the time, and goes by it.
+  ///
+  /// - Returns: whether that put the service's clock on.
+  func catchUp() async -> Bool { (await ask() ?? 0) < 0 }
+
+  /// Waits for the first answer. Without one the service starts by the machine's clock.
+  func begin() async {
+    let end = ContinuousClock.now.advanced(by: Self.patience)
+    while await ask() == nil {
+      guard ContinuousClock.now < end, (try? await Task.sleep(for: .milliseconds(50))) != nil else {
+        return logger.warning(
+          "the simulated store does not answer; the machine's clock is used until it does",
+          metadata: ["key": "app_store.production_url"])
+      }
+    }
+  }
+
+  /// - Returns: the seconds that the service's clock was ahead, 0 where that is not worth moving it; `nil` without an answer.
+  private func ask() async -> Double? {
+    // Nobody answers this path, and every answer has a date.
+    let request = TransportRequest(method: .get, url: "\(url)/clock", responseBodyLimit: 64 << 10)
+    let answer = try? await transport.send(request, deadline: .now.advanced(by: .seconds(2)))
+    guard let date = answer?.header("Date").flatMap(HTTPDate.parse) else { return nil }
+    guard let ahead = clock.follow(date) else { return 0 }
+    ClockCorrection(ahead: ahead, byApple: false).log(logger)
+    return ahead
+  }
+}
