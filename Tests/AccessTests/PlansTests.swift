@@ -34,6 +34,20 @@ import Testing
   @Test(arguments: ["", "P", "PM", "P0M", "1M", "P1", "P1H", "P1M1D", "P-1M", "P1000D", "p1m", "PT1M"])
   func `a period that is none is refused`(text: String) { #expect(BillingPeriod(text) == nil) }
 
+  @Test(arguments: [
+    ("P1M", "2026-01-15T12:00:00.123Z", "2026-02-15T12:00:00.123Z"),
+    ("P1M", "2026-01-31T23:59:59Z", "2026-02-28T23:59:59Z"),
+    ("P1M", "2026-12-31T00:00:00Z", "2027-01-31T00:00:00Z"), ("P6M", "2027-08-31T08:00:00Z", "2028-02-29T08:00:00Z"),
+    ("P1Y", "2028-02-29T08:00:00Z", "2029-02-28T08:00:00Z"), ("P2W", "2026-02-20T08:00:00Z", "2026-03-06T08:00:00Z"),
+    ("P3D", "1969-12-31T08:00:00Z", "1970-01-03T08:00:00Z"), ("P1M", "1969-12-31T08:00:00Z", "1970-01-31T08:00:00Z"),
+  ])
+  func `a period ends by the calendar`(text: String, begin: String, end: String) throws {
+    let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
+    func date(_ text: String) throws -> Date { try (try? Date(text, strategy: .iso8601)) ?? style.parse(text) }
+    let (period, begins, ends) = (try #require(BillingPeriod(text)), try date(begin), try date(end))
+    #expect(period.end(from: begins) == ends)
+  }
+
   @Test(arguments: ["UTC", "Europe/Berlin", "Asia/Calcutta", "America/Argentina/Ushuaia", "Etc/GMT+5"])
   func `a zone is known by its IANA name`(name: String) { #expect(TimeZone(ianaName: name)?.ianaName == name) }
 

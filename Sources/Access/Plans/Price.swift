@@ -1,3 +1,6 @@
+internal import Entitlements
+package import struct FoundationEssentials.Date
+
 /// An exact amount of money, in thousandths of the currency's unit, as Apple has it: 4.99 is 4,990.
 package struct Price: Hashable, Sendable {
   package let milliunits: Int64
@@ -56,6 +59,26 @@ package struct BillingPeriod: Hashable, Sendable {
       let count = Int(digits), count > 0
     else { return nil }
     self.init(count: count, unit: unit)
+  }
+
+  /// The end of a period that begins at a moment: months and years by the calendar, in UTC, and on the last day of a
+  /// shorter month, as the App Store counts them.
+  package func end(from begin: Date) -> Date {
+    let milliseconds = begin.millisecondsSince1970
+    let date = CalendarDay(since1970: begin.utcDay)
+    let months: Int
+    switch unit {
+    case .day: return begin.advanced(by: .seconds(count * 86_400))
+    case .week: return begin.advanced(by: .seconds(count * 7 * 86_400))
+    case .month: months = date.year * 12 + date.month - 1 + count
+    case .year: months = (date.year + count) * 12 + date.month - 1
+    }
+    let day = (0..<4).lazy.compactMap { less in
+      CalendarDay(year: months / 12, month: months % 12 + 1, day: date.day - less)
+    }.first
+    guard let day else { return begin }
+    let time = milliseconds - Int64(begin.utcDay) * 86_400_000
+    return Date(millisecondsSince1970: Int64(day.daysSince1970) * 86_400_000 + time)
   }
 
   /// The text as it stands in the configuration.

@@ -137,7 +137,9 @@ func buildApplication(
   let router = ServiceRouter(
     configuration.server, validator: validator, receiver: receiver,
     revenueCat: revenueCatKeyring.map {
-      RevenueCatReceiver(keyring: $0, ledger: ledger, validator: validator, onOutcome: revenueCatMetrics.note)
+      RevenueCatReceiver(
+        keyring: $0, ledger: ledger, validator: validator, terms: configuration.plans.terms,
+        onOutcome: revenueCatMetrics.note)
     },
     lookUp: SupportLookUp(
       ledger: ledger, serverAPI: appStore.serverAPI, appStoreHealth: appStore.health,
