@@ -103,9 +103,14 @@ package final class ReceiptValidator: Sendable {
         about: reference, for: submission.user, mayReuse: mode.mayReuse, retriesTrouble: mode.retriesTrouble,
         until: end, logger: logger)
     } catch {
-      return try await answer(without: error, about: reference, of: submission, mode, logger: logger, onWait: onWait)
+      var answer = try await answer(
+        without: error, about: reference, of: submission, mode, logger: logger, onWait: onWait)
+      answer.isTransactionFound = submission.finds(in: reference.receipt?.purchases ?? [])
+      return answer
     }
-    return try await conclude(accepted, reference, of: submission, mode, logger: logger, onWait: onWait)
+    var answer = try await conclude(accepted, reference, of: submission, mode, logger: logger, onWait: onWait)
+    answer.isTransactionFound = submission.finds(in: accepted.history.purchases + (reference.receipt?.purchases ?? []))
+    return answer
   }
 
   /// Evaluates, records and writes back what Apple has answered.
