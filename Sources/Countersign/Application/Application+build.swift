@@ -251,6 +251,7 @@ extension AppStoreGateway {
       apps: ServedApps(
         bundleIDs: configuration.appStore.orderedBundleIDs, appAppleIDs: configuration.appStore.appAppleIDs),
       rules: EntitlementRules(configuration),
+      keepsOriginalPurchases: configuration.dialects.contains(.revenuecat),
       deadline: configuration.appStore.deadline,
       now: now)
   }

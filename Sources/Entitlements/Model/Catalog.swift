@@ -35,6 +35,8 @@ package struct Catalog: Hashable, Sendable {
     case unknownTier(Tier, of: ProductID)
     /// A tier that replaces one is not listed.
     case unknownSuccessor(Tier, of: Tier)
+    /// An original purchase gives a tier that is not listed.
+    case unknownOriginalTier(Tier)
   }
 
   /// Ascending; the first is the tier of a user without purchases.
@@ -44,13 +46,16 @@ package struct Catalog: Hashable, Sendable {
   package let defaultTier: Tier
   /// The tiers of today by the names that they had: a verdict that was recorded then means them.
   package let formerNames: [Tier: Tier]
+  /// What those get who had the app itself early enough.
+  package let originalPurchase: [OriginalPurchaseRule]
   private let ranks: [Tier: Int]
 
   /// - Parameter formerNames: names that tiers had before, with the names of today.
   /// - Throws: `Invalid` when there is no tier, a tier is named twice, today or before, or a product grants a tier that
   ///   is not listed.
   package init(
-    tiers: [Tier], products: [ProductID: Product], formerNames: [Tier: Tier] = [:]
+    tiers: [Tier], products: [ProductID: Product], formerNames: [Tier: Tier] = [:],
+    originalPurchase: [OriginalPurchaseRule] = []
   ) throws(Invalid) {
     guard let lowest = tiers.first else { throw .noTiers }
     var ranks: [Tier: Int] = [:]
@@ -67,6 +72,8 @@ package struct Catalog: Hashable, Sendable {
       guard tiers.contains(tier) else { throw .unknownTier(tier, of: id) }
       known[id] = Product(tier: tier, kind: product.kind)
     }
+    for rule in originalPurchase where !tiers.contains(rule.tier) { throw .unknownOriginalTier(rule.tier) }
+    self.originalPurchase = originalPurchase
     self.tiers = tiers
     self.products = known
     self.formerNames = formerNames

@@ -57,7 +57,7 @@ extension SubscriptionGroup {
     case .refunded, .revoked:
       // A refunded renewal follows a period that still ran: the end came with time and is to be checked once.
       return self.state(at: evaluatedAt, policy: policy)?.isEntitled == true ? now : nil
-    case .lifetime, .accountGone: return nil
+    case .lifetime, .originalPurchase, .accountGone: return nil
     // Impossible states of a subscription that is neither held nor unproven.
     case .noPurchases, .noKnownProduct, .unproven, .granted, .trial: return nil
     }

@@ -101,7 +101,9 @@ extension SubscriptionGroup {
         evaluatedAt: now)
     }
 
-    if let last, last.product?.kind == .lifetime { return state(1, .active, .lifetime) }
+    if let last, last.product?.kind == .lifetime {
+      return state(1, .active, last.evidence.key.isOfApp ? .originalPurchase : .lifetime)
+    }
     if let last, now.isBefore(last.end) {
       return renewal?.autoRenews == false
         ? state(3, .cancelled, .renewalOff, until: last.end)

@@ -113,7 +113,7 @@ extension Entitlement {
     case .unproven: false
     case .noPurchases, .noKnownProduct, .accountGone: true
     case .lifetime, .renewing, .renewalOff, .refunded, .revoked, .billingGrace, .billingRetry, .voluntary,
-      .billingError, .priceIncrease, .productUnavailable, .unknown, .granted, .trial:
+      .billingError, .priceIncrease, .productUnavailable, .unknown, .granted, .trial, .originalPurchase:
       status == .expired
     }
   }

@@ -13,11 +13,14 @@ package struct ReceiptSubmission: Sendable {
     case originalTransactionID(OriginalTransactionID)
     /// A purchase of the user, by the receipt in the ledger.
     case kept(SubscriptionKey, KeptReceipt)
+    /// An AppTransaction, from a client that wants to know what it says of the app, whether or not the catalog gives
+    /// something for it.
+    case appTransaction(String)
 
     /// The ID, if it is the only proof: it moves nothing from one user to another.
     var originalTransactionID: OriginalTransactionID? {
       switch self {
-      case .receipt: nil
+      case .receipt, .appTransaction: nil
       case .originalTransactionID(let id): id
       case .kept(let key, _): key.originalTransactionID
       }

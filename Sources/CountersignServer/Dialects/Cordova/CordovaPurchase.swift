@@ -147,7 +147,8 @@ extension CordovaPurchase.CancelationReason {
   init(_ reason: EntitlementReason) {
     self =
       switch reason {
-      case .lifetime, .renewing, .billingGrace, .billingRetry, .noPurchases, .noKnownProduct, .granted, .trial,
+      case .lifetime, .originalPurchase, .renewing, .billingGrace, .billingRetry, .noPurchases, .noKnownProduct,
+        .granted, .trial,
         .unproven:
         .notCanceled
       case .renewalOff, .voluntary, .refunded: .customer
