@@ -53,6 +53,10 @@ struct ControlListener: Sendable {
       case (.get, let path) where path.hasPrefix("/transactions/"):
         let id = String(path.dropFirst("/transactions/".count))
         return reply(transaction(try core.issuer.newestTransaction(ofOriginal: id, at: core.clock.now)))
+      case (.post, "/app-transactions"):
+        let transaction = try core.issuer.issueAppTransaction(
+          try order(decode(ReceiptRequest.self, body)), at: core.clock.now)
+        return reply(.object([("app_transaction", .string(transaction))]))
       case (.post, "/device-tokens"): return reply(try deviceToken(body))
       case (.get, let path) where path.hasPrefix("/devices/"):
         return reply(deviceBits(of: String(path.dropFirst("/devices/".count))))

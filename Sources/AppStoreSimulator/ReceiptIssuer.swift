@@ -154,7 +154,7 @@ final class ReceiptIssuer: Sendable {
     }
   }
 
-  private func seed(of order: ReceiptOrder, at now: Timestamp) throws(IssueError) -> ReceiptSeed {
+  func seed(of order: ReceiptOrder, at now: Timestamp) throws(IssueError) -> ReceiptSeed {
     guard (0...ReceiptSeed.subscriberLimit).contains(order.subscriber) else {
       throw .badSubscriber(order.subscriber)
     }

@@ -225,6 +225,14 @@ final class RunningSimulator: Sendable {
         age: age.milliseconds))
   }
 
+  /// Signs the AppTransaction of a customer at the time of the store's clock.
+  func issueAppTransaction(
+    environment: StoreEnvironment = .production, subscriber: Int64 = 1, bundleID: String = Product.defaultBundleID
+  ) throws(IssueError) -> String {
+    try core.issuer.issueAppTransaction(
+      ReceiptOrder(environment: environment, subscriber: subscriber, bundleID: bundleID), at: core.clock.now)
+  }
+
   /// Signs the newest transaction of a story: the result of `Transaction.latest(for:)` on the device.
   func newestTransaction(ofOriginal originalTransactionID: String) throws(IssueError) -> IssuedTransaction {
     try core.issuer.newestTransaction(ofOriginal: originalTransactionID, at: core.clock.now)

@@ -139,6 +139,68 @@ import Testing
       [(1, "premium active renewing until 30")]),
     Case("no known product", [event(.period, at: 0, product: "other")], [(1, "free active no_known_product")]),
     Case("a consumable", [event(.single, at: 0, product: "coins")], [(1, "free active no_purchases")]),
+    Case(
+      "a refund under an ID of its own",
+      [event(.period, at: 0), event(.refunded, at: 3) { $0.transaction = "GPA.1-R" }],
+      [(4, "free expired refunded")]),
+    Case(
+      "a refund without an ID", [event(.period, at: 0), event(.refunded, at: 3) { $0.transaction = nil }],
+      [(4, "free expired refunded")]),
+    Case(
+      "a refund that names no period",
+      [
+        event(.period, at: 0),
+        event(.refunded, at: 3) { ($0.transaction, $0.purchasedAt, $0.expiresAt) = (nil, nil, nil) },
+      ],
+      [(4, "free expired refunded")]),
+    Case(
+      "a refund of an earlier period, by its date",
+      [
+        event(.period, at: 0), event(.period, at: 30, period: 1),
+        event(.refunded, at: 31, period: 0) { $0.transaction = "GPA.1-R" },
+      ], [(32, "pro active renewing until 60")]),
+    Case(
+      "a refund of before the renewal, without a date",
+      [
+        event(.period, at: 0), event(.refunded, at: 20) { ($0.transaction, $0.purchasedAt) = (nil, nil) },
+        event(.period, at: 30, period: 1),
+      ], [(32, "pro active renewing until 60")]),
+    Case(
+      "a refund that is dated before the report of its purchase",
+      [event(.refunded, at: 1), event(.period, at: 2)], [(3, "free expired refunded")]),
+    Case(
+      "a refund of one that was spoken of under two IDs",
+      [
+        event(.renewalOff, at: -1) { $0.transaction = "GPA.1-C" }, event(.period, at: 0),
+        event(.renewalOff, at: 2) { $0.transaction = "GPA.1-D" }, event(.refunded, at: 3),
+      ], [(4, "free expired refunded")]),
+    Case("a refund of nothing known", [event(.refunded, at: 3)], [(4, "nothing")]),
+    Case(
+      "a refund under an ID of its own that is taken back",
+      [
+        event(.period, at: 0), event(.refunded, at: 3) { $0.transaction = "GPA.1-R" },
+        event(.expired, at: 3.1) { $0.transaction = "GPA.1-R" },
+        event(.refundReversed, at: 5) { $0.transaction = "GPA.1-R" },
+      ], [(6, "pro active renewing until 30")]),
+    Case(
+      "an end under an ID of its own",
+      [event(.period, at: 0), event(.expired, at: 3) { $0.transaction = "GPA.0" }], [(4, "free expired unknown")]),
+    Case(
+      "a subscription's renewal without an end",
+      [event(.period, at: 0), event(.period, at: 25, period: 1) { $0.expiresAt = nil }],
+      [(26, "pro active renewing until 30"), (4_000, "free expired unproven stale")]),
+    Case(
+      "a subscription's first event without an end", [event(.period, at: 0) { $0.expiresAt = nil }], [(1, "nothing")]),
+    Case(
+      "what is told of a period without an end", [event(.renewalOff, at: 0) { $0.expiresAt = nil }], [(1, "nothing")]),
+    Case(
+      "temporary access, then the purchase",
+      [event(.temporary, at: 0) { $0.expiresAt = days(1) }, event(.period, at: 0.5)],
+      [(0.6, "pro active renewing until 30")]),
+    Case(
+      "temporary access to what is known",
+      [event(.period, at: 0), event(.temporary, at: 3) { $0.expiresAt = days(4) }],
+      [(5, "pro active renewing until 30")]),
     Case("an end of nothing known", [event(.expired, at: 3) { $0.product = nil }], [(4, "nothing")]),
   ]
 
@@ -175,8 +237,12 @@ import Testing
         if Bool.random(using: &dice) { events.append(event(.renewalOn, at: begin - 10, period: number - 1)) }
       case 1: events.append(event(.billingIssue, at: begin, period: number - 1) { $0.graceUntil = days(begin + 6) })
       case 2:
-        events.append(event(.refunded, at: begin - 5, period: number - 1))
-        if Bool.random(using: &dice) { events.append(event(.refundReversed, at: begin - 3, period: number - 1)) }
+        let id = Bool.random(using: &dice) ? TransactionID("GPA.1-R\(number)") : nil
+        let isNamed = Bool.random(using: &dice)
+        for (change, at) in [(StoreEvent.Change.refunded, begin - 5), (.refundReversed, begin - 3)] {
+          if change == .refundReversed, Bool.random(using: &dice) { continue }
+          events.append(event(change, at: at, period: number - 1) { if !isNamed { $0.transaction = id } })
+        }
       case 3: events.append(event(.expired, at: begin + 0.04, period: number - 1))
       case 4: events.append(event(.productChange, at: begin - 9, period: number - 1))
       case 5: events.append(event(.extended, at: begin - 2, period: number - 1) { $0.expiresAt = days(begin + 3) })

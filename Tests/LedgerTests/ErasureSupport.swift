@@ -103,7 +103,7 @@ enum Anna {
       StoreReport.event(.renewalOff, id: "e6", at: 65, user: UserID(annasAccount), until: 50_000), of: bensAtPlay)
     stray.payload = #"{"event":{"app_user_id":"\#(annasAccount)"}}"#
     _ = try await ledger.take(stray)
-    var temporary = StoreReport.report(.temporary(.production, "play_store", UserID(annasAccount)), id: "e3", at: 66)
+    var temporary = StoreReport.temporary(id: "e3", at: 66, user: UserID(annasAccount))
     temporary.payload = #"{"event":{"app_user_id":"\#(annasAccount)"}}"#
     _ = try await ledger.take(temporary)
 

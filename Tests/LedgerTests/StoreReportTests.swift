@@ -25,6 +25,16 @@ extension StoreReport {
       content: content, evaluationContext: reevaluated(at: seconds), provisional: .seconds(60))
   }
 
+  static func temporary(
+    id: String, at seconds: Double, user: UserID = "anna", _ more: (inout StoreEvent) -> Void = { _ in }
+  )
+    -> StoreReport
+  {
+    var event = StoreEvent(id: id, at: storeTime(seconds), change: .temporary, user: user)
+    more(&event)
+    return report(.temporary(.production, "play_store", event, nil), id: id, at: seconds)
+  }
+
   static func purchase(_ event: StoreEvent, of key: SubscriptionKey = playKey) -> StoreReport {
     report(.purchase(key, event), id: event.id, at: event.at.timeIntervalSince(storeTime(0)))
   }
@@ -34,7 +44,7 @@ extension StoreReport {
     [
       purchase(event(.period, id: "1", at: 1)),
       report(.hint(key("9000"), event(.period, id: "2", at: 2)), id: "2", at: 2),
-      report(.temporary(.production, "play_store", "anna"), id: "3", at: 3),
+      temporary(id: "3", at: 3),
       report(.transfer(from: ["anna"], to: "bert", .transfer), id: "4", at: 4),
       report(.nothing, id: "5", at: 5),
     ]

@@ -12,7 +12,10 @@ import {createHooks} from './react';
 const {useAccess} = createHooks(React);
 const skus = ['com.example.app.pro.monthly', 'com.example.app.pro.yearly'];
 
-/** Posts a purchase, and finishes it when the service has recorded it. Never before: an unfinished one comes again. */
+/**
+ * Posts a purchase, and finishes it when the service has recorded it. Never before: an unfinished one comes again. An answer
+ * that lacks the transaction (`transaction_found: false`) is an error here, and nothing is finished.
+ */
 export async function settle(client: Client, purchase: Purchase): Promise<void> {
   if (purchase.purchaseState === 'pending' || !purchase.purchaseToken) {
     throw new CountersignError('pending', 'pending', 'The purchase waits for somebody to approve it.');

@@ -104,11 +104,11 @@ export interface Trial {
 
 export interface Posted {
   readonly state: State;
-  /** Recorded: finish these transactions. */
+  /** Recorded: finish these transactions, and no others. */
   readonly done: readonly string[];
   /** Not taken, and not posted again. */
   readonly refused: ReadonlyArray<{ jws: string; error: CountersignError }>;
-  /** Kept, and posted again later. */
+  /** Kept, and posted again later. With the code `not_found_yet` the service has answered, and knows no such purchase yet. */
   readonly kept: ReadonlyArray<{ jws: string; error: CountersignError }>;
 }
 
@@ -163,7 +163,7 @@ export class CountersignError extends Error {
   constructor(kind: ErrorKind, code: string, message: string, more?: { status?: number; problem?: unknown; retryAfter?: number });
   readonly name: "CountersignError";
   readonly kind: ErrorKind;
-  /** A problem's code, or `network`, `bad_answer`, `untrusted_token`, `unauthenticated`. */
+  /** A problem's code, or `network`, `bad_answer`, `not_found_yet`, `untrusted_token`, `unauthenticated`. */
   readonly code: string;
   /** 0 where there was no answer. */
   readonly status: number;

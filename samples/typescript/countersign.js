@@ -170,16 +170,17 @@ export function createClient({
 		for (const [index, jws] of all.entries()) {
 			try {
 				if (stop) throw stop;
-				const body = { receipt_data: jws };
+				const body = { receipt_data: jws, transaction_id: attempt(() => decoded(jws.split(".")[1]).transactionId) ?? undefined };
 				const answer = posting.get(jws) ?? request("/v1/validations", { body, deadline: 30_000 });
 				posting.set(jws, answer);
-				const { profile_write } = success(await answer.finally(() => posting.delete(jws)), "profile_write");
-				isQueued ||= profile_write === "queued";
+				const said = success(await answer.finally(() => posting.delete(jws)), "profile_write");
+				if (said.transaction_found === false) throw new CountersignError("later", "not_found_yet", "It is in no answer yet.");
+				isQueued ||= said.profile_write === "queued";
 				result.done.push(jws);
 			} catch (error) {
 				(result[error.kind] ?? result.kept).push({ jws, error });
-				// A 5xx may be about this one alone.
-				if (error.kind !== "refused" && error.status < 500) stop = error;
+				// These may be about this one alone.
+				if (error.kind !== "refused" && error.status < 500 && error.code !== "not_found_yet") stop = error;
 			}
 			attempt(() => onProgress?.({ completed: index + 1, total: all.length }));
 		}

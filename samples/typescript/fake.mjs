@@ -68,6 +68,7 @@ export async function sign(key, claims, header = {}) {
 export class Service {
   requests = [];
   purchases = new Set(); // each transaction counts once
+  absent = new Set(); // IDs that the next answer lacks
   consumed = new Map(); // answers by Idempotency-Key
   script = []; // what the next requests are answered: functions of (request, response), or null for the usual
   access = { tier: "free", status: "active", until: null, features: { filters: false, questions: { allowed: true, limit: 10, remaining: 10 } } };
@@ -139,10 +140,13 @@ export class Service {
     if (what === "POST /v1/validations") {
       if (body.receipt_data.startsWith("forged")) return [422, problem(422, "not_authentic")];
       if (body.receipt_data.startsWith("theirs")) return [409, problem(409, "owned_by_another_user")];
+      if (this.absent.delete(body.transaction_id)) {
+        return [200, { tier: this.access.tier, profile_write: write(), transaction_found: false }];
+      }
       this.purchases.add(body.receipt_data);
       const until = Math.floor(this.time.now / 1000) + 30 * 86_400;
       this.access = { ...this.access, tier: "pro", until, features: { ...this.access.features, filters: true } };
-      return [200, { tier: "pro", profile_write: write() }];
+      return [200, { tier: "pro", profile_write: write(), transaction_found: body.transaction_id ? true : null }];
     }
     if (what === "GET /v1/profiles/me") {
       const state = write();

@@ -11,11 +11,17 @@ public struct EntitlementResponse: Codable, Hashable, Sendable {
   public var entitlement: EntitlementState
   /// The state of the profile row.
   public var profileWrite: ProfileWrite
+  /// Whether the transaction that the request named stands in the receipt or in Apple's answer; `nil` where none was
+  /// named. Do not finish one that was not found.
+  public var isTransactionFound: Bool?
 
-  public init(userID: String, entitlement: EntitlementState, profileWrite: ProfileWrite) {
+  public init(
+    userID: String, entitlement: EntitlementState, profileWrite: ProfileWrite, isTransactionFound: Bool? = nil
+  ) {
     self.userID = userID
     self.entitlement = entitlement
     self.profileWrite = profileWrite
+    self.isTransactionFound = isTransactionFound
   }
 
   public subscript<Value>(dynamicMember member: KeyPath<EntitlementState, Value>) -> Value {
@@ -25,12 +31,14 @@ public struct EntitlementResponse: Codable, Hashable, Sendable {
   enum CodingKeys: String, CodingKey {
     case userID = "user_id"
     case profileWrite = "profile_write"
+    case isTransactionFound = "transaction_found"
   }
 
   public init(from decoder: any Decoder) throws {
     let container = try decoder.container(keyedBy: CodingKeys.self)
     userID = try container.decode(String.self, forKey: .userID)
     profileWrite = try container.decode(ProfileWrite.self, forKey: .profileWrite)
+    isTransactionFound = try container.decodeIfPresent(Bool.self, forKey: .isTransactionFound)
     entitlement = try EntitlementState(from: decoder)
   }
 
@@ -38,6 +46,7 @@ public struct EntitlementResponse: Codable, Hashable, Sendable {
     var container = encoder.container(keyedBy: CodingKeys.self)
     try container.encode(userID, forKey: .userID)
     try container.encode(profileWrite, forKey: .profileWrite)
+    try container.encode(isTransactionFound, forKey: .isTransactionFound)
     try entitlement.encode(to: encoder)
   }
 }

@@ -115,6 +115,7 @@ extension EntitlementState {
     public static let unproven: Self = "unproven"
     public static let granted: Self = "granted"
     public static let trial: Self = "trial"
+    public static let originalPurchase: Self = "original_purchase"
   }
 
   /// The App Store in which a purchase was made.

@@ -6,17 +6,24 @@ public struct ValidationRequest: Codable, Hashable, Sendable {
   public var originalTransactionID: String?
   /// The owner of the purchase. Servers have to name the user; a user's token does.
   public var userID: String?
+  /// The transaction that the app wants to finish: the answer says whether it was found.
+  public var transactionID: String?
 
-  public init(receiptData: String? = nil, originalTransactionID: String? = nil, userID: String? = nil) {
+  public init(
+    receiptData: String? = nil, originalTransactionID: String? = nil, userID: String? = nil,
+    transactionID: String? = nil
+  ) {
     self.receiptData = receiptData
     self.originalTransactionID = originalTransactionID
     self.userID = userID
+    self.transactionID = transactionID
   }
 
   public enum CodingKeys: String, CodingKey {
     case receiptData = "receipt_data"
     case originalTransactionID = "original_transaction_id"
     case userID = "user_id"
+    case transactionID = "transaction_id"
   }
 }
 

@@ -419,9 +419,15 @@ public actor CountersignClient {
     try checkSignedIn()
     troubled.remove(transaction.jwsRepresentation)
     let response = try await service.send(
-      "POST", "/v1/validations", body: ValidationRequest(receiptData: transaction.jwsRepresentation))
+      "POST", "/v1/validations",
+      body: ValidationRequest(receiptData: transaction.jwsRepresentation, transactionID: "\(transaction.id)"))
     if response.status >= 500 { troubled.insert(transaction.jwsRepresentation) }
     let verdict = try response.decoded(EntitlementResponse.self, from: [200, 202], now: options.now())
+    if verdict.isTransactionFound == false {
+      // A verdict without this purchase: it is posted again, and holds up no other.
+      troubled.insert(transaction.jwsRepresentation)
+      throw CountersignError.later(retryAfter: nil)
+    }
     answered.insert(transaction.jwsRepresentation)
     refused.remove(transaction.jwsRepresentation)
     // The service has it on disk: now, and not before, the App Store may forget it.

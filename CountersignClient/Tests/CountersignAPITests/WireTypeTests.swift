@@ -37,7 +37,11 @@ import Testing
     let period = PurchasePeriod(
       originalTransactionID: "2", transactionID: "3", environment: .production, productID: "p", startsAt: Self.moment,
       isUpgraded: false, isTrial: true, ownership: .familyShared)
-    try same(EntitlementResponse(userID: "a", entitlement: Self.entitlement, profileWrite: .queued))
+    for found in [nil, true, false] as [Bool?] {
+      try same(
+        EntitlementResponse(
+          userID: "a", entitlement: Self.entitlement, profileWrite: .queued, isTransactionFound: found))
+    }
     try same(
       HistoryResponse(
         userID: "a", now: Self.explained, periods: [period],
@@ -72,7 +76,7 @@ import Testing
   }
 
   @Test func `every request decodes what it encodes, and leaves out what is not there`() throws {
-    try same(ValidationRequest(receiptData: "AA==", userID: "a"))
+    try same(ValidationRequest(receiptData: "AA==", userID: "a", transactionID: "7"))
     try same(UserRevalidationRequest(note: "why"))
     try same(TransferRequest(to: "b", note: "why"))
     #expect(

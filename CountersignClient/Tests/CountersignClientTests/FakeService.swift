@@ -4,7 +4,7 @@ import Foundation
 @testable import CountersignClient
 
 /// The service as its contract has it, in memory. Products are named after what they are: `refund.…` takes the purchase
-/// back, `family.…` is shared, `grace.…` is in its grace period, `stranger.…` is another user's, `outage.…` is answered with a 503 each time.
+/// back, `family.…` is shared, `grace.…` is in its grace period, `absent.…` is not in the answer at first, `stranger.…` is another user's, `outage.…` is answered with a 503 each time.
 final class FakeService: Transport {
   enum Trouble {
     /// A problem of the service's.
@@ -29,6 +29,7 @@ final class FakeService: Transport {
     var troubles: [(path: String, trouble: Trouble)] = []
     var requests: [Request] = []
     var purchases: [String] = []
+    var absent: Set<String> = []
     var tier = "free"
     var status = "expired"
     var reason = "no_purchases"
@@ -189,6 +190,11 @@ final class FakeService: Transport {
     if jws.hasPrefix("stranger.") { return problem(409, "owned_by_another_user") }
     if jws.hasPrefix("outage.") { return problem(503, "app_store_unavailable", isRetryable: true) }
     if jws.hasPrefix("garbage.") { return problem(422, "not_authentic") }
+    if jws.hasPrefix("absent."), state.withLock({ $0.absent.insert(jws).inserted }) {
+      var answer = try profile(user, isRead: true)
+      answer.isTransactionFound = submission.transactionID.map { _ in false }
+      return try json(200, answer)
+    }
     let now = now()
     state.withLock { state in
       if !state.purchases.contains(jws) { state.purchases.append(jws) }
@@ -199,7 +205,10 @@ final class FakeService: Transport {
       state.ownership = jws.hasPrefix("family.") ? .familyShared : .purchased
       state.accessUntil = isRefund ? nil : now + Self.monthly
     }
-    return try json(200, profile(user, isRead: true))
+    var answer = try profile(user, isRead: true)
+    // The ID stands in the name of a transaction.
+    answer.isTransactionFound = submission.transactionID.map { jws.contains(".\($0).") }
+    return try json(200, answer)
   }
 
   private func profile(_ user: String, isRead: Bool) throws -> EntitlementResponse {

@@ -157,6 +157,24 @@ import Testing
     #expect(bench.store.openCount == 0)
   }
 
+  @Test func `a purchase that is not in the answer is not finished, and posted again`() async throws {
+    let bench = Bench()
+    let client = bench.client()
+    bench.store.next(.success(bench.sale("absent")))
+    #expect(await failure { try await client.purchase("absent") } == .later(retryAfter: nil))
+    #expect(bench.store.openCount == 1 && bench.service.purchases.isEmpty)
+    #expect(await client.waitingCount == 1)
+    bench.store.leaveUnfinished(bench.sale("absent", id: 2))
+    bench.store.leaveUnfinished(bench.sale(id: 3))
+    // The second one is not found yet, and holds up no other.
+    #expect(await failure { try await client.retry() } == .later(retryAfter: nil))
+    #expect(bench.service.purchases.sorted() == ["absent.1.signed", "pro.monthly.3.signed"])
+    #expect(bench.store.openCount == 1)
+    #expect(try await client.retry().access?.tier == "pro")
+    #expect(bench.store.openCount == 0)
+    #expect(await client.waitingCount == 0)
+  }
+
   @Test func `one that is always answered with a 5xx holds up no other`() async throws {
     let bench = Bench()
     bench.store.leaveUnfinished(bench.sale("outage"))

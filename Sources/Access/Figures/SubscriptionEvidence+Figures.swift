@@ -56,7 +56,8 @@ extension SubscriptionEvidence {
 
   /// The purchases of a subscription that count.
   var counted: [Purchase] {
-    guard key.environment == .production, provisionalUntil == nil, key.originalTransactionID.store != "promotional"
+    guard key.environment == .production, provisionalUntil == nil, key.originalTransactionID.store != "promotional",
+      !key.isOfApp
     else { return [] }
     return purchases.filter { $0.ownership == .purchased && $0.purchaseDate != nil }
   }

@@ -64,6 +64,7 @@ extension AppReceipt {
       bundleID: BundleID(bundleID),
       applicationVersion: try attributes.text(3),
       originalApplicationVersion: try attributes.text(19),
+      originalPurchaseDate: (try? attributes.date(18)) ?? nil,
       createdAt: createdAt,
       expiresAt: try attributes.date(21),
       transactions: transactions,

@@ -16,6 +16,9 @@ package struct AppReceipt: Hashable, Sendable {
   let applicationVersion: String?
   /// Attribute 19: the first version that the customer had; "1.0" in the sandbox.
   let originalApplicationVersion: String?
+  /// Attribute 18: when the customer had the app first; a day in 2013 in the sandbox. One that cannot be read counts as
+  /// missing.
+  let originalPurchaseDate: Date?
   /// Attribute 12: the date of the signature, at which the certificates have to be valid.
   let createdAt: Date
   /// Attribute 21: volume purchases only.
@@ -32,6 +35,13 @@ package struct AppReceipt: Hashable, Sendable {
     case "ProductionSandbox", "ProductionVPPSandbox": .sandbox
     default: nil
     }
+  }
+
+  /// What it says of the app itself; `nil` for nothing.
+  var originalPurchase: OriginalPurchase? {
+    guard originalApplicationVersion != nil || originalPurchaseDate != nil else { return nil }
+    return OriginalPurchase(
+      version: originalApplicationVersion, date: originalPurchaseDate, signedAt: createdAt)
   }
 
   /// Whether Xcode's StoreKit testing made it, and not Apple.

@@ -20,9 +20,11 @@ package struct VerifiedAppReceipt: Hashable, Sendable {
   /// The evidence is as old as the signature, however late it is looked at.
   package func history(evaluatedAt moment: Date) -> PurchaseHistory? {
     receipt.environment.map { environment in
-      PurchaseHistory(
+      var history = PurchaseHistory(
         environment: environment, source: .signature, evidenceTime: receipt.createdAt, evaluatedAt: moment,
         purchases: receipt.purchases)
+      history.originalPurchase = receipt.originalPurchase
+      return history
     }
   }
 }

@@ -30,6 +30,20 @@ package struct VerifiedRenewalInfo: Hashable, Sendable {
   }
 }
 
+/// An AppTransaction that Apple signed. Only `SignedDataVerifier` makes one, so a value of this type is the proof.
+package struct VerifiedAppTransaction: Hashable, Sendable {
+  package let transaction: SignedAppTransaction
+  package let signer: ReceiptSigner
+  /// The store; the sandbox for what Xcode signed, where that is accepted; `nil` for a store that is not known.
+  package let environment: StoreEnvironment?
+
+  fileprivate init(_ transaction: SignedAppTransaction, signer: ReceiptSigner, environment: StoreEnvironment?) {
+    self.transaction = transaction
+    self.signer = signer
+    self.environment = environment
+  }
+}
+
 /// A notification that Apple signed, and what it carries, signed too. Only `SignedDataVerifier` makes one, so a value of
 /// this type is the proof.
 package struct VerifiedNotification: Hashable, Sendable {
@@ -96,6 +110,15 @@ package struct SignedDataVerifier: Sendable {
   }
 
   /// - Parameter now: our clock; it only refuses what is signed in the future.
+  package func appTransaction(_ jws: String, now: Date) throws(SignedDataError) -> VerifiedAppTransaction {
+    let (jws, payload) = try Self.decode(jws)
+    guard case .appTransaction(let transaction) = payload else {
+      throw .undecodable(payload.mistake(wanted: .appTransaction))
+    }
+    return try verify(transaction, of: jws, now: now)
+  }
+
+  /// - Parameter now: our clock; it only refuses what is signed in the future.
   package func renewalInfo(_ jws: String, now: Date) throws(SignedDataError) -> VerifiedRenewalInfo {
     let (jws, payload) = try Self.decode(jws)
     guard case .renewalInfo(let renewalInfo) = payload else {
@@ -132,6 +155,14 @@ extension SignedDataVerifier {
     let environment = transaction.signedEnvironment
     let signer = try signer(of: jws, environment, signedDate: transaction.signedDate, now: now)
     return VerifiedTransaction(transaction, signer: signer, environment: store(environment))
+  }
+
+  func verify(
+    _ transaction: SignedAppTransaction, of jws: CompactJWS, now: Date
+  ) throws(SignedDataError) -> VerifiedAppTransaction {
+    let environment = transaction.signedEnvironment
+    let signer = try signer(of: jws, environment, signedDate: transaction.signedDate, now: now)
+    return VerifiedAppTransaction(transaction, signer: signer, environment: store(environment))
   }
 
   func verify(

@@ -8,7 +8,8 @@ enum SignedPayload: Hashable, Sendable {
   case transaction(SignedTransaction)
   case renewalInfo(SignedRenewalInfo)
   case notification(SignedNotification)
-  /// Another kind: the download of the app (AppTransaction), or unknown.
+  case appTransaction(SignedAppTransaction)
+  /// An unknown kind, or an AppTransaction that lacks something.
   case other(Kind, OtherSignedPayload)
 
   enum Kind: String, Hashable, Sendable, CaseIterable {
@@ -55,6 +56,7 @@ enum SignedPayload: Hashable, Sendable {
     case .transaction: .transaction
     case .renewalInfo: .renewalInfo
     case .notification: .notification
+    case .appTransaction: .appTransaction
     case .other(let kind, _): kind
     }
   }
@@ -64,6 +66,13 @@ enum SignedPayload: Hashable, Sendable {
     case .transaction: self = .transaction(try SignedTransaction(payload))
     case .renewalInfo: self = .renewalInfo(try SignedRenewalInfo(payload))
     case .notification: self = .notification(try SignedNotification(payload))
+    case .appTransaction:
+      // One that lacks something is refused by its name.
+      if let transaction = try? SignedAppTransaction(payload) {
+        self = .appTransaction(transaction)
+      } else {
+        self = .other(.appTransaction, try OtherSignedPayload(payload))
+      }
     case let kind: self = .other(kind, try OtherSignedPayload(payload))
     }
   }

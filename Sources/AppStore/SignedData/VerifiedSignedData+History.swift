@@ -14,6 +14,21 @@ extension VerifiedTransaction {
   }
 }
 
+extension VerifiedAppTransaction {
+  /// The evidence: the app itself, and no purchase in it.
+  ///
+  /// - Returns: `nil` for an unknown store.
+  package func history() -> PurchaseHistory? {
+    environment.map { environment in
+      var history = PurchaseHistory(
+        environment: environment, source: .signature, evidenceTime: transaction.signedDate,
+        evaluatedAt: transaction.signedDate, purchases: [], coverage: .partial(since: nil))
+      history.originalPurchase = transaction.originalPurchase
+      return history
+    }
+  }
+}
+
 extension VerifiedNotification {
   /// The evidence: the transaction and the renewal info in the notification, and what it says of the subscription's
   /// status. Its type adds one fact: that a grace period is over.

@@ -24,6 +24,11 @@ extension ReceiptInspection.Report {
       uuid = notification.uuid
       status = notification.status
       appAppleID = notification.appAppleID
+    case .appTransaction(let transaction):
+      bundleID = transaction.bundleID.rawValue
+      environment = transaction.environmentName?.lowercased()
+      createdAt = ReceiptDate.format(transaction.signedDate)
+      originalApplicationVersion = transaction.originalPurchase.version
     case .other(_, let members):
       bundleID = members.bundleID?.rawValue
       environment = members.environmentName?.lowercased()

@@ -42,10 +42,13 @@ package struct ReceiptInspection: Sendable {
       case .transaction(let receipt):
         outcome = .notAuthentic
         report = Report(receipt, fingerprint: submitted.fingerprint, repairs: repairs)
+      // Never reached: signed data was found above.
       case .signedTransaction(let transaction):
-        // Never reached: signed data was found above.
         outcome = .notAuthentic
         report = Report(.transaction(transaction))
+      case .appTransaction(let transaction):
+        outcome = .notAuthentic
+        report = Report(.appTransaction(transaction))
       }
     } catch {
       outcome = .undecodable

@@ -61,6 +61,7 @@ struct SignedDataInspection {
       case .transaction(let transaction): _ = try verifier.verify(transaction, of: jws, now: now)
       case .renewalInfo(let info): _ = try verifier.verify(info, of: jws, now: now)
       case .notification(let notification): _ = try verifier.verify(notification, of: jws, now: now)
+      case .appTransaction(let transaction): _ = try verifier.verify(transaction, of: jws, now: now)
       case .other(_, let members):
         guard let signedDate = members.signedDate else {
           return "It does not say when it was signed, so that its certificates cannot be judged."

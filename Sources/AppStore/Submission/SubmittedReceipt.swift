@@ -10,6 +10,8 @@ package struct SubmittedReceipt: Hashable, Sendable {
     case transaction(TransactionReceipt)
     /// A single transaction, signed by StoreKit 2 (JWS).
     case signedTransaction(SignedTransaction)
+    /// The download of the app, signed by StoreKit 2 (JWS).
+    case appTransaction(SignedAppTransaction)
   }
 
   /// The longest text or file: 8 MiB.
@@ -30,9 +32,9 @@ package struct SubmittedReceipt: Hashable, Sendable {
     fingerprint = ReceiptFingerprint(of: bytes)
   }
 
-  private init(jws: [UInt8], transaction: SignedTransaction, repairs: [ReceiptRepair]) {
+  private init(jws: [UInt8], content: Content, repairs: [ReceiptRepair]) {
     base64 = String(decoding: jws, as: UTF8.self)
-    content = .signedTransaction(transaction)
+    self.content = content
     self.repairs = repairs
     fingerprint = ReceiptFingerprint(of: jws)
   }
@@ -101,8 +103,19 @@ package struct SubmittedReceipt: Hashable, Sendable {
     _ jws: [UInt8], repairs: [ReceiptRepair]
   ) throws(UndecodableReceipt) -> SubmittedReceipt {
     let payload = try SignedPayload(CompactJWS(jws))
-    guard case .transaction(let transaction) = payload else { throw payload.mistake(wanted: .transaction) }
-    return SubmittedReceipt(jws: jws, transaction: transaction, repairs: repairs)
+    switch payload {
+    case .transaction(let transaction):
+      return SubmittedReceipt(jws: jws, content: .signedTransaction(transaction), repairs: repairs)
+    case .appTransaction(let transaction):
+      return SubmittedReceipt(jws: jws, content: .appTransaction(transaction), repairs: repairs)
+    case .renewalInfo, .notification, .other: throw payload.mistake(wanted: .transaction)
+    }
+  }
+
+  /// The error for an AppTransaction where nothing is to be had for it.
+  package func refusedAppTransaction() -> UndecodableReceipt? {
+    guard case .appTransaction(let transaction) = content else { return nil }
+    return SignedPayload.appTransaction(transaction).mistake(wanted: .transaction)
   }
 
   private static func receipt(_ bytes: [UInt8], repairs: [ReceiptRepair]) throws(UndecodableReceipt) -> SubmittedReceipt

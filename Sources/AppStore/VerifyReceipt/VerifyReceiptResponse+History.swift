@@ -36,13 +36,18 @@ extension VerifyReceiptResponse {
     }
     purchases = Self.withoutRepetition(purchases)
     let newestPurchase = purchases.compactMap(\.purchaseDate).max()
-    return PurchaseHistory(
+    var history = PurchaseHistory(
       environment: environment ?? endpoint,
       source: .verifyReceipt,
       evidenceTime: requestDate ?? creationDate ?? answeredAt ?? newestPurchase ?? askedAt,
       evaluatedAt: requestDate ?? askedAt,
       purchases: purchases,
       renewals: renewals ?? [])
+    if originalVersion != nil || originalPurchaseDate != nil {
+      history.originalPurchase = OriginalPurchase(
+        version: originalVersion, date: originalPurchaseDate, signedAt: creationDate ?? history.evidenceTime)
+    }
+    return history
   }
 
   /// The rows of the receipt without an expiry that the latest rows lack, or that have a refund.

@@ -27,6 +27,9 @@ package struct VerifyReceiptResponse: Hashable, Sendable {
   var latestRows: [VerifyReceiptRow]?
   /// `pending_renewal_info`; iOS 6-style: the same facts at the top level. `nil` if missing.
   var renewals: [RenewalInfo]?
+  /// What `receipt` says of the app itself. A member that cannot be read is left out: no purchase is refused for it.
+  var originalVersion: String?
+  var originalPurchaseDate: Date?
 
   /// The store that the answer names: its `environment`, else the receipt's type.
   var environment: StoreEnvironment? {
@@ -35,6 +38,7 @@ package struct VerifyReceiptResponse: Hashable, Sendable {
 
   private static let requestDateNames: AppleDateNames = "request_date"
   private static let creationDateNames: AppleDateNames = "receipt_creation_date"
+  private static let originalPurchaseDateNames: AppleDateNames = "original_purchase_date"
 
   /// - Throws: `JSONError` for a body without a readable status, a verdict without its receipt, and any unreadable
   ///   value. With a status that is no verdict, the rest of the body is ignored.
@@ -57,6 +61,10 @@ package struct VerifyReceiptResponse: Hashable, Sendable {
       bundleID = try Self.bundleID(receipt: receipt, latest: latest?.first)
       receiptRows = try Self.rows((isTransaction ? receipt.map { [$0] } : receipt?.objects("in_app")) ?? [])
       renewals = try Self.renewals(body, of: isTransaction ? (latestRows ?? receiptRows).first?.purchase : nil)
+      if !isTransaction, let receipt {
+        originalVersion = (try? receipt.text("original_application_version")) ?? nil
+        originalPurchaseDate = (try? receipt.date(Self.originalPurchaseDateNames)) ?? nil
+      }
     } else {
       // Missing and unreadable are the same here: Apple's trouble is retried.
       isRetryable = (try? body.flag("is-retryable")) ?? nil

@@ -138,7 +138,9 @@ func buildApplication(
   let router = ServiceRouter(
     configuration.server, validator: validator, receiver: receiver,
     revenueCat: revenueCatKeyring.map {
-      RevenueCatReceiver(keyring: $0, ledger: ledger, validator: validator, onOutcome: revenueCatMetrics.note)
+      RevenueCatReceiver(
+        keyring: $0, ledger: ledger, validator: validator, terms: configuration.plans.terms,
+        onOutcome: revenueCatMetrics.note)
     },
     lookUp: SupportLookUp(
       ledger: ledger, serverAPI: appStore.serverAPI, appStoreHealth: appStore.health,
@@ -250,6 +252,7 @@ extension AppStoreGateway {
       apps: ServedApps(
         bundleIDs: configuration.appStore.orderedBundleIDs, appAppleIDs: configuration.appStore.appAppleIDs),
       rules: EntitlementRules(configuration),
+      keepsOriginalPurchases: configuration.dialects.contains(.revenuecat),
       deadline: configuration.appStore.deadline,
       now: now,
       catchUp: { await services.storeClock?.catchUp() ?? false })

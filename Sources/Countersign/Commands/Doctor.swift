@@ -47,8 +47,10 @@ struct Doctor: AsyncParsableCommand {
     if let receipt {
       do {
         let decoded = try SubmittedReceipt.decode(contents: ReceiptFile.read(receipt))
-        if case .signedTransaction = decoded.content {
+        switch decoded.content {
+        case .signedTransaction, .appTransaction:
           throw ReceiptFile.Unreadable(description: "verifyReceipt takes no signed transaction; give an app receipt.")
+        case .app, .transaction: break
         }
         submitted = decoded.base64
       } catch let error as UndecodableReceipt {

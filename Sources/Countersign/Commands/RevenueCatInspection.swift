@@ -45,7 +45,10 @@ struct RevenueCatInspection: Encodable {
         originalTransactionID = original
         userID = change.user.rawValue
         productID = change.product?.rawValue
-      case .temporary(let user): userID = user.rawValue
+      case .temporary(let original, let change):
+        originalTransactionID = original
+        userID = change.user.rawValue
+        productID = change.product?.rawValue
       case .transfer(_, let to): userID = to.rawValue
       case .nothing: break
       }
@@ -83,12 +86,14 @@ extension RevenueCatEvent {
     switch effect {
     case .nothing: return "It is kept and changes nothing."
     case .temporary:
-      return "RevenueCat could not reach the store: the user gets the tier that they last had there, for a while."
+      return
+        "RevenueCat could not reach the store: the user gets the product's tier, or the last one there, for a while."
     case .transfer(let from, let to):
       let losers = from.map(\.rawValue).joined(separator: ", ")
       return "Everything of \(losers) becomes \(to)'s, where policy.ownership allows."
     case .purchase(_, let event):
-      let end = event.expiresAt.map { "until \($0.rfc3339)" } ?? "for life"
+      let isOpen = event.expiresAt == nil && event.change == .period
+      let end = event.expiresAt.map { "until \($0.rfc3339)" } ?? (isOpen ? "for the catalog's period" : "for life")
       let sentence =
         switch event.change {
         case .period, .single: "It is paid \(end)."
@@ -102,6 +107,7 @@ extension RevenueCatEvent {
             ?? "A payment failed; policy.billing_retry_access says how long access runs."
         case .expired: "It is over."
         case .productChange: "Another product follows at the next renewal; nothing changes before."
+        case .temporary: "RevenueCat gives access \(end)."
         case .paused: "It pauses at the end of the paid period; nothing changes before."
         }
       return store?.isApples == true ? "\(sentence) Apple is asked, and has the last word." : sentence

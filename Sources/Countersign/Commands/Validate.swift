@@ -70,7 +70,13 @@ struct Validate: AsyncParsableCommand {
       let receipt = try gateway.decode(contents: contents)
       let reference = PurchaseReference(receipt: receipt, proof: try gateway.proof(of: receipt))
       let accepted = try await gateway.ask(about: reference, for: user, mayReuse: false, logger: logger)
-      return gateway.rules.evaluate(user, accepted.history.evidence(), at: accepted.evaluatedAt)
+      var evidence = accepted.history.evidence()
+      if let original = accepted.history.originalPurchase {
+        let key = SubscriptionKey(
+          environment: accepted.history.environment, originalTransactionID: OriginalTransactionID(ofApp: "unrecorded"))
+        evidence.append(original.evidence(key, of: receipt.claimedBundleID, source: accepted.history.source))
+      }
+      return gateway.rules.evaluate(user, evidence, at: accepted.evaluatedAt)
     } catch {
       throw ReceiptFile.Unreadable(description: Problem(error).detail)
     }

@@ -28,6 +28,7 @@ struct CatalogSection {
     let features = Self.features(&reader, tiers: tiers.plans.map(\.tier))
     let offerings = Self.offerings(&reader, products: products.listed)
     let experiments = Self.experiments(&reader)
+    let originalPurchase = Self.originalPurchase(&reader, tiers: tiers.plans.map(\.tier.rawValue))
     let timeZone = reader.read(
       "catalog.time_zone", .timeZone, default: .gmt,
       "Where days, weeks and months of meters begin, unless a user has a zone: an IANA name such as `Europe/Berlin`")
@@ -40,7 +41,8 @@ struct CatalogSection {
     // Every reason to refuse it was reported above, where a message can give the line.
     do throws(Catalog.Invalid) {
       catalog = try Catalog(
-        tiers: tiers.plans.map(\.tier), products: products.catalogued, formerNames: tiers.formerNames)
+        tiers: tiers.plans.map(\.tier), products: products.catalogued, formerNames: tiers.formerNames,
+        originalPurchase: originalPurchase)
     } catch { return nil }
     plans = Plans(
       plans: tiers.plans, terms: products.terms, features: features, offerings: offerings, experiments: experiments,

@@ -15,6 +15,7 @@ extension EntitlementResponse {
   init(_ answer: ValidatedEntitlement) {
     self.init(
       user: answer.user, entitlement: answer.entitlement, isFromLedger: answer.isFromLedger, write: answer.write)
+    isTransactionFound = answer.isTransactionFound
   }
 
   /// The same bytes as the encoder's, without its allocations: nearly every answer is one of these.
@@ -35,6 +36,7 @@ extension EntitlementResponse {
     json.member("stale", entitlement.isStale)
     json.member("status", entitlement.status.rawValue)
     json.member("tier", entitlement.tier)
+    json.member("transaction_found", isTransactionFound)
     json.member("user_id", userID)
     json.member("will_renew", entitlement.willRenew)
   }

@@ -18,7 +18,8 @@ struct ValidationsController: Sendable {
       let container = try decoder.container(keyedBy: ValidationRequest.CodingKeys.self)
       request = ValidationRequest(
         receiptData: try container.decodeIfPresent(String.self, forKey: .receiptData),
-        originalTransactionID: try container.decodeIfPresent(String.self, forKey: .originalTransactionID))
+        originalTransactionID: try container.decodeIfPresent(String.self, forKey: .originalTransactionID),
+        transactionID: try container.decodeIfPresent(String.self, forKey: .transactionID))
     }
   }
 
@@ -69,8 +70,11 @@ struct ValidationsController: Sendable {
   private func validate(
     _ posted: ValidationRequest, of user: UserID, isVouchedFor: Bool, _ context: ServiceRequestContext
   ) async throws -> Response {
-    let submission = ReceiptSubmission(
+    var submission = ReceiptSubmission(
       user: user, proof: try Self.proof(posted), requestID: context.requestID, isVouchedFor: isVouchedFor)
+    if let id = posted.transactionID {
+      submission.transactionID = TransactionID(try Self.checked(id, "transaction_id"))
+    }
     let answer = try await validator.validate(submission, in: line, context)
     return JSONBody.response(EntitlementResponse(answer), status: answer.isPending ? .accepted : .ok)
   }
@@ -94,10 +98,14 @@ struct ValidationsController: Sendable {
     case (.some(let receipt), nil):
       return .receipt(receipt)
     case (nil, .some(let id)):
-      guard (1...64).contains(id.utf8.count), id.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
-        throw Problem(.malformedRequest, "'original_transaction_id' has to be the ID as Apple writes it, as a string.")
-      }
-      return .originalTransactionID(OriginalTransactionID(id))
+      return .originalTransactionID(OriginalTransactionID(try checked(id, "original_transaction_id")))
     }
+  }
+
+  private static func checked(_ id: String, _ member: String) throws(Problem) -> String {
+    guard (1...64).contains(id.utf8.count), id.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
+      throw Problem(.malformedRequest, "'\(member)' has to be the ID as Apple writes it, as a string.")
+    }
+    return id
   }
 }

@@ -22,6 +22,8 @@ package struct PurchaseHistory: Hashable, Sendable {
   /// Apple says that the customer's account is gone (status 21010).
   package var isAccountGone: Bool
   package var coverage: Coverage
+  /// What it says of the app itself.
+  package var originalPurchase: OriginalPurchase?
 
   package init(
     environment: StoreEnvironment,

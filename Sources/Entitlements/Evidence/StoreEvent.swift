@@ -25,6 +25,8 @@ package struct StoreEvent: Hashable, Codable, Sendable {
     case productChange = "product_change"
     /// Pauses at the end of the period.
     case paused
+    /// RevenueCat cannot reach the store, and gives access until `expiresAt`.
+    case temporary
   }
 
   /// RevenueCat's ID of the event.
@@ -39,7 +41,7 @@ package struct StoreEvent: Hashable, Codable, Sendable {
   package var entitlements: [String]?
   package var transaction: TransactionID?
   package var purchasedAt: Date?
-  /// `nil`: for life.
+  /// `nil`: not told; for life where the purchase is a single one.
   package var expiresAt: Date?
   package var graceUntil: Date?
   /// Why it expired, as Apple's `expiration_intent` numbers the reasons.

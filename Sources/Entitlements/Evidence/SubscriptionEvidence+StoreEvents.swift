@@ -16,6 +16,11 @@ package import struct FoundationEssentials.Date
 ///     expired                  it and those before are over         over, for its reason
 ///     product change           as before                            the other product
 ///     paused                   as before                            as before
+///     temporary                as named, if nothing else tells of it    as before
+///
+/// An event names a period by its transaction, else by its purchase date: stores give refunds IDs of their own. A refund
+/// that names none of the known ones takes back the newest that had begun, and adds none. A subscription's event without
+/// an end tells of no period: only a single purchase may be for life.
 ///
 /// Trouble and ends of an earlier period than the newest say nothing about that one: RevenueCat may report them an
 /// hour late.
@@ -23,10 +28,9 @@ extension SubscriptionEvidence {
   /// - Parameter events: of one purchase, in any order.
   /// - Returns: `nil` if they name no period.
   package init?(_ events: [StoreEvent], of key: SubscriptionKey) {
-    let events = events.sorted { $0.precedes($1) }
+    let events = events.filter { $0.change != .period || $0.expiresAt != nil }.sorted { $0.precedes($1) }
     guard let last = events.last else { return nil }
-    var periods = Periods()
-    for event in events { periods.add(event, of: key) }
+    let periods = Periods(events, of: key)
     guard !periods.rows.isEmpty else { return nil }
     self.init(
       key: key, source: .revenuecat, evidenceTime: last.at, evaluatedAt: last.at,
@@ -49,7 +53,7 @@ extension SubscriptionEvidence {
       case .single: next = RenewalInfo(originalTransactionID: key.originalTransactionID, autoRenews: false)
       case .renewalOff: next.autoRenews = false
       case .refunded:
-        guard !isEarlier(event, than: newest) else { continue }
+        guard let newest, periods.refunded[event.id] == newest.transaction else { continue }
         (next.autoRenews, next.expirationIntent) = (false, 5)
       case .renewalOn: (next.autoRenews, next.expirationIntent) = (true, nil)
       case .refundReversed: (next.autoRenews, next.expirationIntent) = (nil, nil)
@@ -64,7 +68,7 @@ extension SubscriptionEvidence {
         next.isInBillingRetry = false
         next.gracePeriodExpiresDate = nil
       case .productChange: next.autoRenewProductID = event.nextProduct
-      case .extended, .paused: continue
+      case .extended, .paused, .temporary: continue
       }
       next.reportedAt = event.at
       info = next
@@ -84,7 +88,10 @@ extension SubscriptionEvidence {
       var transaction: TransactionID
       var product: ProductID
       var purchasedAt: Date
+      /// `nil`: for life.
       var expiresAt: Date?
+      /// Whether a purchase was reported, and not only something about it.
+      var isSold: Bool
       var endedAt: Date?
       var refundedAt: Date?
       var reportedAt: Date
@@ -106,62 +113,91 @@ extension SubscriptionEvidence {
 
     /// The one that was bought last is the last.
     private(set) var rows: [Row] = []
+    /// The periods that refunds take back, by the IDs of the events.
+    private(set) var refunded: [String: TransactionID] = [:]
 
-    mutating func add(_ event: StoreEvent, of key: SubscriptionKey) {
+    /// - Parameter events: in order.
+    init(_ events: [StoreEvent], of key: SubscriptionKey) {
+      for event in events where event.change != .refunded { add(event, of: key) }
+      // A refund may be dated before the report of its purchase.
+      for event in events where event.change == .refunded || event.change == .refundReversed { settle(event) }
+    }
+
+    private mutating func add(_ event: StoreEvent, of key: SubscriptionKey) {
       let transaction = event.transaction ?? TransactionID(key.originalTransactionID.rawValue)
       guard let place = place(of: transaction, event) else {
-        guard event.change == .refunded || event.change == .expired else { return }
+        guard event.change == .expired else { return }
         // It names no period: the newest one is meant.
         if let last = rows.indices.last { end(upTo: last, event) }
         return
       }
+      guard event.change != .temporary else { return }
       rows[place].reportedAt = event.at
       switch event.change {
       case .period, .single, .extended, .renewalOff, .renewalOn, .paused, .refundReversed:
         if let purchasedAt = event.purchasedAt {
-          // An event without an end is for life where it tells of a purchase, and says nothing of the end elsewhere.
-          if event.expiresAt != nil || event.change == .period || event.change == .single {
-            rows[place].expiresAt = event.expiresAt
-          }
+          if event.expiresAt != nil || event.change == .single { rows[place].expiresAt = event.expiresAt }
           rows[place].purchasedAt = purchasedAt
           if let product = event.product { rows[place].product = product }
           rows[place].isTrial = event.isTrial ?? rows[place].isTrial
           rows[place].isIntroductoryOffer = event.isIntroductoryOffer ?? rows[place].isIntroductoryOffer
           rows[place].isFamilyShared = event.isFamilyShared ?? rows[place].isFamilyShared
-          if event.change == .period || event.change == .single { rows[place].sale = event.sale ?? rows[place].sale }
+          if event.isSale {
+            rows[place].isSold = true
+            rows[place].transaction = event.transaction ?? rows[place].transaction
+            rows[place].sale = event.sale ?? rows[place].sale
+          }
         }
-        if event.change == .refundReversed { (rows[place].refundedAt, rows[place].endedAt) = (nil, nil) }
+        if event.change == .refundReversed { rows[place].endedAt = nil }
         if let ended = rows[place].endedAt, event.change == .period || event.change == .extended,
           rows[place].expiresAt.map({ ended < $0 && event.at < $0 }) ?? true
         {
           rows[place].endedAt = nil
         }
-      case .refunded, .expired: end(upTo: place, event)
-      case .billingIssue, .billingError, .productChange: break
+      case .expired: end(upTo: place, event)
+      case .billingIssue, .billingError, .productChange, .temporary, .refunded: break
       }
       sort()
     }
 
     /// The place of the period that an event names, which is added if it is new.
     private mutating func place(of transaction: TransactionID, _ event: StoreEvent) -> Int? {
-      if let place = rows.firstIndex(where: { $0.transaction == transaction }) { return place }
-      guard let product = event.product, let purchasedAt = event.purchasedAt, event.change != .productChange
+      if let place = rows.firstIndex(where: { $0.transaction == transaction }) ?? placeByDate(event) { return place }
+      guard let product = event.product, let purchasedAt = event.purchasedAt, event.change != .productChange,
+        event.expiresAt != nil || event.change == .single
       else { return nil }
       rows.append(
         Row(
           transaction: transaction, product: product, purchasedAt: purchasedAt, expiresAt: event.expiresAt,
-          reportedAt: event.at, isTrial: event.isTrial ?? false,
+          isSold: event.isSale, reportedAt: event.at, isTrial: event.isTrial ?? false,
           isIntroductoryOffer: event.isIntroductoryOffer ?? false, isFamilyShared: event.isFamilyShared ?? false,
-          sale: event.change == .period || event.change == .single ? event.sale : nil))
+          sale: event.isSale ? event.sale : nil))
       sort()
       return rows.firstIndex { $0.transaction == transaction }
     }
 
-    private mutating func end(upTo place: Int, _ event: StoreEvent) {
-      if event.change == .refunded {
-        rows[place].refundedAt = min(rows[place].refundedAt ?? .distantFuture, event.at)
+    /// Two purchases of one date are two.
+    private func placeByDate(_ event: StoreEvent) -> Int? {
+      guard let purchasedAt = event.purchasedAt else { return nil }
+      return rows.firstIndex { $0.purchasedAt == purchasedAt && !($0.isSold && event.isSale) }
+    }
+
+    /// A refund, or the end of one.
+    private mutating func settle(_ event: StoreEvent) {
+      let named = event.transaction.flatMap { id in rows.firstIndex { $0.transaction == id } } ?? placeByDate(event)
+      let newest = rows.lastIndex { $0.purchasedAt <= event.at && (event.change == .refunded || $0.refundedAt != nil) }
+      guard let place = named ?? newest else { return }
+      rows[place].reportedAt = max(rows[place].reportedAt, event.at)
+      guard event.change == .refunded else {
+        rows[place].refundedAt = nil
+        if named == nil, let ended = rows[place].endedAt, ended <= event.at { rows[place].endedAt = nil }
         return
       }
+      rows[place].refundedAt = min(rows[place].refundedAt ?? .distantFuture, event.at)
+      refunded[event.id] = rows[place].transaction
+    }
+
+    private mutating func end(upTo place: Int, _ event: StoreEvent) {
       let end = min(event.expiresAt ?? event.at, event.at)
       for earlier in rows.indices where earlier <= place { rows[earlier].endedAt = end }
     }
@@ -176,6 +212,9 @@ extension SubscriptionEvidence {
 }
 
 extension StoreEvent {
+  /// Whether it tells that a period was bought.
+  fileprivate var isSale: Bool { change == .period || change == .single }
+
   /// The owner of a purchase: the user whom its first event names, or to whom it was transferred since.
   ///
   /// - Parameters:

@@ -138,6 +138,8 @@ extension Entitlement {
       return "Access to \(tier) was given, not bought; it runs\(expiresAt.until)."
     case .trial:
       return "This app's own trial of \(tier) runs\(expiresAt.until)."
+    case .originalPurchase:
+      return "The customer had the app itself early enough to have \(tier) for life; it does not expire."
     }
   }
 

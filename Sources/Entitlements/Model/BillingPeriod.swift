@@ -1,4 +1,4 @@
-import struct FoundationEssentials.Date
+package import struct FoundationEssentials.Date
 
 /// How long a subscription's period lasts, as Apple and ISO 8601 write it: `P1M`.
 package struct BillingPeriod: Hashable, Sendable {
@@ -36,7 +36,7 @@ extension BillingPeriod {
   /// The end of a period that begins at a moment: days and weeks of 24 hours, months and years by the calendar, in UTC.
   ///
   ///     31 January + P1M    28 February, or 29, at the same time of day
-  func end(from start: Date) -> Date {
+  package func end(from start: Date) -> Date {
     let (days, time) = CalendarDay.split(start.millisecondsSince1970)
     let day =
       switch unit {

@@ -42,6 +42,8 @@ package struct Catalog: Hashable, Sendable {
     case unknownSuccessor(Tier, of: Tier)
     /// A non-renewing subscription without a period.
     case noPeriod(ProductID)
+    /// An original purchase gives a tier that is not listed.
+    case unknownOriginalTier(Tier)
   }
 
   /// Ascending; the first is the tier of a user without purchases.
@@ -51,6 +53,8 @@ package struct Catalog: Hashable, Sendable {
   package let defaultTier: Tier
   /// The tiers of today by the names that they had: a verdict that was recorded then means them.
   package let formerNames: [Tier: Tier]
+  /// What those get who had the app itself early enough.
+  package let originalPurchase: [OriginalPurchaseRule]
   private let ranks: [Tier: Int]
   /// Whether any product is a non-renewing subscription.
   let sellsNonRenewing: Bool
@@ -59,7 +63,8 @@ package struct Catalog: Hashable, Sendable {
   /// - Throws: `Invalid` when there is no tier, a tier is named twice, today or before, a product grants a tier that is
   ///   not listed, or a non-renewing subscription has no period.
   package init(
-    tiers: [Tier], products: [ProductID: Product], formerNames: [Tier: Tier] = [:]
+    tiers: [Tier], products: [ProductID: Product], formerNames: [Tier: Tier] = [:],
+    originalPurchase: [OriginalPurchaseRule] = []
   ) throws(Invalid) {
     guard let lowest = tiers.first else { throw .noTiers }
     var ranks: [Tier: Int] = [:]
@@ -77,6 +82,8 @@ package struct Catalog: Hashable, Sendable {
       guard product.kind != .nonRenewing || product.period != nil else { throw .noPeriod(id) }
       known[id] = Product(tier: tier, kind: product.kind, period: product.period)
     }
+    for rule in originalPurchase where !tiers.contains(rule.tier) { throw .unknownOriginalTier(rule.tier) }
+    self.originalPurchase = originalPurchase
     self.tiers = tiers
     self.products = known
     self.sellsNonRenewing = known.values.contains { $0.kind == .nonRenewing }

@@ -36,6 +36,8 @@ package enum EntitlementReason: String, Hashable, Codable, Sendable, CaseIterabl
   case granted
   /// A trial of the app's own, not one of the App Store's.
   case trial
+  /// The customer had the app itself early enough: see `OriginalPurchaseRule`.
+  case originalPurchase = "original_purchase"
 
   /// The reason for Apple's `expiration_intent`; a number unknown to this version is `unknown`.
   ///

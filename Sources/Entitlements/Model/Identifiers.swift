@@ -141,4 +141,7 @@ package struct SubscriptionKey: Hashable, Codable, Sendable {
   /// Whether the purchase was made at another store than Apple's, which cannot be asked: its ID names the store,
   /// `play_store:GPA.1234`.
   package var isOfAnotherStore: Bool { originalTransactionID.isOfAnotherStore }
+
+  /// Whether it is the app itself that was bought: see `OriginalPurchase`.
+  package var isOfApp: Bool { originalTransactionID.isOfApp }
 }

@@ -80,12 +80,14 @@ package struct Purchase: Hashable, Codable, Sendable {
   /// The report time of this row, in merged evidence; `nil` means the evidence time.
   package var reportedAt: Date?
   package var sale: Sale?
+  /// The version that the customer had first; only of the app itself: see `OriginalPurchase`.
+  package var appVersion: String?
 
   /// The property names in the ledger; a differing name is the property's former one.
   private enum CodingKeys: String, CodingKey {
     case productID, transactionID, originalTransactionID, webOrderLineItemID, subscriptionGroupID, purchaseDate,
       expiresDate, cancellationDate, cancellationReason, isUpgraded, ownership, isTrial, isIntroductoryOffer,
-      appAccountToken, sale
+      appAccountToken, sale, appVersion
     case reportedAt = "toldAt"
   }
 
@@ -105,7 +107,8 @@ package struct Purchase: Hashable, Codable, Sendable {
     isIntroductoryOffer: Bool = false,
     appAccountToken: String? = nil,
     reportedAt: Date? = nil,
-    sale: Sale? = nil
+    sale: Sale? = nil,
+    appVersion: String? = nil
   ) {
     self.productID = productID
     self.transactionID = transactionID
@@ -123,6 +126,7 @@ package struct Purchase: Hashable, Codable, Sendable {
     self.appAccountToken = appAccountToken
     self.reportedAt = reportedAt
     self.sale = sale
+    self.appVersion = appVersion
   }
 }
 

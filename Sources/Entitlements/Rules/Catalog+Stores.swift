@@ -8,7 +8,15 @@ extension Catalog {
   ///     an entitlement that it unlocks       the name of a tier; the highest one
   ///
   /// A purchase without an end is for life: RevenueCat names no end there alone.
+  ///
+  /// The app itself is a lifetime product for those who had it early enough, and says nothing of others. Nor does the
+  /// sandbox, where everybody had it in version 1.0 in 2013.
   package func product(of purchase: Purchase, in evidence: SubscriptionEvidence) -> Product? {
+    if evidence.key.isOfApp {
+      let rules = evidence.key.environment == .production ? originalPurchase.filter { $0.covers(purchase) } : []
+      let best = rules.map(\.tier).max { rank(of: $0) < rank(of: $1) }
+      return best.map { Product(tier: $0, kind: .lifetime) } ?? Product(tier: defaultTier, kind: .consumable)
+    }
     let listed = products[purchase.productID]
     guard evidence.source == .revenuecat else { return listed }
     let id = purchase.productID.rawValue

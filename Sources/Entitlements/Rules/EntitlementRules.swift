@@ -56,6 +56,9 @@ package struct EntitlementRules: Sendable {
 
   /// Whether any purchase of the evidence is of a catalogued product: only such a purchase can be contested.
   package func isCatalogued(_ evidence: SubscriptionEvidence) -> Bool {
-    evidence.purchases.contains { catalog.products[$0.productID] != nil }
+    if evidence.key.isOfApp {
+      return evidence.purchases.contains { catalog.product(of: $0, in: evidence)?.kind == .lifetime }
+    }
+    return evidence.purchases.contains { catalog.products[$0.productID] != nil }
   }
 }

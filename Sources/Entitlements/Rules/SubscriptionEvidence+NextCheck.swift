@@ -63,7 +63,7 @@ extension SubscriptionGroup {
       // A refunded renewal follows a period that still ran: the end came with time and is to be checked once.
       return self.state(at: evaluatedAt, policy: policy)?.isEntitled == true ? now : nil
     case .unproven: return now
-    case .lifetime, .accountGone, .periodOver: return nil
+    case .lifetime, .originalPurchase, .accountGone, .periodOver: return nil
     // Impossible states of a subscription.
     case .noPurchases, .noKnownProduct, .granted, .trial: return nil
     }

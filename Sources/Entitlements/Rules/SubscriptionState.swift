@@ -122,7 +122,9 @@ extension SubscriptionGroup {
       state(.expired, row.purchase.ownership == .familyShared ? .revoked : .refunded, of: row, entitled: false)
     }
 
-    if let last, last.product?.kind == .lifetime { return state(.active, .lifetime) }
+    if let last, last.product?.kind == .lifetime {
+      return state(.active, last.evidence.key.isOfApp ? .originalPurchase : .lifetime)
+    }
     if let last, now.isBefore(last.end) {
       if last.product?.kind == .nonRenewing { return state(.active, .nonRenewing, until: last.end) }
       return renewal?.autoRenews == false

@@ -19,8 +19,9 @@ struct StoreReportOperation {
     case .hint(let key, var event):
       event.user = try known(event.user)
       report.content = .hint(key, event)
-    case .temporary(let environment, let store, let user):
-      report.content = .temporary(environment, store, try known(user))
+    case .temporary(let environment, let store, var event, let key):
+      event.user = try known(event.user)
+      report.content = .temporary(environment, store, event, key)
     case .transfer(let from, let to, let policy):
       report.content = .transfer(from: try from.map(known), to: try known(to), policy)
     case .nothing: break
@@ -42,8 +43,9 @@ struct StoreReportOperation {
     case .hint(let purchase, let event):
       key = purchase
       outcome = try keepHint(event, of: purchase)
-    case .temporary(let environment, let store, let user):
-      outcome = try giveTemporarily(environment, store, to: user)
+    case .temporary(let environment, let store, let event, let purchase):
+      key = purchase
+      outcome = try giveTemporarily(event, environment, store, purchase)
     case .transfer(let from, let to, let policy): outcome = try transfer(from, to: to, policy)
     case .nothing: outcome = .noted
     }
@@ -151,40 +153,60 @@ struct StoreReportOperation {
     store.key(environment, "temporary:\(user.key)")
   }
 
-  /// The tier that the user last had at that store, for a while.
+  /// Gives access until the sooner of the event's end and `policy.provisional`: the tier of the product that the event
+  /// names, else of its entitlements, else the one that the user last had at that store.
   private func giveTemporarily(
-    _ environment: StoreEnvironment, _ store: StoreReport.Store, to user: UserID
+    _ event: StoreEvent, _ environment: StoreEnvironment, _ store: StoreReport.Store, _ purchase: SubscriptionKey?
   ) throws -> StoreReportOutcome {
-    guard let account = try tables.account(of: user), report.provisional > .zero else { return .noted }
-    let known = try (store.isApples ? tables.purchases(of: account).map(\.evidence) : tables.storeEvidence(of: account))
-      .filter { evidence in
-        evidence.key.environment == environment
-          && (store.isApples || evidence.key.originalTransactionID.rawValue.hasPrefix("\(store):"))
-      }
-    // RevenueCat has reached the store since.
-    guard !known.contains(where: { report.at < $0.evidenceTime }) else { return .noted }
-    let last = known.flatMap { evidence in evidence.purchases.map { (evidence, $0) } }.max { one, other in
-      (one.1.purchaseDate ?? .distantPast, one.1.transactionID.rawValue)
-        < (other.1.purchaseDate ?? .distantPast, other.1.transactionID.rawValue)
+    guard !event.user.isErased else { return .noted }
+    let limit = event.at.advanced(by: report.provisional)
+    var event = event
+    event.transaction = event.transaction ?? TransactionID("temporary:\(event.id)")
+    event.purchasedAt = event.purchasedAt ?? event.at
+    event.expiresAt = min(event.expiresAt ?? limit, limit)
+    var given = temporaryEvidence(event, of: purchase ?? store.key(environment, "temporary:\(event.id)"))
+    if store.isApples, let purchase, given != nil || report.provisional == .zero {
+      return try keepHint(event, of: purchase)
     }
-    guard let (evidence, purchase) = last else { return .noted }
-    let until = report.at.advanced(by: report.provisional)
-    let key = Self.temporaryKey(environment, store, user)
-    var given = SubscriptionEvidence(
-      key: key, source: .revenuecat, evidenceTime: report.at, evaluatedAt: report.at,
-      purchases: [
-        Purchase(
-          productID: purchase.productID, transactionID: TransactionID("temporary:\(report.id)"),
-          originalTransactionID: purchase.originalTransactionID, purchaseDate: report.at, expiresDate: until)
-      ], coverage: .partial(since: nil))
-    given.unlocks = evidence.unlocks
-    if let former = try tables.report(key), report.at <= former.at { return .noted }
+    let known = try tables.account(of: event.user).map { account in
+      try (store.isApples ? tables.purchases(of: account).map(\.evidence) : tables.storeEvidence(of: account))
+        .filter { evidence in
+          evidence.key.environment == environment
+            && (store.isApples || evidence.key.originalTransactionID.rawValue.hasPrefix("\(store):"))
+        }
+    }
+    // RevenueCat has reached the store since.
+    guard known?.contains(where: { event.at <= $0.evidenceTime }) != true else { return .noted }
+    if given == nil {
+      let last = known?.flatMap { evidence in evidence.purchases.map { (evidence, $0) } }.max { one, other in
+        (one.1.purchaseDate ?? .distantPast, one.1.transactionID.rawValue)
+          < (other.1.purchaseDate ?? .distantPast, other.1.transactionID.rawValue)
+      }
+      guard let (evidence, purchase) = last else { return .noted }
+      (event.product, event.entitlements) = (purchase.productID, evidence.unlocks[purchase.productID])
+      given = temporaryEvidence(event, of: evidence.key)
+    }
+    let key = Self.temporaryKey(environment, store, event.user)
+    given?.key = key
+    guard let given, let until = event.expiresAt else { return .noted }
+    if let former = try tables.report(key), event.at <= former.at { return .noted }
+    let user = try tables.account(of: event.user)?.user ?? event.user
     try tables.save(
       LedgerTables.StoredReport(
-        key: key, user: account.user, events: [], evidence: given, at: report.at, reportedAt: context.recordedAt,
+        key: key, user: user, events: [], evidence: given, at: event.at, reportedAt: context.recordedAt,
         until: until, dueAt: until))
-    try reevaluate(account.user)
-    return .recorded(owner: account.user, losers: [], isForAnother: false)
+    try reevaluate(user)
+    return .recorded(owner: user, losers: [], isForAnother: false)
+  }
+
+  /// - Returns: `nil` if the event gives nothing.
+  private func temporaryEvidence(_ event: StoreEvent, of key: SubscriptionKey) -> SubscriptionEvidence? {
+    var event = event
+    // An entitlement without a product: its name stands for one.
+    event.product = event.product ?? event.entitlements?.first.map { ProductID($0) }
+    guard var given = SubscriptionEvidence([event], of: key) else { return nil }
+    given.provisionalUntil = event.expiresAt
+    return context.evaluate(event.user, [given], [], event.at).isInactive ? nil : given
   }
 
   /// Ends what was given to a user temporarily: RevenueCat has reached the store.
@@ -278,7 +300,11 @@ struct SettleReportOperation {
       report.until = report.reportedAt.advanced(by: provisional)
     }
     report.dueAt = due
-    if let until = report.until, evaluationContext.recordedAt < until { report.dueAt = min(due, until) }
+    // What it gives may end before it does: the app's row follows.
+    let ends = [report.until].compactMap(\.self) + (report.evidence?.purchases.compactMap(\.expiresDate) ?? [])
+    if report.until != nil, let end = ends.filter({ evaluationContext.recordedAt < $0 }).min() {
+      report.dueAt = min(due, end)
+    }
     try tables.save(report)
     if report.until != nil { try reevaluate(report) }
   }
@@ -307,7 +333,8 @@ struct SettleReportOperation {
 extension StoreHint {
   init(_ report: LedgerTables.StoredReport) {
     self.init(
-      key: report.key, user: report.user, at: report.at, reportedAt: report.reportedAt, attempts: report.attempts)
+      key: report.key, user: report.user, at: report.at, reportedAt: report.reportedAt, attempts: report.attempts,
+      isTemporary: report.events.allSatisfy { $0.change == .temporary })
   }
 }
 

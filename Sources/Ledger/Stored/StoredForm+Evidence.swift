@@ -14,7 +14,7 @@ extension StoredForm {
   ///
   ///     0 product*   1 transaction   2 bought   3 ends   4 flags   5 group*   6 order   7 cancelled   8 reason
   ///     9 original*, if it differs from the row's   10 account token*   11 reported at
-  ///     12 price   13 currency*   14 storefront*   15 offer type   16 offer period*          (* a name)
+  ///     12 price   13 currency*   14 storefront*   15 offer type   16 offer period*   17 app version*   (* a name)
   ///
   /// Flags: 1 upgraded, 2 family-shared, 4 trial, 8 introductory offer.
   struct Rows {
@@ -148,6 +148,7 @@ extension StoredForm {
     var storefront: Int64?
     var offerType: Int64?
     var offerPeriod: Int64?
+    var appVersion: Int64?
 
     init(_ purchase: Purchase, of key: SubscriptionKey, _ names: inout Names) throws {
       product = names.place(of: purchase.productID.rawValue)
@@ -166,6 +167,7 @@ extension StoredForm {
       }
       account = purchase.appAccountToken.map { names.place(of: $0) }
       reported = try purchase.reportedAt.map(milliseconds)
+      appVersion = purchase.appVersion.map { names.place(of: $0) }
       guard let sale = purchase.sale else { return }
       price = sale.price
       currency = sale.currency.map { names.place(of: $0) }
@@ -178,7 +180,7 @@ extension StoredForm {
     func write(to writer: inout JSONWriter) {
       let isPresent = [
         group != nil, order != nil, cancelled != nil, reason != nil, original != nil, account != nil, reported != nil,
-        price != nil, currency != nil, storefront != nil, offerType != nil, offerPeriod != nil,
+        price != nil, currency != nil, storefront != nil, offerType != nil, offerPeriod != nil, appVersion != nil,
       ]
       let count = 5 + (isPresent.lastIndex(of: true).map { $0 + 1 } ?? 0)
       writer.array { writer in
@@ -199,6 +201,7 @@ extension StoredForm {
         if count > 14 { writer.value(storefront) }
         if count > 15 { writer.value(offerType) }
         if count > 16 { writer.value(offerPeriod) }
+        if count > 17 { writer.value(appVersion) }
       }
     }
 
@@ -224,6 +227,7 @@ extension StoredForm {
       storefront = try reader.integerElement()
       offerType = try reader.integerElement()
       offerPeriod = try reader.integerElement()
+      appVersion = try reader.integerElement()
     }
 
     private func sale(
@@ -262,6 +266,7 @@ extension StoredForm {
       if let account { purchase.appAccountToken = try name(account) }
       purchase.reportedAt = reported.map(date)
       purchase.sale = try sale(name)
+      if let appVersion { purchase.appVersion = try name(appVersion) }
       return purchase
     }
   }

@@ -114,7 +114,7 @@ extension Entitlement {
     case .noPurchases, .noKnownProduct, .accountGone: true
     case .lifetime, .renewing, .renewalOff, .refunded, .revoked, .billingGrace, .billingRetry, .renewalDue,
       .nonRenewing, .periodOver, .voluntary, .billingError, .priceIncrease, .productUnavailable, .unknown, .granted,
-      .trial:
+      .trial, .originalPurchase:
       status == .expired
     }
   }

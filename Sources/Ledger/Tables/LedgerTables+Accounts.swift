@@ -44,8 +44,10 @@ extension Account.Access {
   init(_ entitlement: Entitlement) {
     self.init(
       tier: entitlement.tier, status: entitlement.status,
-      // What another store sells need not be in the catalog by its product ID, with which the counts are compared.
-      product: entitlement.source == .revenuecat ? nil : entitlement.productID,
+      // What another store sells need not be in the catalog by its product ID, with which the counts are compared; nor is
+      // the app itself.
+      product: entitlement.source == .revenuecat || entitlement.reason == .originalPurchase
+        ? nil : entitlement.productID,
       until: entitlement.accessUntil, isForLife: entitlement.reason == .lifetime)
   }
 }

@@ -9,8 +9,9 @@ package struct StoreReport: Sendable {
     case purchase(SubscriptionKey, StoreEvent)
     /// A purchase at Apple's, which has the last word.
     case hint(SubscriptionKey, StoreEvent)
-    /// RevenueCat cannot reach a store, and gives access meanwhile.
-    case temporary(StoreEnvironment, Store, UserID)
+    /// RevenueCat cannot reach a store, and gives access meanwhile. The key is the purchase's, where the event names one;
+    /// of one at Apple's, Apple has the last word.
+    case temporary(StoreEnvironment, Store, StoreEvent, SubscriptionKey?)
     /// Everything of some users becomes another one's.
     case transfer(from: [UserID], to: UserID, OwnershipPolicy)
     /// Kept only.
@@ -98,6 +99,8 @@ package struct StoreHint: Hashable, Sendable {
   package var reportedAt: Date
   /// Questions that Apple did not answer.
   package var attempts: Int
+  /// Whether RevenueCat could not reach Apple either: that Apple does not know the purchase says nothing then.
+  package var isTemporary = false
 }
 
 /// A report whose time has come.

@@ -124,7 +124,8 @@ enum RevenueCatDocument {
   private static func name(of type: EventType, _ verdict: Entitlement, isReturn: Bool) -> String {
     switch type {
     case .subscriptionStarted, .trialStarted, .productChanged:
-      verdict.reason == .lifetime ? "NON_RENEWING_PURCHASE" : isReturn ? "RENEWAL" : "INITIAL_PURCHASE"
+      verdict.reason == .lifetime || verdict.reason == .originalPurchase
+        ? "NON_RENEWING_PURCHASE" : isReturn ? "RENEWAL" : "INITIAL_PURCHASE"
     case .trialConverted: isReturn ? "RENEWAL" : "INITIAL_PURCHASE"
     case .subscriptionRenewed: "RENEWAL"
     case .renewalOff: "CANCELLATION"

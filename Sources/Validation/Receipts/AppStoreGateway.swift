@@ -23,6 +23,8 @@ package final class AppStoreGateway: Sendable {
   let recent: RecentAnswers
   let apps: ServedApps
   package let rules: EntitlementRules
+  /// Whether what is said of the app itself is recorded: the catalog gives something for it, or a dialect tells it.
+  let keepsOriginalPurchases: Bool
   /// The time that one validation may take Apple, with retries.
   let deadline: Duration
   /// Our own clock.
@@ -33,8 +35,9 @@ package final class AppStoreGateway: Sendable {
   package init(
     verifier: ReceiptVerifier, signedData: SignedDataVerifier, localVerification: LocalVerificationPolicy,
     verifyReceipt: VerifyReceiptClient? = nil, serverAPI: ServerAPIClient? = nil, appStoreHealth: AppStoreHealth,
-    recent: RecentAnswers, apps: ServedApps, rules: EntitlementRules, deadline: Duration,
-    now: @escaping @Sendable () -> Date, catchUp: @escaping @Sendable () async -> Bool = { false }
+    recent: RecentAnswers, apps: ServedApps, rules: EntitlementRules, keepsOriginalPurchases: Bool = false,
+    deadline: Duration, now: @escaping @Sendable () -> Date,
+    catchUp: @escaping @Sendable () async -> Bool = { false }
   ) {
     self.verifier = verifier
     self.signedData = signedData
@@ -45,6 +48,7 @@ package final class AppStoreGateway: Sendable {
     self.recent = recent
     self.apps = apps
     self.rules = rules
+    self.keepsOriginalPurchases = keepsOriginalPurchases || !rules.catalog.originalPurchase.isEmpty
     self.deadline = deadline
     self.now = now
     self.catchUp = catchUp
@@ -106,14 +110,17 @@ package final class AppStoreGateway: Sendable {
       throw .unsupportedReceipt(
         detail: "Apple signed this transaction without the name of a store that is known here, and only the App Store "
           + "Server API can tell which store it is of (app_store.server_api).")
-    case (.verified, _), (.signedTransaction, _): break
+    case (.appTransaction(let transaction), _) where transaction.environment == nil:
+      throw .unsupportedReceipt(
+        detail: "Apple signed this app transaction without the name of a store that is known here.")
+    case (.verified, _), (.signedTransaction, _), (.appTransaction, _): break
     case (.refuted(.xcode), _):
       // Only Xcode knows it: Apple answers 21002, which reads like trouble.
       throw .notAuthentic(detail: NotAuthentic.xcode.description, appleStatus: nil)
-    case (.refuted(.createdInFuture), .signedTransaction):
+    case (.refuted(.createdInFuture), .signedTransaction), (.refuted(.createdInFuture), .appTransaction):
       // The signature is valid, so the wrong clock is ours and not the customer's.
       throw .clockBehind
-    case (.refuted(let reason), .signedTransaction):
+    case (.refuted(let reason), .signedTransaction), (.refuted(let reason), .appTransaction):
       throw .notAuthentic(detail: reason.description, appleStatus: nil)
     case (.refuted(let reason), .app), (.refuted(let reason), .transaction):
       if isRequired { throw .notAuthentic(detail: reason.description, appleStatus: nil) }

@@ -9,6 +9,7 @@ import struct FoundationEssentials.Date
 package indirect enum LocalProof: Sendable {
   case verified(VerifiedAppReceipt)
   case signedTransaction(VerifiedTransaction)
+  case appTransaction(VerifiedAppTransaction)
   case refuted(NotAuthentic)
   /// A receipt without a chain to check: only Apple can tell.
   case unavailable
@@ -19,9 +20,13 @@ package indirect enum LocalProof: Sendable {
       do throws(NotAuthentic) { self = .verified(try verifier.verify(appReceipt, now: now)) } catch {
         self = .refuted(error)
       }
-    case .signedTransaction:
+    case .signedTransaction, .appTransaction:
       do throws(SignedDataError) {
-        self = .signedTransaction(try signedData.transaction(receipt.base64, now: now))
+        if case .appTransaction = receipt.content {
+          self = .appTransaction(try signedData.appTransaction(receipt.base64, now: now))
+        } else {
+          self = .signedTransaction(try signedData.transaction(receipt.base64, now: now))
+        }
       } catch {
         switch error {
         case .notAuthentic(let reason): self = .refuted(reason)
@@ -37,7 +42,7 @@ package indirect enum LocalProof: Sendable {
   /// clock that may be wrong.
   var check: SignatureCheck {
     switch self {
-    case .verified, .signedTransaction: .passed
+    case .verified, .signedTransaction, .appTransaction: .passed
     case .refuted(.uncheckable), .refuted(.createdInFuture), .unavailable: .impossible
     case .refuted: .failed
     }
@@ -47,7 +52,7 @@ package indirect enum LocalProof: Sendable {
   /// bytes may have caused the failure; nor is a refuted one, once Apple has answered at all.
   func mayWait(after cause: AppStoreError) -> Bool {
     switch self {
-    case .verified, .signedTransaction: true
+    case .verified, .signedTransaction, .appTransaction: true
     case .refuted: cause.appleStatus == nil && !cause.mayBeProvoked
     case .unavailable: !cause.mayBeProvoked
     }
@@ -56,7 +61,7 @@ package indirect enum LocalProof: Sendable {
   /// Whether Apple's signature was verified.
   var isVerified: Bool {
     switch self {
-    case .verified, .signedTransaction: true
+    case .verified, .signedTransaction, .appTransaction: true
     case .refuted, .unavailable: false
     }
   }
@@ -66,6 +71,7 @@ package indirect enum LocalProof: Sendable {
     switch self {
     case .verified(let receipt): receipt.history(evaluatedAt: now)
     case .signedTransaction(let transaction): transaction.history()
+    case .appTransaction(let transaction): transaction.history()
     case .refuted, .unavailable: nil
     }
   }
@@ -75,6 +81,7 @@ package indirect enum LocalProof: Sendable {
     switch self {
     case .verified(let receipt): receipt.receipt.bundleID
     case .signedTransaction(let transaction): transaction.transaction.bundleID
+    case .appTransaction(let transaction): transaction.transaction.bundleID
     case .refuted, .unavailable: nil
     }
   }

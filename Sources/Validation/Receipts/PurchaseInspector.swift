@@ -84,8 +84,8 @@ package struct PurchaseInspector: Sendable {
       user: .nobody, proof: .receipt(question.text), requestID: question.requestID, app: question.app)
     let reference = try await validator.reference(of: submission)
     try gateway.requireApp(question.app, of: reference.receipt)
-    if detail != .decoded, case .signedTransaction = reference.receipt?.content {
-      throw .undecodableReceipt(detail: "This is a signed transaction (JWS) and no receipt.")
+    if detail != .decoded, reference.receipt?.isSignedData == true {
+      throw .undecodableReceipt(detail: "This is signed data (JWS) of StoreKit 2 and no receipt.")
     }
     let accepted = try await gateway.ask(
       about: reference, for: .nobody, mayReuse: true, detail: detail, logger: logger)

@@ -69,6 +69,7 @@ package struct PurchaseReference: Sendable {
   ///     iOS 6-style receipt, as sent    verifyReceipt                 verifyReceipt
   ///     signed transaction, as sent     Server API, its signature     its signature
   ///       by Xcode                      its signature                 its signature
+  ///     AppTransaction                  its signature                 its signature
   ///     a purchase with a receipt       Server API, verifyReceipt     verifyReceipt
   ///     a purchase without one          Server API                    none
   ///
@@ -84,6 +85,7 @@ package struct PurchaseReference: Sendable {
       case .signedTransaction where proof.isXcode: [.signature]
       case .signedTransaction where id == nil: [.serverAPI, .signature]
       case .signedTransaction, nil: [.serverAPI]
+      case .appTransaction: [.signature]
       }
     return candidates.filter { source in
       switch source {

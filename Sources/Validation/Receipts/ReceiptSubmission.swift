@@ -13,11 +13,14 @@ package struct ReceiptSubmission: Sendable {
     case originalTransactionID(OriginalTransactionID)
     /// A purchase of the user, by the receipt in the ledger.
     case kept(SubscriptionKey, KeptReceipt)
+    /// An AppTransaction, from a client that wants to know what it says of the app, whether or not the catalog gives
+    /// something for it.
+    case appTransaction(String)
 
     /// The ID, if it is the only proof: it moves nothing from one user to another.
     var originalTransactionID: OriginalTransactionID? {
       switch self {
-      case .receipt: nil
+      case .receipt, .appTransaction: nil
       case .originalTransactionID(let id): id
       case .kept(let key, _): key.originalTransactionID
       }
@@ -35,6 +38,8 @@ package struct ReceiptSubmission: Sendable {
   var isVouchedFor = false
   /// The app whose public key the caller shows; `nil` for other callers.
   var app: BundleID?
+  /// The transaction that the caller wants to finish.
+  package var transactionID: TransactionID?
   /// Whether the user presents the purchase. If not, it is theirs by what is known or by name, and moves from nobody.
   var isPresented = true
 
@@ -51,6 +56,16 @@ package struct ReceiptSubmission: Sendable {
   }
 }
 
+extension ReceiptSubmission {
+  /// Whether the transaction that it names is among purchases, as such or as the first of a subscription, whose later
+  /// ones may stand alone in an answer; `nil` if it names none.
+  func finds(in purchases: [Purchase]) -> Bool? {
+    transactionID.map { id in
+      purchases.contains { $0.transactionID == id || $0.originalTransactionID.rawValue == id.rawValue }
+    }
+  }
+}
+
 /// The answer to a submission.
 package struct ValidatedEntitlement: Sendable {
   package var user: UserID
@@ -63,4 +78,7 @@ package struct ValidatedEntitlement: Sendable {
   package var write: ProfileWrite
   /// When Apple answered, by Apple's clock; `nil` where it was not asked, or could not be.
   package var evaluatedAt: Date?
+  /// Whether the transaction that the submission names stands in the receipt or in Apple's answer; `nil` where it names
+  /// none.
+  package var isTransactionFound: Bool?
 }

@@ -103,9 +103,14 @@ package final class ReceiptValidator: Sendable {
         about: reference, for: submission.user, mayReuse: mode.mayReuse, retriesTrouble: mode.retriesTrouble,
         until: end, logger: logger)
     } catch {
-      return try await answer(without: error, about: reference, of: submission, mode, logger: logger, onWait: onWait)
+      var answer = try await answer(
+        without: error, about: reference, of: submission, mode, logger: logger, onWait: onWait)
+      answer.isTransactionFound = submission.finds(in: reference.receipt?.purchases ?? [])
+      return answer
     }
-    return try await conclude(accepted, reference, of: submission, mode, logger: logger, onWait: onWait)
+    var answer = try await conclude(accepted, reference, of: submission, mode, logger: logger, onWait: onWait)
+    answer.isTransactionFound = submission.finds(in: accepted.history.purchases + (reference.receipt?.purchases ?? []))
+    return answer
   }
 
   /// Evaluates, records and writes back what Apple has answered.
@@ -162,10 +167,12 @@ package final class ReceiptValidator: Sendable {
   /// Resolves a submission: the receipt sent, the one stored, or a purchase by its ID.
   func reference(of submission: ReceiptSubmission) async throws(ValidationError) -> PurchaseReference {
     switch submission.proof {
-    case .receipt(let text):
-      do throws(ValidationError) { return try await reference(toReceipt: text) } catch {
+    case .receipt(let text), .appTransaction(let text):
+      var isReceipt = false
+      if case .receipt = submission.proof { isReceipt = true }
+      do throws(ValidationError) { return try await reference(toReceipt: text, isReceipt) } catch {
         guard case .clockBehind = error, await gateway.catchUp() else { throw error }
-        return try await reference(toReceipt: text)
+        return try await reference(toReceipt: text, isReceipt)
       }
     case .kept(let key, let kept):
       return try await reference(key.originalTransactionID, kept)
@@ -173,7 +180,7 @@ package final class ReceiptValidator: Sendable {
       guard !id.isOfAnotherStore else { throw .unknownTransaction }
       let kept = try await consult(await ledger.receipts(mentioning: id))
       guard !kept.isEmpty else {
-        guard gateway.serverAPI != nil else { throw .unknownTransaction }
+        guard gateway.serverAPI != nil, !id.isOfApp else { throw .unknownTransaction }
         return PurchaseReference(id: id)
       }
       // An ID proves no purchase, as anybody can guess one. It refreshes what the user owns and moves nothing.
@@ -189,9 +196,15 @@ package final class ReceiptValidator: Sendable {
     }
   }
 
-  private func reference(toReceipt text: String) async throws(ValidationError) -> PurchaseReference {
+  /// - Parameter isReceipt: whether it has to be a purchase, and no app transaction where the catalog asks for none.
+  private func reference(
+    toReceipt text: String, _ isReceipt: Bool
+  ) async throws(ValidationError) -> PurchaseReference {
     try await LongWork.run(bytes: text.utf8.count) { () throws(ValidationError) in
       let receipt = try gateway.decode(text)
+      if isReceipt, rules.catalog.originalPurchase.isEmpty, let refused = receipt.refusedAppTransaction() {
+        throw .undecodableReceipt(detail: refused.detail)
+      }
       return PurchaseReference(receipt: receipt, proof: try gateway.proof(of: receipt))
     }
   }
@@ -211,11 +224,13 @@ package final class ReceiptValidator: Sendable {
   {
     // The receipt of an erased user is gone: the Server API can be asked by the ID, and nobody else.
     guard !kept.isErased else {
-      guard gateway.serverAPI != nil else { throw .notAskable }
+      guard gateway.serverAPI != nil, !id.isOfApp else { throw .notAskable }
       return PurchaseReference(id: id, environment: kept.environment, bundleID: kept.bundleID)
     }
     return try await LongWork.run(bytes: kept.base64.utf8.count) { () throws(ValidationError) in
       let receipt = try gateway.decode(kept.base64)
+      // The Server API does not know the app itself: its receipt is asked about as it was posted.
+      guard !id.isOfApp else { return PurchaseReference(receipt: receipt, proof: try gateway.proof(of: receipt)) }
       let proof =
         gateway.serverAPI == nil
         ? try gateway.proof(of: receipt) : DeferredProof(gateway.unrequiredProof(of: receipt))
@@ -234,6 +249,7 @@ package final class ReceiptValidator: Sendable {
     let history = accepted.history
     guard history.isAccountGone, let receipt = reference.receipt else {
       return history.evidence() + unmentioned(by: history, reference)
+        + (try await originalPurchase(in: accepted, reference, of: submission))
     }
     var ended = history
     ended.purchases = receipt.purchases
@@ -260,6 +276,40 @@ package final class ReceiptValidator: Sendable {
     proven.coverage = .partial(since: nil)
     let reported = Set(history.purchases.map(\.originalTransactionID))
     return proven.evidence().filter { !reported.contains($0.key.originalTransactionID) }
+  }
+
+  /// What an answer, or the signature, says of the app itself.
+  ///
+  /// An AppTransaction names the customer's download, and belongs to one user as a purchase does. An app receipt names
+  /// nobody: each user has it under an ID of their own, which is that of the first receipt that showed it. The same receipt
+  /// is thus nobody else's.
+  private func originalPurchase(
+    in accepted: AppStoreGateway.AcceptedAnswer, _ reference: PurchaseReference, of submission: ReceiptSubmission
+  ) async throws(ValidationError) -> [SubscriptionEvidence] {
+    let history = accepted.history
+    guard gateway.keepsOriginalPurchases, submission.isPresented, submission.user != .nobody,
+      let receipt = reference.receipt,
+      let original = history.originalPurchase
+        ?? (history.source == .serverAPI
+          ? reference.proof.history(evaluatedAt: gateway.now())?.originalPurchase : nil)
+    else { return [] }
+    func key(_ id: OriginalTransactionID) -> SubscriptionKey {
+      SubscriptionKey(environment: history.environment, originalTransactionID: id)
+    }
+    let id: OriginalTransactionID
+    if let asked = submission.proof.originalTransactionID {
+      guard asked.isOfApp else { return [] }
+      id = asked
+    } else if let named = original.appTransactionID {
+      id = OriginalTransactionID(ofApp: named)
+    } else {
+      let own = OriginalTransactionID(ofApp: "receipt-")
+      let known = try await profile(of: submission.user)?.evidence.lazy.map(\.key).first {
+        $0.environment == history.environment && $0.originalTransactionID.rawValue.hasPrefix(own.rawValue)
+      }
+      id = known?.originalTransactionID ?? OriginalTransactionID(own.rawValue + receipt.fingerprint.hex.prefix(32))
+    }
+    return [original.evidence(key(id), of: accepted.bundleID, source: history.source)]
   }
 
   /// The text to store, for the next question to Apple or as the proof.
@@ -330,7 +380,8 @@ package final class ReceiptValidator: Sendable {
   /// catalog may get the product later.
   func contestedKeys(_ evidence: [SubscriptionEvidence]) -> Set<SubscriptionKey> {
     let catalogued = evidence.filter(rules.isCatalogued)
-    return Set((catalogued.isEmpty ? evidence : catalogued).map(\.key))
+    // Of the app itself nobody is robbed while it gives nothing.
+    return Set((catalogued.isEmpty ? evidence.filter { !$0.key.isOfApp } : catalogued).map(\.key))
   }
 
   /// The next check of a purchase: Apple is asked then, or if that is impossible, holds that are over end.

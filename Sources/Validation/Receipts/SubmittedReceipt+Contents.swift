@@ -8,6 +8,7 @@ extension SubmittedReceipt {
     case .app(let receipt): receipt.purchases
     case .transaction(let receipt): [receipt.purchase]
     case .signedTransaction(let transaction): [transaction.purchase]
+    case .appTransaction: []
     }
   }
 
@@ -17,6 +18,15 @@ extension SubmittedReceipt {
     case .app(let receipt): receipt.bundleID
     case .transaction(let receipt): receipt.bundleID
     case .signedTransaction(let transaction): transaction.bundleID
+    case .appTransaction(let transaction): transaction.bundleID
+    }
+  }
+
+  /// Whether it is signed data of StoreKit 2, and no receipt.
+  var isSignedData: Bool {
+    switch content {
+    case .signedTransaction, .appTransaction: true
+    case .app, .transaction: false
     }
   }
 }

@@ -23,8 +23,8 @@ package struct RevenueCatEvent: Hashable, Sendable {
   package enum Effect: Hashable, Sendable {
     /// A purchase, by the ID of its first transaction at its store.
     case purchase(originalTransactionID: String, StoreEvent)
-    /// RevenueCat could not reach a store, and gives access meanwhile.
-    case temporary(UserID)
+    /// RevenueCat could not reach a store, and gives access meanwhile; with the ID of the purchase, where one is named.
+    case temporary(originalTransactionID: String?, StoreEvent)
     /// The users from whom everything goes, and the one who gets it.
     case transfer(from: [UserID], to: UserID)
     /// Nothing that changes access.
@@ -107,7 +107,9 @@ package struct RevenueCatEvent: Hashable, Sendable {
       return .transfer(from: from, to: user)
     case "TEMPORARY_ENTITLEMENT_GRANT":
       guard store != nil, let user = try members.user() else { return .nothing }
-      return .temporary(user)
+      let event = try purchase(members, .temporary, of: user)
+      return .temporary(
+        originalTransactionID: try members.word("original_transaction_id") ?? event.transaction?.rawValue, event)
     default: break
     }
     guard let change = try change(members) else { return .nothing }
@@ -116,19 +118,29 @@ package struct RevenueCatEvent: Hashable, Sendable {
     guard store != nil, environment != nil else {
       throw Unreadable("Its store or its environment is missing.")
     }
-    let transaction = try members.word("transaction_id")
-    guard let original = try members.word("original_transaction_id") ?? transaction else {
+    let event = try purchase(members, change, of: user)
+    guard let original = try members.word("original_transaction_id") ?? event.transaction?.rawValue else {
       throw Unreadable("Its original_transaction_id is missing.")
     }
     if store?.isApples == true {
-      guard original.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
-        throw Unreadable("Its original_transaction_id is none of Apple's.")
-      }
+      guard Self.isApples(original) else { throw Unreadable("Its original_transaction_id is none of Apple's.") }
     }
+    return .purchase(originalTransactionID: original, event)
+  }
+
+  /// Whether a transaction ID may be Apple's: digits.
+  static func isApples(_ id: String) -> Bool {
+    id.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+  }
+
+  /// What the members say of a purchase.
+  private func purchase(
+    _ members: Members, _ change: StoreEvent.Change, of user: UserID
+  ) throws(Unreadable) -> StoreEvent {
     var event = StoreEvent(id: id, at: at, change: change, user: user)
+    event.transaction = try members.word("transaction_id").map { TransactionID($0) }
     event.product = try members.word("product_id").map { ProductID($0) }
     event.entitlements = try members.words("entitlement_ids")
-    event.transaction = transaction.map { TransactionID($0) }
     event.purchasedAt = try members.date("purchased_at_ms")
     event.expiresAt = try members.date("expiration_at_ms")
     if change == .period || change == .single, event.product == nil || event.purchasedAt == nil {
@@ -148,7 +160,7 @@ package struct RevenueCatEvent: Hashable, Sendable {
     event.currency = try members.word("currency")
     event.country = try members.word("country_code")
     event.offerCode = try members.text("offer_code")
-    return .purchase(originalTransactionID: original, event)
+    return event
   }
 
   /// The change of a purchase that a type stands for; `nil`: no change.

@@ -1,4 +1,5 @@
-import Entitlements
+package import Access
+package import Entitlements
 package import Ledger
 package import Logging
 import Resilience
@@ -49,17 +50,20 @@ package struct RevenueCatReceiver: Sendable {
   var keyring: RevenueCatKeyring
   var ledger: Ledger
   var validator: ReceiptValidator
+  /// The catalog's, for events that name no end.
+  var terms: [ProductID: Plans.Terms]
   var onOutcome: @Sendable (Outcome) -> Void
   /// The limit of events without proof that are logged.
   var unproven = Occasional(most: 20, every: .seconds(60))
 
   package init(
-    keyring: RevenueCatKeyring, ledger: Ledger, validator: ReceiptValidator,
+    keyring: RevenueCatKeyring, ledger: Ledger, validator: ReceiptValidator, terms: [ProductID: Plans.Terms] = [:],
     onOutcome: @escaping @Sendable (Outcome) -> Void = { _ in }
   ) {
     self.keyring = keyring
     self.ledger = ledger
     self.validator = validator
+    self.terms = terms
     self.onOutcome = onOutcome
   }
 
@@ -128,16 +132,36 @@ package struct RevenueCatReceiver: Sendable {
 
   private func content(of event: RevenueCatEvent) -> StoreReport.Content {
     switch event.effect {
-    case .purchase(let original, let change):
+    case .purchase(let original, var change):
       guard let store = event.store, let environment = event.environment else { return .nothing }
+      complete(&change)
       guard store.isApples else { return .purchase(store.key(environment, original), change) }
       return .hint(
         SubscriptionKey(environment: environment, originalTransactionID: OriginalTransactionID(original)), change)
-    case .temporary(let user):
+    case .temporary(let original, let change):
       guard let store = event.store else { return .nothing }
-      return .temporary(event.environment ?? .production, store, user)
+      let environment = event.environment ?? .production
+      let purchase = original.flatMap { original in
+        guard store.isApples else { return store.key(environment, original) }
+        return RevenueCatEvent.isApples(original)
+          ? SubscriptionKey(environment: environment, originalTransactionID: OriginalTransactionID(original)) : nil
+      }
+      return .temporary(environment, store, change, purchase)
     case .transfer(let from, let to): return .transfer(from: from, to: to, validator.ownership)
     case .nothing: return .nothing
+    }
+  }
+
+  /// A subscription's event without an end takes the catalog's period; one of a lifetime product is for life.
+  private func complete(_ event: inout StoreEvent) {
+    guard event.change == .period, event.expiresAt == nil, let product = event.product, let begin = event.purchasedAt
+    else { return }
+    // Google Play names a product's base plan behind the `:`.
+    let names = [product, ProductID(String(product.rawValue.prefix { $0 != ":" }))]
+    if let period = names.lazy.compactMap({ terms[$0]?.period }).first {
+      event.expiresAt = period.end(from: begin)
+    } else if names.contains(where: { validator.gateway.rules.catalog.products[$0]?.kind == .lifetime }) {
+      event.change = .single
     }
   }
 

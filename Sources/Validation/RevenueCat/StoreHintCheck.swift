@@ -30,8 +30,9 @@ struct StoreHintCheck: Sendable {
         case .ledgerUnavailable(let cause): throw cause
         case .appStoreUnavailable, .overloaded, .cancelled, .heldBack, .clockBehind:
           try await postpone(hint, until: now.advanced(by: Self.delay(after: hint.attempts)), logger)
-        case .unknownTransaction where validator.gateway.serverAPI == nil, .notAskable, .unsupportedReceipt:
-          // Nobody can ever be asked: what it raises ends, and it is over.
+        case .unknownTransaction where validator.gateway.serverAPI == nil || hint.isTemporary, .notAskable,
+          .unsupportedReceipt:
+          // Nobody can ever be asked, or RevenueCat could not: what it raises ends, and it is over.
           let end = hint.reportedAt.advanced(by: validator.provisional)
           guard now < end else { return try await settle(hint) }
           try await postpone(hint, until: end, logger)

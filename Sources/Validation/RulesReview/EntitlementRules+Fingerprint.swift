@@ -12,6 +12,8 @@ extension EntitlementRules {
       /// `nil` where no tier was renamed.
       var formerNames: [String: String]?
       var products: [String: [String]]
+      /// `nil` where an original purchase gives nothing.
+      var originalPurchase: [[String]]?
       var billingRetryAccess: String
       var outageHold: String
       var lateRenewal: String
@@ -32,6 +34,14 @@ extension EntitlementRules {
         uniqueKeysWithValues: catalog.products.map {
           ($0.rawValue, [$1.tier.rawValue, $1.kind.rawValue, $1.period?.text ?? ""])
         }),
+      originalPurchase: catalog.originalPurchase.isEmpty
+        ? nil
+        : catalog.originalPurchase.map { rule in
+          switch rule.before {
+          case .version(let version): [version.text, rule.tier.rawValue]
+          case .date(let date): [date.rfc3339, rule.tier.rawValue]
+          }
+        },
       billingRetryAccess: policy.billingRetryAccess.configurationText, outageHold: policy.outageHold.configurationText,
       lateRenewal: policy.lateRenewal.configurationText,
       testers: testers)

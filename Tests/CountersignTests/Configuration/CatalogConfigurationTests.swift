@@ -66,6 +66,46 @@ struct CatalogConfigurationTests {
     #expect(configuration.catalog.products["c"] == Catalog.Product(tier: "free", kind: .consumable))
   }
 
+  // MARK: - Original purchases
+
+  @Test func `an original purchase is judged by a version, or by a day`() throws {
+    let configuration = try Self.sample.setting(
+      "catalog.original_purchase",
+      "[{before_version: \"3.0\", tier: pro}, {before: 2026-01-15, tier: pro}, {before: \"2026-01-15T12:00:00Z\", tier: pro}]"
+    ).load()
+    let day = Date(timeIntervalSince1970: 1_768_435_200)
+    let version = try #require(AppVersion("3"))
+    #expect(
+      configuration.catalog.originalPurchase == [
+        .init(before: .version(version), tier: "pro"), .init(before: .date(day), tier: "pro"),
+        .init(before: .date(day + 43_200), tier: "pro"),
+      ])
+  }
+
+  @Test(arguments: [
+    ("{tier: pro}", "an original purchase has either before_version or before"),
+    ("{tier: pro, before: 2026-01-15, before_version: 3}", "an original purchase has either before_version or before"),
+    ("{before_version: 3}", "an original purchase lacks tier"),
+    (
+      "{before_version: 3, tier: prp}",
+      "an original purchase: catalog.tiers does not list the tier \"prp\"; did you mean pro?"
+    ),
+    ("{before_version: 3, tier: free}", "an original purchase: everybody has the tier \"free\""),
+    (
+      "{before_version: 3.0b1, tier: pro}",
+      "an original purchase: before_version must be numbers with dots between them such as \"3.0\", not \"3.0b1\""
+    ),
+    (
+      "{before: yesterday, tier: pro}",
+      "an original purchase: before must be a day such as 2026-01-15 or a time such as 2026-01-15T12:00:00Z, not \"yesterday\""
+    ),
+    ("3.0", "an original purchase must be a mapping {before_version, before, tier}"),
+  ])
+  func `a bad original purchase is one problem`(item: String, says: String) {
+    let problems = Self.sample.setting("catalog.original_purchase", "[\(item)]").problems()
+    #expect(problems.count == 1 && problems.first?.hasSuffix(says) == true, "\(problems)")
+  }
+
   // MARK: - Features
 
   @Test func `features are flags, limits and meters`() throws {

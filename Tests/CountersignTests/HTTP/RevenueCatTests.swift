@@ -359,8 +359,8 @@ import Testing
         #"{"event":{"id":"\#(id)","type":"TEMPORARY_ENTITLEMENT_GRANT","app_user_id":"\#(user)","store":"PLAY_STORE","#
           + #""event_timestamp_ms":\#(Int((Self.clock.timeIntervalSince1970 + days * Self.day) * 1_000))}}"#
       }
-      let unknown = try await Self.take(grant("anna", "g1", 0), service)
-      #expect(unknown == "noted")
+      // Neither product nor entitlement, and nobody that is known.
+      #expect(try await Self.take(grant("anna", "g1", 0), service) == "noted")
       #expect(try await Self.state(service) == "free active no_purchases")
       for body in [
         Self.event("INITIAL_PURCHASE", at: -40, from: -40, until: -10),
@@ -374,6 +374,125 @@ import Testing
       #expect(try await Self.take(grant("anna", "g3", 1), service) == "recorded")
       #expect(try await Self.take(Self.event("EXPIRATION", at: 1.05, from: -40, until: -10), service) == "recorded")
       #expect(try await service.profile("anna")["tier"] == "free")
+    }
+  }
+
+  @Test func `a new buyer has the product of a temporary grant, in any order of arrival`() async throws {
+    let settings = Self.settings(policy: ["provisional": "24h"])
+    let forever = ["id": "grant", "entitlement_ids": ["pro"]] as [String: any Sendable]
+    let cases: [(String, String)] = [
+      (
+        Self.event("TEMPORARY_ENTITLEMENT_GRANT", until: 23.0 / 24, forever),
+        "pro active renewing until 2024-06-16 provisional"
+      ),
+      // No longer than the policy lets it, and by the entitlement where the product is not listed, or not named.
+      (
+        Self.event("TEMPORARY_ENTITLEMENT_GRANT", product: "unlisted", until: 30, forever),
+        "pro active renewing until 2024-06-16 provisional"
+      ),
+      (
+        Self.event("TEMPORARY_ENTITLEMENT_GRANT", until: nil, forever.merging(["product_id": NSNull()]) { $1 }),
+        "pro active renewing until 2024-06-16 provisional"
+      ),
+      (Self.event("TEMPORARY_ENTITLEMENT_GRANT", product: "unlisted", until: 1), "free active no_purchases"),
+      (Self.event("TEMPORARY_ENTITLEMENT_GRANT", from: -2, until: -1, forever), "free active no_purchases"),
+    ]
+    for (grant, expected) in cases {
+      try await RunningService.run(apple: .unreachable, settings: settings, now: { Self.clock }) { service in
+        #expect(try await Self.take(grant, service) == (expected.hasPrefix("pro") ? "recorded" : "noted"))
+        #expect(try await Self.state(service) == expected, "\(grant)")
+      }
+    }
+    let grant = cases[0].0
+    let first = try await RunningService.run(apple: .unreachable, settings: settings, now: { Self.clock }) { service in
+      #expect(try await Self.take(grant, service) == "recorded")
+      let answer = try await service.profile("anna")
+      #expect(answer["access_until"] == "2024-06-16T11:00:00Z" && answer["source"] == "revenuecat")
+      #expect(answer["original_transaction_id"] == "play_store:GPA.1")
+      return answer
+    }
+    #expect(first["product_id"] == "com.example.app.pro.monthly:base")
+    // What RevenueCat says once it has reached the store takes its place, whatever comes first.
+    for (at, type, expected) in [
+      (0.0, "INITIAL_PURCHASE", "pro active renewing until 2024-07-15"), (0.1, "EXPIRATION", "free expired unknown"),
+    ] {
+      let later = Self.event(type, at: at)
+      for bodies in [[grant, later], [later, grant]] {
+        try await RunningService.run(apple: .unreachable, settings: settings, now: { Self.clock }) { service in
+          for body in bodies { _ = try await Self.take(body, service) }
+          #expect(try await Self.state(service) == expected)
+        }
+      }
+    }
+  }
+
+  @Test func `temporary access to a purchase at Apple's counts until Apple has answered`() async throws {
+    let clock = MovingClock(Self.clock)
+    try await SimulatedStore.run(at: Self.clock) { store in
+      var patient = Self.settings(policy: ["provisional": "24h"])
+      patient.appStore["deadline"] = "20s"
+      let settings = patient
+      try await RunningService.run(apple: store.apple(), settings: settings, now: { clock.date }) { service in
+        func grant(_ id: String, user: String = "anna") -> String {
+          Self.event(
+            "TEMPORARY_ENTITLEMENT_GRANT", user: user, store: "APP_STORE", transaction: id,
+            product: "com.example.app.pro.monthly", until: 23.0 / 24, ["original_transaction_id": Absent()])
+        }
+        let bought = try store.simulator.issueTransaction(.renewing, subscriber: 1)
+        store.simulator.setTrouble(.http503)
+        #expect(try await Self.take(grant(bought.originalTransactionID), service) == "hint")
+        #expect(try await Self.state(service) == "pro active renewing until 2024-06-16 provisional")
+        store.simulator.setTrouble(nil)
+        try await eventually(clock) { try await service.profile("anna")["provisional"] == "false" }
+        #expect(try await Self.state(service).hasPrefix("pro active renewing"))
+        // RevenueCat could not reach Apple: that Apple does not know the ID says nothing.
+        #expect(try await Self.take(grant("7777", user: "carl"), service) == "hint")
+        #expect(try await Self.state(of: "carl", service) == "pro active renewing until 2024-06-16 provisional")
+      }
+    }
+  }
+
+  @Test func `a refund takes back the purchase, whatever ID it has`() async throws {
+    for id in ["GPA.1..refund", nil] as [String?] {
+      try await RunningService.run(apple: .unreachable, settings: Self.settings(), now: { Self.clock }) { service in
+        #expect(try await Self.take(Self.event("INITIAL_PURCHASE", from: -10, until: 20), service) == "recorded")
+        let refund = Self.event(
+          "CANCELLATION", from: -10, until: 20,
+          ["cancel_reason": "CUSTOMER_SUPPORT", "price": -4.99, "transaction_id": id ?? NSNull()])
+        #expect(try await Self.take(refund, service) == "recorded")
+        #expect(try await Self.state(service) == "free expired refunded")
+      }
+    }
+  }
+
+  @Test func `a subscription's event without an end takes the catalog's period, or has no effect`() async throws {
+    var settings = Self.settings()
+    settings.products["com.example.app.pro.monthly"] = "{ tier: pro, period: P1M }"
+    let configured = settings
+    try await RunningService.run(apple: .unreachable, settings: configured, now: { Self.clock }) { service in
+      func expect(_ user: String, _ expected: String, _ bodies: String...) async throws {
+        for body in bodies { #expect(try await Self.take(body, service) == "recorded") }
+        #expect(try await Self.state(of: user, service) == expected)
+      }
+      let month = "pro active renewing until 2024-07-15"
+      try await expect("a", month, Self.event("INITIAL_PURCHASE", user: "a", original: "GPA.a", until: nil))
+      try await expect(
+        "b", month, Self.event("INITIAL_PURCHASE", at: -25, user: "b", original: "GPA.b", from: -25, until: 5),
+        Self.event("RENEWAL", user: "b", original: "GPA.b", ["expiration_at_ms": Absent()]))
+      // No period in the catalog: nothing is known of the end.
+      let premium = "com.example.app.premium.monthly"
+      try await expect(
+        "c", "free active no_purchases",
+        Self.event("INITIAL_PURCHASE", user: "c", original: "GPA.c", product: premium, until: nil))
+      try await expect(
+        "d", "premium active renewing until 2024-06-20",
+        Self.event(
+          "INITIAL_PURCHASE", at: -25, user: "d", original: "GPA.d", product: premium, from: -25, until: 5),
+        Self.event("RENEWAL", user: "d", original: "GPA.d", product: premium, until: nil))
+      // The catalog says that it never ends.
+      try await expect(
+        "e", "premium active lifetime",
+        Self.event("INITIAL_PURCHASE", user: "e", original: "GPA.e", product: "com.example.app.forever", until: nil))
     }
   }
 

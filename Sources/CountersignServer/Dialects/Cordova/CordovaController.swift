@@ -51,8 +51,10 @@ struct CordovaController: Sendable {
     return JSONBody.response(
       CordovaSuccess(
         id: posted.id, type: posted.transaction.type, date: now,
-        // The plugin files whatever is listed under the App Store, so that purchases of other stores are left out.
-        collection: evidence.filter { $0.key.originalTransactionID.store == nil }.flatMap { evidence in
+        // The plugin files whatever is listed under the App Store, so that purchases of other stores are left out, and so
+        // is the app itself, which is no product.
+        collection: evidence.filter { $0.key.originalTransactionID.store == nil && !$0.key.isOfApp }.flatMap {
+          evidence in
           CordovaPurchase.all(
             of: evidence, common.verdict(on: evidence, of: user, deciding: answer.entitlement), at: now)
         }))

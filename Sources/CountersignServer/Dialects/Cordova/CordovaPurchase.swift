@@ -147,8 +147,8 @@ extension CordovaPurchase.CancelationReason {
   init(_ reason: EntitlementReason) {
     self =
       switch reason {
-      case .lifetime, .renewing, .billingGrace, .billingRetry, .renewalDue, .nonRenewing, .noPurchases,
-        .noKnownProduct, .granted, .trial, .unproven:
+      case .lifetime, .originalPurchase, .renewing, .billingGrace, .billingRetry, .renewalDue, .nonRenewing,
+        .noPurchases, .noKnownProduct, .granted, .trial, .unproven:
         .notCanceled
       case .renewalOff, .voluntary, .refunded: .customer
       case .revoked, .unknown, .periodOver: .unknown

@@ -11,7 +11,9 @@ extension CustomerInfo {
     _ customer: Customer, _ profile: LedgerProfile?, _ troubles: [SubscriptionKey: PurchaseTroubles],
     rules: EntitlementRules, at now: Date
   ) {
-    let evidence = (profile?.evidence ?? []).filter { rules.accepts($0.key.environment, for: customer.user) }
+    let known = (profile?.evidence ?? []).filter { rules.accepts($0.key.environment, for: customer.user) }
+    // The app itself is listed where it gives a tier: an SDK drops an entitlement whose product is not listed.
+    let evidence = known.filter { !$0.key.isOfApp || rules.isCatalogued($0) }
     let rows = evidence.flatMap { evidence in
       let readings = evidence.readings()
       // Renewal and billing are shown of the last period alone: of the ones before, the product may be another.
@@ -26,6 +28,9 @@ extension CustomerInfo {
     let verdict = rules.standing(of: customer.user, profile, at: now)
     var subscriber = Subscriber(
       originalAppUserID: customer.originalID.rawValue, firstSeen: customer.firstSeenAt, lastSeen: customer.lastSeenAt)
+    let app = Self.app(in: known)
+    subscriber.originalApplicationVersion = app?.appVersion
+    subscriber.originalPurchaseDate = app?.purchaseDate
     for (product, rows) in Dictionary(grouping: rows, by: \.purchase.productID) {
       if let newest = rows.filter({ !$0.isForEver }).max(by: Row.isOlder) {
         subscriber.subscriptions[product.rawValue] = newest.subscription(
@@ -43,6 +48,17 @@ extension CustomerInfo {
     subscriber.entitlements = Self.former(rows, verdict, rules.catalog, at: now)
     subscriber.add(verdict, rows, given: profile?.given ?? [], rules, at: now)
     self.init(requestDate: now, requestDateMilliseconds: now.millisecondsSince1970, subscriber: subscriber)
+  }
+
+  /// The purchase of the app itself: of several Apple accounts the earliest; the sandbox's, which is made up, where there
+  /// is no other.
+  private static func app(in evidence: [SubscriptionEvidence]) -> Purchase? {
+    let apps = evidence.filter(\.key.isOfApp)
+    let real = apps.filter { $0.key.environment == .production }
+    return (real.isEmpty ? apps : real).flatMap(\.purchases).min { one, other in
+      let dates = (one.purchaseDate ?? .distantFuture, other.purchaseDate ?? .distantFuture)
+      return dates.0 == dates.1 ? one.transactionID.rawValue < other.transactionID.rawValue : dates.0 < dates.1
+    }
   }
 
   /// The tiers that purchases once gave, each until the moment at which it ended. The verdict's own tier alone is active,

@@ -144,6 +144,7 @@ struct RevenueCatSDKController: Sendable {
     } else if posted.appTransaction == nil {
       throw RevenueCatError(.badRequest, "There is no purchase in 'fetch_token'.")
     }
+    if let transaction = posted.appTransaction { await note(transaction, of: id, caller, context) }
     return try await customerInfo(of: id, context, status: .ok, at: moment)
   }
 
@@ -161,6 +162,20 @@ struct RevenueCatSDKController: Sendable {
     let user = try await user(named: id, context)
     let app: BundleID? = if case .app(let key) = caller { key.bundleID } else { nil }
     return try await common.validate(.receipt(token), of: user, app: app, context).evaluatedAt
+  }
+
+  /// Records what an AppTransaction says of the app. It is sent beside every purchase, and none fails for it.
+  private func note(
+    _ transaction: String, of id: UserID, _ caller: Caller, _ context: ServiceRequestContext
+  ) async {
+    do {
+      let app: BundleID? = if case .app(let key) = caller { key.bundleID } else { nil }
+      _ = try await common.validate(
+        .appTransaction(transaction), of: try await user(named: id, context), app: app, context)
+    } catch {
+      context.logger.info(
+        "an AppTransaction is not recorded", metadata: ["problem": "\((error as? Problem)?.code.rawValue ?? "other")"])
+    }
   }
 
   private func restoreEligibility(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {

@@ -1,9 +1,10 @@
 // An Edge Function that forwards a receipt of a signed-in Supabase user to Countersign, with a service key that stays here.
 // An app can post to Countersign itself, and then needs none of this; it is for apps that call a function already.
 //
-//   POST {"receipt_data": "<signed transaction or receipt>"} with the user's token. Secrets: COUNTERSIGN_URL, COUNTERSIGN_KEY.
+//   POST {"receipt_data": "<signed transaction or receipt>", "transaction_id": "<to finish>"} with the user's token.
+//   Secrets: COUNTERSIGN_URL, COUNTERSIGN_KEY.
 //
-// The app finishes the transaction after a 200 or a 202, and only then. So nothing but Countersign's own answer about this
+// The app finishes the transaction after a 200 or a 202 without `"transaction_found": false`, and only then. So nothing but Countersign's own answer about this
 // purchase is one of these; whatever goes wrong here is a 503, and the app keeps the purchase and posts it again.
 
 import { createClient } from 'npm:@supabase/supabase-js@2';
@@ -30,13 +31,13 @@ Deno.serve(async (request: Request): Promise<Response> => {
 
     const text = await within(read(request), signal);
     if (text === null) return problem(413, 'payload_too_large', 'The body is too large.');
-    const receipt = parse(text)?.receipt_data;
+    const { receipt_data: receipt, transaction_id } = parse(text) ?? {};
     if (typeof receipt !== 'string') return problem(400, 'malformed_request', 'receipt_data is missing.');
 
     const answer = await fetch(`${Deno.env.get('COUNTERSIGN_URL')}/v1/validations`, {
       method: 'POST',
       headers: { authorization: `Bearer ${Deno.env.get('COUNTERSIGN_KEY')}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ user_id: data.user.id, receipt_data: receipt }),
+      body: JSON.stringify({ user_id: data.user.id, receipt_data: receipt, transaction_id }),
       redirect: 'error',
       signal,
     });

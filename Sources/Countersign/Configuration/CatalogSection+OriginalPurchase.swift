@@ -1,0 +1,63 @@
+import CountersignServer
+import Entitlements
+import FoundationEssentials
+import Yams
+
+extension CatalogSection {
+  /// What those get who had the app itself early enough.
+  static func originalPurchase(_ reader: inout ConfigurationReader, tiers: [String]) -> [OriginalPurchaseRule] {
+    let key = "catalog.original_purchase"
+    let rows = reader.mappings(
+      key, "of {before_version, tier} or {before, tier}",
+      "What customers get for life who had the app itself early enough: `{before_version: \"3.0\", tier: pro}`, on iOS by "
+        + "the build number (`CFBundleVersion`), or `{before: 2026-01-15, tier: pro}`, a day in UTC or a time")
+    return rows.compactMap { node in
+      let origin = reader.file.origin(of: key, line: node.mark?.line)
+      let what = "an original purchase"
+      guard
+        let fields = reader.fields(
+          of: node, known: ["before_version", "before", "tier"], required: ["tier"], what: what, origin: origin),
+        let tier = fields["tier"]
+      else { return nil }
+      guard tiers.contains(tier) else {
+        reader.reportUnlisted(tier: tier, among: tiers, what, origin: origin)
+        return nil
+      }
+      guard tier != tiers.first else {
+        reader.findings.problem(origin, "\(what): everybody has the tier \(Quotation.of(tier))")
+        return nil
+      }
+      let bound: OriginalPurchaseRule.Bound?
+      switch (fields["before_version"], fields["before"]) {
+      case (let version?, nil): bound = reader.field(version, .appVersion, "\(what): before_version", origin: origin)
+      case (nil, let date?): bound = reader.field(date, .moment, "\(what): before", origin: origin)
+      default:
+        reader.findings.problem(origin, "\(what) has either before_version or before")
+        return nil
+      }
+      return bound.map { OriginalPurchaseRule(before: $0, tier: Tier(tier)) }
+    }
+  }
+}
+
+extension ValueForm<OriginalPurchaseRule.Bound> {
+  fileprivate static var appVersion: Self {
+    Self(name: "version") { text throws(BadValue) in
+      guard let version = AppVersion(text) else {
+        throw BadValue("must be numbers with dots between them such as \"3.0\", not \(Quotation.of(text))")
+      }
+      return .version(version)
+    }
+  }
+
+  fileprivate static var moment: Self {
+    Self(name: "date") { text throws(BadValue) in
+      let day = text.utf8.count == 10 ? text + "T00:00:00Z" : text
+      guard let date = try? Date(day, strategy: .iso8601) else {
+        throw BadValue(
+          "must be a day such as 2026-01-15 or a time such as 2026-01-15T12:00:00Z, not \(Quotation.of(text))")
+      }
+      return .date(date)
+    }
+  }
+}

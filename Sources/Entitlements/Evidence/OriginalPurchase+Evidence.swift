@@ -1,0 +1,14 @@
+extension OriginalPurchase {
+  /// The evidence that it is: a purchase of the app by its bundle ID, for life, under a key of its own.
+  package func evidence(
+    _ key: SubscriptionKey, of app: BundleID, source: EvidenceSource
+  ) -> SubscriptionEvidence {
+    SubscriptionEvidence(
+      key: key, source: source, evidenceTime: signedAt, evaluatedAt: signedAt,
+      purchases: [
+        Purchase(
+          productID: ProductID(app.rawValue), transactionID: TransactionID(key.originalTransactionID.rawValue),
+          originalTransactionID: key.originalTransactionID, purchaseDate: date, appVersion: version)
+      ])
+  }
+}

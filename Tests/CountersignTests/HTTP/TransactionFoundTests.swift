@@ -1,0 +1,64 @@
+import Foundation
+import HTTPTransport
+import TestSupport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// `transaction_found`: whether an app may finish the transaction that it names.
+@Suite struct TransactionFoundTests {
+  static let clock = Date(timeIntervalSince1970: 1_718_452_800.123456789)
+
+  private static func post(_ receipt: String, _ transaction: String?, to service: RunningService) async throws -> Answer
+  {
+    let named = transaction.map { #","transaction_id":\#($0)"# } ?? ""
+    return try await service.send(
+      .post, "/v1/validations", body: #"{"user_id":"anna","receipt_data":"\#(receipt)"\#(named)}"#)
+  }
+
+  @Test func `a transaction is found where the receipt or Apple's answer has it`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
+        // The receipt of a moment before the purchase.
+        let empty = try store.simulator.issueReceipt(.empty).receiptData
+        let early = try await Self.post(empty, #""480000000010000""#, to: service)
+        #expect(early.status == 200 && early["reason"] == "no_purchases" && early["transaction_found"] == "false")
+        let bought = try store.simulator.issueReceipt(.renewing)
+        let id = bought.originalTransactionIDs[0]
+        for (named, found) in [(#""\#(id)""#, "true"), (#""7""#, "false"), ("null", "null"), (nil, "null")] {
+          let answer = try await Self.post(bought.receiptData, named, to: service)
+          #expect(answer.status == 200 && answer["transaction_found"] == found, "\(named ?? "-"): \(answer.text)")
+        }
+        let signed = try store.simulator.issueTransaction(.renewing)
+        let answer = try await Self.post(signed.signedTransaction, #""\#(signed.transactionID)""#, to: service)
+        #expect(answer["transaction_found"] == "true", "\(answer.text)")
+        #expect(try await service.profile("anna")["transaction_found"] == "null")
+      }
+    }
+  }
+
+  @Test func `while Apple is away the receipt alone tells`() async throws {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(
+        apple: store.apple, settings: Settings(appStore: ["deadline": "4s"]), now: { Self.clock }
+      ) { service in
+        let bought = try store.simulator.issueReceipt(.renewing)
+        store.simulator.setTrouble(.http503)
+        for (named, found) in [(bought.originalTransactionIDs[0], "true"), ("7", "false")] {
+          let answer = try await Self.post(bought.receiptData, #""\#(named)""#, to: service)
+          #expect(answer.status == 202 && answer["transaction_found"] == found, "\(answer.text)")
+        }
+      }
+    }
+  }
+
+  @Test(arguments: [#""""#, #""a b""#, #""é""#, "7", "\"\(String(repeating: "1", count: 65))\""])
+  func `what is no transaction ID is a 400`(id: String) async throws {
+    try await RunningService.run(apple: .unreachable, now: { Self.clock }) { service in
+      let answer = try await Self.post("MIIB", id, to: service)
+      #expect(answer.status == 400 && answer["code"] == "malformed_request")
+      #expect(answer["detail"]?.contains("transaction_id") == true, "\(answer.text)")
+    }
+  }
+}
