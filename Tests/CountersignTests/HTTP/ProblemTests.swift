@@ -105,6 +105,18 @@ import Testing
     }
   }
 
+  @Test func `a decoded transaction is told what to send in its place`() async throws {
+    try await run { service, _ in
+      let decoded =
+        #"{"bundleId": "com.example.app", "environment": "Sandbox", "originalTransactionId": "2000001000000001"}"#
+      for input in [decoded, Data(decoded.utf8).base64EncodedString()] {
+        let answer = try await service.validate(input)
+        expect(answer, 400, "undecodable_receipt")
+        for word in ["jwsRepresentation", "purchaseToken"] { #expect(answer["detail"]?.contains(word) == true) }
+      }
+    }
+  }
+
   @Test func `a signed transaction that is none is refused by what is wrong with it`() async throws {
     @Sendable func jws(_ header: String, _ payload: String) -> String {
       [header, payload, "signature"].map {
