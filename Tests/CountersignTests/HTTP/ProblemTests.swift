@@ -235,6 +235,25 @@ import Testing
     }
   }
 
+  @Test func `a method that nobody knows is not taken either, and is logged as it was`() async throws {
+    let settings = Settings(server: ["admin": "{ port: 0 }"])
+    try await RunningService.run(apple: .unreachable, settings: settings) { service in
+      let admin = try #require(service.adminPort)
+      for (port, path) in [(service.port, "/v1/plans"), (service.port, "/livez"), (admin, "/metrics")] {
+        for method in ["QUERY", "MKCOL"] {
+          let answer = try await RawClient.exchange(
+            port: port, ["\(method) \(path) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"])
+          #expect(answer.hasPrefix("HTTP/1.1 405 "), "\(method) \(path) \(answer)")
+          #expect(answer.contains(#""code":"method_not_allowed""#) && answer.lowercased().contains("allow: get, head"))
+        }
+      }
+      let nothing = try await RawClient.exchange(
+        port: service.port, ["QUERY /v1/nothing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"])
+      #expect(nothing.hasPrefix("HTTP/1.1 404 "))
+      #expect(service.log.text.contains("MKCOL") && !service.log.text.contains("TRACE"))
+    }
+  }
+
   @Test(arguments: ["text/plain", "application/x-www-form-urlencoded", "application/problem+json", ""])
   func `a body that is not JSON by its own account`(mediaType: String) async throws {
     try await run { service, _ in
