@@ -281,7 +281,7 @@ package struct ServiceRouter {
     _ router: some RouterMethods<ServiceRequestContext>, _ path: RouterPath, _ handlers: [HTTPRequest.Method: Handler]
   ) {
     let allowed = (handlers.keys + (handlers[.get] == nil ? [] : [.head])).sorted { $0.rawValue < $1.rawValue }
-    for method in [.get, .head, .post, .put, .patch, .delete, .options, .trace] as [HTTPRequest.Method] {
+    for method in KnownMethods.all {
       router.on(path, method: method) { request, context in
         // HEAD is GET without the body (RFC 9110, section 9.3.2).
         if method == .head, let handler = handlers[.get] {

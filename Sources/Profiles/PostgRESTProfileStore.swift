@@ -9,6 +9,7 @@ import Synchronization
 ///       200 [row]   applied
 ///       200 []      GET the row:  no row → no such profile;  version = N → applied, the response was lost;
 ///                                 version > N → superseded;  version < N → once more
+///       404 []      the same as 200 [], of PostgREST 6 to 10
 ///       400 22P02 … GET the row:  the same → no row can have this ID;  otherwise another value is refused
 ///
 /// Without a version column every update is written, so updates have to come in order; `200 []` is then no such
@@ -188,7 +189,9 @@ package final class PostgRESTProfileStore: ProfileStore {
     } catch {
       throw PostgRESTFailure(error)
     }
-    guard response.status == 200 else { throw PostgRESTFailure(await .read(response)) }
+    guard response.status == 200 || response.status == 404 && response.body.elementsEqual("[]".utf8) else {
+      throw PostgRESTFailure(await .read(response))
+    }
     let rows = try await ProfileRow.read(response.body, columns: requests.configuration.columns)
     schemaUnknownSince.withLock { $0 = nil }
     return rows

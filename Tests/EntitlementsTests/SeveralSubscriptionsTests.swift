@@ -51,6 +51,26 @@ import struct FoundationEssentials.Date
     #expect(verdict.line == "active gold renewing")
   }
 
+  // MARK: All that run
+
+  @Test func `each subscription that gives access has a verdict of its own, the best first`() throws {
+    let rules = EntitlementRules(
+      catalog: try makeCatalog(), policy: EntitlementPolicy(), sandbox: .testers(["tester"]))
+    let evidence =
+      answer([
+        row("1", of: "100", from: day(-9), until: day(10)), row("2", premium, of: "200", from: day(-9), until: day(5)),
+        row("3", proYearly, of: "300", until: day(-1)), row("4", unheardOf, of: "400", until: day(10)),
+      ]) + answer([row("5", forever, of: "500", from: day(-9), until: nil)], in: .sandbox)
+    // Half a millisecond after noon.
+    let now = noon.addingTimeInterval(0.000_456_789)
+    let ids = rules.running("anna", evidence, at: now).map(\.explanation.decidedBy)
+    #expect(ids == ["2", "1"])
+    #expect(rules.running("anna", evidence, at: now).map(\.tier) == ["premium", "pro"])
+    #expect(rules.running("tester", evidence, at: now).map(\.explanation.decidedBy) == ["5", "2", "1"])
+    #expect(rules.running("anna", evidence, at: day(30)).isEmpty)
+    #expect(rules.running("anna", [], at: now).isEmpty)
+  }
+
   // MARK: Which one speaks
 
   struct Choice: CustomTestStringConvertible, Sendable {

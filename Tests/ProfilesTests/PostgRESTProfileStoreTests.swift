@@ -28,6 +28,20 @@ struct PostgRESTProfileStoreTests {
     #expect(transport.answersLeft == 0)
   }
 
+  @Test func `PostgREST 6 to 10 say of no row that it is not found`() async throws {
+    let notFound = answer(404, "[]")
+    let transport = planned(notFound, noRows)
+    #expect(await store(transport).apply(sampleUpdate()) == .noSuchProfile)
+    #expect(transport.requests.map(\.method) == [.patch, .get])
+    #expect(await store(planned(notFound), withVersion: false).apply(sampleUpdate()) == .noSuchProfile)
+    #expect(await store(planned(notFound, rows(version: "101"))).apply(sampleUpdate()) == .superseded(by: 101))
+    #expect(await store(planned(notFound, rows(version: "0"))).check() == .ok)
+    // Any other 404 is no answer of a table.
+    for body in ["", "{}", "[{}]", "<html></html>"] {
+      #expect(await store(planned(answer(404, body))).apply(sampleUpdate()).kind != .noSuchProfile, "\(body)")
+    }
+  }
+
   @Test func `a newer row keeps its state`() async throws {
     let stale = try RecordedAnswer.titled("CAS stale").response
     let transport = planned(.success(stale), rows(version: "101", tier: "free"))

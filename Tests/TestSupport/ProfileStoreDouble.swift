@@ -19,6 +19,8 @@ package final class ProfileStoreDouble: Sendable {
     /// that outlasts whoever asked.
     case hold
     case http500
+    /// PostgREST 6 to 10: 404 `[]` for an update that met no row.
+    case former
     /// A restarting database: 503 with `Retry-After: 0`.
     case http503
     /// The gateway's page.
@@ -208,6 +210,10 @@ package final class ProfileStoreDouble: Sendable {
       defer { state.withLock { $0.underWay -= 1 } }
       switch mode {
       case .ok: try await connection.write(respond(to: request))
+      case .former:
+        var answer = respond(to: request)
+        if request.method == "PATCH", answer.body.elementsEqual("[]".utf8) { answer.status = 404 }
+        try await connection.write(answer)
       case .slow(let duration):
         try await Task.sleep(for: duration)
         try await connection.write(respond(to: request))

@@ -28,6 +28,14 @@ package struct Plans: Hashable, Sendable {
     }
   }
 
+  /// Which tiers of a customer are entitlements to RevenueCat's SDKs (`catalog.entitlements`).
+  package enum EntitlementScope: String, Hashable, Sendable, CaseIterable {
+    /// Every tier up to the customer's, the lowest apart: a gate on `pro` lets a premium customer in.
+    case cumulative
+    /// What is paid for or was given, each tier by itself.
+    case exact
+  }
+
   /// All tiers, ascending.
   package let plans: [Plan]
   /// The terms of the products that have some.
@@ -36,18 +44,20 @@ package struct Plans: Hashable, Sendable {
   package let features: [Feature]
   package let offerings: [Offering]
   package let experiments: [Experiment]
+  package let entitlements: EntitlementScope
   /// The zone of calendar windows, unless a user has one.
   package let timeZone: TimeZone
 
   package init(
     plans: [Plan], terms: [ProductID: Terms] = [:], features: [Feature] = [], offerings: [Offering] = [],
-    experiments: [Experiment] = [], timeZone: TimeZone
+    experiments: [Experiment] = [], entitlements: EntitlementScope = .cumulative, timeZone: TimeZone
   ) {
     self.plans = plans
     self.terms = terms
     self.features = features
     self.offerings = offerings
     self.experiments = experiments
+    self.entitlements = entitlements
     self.timeZone = timeZone
   }
 

@@ -14,6 +14,8 @@ package struct NotificationV1: Hashable, Sendable {
   package var bundleID: BundleID?
   /// The purchases in it, each once.
   package var originalTransactionIDs: [OriginalTransactionID]
+  /// The transactions in it of which no original one is named, each once: they may be any of their purchase's.
+  package var transactionIDs: [TransactionID]
   /// `password`: the shared secret, and the only proof of its origin.
   private var password: Secret?
 
@@ -32,15 +34,16 @@ package struct NotificationV1: Hashable, Sendable {
     elements += try root.objects("latest_expired_receipt_info") ?? []
     elements += try unified?.objects("latest_receipt_info") ?? []
     elements += try unified?.objects("pending_renewal_info") ?? []
-    var ids: [OriginalTransactionID] = []
-    var seen: Set<OriginalTransactionID> = []
+    originalTransactionIDs = []
+    transactionIDs = []
+    var seen: Set<String> = []
     for element in elements.prefix(Self.purchaseLimit) {
-      guard let id = try element.text("original_transaction_id").map({ OriginalTransactionID($0) }),
-        seen.insert(id).inserted
-      else { continue }
-      ids.append(id)
+      if let id = try element.text("original_transaction_id") {
+        if seen.insert(id).inserted { originalTransactionIDs.append(OriginalTransactionID(id)) }
+      } else if let id = try element.text("transaction_id"), seen.insert(id).inserted {
+        transactionIDs.append(TransactionID(id))
+      }
     }
-    originalTransactionIDs = ids
   }
 
   /// Whether the password is our shared secret.

@@ -30,7 +30,9 @@ enum ReceiptText {
     switch text.first {
     case UInt8(ascii: "{"), UInt8(ascii: "["):
       if contains(text, "\"Store\""), contains(text, "\"Payload\"") { return .unityEnvelope }
-      return contains(text, "\"signedPayload\"") ? .notification : .json
+      if contains(text, "\"signedPayload\"") { return .notification }
+      return ["transactionId", "originalTransactionId"].contains { contains(text, "\"\($0)\"") }
+        ? .decodedTransaction : .json
     case UInt8(ascii: "<"): return .markup
     case UInt8(ascii: "\""), UInt8(ascii: "'"): return .quoted
     default: break
@@ -134,6 +136,11 @@ extension UndecodableReceipt {
     .unityEnvelope, "This is Unity's envelope around a receipt; send the value of its Payload alone.")
   fileprivate static let json = UndecodableReceipt(
     .json, "This is JSON, such as an answer of verifyReceipt, not a receipt; send the receipt itself as base64.")
+  /// StoreKit's `jsonRepresentation`, and what older versions of expo-iap call `transactionReceipt`.
+  fileprivate static let decodedTransaction = UndecodableReceipt(
+    .json,
+    "This is a decoded transaction, which proves nothing; send the signed one: its jwsRepresentation (expo-iap: "
+      + "purchaseToken).")
   fileprivate static let markup = UndecodableReceipt(
     .markup, "This is XML or HTML, not a receipt; send the content of the file at appStoreReceiptURL as base64.")
   fileprivate static let quoted = UndecodableReceipt(

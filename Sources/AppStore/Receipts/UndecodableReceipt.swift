@@ -34,7 +34,7 @@ package struct UndecodableReceipt: Error, Hashable, Sendable {
     case malformed
   }
 
-  let kind: Kind
+  package let kind: Kind
   /// One sentence that names the mistake and what to do. It quotes nothing of the input.
   package let detail: String
 

@@ -20,8 +20,8 @@ package struct SignedNotification: Hashable, Sendable {
     case other
   }
 
-  /// `notificationUUID`: the same each time Apple sends this notification.
-  package var uuid: String
+  /// `notificationUUID`: the same each time Apple sends this notification; `nil` where it has none.
+  package var uuid: String?
   /// `notificationType` as sent.
   package var type: String
   package var subtype: String?
@@ -40,9 +40,9 @@ package struct SignedNotification: Hashable, Sendable {
   /// A signed renewal info, itself a JWS.
   var signedRenewalInfo: String?
 
-  /// - Throws: `JSONError` without a type or a UUID, with two subjects, and for an unreadable value.
+  /// - Throws: `JSONError` without a type, with two subjects, and for an unreadable value.
   init(_ payload: JSONValue) throws(JSONError) {
-    uuid = try payload.required("notificationUUID")
+    uuid = try payload.text("notificationUUID")
     type = try payload.required("notificationType")
     subtype = try payload.text("subtype")
     signedDate = try payload.moment("signedDate")

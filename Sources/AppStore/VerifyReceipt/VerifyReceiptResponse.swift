@@ -14,7 +14,7 @@ package struct VerifyReceiptResponse: Hashable, Sendable {
   var environmentName: String?
   /// `receipt_type` as sent.
   var receiptType: String?
-  /// `is-retryable`; only with the statuses 21100 to 21199.
+  /// `is-retryable`, which real answers write with an underscore, too; only with the statuses 21100 to 21199.
   var isRetryable: Bool?
   var bundleID: BundleID?
   /// Apple's clock on the answer.
@@ -67,7 +67,7 @@ package struct VerifyReceiptResponse: Hashable, Sendable {
       }
     } else {
       // Missing and unreadable are the same here: Apple's trouble is retried.
-      isRetryable = (try? body.flag("is-retryable")) ?? nil
+      isRetryable = (try? body.flag("is-retryable") ?? body.flag("is_retryable")) ?? nil
       environmentName = (try? body.text("environment")) ?? nil
       receiptRows = []
     }

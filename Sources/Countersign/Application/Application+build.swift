@@ -201,7 +201,7 @@ func buildApplication(
   }
   let publicRouter = router.build(servesOperators: configuration.server.admin == nil)
   let application = Application(
-    responder: TaskPerRequest(publicRouter.buildResponder()),
+    responder: TaskPerRequest(publicRouter.buildResponder(), prepare: { KnownMethods.prepare(&$0, &$1) }),
     server: protocols,
     configuration: ApplicationConfiguration(
       address: .hostname(configuration.server.host, port: configuration.server.port),

@@ -29,6 +29,9 @@ struct CatalogSection {
     let offerings = Self.offerings(&reader, products: products.listed)
     let experiments = Self.experiments(&reader)
     let originalPurchase = Self.originalPurchase(&reader, tiers: tiers.plans.map(\.tier.rawValue))
+    let entitlements = reader.read(
+      "catalog.entitlements", .choice, default: Plans.EntitlementScope.cumulative,
+      "The entitlements that RevenueCat's SDKs see: every tier up to the customer's, or just those paid for or given")
     let timeZone = reader.read(
       "catalog.time_zone", .timeZone, default: .gmt,
       "Where days, weeks and months of meters begin, unless a user has a zone: an IANA name such as `Europe/Berlin`")
@@ -46,7 +49,7 @@ struct CatalogSection {
     } catch { return nil }
     plans = Plans(
       plans: tiers.plans, terms: products.terms, features: features, offerings: offerings, experiments: experiments,
-      timeZone: timeZone)
+      entitlements: entitlements, timeZone: timeZone)
   }
 
   // MARK: - Tiers

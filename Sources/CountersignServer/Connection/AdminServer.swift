@@ -37,7 +37,7 @@ package struct AdminServer: Service {
 
   package func run() async throws {
     let application = Application(
-      responder: responder,
+      responder: TaskPerRequest(responder, prepare: { KnownMethods.prepare(&$0, &$1) }),
       server: .http1(configuration: http1),
       configuration: ApplicationConfiguration(
         address: .hostname(admin.host, port: admin.port), serverName: nil,

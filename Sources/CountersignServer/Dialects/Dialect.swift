@@ -4,7 +4,7 @@ package enum Dialect: String, Hashable, Sendable, CaseIterable {
   case revenuecat
   /// cordova-plugin-purchase's validator: `/v1/validate`.
   case cordova
-  /// OpenIAP's `verifyPurchaseWithProvider`: `/v1/purchase/verify`.
+  /// OpenIAP's `verifyPurchaseWithProvider` and `kitApi`: `/v1/purchase/verify`, `/v1/subscriptions/…`, `/v1/products/…`.
   case openiap
   /// Apple's own shape: `/verifyReceipt`.
   case verifyReceipt = "verify_receipt"

@@ -53,7 +53,10 @@ struct DialectRoutes: Sendable {
   func add(_ route: Registration) {
     RevenueCatSDKController(common, isEnabled: enabled.contains(.revenuecat)).add(route)
     if enabled.contains(.cordova) { CordovaController(common).add(route) }
-    if enabled.contains(.openiap) { OpenIAPController(common).add(route) }
+    if enabled.contains(.openiap) {
+      OpenIAPController(common).add(route)
+      OpenIAPKitController(common).add(route)
+    }
     if enabled.contains(.verifyReceipt) { VerifyReceiptController(common).add(route) }
     if enabled.contains(.subscriptionsAPI) { SubscriptionsAPIController(common).add(route) }
     if enabled.contains(.trialAPI) { TrialAPIController(common).add(route) }

@@ -27,7 +27,8 @@ struct AccessLogMiddleware: RouterMiddleware {
     context.logger.log(
       level: response.status.kind == .serverError ? .warning : .info, "request",
       metadata: [
-        "method": .string(request.method.rawValue), "route": .string(context.endpointPath ?? "none"),
+        "method": .string((context.unknownMethod ?? request.method).rawValue),
+        "route": .string(context.endpointPath ?? "none"),
         "status": .stringConvertible(response.status.code),
         "milliseconds": .stringConvertible(elapsed / .milliseconds(1)),
       ])

@@ -11,6 +11,8 @@ package struct ServiceRequestContext: RequestContext {
   let arrival = ContinuousClock.now
   /// The caller's `X-Request-Id`, or one of ours.
   var requestID = ""
+  /// The method of the request, where it is one that no route knows.
+  var unknownMethod: HTTPRequest.Method?
   /// Set by the authentication; `nil` on routes that are open.
   var caller: Caller?
   /// The other end of the connection; `nil` where it has no IP address.

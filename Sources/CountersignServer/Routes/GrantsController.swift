@@ -57,7 +57,7 @@ struct GrantsController: Sendable {
       throw Self.unknown
     }
     let posted: GrantEndRequest? =
-      if caller.role == .service, SupportController.isBodiless(request.headers) { nil } else {
+      if SupportController.isBodiless(request.headers) { nil } else {
         try await body.decode(GrantEndRequest.self, from: request, budget.loan()).value
       }
     let why = try posted?.note.map(SupportController.checked(note:))

@@ -84,8 +84,8 @@ struct SupportController: Sendable {
     let caller = try context.requireCaller(.support, .service)
     let user = try Self.user(context)
     let posted: RequestBytes.Read<UserRevalidationRequest>? =
-      // A server need not say why, and need not send a body to say nothing.
-      if caller.role == .service, Self.isBodiless(request.headers) { nil } else {
+      // A server need not say why, and need not send a body to say nothing. Of support the note is missing.
+      if Self.isBodiless(request.headers) { nil } else {
         try await body.decode(UserRevalidationRequest.self, from: request, budget.loan())
       }
     defer { withExtendedLifetime(posted?.loan) {} }

@@ -12,18 +12,7 @@ extension Entitlement {
   package static func evaluate(
     _ evidence: [SubscriptionEvidence], at now: Date, catalog: Catalog, policy: EntitlementPolicy
   ) -> Entitlement {
-    let proven = evidence.filter { $0.provisionalUntil == nil }
-    let groups = SubscriptionGroup.groups(of: proven, catalog: catalog)
-    var states = SubscriptionState.provisional(
-      of: evidence.filter { $0.provisionalUntil != nil }, proven: proven, at: now, catalog: catalog, policy: policy)
-    var rowsOfNoProduct: [SubscriptionGroup.Row] = []
-    for group in groups {
-      if let state = group.state(at: now, policy: policy) {
-        states.append(state)
-      } else {
-        rowsOfNoProduct += group.rows
-      }
-    }
+    let (states, rowsOfNoProduct) = Self.states(of: evidence, at: now, catalog: catalog, policy: policy)
     let uncatalogued = rowsOfNoProduct.map {
       Explanation.PassedOver(
         transactionID: $0.purchase.transactionID, productID: $0.purchase.productID, cause: .notCatalogued)
@@ -57,6 +46,34 @@ extension Entitlement {
       }
     }
     return Entitlement(best, passedOver: others + passedOver + uncatalogued, catalog: catalog)
+  }
+
+  /// The verdicts on the subscriptions that give access, each by itself: the highest tier first, then the latest end.
+  package static func running(
+    _ evidence: [SubscriptionEvidence], at now: Date, catalog: Catalog, policy: EntitlementPolicy
+  ) -> [Entitlement] {
+    states(of: evidence, at: now, catalog: catalog, policy: policy).states.filter(\.isEntitled)
+      .sorted { isBelow($1, $0, catalog: catalog) }
+      .map { Entitlement($0, passedOver: $0.passedOver, catalog: catalog) }
+  }
+
+  /// The state of each subscription, and the rows of those without a catalogued product.
+  private static func states(
+    of evidence: [SubscriptionEvidence], at now: Date, catalog: Catalog, policy: EntitlementPolicy
+  ) -> (states: [SubscriptionState], rowsOfNoProduct: [SubscriptionGroup.Row]) {
+    let proven = evidence.filter { $0.provisionalUntil == nil }
+    let groups = SubscriptionGroup.groups(of: proven, catalog: catalog)
+    var states = SubscriptionState.provisional(
+      of: evidence.filter { $0.provisionalUntil != nil }, proven: proven, at: now, catalog: catalog, policy: policy)
+    var rowsOfNoProduct: [SubscriptionGroup.Row] = []
+    for group in groups {
+      if let state = group.state(at: now, policy: policy) {
+        states.append(state)
+      } else {
+        rowsOfNoProduct += group.rows
+      }
+    }
+    return (states, rowsOfNoProduct)
   }
 
   /// A row listed in the explanation. The two stores assign transaction IDs independently.

@@ -42,6 +42,12 @@ package struct EntitlementRules: Sendable {
     return given.isEmpty ? bought : bought.adding(given, at: now, catalog: catalog)
   }
 
+  /// The verdicts on the purchases that give access now, each by itself: a user may pay for two tiers.
+  package func running(_ user: UserID, _ evidence: [SubscriptionEvidence], at now: Date) -> [Entitlement] {
+    let accepted = evidence.filter { accepts($0.key.environment, for: user) }
+    return Entitlement.running(accepted, at: now, catalog: catalog, policy: policy)
+  }
+
   /// The next check of a user's subscription with Apple; `nil` for never.
   package func nextCheck(of evidence: SubscriptionEvidence, at now: Date) -> Date? {
     evidence.nextCheck(at: now, catalog: catalog, policy: policy)

@@ -125,12 +125,13 @@ package struct NotificationReceiver: Sendable {
     }
     let entry = entry(of: verified, payload)
     let outcome = try await consult(await ledger.take(entry), or: Failure.ledgerUnavailable)
-    let reception = await follow(outcome, of: entry, logger)
+    var reception = await follow(outcome, logger)
+    reception.uuid = notification.uuid
     logger.info(
       "notification",
       metadata: [
         "type": "\(notification.type.loggable)", "subtype": "\((notification.subtype ?? "none").loggable)",
-        "uuid": "\(notification.uuid.loggable)", "outcome": "\(reception.outcome.rawValue)",
+        "uuid": "\((notification.uuid ?? "none").loggable)", "outcome": "\(reception.outcome.rawValue)",
       ])
     return reception
   }
@@ -159,13 +160,20 @@ package struct NotificationReceiver: Sendable {
     let history = verified.history()
     let evidence = history?.evidence() ?? []
     return NotificationEntry(
-      uuid: notification.uuid, type: notification.type, subtype: notification.subtype,
+      uuid: notification.uuid ?? Self.uuid(ofPayload: payload), type: notification.type, subtype: notification.subtype,
       environment: verified.environment, bundleID: verified.bundleID, signedAt: verified.signedDate, receivedAt: now,
       payload: payload, evidence: evidence, proof: proof(of: verified), claimant: claimant(of: evidence),
       makesClaimant: accountTokenIsUserID,
       evaluatedAt: max(history?.evaluatedAt ?? now, now), evaluate: validator.evaluationContext.evaluate,
       nextCheck: validator.nextCheck,
       rowsClaimedUntil: validator.rowsClaim)
+  }
+
+  /// What takes the place of a UUID that Apple did not give: the digest of the payload, which is the same when it is signed
+  /// again.
+  private static func uuid(ofPayload jws: String) -> String {
+    let payload = jws.split(separator: ".", omittingEmptySubsequences: false).dropFirst().first ?? ""
+    return "v2-\(ReceiptFingerprint(of: Array(payload.utf8)).hex)"
   }
 
   private func proof(of verified: VerifiedNotification) -> KeptReceipt? {
@@ -186,16 +194,15 @@ package struct NotificationReceiver: Sendable {
     return user
   }
 
-  private func follow(_ outcome: NotificationOutcome, of entry: NotificationEntry, _ logger: Logger) async -> Reception
-  {
+  private func follow(_ outcome: NotificationOutcome, _ logger: Logger) async -> Reception {
     switch outcome {
-    case .duplicate: return Reception(outcome: .duplicate, uuid: entry.uuid)
-    case .unclaimed: return Reception(outcome: .unclaimed, uuid: entry.uuid)
-    case .noted: return Reception(outcome: .noted, uuid: entry.uuid)
+    case .duplicate: return Reception(outcome: .duplicate)
+    case .unclaimed: return Reception(outcome: .unclaimed)
+    case .noted: return Reception(outcome: .noted)
     case .recorded(let user, let recorded):
       validator.onVerdict(recorded.entitlement)
       _ = await validator.write(user, recorded.write, recorded.update, after: recorded.losers, logger: logger)
-      return Reception(outcome: .recorded, uuid: entry.uuid)
+      return Reception(outcome: .recorded)
     }
   }
 
@@ -232,9 +239,10 @@ package struct NotificationReceiver: Sendable {
       return Reception(outcome: .refused)
     }
     let now = gateway.now()
-    let due: Int
+    var due: Int
     do throws(LedgerError) {
       due = try await ledger.recheckSoon(notification.originalTransactionIDs, at: now)
+      due += try await recheckSoon(notification.transactionIDs, at: now)
       // Version 1 has no UUID.
       _ = try await ledger.take(
         NotificationEntry(
@@ -245,6 +253,29 @@ package struct NotificationReceiver: Sendable {
       "notification",
       metadata: ["type": "\(notification.type.loggable)", "version": "1", "rechecking": .stringConvertible(due)])
     return Reception(outcome: due > 0 ? .rechecking : .noted)
+  }
+}
+
+extension NotificationReceiver {
+  /// The most transactions of a notification that are searched for: a customer has a few.
+  private static let searches = 10
+  /// The time that the search for them may take.
+  private static let searchTime = Duration.seconds(3)
+
+  /// Makes the purchases due to which transactions belong. The first transaction of a purchase has the ID of the purchase;
+  /// no index knows the later ones.
+  /// - Returns: how many of the purchases are known.
+  private func recheckSoon(_ ids: [TransactionID], at now: Date) async throws(LedgerError) -> Int {
+    var due = 0
+    let end = ContinuousClock.now.advanced(by: Self.searchTime)
+    for id in ids.prefix(Self.searches) {
+      let first = try await ledger.recheckSoon([OriginalTransactionID(id.rawValue)], at: now)
+      due += first
+      guard first == 0 else { continue }
+      let keys = try await ledger.purchases(with: id, until: end).keys
+      due += try await ledger.recheckSoon(keys.map(\.originalTransactionID), at: now)
+    }
+    return due
   }
 }
 

@@ -41,11 +41,15 @@ package struct PurchaseInspector: Sendable {
   }
 
   /// The transaction in a JWS of StoreKit 2, unproven.
-  /// - Throws: `undecodableReceipt`, also for a receipt that is no such JWS.
+  /// - Throws: `unsupportedReceipt` for a receipt, and for JSON, which a transaction becomes when an app decodes it;
+  ///   `undecodableReceipt` for anything else.
   package func transaction(in jws: String) throws(ValidationError) -> Purchase {
-    let receipt = try gateway.decode(jws)
+    let receipt: SubmittedReceipt
+    do throws(UndecodableReceipt) { receipt = try SubmittedReceipt.decode(jws) } catch {
+      throw error.kind == .json ? .unsupportedReceipt(detail: error.detail) : .undecodableReceipt(detail: error.detail)
+    }
     guard case .signedTransaction(let transaction) = receipt.content else {
-      throw .undecodableReceipt(detail: "This is a receipt, and no signed transaction (JWS) of StoreKit 2.")
+      throw .unsupportedReceipt(detail: "This is a receipt, and no signed transaction (JWS) of StoreKit 2.")
     }
     return transaction.purchase
   }

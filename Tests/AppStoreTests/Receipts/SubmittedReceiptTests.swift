@@ -108,6 +108,7 @@ struct SubmittedReceiptTests {
     let notification = try pki.sign(SignedSample.notification())
     let download = try pki.sign(["receiptType": "Production", "applicationVersion": "1"])
     let unity = #"{"Store":"AppleAppStore","TransactionID":"1","Payload":"\#(base64)"}"#
+    let decodedTransaction = #"{"transactionId": "1", "productId": "com.example.app.pro", "environment": "Sandbox"}"#
     let cases: [(String, UndecodableReceipt.Kind)] = [
       ("", .empty),
       (" \r\n\t", .empty),
@@ -128,6 +129,8 @@ struct SubmittedReceiptTests {
       (#"{"status":0,"receipt":{"bundle_id":"com.example.app"}}"#, .json),
       (encoded(#"{"status":0}"#), .json),
       ("[1,2]", .json),
+      (decodedTransaction, .json),
+      (encoded(decodedTransaction), .json),
       ("<html><body>503</body></html>", .markup),
       ("<?xml version=\"1.0\"?><plist></plist>", .markup),
       ("-----BEGIN PKCS7-----\n\(base64)\n-----END PKCS7-----", .pem),
@@ -157,6 +160,24 @@ struct SubmittedReceiptTests {
       // A signed transaction is taken; a damaged receipt has tests of its own.
       Set(cases.map(\.1)).union([.malformed, .signedTransaction]) == Set(UndecodableReceipt.Kind.allCases),
       "a kind has no case here")
+  }
+
+  @Test func `a decoded transaction is told from an answer of verifyReceipt`() {
+    func detail(_ text: String) -> String? {
+      do throws(UndecodableReceipt) { _ = try SubmittedReceipt.decode(text) } catch { return error.detail }
+      return nil
+    }
+    for decoded in [
+      #"{"transactionId":"1","productId":"p"}"#, #" { "originalTransactionId" : "2000000123456789" }"#,
+      #"[{"transactionId": "1"}]"#,
+    ] {
+      for text in [decoded, Data(decoded.utf8).base64EncodedString()] {
+        #expect(detail(text)?.contains("jwsRepresentation (expo-iap: purchaseToken)") == true, "\(text)")
+      }
+    }
+    for text in [#"{"status":0,"latest_receipt_info":[{"transaction_id":"1"}]}"#, "{}"] {
+      #expect(detail(text)?.contains("verifyReceipt") == true, "\(text)")
+    }
   }
 
   @Test func `a refusal quotes nothing of the submission`() throws {

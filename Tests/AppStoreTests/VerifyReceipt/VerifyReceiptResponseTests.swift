@@ -275,9 +275,12 @@ import Testing
   @Test(arguments: [
     (#""is-retryable":true"#, Bool?.some(true)), (#""is-retryable":"1""#, true), (#""is-retryable":"0""#, false),
     (#""is-retryable":false"#, false), (#""is-retryable":"false""#, false), (#""is-retryable":"perhaps""#, nil),
-    (#""is_retryable":"0""#, nil),
+    (#""is_retryable":"0""#, false), (#""is_retryable":true"#, true), (#""is_retryable":"perhaps""#, nil),
+    (#""is-retryable":true,"is_retryable":false"#, true),
   ])
-  func `is-retryable has a hyphen and every spelling of a boolean`(_ member: String, _ value: Bool?) throws {
+  func `is-retryable has a hyphen or an underscore, and every spelling of a boolean`(
+    _ member: String, _ value: Bool?
+  ) throws {
     #expect(try Sample.decode(#"{"status":21104,\#(member)}"#).isRetryable == value)
   }
 }

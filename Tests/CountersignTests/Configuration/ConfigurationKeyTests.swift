@@ -61,6 +61,7 @@ struct ConfigurationKeyTests {
     Row("app_store.deadline", "10.0 seconds", file: ("100ms", "0.1 seconds"), environment: ("14s", "14.0 seconds")),
     Row("app_store.app_apple_ids", "", file: ("[1234567890]", "1234567890"), environment: ("7,1", "1 7")),
     Row("catalog.tiers", "free pro", file: ("[a, pro, c]", "a pro c"), environment: ("z,pro", "z pro")),
+    Row("catalog.entitlements", "cumulative", file: ("exact", "exact"), environment: ("exact", "exact")),
     Row(
       "catalog.time_zone", "UTC", file: ("Europe/Berlin", "Europe/Berlin"), environment: ("Asia/Tokyo", "Asia/Tokyo")),
     Row("catalog.accept_loss", "", file: ("[b.c, a.b]", "a.b b.c"), environment: ("x.y", "x.y")),
@@ -250,6 +251,7 @@ struct ConfigurationKeyTests {
     ("catalog.tiers", "pro", "must be a list"),
     ("catalog.tiers", "[free, [pro]]", "must be a list of words, or of one word each with its mapping"),
     ("catalog.tiers", "[free, {pro: {}, max: {}}]", "must be a list of words, or of one word each with its mapping"),
+    ("catalog.entitlements", "all", "must be cumulative or exact, not \"all\""),
     (
       "catalog.time_zone", "Europe/Berlni",
       "must be an IANA name such as Europe/Berlin, or UTC, not \"Europe/Berlni\"; did you mean Europe/Berlin?"

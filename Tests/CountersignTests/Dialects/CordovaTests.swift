@@ -48,6 +48,29 @@ import Testing
     }
   }
 
+  @Test func `a purchase that Apple's answer does not have yet is asked again, and an app without one is not`()
+    async throws
+  {
+    try await DialectBench.run { service, store in
+      let receipt = try store.simulator.issueReceipt(.empty).receiptData
+      let product = "com.example.app.pro.monthly"
+      for (id, type, transaction, isPurchase) in [
+        ("com.example.app", "application", "2000000123456789", true), (product, "paid subscription", "2", true),
+        (product, "non consumable", "", true), ("com.example.app", "application", "appstore.application", false),
+        ("com.example.app", "application", "com.example.app", false), ("com.example.app", "application", "", false),
+      ] {
+        let body = try DialectBench.cordova(
+          id: id, ["type": "ios-appstore", "id": transaction, "appStoreReceipt": receipt], user: "user-1"
+        ).replacing(#""type":"application""#, with: #""type":"\#(type)""#)
+        let answer = try await service.cordova(body)
+        #expect(answer["ok"] == (isPurchase ? "false" : "true"), "\(id) \(type) \(transaction) \(answer.text)")
+        #expect(answer.status == (isPurchase ? 503 : 200))
+        #expect(answer["code"] == (isPurchase ? "6777014" : nil))
+      }
+      #expect(try await service.profile().verdict == "free active no_purchases")
+    }
+  }
+
   @Test func `a success has every member that the plugin reads`() async throws {
     try await DialectBench.run { service, store in
       let signed = try store.simulator.issueTransaction(.trial)

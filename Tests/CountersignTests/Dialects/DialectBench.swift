@@ -91,6 +91,11 @@ extension RunningService {
     try await send(.post, "/v1/purchase/verify", key: key, body: body)
   }
 
+  /// As OpenIAP's `kitApi` asks about a user.
+  func kit(_ question: String, user: String = "user-1") async throws -> Answer {
+    try await send(.get, "/v1/subscriptions/\(question)/\(Self.publicKey)?userId=\(user)", key: nil)
+  }
+
   func verifyReceipt(_ body: String) async throws -> Answer {
     try await send(.post, "/verifyReceipt", key: nil, body: body)
   }

@@ -96,7 +96,6 @@ import Testing
         try DialectBench.openIAP(try store.simulator.issueTransaction(.wrongApp, subscriber: 2).signedTransaction),
         try DialectBench.openIAP(
           try store.simulator.issueTransaction(.renewing, environment: .sandbox, subscriber: 3).signedTransaction),
-        try DialectBench.openIAP(try store.simulator.issueReceipt(.renewing, subscriber: 4).receiptData),
       ] {
         let answer = try await service.openIAP(body)
         #expect(answer.status == 200)
@@ -106,6 +105,24 @@ import Testing
       let others = try await service.openIAP(try DialectBench.openIAP(signed), key: try DialectBench.token())
       #expect(others.status == 409)
       #expect(others.openIAPErrors == ["owned_by_another_user"])
+    }
+  }
+
+  @Test func `what is no signed transaction, and is of Apple's all the same, is an error that names the member`()
+    async throws
+  {
+    try await DialectBench.run { service, store in
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      let decoded = #"{"originalTransactionId":"1","productId":"p","transactionId":"1"}"#
+      for (jws, word) in [
+        (receipt, "receipt"), (decoded, "jwsRepresentation"),
+        (Data(decoded.utf8).base64EncodedString(), "purchaseToken"),
+      ] {
+        let answer = try await service.openIAP(try DialectBench.openIAP(jws))
+        #expect(answer.status == 400 && answer.openIAPErrors == ["malformed_request"], "\(answer.text)")
+        #expect(answer.text.contains("'jws'") && answer.text.contains(word), "\(answer.text)")
+        #expect(answer["isValid"] == nil)
+      }
     }
   }
 
@@ -122,6 +139,114 @@ import Testing
         #expect(answer.status == 400)
         #expect(answer.openIAPErrors == ["malformed_request"])
       }
+    }
+  }
+
+  // MARK: kitApi
+
+  private static let states: [(Scenario, String)] = [
+    (.renewing, "true pro.monthly Active"), (.grace, "true pro.monthly InGracePeriod"),
+    (.lifetime, "true forever Active"), (.expiredVoluntary, "false pro.monthly Expired"),
+    (.refunded, "false premium.monthly Refunded"), (.familyRevoked, "false premium.monthly Revoked"),
+    (.empty, "false none"), (.twoGroups, "true premium.monthly Active"),
+  ]
+
+  @Test(arguments: states) func `kitApi reads the state of a user`(scenario: Scenario, expected: String) async throws {
+    let now = DialectBench.clock.addingTimeInterval(0.123456789)
+    try await DialectBench.run(now: { now }) { service, store in
+      #expect(try await service.validate(try store.simulator.issueReceipt(scenario).receiptData).status == 200)
+      let status = try await service.kit("status")
+      #expect(status.status == 200, "\(status.text)")
+      let subscription = status.object["subscription"] as? [String: Any]
+      let product = subscription?["productId"] as? String
+      let words = [status["active"], product ?? "none", subscription?["state"] as? String].compactMap(\.self)
+      #expect(words.joined(separator: " ").replacing("com.example.app.", with: "") == expected, "\(status.text)")
+      let entitlements = try await service.kit("entitlements")
+      let other = scenario == .twoGroups ? ["com.example.app.pro.monthly"] : []
+      let owned = expected.hasPrefix("true") ? [product].compactMap(\.self) + other : []
+      #expect(entitlements["userId"] == "user-1")
+      #expect(entitlements.object["productIds"] as? [String] == owned)
+      #expect(entitlements.array("subscriptions").count == owned.count)
+      if scenario == .renewing {
+        #expect(subscription?["expiresAt"] as? Int == 1_719_835_200_000)
+        #expect(subscription?["renewsAt"] as? Int == 1_719_835_200_000)
+        #expect(subscription?["willRenew"] as? Bool == true)
+        #expect(subscription?["platform"] as? String == "IOS" && subscription?["userId"] as? String == "user-1")
+      }
+      if scenario == .lifetime { #expect(subscription?["expiresAt"] == nil) }
+    }
+  }
+
+  @Test func `kitApi sees a grant as access without a purchase`() async throws {
+    try await DialectBench.run { service, _ in
+      let given = try await service.send(.post, "/v1/profiles/user-1/grants", body: #"{"tier":"pro","for":"1d"}"#)
+      #expect(given.status == 201)
+      #expect(try await service.kit("status").text == #"{"active":true,"subscription":null}"# + "\n")
+    }
+  }
+
+  @Test func `kitApi binds a signed transaction to a user, once and to no other`() async throws {
+    try await DialectBench.run { service, store in
+      let signed = try store.simulator.issueTransaction(.renewing).signedTransaction
+      func bind(_ token: String, _ user: String = "user-1") async throws -> Answer {
+        try await service.send(
+          .post, "/v1/subscriptions/bind-user/\(RunningService.publicKey)", key: nil,
+          body: #"{"purchaseToken":"\#(token)","userId":"\#(user)"}"#)
+      }
+      for _ in 0..<2 { #expect(try await bind(signed).text == #"{"bound":true,"ok":true}"# + "\n") }
+      #expect(try await service.profile().verdict == "pro active renewing")
+      let other = try await bind(signed, "user-2")
+      #expect(other.status == 409 && other.openIAPErrors == ["owned_by_another_user"])
+      let receipt = try await bind(try store.simulator.issueReceipt(.renewing, subscriber: 2).receiptData)
+      #expect(receipt.status == 400 && receipt.text.contains("'purchaseToken'"))
+      // A number could be guessed.
+      #expect(try await bind("2000000123456789").status == 400)
+      #expect(try await bind(signed, "no such user").status == 400)
+    }
+  }
+
+  @Test func `kitApi lists the catalog`() async throws {
+    var settings = DialectBench.settings()
+    settings.products = [
+      "a.month": "{ tier: pro, period: P1M, price: { USD: 4.99 } }", "b.ever": "{ tier: premium, kind: lifetime }",
+      "c.coins": "{ kind: consumable }",
+    ]
+    try await DialectBench.run(settings) { service, _ in
+      let path = "/v1/products/\(RunningService.publicKey)"
+      let answer = try await service.send(.get, path + "?platform=IOS", key: nil)
+      let products = answer.array("products")
+      #expect(products.map { $0["type"] as? String } == ["Subscription", "NonConsumable", "Consumable"])
+      #expect(products.first?["priceAmountMicros"] as? Int == 4_990_000)
+      #expect(products.first?["billingPeriod"] as? String == "P1M")
+      #expect(try await service.send(.get, path, key: nil).text == answer.text)
+      #expect(try await service.send(.get, path + "?platform=Android", key: nil).text == #"{"products":[]}"# + "\n")
+      #expect(try await service.send(.get, path + "?platform=iOS", key: nil).openIAPErrors == ["malformed_request"])
+    }
+  }
+
+  @Test func `a path takes a public key alone, and no log has it`() async throws {
+    try await DialectBench.run { service, _ in
+      let token = try DialectBench.token()
+      for key in [RunningService.serviceKey, RunningService.supportKey, token, "appl_nobodys", "%zz"] {
+        for path in [
+          "/v1/subscriptions/status/\(key)?userId=user-1", "/v1/subscriptions/entitlements/\(key)?userId=user-1",
+          "/v1/products/\(key)",
+        ] {
+          // Whatever stands in the header counts for nothing.
+          let answer = try await service.send(.get, path, key: RunningService.serviceKey)
+          #expect(answer.status == 401 && answer.openIAPErrors == ["unauthenticated"], "\(answer.text)")
+        }
+      }
+      let bind = try await service.send(.post, "/v1/subscriptions/bind-user/x", key: nil, body: "{}")
+      #expect(bind.status == 401)
+      #expect(try await service.kit("status", user: "").status == 400)
+      let nameless = try await service.send(
+        .get, "/v1/subscriptions/status/\(RunningService.publicKey)", key: nil)
+      #expect(nameless.status == 400 && nameless.text.contains("'userId'"))
+      for key in [RunningService.serviceKey, RunningService.publicKey, token] {
+        #expect(!service.log.text.contains(key))
+      }
+      #expect(service.log.text.contains("/v1/subscriptions/status/{api_key}"))
     }
   }
 

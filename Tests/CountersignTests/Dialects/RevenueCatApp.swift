@@ -15,7 +15,8 @@ struct RevenueCatApp: Sendable {
   /// A running service beside a simulated App Store and a profile store, and an app that calls it.
   static func run(
     _ policy: [String: String] = ["provisional": "24h"], dialects: [String] = ["revenuecat"], serverAPI: Bool = false,
-    products: [String: String] = [:], deadline: String = "1m",
+    products: [String: String] = [:], entitlements: String = "cumulative", deadline: String = "1m",
+    at start: Date = start,
     body: @Sendable (RevenueCatApp, SimulatedStore, ProfileStoreDouble, MovingClock) async throws -> Void
   ) async throws {
     let clock = MovingClock(start)
@@ -27,6 +28,7 @@ struct RevenueCatApp: Sendable {
           profileStore: .store(profiles.url, deadline: "1m"))
         settings.dialects = dialects
         settings.products.merge(products) { $1 }
+        settings.catalog["entitlements"] = entitlements
         try await RunningService.run(
           apple: serverAPI ? store.apple() : store.apple, settings: settings, now: { clock.date }
         ) { service in
@@ -95,6 +97,62 @@ struct RevenueCatApp: Sendable {
   }
 
   static let anonymous = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
+}
+
+/// The entitlements that an SDK shows as active, of the members of an answer that it reads, as it reads them.
+enum RevenueCatSDK: CaseIterable {
+  /// purchases-ios 5.86: `CustomerInfoResponse.swift`, `EntitlementInfo.swift`.
+  case ios
+  /// purchases-js 1.53: `src/entities/customer-info.ts`.
+  case web
+
+  struct Unreadable: Error {
+    var why: String
+  }
+
+  /// - Parameter now: by the clock of the device.
+  func active(_ answer: Answer, at now: Date) throws -> Set<String> {
+    let root = answer.object
+    guard let requested = try Self.date(root["request_date"]), let subscriber = root["subscriber"] as? [String: Any],
+      let entitlements = subscriber["entitlements"] as? [String: [String: Any]],
+      let subscriptions = subscriber["subscriptions"] as? [String: [String: Any]],
+      let others = subscriber["non_subscriptions"] as? [String: [[String: Any]]]
+    else { throw Unreadable(why: "a member is missing: \(answer.text)") }
+    for (product, subscription) in subscriptions {
+      guard try Self.date(subscription["purchase_date"]) != nil else { throw Unreadable(why: product) }
+      _ = try Self.date(subscription["expires_date"])
+    }
+    return Set(
+      try entitlements.filter { name, entitlement in
+        guard let product = entitlement["product_identifier"] as? String else { throw Unreadable(why: name) }
+        let end = try Self.date(entitlement["expires_date"])
+        let bought = others[product] ?? []
+        switch self {
+        case .ios:
+          // One whose product is in neither map is dropped.
+          let isListed =
+            subscriptions[product] != nil
+            || bought.contains { $0["id"] as? String != nil && $0["store_transaction_id"] as? String != nil }
+          // The server's time holds while it is fresh.
+          let now = now.timeIntervalSince(requested) > 3 * 86_400 ? now : requested
+          return isListed && (end.map { $0 >= now } ?? true)
+        case .web:
+          if subscriptions[product] != nil { return end.map { $0 > now } ?? true }
+          guard !bought.isEmpty else { throw Unreadable(why: "\(product) is in neither map") }
+          return true
+        }
+      }.keys)
+  }
+
+  /// A date with a zone, fractions or none; `nil` for null and for none.
+  private static func date(_ value: Any?) throws -> Date? {
+    guard let value, !(value is NSNull) else { return nil }
+    let formats = [Date.ISO8601FormatStyle(), Date.ISO8601FormatStyle(includingFractionalSeconds: true)]
+    guard let text = value as? String, let date = formats.lazy.compactMap({ try? $0.parse(text) }).first else {
+      throw Unreadable(why: "no date: \(value)")
+    }
+    return date
+  }
 }
 
 extension CustomerInfo {

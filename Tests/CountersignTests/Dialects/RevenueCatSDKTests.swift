@@ -76,7 +76,7 @@ import Testing
       #expect(profiles.row(anonymous) == nil)
       // A purchase under the old ID counts for the user.
       let more = try store.simulator.issueReceipt(.lifetime, subscriber: 2).receiptData
-      #expect(try RevenueCatApp.info(try await app.post(more, of: anonymous)).active == ["premium"])
+      #expect(try RevenueCatApp.info(try await app.post(more, of: anonymous)).active == ["pro", "premium"])
       #expect(try await app.service.profile("anna").verdict == "premium active lifetime")
       #expect(try await app.identify(anonymous, as: "anna").status == 200)
     }
@@ -115,7 +115,7 @@ import Testing
       let given = try await app.service.send(
         .post, "/v1/profiles/\(RevenueCatApp.encoded(id))/grants", body: #"{"tier":"premium","for":"1h"}"#)
       #expect(given.status == 201)
-      #expect(try RevenueCatApp.info(try await app.identify(id, as: "anna")).active == ["premium"])
+      #expect(try RevenueCatApp.info(try await app.identify(id, as: "anna")).active == ["pro", "premium"])
       clock.advance(by: 2 * 3600)
       #expect(try await app.read("anna").active == ["pro"])
       store.simulator.setTrouble(nil)
@@ -213,17 +213,73 @@ import Testing
       let offers = try await app.send(
         .post, "/v1/offers", #"{"generate_offers":[{"offer_id":"o","product_id":"p"}],"app_user_id":"u1"}"#)
       #expect(offers.status == 200 && offers.text.contains(#""signature_error":{"code":7226"#))
+      // iOS reads the reason only where these three are texts.
+      #expect(offers.text.contains(#"{"key_id":"","offer_id":"o","product_id":"p","signature_data":null,"#))
+      let nameless = try await app.send(.post, "/v1/offers", #"{"generate_offers":[{}]}"#)
+      #expect(nameless.text.contains(#"{"key_id":"","offer_id":"","product_id":"","signature_data":null,"#))
     }
     // These have no operation of their own in the document, so that their shape is looked at here.
     try await RevenueCatApp.run { app, _, _, _ in
-      for path in [
-        "/v1/config/app", "/rcbilling/v1/branding", "/v1/customercenter/u1", "/v1/subscribers/redeem_purchase",
-      ] {
-        let answer = try await RawClient.exchange(
-          port: app.service.port,
-          ["POST \(path) HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}"])
-        #expect(answer.hasPrefix("HTTP/1.1 404") && answer.contains(#""code":7259"#), "\(path)")
+      for path in Self.refused {
+        let path = path.replacing("{app_user_id}", with: "u1").replacing(/{[a-z_]+}/, with: "7")
+        for method in ["GET", "POST"] {
+          let answer = try await RawClient.exchange(
+            port: app.service.port,
+            [
+              "\(method) \(path) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+                + "Authorization: Bearer \(RunningService.publicKey)\r\nContent-Length: 2\r\n\r\n{}"
+            ])
+          let status = path.hasSuffix("redeem_purchase") && method == "GET" ? 405 : 404
+          #expect(answer.hasPrefix("HTTP/1.1 \(status) "), "\(method) \(path) \(answer)")
+          #expect(answer.contains(#""code":7259"#), "\(method) \(path) \(answer)")
+        }
       }
+    }
+  }
+
+  /// What purchases-ios, purchases-android and purchases-js call, and this service does not answer.
+  private static let refused = [
+    "/v1/config/{domain}", "/v1/offerings", "/v1/customercenter/{app_user_id}",
+    "/v1/customercenter/support/create-ticket", "/v1/subscribers/redeem_purchase", "/v1/external_purchase_tokens",
+    "/v1/subscribers/{app_user_id}/ads/reward_verifications/{id}", "/v1/subscribers/{app_user_id}/health_report",
+    "/v1/subscribers/{app_user_id}/workflows", "/v1/receipts/amazon/{user}/{receipt}", "/v1/health/connectivity",
+    "/v1/customer", "/v1/customer/virtual_currencies/spend", "/auth/login", "/auth/token", "/auth/revoke",
+    "/rcbilling/v1/branding", "/rcbilling/v1/checkout/start", "/rcbilling/v1/hosted-checkout",
+    "/rcbilling/v1/subscribers/{app_user_id}/offering_products", "/rcbilling/v1/purchase",
+  ]
+
+  @Test(arguments: refused) func `every route that is not offered is named in the page`(path: String) throws {
+    let page = try DocumentationTests.page("dialects/revenuecat.md")
+    // A family of routes is named by its beginning.
+    let names = path.indices.filter { path[$0] == "/" }.map { path[..<$0] + "/…" } + [path[...]]
+    #expect(names.contains { page.contains("`\($0)`") }, "\(path)")
+  }
+
+  @Test func `a page sees the products that have a price, and no error for the others`() async throws {
+    let (monthly, forever) = ("com.example.app.pro.monthly", "com.example.app.forever")
+    let products = [
+      monthly: "{ tier: pro, period: P1M, price: { EUR: 4.59, USD: 4.99 } }",
+      forever: "{ tier: premium, kind: lifetime, price: { EUR: 99 } }",
+      "com.example.app.pro.yearly": "{ tier: pro, price: { USD: 49.99 } }",
+    ]
+    try await RevenueCatApp.run(products: products) { app, _, _, _ in
+      let path = "/rcbilling/v1/subscribers/u1/products"
+      let ids = "id=com.example.app.premium.monthly&id=nope&id=com.example.app.pro.yearly"
+      let none = try await app.send(.get, "\(path)?\(ids)")
+      #expect(none.status == 200 && none.text == #"{"product_details":[]}"# + "\n")
+      #expect(try await app.send(.get, path).text == none.text)
+      let rest = #""title":"\#(monthly)"}"#
+      let one = try await app.send(.get, "\(path)?id=\(monthly)")
+      #expect(
+        one.text
+          == #"{"product_details":[{"default_purchase_option_id":"base_option","description":null,"identifier":"\#(monthly)","#
+          + #""product_type":"subscription","purchase_options":{"base_option":{"base":{"cycle_count":1,"#
+          + #""period_duration":"P1M","price":{"amount_micros":4990000,"currency":"USD"}},"id":"base_option","#
+          + #""intro_price":null,"price_id":"\#(monthly)","trial":null}},\#(rest)]}"# + "\n")
+      let both = try await app.send(.get, "\(path)?id=\(monthly)&id=\(forever)&currency=EUR").text
+      #expect(both.contains(#""price":{"amount_micros":4590000,"currency":"EUR"}"#))
+      #expect(both.contains(#""base_price":{"amount_micros":99000000,"currency":"EUR"}"#))
+      #expect(both.contains(#""product_type":"non_consumable""#))
     }
   }
 
@@ -263,6 +319,7 @@ import Testing
         (.get, "/v1/subscribers/u1/health_report_availability", nil),
         (.post, "/v1/subscribers/u1/attribution", "{}"), (.post, "/v1/subscribers/u1/adservices_attribution", "{}"),
         (.get, "/v1/product_entitlement_mapping", nil), (.post, "/v1/offers", "{}"),
+        (.get, "/rcbilling/v1/subscribers/u1/products", nil),
         (.post, "/v1/diagnostics", "{}"),
         (.post, "/v1/receipts", #"{"app_user_id":"u1","app_transaction":"x"}"#),
       ]
@@ -278,7 +335,8 @@ import Testing
         }
       }
       let native = app.service.routes.filter { route in
-        !own.contains { $0.1 == route.path } && !route.path.hasPrefix("/v1/subscribers") && route.method != "HEAD"
+        !own.contains { $0.1 == route.path } && !route.path.hasPrefix("/v1/subscribers")
+          && !route.path.hasPrefix("/rcbilling") && route.method != "HEAD"
       }
       let open = [
         "/livez", "/readyz", "/metrics", "/openapi.yaml", "/", "/problems/{code}", "/support", "/support/{file}",

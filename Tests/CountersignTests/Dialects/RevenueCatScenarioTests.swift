@@ -41,10 +41,12 @@ import Testing
         try await eventually {
           info = try await app.read("u1")
           let tier = try #require(try await app.service.profile("u1")["tier"])
-          return info.active == (tier == "free" ? [] : [tier])
+          return info.active == Self.entitlements(of: tier)
         }
         for (name, entitlement) in info.subscriber.entitlements where !info.active.contains(name) {
           #expect(entitlement.expiresDate.map { $0 < clock.date } == true)
+          // The SDK for the web takes any other for active.
+          #expect(info.subscriber.subscriptions[entitlement.productIdentifier] != nil)
         }
         // The SDKs for Android and the web need the product of each entitlement to be listed.
         for entitlement in info.subscriber.entitlements.values {
@@ -52,6 +54,92 @@ import Testing
             info.subscriber.subscriptions[entitlement.productIdentifier] != nil
               || info.subscriber.nonSubscriptions[entitlement.productIdentifier] != nil)
         }
+      }
+    }
+  }
+
+  /// Every tier up to one, the lowest apart.
+  private static func entitlements(of tier: String) -> Set<String> {
+    ["free": [], "pro": ["pro"], "premium": ["pro", "premium"]][tier] ?? [tier]
+  }
+
+  /// The tier that each story gives on the day of its receipt.
+  private static func tier(of scenario: Scenario) -> String {
+    switch scenario {
+    case .subscriber, .trial, .renewing, .renewalOff, .grace, .billingRetry, .crossgraded, .eventfulYear: "pro"
+    case .refundedThenRebought, .upgraded, .downgradePending, .familyShared, .lifetime, .twoGroups: "premium"
+    case .expiredVoluntary, .expiredBillingError, .expiredPriceIncrease, .expiredProductUnavailable, .expiredUnknown,
+      .refunded, .familyRevoked, .lifetimeRefunded, .empty, .unknownProduct, .wrongApp, .accountGone:
+      "free"
+    }
+  }
+
+  /// One app asks `entitlements["pro"].isActive`, another `isEntitledTo("premium")`.
+  @Test(arguments: Scenario.allCases, ["cumulative", "exact"])
+  func `the gates of two apps are right, as each SDK reads the answer`(scenario: Scenario, scope: String) async throws {
+    let start = Date(timeIntervalSince1970: 1_768_478_400.123456789)
+    try await RevenueCatApp.run(entitlements: scope, at: start) { app, store, _, clock in
+      let receipt = try store.simulator.issueReceipt(scenario).receiptData
+      _ = try await app.post(receipt)
+      func gates(_ sdk: RevenueCatSDK) async throws -> [Bool] {
+        let active = try sdk.active(try await app.send(.get, "/v1/subscribers/u1"), at: clock.date)
+        return [active.contains("pro"), active.contains("premium")]
+      }
+      func expected(_ tier: String) -> [Bool] {
+        let hasBoth = scope == "cumulative" || scenario == .twoGroups
+        return [tier == "pro" || tier == "premium" && hasBoth, tier == "premium"]
+      }
+      for sdk in RevenueCatSDK.allCases {
+        let now = try await gates(sdk)
+        #expect(now == expected(Self.tier(of: scenario)), "\(sdk)")
+      }
+      for days in [1, 19, 20, 60, 300] {
+        clock.advance(by: TimeInterval(days) * 86_400)
+        store.simulator.setClock(clock.date)
+        for sdk in RevenueCatSDK.allCases {
+          // The service asks Apple by itself, so that two reads may see two states.
+          try await eventually {
+            let tier = try #require(try await app.service.profile("u1")["tier"])
+            return try await gates(sdk) == expected(tier)
+          }
+        }
+      }
+    }
+  }
+
+  @Test func `who pays for two tiers has both, each by its own purchase`() async throws {
+    for scope in ["cumulative", "exact"] {
+      try await RevenueCatApp.run(entitlements: scope) { app, store, _, _ async throws in
+        let answer = try await app.post(try store.simulator.issueReceipt(.twoGroups).receiptData)
+        let entitlements = try RevenueCatApp.info(answer).subscriber.entitlements
+        #expect(
+          entitlements.mapValues(\.productIdentifier)
+            == ["pro": "com.example.app.pro.monthly", "premium": "com.example.app.premium.monthly"])
+        let (pro, premium) = (RevenueCatApp.start + 20 * 86_400, RevenueCatApp.start + 25 * 86_400)
+        #expect(entitlements["premium"]?.expiresDate == premium)
+        // Who has premium has what pro has.
+        #expect(entitlements["pro"]?.expiresDate == (scope == "cumulative" ? premium : pro))
+      }
+    }
+  }
+
+  @Test func `a lower tier is there without a purchase of its own only where tiers add up`() async throws {
+    for (scope, active) in [("cumulative", ["pro", "premium"]), ("exact", ["premium"])] as [(String, Set<String>)] {
+      try await RevenueCatApp.run(entitlements: scope) { app, store, _, _ async throws in
+        let answer = try await app.post(try store.simulator.issueReceipt(.familyShared).receiptData)
+        let info = try RevenueCatApp.info(answer)
+        #expect(info.active == active)
+        for name in active {
+          #expect(info.subscriber.entitlements[name]?.productIdentifier == "com.example.app.premium.monthly")
+        }
+        // A grant of a lower tier beside it is one more entitlement.
+        let given = try await app.service.send(
+          .post, "/v1/profiles/u1/grants", body: #"{"tier":"pro","for":"7d","kind":"promotion"}"#)
+        #expect(given.status == 201)
+        #expect(try await app.read("u1").active == ["pro", "premium"])
+        let mapping = try await app.send(.get, "/v1/product_entitlement_mapping").text
+        let list = scope == "cumulative" ? #"["pro","premium"]"# : #"["premium"]"#
+        #expect(mapping.contains(#""com.example.app.forever":{"base_plan_id":null,"entitlements":\#(list)"#))
       }
     }
   }
@@ -116,8 +204,8 @@ import Testing
       let refunded = try RevenueCatApp.info(
         try await app.post(
           try store.simulator.issueReceipt(.lifetimeRefunded, subscriber: 2).receiptData, of: "u2"))
-      #expect(refunded.active.isEmpty)
-      #expect(refunded.subscriber.entitlements["premium"]?.expiresDate == RevenueCatApp.start - 86_400)
+      // The SDK for the web takes the product that is listed for access, so that no entitlement may name it.
+      #expect(refunded.subscriber.entitlements.isEmpty)
       // It is listed, so that the app finishes it.
       #expect(refunded.subscriber.nonSubscriptions.count == 1)
     }

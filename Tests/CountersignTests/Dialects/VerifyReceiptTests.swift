@@ -135,6 +135,36 @@ import Testing
     }
   }
 
+  @Test func `a text of a boolean is taken for it, as Apple does`() async throws {
+    try await DialectBench.run { service, store in
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      for (text, isTaken) in [
+        (#""false""#, false), ("false", false), ("null", false), (#""true""#, true), (#""True""#, true), ("true", true),
+      ] {
+        let body = try DialectBench.verifyReceipt(receipt).replacing(
+          "{", with: #"{"exclude-old-transactions":\#(text),"#, maxReplacements: 1)
+        let answer = try await service.verifyReceipt(body)
+        #expect(answer.body == (try await Self.apples(receipt, store, excludesOld: isTaken)), "\(text) \(answer.text)")
+      }
+      for text in [#""perhaps""#, "7", "[]"] {
+        let body = try DialectBench.verifyReceipt(receipt).replacing(
+          "{", with: #"{"exclude-old-transactions":\#(text),"#, maxReplacements: 1)
+        #expect(try await service.verifyReceipt(body).text == "{\"status\":21000}\n", "\(text)")
+      }
+    }
+  }
+
+  @Test func `another method is 405, also one that nobody knows`() async throws {
+    try await DialectBench.run { service, _ in
+      for method in ["GET", "QUERY", "PROPFIND"] {
+        let answer = try await RawClient.exchange(
+          port: service.port, ["\(method) /verifyReceipt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"])
+        #expect(answer.hasPrefix("HTTP/1.1 405 ") && answer.lowercased().contains("allow: post"), "\(answer)")
+        #expect(answer.hasSuffix("{\"status\":21000}\n"))
+      }
+    }
+  }
+
   @Test func `without a shared secret the dialect is refused at the start`() async throws {
     try await SimulatedStore.run(at: DialectBench.clock) { store in
       let error = await #expect(throws: ConfigurationError.self) {

@@ -91,6 +91,8 @@ import Testing
       #expect(location == "/v1/profiles/user-1/grants/1")
       let nameless = try await service.send(.delete, location, key: RunningService.supportKey, body: "{}")
       #expect(nameless.status == 400)
+      let bodiless = try await service.send(.delete, location, key: RunningService.supportKey)
+      #expect(bodiless.status == 400 && bodiless["detail"]?.contains("'note' is missing") == true)
       let ended = try await service.send(
         .delete, location, key: RunningService.supportKey, body: #"{"note":"a mistake"}"#)
       #expect(ended.status == 200 && ended["ended_early"] == "true" && ended["ends_at"] == "2024-06-15T12:00:00Z")

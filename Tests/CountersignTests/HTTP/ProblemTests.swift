@@ -105,6 +105,18 @@ import Testing
     }
   }
 
+  @Test func `a decoded transaction is told what to send in its place`() async throws {
+    try await run { service, _ in
+      let decoded =
+        #"{"bundleId": "com.example.app", "environment": "Sandbox", "originalTransactionId": "2000001000000001"}"#
+      for input in [decoded, Data(decoded.utf8).base64EncodedString()] {
+        let answer = try await service.validate(input)
+        expect(answer, 400, "undecodable_receipt")
+        for word in ["jwsRepresentation", "purchaseToken"] { #expect(answer["detail"]?.contains(word) == true) }
+      }
+    }
+  }
+
   @Test func `a signed transaction that is none is refused by what is wrong with it`() async throws {
     @Sendable func jws(_ header: String, _ payload: String) -> String {
       [header, payload, "signature"].map {
@@ -220,6 +232,25 @@ import Testing
       #expect(refused.hasPrefix("HTTP/1.1 401 "))
       #expect(refused.hasSuffix("\r\n\r\n"), "no body")
       expect(try await service.send(.post, "/livez", body: "{}"), 405, "method_not_allowed")
+    }
+  }
+
+  @Test func `a method that nobody knows is not taken either, and is logged as it was`() async throws {
+    let settings = Settings(server: ["admin": "{ port: 0 }"])
+    try await RunningService.run(apple: .unreachable, settings: settings) { service in
+      let admin = try #require(service.adminPort)
+      for (port, path) in [(service.port, "/v1/plans"), (service.port, "/livez"), (admin, "/metrics")] {
+        for method in ["QUERY", "MKCOL"] {
+          let answer = try await RawClient.exchange(
+            port: port, ["\(method) \(path) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"])
+          #expect(answer.hasPrefix("HTTP/1.1 405 "), "\(method) \(path) \(answer)")
+          #expect(answer.contains(#""code":"method_not_allowed""#) && answer.lowercased().contains("allow: get, head"))
+        }
+      }
+      let nothing = try await RawClient.exchange(
+        port: service.port, ["QUERY /v1/nothing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"])
+      #expect(nothing.hasPrefix("HTTP/1.1 404 "))
+      #expect(service.log.text.contains("MKCOL") && !service.log.text.contains("TRACE"))
     }
   }
 

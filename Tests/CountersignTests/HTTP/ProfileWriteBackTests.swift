@@ -215,6 +215,19 @@ import Testing
     }
   }
 
+  @Test func `PostgREST 6 to 10 say of a row that is not there that it is not found`() async throws {
+    try await run { service, store, profiles, _ in
+      profiles.set(.former)
+      profiles.remove("user-1")
+      for (number, user) in ["user-1", "user-2"].enumerated() {
+        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number) + 1).receiptData
+        let answer = try await service.validate(receipt, user: user)
+        #expect(answer["profile_write"] == (user == "user-1" ? "missing" : "committed"), "\(answer.text)")
+      }
+      #expect(try await service.send(.get, "/readyz", key: nil).text.contains(#""depth":0"#))
+    }
+  }
+
   @Test func `a row that is made later is found without another post`() async throws {
     try await run { service, store, profiles, clock in
       // The look at the start has come to its end.

@@ -242,7 +242,7 @@ import Testing
         let customer = try RevenueCatApp.info(
           try await service.send(.get, "/v1/subscribers/\(user)", key: RunningService.publicKey))
         #expect(customer.subscriber.managementURL == "https://play.google.com/store/account/subscriptions")
-        #expect(customer.active == ["premium"])
+        #expect(customer.active == ["pro", "premium"])
         let receipt = try store.simulator.issueReceipt(.renewing).receiptData
         let answer = try await service.cordova(try DialectBench.cordova(receipt: receipt), key: token)
         #expect(answer.purchases.map { $0.prefix(11) } == ["pro.monthly"], "\(answer.text)")

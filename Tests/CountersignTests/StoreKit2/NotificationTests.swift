@@ -59,6 +59,45 @@ import Testing
     }
   }
 
+  @Test func `a notification without a UUID counts once, by what it says`() async throws {
+    let now = Self.clock.addingTimeInterval(0.123456789)
+    try await SimulatedStore.run(at: now) { store in
+      try await RunningService.run(apple: store.apple, now: { now }) { service in
+        let signed = try store.simulator.issueTransaction(.renewalOff)
+        #expect(try await service.validate(signed.signedTransaction).verdict == "pro active renewing")
+        let last = try #require(try store.simulator.notifications(of: signed.originalTransactionID).last)
+        let part = try #require(last.signedPayload.split(separator: ".").dropFirst().first)
+        let bytes = try #require(SignedDataSigner.decode(part))
+        let payload = try #require(try JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any])
+        let data = try #require(payload["data"] as? [String: Any])
+        let nameless = JSON.object([
+          ("notificationType", .string(last.type)), ("version", "2.0"),
+          ("signedDate", .integer(try #require(payload["signedDate"] as? NSNumber).int64Value)),
+          (
+            "data",
+            .object([
+              ("bundleId", "com.example.app"), ("environment", "Production"),
+              ("appAppleId", .integer(try #require(data["appAppleId"] as? NSNumber).int64Value)),
+              ("signedTransactionInfo", .string(try #require(data["signedTransactionInfo"] as? String))),
+              ("signedRenewalInfo", .string(try #require(data["signedRenewalInfo"] as? String))),
+            ])
+          ),
+        ])
+        let signer = try DevelopmentPKI().signedData
+        func post() async throws -> Answer {
+          // Signed anew each time, as Apple does.
+          try await service.notify(#"{"signedPayload":"\#(try signer.sign(nameless))"}"#)
+        }
+        let answer = try await post()
+        #expect(answer["outcome"] == "recorded" && answer["notification_uuid"] == "null", "\(answer.text)")
+        #expect(try await service.profile().verdict == "pro cancelled renewal_off")
+        #expect(try await post()["outcome"] == "duplicate")
+        // The same with its UUID is another.
+        #expect(try await service.notify(last)["outcome"] == "recorded")
+      }
+    }
+  }
+
   @Test func `a notification about a purchase that nobody owns yet waits, and comes with the purchase`() async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
@@ -347,6 +386,35 @@ import Testing
         #expect(try await service.notify(unknown)["outcome"] == "noted")
         let foreign = body(SimulatedStore.sharedSecret).replacing("com.example.app\"", with: "com.example.other\"")
         #expect(try await service.notify(foreign)["outcome"] == "refused")
+      }
+    }
+  }
+
+  @Test func `version 1 may name a purchase by any transaction of it alone`() async throws {
+    let now = Self.clock.addingTimeInterval(0.123456789)
+    let clock = MovingClock(now)
+    for isLater in [false, true] {
+      try await SimulatedStore.run(at: now) { store in
+        try await RunningService.run(apple: store.apple, now: { clock.date }) { service in
+          let receipt = try store.simulator.issueReceipt(.refunded)
+          let original = try #require(receipt.originalTransactionIDs.first)
+          store.simulator.setClock(now.addingTimeInterval(-Self.days(3)))
+          #expect(try await service.validate(receipt.receiptData).verdict.hasPrefix("premium"))
+          let profile = try await service.ledger.profile(of: "user-1")
+          let rows = (profile?.evidence ?? []).flatMap(\.purchases).map(\.transactionID.rawValue)
+          // The first transaction of a purchase has the ID of the purchase.
+          let id = isLater ? try #require(rows.first { $0 != original }) : original
+          store.simulator.setClock(now)
+          func body(_ id: String) -> String {
+            #"{"notification_type":"REVOKE","environment":"PROD","password":"\#(SimulatedStore.sharedSecret)","#
+              + #""bid":"com.example.app","auto_renew_status":"false","unified_receipt":{"status":0,"#
+              + #""latest_receipt_info":[{"transaction_id":"\#(id)","product_id":"p","cancellation_reason":"0"}],"#
+              + #""pending_renewal_info":[{"auto_renew_product_id":"p","auto_renew_status":"0"}]}}"#
+          }
+          #expect(try await service.notify(body(id))["outcome"] == "rechecking", "\(isLater)")
+          try await eventually { try await service.profile().verdict == "free expired refunded" }
+          #expect(try await service.notify(body("512000000782772122"))["outcome"] == "noted")
+        }
       }
     }
   }

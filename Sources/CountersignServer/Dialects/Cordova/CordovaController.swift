@@ -25,6 +25,8 @@ struct CordovaController: Sendable {
   private struct Posted: Decodable {
     struct Transaction: Decodable {
       var type: String
+      /// Of a purchase its transaction ID, or its product; of the app itself some other word.
+      var id: String?
       var appStoreReceipt: String?
       var jwsRepresentation: String?
     }
@@ -34,8 +36,16 @@ struct CordovaController: Sendable {
     }
 
     var id: String
+    var type: String?
     var transaction: Transaction
     var additionalData: AdditionalData?
+
+    /// Whether the plugin asks about something that was bought, and not about the app, which is a question too where
+    /// nothing was.
+    var isOfPurchase: Bool {
+      if let id = transaction.id, !id.isEmpty, id.utf8.allSatisfy({ (48...57).contains($0) }) { return true }
+      return type.map { $0 != "application" } ?? false
+    }
   }
 
   private func validate(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
@@ -48,16 +58,18 @@ struct CordovaController: Sendable {
       .receipt(try Self.proof(posted)), of: user, app: app, isVouchedFor: context.isServer, context)
     let evidence = try await common.evidence(of: user, context)
     let now = common.now()
+    // The plugin files whatever is listed under the App Store, so that purchases of other stores are left out, and so is the
+    // app itself, which is no product.
+    let ofProducts = evidence.filter { $0.key.originalTransactionID.store == nil && !$0.key.isOfApp }
+    let collection = ofProducts.flatMap { evidence in
+      CordovaPurchase.all(of: evidence, common.verdict(on: evidence, of: user, deciding: answer.entitlement), at: now)
+    }
+    guard !collection.isEmpty || !posted.isOfPurchase else {
+      // The plugin finishes what is verified, and the purchase would be gone from the device.
+      throw Problem(.appStoreUnavailable, "Apple's answer has no purchase in it yet; post the receipt again.")
+    }
     return JSONBody.response(
-      CordovaSuccess(
-        id: posted.id, type: posted.transaction.type, date: now,
-        // The plugin files whatever is listed under the App Store, so that purchases of other stores are left out, and so
-        // is the app itself, which is no product.
-        collection: evidence.filter { $0.key.originalTransactionID.store == nil && !$0.key.isOfApp }.flatMap {
-          evidence in
-          CordovaPurchase.all(
-            of: evidence, common.verdict(on: evidence, of: user, deciding: answer.entitlement), at: now)
-        }))
+      CordovaSuccess(id: posted.id, type: posted.transaction.type, date: now, collection: collection))
   }
 
   /// The user: the token's, or the one whom the app or the server names.
@@ -98,10 +110,12 @@ struct CordovaController: Sendable {
   static let errors = DialectErrors(
     covers: { $0 == path },
     response: { problem, _, _ in
+      let isPassing = problem.passingStatus.kind == .serverError
       let code: CordovaFailure.Code =
-        [.unauthenticated, .forbidden].contains(problem.code) ? .clientInvalid : .verificationFailed
-      let status: HTTPResponse.Status =
-        problem.code == .methodNotAllowed || problem.passingStatus.kind == .serverError ? problem.passingStatus : .ok
+        isPassing
+        ? .communication
+        : [.unauthenticated, .forbidden].contains(problem.code) ? .clientInvalid : .verificationFailed
+      let status: HTTPResponse.Status = problem.code == .methodNotAllowed || isPassing ? problem.passingStatus : .ok
       return problem.response(CordovaFailure(code: code, message: problem.detail), status: status)
     })
 }

@@ -33,6 +33,8 @@ struct CordovaFailure: Encodable {
   /// The codes of the plugin that a server answers with.
   enum Code: Int, Encodable {
     case clientInvalid = 6_777_005
+    /// What the plugin makes of every 5xx itself: it is worth another try.
+    case communication = 6_777_014
     case verificationFailed = 6_777_017
   }
 

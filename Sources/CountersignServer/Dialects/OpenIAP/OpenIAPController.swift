@@ -48,10 +48,7 @@ struct OpenIAPController: Sendable {
   }
 
   private func answer(about jws: String, _ context: ServiceRequestContext) async throws -> OpenIAPAnswer {
-    let transaction: Purchase
-    do throws(ValidationError) { transaction = try common.inspector.transaction(in: jws) } catch {
-      throw Problem(error)
-    }
+    let transaction = try common.transaction(in: jws, named: "jws")
     var app: BundleID?
     if case .app(let key) = context.caller { app = key.bundleID }
     guard let user = try await user(of: transaction, context) else {
@@ -92,14 +89,28 @@ struct OpenIAPController: Sendable {
   }
 
   static let errors = DialectErrors(
-    covers: { $0 == path },
-    response: { problem, _, _ in
-      switch problem.code {
-      case .undecodableReceipt, .notAuthentic, .wrongApp, .sandboxRefused:
-        return problem.response(OpenIAPAnswer(state: .inauthentic), status: .ok)
-      default:
+    covers: { $0 == path || OpenIAPKitController.covers($0) },
+    response: { problem, path, _ in
+      let isRefusal: Bool =
+        switch problem.code {
+        case .undecodableReceipt, .notAuthentic, .wrongApp, .sandboxRefused: true
+        default: false
+        }
+      guard isRefusal, path == Self.path else {
         return problem.response(
           OpenIAPFailure(code: problem.code.rawValue, message: problem.detail), status: problem.passingStatus)
       }
+      return problem.response(OpenIAPAnswer(state: .inauthentic), status: .ok)
     })
+}
+
+extension DialectRoutes.Common {
+  /// The transaction in a member of the body, unproven.
+  /// - Throws: a problem: 400 that names the member, where it has something else of Apple's.
+  func transaction(in text: String, named member: String) throws(Problem) -> Purchase {
+    do throws(ValidationError) { return try inspector.transaction(in: text) } catch {
+      guard case .unsupportedReceipt(let detail) = error else { throw Problem(error) }
+      throw Problem(.malformedRequest, "'\(member)' has to be a signed transaction (JWS). \(detail)")
+    }
+  }
 }

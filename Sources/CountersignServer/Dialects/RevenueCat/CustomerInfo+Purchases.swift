@@ -1,3 +1,4 @@
+import Access
 import Entitlements
 import FoundationEssentials
 import Ledger
@@ -6,10 +7,11 @@ import Validation
 extension CustomerInfo {
   /// - Parameters:
   ///   - profile: `nil` for a customer of whom nothing is recorded.
+  ///   - scope: which tiers are entitlements.
   ///   - now: the service's time, by which an SDK judges what is active.
   init(
     _ customer: Customer, _ profile: LedgerProfile?, _ troubles: [SubscriptionKey: PurchaseTroubles],
-    rules: EntitlementRules, at now: Date
+    rules: EntitlementRules, scope: Plans.EntitlementScope, at now: Date
   ) {
     let known = (profile?.evidence ?? []).filter { rules.accepts($0.key.environment, for: customer.user) }
     // The app itself is listed where it gives a tier: an SDK drops an entitlement whose product is not listed.
@@ -45,8 +47,9 @@ extension CustomerInfo {
     subscriber.managementURL =
       (deciding.map { stores.contains($0) ? [$0] : stores } ?? stores)
       .compactMap(DialectRoutes.managementURL).first
-    subscriber.entitlements = Self.former(rows, verdict, rules.catalog, at: now)
-    subscriber.add(verdict, rows, given: profile?.given ?? [], rules, at: now)
+    subscriber.entitlements = Self.former(rows, rules.catalog, at: now)
+    let running = rules.running(customer.user, evidence, at: now)
+    subscriber.add(verdict, running, rows, given: profile?.given ?? [], scope, rules, at: now)
     self.init(requestDate: now, requestDateMilliseconds: now.millisecondsSince1970, subscriber: subscriber)
   }
 
@@ -61,13 +64,14 @@ extension CustomerInfo {
     }
   }
 
-  /// The tiers that purchases once gave, each until the moment at which it ended. The verdict's own tier alone is active,
-  /// so any other ended when the verdict's began, if not before.
-  private static func former(
-    _ rows: [Row], _ verdict: Entitlements.Entitlement, _ catalog: Catalog, at now: Date
-  ) -> [String: Entitlement] {
+  /// The tiers that subscriptions once gave, each until the moment at which it ended; those that are had now take their
+  /// place.
+  ///
+  /// A purchase without an end leaves none behind: the SDK for the web takes an entitlement for active, whatever its date,
+  /// where its product is in `non_subscriptions` alone.
+  private static func former(_ rows: [Row], _ catalog: Catalog, at now: Date) -> [String: Entitlement] {
     let justNow = now.advanced(by: .seconds(-1))
-    let tiers = Dictionary(grouping: rows.filter { $0.product?.kind != .consumable }) { row in
+    let tiers = Dictionary(grouping: rows.filter { !$0.isForEver && $0.product?.kind != .consumable }) { row in
       row.product.map { catalog.current($0.tier) }
     }
     var former: [String: Entitlement] = [:]
@@ -82,30 +86,73 @@ extension CustomerInfo {
 }
 
 extension CustomerInfo.Subscriber {
-  /// The tier that the customer has now.
+  /// The tiers that the customer has now: each named by what gives it, else by what decides the verdict.
+  ///
+  /// - Parameters:
+  ///   - running: the verdicts on the purchases that give access, the best first.
+  ///   - given: periods that were given, running or not.
   fileprivate mutating func add(
-    _ verdict: Entitlement, _ rows: [CustomerInfo.Row], given: [GivenPeriod], _ rules: EntitlementRules, at now: Date
+    _ verdict: Entitlement, _ running: [Entitlement], _ rows: [CustomerInfo.Row], given: [GivenPeriod],
+    _ scope: Plans.EntitlementScope, _ rules: EntitlementRules, at now: Date
   ) {
-    guard rules.catalog.rank(of: verdict.tier) > 0 else { return }
-    let expiresDate = rules.accessEnd(of: verdict, at: now)
+    let catalog = rules.catalog
+    guard catalog.rank(of: verdict.tier) > 0 else { return }
+    let end = rules.accessEnd(of: verdict, at: now)
+    let deciding: CustomerInfo.Entitlement
     if let product = verdict.productID {
-      let own = rows.filter { $0.purchase.productID == product }
-      let deciding =
-        own.first { $0.purchase.transactionID == verdict.explanation.decidedBy }
-        ?? own.max(by: CustomerInfo.Row.isOlder)
-      entitlements[verdict.tier.rawValue] = CustomerInfo.Entitlement(
-        productIdentifier: product.rawValue, purchaseDate: deciding?.boughtAt ?? verdict.evidenceTime ?? now,
-        expiresDate: expiresDate, gracePeriodExpiresDate: deciding?.graceUntil)
+      deciding = entitlement(by: verdict, of: product, until: end, rows, at: now)
     } else if let period = given.first(where: { $0.id == verdict.explanation.givenBy }) {
-      // An SDK drops an entitlement whose product is not listed, so what was given is listed as a product.
-      let product = "rc_promo_\(verdict.tier.rawValue)_custom"
-      entitlements[verdict.tier.rawValue] = CustomerInfo.Entitlement(
-        productIdentifier: product, purchaseDate: period.startsAt, expiresDate: expiresDate)
-      subscriptions[product] = CustomerInfo.Subscription(
-        purchaseDate: period.startsAt, originalPurchaseDate: period.startsAt, expiresDate: period.endsAt,
-        store: "promotional", isSandbox: false, periodType: period.kind == .trial ? "trial" : "normal",
-        ownershipType: "PURCHASED")
+      deciding = entitlement(by: period, until: end)
+    } else {
+      return
     }
+    var own = [verdict.tier: deciding]
+    for verdict in running where own[verdict.tier] == nil {
+      guard let product = verdict.productID else { continue }
+      own[verdict.tier] = entitlement(
+        by: verdict, of: product, until: rules.accessEnd(of: verdict, at: now), rows, at: now)
+    }
+    switch scope {
+    case .cumulative:
+      // Whatever gives a tier gives those below it as well, so that a lower one lasts as long as any above.
+      var last = deciding.expiresDate
+      // A tier that the catalog does not list has a rank above all, and gives no other.
+      for tier in catalog.tiers.dropFirst().reversed()
+      where catalog.lists(verdict.tier) && catalog.rank(of: tier) <= catalog.rank(of: verdict.tier) {
+        var entitlement = own[tier] ?? deciding
+        if let end = last { last = entitlement.expiresDate.map { max($0, end) } }
+        entitlement.expiresDate = last
+        own[tier] = entitlement
+      }
+    case .exact:
+      for period in given.sorted(by: { $0.endsAt > $1.endsAt }) where period.isRunning(at: now) {
+        let tier = catalog.current(period.tier)
+        if catalog.rank(of: tier) > 0, own[tier] == nil { own[tier] = entitlement(by: period, until: period.endsAt) }
+      }
+    }
+    for (tier, entitlement) in own { entitlements[tier.rawValue] = entitlement }
+  }
+
+  private func entitlement(
+    by verdict: Entitlement, of product: ProductID, until end: Date?, _ rows: [CustomerInfo.Row], at now: Date
+  ) -> CustomerInfo.Entitlement {
+    let own = rows.filter { $0.purchase.productID == product }
+    let deciding =
+      own.first { $0.purchase.transactionID == verdict.explanation.decidedBy } ?? own.max(by: CustomerInfo.Row.isOlder)
+    return CustomerInfo.Entitlement(
+      productIdentifier: product.rawValue, purchaseDate: deciding?.boughtAt ?? verdict.evidenceTime ?? now,
+      expiresDate: end, gracePeriodExpiresDate: deciding?.graceUntil)
+  }
+
+  /// An SDK drops an entitlement whose product is not listed, so what was given is listed as a product.
+  private mutating func entitlement(by period: GivenPeriod, until end: Date?) -> CustomerInfo.Entitlement {
+    let product = "rc_promo_\(period.tier.rawValue)_custom"
+    subscriptions[product] = CustomerInfo.Subscription(
+      purchaseDate: period.startsAt, originalPurchaseDate: period.startsAt, expiresDate: period.endsAt,
+      store: "promotional", isSandbox: false, periodType: period.kind == .trial ? "trial" : "normal",
+      ownershipType: "PURCHASED")
+    return CustomerInfo.Entitlement(
+      productIdentifier: product, purchaseDate: period.startsAt, expiresDate: end)
   }
 }
 

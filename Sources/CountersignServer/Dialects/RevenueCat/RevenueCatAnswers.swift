@@ -73,14 +73,14 @@ struct ProductEntitlementMapping: Encodable {
     case products = "product_entitlement_mapping"
   }
 
-  init(_ catalog: Catalog) {
+  init(_ catalog: Catalog, scope: Plans.EntitlementScope) {
     products = Dictionary(
       uniqueKeysWithValues: catalog.products.map { id, product in
-        let unlocks = product.kind != .consumable && catalog.rank(of: product.tier) > 0
-        return (
-          id.rawValue,
-          Product(productIdentifier: id.rawValue, entitlements: unlocks ? [product.tier.rawValue] : [])
-        )
+        // A consumable's is the lowest tier, which is no entitlement.
+        let unlocked = catalog.tiers.dropFirst().filter { tier in
+          scope == .exact ? tier == product.tier : catalog.rank(of: tier) <= catalog.rank(of: product.tier)
+        }
+        return (id.rawValue, Product(productIdentifier: id.rawValue, entitlements: unlocked.map(\.rawValue)))
       })
   }
 }
@@ -104,12 +104,104 @@ struct AttributeErrors: Encodable {
   }
 }
 
+/// `GET /rcbilling/…/products`: what a page shows of the products of its offerings, by the catalog.
+struct WebProducts: Encodable {
+  struct Product: Encodable {
+    var identifier: String
+    var productType: String
+    var title: String
+    @Nullable var description: String?
+    var defaultPurchaseOptionID = PurchaseOption.base
+    var purchaseOptions: [String: PurchaseOption]
+
+    enum CodingKeys: String, CodingKey {
+      case identifier, title, description
+      case productType = "product_type"
+      case defaultPurchaseOptionID = "default_purchase_option_id"
+      case purchaseOptions = "purchase_options"
+    }
+  }
+
+  struct PurchaseOption: Encodable {
+    static let base = "base_option"
+
+    let id = Self.base
+    var priceID: String
+    /// Of a subscription.
+    var base: PricingPhase?
+    /// Of any other product.
+    var basePrice: Price?
+    @Nullable var trial: String?
+    @Nullable var introPrice: String?
+
+    enum CodingKeys: String, CodingKey {
+      case id, base, trial
+      case priceID = "price_id"
+      case basePrice = "base_price"
+      case introPrice = "intro_price"
+    }
+  }
+
+  struct PricingPhase: Encodable {
+    var periodDuration: String
+    let cycleCount = 1
+    var price: Price
+
+    enum CodingKeys: String, CodingKey {
+      case price
+      case periodDuration = "period_duration"
+      case cycleCount = "cycle_count"
+    }
+  }
+
+  /// In millionths of the currency's unit.
+  struct Price: Encodable {
+    var amountMicros: Int64
+    var currency: String
+
+    enum CodingKeys: String, CodingKey {
+      case currency
+      case amountMicros = "amount_micros"
+    }
+  }
+
+  var products: [Product]
+
+  enum CodingKeys: String, CodingKey {
+    case products = "product_details"
+  }
+
+  /// Those of these products of which the catalog has what the SDK needs: a price, and of a subscription the period.
+  ///
+  /// - Parameter currency: in which the page wants the prices.
+  init(_ ids: [ProductID], in currency: String?, _ catalog: Catalog, _ plans: Plans) {
+    products = ids.compactMap { id in
+      guard let product = catalog.products[id], let price = plans.terms[id]?.price(in: currency) else { return nil }
+      var option = PurchaseOption(priceID: id.rawValue)
+      let amount = Price(amountMicros: price.micros, currency: price.currency)
+      if product.kind == .subscription {
+        guard let period = plans.terms[id]?.period else { return nil }
+        option.base = PricingPhase(periodDuration: period.text, price: amount)
+      } else {
+        option.basePrice = amount
+      }
+      return Product(
+        identifier: id.rawValue,
+        productType: product.kind == .subscription
+          ? "subscription" : product.kind == .consumable ? "consumable" : "non_consumable",
+        title: plans.title(of: id, product), purchaseOptions: [PurchaseOption.base: option])
+    }
+  }
+}
+
 /// `POST /v1/offers`: promotional offers are not signed here.
+///
+/// The SDK reads the reason only where the rest decodes: the three IDs have to be texts.
 struct UnsignedOffers: Encodable {
   struct Offer: Encodable {
-    @Nullable var offerID: String?
-    @Nullable var productID: String?
-    @Nullable var keyID: String?
+    var offerID: String
+    var productID: String
+    let keyID = ""
     @Nullable var signatureData: String?
     var signatureError: SignatureError
 

@@ -1,3 +1,4 @@
+import Access
 import AppStore
 import CountersignAPI
 import Entitlements
@@ -29,7 +30,8 @@ struct RevenueCatSDKController: Sendable {
     self.isEnabled = isEnabled
     receipt = JSONRequestBody(limit: common.maxBody, requiresPlainNames: false)
     offerings = JSONBody.encode(RevenueCatOfferings(common.plans))
-    mapping = JSONBody.encode(ProductEntitlementMapping(common.reader.rules.catalog))
+    mapping = JSONBody.encode(
+      ProductEntitlementMapping(common.reader.rules.catalog, scope: common.plans.entitlements))
   }
 
   func add(_ route: DialectRoutes.Registration) {
@@ -57,6 +59,7 @@ struct RevenueCatSDKController: Sendable {
     for ending in ["attribution", "adservices_attribution"] {
       route(false, "/v1/subscribers/{app_user_id}/\(ending)", [.post: answering(known { _ in Self.emptyObject })])
     }
+    route(false, "/rcbilling/v1/subscribers/{app_user_id}/products", [.get: answering(webProducts)])
     route(false, "/v1/product_entitlement_mapping", [.get: answering(known { _ in mapping })])
     route(false, "/v1/offers", [.post: answering(offers)])
     route(false, "/v1/diagnostics", [.post: answering(known { _ in Self.emptyObject })])
@@ -219,8 +222,18 @@ struct RevenueCatSDKController: Sendable {
         UnsignedOffers(
           offers: (posted.generateOffers ?? []).prefix(1_000).map { offer in
             UnsignedOffers.Offer(
-              offerID: offer.offerID, productID: offer.productID, signatureError: UnsignedOffers.SignatureError())
+              offerID: offer.offerID ?? "", productID: offer.productID ?? "",
+              signatureError: UnsignedOffers.SignatureError())
           })))
+  }
+
+  /// What the SDK for the web shows of the products of an offering.
+  private func webProducts(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireAppOr(.service)
+    let products = request.uri.queryParameters[values: "id"].prefix(1_000).map { ProductID(String($0)) }
+    let currency = try request.parameter("currency")
+    return Self.response(
+      JSONBody.encode(WebProducts(products, in: currency, common.reader.rules.catalog, common.plans)))
   }
 
   // MARK: Parts
@@ -257,7 +270,8 @@ struct RevenueCatSDKController: Sendable {
     let (profile, troubles) = try await context.reading { () throws(LedgerError) in
       (try await common.ledger.profile(of: customer.user), try await common.ledger.troubles(of: customer.user))
     }
-    let info = CustomerInfo(customer, profile, troubles, rules: common.reader.rules, at: now)
+    let info = CustomerInfo(
+      customer, profile, troubles, rules: common.reader.rules, scope: common.plans.entitlements, at: now)
     return Self.response(JSONBody.encode(info), status: status ?? (isNew ? .created : .ok), at: now)
   }
 
@@ -308,12 +322,15 @@ struct RevenueCatSDKController: Sendable {
       response: { problem, path, _ in RevenueCatError(problem).response(path: path) })
   }
 
-  /// Whether a path is RevenueCat's, and not ours.
+  /// Whether a path is one that RevenueCat's SDKs call, answered or not, and not ours.
   static func isOurs(_ path: String) -> Bool {
-    ["/v1/subscribers/", "/v1/customercenter/", "/rcbilling/"].contains { path.hasPrefix($0) }
+    [
+      "/v1/subscribers/", "/v1/customercenter/", "/v1/customer/", "/v1/config/", "/v1/receipts/", "/rcbilling/",
+      "/auth/",
+    ].contains { path.hasPrefix($0) }
       || [
         receiptsPath, "/v1/product_entitlement_mapping", "/v1/offers", "/v1/diagnostics", "/v1/health",
-        "/v1/config/app",
+        "/v1/health/connectivity", "/v1/customer", "/v1/offerings", "/v1/external_purchase_tokens",
       ].contains(path)
   }
 }

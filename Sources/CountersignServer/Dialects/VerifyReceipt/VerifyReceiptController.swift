@@ -31,7 +31,24 @@ struct VerifyReceiptController: Sendable {
   private struct Posted: Decodable {
     var receipt: String?
     var password: String?
-    var excludesOldTransactions: Bool?
+    var excludesOldTransactions: Flag?
+
+    /// A boolean, or a text of one, which Apple takes as well.
+    struct Flag: Decodable {
+      var value: Bool
+
+      init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        if let value = try? container.decode(Bool.self) {
+          self.value = value
+          return
+        }
+        guard let value = Bool(try container.decode(String.self).lowercased()) else {
+          throw DecodingError.dataCorruptedError(in: container, debugDescription: "neither true nor false")
+        }
+        self.value = value
+      }
+    }
 
     private enum CodingKeys: String, CodingKey {
       case receipt = "receipt-data"
@@ -48,7 +65,7 @@ struct VerifyReceiptController: Sendable {
     let question = PurchaseInspector.Question(posted.receipt ?? "", app: app, requestID: context.requestID)
     let bytes = try await common.line.validation(of: context) { _ throws(ValidationError) in
       try await common.inspector.verifyReceiptAnswer(
-        to: question, excludesOldTransactions: posted.excludesOldTransactions ?? false, logger: context.logger)
+        to: question, excludesOldTransactions: posted.excludesOldTransactions?.value ?? false, logger: context.logger)
     }
     return Response(
       status: .ok, headers: [.contentType: "application/json"], body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes))

@@ -1,0 +1,163 @@
+import Access
+import CountersignAPI
+import Entitlements
+import Ledger
+import Validation
+
+import struct FoundationEssentials.Date
+
+/// What a user has, as OpenIAP's `kitApi` reads it.
+struct OpenIAPUserState {
+  /// Whether the user has a tier above the lowest, if only by a grant, which no product stands behind.
+  var isActive: Bool
+  /// The purchases that give access, the best first.
+  var running: [OpenIAPSubscription]
+  /// The purchase that ended last, of a user for whom none runs.
+  var ended: OpenIAPSubscription?
+
+  /// - Throws: a problem where the ledger is away.
+  init(of user: UserID, _ common: DialectRoutes.Common, _ context: ServiceRequestContext) async throws(Problem) {
+    let owner = try await context.reading { () throws(LedgerError) in try await common.ledger.user(named: user) }
+    let profile = try await context.reading { () throws(LedgerError) in try await common.ledger.profile(of: owner) }
+    let (rules, now, evidence) = (common.reader.rules, common.now(), profile?.evidence ?? [])
+    let verdict = rules.standing(of: owner, profile, at: now)
+    var verdicts = rules.running(owner, evidence, at: now)
+    // A verdict may hold what no purchase gives by today's rules.
+    if verdict.givesAccess, !verdicts.contains(where: { $0.isOnSamePurchase(as: verdict) }) {
+      verdicts.insert(verdict, at: 0)
+    }
+    isActive = rules.catalog.rank(of: verdict.tier) > 0
+    running = verdicts.compactMap { OpenIAPSubscription($0, evidence, of: user, rules, at: now) }
+    ended = verdict.givesAccess ? nil : OpenIAPSubscription(verdict, evidence, of: user, rules, at: now)
+  }
+}
+
+extension Entitlement {
+  fileprivate func isOnSamePurchase(as other: Entitlement) -> Bool {
+    originalTransactionID == other.originalTransactionID && environment == other.environment
+  }
+}
+
+/// `GET /v1/subscriptions/status/…`
+struct OpenIAPStatus: Encodable {
+  var active: Bool
+  @Nullable var subscription: OpenIAPSubscription?
+}
+
+/// `GET /v1/subscriptions/entitlements/…`
+struct OpenIAPEntitlements: Encodable {
+  var userId: String
+  var productIds: [String]
+  var subscriptions: [OpenIAPSubscription]
+}
+
+/// One purchase (`KitSubscription`), also one for life. Dates are milliseconds since 1970.
+struct OpenIAPSubscription: Codable, Hashable, Sendable {
+  enum State: String, Codable, Sendable {
+    case active = "Active"
+    case inGracePeriod = "InGracePeriod"
+    case expired = "Expired"
+    case revoked = "Revoked"
+    case refunded = "Refunded"
+  }
+
+  /// The original transaction ID.
+  var id: String
+  var productId: String
+  var platform: String
+  var state: State
+  /// The end of access; absent for life.
+  var expiresAt: Int64?
+  var renewsAt: Int64?
+  var willRenew: Bool?
+  var currency: String?
+  /// In millionths of the currency's unit.
+  var priceAmountMicros: Int64?
+  var startedAt: Int64
+  var updatedAt: Int64
+  /// The original transaction ID: signed transactions change with each renewal.
+  var purchaseToken: String
+  var userId: String
+
+  /// - Parameters:
+  ///   - verdict: on one purchase.
+  ///   - evidence: all of the user's.
+  /// - Returns: `nil` where no purchase is behind the verdict, or one at a store that the client has no word for.
+  init?(
+    _ verdict: Entitlement, _ evidence: [SubscriptionEvidence], of user: UserID, _ rules: EntitlementRules, at now: Date
+  ) {
+    guard let product = verdict.productID, let original = verdict.originalTransactionID,
+      let own = evidence.first(where: {
+        $0.key.originalTransactionID == original && $0.key.environment == verdict.environment
+      }) ?? evidence.first(where: { $0.purchases.contains { $0.originalTransactionID == original } })
+    else { return nil }
+    switch original.store {
+    case nil: platform = "IOS"
+    case "play_store": platform = "Android"
+    default: return nil
+    }
+    id = original.rawValue
+    purchaseToken = original.rawValue
+    productId = product.rawValue
+    userId = user.rawValue
+    state = State(verdict)
+    expiresAt = (verdict.givesAccess ? rules.accessEnd(of: verdict, at: now) : verdict.expiresAt)?.millisecondsSince1970
+    willRenew = verdict.willRenew
+    if verdict.givesAccess, verdict.willRenew == true { renewsAt = expiresAt }
+    let sale = own.purchases.first { $0.transactionID == verdict.explanation.decidedBy }?.sale
+    if let price = sale?.price, let currency = sale?.currency {
+      self.currency = currency
+      priceAmountMicros = price.multipliedReportingOverflow(by: 1000).partialValue
+    }
+    startedAt = (own.purchases.compactMap(\.purchaseDate).min() ?? own.evidenceTime).millisecondsSince1970
+    updatedAt = own.evidenceTime.millisecondsSince1970
+  }
+}
+
+extension OpenIAPSubscription.State {
+  fileprivate init(_ verdict: Entitlement) {
+    if verdict.givesAccess {
+      self = verdict.status == .gracePeriod ? .inGracePeriod : .active
+    } else {
+      switch verdict.reason {
+      case .refunded: self = .refunded
+      case .revoked, .accountGone: self = .revoked
+      default: self = .expired
+      }
+    }
+  }
+}
+
+/// `GET /v1/products/…`: the products of the catalog.
+struct OpenIAPProducts: Encodable {
+  struct Product: Encodable {
+    var productId: String
+    let platform = "IOS"
+    var type: String
+    var title: String
+    let state = "Active"
+    var currency: String?
+    var priceAmountMicros: Int64?
+    var billingPeriod: String?
+    /// When the configuration was read.
+    var updatedAt: Int64
+  }
+
+  var products: [Product]
+
+  static let none = OpenIAPProducts(products: [])
+
+  private init(products: [Product]) { self.products = products }
+
+  init(_ catalog: Catalog, _ plans: Plans, at now: Date) {
+    products = catalog.products.sorted { $0.key.rawValue < $1.key.rawValue }.map { id, product in
+      let price = plans.terms[id]?.price()
+      return Product(
+        productId: id.rawValue,
+        type: product.kind == .subscription
+          ? "Subscription" : product.kind == .consumable ? "Consumable" : "NonConsumable",
+        title: plans.title(of: id, product), currency: price?.currency, priceAmountMicros: price?.micros,
+        billingPeriod: plans.terms[id]?.period?.text, updatedAt: now.millisecondsSince1970)
+    }
+  }
+}

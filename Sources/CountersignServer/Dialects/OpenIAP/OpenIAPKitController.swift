@@ -1,0 +1,113 @@
+import Entitlements
+import Hummingbird
+import Ledger
+import NIOCore
+import Validation
+
+/// What OpenIAP's `kitApi` asks, with `baseUrl` set to this service: the state of a user, and the catalog.
+///
+/// The app's key stands in the path, so it may be a public one alone: URLs end in the logs of proxies. It names no user;
+/// whoever has a user's ID reads what it names.
+struct OpenIAPKitController: Sendable {
+  private static let subscriptions = "/v1/subscriptions/"
+  private static let products = "/v1/products/"
+
+  private let common: DialectRoutes.Common
+  private let body: JSONRequestBody
+  private let catalog: OpenIAPProducts
+
+  init(_ common: DialectRoutes.Common) {
+    self.common = common
+    body = JSONRequestBody(limit: common.maxBody)
+    catalog = OpenIAPProducts(common.reader.rules.catalog, common.plans, at: common.now())
+  }
+
+  func add(_ route: DialectRoutes.Registration) {
+    // The credential is in the path.
+    route(true, "/v1/subscriptions/status/{api_key}", [.get: status])
+    route(true, "/v1/subscriptions/entitlements/{api_key}", [.get: entitlements])
+    route(true, "/v1/subscriptions/bind-user/{api_key}", [.post: bindUser])
+    route(true, "/v1/products/{api_key}", [.get: products])
+  }
+
+  static func covers(_ path: String) -> Bool { path.hasPrefix(subscriptions) || path.hasPrefix(products) }
+
+  private func status(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let (user, _) = try user(of: request, context)
+    let state = try await OpenIAPUserState(of: user, common, context)
+    return Self.response(OpenIAPStatus(active: state.isActive, subscription: state.running.first ?? state.ended))
+  }
+
+  private func entitlements(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let (user, name) = try user(of: request, context)
+    let running = try await OpenIAPUserState(of: user, common, context).running
+    return Self.response(
+      OpenIAPEntitlements(
+        userId: name, productIds: Set(running.map(\.productId)).sorted(), subscriptions: running))
+  }
+
+  private struct PostedBinding: Decodable {
+    /// A signed transaction.
+    var purchaseToken: String
+    var userId: String
+  }
+
+  /// Validates the purchase for the user, as the app does that posts it here by `verifyPurchaseWithProvider`.
+  private func bindUser(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    let app = try app(in: context)
+    var context = context
+    context.caller = .app(app)
+    let read = try await body.decode(PostedBinding.self, from: request, common.loan(for: context))
+    defer { withExtendedLifetime(read.loan) {} }
+    let user = try user(named: read.value.userId)
+    let token = read.value.purchaseToken
+    _ = try common.transaction(in: token, named: "purchaseToken")
+    _ = try await common.validate(.receipt(token), of: user, app: app.bundleID, context)
+    return Self.response(["ok": true, "bound": true])
+  }
+
+  private func products(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try app(in: context)
+    switch try request.parameter("platform") {
+    case nil, "IOS": return Self.response(catalog)
+    case "Android": return Self.response(OpenIAPProducts.none)
+    default: throw Problem(.malformedRequest, "'platform' has to be 'IOS' or 'Android'.")
+    }
+  }
+
+  // MARK: Parts
+
+  /// The app whose public key is in the path.
+  private func app(in context: ServiceRequestContext) throws(Problem) -> PublicKey {
+    guard let key = context.parameters.get("api_key").flatMap(UserID.percentDecoded),
+      let app = common.keyring.app(presenting: key)
+    else {
+      throw Problem(
+        .unauthenticated, "The path has to end with a key of auth.public_keys; no other credential belongs in a URL.")
+    }
+    return app
+  }
+
+  /// The user in the query, and as they are named there.
+  private func user(
+    of request: Request, _ context: ServiceRequestContext
+  ) throws(Problem) -> (UserID, name: String) {
+    _ = try app(in: context)
+    guard let name = try request.parameter("userId") else {
+      throw Problem(.malformedRequest, "'userId' is missing.")
+    }
+    return (try user(named: name), name)
+  }
+
+  private func user(named name: String) throws(Problem) -> UserID {
+    let user = try UserID(checking: name, named: "userId")
+    try common.admit(user)
+    return user
+  }
+
+  private static func response(_ value: some Encodable) -> Response {
+    var response = JSONBody.response(value)
+    response.headers[.cacheControl] = "no-store"
+    return response
+  }
+}
