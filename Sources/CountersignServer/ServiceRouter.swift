@@ -21,9 +21,14 @@ package struct TrialSettings: Sendable {
   package var requiresDeviceCheck: Bool
   /// How long Apple is waited for.
   package var deadline: Duration
+  /// The app that the service is for, where it is one alone.
+  package var soleApp: BundleID?
 
-  package init(terms: [TrialTerms], deviceCheck: DeviceCheck?, requiresDeviceCheck: Bool, deadline: Duration) {
+  package init(
+    terms: [TrialTerms], deviceCheck: DeviceCheck?, requiresDeviceCheck: Bool, deadline: Duration, soleApp: BundleID?
+  ) {
     self.terms = terms
+    self.soleApp = soleApp
     self.deviceCheck = deviceCheck
     self.requiresDeviceCheck = requiresDeviceCheck
     self.deadline = deadline
@@ -101,6 +106,7 @@ package struct ServiceRouter {
     certificateEnd: @escaping @Sendable () -> Date?, now: @escaping @Sendable () -> Date
   ) {
     let budgets = BodyBudgets(settings)
+    limits = RequestLimits(settings)
     validations = ValidationsController(
       validator: validator, body: JSONRequestBody(limit: settings.maxBody), budgets: budgets, line: line)
     let reader = StandingReader(ledger: ledger, rules: rules, hasProfileStore: hasProfileStore)
@@ -129,7 +135,7 @@ package struct ServiceRouter {
       trials: Trials(
         terms: trials.terms, validator: validator, ledger: ledger, deviceCheck: trials.deviceCheck,
         requiresDeviceCheck: trials.requiresDeviceCheck, deadline: trials.deadline),
-      budgets: budgets, metrics: TrialMetrics(registry))
+      budgets: budgets, limits: limits, soleApp: trials.soleApp, metrics: TrialMetrics(registry), now: now)
     events = EventsController(
       ledger: ledger, experiments: plans.experiments, budgets: budgets, takesTelemetry: dialects.contains(.revenuecat),
       // The answer needs a moment, too.
@@ -152,7 +158,6 @@ package struct ServiceRouter {
       now: now)
     self.keyring = keyring
     self.tokens = tokens
-    limits = RequestLimits(settings)
     // The limit also counts requests for paths that do not exist.
     checks = Self.everywhere + [AddressLimitCheck(limits: limits)]
     self.dialects = DialectRoutes(
@@ -201,8 +206,9 @@ package struct ServiceRouter {
     route(authenticated, "/v1/profiles/{user_id}/features/{feature}", [.get: access.feature])
     route(authenticated, "/v1/profiles/{user_id}/usage/{feature}", [.post: usage.consume, .put: usage.setCount])
     route(authenticated, "/v1/profiles/{user_id}/usage/{feature}/{key}", [.delete: usage.giveBack])
-    route(authenticated, "/v1/trials", [.post: trials.start])
-    route(authenticated, "/v1/trials/{device_id}", [.get: trials.trial])
+    route(authenticated, "/v1/trials", [.get: trials.page, .post: trials.start])
+    route(authenticated, "/v1/trials/import", [.post: trials.importTrials])
+    route(authenticated, "/v1/trials/{device_id}", [.get: trials.trial, .patch: trials.amend])
     route(authenticated, "/v1/trials/{device_id}/sessions", [.post: trials.useSession])
     route(authenticated, "/v1/devices/{device_id}", [.put: trials.register])
     route(authenticated, "/v1/events", [.get: events.list, .post: events.report])

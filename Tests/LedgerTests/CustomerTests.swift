@@ -60,6 +60,27 @@ import Testing
     }
   }
 
+  @Test func `a purchase that names a third user is left behind, for whoever proves it`() async throws {
+    try await Scratch.withLedger { ledger, scratch async throws in
+      var named = evidence("2", expires: 1_000)
+      named.purchases[0].appAccountToken = annasAccount
+      _ = try await ledger.record(entry(anonymous, [evidence("1", expires: 1_000), named], evaluate: rules))
+      _ = try await ledger.record(entry(UserID(annasAccount), [evidence("3", expires: 1_000)], evaluate: rules))
+      #expect(try await join(ledger, anonymous, "ben") == .joined)
+      #expect(try await ledger.keys(of: "ben") == [key("1")])
+      #expect(try await ledger.keys(of: anonymous) == [key("1")])
+      #expect(try await ledger.profile(of: "ben")?.entitlement.tier == "pro")
+      let left = try #require(try await ledger.ownedPurchases("2").first?.owner)
+      #expect(left.isErased)
+      #expect(try await ledger.record(entry("ben", [named], evaluate: rules)).isRefused)
+      #expect(try await ledger.record(entry("carl", [named], evaluate: rules)).isRefused)
+      _ = try await ledger.record(entry(UserID(annasAccount), [named], evaluate: rules))
+      #expect(try await ledger.keys(of: UserID(annasAccount)) == [key("2"), key("3")])
+      let findings = try await scratch.verify().findings
+      #expect(findings == [])
+    }
+  }
+
   @Test func `whatever is recorded for the ID afterwards is the user's`() async throws {
     try await Scratch.withLedger { ledger, _ async throws in
       #expect(try await join(ledger, anonymous, "anna") == .joined)

@@ -167,14 +167,35 @@ import Testing
 
   // MARK: What stays
 
-  @Test func `an erased user's purchases go to no user, nor to her, until support moves one`() async throws {
+  @Test(arguments: OwnershipPolicy.allCases)
+  func `an erased user's purchase is whoever's proves it, and not whoever's knows its ID`(
+    policy: OwnershipPolicy
+  ) async throws {
     try await erased { ledger, scratch, _ in
-      for user in ["carl", Anna.id, UserID(annasAccount)] {
-        let outcome = try await ledger.record(
-          entry(user, [evidence("2", time: 9_500, expires: 20_000)], receipt: "bmV3", evaluate: rules))
-        #expect(outcome.isRefused, "\(user)")
-      }
-      #expect(try await ledger.profile(of: Anna.id) == nil)
+      var named = evidence("2", time: 9_500, expires: 20_000)
+      named.purchases[0].appAccountToken = annasAccount
+      let guess = entry("carl", [named], receipt: "bmV3", evaluate: rules).with { $0.isByID = true }
+      #expect(try await ledger.record(guess).isRefused)
+      let question = entry("carl", [named], receipt: "bmV3", evaluate: rules).with { $0.isPresented = false }
+      #expect(try await ledger.record(question).isRefused)
+      #expect(try await ledger.ownedPurchases("2").first?.owner.isErased == true)
+      // She is back under another ID, with the receipt of the same Apple account, which names who she was.
+      let proof = entry("carl", [named], receipt: "bmV3", ownership: policy, evaluate: rules)
+        .with { $0.keysNamingOthers = [key("2")] }
+      let recorded = try #require(try await ledger.record(proof).recorded)
+      #expect(recorded.entitlement.tier == "pro" && recorded.losers.allSatisfy(\.isErased))
+      #expect(try await ledger.ownedPurchases("2").first?.owner == "carl")
+      #expect(try await ledger.receipts(of: "carl", limit: 5).map(\.receipt.base64) == ["bmV3"])
+      #expect(try await ledger.waitingUpdate(of: "carl")?.entitlement.tier == "pro")
+      // It has an owner again.
+      let next = try await ledger.record(entry("dora", [named], receipt: "bmV3", evaluate: rules))
+      #expect(next.isRefused)
+      try await isSound(scratch)
+    }
+  }
+
+  @Test func `an erased user's purchase that nobody proves is moved by support alone`() async throws {
+    try await erased { ledger, scratch, _ in
       let owner = try #require(try await ledger.ownedPurchases("2").first?.owner)
       #expect(owner.isErased && owner.shown == "(erased)" && UserID(valid: owner.rawValue) == nil)
       #expect(UserID(appUserID: owner.rawValue) == nil, "nobody can have that name")
@@ -199,13 +220,14 @@ import Testing
     }
   }
 
-  @Test func `a purchase that was hers by name alone does not go to the next who presents it`() async throws {
+  @Test func `a purchase that was hers by name alone goes to the next who presents it`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.take(notification("n1", [part("1", account: annasAccount)], for: Anna.id))
       #expect(try await ledger.ownedPurchases("1").first?.owner == Anna.id)
       _ = try await ledger.erase(Anna.erasure())
       let outcome = try await ledger.record(posted("carl", [part("1", reported: 10)]))
-      #expect(outcome.isRefused)
+      #expect(outcome.recorded != nil)
+      #expect(try await ledger.ownedPurchases("1").first?.owner == "carl")
     }
   }
 

@@ -95,6 +95,38 @@ struct OwnershipCase: Sendable, CustomTestStringConvertible {
     }
   }
 
+  @Test func `a user ID that is no UUID is another user than a known one whom the purchase names`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      var named = evidence("1")
+      named.purchases[0].appAccountToken = annasAccount
+      // Nobody is known by that UUID: it need not be a user's ID.
+      _ = try await ledger.record(entry("ben", [named], evaluate: rules))
+      #expect(try await ledger.keys(of: "ben") == [key("1")])
+      // By the configuration it is.
+      var other = evidence("2")
+      other.purchases[0].appAccountToken = annasAccount
+      let sure = entry("ben", [other], evaluate: rules).with { $0.tokensAreUserIDs = true }
+      #expect(try await ledger.record(sure).isRefused)
+      // Somebody is.
+      _ = try await ledger.record(entry(UserID(annasAccount), [evidence("3")], evaluate: rules))
+      for policy in OwnershipPolicy.allCases {
+        #expect(try await ledger.record(entry("ben", [other], ownership: policy, evaluate: rules)).isRefused)
+        let context = EvaluationContext(evaluatedAt: at(0.5), recordedAt: at(0.5), evaluate: rules)
+        #expect(
+          try await ledger.isAnothers(
+            [other], contested: [key("2")], than: "ben", ownership: policy, tokensAreUserIDs: false, context))
+      }
+      #expect(
+        try await ledger.record(entry(UserID(annasAccount), [other], evaluate: rules)).recorded?.entitlement.tier
+          == "pro")
+      // What he has stays his.
+      named.evidenceTime = at(5)
+      named.evaluatedAt = at(5)
+      #expect(try await ledger.record(entry("ben", [named], evaluate: rules)).recorded != nil)
+      #expect(try await ledger.keys(of: "ben") == [key("1")])
+    }
+  }
+
   @Test func `a purchase that a user has goes on being recorded, though it names another`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("ben", [evidence("1")]))

@@ -190,6 +190,11 @@ extension Ledger {
   }
 
   func settlePending(_ id: Int64) async throws { try await settlePending(id, evaluationContext) }
+
+  func keep(_ device: Device, of user: UserID, at now: Date) async throws {
+    _ = try await keep(
+      device, of: user, requestID: "keep", EvaluationContext(evaluatedAt: now, recordedAt: now, evaluate: rules))
+  }
 }
 
 // MARK: The real rules, for what a stand-in would have to repeat

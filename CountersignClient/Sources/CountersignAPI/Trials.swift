@@ -5,7 +5,7 @@ public struct TrialRequest: Codable, Hashable, Sendable {
   /// A UUID that the app keeps where it outlives the app, in the keychain.
   public var deviceID: String
   public var device: DeviceInformation?
-  /// The user; a user's token names its own.
+  /// The user; a user's token names its own, and with the public key of an app the device is the user.
   public var userID: String?
   public var pushToken: String?
   /// From `DCDevice`, in base64.
@@ -39,6 +39,115 @@ public struct TrialRequest: Codable, Hashable, Sendable {
     case deviceToken = "device_token"
     case secondDeviceToken = "second_device_token"
     case isDevelopment = "development"
+  }
+}
+
+/// The body of `PATCH /v1/trials/{device_id}`. What is left out stays as it is.
+public struct TrialAmendmentRequest: Codable, Hashable, Sendable {
+  /// The first moment that is no longer part of it (RFC 3339, with a zone).
+  public var expiresAt: String?
+  /// The sessions after which it is over; as many as were used end it now.
+  public var sessionsTotal: Int?
+  /// Why, for readers of the history; at most 1,000 characters. Support has to say it.
+  public var note: String?
+
+  public init(expiresAt: String? = nil, sessionsTotal: Int? = nil, note: String? = nil) {
+    self.expiresAt = expiresAt
+    self.sessionsTotal = sessionsTotal
+    self.note = note
+  }
+
+  public enum CodingKeys: String, CodingKey, CaseIterable {
+    case expiresAt = "expires_at"
+    case sessionsTotal = "sessions_total"
+    case note
+  }
+}
+
+/// The body of `POST /v1/trials/import`.
+public struct TrialImportRequest: Codable, Hashable, Sendable {
+  public var trials: [ImportedTrial]
+
+  public init(trials: [ImportedTrial]) { self.trials = trials }
+
+  public enum CodingKeys: String, CodingKey, CaseIterable { case trials }
+}
+
+/// A running trial of a former system.
+public struct ImportedTrial: Codable, Hashable, Sendable {
+  /// A name of `trials`; need not be said where there is one.
+  public var trial: String?
+  /// `nil`: the device is the user.
+  public var userID: String?
+  public var deviceID: String
+  /// In RFC 3339, with a zone; so is `expiresAt`.
+  public var startedAt: String
+  public var expiresAt: String
+  public var sessionsUsed: Int?
+
+  public init(
+    trial: String? = nil, userID: String? = nil, deviceID: String, startedAt: String, expiresAt: String,
+    sessionsUsed: Int? = nil
+  ) {
+    self.trial = trial
+    self.userID = userID
+    self.deviceID = deviceID
+    self.startedAt = startedAt
+    self.expiresAt = expiresAt
+    self.sessionsUsed = sessionsUsed
+  }
+
+  public enum CodingKeys: String, CodingKey, CaseIterable {
+    case trial
+    case userID = "user_id"
+    case deviceID = "device_id"
+    case startedAt = "started_at"
+    case expiresAt = "expires_at"
+    case sessionsUsed = "sessions_used"
+  }
+}
+
+/// The answer of `POST /v1/trials/import`, in the order of the request.
+public struct TrialImportResponse: Codable, Hashable, Sendable {
+  public var trials: [Outcome]
+
+  public init(trials: [Outcome]) { self.trials = trials }
+
+  /// What became of one trial.
+  public struct Outcome: Codable, Hashable, Sendable {
+    /// As it was posted.
+    public var deviceID: String
+    public var outcome: Word
+    /// The code of the problem of a refused one.
+    @Nullable public var code: String?
+    @Nullable public var detail: String?
+    /// The trial as it is kept; `nil` for a refused one.
+    @Nullable public var trial: TrialResponse?
+
+    public init(
+      deviceID: String, outcome: Word, code: String? = nil, detail: String? = nil, trial: TrialResponse? = nil
+    ) {
+      self.deviceID = deviceID
+      self.outcome = outcome
+      _code = Nullable(wrappedValue: code)
+      _detail = Nullable(wrappedValue: detail)
+      _trial = Nullable(wrappedValue: trial)
+    }
+
+    enum CodingKeys: String, CodingKey {
+      case deviceID = "device_id"
+      case outcome, code, detail, trial
+    }
+  }
+
+  public struct Word: OpenValue {
+    public let rawValue: String
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    public static let imported: Self = "imported"
+    /// The user has this trial or another one already: nothing was changed.
+    public static let known: Self = "known"
+    public static let refused: Self = "refused"
   }
 }
 
@@ -156,6 +265,20 @@ public struct TrialsResponse: Codable, Hashable, Sendable {
   public var trials: [TrialResponse]
 
   public init(trials: [TrialResponse]) { self.trials = trials }
+}
+
+/// The answer of `GET /v1/trials`, in the order in which they were recorded.
+public struct TrialPageResponse: Codable, Hashable, Sendable {
+  public var trials: [TrialResponse]
+  /// `after` of the next page; `nil`: there is none.
+  @Nullable public var next: String?
+
+  public init(trials: [TrialResponse], next: String?) {
+    self.trials = trials
+    _next = Nullable(wrappedValue: next)
+  }
+
+  enum CodingKeys: String, CodingKey { case trials, next }
 }
 
 /// The answer of `PUT /v1/devices/{device_id}`.

@@ -112,6 +112,7 @@ func buildApplication(
     ledger: ledger,
     ownership: configuration.policy.ownership,
     provisional: configuration.policy.provisional,
+    accountTokenIsUserID: configuration.policy.appAccountToken == .userID,
     writeBack: writeBack,
     onVerdict: verdictMetrics.note)
   let notificationMetrics = NotificationMetrics(environment.metrics)

@@ -11,7 +11,8 @@ extension ServiceConfiguration {
   ) throws(StartError) -> (settings: TrialSettings, transport: CurlTransport?) {
     var settings = TrialSettings(
       terms: trials, deviceCheck: nil, requiresDeviceCheck: false,
-      deadline: min(appStore.deadline, .seconds(5)))
+      deadline: min(appStore.deadline, .seconds(5)),
+      soleApp: appStore.orderedBundleIDs.count == 1 ? appStore.orderedBundleIDs.first : nil)
     guard let section = deviceCheck else { return (settings, nil) }
     let transport: CurlTransport
     do { transport = try CurlTransport(configuration: CurlTransport.Configuration(caFile: section.caFile)) } catch {

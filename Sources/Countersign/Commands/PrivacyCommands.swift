@@ -58,7 +58,7 @@ struct EraseCommand: AsyncParsableCommand {
     abstract: "Erase a user from the running service, for ever.",
     discussion: """
       Receipts, notes, devices, usage, attributes and every ID of the user go. What stays \
-      has a pseudonym: the purchases, so that nobody else gets them, the history's facts, \
+      has a pseudonym: the purchases, for whoever presents the receipt, the history's facts, \
       and the devices of trials. The profile row is reset. Delete the account in the app \
       first: a user who posts again is a new one.
 

@@ -54,7 +54,7 @@ extension ServiceConfiguration.Auth {
     let name = "auth.public_keys"
     let rows = reader.mappings(
       name, "of {name, key, bundle_id}",
-      "Keys that apps carry, for the dialects of SDKs: `{name, key, bundle_id}`, in clear, as everybody who has the app "
+      "Keys that apps carry, for SDKs and trials: `{name, key, bundle_id}`, in clear, as everybody who has the app "
         + "can read them")
     var keys: [PublicKey] = []
     for node in rows {

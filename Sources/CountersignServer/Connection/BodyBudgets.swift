@@ -65,8 +65,14 @@ struct BodyBudgets: Sendable {
   }
 
   /// An empty loan for the body of a request about usage or a trial.
-  func access(by caller: Caller?) -> ByteBudget.Loan {
-    if case .user(let user) = caller { access.loan(to: user.rawValue) } else { access.loan() }
+  ///
+  /// - Parameter client: of a caller with a public key; `nil` for an unknown client.
+  func access(by caller: Caller?, at client: ClientAddress? = nil) -> ByteBudget.Loan {
+    switch caller {
+    case .user(let user): access.loan(to: user.rawValue)
+    case .app: access.loan(to: client.map { "address \($0.client)" })
+    case .server, nil: access.loan()
+    }
   }
 
   /// An empty loan for events of the app.

@@ -15,13 +15,6 @@ extension DialectRoutes.Common {
     }
   }
 
-  /// Counts a request of the user whom an app names: the public key is everybody's, and the address may be shared. It is
-  /// apart from what the user's own token is counted by, as anybody may name a user.
-  func admit(_ user: UserID) throws(Problem) {
-    guard let seconds = limits.perUser.admit("app \(user.rawValue)") else { return }
-    throw Problem(.rateLimited, "This user asks more often than they may; wait and try again.", retryAfter: seconds)
-  }
-
   /// Validates a purchase that a user presents.
   ///
   /// These clients have no word for a purchase that waits for Apple, as the native route has in 202: they are told to

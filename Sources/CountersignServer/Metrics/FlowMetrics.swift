@@ -89,6 +89,8 @@ package final class TrialMetrics: Sendable {
     /// The user's own, again.
     case known
     case refused
+    /// The user has as much without it.
+    case notNeeded = "not_needed"
   }
 
   private struct Start: Hashable {

@@ -83,7 +83,7 @@ extension Problem {
   fileprivate static let unauthenticated = Problem(
     .unauthenticated, "Send a valid API key or user token as 'Authorization: Bearer …'.")
   static let publicKey = Problem(
-    .forbidden, "A public key names an app and no user: it is for the routes of the SDK alone.")
+    .forbidden, "A public key names an app and no user: it is for the routes of the SDK and of trials.")
 }
 
 extension ServiceRequestContext {
@@ -96,6 +96,16 @@ extension ServiceRequestContext {
   func requireUserOr(_ roles: APIKey.Role...) throws(Problem) -> NamedCaller {
     if case .user(let user) = caller { return .user(user) }
     return .server(try requireServer(roles))
+  }
+
+  /// The caller of a route about trials: a user, an app by its public key, or a server of one of these roles.
+  /// - Throws: a 403 problem for another role.
+  func requireUserOrAppOr(_ roles: APIKey.Role...) throws(Problem) -> Caller {
+    switch caller {
+    case .user(let user): .user(user)
+    case .app(let key): .app(key)
+    case nil, .server: .server(try requireServer(roles))
+    }
   }
 
   /// The user who calls.

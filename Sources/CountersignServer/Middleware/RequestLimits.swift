@@ -29,6 +29,13 @@ struct RequestLimits: Sendable {
     client(naming: headers, peer: peer).map { perAddress.isSpent($0.client) } ?? false
   }
 
+  /// Counts a request of the user whom an app names: the public key is everybody's, and the address may be shared. It is
+  /// apart from what the user's own token is counted by, as anybody may name a user.
+  func admit(namedByApp user: UserID) throws(Problem) {
+    guard let seconds = perUser.admit("app \(user.rawValue)") else { return }
+    throw Problem(.rateLimited, "This user asks more often than they may; wait and try again.", retryAfter: seconds)
+  }
+
   /// Turns a caller away who asks more often than `server.rate_limit` or `server.user_rate_limit` (RFC 6585, section 4),
   /// before the body is read.
   ///
@@ -47,7 +54,7 @@ struct RequestLimits: Sendable {
       if let seconds = perUser.admit(user.rawValue) {
         throw Problem(.rateLimited, "This user asks more often than they may; wait and try again.", retryAfter: seconds)
       }
-    // The address is limited before; the user, where the request names one, by the dialect.
+    // The address is limited before; the user, where the request names one, by the route.
     case .app: break
     }
   }

@@ -31,6 +31,7 @@ package struct Problem: Error, Hashable {
     case limitReached = "limit_reached"
     case unknownFeature = "unknown_feature"
     case trialUsed = "trial_used"
+    case trialNotNeeded = "trial_not_needed"
     case trialOver = "trial_over"
     case deviceTokenRefused = "device_token_refused"
     case internalError = "internal_error"
@@ -47,7 +48,7 @@ package struct Problem: Error, Hashable {
       case .unknownTransaction, .notFound, .unknownFeature: .notFound
       case .methodNotAllowed: .methodNotAllowed
       case .requestTimeout: .requestTimeout
-      case .ownedByAnotherUser, .trialUsed: .conflict
+      case .ownedByAnotherUser, .trialUsed, .trialNotNeeded: .conflict
       case .payloadTooLarge: .contentTooLarge
       case .unsupportedMediaType: .unsupportedMediaType
       case .rateLimited: .tooManyRequests
@@ -83,6 +84,7 @@ package struct Problem: Error, Hashable {
       case .limitReached: "The limit is reached"
       case .unknownFeature: "Unknown feature"
       case .trialUsed: "The trial was used before"
+      case .trialNotNeeded: "The user has as much without a trial"
       case .trialOver: "The trial is over"
       case .deviceTokenRefused: "Apple does not take the device token"
       case .internalError: "Internal error"

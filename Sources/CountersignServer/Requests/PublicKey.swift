@@ -1,7 +1,7 @@
 package import Entitlements
 
 /// A key that every copy of an app carries (`auth.public_keys`). It names the app, and proves nothing about a user: only
-/// the routes of a dialect take it.
+/// the routes of a dialect take it, and those of trials, where the device is the user.
 package struct PublicKey: Hashable, Sendable {
   /// The name in logs and metrics.
   package let name: String

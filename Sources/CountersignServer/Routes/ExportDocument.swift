@@ -53,6 +53,7 @@ struct ExportDocument: Encodable {
 
   struct KeptDevice: Encodable {
     var deviceID: String
+    @Nullable var app: String?
     @Nullable var model: String?
     @Nullable var iosVersion: String?
     @Nullable var appVersion: String?
@@ -62,7 +63,7 @@ struct ExportDocument: Encodable {
 
     enum CodingKeys: String, CodingKey {
       case deviceID = "device_id"
-      case model
+      case app, model
       case iosVersion = "ios_version"
       case appVersion = "app_version"
       case pushToken = "push_token"
@@ -242,9 +243,9 @@ struct ExportDocument: Encodable {
     }
     devices = record.devices.map { kept in
       KeptDevice(
-        deviceID: kept.device.id.rawValue, model: kept.device.model, iosVersion: kept.device.iosVersion,
-        appVersion: kept.device.appVersion, pushToken: kept.device.pushToken, firstSeenAt: kept.firstSeenAt,
-        lastSeenAt: kept.lastSeenAt)
+        deviceID: kept.device.id.rawValue, app: kept.device.app?.rawValue, model: kept.device.model,
+        iosVersion: kept.device.iosVersion, appVersion: kept.device.appVersion, pushToken: kept.device.pushToken,
+        firstSeenAt: kept.firstSeenAt, lastSeenAt: kept.lastSeenAt)
     }
     totals = record.totals
     _timeZone = Nullable(wrappedValue: record.timeZone)

@@ -6,36 +6,72 @@ import Hummingbird
 import Ledger
 import Validation
 
+import struct FoundationEssentials.Date
 import struct FoundationEssentials.UUID
 
 /// `/v1/trials` and `/v1/devices`: trials of the app's own, and the devices that share them.
+///
+/// Who calls with the public key of an app is the device that the request names.
 struct TrialsController: Sendable {
   var trials: Trials
   var body = JSONRequestBody(limit: BodyBudgets.trialLimit)
+  var operatorBody = JSONRequestBody(limit: BodyBudgets.supportLimit)
   var budgets: BodyBudgets
+  var limits: RequestLimits
+  /// The app that the service is for, where it is one alone.
+  var soleApp: BundleID?
   var metrics: TrialMetrics
+  var now: @Sendable () -> Date
 
   func start(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
-    let caller = try context.requireUserOr(.service)
-    let posted = try await body.decode(TrialRequest.self, from: request, budgets.access(by: context.caller)).value
+    let caller = try context.requireUserOrAppOr(.service)
+    let posted = try await decoded(TrialRequest.self, request, context)
+    let device = device(
+      try DeviceID(checking: posted.deviceID), by: caller,
+      try posted.device.map { information throws(Problem) in try Self.checked(information) },
+      try Self.checked(pushToken: posted.pushToken))
+    var author = "the app"
     let user: UserID
-    let author: String
-    switch caller {
-    case .user(let own): (user, author) = (own, "the app")
-    case .server(let server):
+    if case .server(let server) = caller {
       guard let name = posted.userID else {
         throw Problem(.malformedRequest, "'user_id' is missing: name the user whose trial this is.")
       }
       (user, author) = (try UserID(checking: name), server.name)
+    } else {
+      user = try self.user(on: device.id, by: caller, naming: posted.userID)
     }
     let terms = try terms(posted.trial)
-    let device = Device(
-      id: try DeviceID(checking: posted.deviceID),
-      try posted.device.map { information throws(Problem) in try Self.checked(information) },
-      try Self.checked(pushToken: posted.pushToken))
     let tokens = try Self.tokens(posted.deviceToken, posted.secondDeviceToken, posted.isDevelopment)
     let (record, isNew) = try await begin(terms, for: user, on: device, tokens: tokens, author: author, context)
-    return await respond(record, status: isNew ? .created : .ok)
+    return await respond(record, to: caller, on: device.id, status: isNew ? .created : .ok)
+  }
+
+  /// The user of a request without a server's key: the token's, or the device itself. Requests by a public key are counted.
+  ///
+  /// - Parameter name: the user whom the request names, if any; a token names its own.
+  func user(on device: DeviceID, by caller: Caller, naming name: String? = nil) throws(Problem) -> UserID {
+    switch caller {
+    case .user(let own): return own
+    case .app:
+      guard name == nil else {
+        throw Problem(
+          .forbidden, "A public key has the trial of the device: leave 'user_id' out, or send the user's token.")
+      }
+      try limits.admit(namedByApp: device.user)
+      return device.user
+    case .server: throw Problem(.forbidden, "Only a user's token or an app's public key may do this.")
+    }
+  }
+
+  /// A device as a caller describes it.
+  func device(
+    _ id: DeviceID, by caller: Caller, _ information: DeviceInformation?, _ pushToken: String?
+  ) -> Device {
+    var app = soleApp
+    if case .app(let key) = caller { app = key.bundleID }
+    return Device(
+      id: id, app: app, model: information?.model, iosVersion: information?.iosVersion,
+      appVersion: information?.appVersion, pushToken: pushToken)
   }
 
   /// Begins a trial, or finds the one that the user has.
@@ -65,9 +101,13 @@ struct TrialsController: Sendable {
     case .started(let record):
       metrics.note(terms.name, .started)
       return (record, true)
-    case .known(let record):
+    case .known(let record), .taken(let record):
       metrics.note(terms.name, .known)
       return (record, false)
+    case .notNeeded:
+      metrics.note(terms.name, .notNeeded)
+      throw Problem(
+        .trialNotNeeded, "This user has a tier that is as high as the trial's, or higher; nothing was used up.")
     case .used(let key):
       metrics.note(terms.name, .refused)
       throw Problem(.trialUsed, Self.sentence(key))
@@ -75,16 +115,16 @@ struct TrialsController: Sendable {
   }
 
   func trial(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
-    let caller = try context.requireUserOr(.service, .support)
+    let caller = try context.requireUserOrAppOr(.service, .support)
     let device = try Self.deviceID(context)
-    let user: UserID?
-    switch caller {
-    case .user(let own): user = own
-    case .server: user = try request.parameter("user_id").map { name throws(Problem) in try UserID(checking: name) }
-    }
+    let named = try request.parameter("user_id")
+    let user: UserID? =
+      if case .server = caller { try named.map { name throws(Problem) in try UserID(checking: name) } } else {
+        try self.user(on: device, by: caller, naming: named)
+      }
     let seen = try await context.reading { () throws(LedgerError) in try await trials.trial(on: device, of: user) }
     guard let seen else { throw Self.unknown }
-    return Self.response(TrialResponse(seen))
+    return Self.response(Self.shown(TrialResponse(seen), to: caller, on: device))
   }
 
   /// The trials of an answer. A user who begins one on each device has as many as devices.
@@ -99,22 +139,24 @@ struct TrialsController: Sendable {
   }
 
   func useSession(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
-    let caller = try context.requireUserOr(.service)
+    let caller = try context.requireUserOrAppOr(.service)
     let device = try Self.deviceID(context)
+    let named = try request.parameter("user_id")
     let user: UserID
-    switch caller {
-    case .user(let own): user = own
-    case .server:
-      let named = try request.parameter("user_id").map { name throws(Problem) in try UserID(checking: name) }
+    if case .server = caller {
       let begun = try await context.reading { () throws(LedgerError) in try await trials.user(on: device) }
-      guard let found = named ?? begun else { throw Self.unknown }
+      let name = try named.map { name throws(Problem) in try UserID(checking: name) }
+      guard let found = name ?? begun else { throw Self.unknown }
       user = found
+    } else {
+      user = try self.user(on: device, by: caller, naming: named)
     }
     let key = try request.headers.idempotencyKey()
     let posted = try await sent(request, context)
     let tokens = try Self.tokens(posted.deviceToken, posted.secondDeviceToken, posted.isDevelopment)
     return await respond(
-      try await countSession(of: user, on: device, idempotencyKey: key, tokens: tokens, context))
+      try await countSession(of: user, on: device, idempotencyKey: key, tokens: tokens, context), to: caller,
+      on: device)
   }
 
   /// Counts a session of a user's trial.
@@ -135,29 +177,49 @@ struct TrialsController: Sendable {
   }
 
   func register(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
-    let user = try context.requireUser()
+    let caller = try context.requireUserOrAppOr()
     let id = try Self.deviceID(context)
+    let user = try user(on: id, by: caller)
     let posted = try await sent(request, context)
-    let device = Device(
-      id: id, try posted.device.map { information throws(Problem) in try Self.checked(information) },
+    let device = device(
+      id, by: caller, try posted.device.map { information throws(Problem) in try Self.checked(information) },
       try Self.checked(pushToken: posted.pushToken))
     let tokens = try Self.tokens(posted.deviceToken, posted.secondDeviceToken, posted.isDevelopment)
     let seen = try await context.reading { () throws(LedgerError) in
-      try await trials.keep(device, of: user, tokens: tokens, logger: context.logger)
+      try await trials.keep(device, of: user, tokens: tokens, requestID: context.requestID, logger: context.logger)
       return try await trials.trial(on: id, of: user)
     }
-    return Self.response(DeviceResponse(deviceID: id.rawValue, trial: seen.map(TrialResponse.init)))
+    return Self.response(
+      DeviceResponse(
+        deviceID: id.rawValue, trial: seen.map { Self.shown(TrialResponse($0), to: caller, on: id) }))
   }
 
   // MARK: -
 
-  private func respond(_ record: TrialRecord, status: HTTPResponse.Status = .ok) async -> Response {
-    Self.response(TrialResponse(await trials.recorded(record)), status: status)
+  private func respond(
+    _ record: TrialRecord, to caller: Caller, on device: DeviceID, status: HTTPResponse.Status = .ok
+  ) async -> Response {
+    Self.response(
+      Self.shown(TrialResponse(await trials.recorded(record)), to: caller, on: device), status: status)
+  }
+
+  /// A trial as a caller may see it: an app with its public key does not learn who has signed in.
+  private static func shown(_ trial: TrialResponse, to caller: Caller, on device: DeviceID) -> TrialResponse {
+    guard case .app = caller else { return trial }
+    var trial = trial
+    (trial.userID, trial.deviceID) = (device.user.rawValue, device.rawValue)
+    return trial
   }
 
   private func sent(_ request: Request, _ context: ServiceRequestContext) async throws -> DeviceRequest {
     if SupportController.isBodiless(request.headers) { return DeviceRequest() }
-    return try await body.decode(DeviceRequest.self, from: request, budgets.access(by: context.caller)).value
+    return try await decoded(DeviceRequest.self, request, context)
+  }
+
+  private func decoded<Value: Decodable>(
+    _ type: Value.Type, _ request: Request, _ context: ServiceRequestContext
+  ) async throws -> Value {
+    try await body.decode(type, from: request, budgets.access(by: context.caller, at: context.clientAddress)).value
   }
 
   func terms(_ name: String?) throws(Problem) -> TrialTerms {
@@ -172,7 +234,7 @@ struct TrialsController: Sendable {
     return terms
   }
 
-  private static func sentence(_ key: TrialKey) -> String {
+  static func sentence(_ key: TrialKey) -> String {
     switch key {
     case .device: "A trial was used on this device before."
     case .user: "This user has had a trial."
@@ -180,9 +242,9 @@ struct TrialsController: Sendable {
     }
   }
 
-  private static let unknown = Problem(.notFound, "There is no trial of this user on this device.")
+  static let unknown = Problem(.notFound, "There is no trial of this user on this device.")
 
-  private static func deviceID(_ context: ServiceRequestContext) throws(Problem) -> DeviceID {
+  static func deviceID(_ context: ServiceRequestContext) throws(Problem) -> DeviceID {
     try DeviceID(checking: context.parameters.get("device_id").flatMap(UserID.percentDecoded) ?? "")
   }
 
@@ -226,7 +288,7 @@ struct TrialsController: Sendable {
     } catch { throw Problem(.malformedRequest, error.description) }
   }
 
-  private static func response(_ value: some Encodable, status: HTTPResponse.Status = .ok) -> Response {
+  static func response(_ value: some Encodable, status: HTTPResponse.Status = .ok) -> Response {
     SupportController.response(value, status: status)
   }
 }
@@ -238,14 +300,6 @@ extension DeviceID {
       throw Problem(.malformedRequest, "The device ID has to be a UUID.")
     }
     self.init(text)
-  }
-}
-
-extension Device {
-  init(id: DeviceID, _ information: DeviceInformation?, _ pushToken: String?) {
-    self.init(
-      id: id, model: information?.model, iosVersion: information?.iosVersion, appVersion: information?.appVersion,
-      pushToken: pushToken)
   }
 }
 

@@ -8,12 +8,14 @@ import struct FoundationEssentials.Date
 extension SubscriptionEvidence {
   /// Whether the purchase names another user than this one.
   ///
-  /// The two can be compared only if our user IDs are UUIDs. The newest row with an account token counts: another user
-  /// of the app, under the same Apple account, may resume an expired subscription. A family-shared purchase names its
-  /// buyer, and says nothing about the other members.
-  package func namesAnother(than user: UserID) -> Bool {
-    guard let wanted = AppAccount(user.rawValue) else { return false }
+  /// The newest row with an account token counts: another user of the app, under the same Apple account, may resume an
+  /// expired subscription. A family-shared purchase names its buyer, and says nothing about the other members.
+  ///
+  /// - Parameter tokensAreUserIDs: whether every account token is the ID of a user, which a user ID that is no UUID can then
+  ///   not be. Without it such a user ID cannot be compared.
+  package func namesAnother(than user: UserID, tokensAreUserIDs: Bool = false) -> Bool {
     let named = accountsOfNewest
+    guard let wanted = AppAccount(user.rawValue) else { return tokensAreUserIDs && !named.isEmpty }
     return !named.isEmpty && !named.contains(wanted)
   }
 

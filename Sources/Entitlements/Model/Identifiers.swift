@@ -67,7 +67,8 @@ package struct UserID: Identifier {
       }
     }
     guard isPlain, (1...128).contains(text.utf8.count), text != "me" else { return nil }
-    self.init(text)
+    // The UUID of a device is compared without case.
+    self.init(text.hasPrefix(Self.devicePrefix) ? text.lowercased() : text)
   }
 
   /// An app user ID of RevenueCat's: 1 to 100 characters, any but `/`, spaces and controls, and none of the words that a
@@ -87,9 +88,15 @@ package struct UserID: Identifier {
     "-1", "0", "[]", "{}", "[object Object]",
   ]
 
-  /// Whether an SDK of RevenueCat's made the ID up for somebody who has not signed in: `$RCAnonymousID:` and, as a rule,
-  /// 32 hexadecimal digits. No row of the app's has such a key.
-  package var isAnonymous: Bool { rawValue.hasPrefix("$RCAnonymousID:") }
+  /// Whether this is somebody who has not signed in: a device, or one for whom an SDK of RevenueCat's made the ID up:
+  /// `$RCAnonymousID:` and, as a rule, 32 hexadecimal digits. No row of the app's has such a key.
+  package var isAnonymous: Bool { rawValue.hasPrefix("$RCAnonymousID:") || isDevice }
+
+  /// The beginning of the IDs of devices that stand for their users, in an app without accounts; the device's UUID follows.
+  package static let devicePrefix = "$device:"
+
+  /// Whether the user is a device.
+  package var isDevice: Bool { rawValue.hasPrefix(Self.devicePrefix) }
 
   /// The beginning of the pseudonyms under which the ledger keeps what stays of erased users. A user ID from outside has
   /// no slash, so that nobody can have such a name, and no route can ask for it.

@@ -11,7 +11,7 @@ internal import struct FoundationEssentials.Date
 ///     stays until the row is      the outbox has the ID
 ///       reset
 ///
-/// The rows that stay keep others from the purchases and from a second trial. A second run finds nothing left to do.
+/// The rows that stay keep others from a second trial, and the purchases for whoever proves them. A second run finds nothing left to do.
 struct ErasureOperation {
   let erasure: Erasure
   /// The names that were known before this; none for the first time.

@@ -76,7 +76,7 @@ struct EndGivenOperation {
   }
 
   /// Appends the event of a period's end. A trial whose user bought something since was converted, and has an event of that.
-  private func appendEnd(of record: GivenRecord, over account: Account) throws {
+  func appendEnd(of record: GivenRecord, over account: Account) throws {
     var detail = ChangeEvent.Detail(record)
     let isTrial = record.period.kind == .trial
     if isTrial {
@@ -94,7 +94,7 @@ struct EndGivenOperation {
 
 extension LedgerTables {
   /// Appends a note that is listed with the verdict after it: by itself it would be one on an inquiry with Apple.
-  fileprivate func append(_ note: Note) throws -> NoteID {
+  func append(_ note: Note) throws -> NoteID {
     var nobody: Account?
     return try append(note, to: &nobody)
   }
@@ -102,7 +102,7 @@ extension LedgerTables {
 
 extension Account {
   /// Records the verdict, where it is another one or has a note, and the account in any case.
-  fileprivate mutating func reevaluate(
+  mutating func reevaluate(
     by context: EvaluationContext, _ tables: LedgerTables, requestID: String, note: NoteID?, rowsDueAt: Int64
   ) throws {
     let recordedAt = try StoredForm.milliseconds(context.recordedAt)

@@ -3,6 +3,8 @@ internal import struct FoundationEssentials.Date
 
 /// Joins an anonymous customer to the user who signed in on the device, inside an open transaction: purchases, what was
 /// given, consumption and receipts that wait move, and from then on the anonymous ID means the user.
+///
+/// A purchase that names a third user is left behind: nobody has it, as if its owner had been erased, until somebody proves it.
 struct JoinOperation {
   let id: UserID
   let user: UserID
@@ -32,11 +34,19 @@ struct JoinOperation {
       tables: tables, head: .init(recordedAt: recordedAt, requestID: requestID),
       digest: try tables.newestDigest(of: loser), evidenceAt: purchases.map(\.evidenceAt).max())
     let hasVerdict = loser.version > 0
+    var nobody: Account?
     for var purchase in purchases {
-      purchase.owner = winner.user
+      let isLeft = try tables.names(purchase.evidence, anotherThan: winner.user)
+      var owner = isLeft ? try nobody ?? Account(of: tables.newPseudonym(ofKey: id.key)) : winner
+      purchase.owner = owner.user
+      if isLeft {
+        purchase.evidence = purchase.evidence.withoutAccounts { _ in true }
+        purchase.rows = try StoredForm.text(purchase.evidence)
+      }
       let row = try tables.save(purchase)
-      try tables.appendGain(of: row, from: loser.user, to: &winner, writer.head)
-      try tables.appendLoss(of: row, to: winner.user, from: &loser, writer.head)
+      try tables.appendGain(of: row, from: loser.user, to: &owner, writer.head)
+      try tables.appendLoss(of: row, to: owner.user, from: &loser, writer.head)
+      if isLeft { nobody = owner } else { winner = owner }
     }
     for id in loser.purchases where id < 0 {
       guard var purchase = try tables.storePurchase(id: id) else { throw StoredForm.Unstorable() }
@@ -48,6 +58,7 @@ struct JoinOperation {
     winner.given += loser.given
     loser.given = []
     try tables.moveBelongings(of: id, to: winner.user)
+    if var nobody { try writer.reevaluate(&nobody, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt) }
     guard hasVerdict else { return try tables.save(loser, at: recordedAt) }
     try writer.reevaluate(&winner, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
     try writer.reevaluate(&loser, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)

@@ -34,7 +34,7 @@ struct NotificationOperation {
       return .recorded(user: owner, try record(evidence, of: owner, receipt))
     }
     if let erased = try entry.claimant.flatMap(tables.pseudonym(ofErased:)) {
-      // The purchase of somebody who was erased: nobody else gets it, and it makes no user of that name.
+      // The purchase of somebody who was erased: it is nobody's until it is presented, and makes no user of that name.
       let nothing = KeptReceipt(
         base64: KeptReceipt.erasedText, environment: evidence.key.environment,
         bundleID: entry.proof?.bundleID ?? entry.bundleID ?? BundleID("unknown"))

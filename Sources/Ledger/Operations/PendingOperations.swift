@@ -33,16 +33,17 @@ struct PostponeOperation {
   /// - Returns: whether the grant counts.
   private func grant(_ evidence: SubscriptionEvidence, by pending: Int64) throws -> Bool {
     var evidence = evidence
+    guard try !tables.names(evidence, anotherThan: receipt.user) else { return false }
     if let reported = try tables.unclaimed(evidence.key)?.evidence {
-      guard !reported.namesAnother(than: receipt.user) else { return false }
+      guard try !tables.names(reported, anotherThan: receipt.user) else { return false }
       evidence.leaveOut(endedBy: [reported])
       guard !evidence.purchases.isEmpty else { return false }
     }
     guard let until = evidence.provisionalUntil else { return false }
     if let known = try tables.purchase(evidence.key) {
-      guard known.owner == receipt.user, known.evidenceAt < (try StoredForm.milliseconds(evidence.evidenceTime)) else {
-        return false
-      }
+      guard known.owner == receipt.user || known.owner.isErased,
+        known.evidenceAt < (try StoredForm.milliseconds(evidence.evidenceTime))
+      else { return false }
     }
     var grant = LedgerTables.StoredGrant(evidence: evidence, owner: receipt.user, pending: pending)
     grant.isOver = grant.isReservation

@@ -52,6 +52,7 @@ struct PreparedEntry: Sendable {
       let without = try tables.withoutErasedAccounts(evidence, of: entry.user)
       guard without != evidence else { continue }
       subscriptions[index] = try Subscription(without)
+      if !without.namesAnother(than: entry.user) { entry.keysNamingOthers.remove(without.key) }
       hasForgotten = true
     }
     // A signed transaction has the name inside. A receipt has none, and is needed to ask Apple.

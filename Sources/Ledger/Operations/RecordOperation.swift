@@ -100,7 +100,7 @@ struct RecordOperation {
         .reduce(nil) { $0?.merging($1) ?? $1 }
       if entry.user.isErased { known.merged[key] = known.merged[key]?.withoutAccounts { _ in true } }
     }
-    switch rule(over: known) {
+    switch try rule(over: known) {
     case .refused: return .ownedByAnotherUser
     case .granted(let grant):
       guard try !comesAfterAnother() else { return .heldBack }
@@ -130,8 +130,11 @@ struct RecordOperation {
     }
   }
 
-  private func rule(over known: Knowledge) -> OwnershipRuling {
-    let naming = known.merged.filter { $0.value.namesAnother(than: entry.user) }.map(\.key)
+  private func rule(over known: Knowledge) throws -> OwnershipRuling {
+    let naming = try known.merged.filter {
+      try tables.names($0.value, anotherThan: entry.user, tokensAreUserIDs: entry.tokensAreUserIDs)
+    }.map(\.key)
+    let isProven = entry.isPresented && !entry.isByID
     return OwnershipRuling.decide(
       user: entry.user,
       keys: Set(prepared.subscriptions.map(\.evidence.key)),
@@ -140,6 +143,7 @@ struct RecordOperation {
       policy: entry.ownership,
       namingOthers: entry.keysNamingOthers.union(naming),
       unpresented: entry.isPresented ? Set(known.stored.filter { $0.value.claim == .accountToken }.map(\.key)) : [],
+      ownerless: isProven ? Set(known.stored.filter { $0.value.owner.isErased }.map(\.key)) : [],
       isInactive: { key in
         guard let stored = known.stored[key] else { return false }
         return entry.evaluate(stored.owner, [stored.evidence], [], entry.evaluatedAt).isInactive
@@ -263,7 +267,9 @@ struct RecordOperation {
       ? merged.isAnswered(by: new.evidence) : subscription.evidenceAt == new.evidenceAt
     return News(
       subscription: subscription,
-      receipt: stands && !entry.keepsReceipts ? .entry : .kept(stored.proof),
+      // The receipt of somebody who was erased is gone.
+      receipt: stands && !entry.keepsReceipts || stored.owner.isErased && !entry.user.isErased
+        ? .entry : .kept(stored.proof),
       claim: stored.owner == entry.user && !entry.isPresented ? stored.claim : claim)
   }
 

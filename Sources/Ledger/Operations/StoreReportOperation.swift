@@ -253,7 +253,9 @@ struct StoreReportOperation {
   private func moveApples(_ id: Int64, to: UserID, _ policy: OwnershipPolicy) throws -> Bool {
     var purchase = try tables.purchase(id: id)
     let evidence = purchase.evidence
-    guard !evidence.namesAnother(than: to), var loser = try tables.account(of: purchase.owner) else { return false }
+    guard try !tables.names(evidence, anotherThan: to), var loser = try tables.account(of: purchase.owner) else {
+      return false
+    }
     if policy == .transferIfInactive,
       !context.evaluate(loser.user, [evidence], [], max(context.evaluatedAt, evidence.evaluatedAt)).isInactive
     {
@@ -313,7 +315,7 @@ struct SettleReportOperation {
     if let owner = try tables.purchase(report.key)?.owner, owner != report.user { return false }
     if let grant = try tables.grant(on: report.key), grant.owner != report.user { return false }
     guard let unclaimed = try tables.unclaimed(report.key)?.evidence else { return true }
-    guard !unclaimed.namesAnother(than: report.user) else { return false }
+    guard try !tables.names(unclaimed, anotherThan: report.user) else { return false }
     evidence.leaveOut(endedBy: [unclaimed])
     return !evidence.purchases.isEmpty
   }

@@ -60,6 +60,7 @@ enum LedgerSchema {
       try db.execute(sql: reportedEvents)
     }
     migrator.registerMigration("0027 frames", foreignKeyChecks: .immediate) { db in try db.execute(sql: frames) }
+    migrator.registerMigration("0028 devices", foreignKeyChecks: .immediate) { db in try db.execute(sql: devices) }
     return migrator
   }
 

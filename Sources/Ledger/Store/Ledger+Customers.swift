@@ -73,19 +73,26 @@ extension Ledger {
 extension Ledger {
   /// Whether an answer with this evidence would be refused a user, as the purchases are another's. Nothing is recorded.
   ///
-  /// - Parameter contested: the keys that decide, as in `LedgerEntry`.
+  /// - Parameters:
+  ///   - contested: the keys that decide, as in `LedgerEntry`.
+  ///   - tokensAreUserIDs: as in `LedgerEntry`.
   package func isAnothers(
     _ evidence: [SubscriptionEvidence], contested: Set<SubscriptionKey>, than user: UserID,
-    ownership: OwnershipPolicy, _ evaluationContext: EvaluationContext
+    ownership: OwnershipPolicy, tokensAreUserIDs: Bool, _ evaluationContext: EvaluationContext
   ) async throws(LedgerError) -> Bool {
     try await readShort { tables in
       let user = try tables.name(of: user)
+      let namingOthers = try evidence.filter { item in
+        try tables.names(
+          tables.withoutErasedAccounts(item, of: user), anotherThan: user, tokensAreUserIDs: tokensAreUserIDs)
+      }.map(\.key)
       var stored: [SubscriptionKey: LedgerTables.StoredPurchase] = [:]
       for key in evidence.map(\.key) { stored[key] = try tables.purchase(key) }
       let ruling = OwnershipRuling.decide(
         user: user, keys: Set(evidence.map(\.key)), contested: contested, owners: stored.mapValues(\.owner),
-        policy: ownership, namingOthers: Set(evidence.filter { $0.namesAnother(than: user) }.map(\.key)),
+        policy: ownership, namingOthers: Set(namingOthers),
         unpresented: Set(stored.filter { $0.value.claim == .accountToken }.map(\.key)),
+        ownerless: Set(stored.filter { $0.value.owner.isErased }.map(\.key)),
         isInactive: { key in
           guard let stored = stored[key] else { return false }
           return evaluationContext.evaluate(stored.owner, [stored.evidence], [], evaluationContext.evaluatedAt)

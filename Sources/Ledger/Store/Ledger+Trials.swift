@@ -32,6 +32,12 @@ extension Ledger {
     }
   }
 
+  /// Changes the end or the sessions of a trial, and reevaluates its user.
+  /// - Returns: the trial; `nil` where there is none.
+  package func amend(_ amendment: TrialAmendment) async throws(LedgerError) -> TrialRecord? {
+    try await engine.submit { tables in try TrialAmendmentOperation(amendment: amendment, tables: tables).run() }
+  }
+
   /// The trial that a user has on a device; of no user in particular, the one that was begun there.
   package func trial(on device: DeviceID, of user: UserID?) async throws(LedgerError) -> TrialRecord? {
     try await readShort { tables in
@@ -50,9 +56,36 @@ extension Ledger {
     try await read { tables in try tables.trials(of: user, limit: limit) }
   }
 
-  /// Keeps what an app says of a user's device.
-  package func keep(_ device: Device, of user: UserID, at now: Date) async throws(LedgerError) {
-    try await engine.submit { tables in try tables.keep(device, of: user, at: now) }
+  /// Whether a trial of the user's, of the device's or of the one before it is known.
+  ///
+  /// - Parameter onAnyDevice: whether one that the user began on another device counts.
+  package func hasTrial(
+    _ user: UserID, on device: Device, onAnyDevice: Bool, at now: Date
+  ) async throws(LedgerError) -> Bool {
+    try await readShort { tables in try tables.hasTrial(user, on: device, onAnyDevice: onAnyDevice, at: now) }
+  }
+
+  /// A page of all trials, in the order in which they were recorded.
+  ///
+  /// - Parameters:
+  ///   - id: the last one of the page before.
+  ///   - now: only those that run then; `nil`: all.
+  package func trials(
+    after id: GivenPeriod.ID, runningAt now: Date?, limit: Int
+  ) async throws(LedgerError) -> [TrialRecord] {
+    try await read { tables in try tables.trials(after: id, runningAt: now, limit: limit) }
+  }
+
+  /// Keeps what an app says of a user's device: the user shares what was begun there without an account.
+  /// - Returns: whether a trial has become the user's.
+  package func keep(
+    _ device: Device, of user: UserID, requestID: String, _ evaluationContext: EvaluationContext
+  ) async throws(LedgerError) -> Bool {
+    try await engine.submit { tables in
+      try DeviceArrivalOperation(
+        device: device, user: user, requestID: requestID, evaluationContext: evaluationContext, tables: tables
+      ).run().hasTaken
+    }
   }
 
   /// Takes back a trial that should not have begun: the user may begin one again.

@@ -115,6 +115,7 @@ enum PostgreSQLSchema {
     ALTER TABLE proof ADD COLUMN frame_id BIGINT;
     ALTER TABLE proof ADD COLUMN frame_at BIGINT;
     """,
+    "0028 devices": "ALTER TABLE device ADD COLUMN app TEXT COLLATE \"C\";",
   ]
 
   /// Triggers on tables that a migration adds.

@@ -23,8 +23,8 @@ extension LedgerTables {
     let joined = try first(
       """
       SELECT coalesce(spelling, key), first_seen_at FROM customer
-      WHERE joined_to = ? ORDER BY joined_to, first_seen_at LIMIT 1
-      """, user.key
+      WHERE joined_to = ? AND substr(key, 1, 8) <> ? ORDER BY joined_to, first_seen_at LIMIT 1
+      """, user.key, UserID.devicePrefix
     ) { (id: try $0.get(0, as: UserID.self), firstSeenAt: try $0.get(1, as: Date.self)) }
     let account = try first("SELECT first_seen_at, last_seen_at FROM account WHERE key = ?", user.key) {
       (firstSeenAt: try $0.get(0, as: Date.self), lastSeenAt: try $0.get(1, as: Date.self))

@@ -38,14 +38,15 @@ extension LedgerTables {
   private func devices(of key: String) throws -> [UserRecord.KeptDevice] {
     try all(
       """
-      SELECT device_id, model, ios_version, app_version, push_token, first_seen_at, last_seen_at FROM device
+      SELECT device_id, app, model, ios_version, app_version, push_token, first_seen_at, last_seen_at FROM device
       WHERE user_id = ? ORDER BY device_id
       """, key
     ) { row in
       UserRecord.KeptDevice(
         device: Device(
-          id: try row.get(0), model: try row.get(1), iosVersion: try row.get(2), appVersion: try row.get(3),
-          pushToken: try row.get(4)), firstSeenAt: try row.get(5), lastSeenAt: try row.get(6))
+          id: try row.get(0), app: try row.get(1), model: try row.get(2), iosVersion: try row.get(3),
+          appVersion: try row.get(4), pushToken: try row.get(5)), firstSeenAt: try row.get(6),
+        lastSeenAt: try row.get(7))
     }
   }
 

@@ -11,8 +11,9 @@ extension LedgerTables {
     try execute(
       """
       INSERT INTO trial (id, name, user_id, device_id, sessions_total, sessions_used, bit_owed)
-      VALUES (?, ?, ?, ?, ?, 0, ?)
-      """, id, start.terms.name, start.user.key, start.device.id, start.terms.sessions, start.owesBit)
+      VALUES (?, ?, ?, ?, ?, ?, ?)
+      """, id, start.terms.name, key(of: start.user), start.device.id, start.terms.sessions,
+      start.former?.sessionsUsed ?? 0, start.owesBit)
   }
 
   func trial(_ id: GivenPeriod.ID) throws -> TrialRecord? {
@@ -26,7 +27,7 @@ extension LedgerTables {
 
   /// The user's newest trial, on any device.
   func newestTrial(of user: UserID) throws -> TrialRecord? {
-    try first("SELECT id FROM trial WHERE user_id = ? ORDER BY id DESC LIMIT 1", user.key) {
+    try first("SELECT id FROM trial WHERE user_id = ? ORDER BY id DESC LIMIT 1", key(of: user)) {
       try $0.get(0, as: Int64.self)
     }.flatMap(trial)
   }
@@ -34,7 +35,7 @@ extension LedgerTables {
   /// The user's trials, the newest first.
   func trials(of user: UserID, limit: Int) throws -> [TrialRecord] {
     try all(
-      "SELECT id FROM trial WHERE user_id = ? ORDER BY id DESC LIMIT ?", user.key, max(0, limit)
+      "SELECT id FROM trial WHERE user_id = ? ORDER BY id DESC LIMIT ?", key(of: user), max(0, limit)
     ) { try $0.get(0, as: Int64.self) }.compactMap(trial)
   }
 
@@ -52,7 +53,7 @@ extension LedgerTables {
   /// The trial of a user as a device of theirs sees it: begun there, or elsewhere and shared.
   func trial(of user: UserID, on device: DeviceID) throws -> TrialRecord? {
     let begun = try first(
-      "SELECT id FROM trial WHERE user_id = ? AND device_id = ? ORDER BY id DESC LIMIT 1", user.key, device
+      "SELECT id FROM trial WHERE user_id = ? AND device_id = ? ORDER BY id DESC LIMIT 1", key(of: user), device
     ) { try $0.get(0, as: Int64.self) }.flatMap(trial)
     if let begun { return begun }
     return try isKnown(device, of: user) ? newestTrial(of: user) : nil
@@ -64,6 +65,34 @@ extension LedgerTables {
       name: try row.get(2), user: try row.get(1), device: try row.get(3), tier: try row.get(7),
       startedAt: try row.get(8), endsAt: min(endsAt, endedAt ?? endsAt), isEndedEarly: endedAt != nil,
       sessionsTotal: try row.get(4), sessionsUsed: try row.get(5), owesBit: try row.get(6), id: try row.get(0))
+  }
+
+  /// All trials in the order in which they were recorded.
+  ///
+  /// - Parameters:
+  ///   - id: the last one of the page before.
+  ///   - now: only those that run then; `nil`: all.
+  func trials(after id: GivenPeriod.ID, runningAt now: Date?, limit: Int) throws -> [TrialRecord] {
+    let ids =
+      if let now {
+        try all(
+          """
+          SELECT id FROM given_period WHERE kind = 'trial' AND is_over = 0 AND id > ? AND ends_at > ? ORDER BY id LIMIT ?
+          """, id, now, max(0, limit)
+        ) { try $0.get(0, as: Int64.self) }
+      } else {
+        try all("SELECT id FROM trial WHERE id > ? ORDER BY id LIMIT ?", id, max(0, limit)) {
+          try $0.get(0, as: Int64.self)
+        }
+      }
+    return try ids.compactMap(trial)
+  }
+
+  /// - Parameter endedAt: the moment of an early end; `nil` where it runs to its end.
+  func amendTrial(_ id: GivenPeriod.ID, endsAt: Date, endedAt: Date?, isOver: Bool, sessions: Int?) throws {
+    try execute(
+      "UPDATE given_period SET ends_at = ?, ended_at = ?, is_over = ? WHERE id = ?", endsAt, endedAt, isOver, id)
+    try execute("UPDATE trial SET sessions_total = ? WHERE id = ?", sessions, id)
   }
 
   func countTrials(runningAt now: Date) throws -> Int {
@@ -92,7 +121,7 @@ extension LedgerTables {
   }
 
   func noteUse(of id: GivenPeriod.ID, by user: UserID, on device: DeviceID) throws {
-    try execute("UPDATE device SET trial_id = ? WHERE user_id = ? AND device_id = ?", id, user.key, device)
+    try execute("UPDATE device SET trial_id = ? WHERE user_id = ? AND device_id = ?", id, key(of: user), device)
   }
 
   /// Deletes a trial, so that another may begin. Its period stays in the list of what was given.
@@ -105,7 +134,7 @@ extension LedgerTables {
   // MARK: Devices
 
   func isKnown(_ device: DeviceID, of user: UserID) throws -> Bool {
-    try exists("SELECT 1 FROM device WHERE user_id = ? AND device_id = ?", user.key, device)
+    try exists("SELECT 1 FROM device WHERE user_id = ? AND device_id = ?", key(of: user), device)
   }
 
   /// The most devices of one user that are kept.
@@ -114,27 +143,54 @@ extension LedgerTables {
   /// Adds or updates a device; members that are `nil` stay as they were. Of a user with too many, the device that was not seen for
   /// longest is deleted.
   func keep(_ device: Device, of user: UserID, at now: Date) throws {
+    let key = try key(of: user)
     if try !isKnown(device.id, of: user), try countDevices(of: user) >= Self.deviceLimit {
       try execute(
         """
         DELETE FROM device WHERE user_id = ? AND device_id = (
           SELECT device_id FROM device WHERE user_id = ? ORDER BY last_seen_at LIMIT 1)
-        """, user.key, user.key)
+        """, key, key)
     }
     try execute(
       """
       INSERT INTO device
-        (user_id, device_id, model, ios_version, app_version, push_token, first_seen_at, last_seen_at)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+        (user_id, device_id, app, model, ios_version, app_version, push_token, first_seen_at, last_seen_at)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT (user_id, device_id) DO UPDATE SET
+        app = coalesce(excluded.app, device.app),
         model = coalesce(excluded.model, device.model),
         ios_version = coalesce(excluded.ios_version, device.ios_version),
         app_version = coalesce(excluded.app_version, device.app_version),
         push_token = coalesce(excluded.push_token, device.push_token), last_seen_at = excluded.last_seen_at
-      """, user.key, device.id, device.model, device.iosVersion, device.appVersion, device.pushToken, now, now)
+      """, key, device.id, device.app, device.model, device.iosVersion, device.appVersion, device.pushToken, now, now)
+  }
+
+  /// The time for which a push token tells which device is the successor of which.
+  private static let succession = Duration.seconds(30 * 86_400)
+
+  /// The trial that was begun or used on the device before this one: the app had the same push token there.
+  func trialOfPredecessor(of device: Device, at now: Date) throws -> TrialRecord? {
+    guard let token = device.pushToken else { return nil }
+    // Somebody may name many devices with one token: the newest few decide.
+    let devices = try all(
+      """
+      SELECT device_id FROM device
+      WHERE push_token = ? AND last_seen_at >= ? AND device_id <> ? AND coalesce(app, '') = ?
+      ORDER BY last_seen_at DESC, device_id LIMIT 10
+      """, token, now.advanced(by: .zero - Self.succession), device.id, device.app ?? BundleID("")
+    ) { try $0.get(0, as: DeviceID.self) }
+    return try devices.lazy.compactMap(newestTrial(on:)).first
+  }
+
+  /// Whether a trial of the user's, of the device's or of the one before it is known.
+  ///
+  /// - Parameter onAnyDevice: whether one that the user began on another device counts.
+  func hasTrial(_ user: UserID, on device: Device, onAnyDevice: Bool, at now: Date) throws -> Bool {
+    if let own = try newestTrial(of: user), onAnyDevice || own.device == device.id { return true }
+    return try newestTrial(on: device.id) != nil || trialOfPredecessor(of: device, at: now) != nil
   }
 
   func countDevices(of user: UserID) throws -> Int {
-    try first("SELECT count(*) FROM device WHERE user_id = ?", user.key) { try $0.get(0) } ?? 0
+    try first("SELECT count(*) FROM device WHERE user_id = ?", key(of: user)) { try $0.get(0) } ?? 0
   }
 }

@@ -27,6 +27,16 @@ extension LedgerTables {
       """, key.environment, key.originalTransactionID, read: Self.unclaimed)
   }
 
+  /// Whether a purchase names another user than this one. A user ID that is no UUID is another one where the account token is
+  /// the ID of a user: one who is known, if not by the configuration.
+  func names(
+    _ evidence: SubscriptionEvidence, anotherThan user: UserID, tokensAreUserIDs: Bool = false
+  ) throws -> Bool {
+    if evidence.namesAnother(than: user, tokensAreUserIDs: tokensAreUserIDs) { return true }
+    guard user.accountToken == nil, let token = evidence.accountToken else { return false }
+    return try isKnown(UserID(token))
+  }
+
   /// Purchases that name a user, in the order of `SubscriptionKey.precedes`.
   func unclaimed(naming user: UserID) throws -> [StoredUnclaimed] {
     guard let token = user.accountToken else { return [] }

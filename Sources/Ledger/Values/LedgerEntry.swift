@@ -35,6 +35,8 @@ package struct LedgerEntry: Sendable {
   package var contestedKeys: Set<SubscriptionKey>
   /// The keys whose account token names another user: this user does not get them.
   package var keysNamingOthers: Set<SubscriptionKey> = []
+  /// Every account token is the ID of a user (`policy.app_account_token`).
+  package var tokensAreUserIDs = false
   package var receipt: KeptReceipt
   /// The octets of the receipt that others have too, of what its base64 spells, or of its text where it is a signed
   /// transaction: certificates of Apple's. The ledger stores them once. `nil`: none are known.
@@ -45,6 +47,8 @@ package struct LedgerEntry: Sendable {
   /// The user presented proof. `false` if the service asked Apple itself, or Apple notified it: a purchase claimed by
   /// account token alone then stays so.
   package var isPresented = true
+  /// The user named the purchase by its ID: of somebody who was erased it stays.
+  package var isByID = false
   /// Such a claim rests on the account token alone: a user who presents proof later gets the purchase.
   package var claimsByName = false
   package var ownership: OwnershipPolicy

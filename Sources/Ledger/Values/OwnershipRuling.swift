@@ -11,9 +11,10 @@ internal import Entitlements
 /// | another, contested key | left there | moved | moved if it grants them nothing, else left there |
 /// | another, other key | left there | moved | left there |
 /// | another, by account token alone | moved | moved | moved |
+/// | nobody any more | moved | moved | moved |
 ///
-/// The last line is for a key without proof: a notification assigned it to the user in its account token. A user with
-/// proof gets it, unless the key names another user.
+/// The last lines are for keys without an owner who could object, and a user with proof gets them, unless the key names
+/// another user: a notification assigned one to the user in its account token; the owner of the other one was erased.
 ///
 /// A key whose account token (set by the app at the purchase) names another user stays where it is under every policy,
 /// owned or not, unless it is this user's already: support may have transferred it.
@@ -43,10 +44,12 @@ enum OwnershipRuling: Hashable {
   ///   - owners: the present owners of `keys`; unowned keys are absent.
   ///   - namingOthers: keys whose account token names another user.
   ///   - unpresented: keys owned by account token alone.
+  ///   - ownerless: keys whose owner was erased, where the user has proof of the purchase.
   ///   - isInactive: whether a key grants its present owner nothing; called only under `transfer_if_inactive`.
   static func decide(
     user: UserID, keys: Set<SubscriptionKey>, contested: Set<SubscriptionKey>, owners: [SubscriptionKey: UserID],
     policy: OwnershipPolicy, namingOthers: Set<SubscriptionKey> = [], unpresented: Set<SubscriptionKey> = [],
+    ownerless: Set<SubscriptionKey> = [],
     isInactive: (SubscriptionKey) throws -> Bool
   ) rethrows -> OwnershipRuling {
     var grant = Grant()
@@ -66,7 +69,7 @@ enum OwnershipRuling: Hashable {
       }
       let moves =
         switch policy {
-        case _ where unpresented.contains(key): true
+        case _ where unpresented.contains(key) || ownerless.contains(key): true
         case .keep: false
         case .transfer: true
         case .transferIfInactive: try contested.contains(key) && isInactive(key)

@@ -4,6 +4,8 @@ package import Entitlements
 package import Ledger
 package import Logging
 
+package import struct FoundationEssentials.Date
+
 /// Trials of the app's own: once per device, user and store account, by our clock alone.
 package struct Trials: Sendable {
   package let terms: [TrialTerms]
@@ -80,8 +82,9 @@ package struct Trials: Sendable {
     var start = TrialStart(
       terms, user: user, device: device, author: author, requestID: requestID,
       evaluationContext: validator.evaluationContext, rowsClaimedUntil: validator.rowsClaim)
+    start.isCovered = try await consult(await isCovered(user, by: terms.tier), or: StartError.ledgerUnavailable)
     var other: Bool?
-    if let deviceCheck, terms.oncePer.contains(.device), try await !isKnown(terms, user, device) {
+    if let deviceCheck, terms.oncePer.contains(.device), !start.isCovered, try await !isKnown(terms, user, device) {
       start.owesBit = true
       let answer = try await query(deviceCheck, tokens, logger)
       start.isUsedByApple = answer?.bit0 ?? false
@@ -103,6 +106,11 @@ package struct Trials: Sendable {
         metadata: ["user_id": "\(record.user)", "trial": "\(record.name)", "ends_at": "\(record.endsAt.rfc3339)"])
       _ = await validator.write(record.user, .waiting, logger: logger)
     case .known(let record): await settle(record, on: device.id, tokens, bit1: other, logger)
+    case .taken(let record):
+      await settle(record, on: device.id, tokens, bit1: other, logger)
+      logger.notice("a device's trial became a user's", metadata: ["user_id": "\(record.user)"])
+      _ = await validator.write(record.user, .waiting, logger: logger)
+    case .notNeeded: break
     case .used(let key):
       logger.notice("a second trial was refused", metadata: ["user_id": "\(user)", "once_per": "\(key.rawValue)"])
     }
@@ -111,9 +119,49 @@ package struct Trials: Sendable {
 
   /// Whether the ledger alone decides: Apple need not be asked.
   private func isKnown(_ terms: TrialTerms, _ user: UserID, _ device: Device) async throws(StartError) -> Bool {
-    let own = try await consult(await ledger.trial(of: user), or: StartError.ledgerUnavailable)
-    if let own, terms.oncePer.contains(.user) || own.device == device.id { return true }
-    return try await consult(await ledger.trial(on: device.id, of: nil), or: StartError.ledgerUnavailable) != nil
+    try await consult(
+      await ledger.hasTrial(
+        user, on: device, onAnyDevice: terms.oncePer.contains(.user), at: validator.evaluationContext.recordedAt),
+      or: StartError.ledgerUnavailable)
+  }
+
+  /// Whether what a user has gives a tier or a higher one.
+  private func isCovered(_ user: UserID, by tier: Tier) async throws(LedgerError) -> Bool {
+    let rules = validator.rules
+    let profile = try await ledger.profile(of: user)
+    let standing = rules.standing(of: user, profile, at: validator.evaluationContext.evaluatedAt)
+    return standing.givesAccess && rules.catalog.rank(of: standing.tier) >= rules.catalog.rank(of: tier)
+  }
+
+  /// Takes over a running trial of a former system. Apple is told of the device with its next tokens.
+  package func take(
+    _ former: FormerTrial, _ terms: TrialTerms, of user: UserID, on device: DeviceID, author: String, requestID: String
+  ) async throws(LedgerError) -> TrialStartOutcome {
+    var start = TrialStart(
+      terms, user: user, device: Device(id: device), owesBit: deviceCheck != nil && terms.oncePer.contains(.device),
+      author: author, requestID: requestID, evaluationContext: validator.evaluationContext)
+    start.former = former
+    return try await ledger.start(start)
+  }
+
+  /// Changes the end or the sessions of a trial, also of one that is over.
+  ///
+  /// - Parameters:
+  ///   - user: `nil`: the one whose trial was begun on the device.
+  ///   - endsAt: `nil`: as it is; so is `sessionsTotal`.
+  /// - Returns: the trial; `nil` where there is none.
+  package func amend(
+    on device: DeviceID, of user: UserID?, endsAt: Date?, sessionsTotal: Int?, note: Note, logger: Logger
+  ) async throws(LedgerError) -> TrialRecord? {
+    let amended = try await ledger.amend(
+      TrialAmendment(
+        device: device, user: user, endsAt: endsAt, sessionsTotal: sessionsTotal, note: note,
+        evaluationContext: validator.evaluationContext, rowsClaimedUntil: validator.rowsClaim))
+    guard let amended else { return nil }
+    logger.notice(
+      "a trial was changed", metadata: ["user_id": "\(amended.user)", "ends_at": "\(amended.endsAt.rfc3339)"])
+    _ = await validator.write(amended.user, .waiting, logger: logger)
+    return amended
   }
 
   /// Apple's bits for a device before a start; `nil` where Apple is away or was not asked.
@@ -192,6 +240,25 @@ package struct Trials: Sendable {
     return found
   }
 
+  /// A page of trials, in the order in which they were recorded.
+  ///
+  /// - Parameters:
+  ///   - cursor: the last one of the page before.
+  ///   - isRunning: leaves out what is over, and what was converted.
+  /// - Returns: `next`: the last one that was looked at; `nil` at the end.
+  package func page(
+    after cursor: GivenPeriod.ID, isRunning: Bool, limit: Int
+  ) async throws(LedgerError) -> (trials: [Seen], next: GivenPeriod.ID?) {
+    let records = try await ledger.trials(
+      after: cursor, runningAt: isRunning ? validator.evaluationContext.evaluatedAt : nil, limit: limit)
+    var found: [Seen] = []
+    for record in records {
+      let seen = try await seen(record)
+      if !isRunning || seen.state == .running { found.append(seen) }
+    }
+    return (found, records.count < limit ? nil : records.last?.id)
+  }
+
   /// A trial with its state now.
   package func seen(_ record: TrialRecord) async throws(LedgerError) -> Seen {
     Seen(record: record, state: try await hasBought(record) ? .converted : state(of: record))
@@ -211,7 +278,7 @@ package struct Trials: Sendable {
   }
 
   private func state(of record: TrialRecord) -> State {
-    if validator.evaluationContext.evaluatedAt < record.endsAt { return .running }
+    if record.isRunning(at: validator.evaluationContext.evaluatedAt) { return .running }
     return record.sessionsRemaining == 0 ? .usedUp : .over
   }
 
@@ -237,8 +304,9 @@ package struct Trials: Sendable {
     of user: UserID, on device: Device, sessionsUsed: Int?, requestID: String, logger: Logger
   ) async throws(LedgerError) -> TrialRecord? {
     var known = try await ledger.trial(on: device.id, of: user)
-    if known == nil, try await ledger.trial(of: user) != nil {
-      try await ledger.keep(device, of: user, at: validator.evaluationContext.recordedAt)
+    let context = validator.evaluationContext
+    if known == nil, try await ledger.hasTrial(user, on: device, onAnyDevice: true, at: context.recordedAt) {
+      try await arrive(device, of: user, requestID: requestID, logger: logger)
       known = try await ledger.trial(on: device.id, of: user)
     }
     guard let known, let sessionsUsed, sessionsUsed > known.sessionsUsed else { return known }
@@ -250,12 +318,18 @@ package struct Trials: Sendable {
 
   /// Keeps what an app says of a user's device, which then shares the user's trial.
   package func keep(
-    _ device: Device, of user: UserID, tokens: DeviceTokens?, logger: Logger
+    _ device: Device, of user: UserID, tokens: DeviceTokens?, requestID: String, logger: Logger
   ) async throws(LedgerError) {
-    try await ledger.keep(device, of: user, at: validator.evaluationContext.recordedAt)
+    try await arrive(device, of: user, requestID: requestID, logger: logger)
     if let record = try await ledger.trial(on: device.id, of: user) {
       await settle(record, on: device.id, tokens, bit1: nil, logger)
     }
+  }
+
+  private func arrive(_ device: Device, of user: UserID, requestID: String, logger: Logger) async throws(LedgerError) {
+    guard try await ledger.keep(device, of: user, requestID: requestID, validator.evaluationContext) else { return }
+    logger.notice("a device's trial became a user's", metadata: ["user_id": "\(user)"])
+    _ = await validator.write(user, .waiting, logger: logger)
   }
 
   /// The user whose trial was begun on a device.

@@ -22,7 +22,8 @@ extension ReceiptValidator {
     guard !evidence.isEmpty else { return false }
     return try await consult(
       await ledger.isAnothers(
-        evidence, contested: contestedKeys(evidence), than: user, ownership: ownership, evaluationContext))
+        evidence, contested: contestedKeys(evidence), than: user, ownership: ownership,
+        tokensAreUserIDs: accountTokenIsUserID, evaluationContext))
   }
 
   /// The purchases that a receipt claims, unproven; none where it cannot be read.

@@ -93,7 +93,9 @@ extension ReceiptValidator {
     guard provisional > .zero, let history = proof.history(evaluatedAt: now),
       rules.accepts(history.environment, for: user)
     else { return [] }
-    let others = Set(history.evidence().filter { $0.namesAnother(than: user) }.map(\.key))
+    let others = Set(
+      history.evidence().filter { $0.namesAnother(than: user, tokensAreUserIDs: accountTokenIsUserID) }
+        .map(\.key))
     return history.provisionalEvidence(at: now, until: now.advanced(by: provisional), catalog: rules.catalog)
       .filter { !others.contains($0.key) }
   }

@@ -15,6 +15,8 @@ package final class ReceiptValidator: Sendable {
   /// How long a new purchase counts on its signature alone while Apple cannot be asked (`policy.provisional`); zero:
   /// not at all.
   let provisional: Duration
+  /// Whether a purchase's `appAccountToken` is the ID of a user, known or not (`policy.app_account_token`).
+  let accountTokenIsUserID: Bool
   /// `nil` without a profile store.
   let writeBack: ProfileWriteBack?
   /// The look-ups of unknown IDs. Users can invent IDs, and each costs calls to both stores, of the few that Apple
@@ -25,12 +27,14 @@ package final class ReceiptValidator: Sendable {
 
   package init(
     gateway: AppStoreGateway, ledger: Ledger, ownership: OwnershipPolicy, provisional: Duration,
-    writeBack: ProfileWriteBack? = nil, onVerdict: @escaping @Sendable (Entitlement) -> Void = { _ in }
+    accountTokenIsUserID: Bool = false, writeBack: ProfileWriteBack? = nil,
+    onVerdict: @escaping @Sendable (Entitlement) -> Void = { _ in }
   ) {
     self.gateway = gateway
     self.ledger = ledger
     self.ownership = ownership
     self.provisional = provisional
+    self.accountTokenIsUserID = accountTokenIsUserID
     self.writeBack = writeBack
     self.onVerdict = onVerdict
   }
@@ -364,7 +368,9 @@ package final class ReceiptValidator: Sendable {
     if !submission.isPresented { (entry.isPresented, entry.claimsByName) = (false, true) }
     // Only a receipt that verifyReceipt has answered about replaces the kept one: others cannot be sent to it.
     entry.keepsReceipts = accepted.source != .verifyReceipt
+    entry.isByID = submission.proof.originalTransactionID != nil
     entry.keysNamingOthers = Set(evidence.filter { $0.namesAnother(than: submission.user) }.map(\.key))
+    entry.tokensAreUserIDs = accountTokenIsUserID
     entry.pendingID = mode.pendingID
     entry.runItem = mode.runItem
     entry.note = submission.note

@@ -340,7 +340,7 @@ import Testing
       #expect(
         try await post(service, "verify", #"{"receipt_data":"\#(receipt)"}"#, AppAPIBench.ben).status == 200)
       let other = #"{"deviceId":"22222222-2222-4222-8222-222222222222"}"#
-      try AppAPIBench.expect(try await post(service, "start-trial", other, AppAPIBench.ben), 409, "TRIAL_USED")
+      try AppAPIBench.expect(try await post(service, "start-trial", other, AppAPIBench.ben), 409, "TRIAL_NOT_NEEDED")
       for body in [#"{"deviceId":"phone"}"#, #"{"trial":"year"}"#, "[]", "{"] {
         try AppAPIBench.expect(try await post(service, "start-trial", body), 400, "MALFORMED_REQUEST")
       }

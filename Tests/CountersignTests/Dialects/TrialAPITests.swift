@@ -214,14 +214,34 @@ import Testing
     }
   }
 
-  @Test func `only a user's token reaches it`() async throws {
+  @Test func `a user's token and the public key of an app reach it`() async throws {
     let body = #"{"device_id":"\#(Self.phone)"}"#
     try await AppAPIBench.run { service, _, _ in
       try await AppAPIBench.check(
-        [("verify", 200), ("session", 404), ("start", 200)].map { path, user in
+        // At the end the device's trial is the user's.
+        [("verify", 200, 200), ("session", 404, 404), ("start", 200, 409)].map { path, user, app in
           AppAPIBench.Row(
-            method: .post, path: "/api/trial/\(path)", body: body, user: user, service: 403, support: 403)
+            method: .post, path: "/api/trial/\(path)", body: body, user: user, service: 403, support: 403, app: app)
         }, service)
+    }
+  }
+
+  @Test func `without accounts the device has the trial, and whoever signs in takes it along`() async throws {
+    try await AppAPIBench.run(AppAPIBench.settings(sessions: 30)) { service, _, clock in
+      func app(_ path: String, _ more: String = "") async throws -> Answer {
+        try await service.send(
+          .post, "/api/trial/\(path)", key: RunningService.publicKey, body: #"{"device_id":"\#(Self.phone)"\#(more)}"#)
+      }
+      try expect(try await app("verify"), #"{"valid":false,"trial_state":null}"#)
+      try expect(try await app("start"), Self.begun)
+      clock.advance(by: 3_600)
+      try expect(try await app("start"), Self.begun)
+      try expect(try await app("verify", #","trial_data":{"sessions_used":5}"#), Self.state(used: 5, left: 25))
+      try expect(try await app("session", #","action":"use""#), #"{"success":true,"sessions_remaining":24}"#)
+      try expect(try await verify(service, at: clock), Self.state(used: 6, left: 24))
+      #expect(try await service.profile(AppAPIBench.anna).verdict == "pro active trial")
+      try expect(try await app("verify"), Self.state(used: 6, left: 24))
+      try AppAPIBench.expect(try await start(service, AppAPIBench.ben, at: clock), 409, "TRIAL_USED")
     }
   }
 

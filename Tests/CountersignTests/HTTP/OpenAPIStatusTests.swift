@@ -71,8 +71,18 @@ import Testing
         headers: [TransportHeader("Idempotency-Key", "one")]),
       Ask(method: .put, path: "/v1/profiles/u/usage/children", body: #"{"count":1}"#),
       Ask(method: .delete, path: "/v1/profiles/u/usage/questions/one"),
-      Ask(method: .post, path: "/v1/trials", body: #"{"user_id":"u","device_id":"\#(user)"}"#),
+      Ask(method: .post, path: "/v1/trials", body: #"{"user_id":"t","device_id":"\#(user)"}"#),
       Ask(method: .get, path: "/v1/trials/\(user)"),
+      Ask(
+        method: .patch, path: "/v1/trials/\(user)", key: support,
+        body: #"{"expires_at":"2024-06-23T12:00:00Z","note":"why"}"#),
+      Ask(method: .get, path: "/v1/trials?state=running", key: support),
+      Ask(
+        method: .post, path: "/v1/trials/import",
+        body: """
+          {"trials":[{"device_id":"44444444-4444-4444-8444-444444444444","started_at":"2024-06-14T12:00:00Z",\
+          "expires_at":"2024-06-20T12:00:00Z"}]}
+          """),
       Ask(method: .put, path: "/v1/devices/\(other)", key: token, body: "{}"),
       Ask(method: .post, path: "/v1/trials", key: token, body: #"{"device_id":"\#(other)"}"#),
       Ask(method: .post, path: "/v1/trials/\(other)/sessions", key: token, body: "{}"),
@@ -180,7 +190,11 @@ import Testing
             method: .post, path: "/v1/profiles/u/usage/questions", body: #"{"amount":1}"#,
             headers: [TransportHeader("Idempotency-Key", "two")]),
           Ask(method: .post, path: "/v1/profiles/u/usage/none", body: "{}"),
-          Ask(method: .post, path: "/v1/trials", body: #"{"user_id":"u","device_id":"\#(Self.user)"}"#),
+          Ask(method: .post, path: "/v1/trials", body: #"{"user_id":"t","device_id":"\#(Self.user)"}"#),
+          Ask(method: .get, path: "/v1/trials/\(Self.user)?user_id=t", key: RunningService.publicKey),
+          Ask(method: .get, path: "/v1/trials?limit=0"),
+          Ask(
+            method: .patch, path: "/v1/trials/22222222-2222-4222-8222-222222222222", body: #"{"sessions_total":9}"#),
           Ask(method: .post, path: "/v1/trials", body: #"{"user_id":"x","device_id":"\#(Self.user)"}"#),
           Ask(
             method: .post, path: "/v1/trials",

@@ -27,6 +27,8 @@ import Testing
     var support: Int
     /// For everybody, with a credential or without.
     var isOpen = false
+    /// The public key of an app, which names no user.
+    var app = 403
 
     static func open(_ route: String, path: String? = nil) -> Row {
       Row(method: "GET", route: route, path: path, own: 200, other: 200, service: 200, support: 200, isOpen: true)
@@ -83,17 +85,24 @@ import Testing
     Row(
       method: "DELETE", route: "/v1/profiles/{user_id}/usage/{feature}/{key}",
       path: "/v1/profiles/\(own)/usage/questions/k", own: 404, other: 403, service: 404, support: 404),
-    Row(method: "POST", route: "/v1/trials", body: "{}", own: 400, other: 400, service: 400, support: 403),
+    Row(method: "POST", route: "/v1/trials", body: "{}", own: 400, other: 400, service: 400, support: 403, app: 400),
+    Row(method: "GET", route: "/v1/trials", own: 403, other: 403, service: 200, support: 200),
+    Row(
+      method: "POST", route: "/v1/trials/import", body: #"{"trials":[]}"#, own: 403, other: 403, service: 400,
+      support: 403),
     Row(
       method: "GET", route: "/v1/trials/{device_id}", path: "/v1/trials/\(own)", own: 404, other: 404, service: 404,
-      support: 404),
+      support: 404, app: 404),
+    Row(
+      method: "PATCH", route: "/v1/trials/{device_id}", path: "/v1/trials/\(own)",
+      body: #"{"sessions_total":9,"note":"why"}"#, own: 403, other: 403, service: 404, support: 404),
     Row(
       method: "POST", route: "/v1/trials/{device_id}/sessions", path: "/v1/trials/\(own)/sessions", body: "{}",
       own: 404,
-      other: 404, service: 404, support: 403),
+      other: 404, service: 404, support: 403, app: 404),
     Row(
       method: "PUT", route: "/v1/devices/{device_id}", path: "/v1/devices/\(own)", body: "{}", own: 200, other: 200,
-      service: 403, support: 403),
+      service: 403, support: 403, app: 200),
     Row(
       method: "GET", route: "/v1/profiles/{user_id}/history", path: "/v1/profiles/\(own)/history", own: 403, other: 403,
       service: 403, support: 200),
@@ -182,6 +191,7 @@ import Testing
       Credential(name: "another user", header: "Bearer \(try TokenMint.user(other, at: clock))") { $0.other },
       Credential(name: "a service key", header: "Bearer \(RunningService.serviceKey)") { $0.service },
       Credential(name: "a support key", header: "Bearer \(RunningService.supportKey)") { $0.support },
+      Credential(name: "a public key", header: "Bearer \(RunningService.publicKey)") { $0.app },
     ]
   }
 
@@ -220,7 +230,7 @@ import Testing
   private static func notAllowed(_ row: Row, _ method: String) -> Row {
     var row = row
     row.method = method
-    (row.own, row.other, row.service, row.support) = (405, 405, 405, 405)
+    (row.own, row.other, row.service, row.support, row.app) = (405, 405, 405, 405, 405)
     return row
   }
 

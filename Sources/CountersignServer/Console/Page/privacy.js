@@ -14,7 +14,7 @@ export function privacyCard(user, leave) {
   const typed = userBox('erase-id')
   const eraseForm = el('form', {autocomplete: 'off', novalidate: true, 'aria-labelledby': 'erase-title'},
     el('h3', {id: 'erase-title'}, 'Erase'),
-    el('p', {class: 'soft'}, 'For ever. Purchases stay without the name, so that nobody else gets them; so do the devices ' +
+    el('p', {class: 'soft'}, 'For ever. Purchases stay without the name, for whoever presents the receipt; so do the devices ' +
       'of trials. Export first, if the user wants a copy, and delete the account in the app, or it comes back.'),
     field(typed, 'Type the user ID to confirm'),
     el('button', {type: 'submit', class: 'danger'}, 'Erase this user'), message())

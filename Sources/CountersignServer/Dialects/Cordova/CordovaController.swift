@@ -83,7 +83,10 @@ struct CordovaController: Sendable {
     }
     let user = try UserID(checking: name, named: "additionalData.applicationUsername")
     guard case .app(let key) = context.caller else { return (user, nil) }
-    try common.admit(user)
+    guard !user.isDevice else {
+      throw Problem(.forbidden, "A public key reads and changes nothing of a device but its trial.")
+    }
+    try common.limits.admit(namedByApp: user)
     return (user, key.bundleID)
   }
 

@@ -71,7 +71,7 @@ struct OpenIAPController: Sendable {
       if case .ledgerUnavailable(let cause) = error { context.logLedgerTrouble(cause) }
       throw Problem(error)
     }
-    if let named, case .app = context.caller { try common.admit(named) }
+    if let named, case .app = context.caller { try common.limits.admit(namedByApp: named) }
     return named
   }
 

@@ -62,6 +62,7 @@ extension RevenueCatError.Code {
       case .notFound, .methodNotAllowed: .notFound
       case .malformedRequest, .payloadTooLarge, .unsupportedMediaType, .requestTimeout, .rateLimited,
         .unknownTransaction, .unsupportedReceipt, .idempotencyMismatch, .limitReached, .unknownFeature, .trialUsed,
+        .trialNotNeeded,
         .trialOver, .deviceTokenRefused:
         .badRequest
       case .internalError, .overloaded, .ledgerUnavailable, .authenticationUnavailable: .internalError

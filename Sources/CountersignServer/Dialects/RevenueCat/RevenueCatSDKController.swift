@@ -250,7 +250,7 @@ struct RevenueCatSDKController: Sendable {
   }
 
   private func admit(_ id: UserID, _ caller: Caller) throws(Problem) {
-    if case .app = caller { try common.admit(id) }
+    if case .app = caller { try common.limits.admit(namedByApp: id) }
   }
 
   private func user(named id: UserID, _ context: ServiceRequestContext) async throws(Problem) -> UserID {

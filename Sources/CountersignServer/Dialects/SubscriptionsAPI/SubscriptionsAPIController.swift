@@ -202,13 +202,9 @@ struct SubscriptionsAPIController: Sendable {
       }
     let terms = try common.trials.terms(posted.trial ?? common.trials.trials.terms.first?.name)
     let device = try await device(posted.deviceId, of: user, for: terms, context)
-    let catalog = common.reader.rules.catalog
-    let before = try await standing(of: user, context)
-    guard !before.givesAccess || catalog.rank(of: before.tier) < catalog.rank(of: terms.tier) else {
-      throw Problem(.trialUsed, "This user has a subscription that gives as much as the trial would.")
-    }
     let tokens = try TrialsController.tokens(posted.deviceToken, posted.secondDeviceToken, posted.development)
-    let (_, isNew) = try await common.trials.begin(terms, for: user, on: Device(id: device), tokens: tokens, context)
+    let (_, isNew) = try await common.trials.begin(
+      terms, for: user, on: Device(id: device, app: common.trials.soleApp), tokens: tokens, context)
     return Self.response(
       try await answer(
         about: user, try await standing(of: user, context), context,

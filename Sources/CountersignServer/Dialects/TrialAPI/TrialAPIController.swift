@@ -9,7 +9,7 @@ import Validation
 import struct FoundationEssentials.Date
 
 /// `/api/trial/…`: trials as an app knows them that keeps their state in the keychain and has it verified. The user is
-/// the token's, and the clock is ours.
+/// the token's, or with the public key of an app the device, and the clock is ours.
 struct TrialAPIController: Sendable {
   /// Calls of one user, of all three routes together.
   static let callsPerMinute = 10
@@ -36,8 +36,7 @@ struct TrialAPIController: Sendable {
 
   /// Tells of the user's trial, on any device of theirs. Of what the app says only a higher number of sessions counts.
   private func verify(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
-    let (user, posted) = try await posted(request, context)
-    let device = try posted.device()
+    let (user, device, posted) = try await posted(request, context)
     let sessions = posted.trialData?.sessionsUsed
     guard sessions.map((0...TrialTerms.mostSessions).contains) ?? true else {
       throw Problem(
@@ -54,33 +53,43 @@ struct TrialAPIController: Sendable {
   }
 
   private func start(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
-    let (user, posted) = try await posted(request, context)
+    let (user, device, posted) = try await posted(request, context)
     let (record, _) = try await trials.begin(
-      try trials.terms(posted.trial), for: user, on: try posted.device(), tokens: try posted.tokens(), context)
+      try trials.terms(posted.trial), for: user, on: device, tokens: try posted.tokens(), context)
     return SupportController.response(TrialAPIStart(trial: TrialAPIStart.Trial(record)))
   }
 
   private func useSession(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
-    let (user, posted) = try await posted(request, context)
+    let (user, device, posted) = try await posted(request, context)
     guard posted.action == nil || posted.action == "use" else {
       throw Problem(.malformedRequest, "'action' has to be 'use'.")
     }
     let record = try await trials.countSession(
-      of: user, on: try posted.device().id, idempotencyKey: try request.headers.idempotencyKey(),
+      of: user, on: device.id, idempotencyKey: try request.headers.idempotencyKey(),
       tokens: try posted.tokens(), context)
     return SupportController.response(TrialAPISession(sessionsRemaining: record.sessionsRemaining))
   }
 
-  /// The user, who has not asked too often, and the body.
+  /// The user, who has not asked too often, the device, and the body.
   private func posted(
     _ request: Request, _ context: ServiceRequestContext
-  ) async throws -> (user: UserID, posted: TrialAPIRequest) {
-    let user = try context.requireUser()
-    if let seconds = calls.admit(user.rawValue) {
-      throw Problem(
-        .rateLimited, "A user may ask \(Self.callsPerMinute) times a minute; wait and try again.", retryAfter: seconds)
-    }
-    return (user, try await body.decode(TrialAPIRequest.self, from: request, budgets.access(by: context.caller)).value)
+  ) async throws -> (user: UserID, device: Device, posted: TrialAPIRequest) {
+    let caller = try context.requireUserOrAppOr()
+    // A user is known before the body is read; a device is named in it.
+    if case .user(let user) = caller { try admit(user) }
+    let posted = try await body.decode(
+      TrialAPIRequest.self, from: request, budgets.access(by: caller, at: context.clientAddress)
+    ).value
+    let device = try posted.device { trials.device($0, by: caller, $1, $2) }
+    let user = try trials.user(on: device.id, by: caller)
+    if case .app = caller { try admit(user) }
+    return (user, device, posted)
+  }
+
+  private func admit(_ user: UserID) throws(Problem) {
+    guard let seconds = calls.admit(user.rawValue) else { return }
+    throw Problem(
+      .rateLimited, "A user may ask \(Self.callsPerMinute) times a minute; wait and try again.", retryAfter: seconds)
   }
 }
 
@@ -117,9 +126,11 @@ struct TrialAPIRequest: Decodable {
     case isDevelopment = "development"
   }
 
-  func device() throws(Problem) -> Device {
-    Device(
-      id: try DeviceID(checking: deviceID),
+  func device(
+    _ describe: (DeviceID, DeviceInformation?, _ pushToken: String?) -> Device
+  ) throws(Problem) -> Device {
+    describe(
+      try DeviceID(checking: deviceID),
       try deviceInformation.map { information throws(Problem) in
         try TrialsController.checked(information, named: "device_info")
       }, try TrialsController.checked(pushToken: pushToken))

@@ -1,0 +1,332 @@
+import CountersignAPI
+import Foundation
+import HTTPTransport
+import TestSupport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// Trials through HTTP on the running service: in apps without accounts, of new devices, from elsewhere, as they are listed and
+/// changed. The clock has nanoseconds.
+@Suite struct DeviceTrialsTests {
+  private static let start = Date(timeIntervalSince1970: 1_768_478_400.123456789)  // 2026-01-15T12:00:00.123Z
+  private static let anna = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
+  private static let phone = "11111111-1111-4111-8111-111111111111"
+  private static let tablet = "22222222-2222-4222-8222-222222222222"
+
+  private struct Bench: Sendable {
+    var service: RunningService
+    var store: SimulatedStore
+    var profiles: ProfileStoreDouble
+    var clock: MovingClock
+
+    func begin(_ key: String, on device: String = phone, _ more: String = "") async throws -> Answer {
+      try await service.send(.post, "/v1/trials", key: key, body: #"{"device_id":"\#(device)"\#(more)}"#)
+    }
+
+    func token(_ user: String = anna) throws -> String { try TokenMint.user(user, at: clock.date) }
+
+    func types() async throws -> [String] {
+      let events = try await service.send(.get, "/v1/events")
+      return events.array("events").compactMap { $0["type"] as? String }
+    }
+  }
+
+  private func run(
+    sessions: Int? = nil, server: [String: String] = ["user_rate_limit": "0", "rate_limit": "0"],
+    deviceCheck: Bool = false, _ body: @Sendable (Bench) async throws -> Void
+  ) async throws {
+    let clock = MovingClock(Self.start)
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await ProfileStoreDouble.running { profiles in
+        var settings = Settings(
+          server: server, jwt: ["secret": TokenMint.secret],
+          profileStore: .store(profiles.url, deadline: "1m"))
+        settings.dialects = ["revenuecat", "cordova"]
+        let number = sessions.map { ", sessions: \($0)" } ?? ""
+        settings.trials = ["week": "{ tier: pro, length: 7d\(number) }"]
+        if deviceCheck { settings.deviceCheck = .deviceCheck(store) }
+        try await RunningService.run(apple: store.apple, settings: settings, now: { clock.date }) { service in
+          try await body(Bench(service: service, store: store, profiles: profiles, clock: clock))
+        }
+      }
+    }
+  }
+
+  private static let app = RunningService.publicKey
+
+  // MARK: Apps without accounts
+
+  @Test func `without accounts the device is the user: it begins, is found after a reinstall, and uses sessions`()
+    async throws
+  {
+    try await run(sessions: 3) { bench in
+      let begun = try await bench.begin(Self.app)
+      #expect(begun.status == 201 && begun["user_id"] == "$device:\(Self.phone)" && begun["state"] == "running")
+      bench.clock.advance(by: 3_600)
+      let again = try await bench.begin(Self.app, on: Self.phone.uppercased())
+      #expect(again.status == 200 && again["expires_at"] == begun["expires_at"])
+      let used = try await bench.service.send(.post, "/v1/trials/\(Self.phone)/sessions", key: Self.app)
+      #expect(used["sessions_remaining"] == "2")
+      let read = try await bench.service.send(.get, "/v1/trials/\(Self.phone)", key: Self.app)
+      #expect(read["sessions_used"] == "1")
+      let kept = try await bench.service.send(
+        .put, "/v1/devices/\(Self.phone)", key: Self.app, body: #"{"device":{"app_version":"2.0"}}"#)
+      #expect(kept.text.contains(#""sessions_used":1"#))
+      // A server reads what it is; the history has it; there is no row.
+      #expect(try await bench.service.profile("$device:\(Self.phone)").verdict == "pro active trial")
+      #expect(bench.profiles.rows.keys.allSatisfy { !$0.contains("device") })
+      bench.clock.advance(by: 7 * 86_400)
+      #expect(try await bench.begin(Self.app)["state"] == "over")
+    }
+  }
+
+  @Test func `a public key reads and changes nothing of a device but its trial`() async throws {
+    try await run { bench in
+      #expect(try await bench.begin(Self.app).status == 201)
+      let user = "$device:\(Self.phone)"
+      for (method, path, body) in [
+        (TransportRequest.Method.get, "/v1/profiles/\(user)", nil), (.get, "/v1/profiles/\(user)/access", nil),
+        (.post, "/v1/profiles/\(user)/usage/questions", "{}"), (.get, "/v1/profiles/\(user)/trials", nil),
+        (.patch, "/v1/trials/\(Self.phone)", #"{"sessions_total":9,"note":"why"}"#), (.get, "/v1/trials", nil),
+        (.post, "/v1/validations", #"{"user_id":"\#(user)","receipt_data":"AAAA"}"#),
+        (.get, "/v1/trials/\(Self.phone)?user_id=\(Self.anna)", nil),
+        (.delete, "/v1/profiles/\(user)", nil),
+      ] as [(TransportRequest.Method, String, String?)] {
+        let answer = try await bench.service.send(method, path, key: Self.app, body: body)
+        #expect(answer.status == 403, "\(method) \(path): \(answer.text)")
+      }
+      let named = try await bench.begin(Self.app, on: Self.tablet, #","user_id":"\#(Self.anna)""#)
+      #expect(named.status == 403)
+      // The dialects take it for no user.
+      let customer = try await bench.service.send(
+        .get, "/v1/subscribers/%24device%3A\(Self.phone)", key: Self.app)
+      #expect(customer.status == 400, "\(customer.text)")
+      let identify = try await bench.service.send(
+        .post, "/v1/subscribers/identify", key: Self.app,
+        body: #"{"app_user_id":"\#(user)","new_app_user_id":"eve"}"#)
+      #expect(identify.status == 400, "\(identify.text)")
+      #expect(try await bench.service.profile("eve").verdict == "free active no_purchases")
+      let receipt = try bench.store.simulator.issueReceipt(.lifetime).receiptData
+      let cordova = try await bench.service.send(
+        .post, "/v1/validate", key: Self.app,
+        body: """
+          {"id":"com.example.app.forever","type":"non consumable","transaction":{"type":"ios-appstore",\
+          "appStoreReceipt":"\(receipt)"},"additionalData":{"applicationUsername":"\(user)"}}
+          """)
+      #expect(cordova["ok"] == "false", "\(cordova.text)")
+      #expect(try await bench.service.profile(user).verdict == "pro active trial")
+    }
+  }
+
+  @Test func `who signs in on the device takes its trial along, and the row is written`() async throws {
+    try await run(sessions: 5) { bench in
+      #expect(try await bench.begin(Self.app)["state"] == "running")
+      bench.clock.advance(by: 3_600)
+      let taken = try await bench.begin(try bench.token())
+      #expect(taken.status == 200 && taken["user_id"] == Self.anna && taken["state"] == "running")
+      #expect(taken["expires_at"]?.hasPrefix("2026-01-22T12:00:00") == true, "\(taken.text)")
+      #expect(bench.profiles.row(Self.anna)?["subscription_tier"] == .text("pro"))
+      #expect(try await bench.service.profile(Self.anna).verdict == "pro active trial")
+      // The app does not learn who it is, and finds the trial all the same.
+      let read = try await bench.service.send(.get, "/v1/trials/\(Self.phone)", key: Self.app)
+      #expect(read["user_id"] == "$device:\(Self.phone)" && !read.text.contains(Self.anna))
+      #expect(try await bench.begin(Self.app).status == 200)
+      #expect(try await bench.begin(try bench.token("ben")).status == 409)
+      #expect(try await bench.types() == ["trial.started", "trial.refused"])
+    }
+  }
+
+  @Test func `Apple remembers the device of an app without accounts`() async throws {
+    try await run(deviceCheck: true) { bench in
+      let token = #","device_token":"\#(bench.store.simulator.deviceToken(of: "A"))""#
+      #expect(try await bench.begin(Self.app, token).status == 201)
+      let other = #","device_token":"\#(bench.store.simulator.deviceToken(of: "A"))""#
+      let refused = try await bench.begin(Self.app, on: Self.tablet, other)
+      #expect(refused.status == 409 && refused["code"] == "trial_used")
+    }
+  }
+
+  @Test func `requests of one device are counted, and others go on`() async throws {
+    try await run(server: ["user_rate_limit": "1"]) { bench in
+      var statuses: [Int] = []
+      for _ in 0..<20 where statuses.last != 429 {
+        statuses.append(try await bench.service.send(.get, "/v1/trials/\(Self.phone)", key: Self.app).status)
+      }
+      #expect(statuses.last == 429, "\(statuses)")
+      #expect(try await bench.service.send(.get, "/v1/trials/\(Self.tablet)", key: Self.app).status == 404)
+    }
+  }
+
+  @Test func `a device with the push token of another one shares its trial, and gets no second one`() async throws {
+    try await run(sessions: 5) { bench in
+      let token = #","push_token":"0123abcd""#
+      #expect(try await bench.begin(Self.app, token).status == 201)
+      bench.clock.advance(by: 86_400)
+      let shared = try await bench.begin(Self.app, on: Self.tablet, token)
+      #expect(shared.status == 200 && shared["user_id"] == "$device:\(Self.tablet)")
+      #expect(shared["started_at"]?.hasPrefix("2026-01-15T12:00:00") == true, "\(shared.text)")
+      _ = try await bench.service.send(.post, "/v1/trials/\(Self.tablet)/sessions", key: Self.app)
+      let first = try await bench.service.send(.get, "/v1/trials/\(Self.phone)", key: Self.app)
+      #expect(first["sessions_used"] == "1")
+      // Without the token it is the same device still, also for whoever signs in there.
+      #expect(try await bench.begin(Self.app, on: Self.tablet).status == 200)
+      #expect(try await bench.begin(try bench.token(), on: Self.tablet)["user_id"] == Self.anna)
+      #expect(try await bench.begin(try bench.token("ben"), on: Self.tablet).status == 409)
+    }
+  }
+
+  // MARK: Who needs none
+
+  @Test func `a user with as high a tier needs none, and nothing is used up`() async throws {
+    try await run { bench in
+      let receipt = try bench.store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+      _ = try await bench.service.validate(receipt, user: Self.anna)
+      let refused = try await bench.begin(try bench.token())
+      #expect(refused.status == 409 && refused["code"] == "trial_not_needed")
+      let given = try await bench.service.send(
+        .post, "/v1/profiles/cora/grants", body: #"{"tier":"premium","for":"1h"}"#)
+      #expect(given.status == 201)
+      let other = try await bench.begin(try bench.token("cora"), on: Self.tablet)
+      #expect(other["code"] == "trial_not_needed")
+      #expect(try await !bench.types().contains("trial.refused"))
+      // The device has not had one, and neither has she.
+      #expect(try await bench.begin(try bench.token("ben")).status == 201)
+      bench.clock.advance(by: 7_200)
+      #expect(try await bench.begin(try bench.token("cora"), on: Self.tablet).status == 201)
+    }
+  }
+
+  // MARK: Sessions at once
+
+  @Test func `of 120 sessions at once of a trial with 30, 30 are let through`() async throws {
+    try await run(sessions: 30) { bench in
+      #expect(try await bench.begin(Self.app).status == 201)
+      let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
+        for _ in 0..<120 {
+          group.addTask {
+            try await bench.service.send(.post, "/v1/trials/\(Self.phone)/sessions", key: Self.app).status
+          }
+        }
+        return try await group.reduce(into: [Int: Int]()) { $0[$1, default: 0] += 1 }
+      }
+      #expect(statuses == [200: 30, 403: 90])
+      let read = try await bench.service.send(.get, "/v1/trials/\(Self.phone)", key: Self.app)
+      #expect(read["sessions_used"] == "30" && read["state"] == "used_up")
+    }
+  }
+
+  // MARK: Servers and support
+
+  @Test func `running trials of a former system go on, each with an outcome`() async throws {
+    try await run(sessions: 30) { bench in
+      func trial(_ device: String, _ user: String?, _ start: String, _ end: String, used: Int = 5) -> String {
+        let name = user.map { #""user_id":"\#($0)","# } ?? ""
+        return """
+          {"trial":"week",\(name)"device_id":"\(device)","started_at":"\(start)","expires_at":"\(end)",\
+          "sessions_used":\(used)}
+          """
+      }
+      func device(_ number: Int) -> String { "00000000-0000-4000-8000-00000000000\(number)" }
+      let (start, end) = ("2026-01-13T12:00:00Z", "2026-01-20T12:00:00Z")
+      let body =
+        "{\"trials\":["
+        + [
+          trial(device(1), Self.anna, start, end), trial(device(2), nil, start, end),
+          trial(device(3), "long", start, "2026-01-20T12:00:01Z"),
+          trial(device(4), "over", start, "2026-01-15T12:00:00Z"),
+          trial(device(5), "early", "2026-01-15T12:00:01Z", end), trial(device(6), "used", start, end, used: 30),
+          trial(device(1), "ben", start, end), trial("phone", "ben", start, end), trial(device(7), "ben", "soon", end),
+        ].joined(separator: ",") + "]}"
+      let refusals = [String](repeating: "refused", count: 7)
+      let answer = try await bench.service.send(.post, "/v1/trials/import", body: body)
+      #expect(answer.status == 200)
+      let first = try JSONDecoder.countersign.decode(TrialImportResponse.self, from: Data(answer.text.utf8))
+      #expect(first.trials.map(\.outcome.rawValue) == ["imported", "imported"] + refusals)
+      #expect(
+        first.trials.map(\.code) == [
+          nil, nil, "malformed_request", "trial_over", "trial_over", "trial_over", "trial_used", "malformed_request",
+          "malformed_request",
+        ])
+      let kept = try #require(first.trials.first?.trial)
+      #expect(
+        kept.sessionsRemaining == 25 && kept.state == .running && kept.expiresAt.timeIntervalSince1970 == 1_768_910_400)
+      #expect(first.trials[1].trial?.userID == "$device:\(device(2))")
+      #expect(try await bench.service.profile(Self.anna).verdict == "pro active trial")
+      try await eventually { bench.profiles.row(Self.anna)?["subscription_tier"] == .text("pro") }
+      let again = try await bench.service.send(.post, "/v1/trials/import", body: body)
+      let second = try JSONDecoder.countersign.decode(TrialImportResponse.self, from: Data(again.text.utf8))
+      #expect(second.trials.map(\.outcome.rawValue) == ["known", "known"] + refusals)
+      #expect(second.trials.first?.trial == kept)
+      #expect(try await bench.begin(Self.app, on: device(2))["sessions_used"] == "5")
+      let many = (0...100).map { _ in trial(device(1), nil, start, end) }.joined(separator: ",")
+      let refused = try await bench.service.send(.post, "/v1/trials/import", body: "{\"trials\":[\(many)]}")
+      #expect(refused.status == 400)
+      #expect(try await bench.service.send(.post, "/v1/trials/import", body: #"{"trials":[]}"#).status == 400)
+    }
+  }
+
+  @Test func `support makes a trial longer, with a note, and verdict, history and row follow`() async throws {
+    try await run(sessions: 2) { bench in
+      #expect(try await bench.begin(try bench.token()).status == 201)
+      let path = "/v1/trials/\(Self.phone)"
+      func change(_ body: String?, key: String = RunningService.supportKey) async throws -> Answer {
+        try await bench.service.send(.patch, path, key: key, body: body)
+      }
+      for body in [
+        nil, "{}", #"{"expires_at":"2026-01-23T12:00:00Z"}"#, #"{"note":"why"}"#,
+        #"{"expires_at":"2026-01-15T12:00:00Z","note":"why"}"#, #"{"expires_at":"2027-02-01T12:00:00Z","note":"why"}"#,
+        #"{"expires_at":"tomorrow","note":"why"}"#, #"{"sessions_total":0,"note":"why"}"#,
+        #"{"sessions_total":100001,"note":"why"}"#,
+      ] {
+        #expect(try await change(body).status == 400, "\(body ?? "nothing")")
+      }
+      #expect(try await change(nil).text.contains("'note' is missing"))
+      bench.clock.advance(by: 8 * 86_400)
+      try await eventually { bench.profiles.row(Self.anna)?["subscription_tier"] == .text("free") }
+      let changed = try await change(#"{"expires_at":"2026-01-30T12:00:00Z","sessions_total":40,"note":"Ticket 4711"}"#)
+      #expect(changed.status == 200 && changed["state"] == "running" && changed["sessions_total"] == "40")
+      #expect(changed["expires_at"] == "2026-01-30T12:00:00Z")
+      #expect(try await bench.service.profile(Self.anna)["access_until"] == "2026-01-30T12:00:00Z")
+      #expect(bench.profiles.row(Self.anna)?["subscription_tier"] == .text("pro"))
+      let history = try await bench.service.send(
+        .get, "/v1/profiles/\(Self.anna)/history", key: RunningService.supportKey)
+      #expect(history.text.contains("Ticket 4711"))
+      // A server need not say why.
+      #expect(try await change(#"{"sessions_total":50}"#, key: RunningService.serviceKey)["sessions_total"] == "50")
+      #expect(
+        try await bench.service.send(
+          .patch, "\(path)?user_id=ben", key: RunningService.serviceKey, body: #"{"sessions_total":9}"#
+        ).status == 404)
+    }
+  }
+
+  @Test func `running trials are listed page by page`() async throws {
+    try await run { bench in
+      for number in 0..<5 {
+        let device = "00000000-0000-4000-8000-00000000000\(number)"
+        #expect(try await bench.begin(Self.app, on: device).status == 201)
+        if number == 1 { bench.clock.advance(by: 6 * 86_400) }
+      }
+      bench.clock.advance(by: 2 * 86_400)
+      func pages(_ query: String) async throws -> [[String]] {
+        var pages: [[String]] = []
+        var next: String? = ""
+        while let after = next {
+          let path = "/v1/trials?\(query)limit=2" + (after.isEmpty ? "" : "&after=\(after)")
+          let answer = try await bench.service.send(.get, path, key: RunningService.supportKey)
+          let page = try JSONDecoder.countersign.decode(TrialPageResponse.self, from: Data(answer.text.utf8))
+          pages.append(page.trials.map { String($0.deviceID.suffix(1)) })
+          next = page.next
+        }
+        return pages
+      }
+      #expect(try await pages("state=running&") == [["2", "3"], ["4"]])
+      #expect(try await pages("") == [["0", "1"], ["2", "3"], ["4"]])
+      for query in ["state=over", "limit=0", "limit=201", "after=x"] {
+        #expect(try await bench.service.send(.get, "/v1/trials?\(query)").status == 400, "\(query)")
+      }
+    }
+  }
+}
