@@ -101,7 +101,7 @@ struct OpenIAPKitController: Sendable {
 
   private func user(named name: String) throws(Problem) -> UserID {
     let user = try UserID(checking: name, named: "userId")
-    try common.admit(user)
+    try common.limits.admit(namedByApp: user)
     return user
   }
 
