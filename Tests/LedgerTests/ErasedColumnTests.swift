@@ -62,7 +62,7 @@ import Testing
     "trial": ["name": .none, "user_id": .named, "device_id": .none],
     "trial_session": ["idempotency_key": .gone],
     "device": [
-      "user_id": .named, "device_id": .none, "model": .free, "ios_version": .free, "app_version": .free,
+      "user_id": .named, "device_id": .none, "app": .none, "model": .free, "ios_version": .free, "app_version": .free,
       "push_token": .free,
     ],
     "store_purchase": [

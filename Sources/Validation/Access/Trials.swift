@@ -130,7 +130,8 @@ package struct Trials: Sendable {
     let rules = validator.rules
     let profile = try await ledger.profile(of: user)
     let standing = rules.standing(of: user, profile, at: validator.evaluationContext.evaluatedAt)
-    return standing.givesAccess && rules.catalog.rank(of: standing.tier) >= rules.catalog.rank(of: tier)
+    // What was given counts as what was bought does.
+    return standing.status != .expired && rules.catalog.rank(of: standing.tier) >= rules.catalog.rank(of: tier)
   }
 
   /// Takes over a running trial of a former system. Apple is told of the device with its next tokens.

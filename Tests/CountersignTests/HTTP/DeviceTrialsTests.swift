@@ -303,7 +303,7 @@ import Testing
   }
 
   @Test func `running trials are listed page by page`() async throws {
-    try await run { bench in
+    try await run { bench async throws in
       for number in 0..<5 {
         let device = "00000000-0000-4000-8000-00000000000\(number)"
         #expect(try await bench.begin(Self.app, on: device).status == 201)
