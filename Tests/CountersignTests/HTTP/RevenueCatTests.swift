@@ -354,7 +354,7 @@ import Testing
   @Test func `while RevenueCat cannot reach a store the user has what they last had there`() async throws {
     let clock = MovingClock(Self.clock)
     let settings = Self.settings(policy: ["provisional": "24h"])
-    try await RunningService.run(apple: .unreachable, settings: settings, now: { clock.date }) { service in
+    try await RunningService.run(apple: .unreachable, settings: settings, now: { clock.date }) { service async throws in
       let grant = { (user: String, id: String, days: Double) in
         #"{"event":{"id":"\#(id)","type":"TEMPORARY_ENTITLEMENT_GRANT","app_user_id":"\#(user)","store":"PLAY_STORE","#
           + #""event_timestamp_ms":\#(Int((Self.clock.timeIntervalSince1970 + days * Self.day) * 1_000))}}"#
@@ -398,7 +398,8 @@ import Testing
       (Self.event("TEMPORARY_ENTITLEMENT_GRANT", from: -2, until: -1, forever), "free active no_purchases"),
     ]
     for (grant, expected) in cases {
-      try await RunningService.run(apple: .unreachable, settings: settings, now: { Self.clock }) { service in
+      try await RunningService.run(apple: .unreachable, settings: settings, now: { Self.clock }) {
+        service async throws in
         #expect(try await Self.take(grant, service) == (expected.hasPrefix("pro") ? "recorded" : "noted"))
         #expect(try await Self.state(service) == expected, "\(grant)")
       }
@@ -454,7 +455,8 @@ import Testing
 
   @Test func `a refund takes back the purchase, whatever ID it has`() async throws {
     for id in ["GPA.1..refund", nil] as [String?] {
-      try await RunningService.run(apple: .unreachable, settings: Self.settings(), now: { Self.clock }) { service in
+      try await RunningService.run(apple: .unreachable, settings: Self.settings(), now: { Self.clock }) {
+        service async throws in
         #expect(try await Self.take(Self.event("INITIAL_PURCHASE", from: -10, until: 20), service) == "recorded")
         let refund = Self.event(
           "CANCELLATION", from: -10, until: 20,
