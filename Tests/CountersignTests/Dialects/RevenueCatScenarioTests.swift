@@ -66,10 +66,12 @@ import Testing
   /// The tier that each story gives on the day of its receipt.
   private static func tier(of scenario: Scenario) -> String {
     switch scenario {
-    case .subscriber, .trial, .renewing, .renewalOff, .grace, .billingRetry, .crossgraded, .eventfulYear: "pro"
+    case .subscriber, .trial, .renewing, .lateRenewal, .renewalOff, .grace, .graceEnded, .billingRetry, .crossgraded,
+      .nonRenewing, .eventfulYear:
+      "pro"
     case .refundedThenRebought, .upgraded, .downgradePending, .familyShared, .lifetime, .twoGroups: "premium"
     case .expiredVoluntary, .expiredBillingError, .expiredPriceIncrease, .expiredProductUnavailable, .expiredUnknown,
-      .refunded, .familyRevoked, .lifetimeRefunded, .empty, .unknownProduct, .wrongApp, .accountGone:
+      .graceWithoutDate, .voluntaryRetrying, .upgradeRefunded, .refunded, .familyRevoked, .lifetimeRefunded, .empty, .unknownProduct, .wrongApp, .accountGone:
       "free"
     }
   }

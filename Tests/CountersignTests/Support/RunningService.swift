@@ -214,6 +214,7 @@ struct Settings: Sendable {
     "com.example.app.premium.yearly": "{ tier: premium }",
     "com.example.app.premium.lifetime": "{ tier: premium, kind: lifetime }",
     "com.example.app.forever": "{ tier: premium, kind: lifetime }",
+    "com.example.app.pro.season": "{ tier: pro, kind: non_renewing, period: P1M }",
   ]
 
   private static let samples = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

@@ -163,6 +163,7 @@ struct DemoSession {
         com.example.app.premium.monthly: { tier: premium }
         com.example.app.premium.yearly: { tier: premium }
         com.example.app.forever: { tier: premium, kind: lifetime }
+        com.example.app.pro.season: { tier: pro, kind: non_renewing, period: P1M }
       features:
         questions: { kind: meter, free: 2 per day, pro: unlimited }
     trials:
