@@ -11,6 +11,7 @@ extension PurchasePeriod {
   static func all(
     of evidence: [SubscriptionEvidence], catalog: Catalog, policy: EntitlementPolicy
   ) -> [PurchasePeriod] {
+    let nonRenewing = NonRenewingPeriods(of: evidence, catalog: catalog)
     let periods = evidence.flatMap { item in
       let upgraded = item.upgradedTransactions
       let last = item.purchases.filter { $0.cancellationDate == nil && !upgraded.contains($0.transactionID) }
@@ -18,6 +19,7 @@ extension PurchasePeriod {
       return item.purchases.map { purchase in
         var period = PurchasePeriod(purchase, of: item, catalog: catalog)
         period.isUpgraded = upgraded.contains(purchase.transactionID)
+        period.endsAt = period.endsAt ?? nonRenewing.end(of: purchase, in: item.key.environment)
         guard let end = purchase.expiresDate, end == last, let renewal = item.renewal(of: purchase) else {
           return period
         }

@@ -118,7 +118,7 @@ extension Entitlement {
       return "The customer did not agree to a higher price. \(subscription) ended\(expiresAt.on).\(retryTerm)"
     case .productUnavailable:
       return "\(product) was no longer sold when it was to renew. \(subscription) ended\(expiresAt.on).\(retryTerm)"
-    case .unknown where expiresAt == nil && productID != nil:
+    case .unknown where lacksEnd:
       return noExpiry(of: product)
     case .unknown:
       return "\(subscription) ended\(expiresAt.on). \(witness) did not say why it was not renewed.\(retryTerm)"

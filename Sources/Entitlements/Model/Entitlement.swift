@@ -79,6 +79,9 @@ package struct Entitlement: Hashable, Codable, Sendable {
   package var isProvisional: Bool
   package var explanation: Explanation
 
+  /// Whether Apple names no end of the purchase, and the catalog calls it a subscription.
+  package var lacksEnd: Bool { reason == .unknown && expiresAt == nil && productID != nil }
+
   /// Whether a purchase gives the tier.
   package var givesAccess: Bool { productID != nil && status != .expired }
 

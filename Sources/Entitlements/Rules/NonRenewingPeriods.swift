@@ -1,4 +1,4 @@
-import struct FoundationEssentials.Date
+package import struct FoundationEssentials.Date
 
 /// The ends of non-renewing subscriptions. Apple names none: the period is the app's own.
 ///
@@ -6,7 +6,7 @@ import struct FoundationEssentials.Date
 /// that one's end. One that was taken back takes no time.
 ///
 /// https://developer.apple.com/documentation/storekit/product/producttype/nonrenewable
-struct NonRenewingPeriods {
+package struct NonRenewingPeriods {
   private struct Row: Hashable {
     let environment: StoreEnvironment
     let transaction: TransactionID
@@ -20,7 +20,7 @@ struct NonRenewingPeriods {
   private var ends: [Row: Date] = [:]
 
   /// - Parameter evidence: all of a user's.
-  init(of evidence: [SubscriptionEvidence], catalog: Catalog) {
+  package init(of evidence: [SubscriptionEvidence], catalog: Catalog) {
     guard catalog.sellsNonRenewing else { return }
     var bought: [Row: (purchase: Purchase, start: Date, period: BillingPeriod)] = [:]
     for item in evidence {
@@ -46,6 +46,11 @@ struct NonRenewingPeriods {
     }
   }
 
+  /// The end of a purchase without an end of its own; `nil` for one of another kind.
+  package func end(of purchase: Purchase, in environment: StoreEnvironment) -> Date? {
+    ends[Row(environment: environment, transaction: purchase.transactionID)]
+  }
+
   /// All ends.
   var dates: some Sequence<Date> { ends.values }
 
@@ -57,7 +62,7 @@ struct NonRenewingPeriods {
     return readings.map { reading in
       var reading = reading
       if reading.purchase.expiresDate == nil {
-        reading.purchase.expiresDate = ends[Row(environment: environment, transaction: reading.purchase.transactionID)]
+        reading.purchase.expiresDate = end(of: reading.purchase, in: environment)
       }
       return reading
     }

@@ -117,6 +117,9 @@ package final class ReceiptValidator: Sendable {
     return answer
   }
 
+  /// Guards the log from posts of a product that the catalog calls by the wrong kind.
+  private static let isWorthALine = Occasional(most: 1, every: .seconds(60))
+
   /// Evaluates, records and writes back what Apple has answered.
   ///
   /// Not inlined, nor is `answer(without:)`: a request holds the memory of `validate` while it waits for Apple, 1.6 KB, and 6.4
@@ -138,6 +141,11 @@ package final class ReceiptValidator: Sendable {
         "environment": "\(accepted.history.environment.rawValue)", "changed": .stringConvertible(recorded.changed),
         "source": "\(accepted.history.source.rawValue)", "receipt": "\(reference.name)",
       ])
+    if recorded.entitlement.lacksEnd, Self.isWorthALine.admit() {
+      logger.warning(
+        "Apple names no end of a subscription: if it does not renew, the catalog needs kind: non_renewing and period",
+        metadata: ["product": "\(recorded.entitlement.productID?.rawValue ?? "")"])
+    }
     if isBeingWritten(submission.user) { onWait() }
     let write = await write(submission.user, recorded.write, recorded.update, after: recorded.losers, logger: logger)
     return ValidatedEntitlement(

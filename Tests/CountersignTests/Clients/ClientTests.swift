@@ -35,11 +35,21 @@ import Testing
     init(_ jws: [String]) {
       owned = Mutex([])
       let transactions = jws.enumerated().map { index, jws in
-        StoreTransaction(id: UInt64(index), jwsRepresentation: jws) { [weak self] in
+        StoreTransaction(id: Self.transactionID(in: jws) ?? UInt64(index), jwsRepresentation: jws) { [weak self] in
           self?.finished.withLock { $0.append(UInt64(index)) }
         }
       }
       owned.withLock { $0 = transactions }
+    }
+
+    private static func transactionID(in jws: String) -> UInt64? {
+      struct Payload: Decodable { var transactionId: String }
+      let parts = jws.split(separator: ".")
+      guard parts.count == 3 else { return nil }
+      var text = parts[1].replacing("-", with: "+").replacing("_", with: "/")
+      text += String(repeating: "=", count: (4 - text.count % 4) % 4)
+      return Data(base64Encoded: String(text)).flatMap { try? JSONDecoder().decode(Payload.self, from: $0) }
+        .flatMap { UInt64($0.transactionId) }
     }
 
     var finishedCount: Int { finished.withLock { $0.count } }

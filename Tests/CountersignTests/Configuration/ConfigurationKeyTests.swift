@@ -77,6 +77,9 @@ struct ConfigurationKeyTests {
     Row(
       "policy.outage_hold", "604800.0 seconds", file: ("0s", "0.0 seconds"), environment: ("365d", "31536000.0 seconds")
     ),
+    Row(
+      "policy.late_renewal", "86400.0 seconds", file: ("0s", "0.0 seconds"), environment: ("30d", "2592000.0 seconds")
+    ),
     Row("policy.reuse", "30.0 seconds", file: ("0", "0.0 seconds"), environment: ("1h", "3600.0 seconds")),
     Row(
       "policy.provisional", "86400.0 seconds", file: ("0", "0.0 seconds"), environment: ("30d", "2592000.0 seconds")),

@@ -43,7 +43,7 @@ struct ConfigurationTreeTests {
       ("{a: {tier: prro}}", "product \"a\": catalog.tiers does not list the tier \"prro\"; did you mean pro?"),
       (
         "{a: {tier: pro, kind: rental}}",
-        "product \"a\": kind must be subscription, lifetime or consumable, not \"rental\""
+        "product \"a\": kind must be subscription, lifetime, consumable or non_renewing, not \"rental\""
       ),
       ("{a: {tier: pro, kind: consumable}}", "product \"a\": a consumable gives no tier"),
       ("{a: {tier: pro, kind: [x]}}", "product \"a\": kind must be a single value"),

@@ -1,3 +1,4 @@
+import Entitlements
 import Foundation
 import HTTPTransport
 import Testing
@@ -105,7 +106,9 @@ import Testing
     }
   }
 
-  /// As old code reads Apple's answer: a row counts until its end, in grace and in billing retry, unless it is refunded.
+  /// As old code reads Apple's answer: a row counts until its end, in grace and in billing retry, unless it is refunded or
+  /// the customer ended it. What it does not know: that a grace period was granted before, that a renewal may be a day
+  /// late, and how long a season is.
   @Test(arguments: Scenario.allCases) func `old code that asks Apple shows our tier`(scenario: Scenario) async throws {
     try await run { service, store, user, clock in
       let receipt = try store.simulator.issueReceipt(scenario).receiptData
@@ -125,12 +128,18 @@ import Testing
         let renewals = answer.object["pending_renewal_info"] as? [[String: Any]] ?? []
         let running = (latest + inApp).filter { row in
           guard row["cancellation_date_ms"] == nil, row["is_upgraded"] as? String != "true" else { return false }
-          guard let end = moment(row, "expires_date_ms") else { return true }
+          guard let end = moment(row, "expires_date_ms") else {
+            guard scenario == .nonRenewing, let bought = moment(row, "purchase_date_ms") else { return true }
+            let start = Date(timeIntervalSince1970: bought / 1000)
+            return Entitlements.BillingPeriod(count: 1, unit: .month).end(from: start) > clock.date
+          }
           guard let renewal = renewals.first(where: { isSame($0, row, "original_transaction_id") }) else {
             return now < end
           }
-          return now < max(end, moment(renewal, "grace_period_expires_date_ms") ?? end)
-            || renewal["is_in_billing_retry_period"] as? String == "1"
+          let late = scenario == .lateRenewal ? 86_400_000.0 : 0
+          return now < max(end + late, moment(renewal, "grace_period_expires_date_ms") ?? end)
+            || scenario != .grace && renewal["expiration_intent"] as? String != "1"
+              && renewal["is_in_billing_retry_period"] as? String == "1"
         }
         #expect(
           native["tier"] == tier(of: running.compactMap { $0["product_id"] as? String }),

@@ -201,7 +201,15 @@ import Testing
             ])
           return answer.split(separator: " ").dropFirst().first.flatMap { Int($0) }
         }
-        guard try await status("") == 401 else { continue }
+        // In an app without accounts the device has the trial.
+        let isOfDevice =
+          ["GET", "HEAD", "POST", "PUT"].contains(route.method)
+          && [
+            "/v1/trials", "/v1/trials/{device_id}", "/v1/trials/{device_id}/sessions", "/v1/devices/{device_id}",
+          ].contains(route.path)
+        guard try await status("") == 401, !isOfDevice || (route.method, route.path) == ("GET", "/v1/trials") else {
+          continue
+        }
         let answer = try await status("Authorization: Bearer \(RunningService.publicKey)\r\n")
         #expect(answer == 403 || answer == 405, "\(route.method) \(path)")
       }

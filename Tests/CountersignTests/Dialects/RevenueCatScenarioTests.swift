@@ -71,7 +71,8 @@ import Testing
       "pro"
     case .refundedThenRebought, .upgraded, .downgradePending, .familyShared, .lifetime, .twoGroups: "premium"
     case .expiredVoluntary, .expiredBillingError, .expiredPriceIncrease, .expiredProductUnavailable, .expiredUnknown,
-      .graceWithoutDate, .voluntaryRetrying, .upgradeRefunded, .refunded, .familyRevoked, .lifetimeRefunded, .empty, .unknownProduct, .wrongApp, .accountGone:
+      .graceWithoutDate, .voluntaryRetrying, .upgradeRefunded, .refunded, .familyRevoked, .lifetimeRefunded, .empty,
+      .unknownProduct, .wrongApp, .accountGone:
       "free"
     }
   }

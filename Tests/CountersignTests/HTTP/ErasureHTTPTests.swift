@@ -46,16 +46,16 @@ import Testing
   ) async throws -> (receipt: String, id: String) {
     let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1)
     let id = try #require(receipt.originalTransactionIDs.first)
-    _ = try await service.validate(receipt.receiptData, user: Self.anna)
     let token = try TokenMint.user(Self.anna, at: clock.date)
-    _ = try await service.send(
-      .post, "/v1/profiles/\(Self.anna)/grants", key: RunningService.supportKey,
-      body: #"{"tier":"premium","for":"30d","note":"for \#(Self.anna)"}"#)
     #expect(
       try await service.send(
         .post, "/v1/trials", key: token,
         body: #"{"device_id":"\#(Self.phone)","device":{"model":"iPhone15,2"},"push_token":"abc"}"#
       ).status == 201)
+    _ = try await service.validate(receipt.receiptData, user: Self.anna)
+    _ = try await service.send(
+      .post, "/v1/profiles/\(Self.anna)/grants", key: RunningService.supportKey,
+      body: #"{"tier":"premium","for":"30d","note":"for \#(Self.anna)"}"#)
     _ = try await service.send(
       .post, "/v1/profiles/me/usage/questions", key: token, body: #"{"amount":1,"time_zone":"Europe/Berlin"}"#,
       headers: [TransportHeader("Idempotency-Key", "one")])

@@ -71,6 +71,11 @@ import Testing
         headers: [TransportHeader("Idempotency-Key", "one")]),
       Ask(method: .put, path: "/v1/profiles/u/usage/children", body: #"{"count":1}"#),
       Ask(method: .delete, path: "/v1/profiles/u/usage/questions/one"),
+      Ask(
+        method: .post, path: "/v1/profiles/u/grants", key: support, body: #"{"tier":"pro","for":"1d","note":"why"}"#,
+        headers: [TransportHeader("Idempotency-Key", "one")]),
+      Ask(method: .get, path: "/v1/profiles/u/grants", key: support),
+      Ask(method: .delete, path: "/v1/profiles/u/grants/1", key: support, body: #"{"note":"why"}"#),
       Ask(method: .post, path: "/v1/trials", body: #"{"user_id":"t","device_id":"\#(user)"}"#),
       Ask(method: .get, path: "/v1/trials/\(user)"),
       Ask(
@@ -89,11 +94,6 @@ import Testing
       Ask(method: .get, path: "/v1/lookup/u", key: support),
       Ask(method: .get, path: "/v1/profiles/u/history", key: support),
       Ask(method: .post, path: "/v1/profiles/u/revalidation", key: support, body: #"{"note":"why"}"#),
-      Ask(
-        method: .post, path: "/v1/profiles/u/grants", key: support, body: #"{"tier":"pro","for":"1d","note":"why"}"#,
-        headers: [TransportHeader("Idempotency-Key", "one")]),
-      Ask(method: .get, path: "/v1/profiles/u/grants", key: support),
-      Ask(method: .delete, path: "/v1/profiles/u/grants/1", key: support, body: #"{"note":"why"}"#),
       Ask(method: .get, path: "/v1/profiles/u/export"), Ask(method: .delete, path: "/v1/profiles/u2"),
       Ask(method: .get, path: "/v1/transactions/\(id)", key: support),
       Ask(

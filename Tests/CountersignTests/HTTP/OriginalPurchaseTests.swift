@@ -133,10 +133,9 @@ import Testing
 
   @Test func `without a secret the receipt's signature proves it`() async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
-      var apple = store.apple
-      apple.sharedSecret = nil
       try await RunningService.run(
-        apple: apple, settings: Self.settings(before: "before: 2024-06-15"), now: { Self.clock }
+        apple: store.apple(withSecret: false), settings: Self.settings(before: "before: 2024-06-15"),
+        now: { Self.clock }
       ) { service in
         let receipt = try store.simulator.issueReceipt(.lifetime).receiptData
         let answer = try await service.validate(receipt, user: "anna")

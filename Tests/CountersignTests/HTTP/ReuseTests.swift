@@ -109,7 +109,7 @@ import Testing
       #expect(try await service.validate(receipt).verdict == "pro grace_period billing_grace")
       clock.advance(by: 13 * 86_400)
       store.simulator.setClock(clock.date)
-      #expect(try await service.validate(receipt).verdict == "pro grace_period billing_retry")
+      #expect(try await service.validate(receipt).verdict == "free expired billing_error")
       #expect(store.simulator.calls.total == 2)
     }
   }

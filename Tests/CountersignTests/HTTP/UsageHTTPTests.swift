@@ -191,7 +191,7 @@ import Testing
       #expect(plans.plans.last?.features["exports"]?.rules == ["5 per month"])
       #expect(
         plans.plans.dropFirst().first?.products.map(\.productID) == [
-          "com.example.app.pro.monthly", "com.example.app.pro.yearly",
+          "com.example.app.pro.monthly", "com.example.app.pro.season", "com.example.app.pro.yearly",
         ])
       #expect(plans.currentOffering == "default" && plans.offerings.first?.packages.first?.name == "$rc_monthly")
       #expect(plans.offerings.first?.metadata["best"] == .integer(1))

@@ -171,8 +171,8 @@ struct Contract: @unchecked Sendable {
 
   private static let known: Set<String> = [
     "$ref", "additionalProperties", "anyOf", "const", "description", "enum", "examples", "format", "items", "maxItems",
-    "maxLength",
-    "maximum", "minLength", "minimum", "not", "oneOf", "pattern", "properties", "required", "summary", "type",
+    "maxLength", "maximum", "minItems", "minLength", "minimum", "not", "oneOf", "pattern", "properties", "required",
+    "summary", "type",
     "default",
   ]
 
@@ -209,6 +209,9 @@ struct Contract: @unchecked Sendable {
       }
     }
     if let items = schema["items"] as? [String: Any], let elements = value as? [Any] {
+      if let least = schema["minItems"] as? Int, elements.count < least {
+        found.append("\(place): fewer than \(least)")
+      }
       for (number, element) in elements.enumerated() {
         found += try violations(of: items, by: element, at: "\(place)[\(number)]")
       }
