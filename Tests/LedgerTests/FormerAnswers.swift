@@ -25,7 +25,7 @@ struct FormerAnswers {
     }
     /// Without what evidence has come to have since, of which a former ledger knows nothing.
     func asBefore(_ evidence: SubscriptionEvidence) -> String {
-      [", unlocks: [:]", ", sale: nil", ", grace: nil", ", status: nil", ", isGraceOver: nil"]
+      [", unlocks: [:]", ", sale: nil", ", grace: nil", ", status: nil", ", isGraceOver: nil", ", appVersion: nil"]
         .reduce("\(evidence)") { $0.replacing($1, with: "") }
     }
     func words(_ note: Note?) -> String {

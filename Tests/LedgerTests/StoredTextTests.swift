@@ -203,7 +203,7 @@ private struct Values: Hashable {
   init(of text: String) throws {
     var object = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any] ?? [:]
     let names = object["names"] as? [String] ?? []
-    let named: Set = [0, 5, 9, 10, 13, 14, 16]
+    let named: Set = [0, 5, 9, 10, 13, 14, 16, 17]
     for columns in object["purchases"] as? [[Any]] ?? [] {
       var values: [String] = []
       for (column, value) in columns.enumerated() where !(value is NSNull) {
@@ -263,7 +263,8 @@ private struct SplitMix {
       appAccountToken: maybe { $0.name() }, reportedAt: maybe { $0.moment() },
       sale: Purchase.Sale(
         price: maybe { Int64($0.below(1 << 40)) }, currency: maybe { $0.text() }, storefront: maybe { $0.text() },
-        offerType: maybe { $0.below(9) - 4 }, offerPeriod: maybe { $0.text() }))
+        offerType: maybe { $0.below(9) - 4 }, offerPeriod: maybe { $0.text() }),
+      appVersion: maybe { $0.name() })
   }
 
   mutating func renewal() -> RenewalInfo {
