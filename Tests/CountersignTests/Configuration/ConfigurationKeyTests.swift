@@ -110,6 +110,7 @@ struct ConfigurationKeyTests {
       "auth.public_keys", "dialects",
       // These are tested in `ConfigurationTreeTests` and `CatalogConfigurationTests`.
       "catalog.products", "catalog.features", "catalog.offerings", "catalog.experiments",
+      "catalog.original_purchase",
       // Tested in `TrialsConfigurationTests`, as are the keys of device_check.
       "trials",
       // These are tested in `ServerConfigurationTests`.

@@ -155,6 +155,7 @@ extension ServiceConfiguration {
     case "policy.ownership": policy.ownership.rawValue
     case "policy.app_account_token": policy.appAccountToken.rawValue
     case "policy.outage_hold": "\(policy.outageHold)"
+    case "policy.late_renewal": "\(policy.lateRenewal)"
     case "policy.reuse": "\(policy.reuse)"
     case "policy.provisional": "\(policy.provisional)"
     case "revalidation.rate": "\(revalidation.rate)"

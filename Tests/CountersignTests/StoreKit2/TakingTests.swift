@@ -34,25 +34,24 @@ import Testing
     }
   }
 
-  @Test func `a notification that was faster does not keep a purchase from whom the app's server vouches for`()
-    async throws
-  {
+  @Test func `a purchase that names a user is nobody else's, whatever their ID is`() async throws {
     let settings = Settings(policy: ["app_account_token": "user_id"])
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple(), settings: settings, now: { Self.clock }) { service in
-        let signed = try store.simulator.issueTransaction(.renewing, appAccountToken: UUID())
+        let named = UUID()
+        let signed = try store.simulator.issueTransaction(.renewing, appAccountToken: named)
         for notification in try store.simulator.notifications(of: signed.originalTransactionID) {
           #expect(try await service.notify(notification)["outcome"] == "recorded")
         }
         let id = signed.originalTransactionID
-        // A user who can be named, and is not.
-        let other = UUID().uuidString.lowercased()
-        #expect(try await service.validate(originalTransactionID: id, user: other).status == 409)
-        #expect(try await service.validate(originalTransactionID: id, user: "user-1").verdict == "pro active renewing")
-        // From now on it is theirs like any other.
-        #expect(try await service.validate(originalTransactionID: id, user: "user-2").status == 409)
-        #expect(try await service.validate(signed.signedTransaction, user: "user-2").status == 409)
-        #expect(try await service.profile("user-1").verdict == "pro active renewing")
+        // A user who can be named, and is not; and one who cannot.
+        for other in [UUID().uuidString.lowercased(), "user-1"] {
+          #expect(try await service.validate(originalTransactionID: id, user: other).status == 409)
+          #expect(try await service.validate(signed.signedTransaction, user: other).status == 409)
+        }
+        let owner = named.uuidString.lowercased()
+        #expect(try await service.validate(originalTransactionID: id, user: owner).verdict == "pro active renewing")
+        #expect(try await service.profile(owner).verdict == "pro active renewing")
       }
     }
   }
