@@ -66,7 +66,7 @@ import Testing
   @Test func `every property is known`() throws {
     let explanation = Explanation(decidedBy: nil, passedOver: [], evaluatedAt: nil)
     let values: [(Any, Int)] = [
-      (Purchase(productID: pro, transactionID: "1", originalTransactionID: "1"), 16),
+      (Purchase(productID: pro, transactionID: "1", originalTransactionID: "1"), 17),
       (try #require(Purchase.Sale(price: 1)), 5), (RenewalInfo(), 11),
       (Entitlement.none(tier: "free", reason: .unknown, explanation: explanation), 17), (explanation, 7),
       (Explanation.PassedOver(transactionID: "1", productID: pro, cause: .upgraded), 3),

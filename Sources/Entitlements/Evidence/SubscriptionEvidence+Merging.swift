@@ -40,7 +40,7 @@ extension SubscriptionEvidence {
   }
 
   /// Adds what other evidence knows of grace periods.
-  private func keepingGrace(of other: SubscriptionEvidence) -> SubscriptionEvidence {
+  package func keepingGrace(of other: SubscriptionEvidence) -> SubscriptionEvidence {
     var kept = self
     let known = KnownGrace.latest(knownGrace, other.knownGrace)
     kept.grace = known == graceOfRenewals ? nil : known

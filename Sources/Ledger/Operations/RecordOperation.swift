@@ -92,7 +92,7 @@ struct RecordOperation {
       if let known = stored, known.coverage == .snapshot, subscription.evidence.coverage == .snapshot,
         known.isAnswered(by: subscription.evidence)
       {
-        answer = answer.keepingSales(of: known)
+        answer = answer.keepingSales(of: known).keepingGrace(of: known)
         stored = nil
       }
       known.merged[key] = [stored, known.unclaimed[key]?.evidence, answer]
