@@ -61,7 +61,7 @@ import Testing
       DROP INDEX event_other_user_id, event_noted, store_transfer_to_user_id, event_note;
       ALTER TABLE outbox DROP COLUMN reset, DROP COLUMN reset_spelling;
       ALTER TABLE proof DROP COLUMN frame_id, DROP COLUMN frame_at;
-      DROP INDEX device_push_token, given_period_trial;
+      DROP INDEX IF EXISTS device_push_token, given_period_trial;
       ALTER TABLE device DROP COLUMN app;
       DELETE FROM ledger_migration WHERE identifier > '0016'; INSERT INTO memo (name, text) VALUES ('kept', 'yes')
       """, on: database)

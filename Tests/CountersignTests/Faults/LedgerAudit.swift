@@ -194,7 +194,8 @@ struct LedgerAudit {
       var answers: Set<String> = []
       for (before, line) in zip([nil] + lines.map(Optional.some), lines) {
         let isEmptyChange = line.isChange && before?.visible == line.visible
-        let isRepeated = line.isChange && !answers.insert("\(line.receipt) \(line.answeredAt ?? 0) \(line.visible)").inserted
+        let isRepeated =
+          line.isChange && !answers.insert("\(line.receipt) \(line.answeredAt ?? 0) \(line.visible)").inserted
         if isEmptyChange || isRepeated { findings.doubled.append(user) }
         if let then = before?.evidenceAt, let now = line.evidenceAt, now < then { findings.backwards.append(user) }
       }
