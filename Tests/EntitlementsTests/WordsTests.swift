@@ -37,6 +37,13 @@ import struct FoundationEssentials.Date
 
   static let cases: [Case] = [
     Case(
+      reason: .originalPurchase, status: .active,
+      words: "The customer had the app itself early enough to have pro for life; it does not expire. The tier is pro."
+    ) {
+      $0.expiresAt = nil
+      $0.accessUntil = nil
+    },
+    Case(
       reason: .renewalDue, status: .active,
       words: """
         The paid period ended on 3 March 2026. Apple shows no renewal yet, and no end: renewals may come late. Access to \
