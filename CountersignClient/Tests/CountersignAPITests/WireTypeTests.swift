@@ -12,8 +12,9 @@ import Testing
   private static let explained = ExplainedEntitlement(
     entitlement: entitlement, explanation: "Apple retries the payment.",
     decision: Decision(
-      line: 3, policy: Decision.Policy(key: "policy.billing_retry_access", value: "60d"),
-      passedOver: [Decision.PassedOver(transactionID: "1", productID: "a", cause: "upgraded")], passedOverCount: 1))
+      reason: .billingGrace, policy: Decision.Policy(key: "policy.billing_retry_access", value: "60d"),
+      passedOver: [Decision.PassedOver(transactionID: "1", productID: "a", cause: "upgraded")], passedOverCount: 1,
+      evaluatedAt: moment))
   private static let change = HistoryEvent(
     recordedAt: moment, requestID: "request-1", askedBy: "support", note: "moved",
     detail: .ownerChange(
