@@ -43,11 +43,12 @@ extension VerifiedNotification {
     var purchase = transaction?.transaction.purchase
     purchase?.reportedAt = newest
     var renewal = renewalInfo?.renewalInfo.renewal
-    if let status {
+    let isGraceOver = notification.type == "GRACE_PERIOD_EXPIRED"
+    if status != nil || isGraceOver {
       renewal = renewal ?? RenewalInfo(originalTransactionID: purchase?.originalTransactionID)
-      renewal?.status = status
     }
-    if notification.type == "GRACE_PERIOD_EXPIRED" { renewal?.isGraceOver = true }
+    if let status { renewal?.status = status }
+    if isGraceOver { renewal?.isGraceOver = true }
     renewal?.reportedAt = newest
     return PurchaseHistory(
       environment: environment,
@@ -58,6 +59,7 @@ extension VerifiedNotification {
       renewals: renewal.map { [$0] } ?? [],
       coverage: .partial(since: nil))
   }
+
   /// The status as sent. A subtype says so, too.
   ///
   /// https://developer.apple.com/documentation/appstoreservernotifications/subtype

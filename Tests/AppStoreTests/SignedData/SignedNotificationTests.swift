@@ -51,6 +51,22 @@ struct SignedNotificationTests {
     #expect(verified.history()?.evidenceTime == Sample.moment(late))
   }
 
+  @Test func `what a type, a subtype or a status says counts without a renewal info too`() throws {
+    let pki = try SignedDataPKI()
+    func renewal(_ type: String, _ subtype: String?, status: Int?) throws -> RenewalInfo? {
+      try verify(
+        pki, ["notificationType": type, "subtype": subtype ?? NSNull()], data: ["status": status ?? NSNull()],
+        transaction: pki.sign(Sample.transaction())
+      ).history()?.renewals.first
+    }
+    let over = try #require(try renewal("GRACE_PERIOD_EXPIRED", nil, status: nil))
+    #expect(over.isGraceOver == true && over.status == nil && over.originalTransactionID != nil)
+    let grace = try #require(try renewal("DID_FAIL_TO_RENEW", "GRACE_PERIOD", status: nil))
+    #expect(grace.isGraceOver == nil && grace.status == .billingGracePeriod)
+    #expect(try renewal("EXPIRED", "BILLING_RETRY", status: 3)?.status == .billingRetry)
+    #expect(try renewal("DID_RENEW", nil, status: nil) == nil)
+  }
+
   @Test func `a notification without a signed date takes the transaction's`() throws {
     let pki = try SignedDataPKI()
     let verified = try verify(pki, ["signedDate": NSNull()], transaction: pki.sign(Sample.transaction()))
