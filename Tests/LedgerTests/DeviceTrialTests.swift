@@ -39,9 +39,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       for number in 0..<50 {
         let user = UserID("user-\(number)")
-        var one = start(
-          user, on: Device(id: DeviceID("d\(number)")), at: Double(number) * 0.000_123_457)
-        one.evaluationContext.evaluatedAt += 0.000_4
+        let one = start(user, on: Device(id: DeviceID("d\(number)")), at: Double(number) * 0.000_123_457)
         let trial = try await begun(ledger, one)
         #expect(trial.startedAt == trial.startedAt.inWholeMilliseconds)
         #expect(try await ledger.profile(of: user)?.entitlement.reason == .trial)

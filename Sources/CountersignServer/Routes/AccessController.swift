@@ -22,7 +22,7 @@ struct AccessController: Sendable {
   }
 
   /// The answer in the user's own zone, if it is in memory.
-  func known(_ user: UserID) -> CachedAnswer? { known(user, at: now().inWholeMilliseconds) }
+  func known(_ user: UserID) -> CachedAnswer? { known(user, at: now()) }
 
   private func known(_ user: UserID, at now: Date) -> CachedAnswer? {
     answers.value(for: user).flatMap { $0.validity.holds(at: now, usage.generation(of: user)) ? $0 : nil }
@@ -30,7 +30,7 @@ struct AccessController: Sendable {
 
   func overview(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let user = try context.requireUserInPath()
-    let now = now().inWholeMilliseconds
+    let now = now()
     let zone = try request.timeZone()
     if zone == nil, let known = known(user, at: now) { return known.response(to: request) }
     let overview = try await context.reading { () throws(LedgerError) in
@@ -70,7 +70,7 @@ struct AccessController: Sendable {
       throw Problem(.malformedRequest, "'count' is for limits, and '\(feature.name)' is a \(feature.kind.rawValue).")
     }
     let zone = try request.timeZone()
-    let now = now().inWholeMilliseconds
+    let now = now()
     return try await context.reading { () throws(LedgerError) in
       try await usage.access(to: feature, of: user, amount: amount, count: count, in: zone, at: now)
     }

@@ -36,7 +36,7 @@ struct AccessTokenController: Sendable {
   func token(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let user = try context.requireUserInPath()
     guard case .user = context.caller else { throw Problem(.forbidden, "This route is for a user's own token.") }
-    let now = now().inWholeMilliseconds
+    let now = now()
     let overview = try await context.reading { () throws(LedgerError) in
       try await usage.overview(of: user, in: nil, at: now)
     }

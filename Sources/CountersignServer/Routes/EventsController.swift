@@ -80,7 +80,7 @@ struct EventsController: Sendable {
     guard (1...Self.mostEvents).contains(posted.value.events.count) else {
       throw Problem(.malformedRequest, "'events' has to list 1 to \(Self.mostEvents) events.")
     }
-    let now = now().inWholeMilliseconds
+    let now = now()
     var events: [AppEvent] = []
     for (index, one) in posted.value.events.enumerated() {
       events.append(try checked(one, "events[\(index)]", by: caller, at: now))

@@ -99,10 +99,7 @@ struct GrantsController: Sendable {
         return now.advanced(by: try Duration(configurationText: text, in: length))
       } catch { throw Problem(.malformedRequest, "'for' \(error.sentence(in: length)).") }
     case (let text?, nil):
-      let formats = [Date.ISO8601FormatStyle(), Date.ISO8601FormatStyle(includingFractionalSeconds: true)]
-      guard text.utf8.count <= 40, let end = formats.lazy.compactMap({ try? $0.parse(text) }).first else {
-        throw Problem(.malformedRequest, "'ends_at' has to be a time with a zone, as 2026-12-31T23:00:00Z.")
-      }
+      let end = try Date(checking: text, named: "ends_at")
       guard end > now, end <= now.advanced(by: length.upperBound) else {
         throw Problem(.malformedRequest, "'ends_at' has to be in the future, and within a century.")
       }

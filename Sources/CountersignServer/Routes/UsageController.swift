@@ -40,7 +40,7 @@ struct UsageController: Sendable {
       usual: usage.plans.timeZone,
       named: try posted.timeZone.map { text throws(Problem) in try TimeZone(checking: text) },
       isTrusted: context.isServer)
-    let now = now().inWholeMilliseconds
+    let now = now()
     let (outcome, tier) = try await context.reading { () throws(LedgerError) in
       try await usage.consume(
         amount, of: feature, by: user, in: zone, idempotencyKey: key,
@@ -65,7 +65,7 @@ struct UsageController: Sendable {
     let (user, feature) = (try context.requireUserInPath(), try usage.plans.feature(in: context))
     guard let key = context.parameters.get("key").flatMap(UserID.percentDecoded), HTTPFields.isIdempotencyKey(key)
     else { throw Self.unknownKey }
-    let now = now().inWholeMilliseconds
+    let now = now()
     let (outcome, tier) = try await context.reading { () throws(LedgerError) in
       try await usage.giveBack(key, of: feature, by: user, isByUser: !context.isServer, at: now)
     }
@@ -91,7 +91,7 @@ struct UsageController: Sendable {
     guard Self.counts.contains(count) else {
       throw Problem(.malformedRequest, "'count' has to be a whole number from 0 to 1000000000.")
     }
-    let now = now().inWholeMilliseconds
+    let now = now()
     let one = try await context.reading { () throws(LedgerError) in
       try await usage.setCount(count, of: feature, by: user, at: now)
     }

@@ -49,15 +49,8 @@ struct DeviceArrivalOperation {
 
 /// Begins a trial inside an open transaction, if nothing that allows one has been used.
 struct TrialStartOperation {
-  private var start: TrialStart
-  private let tables: LedgerTables
-
-  init(start: TrialStart, tables: LedgerTables) {
-    self.start = start
-    self.tables = tables
-    // It begins at the moment that will be read again.
-    self.start.evaluationContext.evaluatedAt = start.evaluationContext.evaluatedAt.inWholeMilliseconds
-  }
+  var start: TrialStart
+  let tables: LedgerTables
 
   func run() throws -> TrialStartOutcome {
     let arrival = try DeviceArrivalOperation(

@@ -38,14 +38,14 @@ package enum PostponeOutcome: Hashable, Sendable {
 
 /// How users are evaluated and recorded without an answer from Apple.
 package struct EvaluationContext: Sendable {
-  /// The evaluation time.
-  package var evaluatedAt: Date
+  /// The evaluation time, in whole milliseconds as the ledger stores it: a period that begins then has begun.
+  package let evaluatedAt: Date
   /// Our own clock, for the record.
   package var recordedAt: Date
   package var evaluate: Evaluator
 
   package init(evaluatedAt: Date, recordedAt: Date, evaluate: @escaping Evaluator) {
-    self.evaluatedAt = evaluatedAt
+    self.evaluatedAt = evaluatedAt.inWholeMilliseconds
     self.recordedAt = recordedAt
     self.evaluate = evaluate
   }

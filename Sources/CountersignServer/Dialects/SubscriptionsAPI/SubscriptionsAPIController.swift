@@ -63,7 +63,7 @@ struct SubscriptionsAPIController: Sendable {
 
   private func current(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let user = try context.requireUser()
-    let now = common.now().inWholeMilliseconds
+    let now = common.now()
     let overview = try await context.reading { () throws(LedgerError) in
       try await common.access.usage.overview(of: user, in: nil, at: now)
     }
@@ -112,7 +112,7 @@ struct SubscriptionsAPIController: Sendable {
 
   private func tier(of user: UserID, _ context: ServiceRequestContext) async throws(Problem) -> Tier {
     try await context.reading { () throws(LedgerError) in
-      try await common.access.usage.tier(of: user, at: common.now().inWholeMilliseconds)
+      try await common.access.usage.tier(of: user, at: common.now())
     }
   }
 
@@ -169,7 +169,7 @@ struct SubscriptionsAPIController: Sendable {
 
   private func standing(of user: UserID, _ context: ServiceRequestContext) async throws(Problem) -> Entitlement {
     try await context.reading { () throws(LedgerError) in
-      try await common.reader.standing(of: user, at: common.now().inWholeMilliseconds).entitlement
+      try await common.reader.standing(of: user, at: common.now()).entitlement
     }
   }
 
