@@ -52,6 +52,21 @@ struct AppStoreSimulatorCommand: AsyncParsableCommand {
     ])
 }
 
+/// The options for the time of a receipt or a transaction.
+struct IssueTimes: ParsableArguments {
+  @Option(help: "When it is issued, RFC 3339; now when not given.", transform: Timestamp.parse)
+  var clock: Timestamp?
+
+  @Option(
+    help: "How late renewals are shown, such as 90s; the scenario's own when not given.", transform: DurationText.parse)
+  var late: Int64?
+
+  @Option(
+    help: "How long before it is issued it was signed, such as 50d: what happened since is not in it.",
+    transform: DurationText.parse)
+  var age: Int64 = 0
+}
+
 /// `app-store-simulator receipt`: prints one receipt in base64.
 struct ReceiptCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -82,17 +97,7 @@ struct ReceiptCommand: AsyncParsableCommand {
   @Option(help: "der, ber, ios6, xcode, forged or padded.")
   var format = ReceiptFormat.der
 
-  @Option(help: "When it is issued, RFC 3339; now when not given.", transform: Timestamp.parse)
-  var clock: Timestamp?
-
-  @Option(
-    help: "How late renewals are shown, such as 90s; the scenario's own when not given.", transform: DurationText.parse)
-  var late: Int64?
-
-  @Option(
-    help: "How long before it is issued it was signed, such as 50d: what happened since is not in it.",
-    transform: DurationText.parse)
-  var age: Int64 = 0
+  @OptionGroup var times: IssueTimes
 
   @Option(help: "How many, each of another customer.")
   var count = 1
@@ -103,12 +108,12 @@ struct ReceiptCommand: AsyncParsableCommand {
 
   func run() async throws {
     var order = ReceiptOrder(
-      environment: environment, subscriber: subscriber, bundleID: bundleID, format: format, renewalsLateBy: late,
-      age: age)
+      environment: environment, subscriber: subscriber, bundleID: bundleID, format: format, renewalsLateBy: times.late,
+      age: times.age)
     do {
       try order.setScenario(named: scenario)
       let issuer = ReceiptIssuer(pki: try DevelopmentPKI())
-      let now = clock ?? Timestamp(Date())
+      let now = times.clock ?? Timestamp(Date())
       for number in 0..<Int64(count) {
         let (next, isTooLarge) = subscriber.addingReportingOverflow(number)
         order.subscriber = isTooLarge ? .max : next
@@ -149,26 +154,16 @@ struct TransactionCommand: AsyncParsableCommand {
   @Option(help: "The UUID that the app gave the purchase; none when not given.")
   var appAccountToken: String?
 
-  @Option(help: "When it is signed, RFC 3339; now when not given.", transform: Timestamp.parse)
-  var clock: Timestamp?
-
-  @Option(
-    help: "How late renewals are shown, such as 90s; the scenario's own when not given.", transform: DurationText.parse)
-  var late: Int64?
-
-  @Option(
-    help: "How long before it is issued it was signed, such as 50d: what happened since is not in it.",
-    transform: DurationText.parse)
-  var age: Int64 = 0
+  @OptionGroup var times: IssueTimes
 
   func run() async throws {
     var order = ReceiptOrder(
       environment: environment, subscriber: subscriber, bundleID: bundleID, appAccountToken: appAccountToken,
-      renewalsLateBy: late, age: age)
+      renewalsLateBy: times.late, age: times.age)
     do {
       try order.setScenario(named: scenario)
       let issuer = ReceiptIssuer(pki: try DevelopmentPKI())
-      print(try issuer.issueTransaction(order, at: clock ?? Timestamp(Date())).signedTransaction)
+      print(try issuer.issueTransaction(order, at: times.clock ?? Timestamp(Date())).signedTransaction)
     } catch let error as IssueError {
       throw ValidationError(error.description)
     }
