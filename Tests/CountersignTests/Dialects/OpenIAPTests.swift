@@ -209,13 +209,13 @@ import Testing
     var settings = DialectBench.settings()
     settings.products = [
       "a.month": "{ tier: pro, period: P1M, price: { USD: 4.99 } }", "b.ever": "{ tier: premium, kind: lifetime }",
-      "c.coins": "{ kind: consumable }",
+      "c.coins": "{ kind: consumable }", "d.season": "{ tier: pro, kind: non_renewing, period: P1M }",
     ]
     try await DialectBench.run(settings) { service, _ in
       let path = "/v1/products/\(RunningService.publicKey)"
       let answer = try await service.send(.get, path + "?platform=IOS", key: nil)
       let products = answer.array("products")
-      #expect(products.map { $0["type"] as? String } == ["Subscription", "NonConsumable", "Consumable"])
+      #expect(products.map { $0["type"] as? String } == ["Subscription", "NonConsumable", "Consumable", "Consumable"])
       #expect(products.first?["priceAmountMicros"] as? Int == 4_990_000)
       #expect(products.first?["billingPeriod"] as? String == "P1M")
       #expect(try await service.send(.get, path, key: nil).text == answer.text)

@@ -261,6 +261,7 @@ import Testing
       monthly: "{ tier: pro, period: P1M, price: { EUR: 4.59, USD: 4.99 } }",
       forever: "{ tier: premium, kind: lifetime, price: { EUR: 99 } }",
       "com.example.app.pro.yearly": "{ tier: pro, price: { USD: 49.99 } }",
+      "com.example.app.season": "{ tier: pro, kind: non_renewing, period: P1M, price: { EUR: 9 } }",
     ]
     try await RevenueCatApp.run(products: products) { app, _, _, _ in
       let path = "/rcbilling/v1/subscribers/u1/products"
@@ -280,6 +281,8 @@ import Testing
       #expect(both.contains(#""price":{"amount_micros":4590000,"currency":"EUR"}"#))
       #expect(both.contains(#""base_price":{"amount_micros":99000000,"currency":"EUR"}"#))
       #expect(both.contains(#""product_type":"non_consumable""#))
+      let season = try await app.send(.get, "\(path)?id=com.example.app.season").text
+      #expect(season.contains(#""product_type":"consumable""#))
     }
   }
 

@@ -141,6 +141,15 @@ struct OpenIAPProducts: Encodable {
     var billingPeriod: String?
     /// When the configuration was read.
     var updatedAt: Int64
+
+    fileprivate static func typeName(of kind: ProductKind) -> String {
+      switch kind {
+      case .subscription: "Subscription"
+      case .lifetime: "NonConsumable"
+      // Customers buy both again and again.
+      case .consumable, .nonRenewing: "Consumable"
+      }
+    }
   }
 
   var products: [Product]
@@ -154,8 +163,7 @@ struct OpenIAPProducts: Encodable {
       let price = plans.terms[id]?.price()
       return Product(
         productId: id.rawValue,
-        type: product.kind == .subscription
-          ? "Subscription" : product.kind == .consumable ? "Consumable" : "NonConsumable",
+        type: Product.typeName(of: product.kind),
         title: plans.title(of: id, product), currency: price?.currency, priceAmountMicros: price?.micros,
         billingPeriod: plans.terms[id]?.period?.text, updatedAt: now.millisecondsSince1970)
     }

@@ -120,6 +120,15 @@ struct WebProducts: Encodable {
       case defaultPurchaseOptionID = "default_purchase_option_id"
       case purchaseOptions = "purchase_options"
     }
+
+    fileprivate static func typeName(of kind: ProductKind) -> String {
+      switch kind {
+      case .subscription: "subscription"
+      case .lifetime: "non_consumable"
+      // Customers buy both again and again.
+      case .consumable, .nonRenewing: "consumable"
+      }
+    }
   }
 
   struct PurchaseOption: Encodable {
@@ -187,8 +196,7 @@ struct WebProducts: Encodable {
       }
       return Product(
         identifier: id.rawValue,
-        productType: product.kind == .subscription
-          ? "subscription" : product.kind == .consumable ? "consumable" : "non_consumable",
+        productType: Product.typeName(of: product.kind),
         title: plans.title(of: id, product), purchaseOptions: [PurchaseOption.base: option])
     }
   }
