@@ -25,14 +25,10 @@ export function createClient({
 	const listeners = new Set();
 	const posting = new Map();
 	const unanswered = new Map(); // keys of lost answers
-	let held = null;
-	let skew = 0;
-	let snapshot = unknown, published = unknown;
-	let lastError = null;
+	let held = null, lastError = null, snapshot = unknown, published = unknown;
+	let skew = 0, retryAt = 0, failures = 0;
 	let kept = []; // transactions to post
-	let retryAt = 0, failures = 0;
-	let saving = Promise.resolve();
-	let fetchedKeys, isRead, started, closed, loading, refreshing, timer;
+	let saving = Promise.resolve(), fetchedKeys, isRead, started, closed, loading, refreshing, timer;
 
 	// The same object while nothing changes. A clock before `from` was set back.
 	function current() {
@@ -50,7 +46,7 @@ export function createClient({
 		for (const each of listeners) queueMicrotask(() => each(state));
 	}
 
-	// Storage that fails costs no purchase: StoreKit still has it.
+	// Storage may fail: StoreKit still has the purchase.
 	const place = (name) => `countersign.${name}.${user}`;
 	const read = (name) => storage.getItem(place(name));
 	function save(name, value) {
@@ -63,7 +59,7 @@ export function createClient({
 		return isRead && save("purchases", kept.length && JSON.stringify(kept));
 	}
 
-	// What cannot be read is not written over, and read again.
+	// What cannot be read is kept, and read again.
 	const load = () => (loading ??= loadAll().catch(() => (loading = null)));
 	async function loadAll() {
 		const list = parse(await read("purchases")) ?? [];
@@ -170,16 +166,16 @@ export function createClient({
 		for (const [index, jws] of all.entries()) {
 			try {
 				if (stop) throw stop;
-				const body = { receipt_data: jws, transaction_id: attempt(() => decoded(jws.split(".")[1]).transactionId) ?? undefined };
+				const body = { receipt_data: jws, transaction_id: attempt(() => decoded(jws.split(".")[1]).transactionId) };
 				const answer = posting.get(jws) ?? request("/v1/validations", { body, deadline: 30_000 });
 				posting.set(jws, answer);
 				const said = success(await answer.finally(() => posting.delete(jws)), "profile_write");
-				if (said.transaction_found === false) throw new CountersignError("later", "not_found_yet", "It is in no answer yet.");
+				if (said.transaction_found === false) throw new CountersignError("later", "not_found_yet", "Not found yet.");
 				isQueued ||= said.profile_write === "queued";
 				result.done.push(jws);
 			} catch (error) {
 				(result[error.kind] ?? result.kept).push({ jws, error });
-				// These may be about this one alone.
+				// It may be about this one alone.
 				if (error.kind !== "refused" && error.status < 500 && error.code !== "not_found_yet") stop = error;
 			}
 			attempt(() => onProgress?.({ completed: index + 1, total: all.length }));
@@ -277,7 +273,7 @@ export function createClient({
 				}
 				return success(answer, "feature");
 			} catch (error) {
-				// It may have been counted: the next has the same key.
+				// It may have counted: the next has the same key.
 				if (error.kind !== "refused") unanswered.set(what, key);
 				throw error;
 			}
@@ -304,7 +300,7 @@ export function createClient({
 }
 
 // A proxy's page with a 200 is no answer: the purchase would be lost.
-function success({ status, headers, body }, member) {
+function success({ status, headers, body = null }, member) {
 	if (status < 300 && body?.[member]) return body;
 	const { code = "bad_answer", detail = `Status ${status}.`, retryable } = body ?? {};
 	const kind = status >= 400 && status < 500 && retryable === false ? "refused" : "later";
@@ -317,9 +313,7 @@ const signedOut = () => new CountersignError("signedOut", "unauthenticated", "Th
 function attempt(action) {
 	try {
 		return action();
-	} catch {
-		return null;
-	}
+	} catch {}
 }
 
 const parse = (text) => attempt(() => JSON.parse(text));
@@ -328,7 +322,7 @@ const ascii = (text) => Uint8Array.from(text, (letter) => letter.charCodeAt(0));
 // Not every React Native has TextDecoder.
 const decoded = (part) => JSON.parse(decodeURIComponent(escape(binary(part))));
 
-// A UUID is written in either case.
+// UUIDs come in either case.
 const canonical = (id) => (/^[\da-f-]{36}$/i.test(id) ? id.toLowerCase() : id);
 
 async function verifyByWebCrypto(key, signature, data) {
