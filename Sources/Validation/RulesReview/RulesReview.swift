@@ -12,15 +12,16 @@ import Synchronization
 ///
 ///     other rules ──▶ pass ──▶ settled, nothing withheld
 ///                      │ ▲
-///                      ▼ │ released, or a day later
+///                      ▼ │ released, or a recount
 ///                     settled, some withheld
 ///
 /// A usual start finds its own rules, and reads nothing.
 package final class RulesReview: Sendable {
   /// The name of the state in the ledger.
   static let memo = "rules"
-  /// The time after which a pass checks again what was withheld.
-  static let recount: Duration = .seconds(86_400)
+  /// The time after which a pass counts again what is withheld, in seconds: ten times as long as the last one took, as the
+  /// cause may be gone and nobody has to wait for the number, within these bounds.
+  private static let recount: ClosedRange<Double> = 60...86_400
 
   /// The state that survives a restart.
   struct Snapshot: Hashable, Codable, Sendable {
@@ -42,11 +43,14 @@ package final class RulesReview: Sendable {
     var snapshot: Snapshot
     /// The number of the pass: results of an earlier one no longer count.
     var pass = 0
-    /// The end of a pass in this process.
-    var settledAt: Date?
+    /// The begin of the pass in this process.
+    var beganAt: Date?
+    /// The end of a pass in this process, and the pause until the next one in seconds.
+    var settled: (at: Date, pause: Double)?
 
     mutating func begin() {
       pass += 1
+      beganAt = nil
       snapshot.isSettled = false
       snapshot.cursor = nil
       snapshot.counting = [:]
@@ -107,9 +111,10 @@ package final class RulesReview: Sendable {
     state.withLock { state -> Place? in
       if state.snapshot.isSettled {
         guard !state.snapshot.withheld.isEmpty else { return nil }
-        if let settledAt = state.settledAt, now < settledAt.advanced(by: Self.recount), now >= settledAt { return nil }
+        if let settled = state.settled, 0..<settled.pause ~= now.timeIntervalSince(settled.at) { return nil }
         state.begin()
       }
+      state.beganAt = state.beganAt ?? now
       return Place(
         pass: state.pass, after: state.snapshot.cursor.map { UserID($0) }, isReleased: state.snapshot.isReleased)
     }
@@ -133,7 +138,8 @@ package final class RulesReview: Sendable {
       state.snapshot.counting = [:]
       state.snapshot.cursor = nil
       state.snapshot.isSettled = true
-      state.settledAt = now
+      let length = now.timeIntervalSince(state.beganAt ?? now)
+      state.settled = (now, min(max(10 * length, Self.recount.lowerBound), Self.recount.upperBound))
       return true
     }
   }

@@ -80,10 +80,11 @@ struct RulesReviewer: Service {
       tally.users += page.count
       tally.changed += changed
       let isLast = page.count < batch
+      let known = review.withheldProducts
       let isOver = review.passed(place, to: isLast ? nil : page.last?.user, withheld: withheld, at: now())
       if isOver || changed > 0 || tally.pages.isMultiple(of: Self.pagesKept) { await review.keep(logger) }
       if changed > 0 { await brake.keep(logger) }
-      if isOver { finish(&tally) }
+      if isOver { finish(&tally, isNews: review.withheldProducts != known) }
       return !isOver
     } catch {
       logger.warning("users cannot be re-evaluated", metadata: ["error": "\(error)"])
@@ -124,17 +125,17 @@ struct RulesReviewer: Service {
     }
   }
 
-  private func finish(_ tally: inout Tally) {
+  private func finish(_ tally: inout Tally, isNews: Bool) {
     if tally.changed > 0 || tally.heldBack > 0 {
       logger.notice(
         "the catalog or a policy changed: users are re-evaluated",
         metadata: ["users": "\(tally.users)", "changed": "\(tally.changed)", "held_back": "\(tally.heldBack)"])
     }
     tally = Tally()
-    announce()
+    if isNews { announce() }
   }
 
-  /// Logs what is withheld, once after each pass and each start.
+  /// Logs what is withheld, once at each start and when a pass has counted otherwise.
   private func announce() {
     let withheld = review.withheldProducts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
     guard !withheld.isEmpty else { return }

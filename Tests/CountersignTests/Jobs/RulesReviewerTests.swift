@@ -145,13 +145,13 @@ import Testing
       let next = try await bench.reviewer(rules: lost, batch: 7)
       #expect(!next.review.isChanged)
       #expect(next.review.withheld == 30)
-      // Counted once after each start, and once a day.
+      // Counted after each start, and every minute. The same number is no news.
       #expect(await pass(next) == 5)
       #expect(await pass(next) == 0)
       #expect(next.review.withheld == 30)
-      clock.advance(by: Self.day)
-      store.simulator.setClock(clock.date)
+      clock.advance(by: 60)
       #expect(await pass(next) == 5)
+      #expect(bench.log.lines.count { $0.contains("the catalog or a policy would lower subscribers") } == 1)
 
       await next.review.release(bench.log.logger)
       #expect(next.review.withheld == 0)
@@ -168,6 +168,31 @@ import Testing
       // The catalog is mended.
       await pass(try await bench.reviewer())
       for number in 1...30 { #expect(try await recorded(bench, Self.name(number)) == "pro renewing 3") }
+    }
+  }
+
+  @Test func `what is withheld is counted every minute, and after ten times as long as the last pass took`()
+    async throws
+  {
+    try await run { bench, store, clock in
+      try await subscribe(1...10, bench, store)
+      let lost = try rules(bench) { $0[Self.monthly] = nil }
+      let reviewer = try await bench.reviewer(rules: lost, batch: 4)
+      #expect(await pass(reviewer) == 3)
+      #expect(reviewer.review.withheld == 10)
+      try await subscribe(11...11, bench, store)
+      clock.advance(by: 59)
+      #expect(await pass(reviewer) == 0)
+      clock.advance(by: 1)
+      #expect(await pass(reviewer, pages: 2) == 2)
+      clock.advance(by: 30)
+      #expect(await pass(reviewer) == 1)
+      #expect(reviewer.review.withheld == 11)
+      #expect(bench.log.lines.contains { $0.contains("11 of com.example.app.pro.monthly") })
+      clock.advance(by: 299)
+      #expect(await pass(reviewer) == 0)
+      clock.advance(by: 1)
+      #expect(await pass(reviewer) == 3)
     }
   }
 
