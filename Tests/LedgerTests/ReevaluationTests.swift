@@ -109,8 +109,8 @@ import Testing
         AccessCount(tier: "pro", product: pro, users: 5),
       ]
       #expect(try await ledger.accessGiven() == expected)
-      #expect(await LedgerInspection.accessGiven(path: scratch.path) == expected)
-      #expect(await LedgerInspection.accessGiven(path: scratch.path + "-none") == nil)
+      #expect(await LedgerInspection.accessGiven(at: .file(scratch.path)) == expected)
+      #expect(await LedgerInspection.accessGiven(at: .file(scratch.path + "-none")) == nil)
       // Those whose access has ended count until they are judged anew.
       for number in [1, 2, 4, 5, 7] {
         let ended = Self.reevaluation(at: 1e6) { evidence, given, _, now in

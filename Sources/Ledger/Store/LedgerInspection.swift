@@ -1,4 +1,5 @@
 internal import Dispatch
+package import Entitlements
 internal import GRDB
 internal import Glibc
 
@@ -34,34 +35,19 @@ package struct LedgerInspection: Hashable, Sendable {
   /// The most recently stored production receipt; `nil` if there is none or it cannot be read.
   ///
   /// Reading does not block a service that has the ledger open: in a write-ahead log, readers see the last commit.
-  package static func newestReceipt(path given: String) async -> String? {
-    await value(in: given) { db in
-      guard try db.tableExists("proof") else { return nil }
-      return try newestReceipt(LedgerTables(db: db))
-    }
+  package static func newestReceipt(at place: LedgerPlace) async -> String? {
+    await value(at: place, of: "proof", newestReceipt)
   }
 
   /// Recorded verdicts that give access, as `Ledger.accessGiven`; `nil` if they cannot be read.
-  package static func accessGiven(path given: String) async -> [AccessCount]? {
-    await value(in: given) { db in
-      try db.tableExists("access_count") ? try LedgerTables(db: db).accessGiven() : nil
-    }
-  }
-
-  /// As `newestReceipt(path:)`, wherever the ledger is.
-  package static func newestReceipt(at place: LedgerPlace) async -> String? {
-    switch place {
-    case .file(let path): await newestReceipt(path: path)
-    case .database(let url, _): await PostgreSQLInspection.value(in: url) { try newestReceipt($0) }
-    }
-  }
-
-  /// As `accessGiven(path:)`, wherever the ledger is.
   package static func accessGiven(at place: LedgerPlace) async -> [AccessCount]? {
-    switch place {
-    case .file(let path): await accessGiven(path: path)
-    case .database(let url, _): await PostgreSQLInspection.value(in: url) { try $0.accessGiven() }
-    }
+    await value(at: place, of: "access_count") { try $0.accessGiven() }
+  }
+
+  /// The products of subscriptions of which Apple named no end, among those of some thousand users without access; `nil` if
+  /// they cannot be read.
+  package static func productsWithoutEnd(at place: LedgerPlace) async -> Set<ProductID>? {
+    await value(at: place, of: "account") { try $0.productsWithoutEnd(users: 5_000) }
   }
 
   private static func newestReceipt(_ tables: LedgerTables) throws -> String? {
@@ -69,6 +55,17 @@ package struct LedgerInspection: Hashable, Sendable {
       "SELECT id FROM proof WHERE environment = 'production' ORDER BY id DESC LIMIT 1"
     ) { try $0.get(0, as: Int64.self) }
     return try newest.map { try tables.proof($0).receipt.base64 }
+  }
+
+  /// - Parameter table: a ledger without it is from before that was recorded, and has nothing.
+  private static func value<Value: Sendable>(
+    at place: LedgerPlace, of table: String, _ operation: @escaping @Sendable (LedgerTables) throws -> Value?
+  ) async -> Value? {
+    switch place {
+    case .file(let path):
+      await value(in: path) { db in try db.tableExists(table) ? try operation(LedgerTables(db: db)) : nil }
+    case .database(let url, _): await PostgreSQLInspection.value(in: url, operation)
+    }
   }
 
   private static func value<Value: Sendable>(

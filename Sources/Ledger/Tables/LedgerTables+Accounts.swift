@@ -218,6 +218,19 @@ extension LedgerTables {
     }
   }
 
+  /// The products of recorded verdicts whose end Apple did not name.
+  ///
+  /// - Parameter users: the most users without access that are read.
+  func productsWithoutEnd(users: Int) throws -> Set<ProductID> {
+    let verdicts = try all(
+      """
+      SELECT event.entitlement FROM account JOIN event ON event.sequence = account.verdict
+      WHERE account.status = 'expired' LIMIT ?
+      """, users
+    ) { try StoredForm.value(Entitlement.self, $0.get(0)) }
+    return Set(verdicts.filter(\.lacksEnd).compactMap(\.productID))
+  }
+
   func count(_ former: Account.Access?, replacedBy access: Account.Access) throws {
     // There the counts are a view: rows that every replica changes would make each wait for the others.
     guard !connection.isShared else { return }

@@ -312,6 +312,34 @@ import Testing
     }
   }
 
+  @Test(.ofTheFile) func `a product that does not renew, and is catalogued as a subscription, is named`() async throws {
+    var wrong = Settings()
+    wrong.products["com.example.app.pro.season"] = "{ tier: pro }"
+    let settings = wrong
+    try await simulated(settings) { store, deployment in
+      let directory = URL(filePath: deployment.directory.path)
+      try await RunningService.run(apple: store.apple, settings: settings, directory: directory, now: { Self.start }) {
+        service in
+        for (number, scenario) in [Scenario.nonRenewing, .renewing, .expiredVoluntary].enumerated() {
+          let receipt = try store.simulator.issueReceipt(scenario, subscriber: Int64(number)).receiptData
+          #expect(try await service.validate(receipt, user: "user-\(number)").status == 200)
+        }
+        #expect(
+          texts(await deployment.checkup().catalogFindings(), "catalog") == [
+            "ok: gives the 1 subscribers of the ledger at least what they have",
+            "warning: Apple names no end of com.example.app.pro.season: if it does not renew, it needs kind: non_renewing and "
+              + "a period",
+          ])
+        let checkup = Checkup(
+          configuration: try ServiceConfiguration.load(
+            file: try deployment.directory.write(
+              "mended.yaml", Settings().yaml(apple: store.apple, directory: directory)), environment: [:]),
+          now: { Self.start })
+        #expect(await checkup.catalogFindings().map(\.verdict) == [.ok])
+      }
+    }
+  }
+
   @Test func `a ledger is sound, damaged, or something else`() async throws {
     let deployment = try Deployment(.unreachable)
     let ledger = try await Ledger.open(path: deployment.ledger, onFatal: { _ in })
