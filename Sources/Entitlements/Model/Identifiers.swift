@@ -71,23 +71,6 @@ package struct UserID: Identifier {
     self.init(text.hasPrefix(Self.devicePrefix) ? text.lowercased() : text)
   }
 
-  /// An app user ID of RevenueCat's: 1 to 100 characters, any but `/`, spaces and controls, and none of the words that a
-  /// program writes where it has no ID. https://www.revenuecat.com/docs/customers/user-ids
-  package init?(appUserID text: String) {
-    let isPlain = text.unicodeScalars.allSatisfy { scalar in
-      scalar != "/" && !scalar.properties.isWhitespace && scalar.properties.generalCategory != .control
-    }
-    guard isPlain, (1...100).contains(text.count), text.utf8.count <= 400, !Self.placeholders.contains(text) else {
-      return nil
-    }
-    self.init(text)
-  }
-
-  private static let placeholders: Set<String> = [
-    "no_user", "null", "none", "nil", "(null)", "NaN", "unidentified", "undefined", "unknown", "anonymous", "guest",
-    "-1", "0", "[]", "{}", "[object Object]",
-  ]
-
   /// Whether this is somebody who has not signed in: a device, or one for whom an SDK of RevenueCat's made the ID up:
   /// `$RCAnonymousID:` and, as a rule, 32 hexadecimal digits. No row of the app's has such a key.
   package var isAnonymous: Bool { rawValue.hasPrefix("$RCAnonymousID:") || isDevice }

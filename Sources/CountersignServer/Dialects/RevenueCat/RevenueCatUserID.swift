@@ -1,4 +1,5 @@
 import Entitlements
+import Validation
 
 extension UserID {
   /// An app user ID as RevenueCat's SDKs send it.

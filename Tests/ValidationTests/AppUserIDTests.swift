@@ -1,0 +1,31 @@
+import Entitlements
+import Testing
+
+@testable import Validation
+
+/// The app user IDs of RevenueCat's SDKs.
+@Suite struct AppUserIDTests {
+  @Test(arguments: [
+    "u1", "$RCAnonymousID:00ff", "anna@example.com", "jos\u{e9}", "日本", String(repeating: "x", count: 100),
+  ])
+  func `what an app may have as an ID is taken as it is`(id: String) {
+    #expect(UserID(appUserID: id)?.rawValue.utf8.elementsEqual(id.utf8) == true)
+  }
+
+  @Test(arguments: [
+    "", "null", "[object Object]", "a b", "a\u{a0}b", "a\u{0}", "erased/00ff", String(repeating: "x", count: 101),
+    // 200 octets as sent, and 600 when normalized.
+    String(repeating: "\u{1d160}", count: 50),
+  ])
+  func `a placeholder, a space, a slash, and what is too long are refused`(id: String) {
+    #expect(UserID(appUserID: id) == nil)
+  }
+
+  @Test func `composed and decomposed letters are one user, octet by octet`() throws {
+    let (composed, decomposed) = ("jos\u{e9}", "jose\u{301}")
+    #expect(!composed.utf8.elementsEqual(decomposed.utf8))
+    let user = try #require(UserID(appUserID: decomposed))
+    #expect(user.rawValue.utf8.elementsEqual(composed.utf8))
+    #expect(UserID(appUserID: composed) == user)
+  }
+}
