@@ -40,7 +40,7 @@ final class NotificationDelivery: Sendable {
     var ticker: Task<Void, Never>?
     var isStopped = false
 
-    /// Those of the same moment stay in the order in which they came: the sort is stable.
+    /// Adds posts by their time. Posts of the same time stay in the order of their arrival: the sort is stable.
     mutating func add(_ posts: [Post]) {
       guard !posts.isEmpty else { return }
       waiting = (waiting.reversed() + posts).sorted { $0.due < $1.due }.reversed()

@@ -3,10 +3,10 @@ import Testing
 
 @testable import Entitlements
 
-/// What customers get who had the app itself early enough.
+/// The rules for customers who had the app before it sold subscriptions.
 @Suite struct OriginalPurchaseTests {
   private static let now = Date(timeIntervalSince1970: 1_768_478_400.123456789)
-  private static let bought = Date(timeIntervalSince1970: 1_600_000_000)
+  private static let bought = Date(timeIntervalSince1970: 1_600_000_000.123456789)
 
   @Test(arguments: [
     ("2.9", "3.0", true), ("3.0", "3.0", false), ("3", "3.0", false), ("3.0.0", "3", false), ("3.0.1", "3", false),

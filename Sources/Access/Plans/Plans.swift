@@ -32,7 +32,7 @@ package struct Plans: Hashable, Sendable {
   package enum EntitlementScope: String, Hashable, Sendable, CaseIterable {
     /// Every tier up to the customer's, the lowest apart: a gate on `pro` lets a premium customer in.
     case cumulative
-    /// What is paid for or was given, each tier by itself.
+    /// The tiers that the customer pays for or was given, and no tier below them.
     case exact
   }
 

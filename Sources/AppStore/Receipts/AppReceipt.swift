@@ -37,7 +37,7 @@ package struct AppReceipt: Hashable, Sendable {
     }
   }
 
-  /// What it says of the app itself; `nil` for nothing.
+  /// The customer's first download of the app; `nil` if the receipt does not tell of it.
   var originalPurchase: OriginalPurchase? {
     guard originalApplicationVersion != nil || originalPurchaseDate != nil else { return nil }
     return OriginalPurchase(

@@ -27,7 +27,8 @@ package struct VerifyReceiptResponse: Hashable, Sendable {
   var latestRows: [VerifyReceiptRow]?
   /// `pending_renewal_info`; iOS 6-style: the same facts at the top level. `nil` if missing.
   var renewals: [RenewalInfo]?
-  /// What `receipt` says of the app itself. A member that cannot be read is left out: no purchase is refused for it.
+  /// The customer's first download of the app, from `receipt`. A member that cannot be read is left out: no purchase is
+  /// refused for it.
   var originalVersion: String?
   var originalPurchaseDate: Date?
 

@@ -4,7 +4,7 @@ import FoundationEssentials
 import Yams
 
 extension CatalogSection {
-  /// What those get who had the app itself early enough.
+  /// The rules for customers who had the app before it sold subscriptions.
   static func originalPurchase(_ reader: inout ConfigurationReader, tiers: [String]) -> [OriginalPurchaseRule] {
     let key = "catalog.original_purchase"
     let rows = reader.mappings(

@@ -98,8 +98,8 @@ struct CatalogSection {
     let rows = reader.mapping(
       key, "from product ID to {tier: …}",
       "Product ID to `{tier, kind, period, price}`; kind is `subscription` (default), `lifetime`, "
-        + "`non_renewing`, which needs a period, or `consumable`, which has no tier; period is a subscription's (`P1M`), price by currency (`{USD: 4.99}`)"
-    )
+        + "`non_renewing`, which needs a period, or `consumable`, which has no tier; period is a subscription's (`P1M`), "
+        + "price by currency (`{USD: 4.99}`)")
     var products = Products()
     for (idNode, node) in rows {
       let origin = reader.file.origin(of: key, line: idNode.mark?.line)

@@ -22,7 +22,7 @@ enum AppleEndpoint {
 
 extension ServiceConfiguration {
   struct AppStore: Hashable, Sendable {
-    /// Whose time of day counts for access.
+    /// The clock by which access begins and ends.
     enum Clock: String, Hashable, Sendable, CaseIterable {
       /// The machine's, which several answers of Apple's that agree correct.
       case machine

@@ -22,7 +22,7 @@ package struct PurchaseHistory: Hashable, Sendable {
   /// Apple says that the customer's account is gone (status 21010).
   package var isAccountGone: Bool
   package var coverage: Coverage
-  /// What it says of the app itself.
+  /// The customer's first download of the app, where the source tells of it.
   package var originalPurchase: OriginalPurchase?
 
   package init(

@@ -53,7 +53,7 @@ package struct Catalog: Hashable, Sendable {
   package let defaultTier: Tier
   /// The tiers of today by the names that they had: a verdict that was recorded then means them.
   package let formerNames: [Tier: Tier]
-  /// What those get who had the app itself early enough.
+  /// The rules for customers who had the app before it sold subscriptions.
   package let originalPurchase: [OriginalPurchaseRule]
   private let ranks: [Tier: Int]
   /// Whether any product is a non-renewing subscription.

@@ -25,7 +25,7 @@ struct CordovaController: Sendable {
   private struct Posted: Decodable {
     struct Transaction: Decodable {
       var type: String
-      /// Of a purchase its transaction ID, or its product; of the app itself some other word.
+      /// The transaction ID or the product of a purchase. The plugin sends another word where it asks about the app itself.
       var id: String?
       var appStoreReceipt: String?
       var jwsRepresentation: String?

@@ -33,7 +33,7 @@ struct CordovaFailure: Encodable {
   /// The codes of the plugin that a server answers with.
   enum Code: Int, Encodable {
     case clientInvalid = 6_777_005
-    /// What the plugin makes of every 5xx itself: it is worth another try.
+    /// The plugin asks again. It takes every 5xx for this code.
     case communication = 6_777_014
     case verificationFailed = 6_777_017
   }
