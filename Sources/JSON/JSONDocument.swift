@@ -22,9 +22,10 @@ package struct JSONDocument {
 
   /// Any text, by the parser.
   init(parsing bytes: [UInt8], root: JSONRoot = .object, limits: JSONLimits = JSONLimits()) throws(JSONError) {
-    let tree = try JSONTree(bytes, root: root, limits: limits)
-    self.root = JSONValue(node: .tree(tree.root, in: tree), path: .root)
+    self.init(try JSONTree(bytes, root: root, limits: limits))
   }
+
+  init(_ tree: JSONTree) { root = JSONValue(node: .tree(tree.root, in: tree), path: .root) }
 }
 
 /// The kind of the outermost value of a JSON text.

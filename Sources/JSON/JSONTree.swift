@@ -8,9 +8,12 @@ final class JSONTree {
   let root: Node
 
   /// - Throws: `JSONError.tooLarge` or `.syntax`, which includes a root of another kind.
-  init(_ bytes: [UInt8], root: JSONRoot, limits: JSONLimits) throws(JSONError) {
+  init(
+    _ bytes: [UInt8], root: JSONRoot, limits: JSONLimits, rejectsDuplicates: Bool = true
+  ) throws(JSONError) {
     guard bytes.withUnsafeBytes({ limits.admit($0) }) else { throw .tooLarge }
-    guard let tree = bytes.withUnsafeBytes({ Self.parse($0) }) else { throw .syntax }
+    let options = rejectsDuplicates ? JSON_REJECT_DUPLICATES : 0
+    guard let tree = bytes.withUnsafeBytes({ Self.parse($0, options: Int(options)) }) else { throw .syntax }
     guard tree.pointee.type == JSON_OBJECT || (root == .any && tree.pointee.type == JSON_ARRAY) else {
       json_decref(tree)
       throw .syntax
@@ -22,7 +25,7 @@ final class JSONTree {
 
   /// Duplicate keys are refused because readers disagree on which one counts: `{"status":0,"status":21010}`. jansson
   /// refuses by default: NUL in strings, bytes after the end, a bare value.
-  private static func parse(_ text: UnsafeRawBufferPointer, options: Int = Int(JSON_REJECT_DUPLICATES)) -> Node? {
+  private static func parse(_ text: UnsafeRawBufferPointer, options: Int) -> Node? {
     text.baseAddress.flatMap { json_loadb($0, text.count, options, nil) }
   }
 

@@ -1,0 +1,68 @@
+extension JSONReader {
+  /// Parses a text of a sender who is proven, without waiting for a turn, and lends the document for the duration of
+  /// `decode`. What the parser refuses in a text or a number does not spoil the rest: half a surrogate pair, NUL, thirty
+  /// digits.
+  ///
+  /// Such a value is read as an empty object, which is neither text nor number; such a name is empty. Of members with one
+  /// name the last counts. The limits are those of `read`, and 512 KiB.
+  package static func readForgivingly<Decoded>(
+    _ bytes: [UInt8], decode: (JSONValue) throws(JSONError) -> Decoded
+  ) throws(JSONError) -> Decoded {
+    try decode(JSONDocument(forgiving: bytes, limits: JSONLimits(bytes: 512 * 1024)).root)
+  }
+}
+
+extension JSONDocument {
+  fileprivate init(forgiving bytes: [UInt8], limits: JSONLimits) throws(JSONError) {
+    do throws(JSONError) { try self.init(bytes, limits: limits) } catch {
+      // No JSON has a NUL outside of an escape, and not every store takes one.
+      guard error == .syntax, !bytes.contains(0) else { throw error }
+      let tree = try JSONTree(
+        bytes.withUnsafeBytes(JSONRepair.repaired), root: .object, limits: limits, rejectsDuplicates: false)
+      self.init(tree)
+    }
+  }
+}
+
+private enum JSONRepair {
+  /// The text with an empty object in the place of each text and each number that the parser refuses, and an empty name
+  /// in that of a name. What is between them is left to the parser.
+  static func repaired(_ text: UnsafeRawBufferPointer) -> [UInt8] {
+    var repaired: [UInt8] = []
+    repaired.reserveCapacity(text.count)
+    var place = 0
+    while place < text.count {
+      let end = endOfScalar(in: text, from: place)
+      if end == place {
+        repaired.append(text[place])
+        place += 1
+        continue
+      }
+      let scalar = UnsafeRawBufferPointer(rebasing: text[place..<end])
+      if JSONTree.value(of: scalar) != nil {
+        repaired.append(contentsOf: scalar)
+      } else {
+        repaired.append(contentsOf: isName(in: text, endingAt: end) ? Array("\"\"".utf8) : Array("{}".utf8))
+      }
+      place = end
+    }
+    return repaired
+  }
+
+  /// The end of the text or number that begins at a place; the place itself where none does.
+  private static func endOfScalar(in text: UnsafeRawBufferPointer, from place: Int) -> Int {
+    switch text[place] {
+    case UInt8(ascii: "\""):
+      var end = place + 1
+      while end < text.count, text[end] != UInt8(ascii: "\"") { end += text[end] == UInt8(ascii: "\\") ? 2 : 1 }
+      return min(end + 1, text.count)
+    case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"):
+      return text[place...].firstIndex { !"+-.eE0123456789".utf8.contains($0) } ?? text.count
+    default: return place
+    }
+  }
+
+  private static func isName(in text: UnsafeRawBufferPointer, endingAt end: Int) -> Bool {
+    text[end...].first { !" \t\r\n".utf8.contains($0) } == UInt8(ascii: ":")
+  }
+}
