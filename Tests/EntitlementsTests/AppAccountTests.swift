@@ -61,5 +61,8 @@ import Testing
     #expect(Self.evidence(rows).namesAnother(than: UserID(Self.anna)) == isAnothers)
     #expect(Self.evidence(rows).namesAnother(than: UserID(Self.anna.uppercased())) == isAnothers)
     #expect(!Self.evidence(rows).namesAnother(than: "anna"), "another kind of ID cannot be compared")
+    let names = Self.evidence(rows).names(UserID(Self.anna))
+    #expect(names == (!isAnothers && rows.contains { $0.account?.lowercased() == Self.anna }))
+    #expect(!Self.evidence(rows).names("ben"), "a purchase names UUIDs")
   }
 }

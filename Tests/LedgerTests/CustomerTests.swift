@@ -81,6 +81,41 @@ import Testing
     }
   }
 
+  @Test func `what the signature of a third user's purchase grants ends with the join`() async throws {
+    try await Scratch.withLedger { ledger, scratch async throws in
+      var named = signed("1", time: -50, now: 0, until: 100)
+      named.purchases[0].appAccountToken = annasAccount
+      let own = signed("2", time: -50, now: 0, until: 100)
+      for (receipt, evidence) in [("x", named), ("y", own)] {
+        _ = try await ledger.postpone(
+          pending(receipt, of: anonymous, at: 0), provisional: [evidence], reevaluated(at: 0))
+      }
+      let ben: UserID = "00000000-0000-4000-8000-000000000002"
+      #expect(try await join(ledger, anonymous, ben) == .joined)
+      #expect(try await ledger.profile(of: ben)?.evidence.map(\.key) == [key("2")])
+      // Her own receipt may count meanwhile.
+      _ = try await ledger.postpone(
+        pending("x", of: UserID(annasAccount), at: 51), provisional: [named], reevaluated(at: 51))
+      #expect(try await ledger.profile(of: UserID(annasAccount))?.entitlement.tier == "pro")
+      #expect(try await scratch.verify().findings == [])
+    }
+  }
+
+  @Test func `where every account token is a user's, a named purchase does not go to another kind of ID`() async throws
+  {
+    for tokensAreUserIDs in [true, false] {
+      try await Scratch.withLedger { ledger, _ async throws in
+        var named = evidence("1", expires: 1_000)
+        named.purchases[0].appAccountToken = annasAccount
+        _ = try await ledger.record(entry(anonymous, [named], evaluate: rules))
+        let context = EvaluationContext(
+          evaluatedAt: at(50), recordedAt: at(50), tokensAreUserIDs: tokensAreUserIDs, evaluate: rules)
+        #expect(try await ledger.join(anonymous, to: "ben", requestID: "join", context) == .joined)
+        #expect(try await ledger.keys(of: "ben") == (tokensAreUserIDs ? [] : [key("1")]))
+      }
+    }
+  }
+
   @Test func `whatever is recorded for the ID afterwards is the user's`() async throws {
     try await Scratch.withLedger { ledger, _ async throws in
       #expect(try await join(ledger, anonymous, "anna") == .joined)

@@ -114,16 +114,41 @@ struct OwnershipCase: Sendable, CustomTestStringConvertible {
         let context = EvaluationContext(evaluatedAt: at(0.5), recordedAt: at(0.5), evaluate: rules)
         #expect(
           try await ledger.isAnothers(
-            [other], contested: [key("2")], than: "ben", ownership: policy, tokensAreUserIDs: false, context))
+            [other], contested: [key("2")], than: "ben", ownership: policy, context))
       }
       #expect(
         try await ledger.record(entry(UserID(annasAccount), [other], evaluate: rules)).recorded?.entitlement.tier
           == "pro")
-      // What he has stays his.
+      // What he has stays his, until she presents it.
       named.evidenceTime = at(5)
       named.evaluatedAt = at(5)
       #expect(try await ledger.record(entry("ben", [named], evaluate: rules)).recorded != nil)
       #expect(try await ledger.keys(of: "ben") == [key("1")])
+      let byID = entry(UserID(annasAccount), [named], evaluate: rules).with { $0.isByID = true }
+      #expect(try await ledger.record(byID).isRefused)
+      let context = EvaluationContext(evaluatedAt: at(5), recordedAt: at(5), evaluate: rules)
+      #expect(
+        try await !ledger.isAnothers(
+          [named], contested: [key("1")], than: UserID(annasAccount), ownership: .keep, context))
+      #expect(
+        try await ledger.record(entry(UserID(annasAccount), [named], evaluate: rules)).recorded?.losers == ["ben"])
+      #expect(try await ledger.keys(of: "ben") == [])
+    }
+  }
+
+  @Test func `a named user's purchase stays with the user to whom support moved it, whose ID is a UUID`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      var named = evidence("1")
+      named.purchases[0].appAccountToken = annasAccount
+      let ben = UserID("00000000-0000-4000-8000-000000000002")
+      _ = try await ledger.record(entry(UserID(annasAccount), [named], evaluate: rules))
+      let note = Note(author: "desk", text: "hers no more", requestID: "move", recordedAt: at(1))
+      _ = try await ledger.transfer(
+        Transfer(
+          key: key("1"), to: ben, note: note,
+          evaluationContext: EvaluationContext(evaluatedAt: at(1), recordedAt: at(1), evaluate: rules)))
+      #expect(try await ledger.record(entry(UserID(annasAccount), [named], evaluate: rules)).isRefused)
+      #expect(try await ledger.keys(of: ben) == [key("1")])
     }
   }
 

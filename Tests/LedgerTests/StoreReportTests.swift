@@ -107,6 +107,27 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
     }
   }
 
+  @Test func `an event without a readable user counts for the owner, and for nobody where there is none`() async throws
+  {
+    try await Scratch.withLedger { ledger, scratch in
+      let refund = StoreReport.event(.refunded, id: "2", at: 2, user: .nobody)
+      #expect(
+        try await take(ledger, StoreReport.purchase(StoreReport.event(.period, id: "0", at: 0, user: .nobody)))
+          == "noted")
+      _ = try await take(ledger, StoreReport.purchase(StoreReport.event(.period, id: "1", at: 1)))
+      #expect(try await take(ledger, StoreReport.purchase(refund)) == "recorded anna")
+      #expect(try await ledger.profile(of: "anna")?.entitlement.reason == .refunded)
+      let hint = StoreReport.report(.hint(key("9000"), refund), id: "3", at: 3)
+      #expect(try await take(ledger, hint) == "noted")
+      _ = try await ledger.record(entry("bert", [evidence("9000", expires: 900)], evaluate: rules))
+      var second = hint
+      second.id = "4"
+      #expect(try await take(ledger, second) == "hint bert")
+      #expect(try await ledger.profile(of: .nobody) == nil)
+      try await isSound(scratch)
+    }
+  }
+
   @Test func `a purchase beside one at Apple's leaves it alone`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       _ = try await ledger.record(entry("anna", [evidence("1", expires: 500)], evaluate: rules))

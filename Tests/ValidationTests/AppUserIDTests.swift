@@ -13,7 +13,8 @@ import Testing
   }
 
   @Test(arguments: [
-    "", "null", "[object Object]", "a b", "a\u{a0}b", "a\u{0}", "erased/00ff", String(repeating: "x", count: 101),
+    "", "me", "null", "[object Object]", "a b", "a\u{a0}b", "a\u{0}", "erased/00ff", String(repeating: "x", count: 101),
+    String(repeating: "e\u{301}", count: 1_000_000),
     // 200 octets as sent, and 600 when normalized.
     String(repeating: "\u{1d160}", count: 50),
   ])
@@ -27,5 +28,8 @@ import Testing
     let user = try #require(UserID(appUserID: decomposed))
     #expect(user.rawValue.utf8.elementsEqual(composed.utf8))
     #expect(UserID(appUserID: composed) == user)
+    // As in the tables: Swift's texts are the same.
+    #expect(composed == decomposed && UserID(composed) != UserID(decomposed))
+    #expect(Set([UserID(composed), UserID(decomposed), user]).count == 2)
   }
 }

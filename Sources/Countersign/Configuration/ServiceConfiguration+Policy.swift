@@ -48,7 +48,7 @@ extension ServiceConfiguration {
       sandbox = reader.read("policy.sandbox", .choice, default: .accept, "Whose sandbox purchases count")
       let testers = reader.list(
         "policy.testers", of: .text, "User IDs whose sandbox purchases count under `testers`")
-      self.testers = Set(testers.map { UserID($0) })
+      self.testers = Set(testers.map { UserID(appUserID: $0) ?? UserID($0) })
       ownership = reader.read(
         "policy.ownership", .choice, default: .keep, "Who keeps a purchase that a second user presents")
       appAccountToken = reader.read(

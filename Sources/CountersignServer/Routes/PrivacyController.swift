@@ -35,7 +35,7 @@ struct PrivacyController: Sendable {
 
   /// The user in the path, by an ID of this service or of RevenueCat's SDKs, which may have other signs.
   private static func user(_ context: ServiceRequestContext) throws(Problem) -> UserID {
-    guard let name = context.parameters.get("user_id").flatMap(UserID.percentDecoded), name != "me",
+    guard let name = context.parameters.get("user_id").flatMap(UserID.percentDecoded),
       UserID(valid: name) == nil, let user = UserID(appUserID: name)
     else { return try SupportController.user(context) }
     return user

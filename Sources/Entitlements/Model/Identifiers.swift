@@ -48,7 +48,8 @@ package struct SubscriptionGroupID: Identifier {
 /// The app's own user, by the ID in the profile store and in callers' tokens.
 ///
 /// UUIDs are compared without case (RFC 9562, section 4): Swift writes capitals, most other languages do not. The text
-/// is kept as given, as the app's own row may be found by it alone.
+/// is kept as given, as the app's own row may be found by it alone. Any other ID is compared octet by octet, as tables
+/// compare it: what comes from outside is ASCII, or in Normalization Form C (`init(appUserID:)`).
 package struct UserID: Identifier {
   package let rawValue: String
   package init(rawValue: String) { self.rawValue = rawValue }
@@ -70,6 +71,9 @@ package struct UserID: Identifier {
     // The UUID of a device is compared without case.
     self.init(text.hasPrefix(Self.devicePrefix) ? text.lowercased() : text)
   }
+
+  /// No user has this ID.
+  package static let nobody = UserID("")
 
   /// Whether this is somebody who has not signed in: a device, or one for whom an SDK of RevenueCat's made the ID up:
   /// `$RCAnonymousID:` and, as a rule, 32 hexadecimal digits. No row of the app's has such a key.
@@ -95,7 +99,10 @@ package struct UserID: Identifier {
   package var shown: String { isErased ? "(erased)" : rawValue }
 
   package static func == (one: UserID, other: UserID) -> Bool {
-    one.rawValue == other.rawValue || one.accountToken.map { $0 == other.accountToken } ?? false
+    // Swift compares texts by canonical equivalence, which is quick to deny and not enough.
+    one.rawValue == other.rawValue
+      ? one.rawValue.utf8.elementsEqual(other.rawValue.utf8)
+      : one.accountToken.map { $0 == other.accountToken } ?? false
   }
 
   /// Written out, since `RawRepresentable` supplies a `!=` that compares the texts.

@@ -5,6 +5,7 @@ internal import struct FoundationEssentials.Date
 /// given, consumption and receipts that wait move, and from then on the anonymous ID means the user.
 ///
 /// A purchase that names a third user is left behind: nobody has it, as if its owner had been erased, until somebody proves it.
+/// What was granted on the signature of such a purchase ends.
 struct JoinOperation {
   let id: UserID
   let user: UserID
@@ -27,6 +28,9 @@ struct JoinOperation {
 
   private func move(to user: UserID) throws {
     var winner = try tables.account(of: user) ?? Account(of: user)
+    for evidence in try tables.provisionalEvidence(of: id) where try isAnothers(evidence, than: winner.user) {
+      try tables.removeGrant(on: evidence.key)
+    }
     guard var loser = try tables.account(of: id) else { return try tables.moveBelongings(of: id, to: winner.user) }
     let purchases = try tables.purchases(of: loser)
     let recordedAt = try StoredForm.milliseconds(evaluationContext.recordedAt)
@@ -36,7 +40,7 @@ struct JoinOperation {
     let hasVerdict = loser.version > 0
     var nobody: Account?
     for var purchase in purchases {
-      let isLeft = try tables.names(purchase.evidence, anotherThan: winner.user)
+      let isLeft = try isAnothers(purchase.evidence, than: winner.user)
       var owner = isLeft ? try nobody ?? Account(of: tables.newPseudonym(ofKey: id.key)) : winner
       purchase.owner = owner.user
       if isLeft {
@@ -62,5 +66,9 @@ struct JoinOperation {
     guard hasVerdict else { return try tables.save(loser, at: recordedAt) }
     try writer.reevaluate(&winner, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
     try writer.reevaluate(&loser, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
+  }
+
+  private func isAnothers(_ evidence: SubscriptionEvidence, than user: UserID) throws -> Bool {
+    try tables.names(evidence, anotherThan: user, tokensAreUserIDs: evaluationContext.tokensAreUserIDs)
   }
 }

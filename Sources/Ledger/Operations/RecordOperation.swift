@@ -142,6 +142,7 @@ struct RecordOperation {
       owners: known.stored.mapValues(\.owner),
       policy: entry.ownership,
       namingOthers: entry.keysNamingOthers.union(naming),
+      naming: isProven ? Set(known.merged.filter { $0.value.names(entry.user) }.map(\.key)) : [],
       unpresented: entry.isPresented ? Set(known.stored.filter { $0.value.claim == .accountToken }.map(\.key)) : [],
       ownerless: isProven ? Set(known.stored.filter { $0.value.owner.isErased }.map(\.key)) : [],
       isInactive: { key in

@@ -75,8 +75,9 @@ struct StoreReportOperation {
   // MARK: Other stores
 
   private func record(_ event: StoreEvent, of key: SubscriptionKey) throws -> StoreReportOutcome {
-    try endTemporary(of: event.user, at: key, before: event.at)
     let stored = try tables.storePurchase(key)
+    guard let event = named(event, or: stored?.owner) else { return .noted }
+    try endTemporary(of: event.user, at: key, before: event.at)
     let events = StoreEvent.adding(event, to: stored?.events ?? [])
     let owner = try owner(of: events, key) ?? event.user
     var purchase =
@@ -86,6 +87,14 @@ struct StoreReportOperation {
     purchase.dueAt = report.nextTurn(purchase.evidence, max(context.evaluatedAt, purchase.evidence.evaluatedAt))
     let losers = try save(purchase, owner: owner)
     return .recorded(owner: try tables.name(of: owner), losers: losers, isForAnother: event.user != owner)
+  }
+
+  /// An event whose user cannot be read counts for the owner of its purchase; `nil` where there is none.
+  private func named(_ event: StoreEvent, or owner: UserID?) -> StoreEvent? {
+    guard event.user == .nobody else { return event }
+    var event = event
+    event.user = owner ?? .nobody
+    return owner == nil ? nil : event
   }
 
   private func owner(of events: [StoreEvent], _ key: SubscriptionKey) throws -> UserID? {
@@ -124,10 +133,11 @@ struct StoreReportOperation {
   // MARK: Hints
 
   private func keepHint(_ event: StoreEvent, of key: SubscriptionKey) throws -> StoreReportOutcome {
+    let (owner, stored) = try (tables.purchase(key)?.owner, tables.report(key))
+    guard let event = named(event, or: owner ?? stored?.user) else { return .noted }
     try endTemporary(of: event.user, at: StoreReport.Store("app_store").key(key.environment, ""), before: event.at)
-    let owner = try tables.purchase(key)?.owner
     var hint =
-      try tables.report(key)
+      try stored
       ?? LedgerTables.StoredReport(
         key: key, user: tables.name(of: owner ?? event.user), events: [], at: event.at,
         reportedAt: context.recordedAt, dueAt: context.recordedAt)
@@ -253,9 +263,9 @@ struct StoreReportOperation {
   private func moveApples(_ id: Int64, to: UserID, _ policy: OwnershipPolicy) throws -> Bool {
     var purchase = try tables.purchase(id: id)
     let evidence = purchase.evidence
-    guard try !tables.names(evidence, anotherThan: to), var loser = try tables.account(of: purchase.owner) else {
-      return false
-    }
+    guard try !tables.names(evidence, anotherThan: to, tokensAreUserIDs: context.tokensAreUserIDs),
+      var loser = try tables.account(of: purchase.owner)
+    else { return false }
     if policy == .transferIfInactive,
       !context.evaluate(loser.user, [evidence], [], max(context.evaluatedAt, evidence.evaluatedAt)).isInactive
     {

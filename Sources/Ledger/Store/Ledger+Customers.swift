@@ -73,24 +73,22 @@ extension Ledger {
 extension Ledger {
   /// Whether an answer with this evidence would be refused a user, as the purchases are another's. Nothing is recorded.
   ///
-  /// - Parameters:
-  ///   - contested: the keys that decide, as in `LedgerEntry`.
-  ///   - tokensAreUserIDs: as in `LedgerEntry`.
+  /// - Parameter contested: the keys that decide, as in `LedgerEntry`.
   package func isAnothers(
     _ evidence: [SubscriptionEvidence], contested: Set<SubscriptionKey>, than user: UserID,
-    ownership: OwnershipPolicy, tokensAreUserIDs: Bool, _ evaluationContext: EvaluationContext
+    ownership: OwnershipPolicy, _ evaluationContext: EvaluationContext
   ) async throws(LedgerError) -> Bool {
     try await readShort { tables in
       let user = try tables.name(of: user)
-      let namingOthers = try evidence.filter { item in
-        try tables.names(
-          tables.withoutErasedAccounts(item, of: user), anotherThan: user, tokensAreUserIDs: tokensAreUserIDs)
+      let evidence = try evidence.map { try tables.withoutErasedAccounts($0, of: user) }
+      let namingOthers = try evidence.filter {
+        try tables.names($0, anotherThan: user, tokensAreUserIDs: evaluationContext.tokensAreUserIDs)
       }.map(\.key)
       var stored: [SubscriptionKey: LedgerTables.StoredPurchase] = [:]
       for key in evidence.map(\.key) { stored[key] = try tables.purchase(key) }
       let ruling = OwnershipRuling.decide(
         user: user, keys: Set(evidence.map(\.key)), contested: contested, owners: stored.mapValues(\.owner),
-        policy: ownership, namingOthers: Set(namingOthers),
+        policy: ownership, namingOthers: Set(namingOthers), naming: Set(evidence.filter { $0.names(user) }.map(\.key)),
         unpresented: Set(stored.filter { $0.value.claim == .accountToken }.map(\.key)),
         ownerless: Set(stored.filter { $0.value.owner.isErased }.map(\.key)),
         isInactive: { key in

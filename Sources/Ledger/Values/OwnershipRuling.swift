@@ -12,9 +12,11 @@ internal import Entitlements
 /// | another, other key | left there | moved | left there |
 /// | another, by account token alone | moved | moved | moved |
 /// | nobody any more | moved | moved | moved |
+/// | another, not by a UUID, of a key that names this user | moved | moved | moved |
 ///
 /// The last lines are for keys without an owner who could object, and a user with proof gets them, unless the key names
-/// another user: a notification assigned one to the user in its account token; the owner of the other one was erased.
+/// another user: a notification assigned one to the user in its account token; the owner of the second was erased; the
+/// third was given to an ID that no account token can be, before anybody knew whose token it was.
 ///
 /// A key whose account token (set by the app at the purchase) names another user stays where it is under every policy,
 /// owned or not, unless it is this user's already: support may have transferred it.
@@ -43,13 +45,14 @@ enum OwnershipRuling: Hashable {
   /// - Parameters:
   ///   - owners: the present owners of `keys`; unowned keys are absent.
   ///   - namingOthers: keys whose account token names another user.
+  ///   - naming: keys whose account token names this user, who has proof of the purchase.
   ///   - unpresented: keys owned by account token alone.
   ///   - ownerless: keys whose owner was erased, where the user has proof of the purchase.
   ///   - isInactive: whether a key grants its present owner nothing; called only under `transfer_if_inactive`.
   static func decide(
     user: UserID, keys: Set<SubscriptionKey>, contested: Set<SubscriptionKey>, owners: [SubscriptionKey: UserID],
-    policy: OwnershipPolicy, namingOthers: Set<SubscriptionKey> = [], unpresented: Set<SubscriptionKey> = [],
-    ownerless: Set<SubscriptionKey> = [],
+    policy: OwnershipPolicy, namingOthers: Set<SubscriptionKey> = [], naming: Set<SubscriptionKey> = [],
+    unpresented: Set<SubscriptionKey> = [], ownerless: Set<SubscriptionKey> = [],
     isInactive: (SubscriptionKey) throws -> Bool
   ) rethrows -> OwnershipRuling {
     var grant = Grant()
@@ -70,6 +73,7 @@ enum OwnershipRuling: Hashable {
       let moves =
         switch policy {
         case _ where unpresented.contains(key) || ownerless.contains(key): true
+        case _ where naming.contains(key) && owner.accountToken == nil: true
         case .keep: false
         case .transfer: true
         case .transferIfInactive: try contested.contains(key) && isInactive(key)

@@ -43,10 +43,15 @@ package struct EvaluationContext: Sendable {
   /// Our own clock, for the record.
   package var recordedAt: Date
   package var evaluate: Evaluator
+  /// Every account token is the ID of a user (`policy.app_account_token`).
+  package var tokensAreUserIDs: Bool
 
-  package init(evaluatedAt: Date, recordedAt: Date, evaluate: @escaping Evaluator) {
+  package init(
+    evaluatedAt: Date, recordedAt: Date, tokensAreUserIDs: Bool = false, evaluate: @escaping Evaluator
+  ) {
     self.evaluatedAt = evaluatedAt.inWholeMilliseconds
     self.recordedAt = recordedAt
+    self.tokensAreUserIDs = tokensAreUserIDs
     self.evaluate = evaluate
   }
 }

@@ -142,8 +142,3 @@ package struct PurchaseInspector: Sendable {
     return try await userNamed(by: newest)
   }
 }
-
-extension UserID {
-  /// No user has this ID. Policies for testers do not hold for it, and troubles of Apple's count for it once.
-  static let nobody = UserID("")
-}

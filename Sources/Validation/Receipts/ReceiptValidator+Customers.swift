@@ -22,8 +22,7 @@ extension ReceiptValidator {
     guard !evidence.isEmpty else { return false }
     return try await consult(
       await ledger.isAnothers(
-        evidence, contested: contestedKeys(evidence), than: user, ownership: ownership,
-        tokensAreUserIDs: accountTokenIsUserID, evaluationContext))
+        evidence, contested: contestedKeys(evidence), than: user, ownership: ownership, evaluationContext))
   }
 
   /// The purchases that a receipt claims, unproven; none where it cannot be read.

@@ -408,7 +408,8 @@ package final class ReceiptValidator: Sendable {
   /// The context for verdicts without an answer of Apple's.
   var evaluationContext: EvaluationContext {
     let now = gateway.now()
-    return EvaluationContext(evaluatedAt: now, recordedAt: now, evaluate: evaluate)
+    return EvaluationContext(
+      evaluatedAt: now, recordedAt: now, tokensAreUserIDs: accountTokenIsUserID, evaluate: evaluate)
   }
 
   /// The user's standing after Apple was asked about everything of theirs.

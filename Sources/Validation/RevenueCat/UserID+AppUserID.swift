@@ -3,17 +3,19 @@ import Foundation
 
 extension UserID {
   /// An app user ID of RevenueCat's: 1 to 100 characters, any but `/`, spaces and controls, and none of the words that a
-  /// program writes where it has no ID. https://www.revenuecat.com/docs/customers/user-ids
+  /// program writes where it has no ID; nor `me`, which names the caller in our own paths.
+  /// https://www.revenuecat.com/docs/customers/user-ids
   ///
   /// It is kept in Unicode's Normalization Form C (UAX #15): Apple's systems decompose `é` at times, and the user is the same.
   package init?(appUserID text: String) {
+    // No text is shorter than a third of what it is decomposed.
+    guard text.utf8.count <= 1_200 else { return nil }
     let id = text.utf8.allSatisfy { $0 < 0x80 } ? text : text.precomposedStringWithCanonicalMapping
     let isPlain = id.unicodeScalars.allSatisfy { scalar in
       scalar != "/" && !scalar.properties.isWhitespace && scalar.properties.generalCategory != .control
     }
-    guard isPlain, (1...100).contains(id.count), id.utf8.count <= 400, !Self.placeholders.contains(id) else {
-      return nil
-    }
+    guard isPlain, (1...100).contains(id.count), id.utf8.count <= 400, !Self.placeholders.contains(id), id != "me"
+    else { return nil }
     self.init(id)
   }
 

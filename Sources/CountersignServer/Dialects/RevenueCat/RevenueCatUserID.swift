@@ -8,7 +8,8 @@ extension UserID {
     guard let id = UserID(appUserID: text) else {
       throw RevenueCatError(
         .invalidUserID,
-        "An app user ID has 1 to 100 characters, without '/' and spaces, and is no placeholder such as 'null'.")
+        "An app user ID has 1 to 100 characters, without '/' and spaces, and is neither 'me' nor a placeholder such as 'null'."
+      )
     }
     // Who knows the ID of a device may have its trial, and no more.
     guard !id.isDevice else { throw RevenueCatError(.invalidUserID, "The ID of a device is no app user ID.") }
