@@ -27,7 +27,7 @@ struct RevenueCatInspection: Encodable {
 
   /// - Returns: `nil` for anything but JSON with an `event`.
   init?(of contents: [UInt8], now: Date) {
-    let isEvent = try? JSONReader.readAtOnce(contents, size: .whole) { root throws(JSONError) in
+    let isEvent = try? JSONReader.readForgivingly(contents) { root throws(JSONError) in
       root["event"]?.isObject == true
     }
     guard isEvent == true else { return nil }
@@ -43,7 +43,7 @@ struct RevenueCatInspection: Encodable {
       switch event.effect {
       case .purchase(let original, let change):
         originalTransactionID = original
-        userID = change.user.rawValue
+        userID = change.user == .nobody ? nil : change.user.rawValue
         productID = change.product?.rawValue
       case .temporary(let original, let change):
         originalTransactionID = original

@@ -7,8 +7,10 @@ package import struct FoundationEssentials.Date
 /// An event of RevenueCat's, as its webhook sends it: `{"api_version":"1.0","event":{…}}`. Nothing is proven by it; who
 /// sent it is.
 ///
-/// Unknown types and members are kept and mean nothing. A member that is there and has the wrong form makes the event
-/// unreadable.
+/// Unknown types and members are kept and mean nothing. A member of the wrong form makes the event unreadable only where
+/// it decides: the ID, the type and the time; the store, the environment and the transaction of a purchase; the product,
+/// the beginning and the end of a period; the reason of a cancellation; the users of a transfer. Any other is as good as
+/// absent: a customer chooses some of them, and would choose which events count.
 ///
 /// https://www.revenuecat.com/docs/integrations/webhooks/event-types-and-fields
 package struct RevenueCatEvent: Hashable, Sendable {
@@ -22,6 +24,7 @@ package struct RevenueCatEvent: Hashable, Sendable {
   /// The effect of an event on access.
   package enum Effect: Hashable, Sendable {
     /// A purchase, by the ID of its first transaction at its store.
+    /// Its user is `nobody` where none can be read.
     case purchase(originalTransactionID: String, StoreEvent)
     /// RevenueCat could not reach a store, and gives access meanwhile; with the ID of the purchase, where one is named.
     case temporary(originalTransactionID: String?, StoreEvent)
@@ -50,7 +53,7 @@ package struct RevenueCatEvent: Hashable, Sendable {
   package static func decode(_ body: [UInt8], now: Date) throws(Unreadable) -> RevenueCatEvent {
     let read: Result<RevenueCatEvent, Unreadable>
     do throws(JSONError) {
-      read = try JSONReader.readAtOnce(body, size: .posted) { root throws(JSONError) in
+      read = try JSONReader.readForgivingly(body) { root throws(JSONError) in
         guard let event = root["event"], event.isObject else {
           return .failure(Unreadable("It has no event."))
         }
@@ -82,17 +85,8 @@ package struct RevenueCatEvent: Hashable, Sendable {
     self.id = id
     self.type = type
     self.at = at
-    if let name = try members.word("store") {
-      guard name.wholeMatch(of: /[A-Za-z0-9_]{1,32}/) != nil else { throw Unreadable("Its store is no word.") }
-      let store = StoreReport.Store(name.lowercased())
-      self.store = store.isApples ? "app_store" : store
-    }
-    switch try members.word("environment") {
-    case nil: environment = nil
-    case "PRODUCTION": environment = .production
-    case "SANDBOX": environment = .sandbox
-    default: throw Unreadable("Its environment is neither PRODUCTION nor SANDBOX.")
-    }
+    store = try? members.store()
+    environment = try? members.environment()
     effect = .nothing
     effect = try effect(members)
     users = members.everybody
@@ -106,23 +100,22 @@ package struct RevenueCatEvent: Hashable, Sendable {
       guard let user = to.first(where: { !$0.isAnonymous }) ?? to.first, !from.isEmpty else { return .nothing }
       return .transfer(from: from, to: user)
     case "TEMPORARY_ENTITLEMENT_GRANT":
-      guard store != nil, let user = try members.user() else { return .nothing }
+      let (store, _) = try (members.store(), members.environment())
+      guard store != nil, let user = members.user else { return .nothing }
       let event = try purchase(members, .temporary, of: user)
       return .temporary(
         originalTransactionID: try members.word("original_transaction_id") ?? event.transaction?.rawValue, event)
     default: break
     }
     guard let change = try change(members) else { return .nothing }
-    // A user ID that is none here: the event is kept, and means nothing.
-    guard let user = try members.user() else { return .nothing }
-    guard store != nil, environment != nil else {
+    guard let store = try members.store(), try members.environment() != nil else {
       throw Unreadable("Its store or its environment is missing.")
     }
-    let event = try purchase(members, change, of: user)
+    let event = try purchase(members, change, of: members.user ?? .nobody)
     guard let original = try members.word("original_transaction_id") ?? event.transaction?.rawValue else {
       throw Unreadable("Its original_transaction_id is missing.")
     }
-    if store?.isApples == true {
+    if store.isApples {
       guard Self.isApples(original) else { throw Unreadable("Its original_transaction_id is none of Apple's.") }
     }
     return .purchase(originalTransactionID: original, event)
@@ -139,27 +132,36 @@ package struct RevenueCatEvent: Hashable, Sendable {
   ) throws(Unreadable) -> StoreEvent {
     var event = StoreEvent(id: id, at: at, change: change, user: user)
     event.transaction = try members.word("transaction_id").map { TransactionID($0) }
-    event.product = try members.word("product_id").map { ProductID($0) }
-    event.entitlements = try members.words("entitlement_ids")
-    event.purchasedAt = try members.date("purchased_at_ms")
-    event.expiresAt = try members.date("expiration_at_ms")
+    let givesAccess = [.period, .single, .extended, .temporary].contains(change)
+    func told<Value>(
+      _ key: StaticString, _ read: (StaticString) throws(Unreadable) -> Value?
+    ) throws(Unreadable) -> Value? {
+      do throws(Unreadable) { return try read(key) } catch {
+        if givesAccess { throw error }
+        return nil
+      }
+    }
+    event.product = try told("product_id", members.word).map { ProductID($0) }
+    event.purchasedAt = try told("purchased_at_ms", members.date)
+    event.expiresAt = try told("expiration_at_ms", members.date)
     if change == .period || change == .single, event.product == nil || event.purchasedAt == nil {
       throw Unreadable("Its product_id or its purchased_at_ms is missing.")
     }
-    event.graceUntil = try members.date("grace_period_expiration_at_ms")
-    if change == .expired { event.expirationIntent = Self.intent(try members.word("expiration_reason")) }
-    event.nextProduct = try members.word("new_product_id").map { ProductID($0) }
-    switch try members.word("period_type") {
+    event.entitlements = members.words("entitlement_ids")
+    event.graceUntil = try? members.date("grace_period_expiration_at_ms")
+    if change == .expired { event.expirationIntent = Self.intent(try? members.word("expiration_reason")) }
+    event.nextProduct = (try? members.word("new_product_id")).map { ProductID($0) }
+    switch try? members.word("period_type") {
     case "TRIAL": (event.isTrial, event.isIntroductoryOffer) = (true, false)
     case "INTRO": (event.isTrial, event.isIntroductoryOffer) = (false, true)
     case nil: break
     default: (event.isTrial, event.isIntroductoryOffer) = (false, false)
     }
-    event.isFamilyShared = try members.flag("is_family_share")
-    event.price = try members.thousandths("price_in_purchased_currency")
-    event.currency = try members.word("currency")
-    event.country = try members.word("country_code")
-    event.offerCode = try members.text("offer_code")
+    event.isFamilyShared = members.flag("is_family_share")
+    event.price = members.thousandths("price_in_purchased_currency")
+    event.currency = try? members.word("currency")
+    event.country = try? members.word("country_code")
+    event.offerCode = try? members.text("offer_code")
     return event
   }
 
@@ -171,12 +173,12 @@ package struct RevenueCatEvent: Hashable, Sendable {
     case "SUBSCRIPTION_EXTENDED": return .extended
     case "UNCANCELLATION": return .renewalOn
     case "BILLING_ISSUE": return .billingIssue
-    case "EXPIRATION": return try members.word("expiration_reason") == "CUSTOMER_SUPPORT" ? .refunded : .expired
+    case "EXPIRATION": return (try? members.word("expiration_reason")) == "CUSTOMER_SUPPORT" ? .refunded : .expired
     case "PRODUCT_CHANGE": return .productChange
     case "SUBSCRIPTION_PAUSED": return .paused
     case "REFUND_REVERSED": return .refundReversed
     case "CANCELLATION":
-      if let price = try members.thousandths("price"), price < 0 { return .refunded }
+      if let price = members.thousandths("price"), price < 0 { return .refunded }
       switch try members.word("cancel_reason") {
       case "CUSTOMER_SUPPORT": return .refunded
       case "BILLING_ERROR": return .billingError
@@ -223,17 +225,30 @@ private struct Members {
     return text
   }
 
-  func words(_ key: StaticString) throws(Unreadable) -> [String]? {
-    guard let list = event["\(key)"] else { return nil }
-    guard list.isArray else { throw unreadable(key) }
-    var words: [String] = []
-    for element in list.elements.prefix(50) {
-      guard case .string(let text) = element.kind, text.utf8.count <= RevenueCatEvent.longestID else {
-        throw unreadable(key)
-      }
-      words.append(text)
+  func store() throws(Unreadable) -> StoreReport.Store? {
+    guard let name = try word("store") else { return nil }
+    guard name.wholeMatch(of: /[A-Za-z0-9_]{1,32}/) != nil else { throw Unreadable("Its store is no word.") }
+    let store = StoreReport.Store(name.lowercased())
+    return store.isApples ? "app_store" : store
+  }
+
+  func environment() throws(Unreadable) -> StoreEnvironment? {
+    switch try word("environment") {
+    case nil: nil
+    case "PRODUCTION": .production
+    case "SANDBOX": .sandbox
+    default: throw Unreadable("Its environment is neither PRODUCTION nor SANDBOX.")
     }
-    return words
+  }
+
+  /// The texts of a list, of the first 50 elements; `nil` for what is no list.
+  private func texts(_ key: StaticString) -> [String]? {
+    guard let list = event["\(key)"], list.isArray else { return nil }
+    return list.elements.prefix(50).compactMap { if case .string(let text) = $0.kind { text } else { nil } }
+  }
+
+  func words(_ key: StaticString) -> [String]? {
+    texts(key)?.filter { $0.utf8.count <= RevenueCatEvent.longestID }
   }
 
   /// A moment in milliseconds since 1970, until the year 9999.
@@ -251,40 +266,43 @@ private struct Members {
     return Date(millisecondsSince1970: milliseconds)
   }
 
-  func flag(_ key: StaticString) throws(Unreadable) -> Bool? {
+  func flag(_ key: StaticString) -> Bool? {
+    if case .bool(let flag) = event.kind("\(key)") { flag } else { nil }
+  }
+
+  func thousandths(_ key: StaticString) -> Int64? {
     switch event.kind("\(key)") {
-    case nil, .null: return nil
-    case .bool(let flag): return flag
-    default: throw unreadable(key)
+    case .integer(let number) where number.magnitude < 1_000_000_000_000: number * 1_000
+    case .real(let number) where abs(number) < 1_000_000_000_000: Int64((number * 1_000).rounded())
+    default: nil
     }
   }
 
-  func thousandths(_ key: StaticString) throws(Unreadable) -> Int64? {
-    switch event.kind("\(key)") {
-    case nil, .null: return nil
-    case .integer(let number) where abs(number) < 1_000_000_000_000: return number * 1_000
-    case .real(let number) where abs(number) < 1_000_000_000_000: return Int64((number * 1_000).rounded())
-    default: throw unreadable(key)
-    }
+  /// The first that is not anonymous of `app_user_id`, `original_app_user_id` and `aliases`; else the first.
+  var user: UserID? {
+    let candidates = [user("app_user_id"), user("original_app_user_id")].compactMap(\.self) + named("aliases")
+    return candidates.first { !$0.isAnonymous } ?? candidates.first
   }
 
-  /// The first that is not anonymous of `app_user_id`, `original_app_user_id` and `aliases`; else `app_user_id`.
-  func user() throws(Unreadable) -> UserID? {
-    let own = try text("app_user_id").flatMap { UserID(appUserID: $0) }
-    let original = try text("original_app_user_id").flatMap { UserID(appUserID: $0) }
-    let candidates = try [own, original].compactMap(\.self) + users("aliases")
-    return candidates.first { !$0.isAnonymous } ?? own
-  }
-
-  /// Every user whom the event names, in whichever member; of a type that is not read, as far as they can be read.
+  /// Every user whom the event names, in whichever member, as far as they can be read.
   var everybody: [UserID] {
-    let single: [StaticString] = ["app_user_id", "original_app_user_id"]
-    let lists: [StaticString] = ["aliases", "transferred_from", "transferred_to"]
-    return single.compactMap { (try? text($0)).flatMap { UserID(appUserID: $0) } }
-      + lists.flatMap { (try? users($0)) ?? [] }
+    [user("app_user_id"), user("original_app_user_id")].compactMap(\.self)
+      + ["aliases", "transferred_from", "transferred_to"].flatMap(named)
   }
 
+  /// The users in the list of a transfer.
   func users(_ key: StaticString) throws(Unreadable) -> [UserID] {
-    try (words(key) ?? []).compactMap { UserID(appUserID: $0) }
+    guard event["\(key)"]?.isArray ?? true else { throw unreadable(key) }
+    return named(key)
   }
+
+  private func user(_ key: StaticString) -> UserID? {
+    switch event.kind("\(key)") {
+    case .string(let text): UserID(appUserID: text)
+    case .integer(let number): UserID(appUserID: String(number))
+    default: nil
+    }
+  }
+
+  private func named(_ key: StaticString) -> [UserID] { (texts(key) ?? []).compactMap { UserID(appUserID: $0) } }
 }

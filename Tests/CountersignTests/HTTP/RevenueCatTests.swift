@@ -467,6 +467,47 @@ import Testing
     }
   }
 
+  /// Members that a customer may choose, and others that decide nothing, in forms that cannot be read.
+  private static let odd: [(member: String, json: String)] = [
+    ("aliases", #"["USER","\#(String(repeating: "😀", count: 60))"]"#), ("aliases", #"["\ud83d","USER"]"#),
+    ("aliases", #"["USER",7,null,{},"a\u0000b","\#(String(repeating: "x", count: 500))"]"#), ("aliases", "7"),
+    ("app_user_id", #""a b""#), ("original_app_user_id", #""\#(String(repeating: "x", count: 500))""#),
+    ("subscriber_attributes", #"{"a":{"value":"\u0000"}}"#), ("subscriber_attributes", #"{"a":{"value":"\ud83d"}}"#),
+    ("subscriber_attributes", #"{"\u0000":{"value":"x"},"\udc00":{"value":"x"}}"#),
+    ("subscriber_attributes", #"{"a":{"value":"x","updated_at_ms":\#(String(repeating: "9", count: 30))}}"#),
+    ("subscriber_attributes", #"{"a":{"value":"x"},"a":{"value":"y","value":"z"}}"#),
+    ("subscriber_attributes", "{\((0..<2_000).map { #""n\#($0)":{"value":"x"}"# }.joined(separator: ","))}"),
+    ("price", "1e999"), ("price", #""free""#), ("currency", "7.5"), ("country_code", #""\ud83d""#),
+    ("entitlement_ids", #""pro""#), ("offer_code", "[]"), ("period_type", "{}"), ("product_id", #""é""#),
+    ("expiration_at_ms", #""soon""#), ("purchased_at_ms", String(repeating: "9", count: 30)),
+  ]
+
+  @Test func `a refund is taken whatever a customer has as alias or attribute`() async throws {
+    try await RunningService.run(apple: .unreachable, settings: Self.settings(), now: { Self.clock }) { service in
+      for (number, odd) in Self.odd.enumerated() {
+        let (user, original) = ("u\(number)", "GPA.\(number)")
+        func event(_ type: String, _ more: [String: any Sendable] = [:]) -> String {
+          Self.event(
+            type, user: user, original: original, product: "com.example.app.forever", from: -10, until: nil, more)
+        }
+        #expect(try await Self.take(event("NON_RENEWING_PURCHASE"), service) == "recorded")
+        #expect(try await Self.state(of: user, service) == "premium active lifetime")
+        let refund = event("CANCELLATION", ["cancel_reason": "CUSTOMER_SUPPORT", odd.member: "ODD"])
+          .replacing(#""ODD""#, with: odd.json.replacing("USER", with: user))
+        #expect(try await Self.take(refund, service) == "recorded", "\(odd)")
+        #expect(try await Self.state(of: user, service) == "free expired refunded", "\(odd)")
+      }
+      // A user whose every ID is unreadable has the purchase no longer either.
+      #expect(try await Self.take(Self.event("INITIAL_PURCHASE", original: "GPA.last"), service) == "recorded")
+      let refund = Self.event(
+        "CANCELLATION", user: "a b", original: "GPA.last", ["cancel_reason": "CUSTOMER_SUPPORT", "aliases": ["a b"]])
+      #expect(try await Self.take(refund, service) == "recorded")
+      #expect(try await Self.state(service) == "free expired refunded")
+      let metrics = try await service.send(.get, "/metrics", key: nil).text
+      #expect(metrics.contains(#"countersign_revenuecat_events_total{outcome="unreadable"} 0"#))
+    }
+  }
+
   @Test func `a subscription's event without an end takes the catalog's period, or has no effect`() async throws {
     var settings = Self.settings()
     settings.products["com.example.app.pro.monthly"] = "{ tier: pro, period: P1M }"
