@@ -124,7 +124,6 @@ func buildApplication(
     },
     onOutcome: notificationMetrics.note)
   let revenueCatKeyring = configuration.revenueCat.map { RevenueCatKeyring($0.secrets) }
-  let revenueCatMetrics = RevenueCatMetrics(environment.metrics)
   let runProgress = RunProgress()
   let isAppleAway: @Sendable () -> Bool = {
     appStore.recheckBreaker?.state == .open || appStore.serverAPI?.isClosed(.production) == true
@@ -141,7 +140,7 @@ func buildApplication(
     revenueCat: revenueCatKeyring.map {
       RevenueCatReceiver(
         keyring: $0, ledger: ledger, validator: validator, terms: configuration.plans.terms,
-        onOutcome: revenueCatMetrics.note)
+        onOutcome: RevenueCatMetrics(environment.metrics).note)
     },
     lookUp: SupportLookUp(
       ledger: ledger, serverAPI: appStore.serverAPI, appStoreHealth: appStore.health,

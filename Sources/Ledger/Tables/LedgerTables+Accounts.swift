@@ -267,6 +267,8 @@ extension UserID {
   /// The spellings under which a receipt may wait: a UUID in small letters and in capitals, any other ID as it is.
   var spellings: [String] {
     guard let uuid = accountToken else { return [rawValue] }
-    return [rawValue, rawValue == uuid ? uuid.uppercased() : uuid]
+    let other = rawValue == uuid ? uuid.uppercased() : uuid
+    // Some have no letters.
+    return other == rawValue ? [rawValue] : [rawValue, other]
   }
 }
