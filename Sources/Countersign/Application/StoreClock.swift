@@ -19,13 +19,13 @@ struct StoreClock: Sendable {
 
   /// Asks for the time, and goes by it.
   ///
-  /// - Returns: whether that put the service's clock on.
-  func catchUp() async -> Bool { (await ask() ?? 0) < 0 }
+  /// - Returns: whether the store answered: the service's clock is its own now, whoever asked first.
+  func catchUp() async -> Bool { await ask() }
 
   /// Waits for the first answer. Without one the service starts by the machine's clock.
   func begin() async {
     let end = ContinuousClock.now.advanced(by: Self.patience)
-    while await ask() == nil {
+    while await !ask() {
       guard ContinuousClock.now < end, (try? await Task.sleep(for: .milliseconds(50))) != nil else {
         return logger.warning(
           "the simulated store does not answer; the machine's clock is used until it does",
@@ -34,14 +34,12 @@ struct StoreClock: Sendable {
     }
   }
 
-  /// - Returns: the seconds that the service's clock was ahead, 0 where that is not worth moving it; `nil` without an answer.
-  private func ask() async -> Double? {
+  private func ask() async -> Bool {
     // Nobody answers this path, and every answer has a date.
     let request = TransportRequest(method: .get, url: "\(url)/clock", responseBodyLimit: 64 << 10)
     let answer = try? await transport.send(request, deadline: .now.advanced(by: .seconds(2)))
-    guard let date = answer?.header("Date").flatMap(HTTPDate.parse) else { return nil }
-    guard let ahead = clock.follow(date) else { return 0 }
-    ClockCorrection(ahead: ahead, byApple: false).log(logger)
-    return ahead
+    guard let date = answer?.header("Date").flatMap(HTTPDate.parse) else { return false }
+    if let ahead = clock.follow(date) { ClockCorrection(ahead: ahead, byApple: false).log(logger) }
+    return true
   }
 }

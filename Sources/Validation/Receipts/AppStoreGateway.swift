@@ -29,7 +29,7 @@ package final class AppStoreGateway: Sendable {
   let deadline: Duration
   /// Our own clock.
   package let now: @Sendable () -> Date
-  /// Asks a simulated store for its time, and tells whether that put our clock on; `false` where the store is Apple's.
+  /// Sets our clock by a simulated store's, and tells whether that answered; `false` where the store is Apple's.
   let catchUp: @Sendable () async -> Bool
 
   package init(
